@@ -56,7 +56,8 @@ struct exchange {
     const struct route *route;
     uint32_t route_index;
     struct exchange *next, **link;                 // thread->exchanges
-    struct exchange *waiting_next, **waiting_link; // thread->waiting; link NULL: in no list
+    struct exchange *waiting_next, **waiting_link; // in `waiting_in`; link NULL: in no list
+    struct exchange_list *waiting_in;              // one of the thread's, or of a group's
     struct arena *arena;
     struct arena *scratch; // NULL: none was asked for
     void *state;
@@ -89,9 +90,9 @@ struct exchange {
     char *body_copy;
     struct slice *slice; // of its work, while a worker has it
     struct offload job;
-    uint64_t turn;       // where it waits for the grammar thread
-    uint64_t compile_ns; // since when
-    bool repeats;        // one that compiles the same is before it, and counts for both
+    uint64_t turn;               // where it waits for the grammar thread
+    uint64_t compile_ns;         // since when, from the first time; 0: it never did
+    struct compile_group *group; // that compile the same; NULL: there is no other
 
     const struct http_failure *cut_with; // why the server ended it, static; or NULL
 

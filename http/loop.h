@@ -22,9 +22,10 @@
 enum {
     WATCH_EVENTS = 64,
     SOCKET_SEND_BYTES = 64 * 1024,
-    COMPILE_KEYS = 64, // keys whose numbers differ by a multiple share their turns
+    COMPILE_KEYS = 64, // keys whose numbers differ by a multiple share turns and counts
 };
 
+struct compile_group; // offload.c
 struct exchange;
 
 struct exchange_list {
@@ -72,9 +73,13 @@ struct http_thread {
     struct exchange *compiling;                   // what that has of this thread, or NULL
     uint64_t compile_turn;                        // of the last one that it was given
     uint64_t compile_turns[COMPILE_KEYS];         // the same, by API key
-    bool alone_out;                               // one is running
-    struct exchange *exchanges;                   // all that h2o still has
-    _Atomic uint32_t exchange_count;              // written by this thread alone
+    uint32_t compile_repeats;                     // that wait with another one
+    uint32_t compile_key_repeats[COMPILE_KEYS];   // the same, by API key
+    struct compile_group *compiled;               // whose repeats are to be ended
+    struct compile_group **compiled_end;
+    bool alone_out;                  // one is running
+    struct exchange *exchanges;      // all that h2o still has
+    _Atomic uint32_t exchange_count; // written by this thread alone
     struct connection *readable;  // all but those with an exchange on HTTP/1: h2o reads from them
     uint32_t connection_count;    // written by this thread alone
     _Atomic bool listener_paused; // no connection was free

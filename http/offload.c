@@ -3,6 +3,19 @@
 // copied only when a worker takes it, which bounds the copies.
 #include "http/internal.h"
 
+enum {
+    COMPILE_REPEATS = 16, // that may wait for each that may wait to be compiled
+    ENDED_A_TURN = 32,    // repeats whose `done` is called in one turn of the loop
+};
+
+// Those that compile the same: the first one is compiled, the others repeat it. The first one is in
+// waiting_compile or with the grammar thread.
+struct compile_group {
+    struct exchange *first; // NULL: it is through, and the group in thread->compiled
+    struct exchange_list repeats;
+    struct compile_group *next; // there
+};
+
 static struct exchange_list *list_of(const struct exchange *x)
 {
     if (x->job.alone)
@@ -15,6 +28,7 @@ static struct exchange_list *list_of(const struct exchange *x)
 
 static void list_put(struct exchange_list *list, struct exchange **link, struct exchange *x)
 {
+    x->waiting_in = list;
     x->waiting_next = *link;
     x->waiting_link = link;
     *link = x;
@@ -26,12 +40,11 @@ static void list_put(struct exchange_list *list, struct exchange **link, struct 
 
 static void wait_end(struct exchange *x)
 {
-    struct exchange_list *list = list_of(x);
     *x->waiting_link = x->waiting_next;
     if (x->waiting_next)
         x->waiting_next->waiting_link = x->waiting_link;
     else
-        list->end = x->waiting_link;
+        x->waiting_in->end = x->waiting_link;
     x->waiting_link = NULL;
 }
 
@@ -57,19 +70,8 @@ static void body_return(struct exchange *x)
 }
 
 // Grammars. Each key has one turn in a round, so that nobody waits for all that another key has
-// asked for; those of equal turns go as they came.
-
-static uint64_t turn_of(const struct exchange *x)
-{
-    const struct http_thread *thread = x->thread;
-    uint64_t turn = thread->compile_turns[x->info.key_id % COMPILE_KEYS] + 1;
-    if (turn < thread->compile_turn)
-        turn = thread->compile_turn;
-    for (const struct exchange *w = thread->waiting_compile.first; w; w = w->waiting_next)
-        if (w->info.key_id == x->info.key_id && w->turn >= turn)
-            turn = w->turn + 1;
-    return turn;
-}
+// asked for; those of equal turns go as they came. What repeats another costs no compile and waits
+// with that one.
 
 static void compile_begin(struct exchange *x)
 {
@@ -80,43 +82,128 @@ static void compile_begin(struct exchange *x)
 
 static bool is_same(const struct exchange *x, const struct exchange *other)
 {
-    return other && other != x && x->job.same != 0 && other->job.same == x->job.same;
+    return other && x->job.same != 0 && other->job.same == x->job.same;
 }
 
-// What repeats another costs no compile.
-static bool compile_fits(struct exchange *x)
+struct compile_look {
+    struct exchange *same; // the first one of its group, or NULL
+    uint32_t all, own;     // that wait to be compiled, and of its key
+    uint64_t turn;
+};
+
+// One walk of those that wait to be compiled, of whom there are compiles_max.
+static struct compile_look compile_look(const struct exchange *x)
+{
+    const struct http_thread *thread = x->thread;
+    struct compile_look look = {.same = is_same(x, thread->compiling) ? thread->compiling : NULL,
+                                .turn = thread->compile_turns[x->info.key_id % COMPILE_KEYS] + 1};
+    if (look.turn < thread->compile_turn)
+        look.turn = thread->compile_turn;
+    for (struct exchange *w = thread->waiting_compile.first; w; w = w->waiting_next) {
+        bool own = w->info.key_id == x->info.key_id;
+        look.all++;
+        look.own += own;
+        if (own && w->turn >= look.turn)
+            look.turn = w->turn + 1;
+        if (is_same(x, w))
+            look.same = w;
+    }
+    return look;
+}
+
+static bool repeat_fits(const struct exchange *x)
 {
     const struct http_thread *thread = x->thread;
     const struct server_options *options = &thread->server->options;
-    uint32_t all = 0, own = 0;
-    x->repeats = is_same(x, thread->compiling);
-    for (const struct exchange *w = thread->waiting_compile.first; w; w = w->waiting_next) {
-        x->repeats = x->repeats || is_same(x, w);
-        all += !w->repeats;
-        own += !w->repeats && w->info.key_id == x->info.key_id;
-    }
-    return x->repeats || (all < options->compiles_max && own < options->compiles_key_max);
+    uint32_t own = thread->compile_key_repeats[x->info.key_id % COMPILE_KEYS];
+    return thread->compile_repeats < COMPILE_REPEATS * options->compiles_max &&
+           own < COMPILE_REPEATS * options->compiles_key_max;
 }
 
-static void compile_wait_begin(struct exchange *x)
+static void repeat_begin(struct exchange *x, struct exchange *first)
+{
+    if (!first->group) {
+        first->group = heap_take_zeroed(1, sizeof *first->group);
+        first->group->first = first;
+        first->group->repeats.end = &first->group->repeats.first;
+    }
+    x->group = first->group;
+    x->thread->compile_repeats++;
+    x->thread->compile_key_repeats[x->info.key_id % COMPILE_KEYS]++;
+    list_put(&x->group->repeats, x->group->repeats.end, x);
+}
+
+static void repeat_end(struct exchange *x)
+{
+    wait_end(x);
+    x->group = NULL;
+    x->thread->compile_repeats--;
+    x->thread->compile_key_repeats[x->info.key_id % COMPILE_KEYS]--;
+}
+
+static void compile_wait_begin(struct exchange *x, uint64_t turn)
 {
     struct exchange_list *list = &x->thread->waiting_compile;
     struct exchange **link = &list->first;
-    x->turn = turn_of(x);
-    x->compile_ns = clock_ns();
-    while (*link && (*link)->turn <= x->turn)
+    x->turn = turn;
+    while (*link && (*link)->turn <= turn)
         link = &(*link)->waiting_next;
     list_put(list, link, x);
 }
 
-// One that leaves counts no more for those that repeat it.
-static void repeats_pass(const struct exchange *x)
+// x waits in place of the first one of a group, which leaves or repeats it from now on.
+static void group_lead(struct exchange *x, struct exchange *before)
 {
-    struct exchange *w = x->thread->waiting_compile.first;
-    while (w && !is_same(x, w))
-        w = w->waiting_next;
-    if (w && !x->repeats)
-        w->repeats = false;
+    x->group = before->group;
+    before->group = NULL;
+    if (x->group)
+        x->group->first = x;
+}
+
+// A key whose turn comes sooner does not wait for that of another.
+static bool compile_put(struct exchange *x)
+{
+    const struct server_options *options = &x->thread->server->options;
+    struct compile_look look = compile_look(x);
+    bool fits =
+        look.own < options->compiles_key_max && (look.same || look.all < options->compiles_max);
+    bool sooner = look.same && look.same->waiting_link && look.turn < look.same->turn;
+    if (look.same && !(sooner && fits && repeat_fits(look.same))) {
+        fits = repeat_fits(x);
+        if (fits)
+            repeat_begin(x, look.same);
+        return fits;
+    }
+    if (!fits)
+        return false;
+    if (look.same) {
+        wait_end(look.same);
+        group_lead(x, look.same);
+        repeat_begin(look.same, x);
+    }
+    compile_wait_begin(x, look.turn);
+    return true;
+}
+
+// One that leaves gives its place to the first that repeats it.
+static void compile_leave(struct exchange *x)
+{
+    struct compile_group *group = x->group;
+    struct exchange **link = x->waiting_link, *next = group ? group->repeats.first : NULL;
+    if (group && group->first != x) {
+        repeat_end(x);
+        return;
+    }
+    wait_end(x);
+    if (next) {
+        repeat_end(next);
+        group_lead(next, x);
+        next->turn = x->turn;
+        list_put(&x->thread->waiting_compile, link, next);
+    } else {
+        heap_give(group);
+        x->group = NULL;
+    }
 }
 
 static void list_submit(struct http_thread *thread, struct exchange_list *list, uint32_t size)
@@ -161,10 +248,11 @@ bool exchange_compile(struct exchange *x, struct offload job)
 {
     job.compiles = true;
     offload_begin(x, &job);
-    if (!compile_fits(x))
+    if (!compile_put(x))
         return false;
     x->offloaded = true;
-    compile_wait_begin(x);
+    if (x->compile_ns == 0) // who asks again has waited before
+        x->compile_ns = clock_ns();
     waiting_submit(x->thread);
     return true;
 }
@@ -208,41 +296,50 @@ static void finish(struct exchange *x)
         exchange_cut_end(x);
 }
 
-static void same_finish(struct http_thread *thread, uint64_t same)
-{
-    struct exchange *first = NULL, **end = &first, *next;
-    for (struct exchange *x = thread->waiting_compile.first; x; x = next) {
-        next = x->waiting_next;
-        if (x->job.same != same)
-            continue;
-        wait_end(x);
-        x->waiting_next = NULL;
-        *end = x;
-        end = &x->waiting_next;
-    }
-    for (; first; first = next) {
-        next = first->waiting_next;
-        finish(first); // may wait again
-    }
-}
-
 static void work_done(struct exchange *x)
 {
     struct http_thread *thread = x->thread;
-    uint64_t same = x->job.compiles ? x->job.same : 0;
+    struct compile_group *group = x->group;
     body_return(x);
     thread->alone_out = thread->alone_out && !x->job.alone;
     if (x->job.compiles)
         thread->compiling = NULL;
-    finish(x); // x may be gone
-    if (same != 0)
-        same_finish(thread, same);
+    if (group) {
+        group->first = NULL;
+        *thread->compiled_end = group;
+        thread->compiled_end = &group->next;
+        x->group = NULL;
+    }
+    finish(x);
+}
+
+// Some at a time, so that they do not hold up all streams of the thread.
+static void compiled_finish(struct http_thread *thread)
+{
+    struct compile_group *group;
+    for (uint32_t ended = 0; (group = thread->compiled) != NULL;) {
+        struct exchange *x = group->repeats.first;
+        if (!x) {
+            thread->compiled = group->next;
+            if (!thread->compiled)
+                thread->compiled_end = &thread->compiled;
+            heap_give(group);
+            continue;
+        }
+        if (ended++ == ENDED_A_TURN) {
+            waker_raise(thread->control);
+            return;
+        }
+        repeat_end(x);
+        finish(x); // may wait again
+    }
 }
 
 void offload_take(struct http_thread *thread)
 {
     for (struct exchange *x = work_take(thread->work); x; x = work_take(thread->work))
         work_done(x);
+    compiled_finish(thread);
     waiting_submit(thread);
 }
 
@@ -250,9 +347,10 @@ void offload_drop(struct exchange *x)
 {
     if (!x->waiting_link)
         return;
-    wait_end(x);
     if (x->job.compiles)
-        repeats_pass(x);
+        compile_leave(x);
+    else
+        wait_end(x);
     x->offloaded = false;
     x->job.done(x);
 }
@@ -279,6 +377,6 @@ bool offload_is_idle(const struct http_thread *thread)
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
         if (thread->waiting[size].first)
             return false;
-    return !thread->waiting_alone.first && !thread->waiting_compile.first &&
+    return !thread->waiting_alone.first && !thread->waiting_compile.first && !thread->compiled &&
            work_out(thread->work) == 0;
 }

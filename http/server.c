@@ -160,6 +160,7 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
         thread->waiting[i].end = &thread->waiting[i].first;
     thread->waiting_alone.end = &thread->waiting_alone.first;
     thread->waiting_compile.end = &thread->waiting_compile.first;
+    thread->compiled_end = &thread->compiled;
     atomic_store(&thread->beat_ns, clock_ns());
     enum status status = waker_open(&thread->control, err);
     if (status == STATUS_OK)

@@ -26,7 +26,8 @@ struct server_options {
     uint64_t quiet_timeout_ms;   // a connection without a request, with all taken; 0: 10 s
     uint32_t resets_max;         // HTTP/2 streams reset before an answer, per connection; 0: 200
     uint64_t resets_window_ms;   // and within so long; 0: 10 s
-    // Grammars that wait to be compiled, on each h2o thread: in all, of one key, and how long.
+    // Grammars that wait to be compiled, on each h2o thread: in all, of one key, and how long. Of
+    // requests that wait for one of these, too, there may be 16 times as many.
     uint32_t compiles_max, compiles_key_max; // 0: 1024, 256
     uint64_t compile_wait_ms;                // 0: 30 s
     uint64_t drain_grace_ms; // requests that begin so soon after a drain are served; 0: 1 s

@@ -5,7 +5,7 @@
 //   on_prepare  generation_open, the fields, generation_tokenize     loop or text worker
 //   on_request  generation_begin, generation_submit                  from here on the loop
 //               and where a grammar is not known: compiled meanwhile  grammar thread, which writes
-//                                                          call.fields and submit.grammar
+//                                                                     g->structured alone
 //   on_second, on_cut   generation_clock, generation_cut; on_ready follows
 //   on_ready, on_room   generation_next, generation_send, until TELL_WAIT
 //   on_gone     generation_gone

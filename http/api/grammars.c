@@ -13,9 +13,10 @@ struct grammars_entry {
     struct grammars_entry *next;          // in its bucket, or of those that go
     struct grammars_entry *older, *newer; // by when it was last found
     struct hash hash;
-    struct grammar *grammar; // NULL: refused
-    struct error *refusal;   // NULL: made
-    size_t bytes;
+    struct grammar *grammar; // NULL: refused, or there was no room for it
+    struct error *refusal;
+    size_t bytes;      // of the grammar and this; 0: without a grammar
+    size_t bytes_lack; // that a grammar without room would take; 0: of others
 };
 
 struct grammars {
@@ -121,11 +122,17 @@ static size_t bytes_used(const struct grammars *cache)
     return bytes;
 }
 
+// So much can be given away, once what nobody uses is gone.
+static bool room_is(const struct grammars *cache, size_t bytes)
+{
+    return bytes <= (cache->bytes_max - bytes_used(cache)) / GRAMMARS_SHARE;
+}
+
 // Moves what nobody uses to *gone until so many bytes fit; false: they do not.
 static bool room_make(struct grammars *cache, size_t bytes, struct grammars_entry **gone)
 {
     struct grammars_entry *e = cache->oldest, *newer;
-    if (bytes > (cache->bytes_max - bytes_used(cache)) / GRAMMARS_SHARE)
+    if (bytes > 0 && !room_is(cache, bytes))
         return false;
     for (; e && (cache->count == GRAMMARS_COUNT_MAX || cache->bytes + bytes > cache->bytes_max);
          e = newer) {
@@ -160,9 +167,18 @@ static bool entry_put(struct grammars *cache, const struct grammars_entry *entry
 static enum grammars_found found_in(struct grammars *cache, struct grammars_entry *e,
                                     struct grammar **out, struct error *err)
 {
+    if (e->bytes_lack > 0 && room_is(cache, e->bytes_lack)) {
+        entry_unlink(cache, e);
+        heap_give(e);
+        return GRAMMARS_UNKNOWN;
+    }
     order_leave(cache, e);
     newest_set(cache, e);
     cache->stats.hits++;
+    if (e->bytes_lack > 0) {
+        cache->stats.busy++;
+        return GRAMMARS_BUSY;
+    }
     if (e->grammar) {
         *out = grammar_take(e->grammar);
         return GRAMMARS_MADE;
@@ -183,16 +199,38 @@ enum grammars_found grammars_find(struct grammars *cache, const struct hash *has
     return found;
 }
 
+// Those without a grammar are small and bounded by their number.
 static struct grammars_entry entry_of(const struct hash *hash, struct grammar *grammar,
                                       const struct error *err)
 {
-    struct grammars_entry e = {.hash = *hash, .grammar = grammar, .bytes = sizeof e};
-    if (!grammar) {
+    struct grammars_entry e = {.hash = *hash, .grammar = grammar};
+    if (grammar) {
+        e.bytes = sizeof e + grammar_bytes(grammar);
+    } else {
         e.refusal = heap_take(sizeof *err);
         *e.refusal = *err;
     }
-    e.bytes += grammar ? grammar_bytes(grammar) : sizeof *err;
     return e;
+}
+
+// Keeps what became of the source, or that there was no room for it. Sets *out to NULL then.
+static enum grammars_found compiled_put(struct grammars *cache, const struct grammars_entry *e,
+                                        struct grammars_entry **gone, struct grammar **out)
+{
+    struct grammars_entry busy = {.hash = e->hash, .bytes_lack = e->bytes};
+    bool kept = entry_put(cache, e, gone);
+    if (!e->grammar) {
+        if (!kept)
+            heap_give(e->refusal);
+        cache->stats.refused++;
+        return GRAMMARS_REFUSED;
+    }
+    if (kept)
+        return GRAMMARS_MADE;
+    (void)entry_put(cache, &busy, gone);
+    cache->stats.busy++;
+    *out = NULL;
+    return GRAMMARS_BUSY;
 }
 
 enum grammars_found grammars_compile(struct grammars *cache, const struct grammar_source *source,
@@ -203,23 +241,17 @@ enum grammars_found grammars_compile(struct grammars *cache, const struct gramma
     if (found != GRAMMARS_UNKNOWN)
         return found;
     uint64_t begun = clock_ns();
-    enum status status = grammar_source_compile(source, out, err);
+    if (grammar_source_compile(source, out, err) != STATUS_OK)
+        *out = NULL;
     struct grammars_entry e = entry_of(hash, *out, err), *gone = NULL;
     pthread_mutex_lock(&cache->lock);
-    bool kept = entry_put(cache, &e, &gone);
-    found = status != STATUS_OK ? GRAMMARS_REFUSED : kept ? GRAMMARS_MADE : GRAMMARS_BUSY;
+    found = compiled_put(cache, &e, &gone, out);
     cache->stats.compiled++;
     cache->stats.compile_ns += clock_ns() - begun;
-    cache->stats.refused += found == GRAMMARS_REFUSED;
-    cache->stats.busy += found == GRAMMARS_BUSY;
     pthread_mutex_unlock(&cache->lock);
     entries_free(gone);
-    if (!kept)
-        heap_give(e.refusal);
-    if (found == GRAMMARS_BUSY) {
-        grammar_give(*out);
-        *out = NULL;
-    }
+    if (found == GRAMMARS_BUSY)
+        grammar_give(e.grammar);
     return found;
 }
 

@@ -1,5 +1,6 @@
 // Compiled grammars of requests, kept by the hash of their source: the same schema is compiled once
 // for all requests, models and threads, and what was refused is refused again without another try.
+// What found no room is known, too, by how much it needs, and is tried again once there is so much.
 // The schemas of tools are part of a larger source, which has the tools, their order, the model's
 // dialect and what else binds the answer: another of these is another source.
 //
@@ -9,7 +10,8 @@
 // source as for a small one.
 //
 // All grammars of requests are here, those in use and those that are kept: together they are
-// bounded by bytes and number. What nobody uses goes first, the least recently used before others.
+// bounded by bytes and number, and what has no grammar by number alone. What nobody uses goes
+// first, the least recently used before others.
 // One that would take more than a quarter of what those in use leave is not given away, so that a
 // few large ones do not keep out all others.
 //
@@ -38,7 +40,7 @@ enum grammars_found {
 };
 
 // What is known of a source. MADE: *out is counted for the caller (grammar_give). REFUSED: why is
-// in err. Never BUSY.
+// in err.
 enum grammars_found grammars_find(struct grammars *cache, const struct hash *hash,
                                   struct grammar **out, struct error *err);
 

@@ -125,11 +125,9 @@ static void value_set(struct generation *g, enum grammar_kind kind, const json_t
         source_set(g, kind, json_text(value), kept.at);
         return;
     }
-    bool fits = json_put_value_within(&text, value, STRUCTURED_BYTES_MAX);
-    (void)fields_spend(f, text.bytes);
-    if (fits)
+    if (json_put_value_within(&text, value, STRUCTURED_BYTES_MAX))
         source_set(g, kind, text_span(text.at, text.bytes), kept.at);
-    else
+    else if (fields_spend(f, text.bytes))
         fields_fail(f, HTTP_INVALID_VALUE, kept.at, "must have at most %d bytes",
                     STRUCTURED_BYTES_MAX);
     json_buffer_free(&text);

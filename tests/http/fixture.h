@@ -47,5 +47,6 @@ struct seen {
     // Bodies of one byte, in the order in which workers were done with them; for one worker.
     char order[64];
     _Atomic uint32_t ordered;
+    void (*compiled)(struct exchange *x); // in `done` of what is compiled; or NULL
 };
 extern struct seen seen;

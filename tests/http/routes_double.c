@@ -162,11 +162,12 @@ static void alone_request(struct exchange *x)
 }
 
 // For the grammar thread; what it reads lies in the scratch arena. A body that begins with "s"
-// wants a stream, which begins with the next second, one with "t" a stream that begins at once.
+// wants a stream, which begins with the next second, one with "t" a stream that begins at once; one
+// with "r" is compiled twice.
 struct compiled {
     struct text text;
     uint32_t sum; // written by the thread
-    bool streams, begin_due, begun, done;
+    bool streams, begin_due, begun, asked_again, done;
     const struct http_failure *cut;
 };
 
@@ -212,9 +213,26 @@ static void compile_cut(struct exchange *x, const struct http_failure *failure)
     ((struct compiled *)exchange_state(x))->cut = failure;
 }
 
+static void compile_done(struct exchange *x);
+
+// Not known after all, the first time.
+static bool asks_again(struct exchange *x, struct compiled *c)
+{
+    if (c->text.at[0] != 'r' || c->asked_again || exchange_gone(x))
+        return false;
+    c->asked_again = true;
+    check(exchange_compile(x, (struct offload){.work = compile_run, .done = compile_done}),
+          "nobody else waits");
+    return true;
+}
+
 static void compile_done(struct exchange *x)
 {
     struct compiled *c = exchange_state(x);
+    if (seen.compiled)
+        seen.compiled(x);
+    if (asks_again(x, c))
+        return;
     c->done = true;
     if (exchange_gone(x))
         seen.done_gone++;

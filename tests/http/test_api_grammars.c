@@ -190,6 +190,38 @@ static void test_grammars_in_use_are_bounded(void **state)
     grammars_destroy(cache);
 }
 
+// What found no room is not compiled again before there is room for it.
+static void test_a_grammar_without_room_is_compiled_once(void **state)
+{
+    struct grammar *held, *g;
+    struct error err;
+    (void)state;
+    struct grammar_source source = regex("aa|bb|c{1,40}d");
+    assert_int_equal(grammar_source_compile(&source, &g, &err), STATUS_OK);
+    size_t most = 4 * (grammar_bytes(g) + 200); // has room for one of these, and not for two
+    grammar_give(g);
+    struct grammars *cache = grammars_create(most);
+    assert_int_equal(compile(cache, source, &held, &err), GRAMMARS_MADE);
+    assert_true(grammar_bytes(held) > (most - grammars_stats(cache).used_bytes) / GRAMMARS_SHARE);
+    assert_int_equal(find(cache, regex("ee|ff|g{1,40}h"), &g), GRAMMARS_UNKNOWN);
+    for (uint32_t i = 1; i < 4; i++) {
+        assert_int_equal(compile(cache, regex("ee|ff|g{1,40}h"), &g, &err), GRAMMARS_BUSY);
+        assert_null(g);
+        assert_int_equal(find(cache, regex("ee|ff|g{1,40}h"), &g), GRAMMARS_BUSY);
+        assert_null(g);
+        assert_int_equal(grammars_stats(cache).busy, 2 * i);
+    }
+    assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED);
+    assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED);
+    assert_int_equal(grammars_stats(cache).compiled, 3);
+    grammar_give(held);
+    assert_int_equal(find(cache, regex("ee|ff|g{1,40}h"), &g), GRAMMARS_UNKNOWN);
+    assert_int_equal(compile(cache, regex("ee|ff|g{1,40}h"), &g, &err), GRAMMARS_MADE);
+    assert_int_equal(grammars_stats(cache).compiled, 4);
+    grammar_give(g);
+    grammars_destroy(cache);
+}
+
 static const struct endpoint *const generators[] = {&chat_endpoint, &completions_endpoint,
                                                     &messages_endpoint};
 
@@ -403,6 +435,7 @@ int main(void)
         cmocka_unit_test(test_the_cache_is_bounded_by_bytes),
         cmocka_unit_test(test_the_values_of_a_source_are_bounded),
         cmocka_unit_test(test_grammars_in_use_are_bounded),
+        cmocka_unit_test(test_a_grammar_without_room_is_compiled_once),
         cmocka_unit_test(test_a_grammar_without_room_is_told_to_wait),
         cmocka_unit_test(test_the_queue_for_compiling_is_full),
         WITH_FAKE(test_a_large_source_that_is_known_does_not_wait),

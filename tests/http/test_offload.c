@@ -1,5 +1,6 @@
 // Text work that has to wait: who came first goes first, and who leaves meanwhile, from whichever
 // place, takes nobody with him.
+#include "http/internal.h"
 #include "tests/http/fixture.h"
 
 #include <pthread.h>
@@ -238,6 +239,116 @@ static void test_equal_grammars_are_compiled_once(void **state)
     fixture_close(&bounded);
 }
 
+static struct {
+    _Atomic uint32_t most;     // `done` in one turn of the loop, at most
+    _Atomic uint64_t asked;    // calls
+    _Atomic uint64_t since[2]; // when the first two had asked first
+} ended;
+
+static void ended_count(struct exchange *x)
+{
+    static uint64_t turn; // of the one loop
+    static uint32_t count;
+    uint64_t now = atomic_load(&x->thread->iterations);
+    count = now == turn ? count + 1 : 1;
+    turn = now;
+    if (count > ended.most)
+        ended.most = count;
+    ended.since[ended.asked % 2] = x->compile_ns;
+    ended.asked++;
+}
+
+static void ended_begin(void)
+{
+    ended.most = 0;
+    ended.asked = 0;
+    seen.compiled = ended_count;
+}
+
+// Of those that repeat another there may be sixteen times as many as may wait to be compiled: 64 of
+// a key, 96 in all. They end some at a time.
+static void test_so_many_may_repeat_a_grammar(void **state)
+{
+    enum { OF_KEY = 64, ALL = 96 };
+    static struct asked asked[ALL + 1];
+    struct asked over, other;
+    uint32_t none = 0, count = 0;
+    (void)state;
+    bounded_open(0);
+    ended_begin();
+    for (int i = 0; i <= ALL; i++) { // the first is compiled
+        if (i == OF_KEY + 1) {
+            compile_send(&over, BEARER JSON, "aa");
+            compile_expect(&over, 503, "too many");
+        }
+        compile_put(&asked[i], i <= OF_KEY ? BEARER JSON : OTHER, "aa", ++count);
+    }
+    compile_send(&over, OTHER, "aa");
+    compile_expect(&over, 503, "too many");
+    http_client_close(&asked[ALL].client); // makes room
+    count--;
+    assert_true(wait_until(bounded_are, &count));
+    compile_put(&asked[ALL], OTHER, "aa", ++count);
+    compile_put(&other, OTHER, "b", ++count); // what is another's has its own bound
+    seen.work_hold = 0;
+    for (int i = 0; i <= ALL; i++)
+        compile_expect(&asked[i], 200, i == 0 ? "{\"sum\":194}" : "{\"sum\":0}");
+    compile_expect(&other, 200, "{\"sum\":98}");
+    assert_true(wait_until(bounded_are, &none));
+    assert_in_range(ended.most, 2, 33); // 32 of them, and the one that was compiled
+    fixture_close(&bounded);
+}
+
+// A key whose turn comes first does not wait for another's turn at the same grammar; and who leaves
+// gives its place to those that repeat it.
+static void test_who_repeats_a_grammar_keeps_its_turn(void **state)
+{
+    struct asked held, ahead[3], first, sooner[2], last;
+    uint32_t none = 0, count = 0, ordered = seen.ordered;
+    (void)state;
+    bounded_open(0);
+    compile_put(&held, BEARER JSON, "h", ++count);
+    for (int i = 0; i < 3; i++)
+        compile_put(&ahead[i], BEARER JSON, (const char *[]){"i", "j", "k"}[i], ++count);
+    compile_put(&first, BEARER JSON, "dd", ++count);
+    compile_put(&sooner[0], OTHER, "dd", ++count); // takes the place of the first one
+    compile_put(&sooner[1], OTHER, "dd", ++count);
+    compile_put(&last, OTHER, "l", ++count);
+    http_client_close(&sooner[0].client);
+    count--;
+    assert_true(wait_until(bounded_are, &count));
+    seen.work_hold = 0;
+    compile_expect(&held, 200, "{\"sum\":104}");
+    for (int i = 0; i < 3; i++)
+        compile_expect(&ahead[i], 200, "{\"sum\":10");
+    compile_expect(&first, 200, "{\"sum\":200}");
+    compile_expect(&sooner[1], 200, "{\"sum\":0}");
+    compile_expect(&last, 200, "{\"sum\":108}");
+    assert_true(wait_until(bounded_are, &none));
+    assert_int_equal(seen.ordered - ordered, 6);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_int_equal(seen.order[(ordered + i) % sizeof seen.order], "hdiljk"[i]);
+    fixture_close(&bounded);
+}
+
+// The time that a grammar may be waited for begins with the first asking.
+static void test_who_asks_again_has_waited_before(void **state)
+{
+    struct asked again;
+    uint32_t none = 0, count = 0;
+    (void)state;
+    bounded_open(0);
+    ended_begin();
+    compile_put(&again, BEARER JSON, "r", ++count);
+    seen.work_hold = 0;
+    compile_expect(&again, 200, "{\"sum\":228}");
+    assert_int_equal(ended.asked, 2);
+    assert_true(ended.since[0] > 0);
+    assert_int_equal(ended.since[1], ended.since[0]);
+    assert_true(wait_until(bounded_are, &none));
+    fixture_close(&bounded);
+}
+
 static void test_a_deadline_passes_while_a_grammar_waits(void **state)
 {
     struct asked held, late;
@@ -377,6 +488,9 @@ int main(void)
         cmocka_unit_test(test_keys_take_turns_at_grammars),
         cmocka_unit_test(test_so_many_grammars_may_wait),
         cmocka_unit_test(test_equal_grammars_are_compiled_once),
+        cmocka_unit_test(test_so_many_may_repeat_a_grammar),
+        cmocka_unit_test(test_who_repeats_a_grammar_keeps_its_turn),
+        cmocka_unit_test(test_who_asks_again_has_waited_before),
         cmocka_unit_test(test_a_deadline_passes_while_a_grammar_waits),
         cmocka_unit_test(test_a_grammar_waits_so_long_at_most),
         cmocka_unit_test(test_a_stream_begins_before_its_grammar),
