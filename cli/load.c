@@ -371,6 +371,14 @@ static void progress_end(const struct progress *p)
         log_text("\r%*s\r", PROGRESS_COLUMNS, "");
 }
 
+static uint32_t generators(const struct loaded *loaded)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < loaded->model_count; i++)
+        count += loaded->models[i].plan->facts.kind == MODEL_GENERATOR;
+    return count;
+}
+
 enum status models_load(struct loaded *loaded, struct error *err)
 {
     for (uint32_t i = 0; i < loaded->model_count; i++) {
@@ -385,6 +393,7 @@ enum status models_load(struct loaded *loaded, struct error *err)
             m->vocabulary =
                 tokenizer_vocabulary(m->tokenizer, facts->vocab, facts->end_ids, facts->end_count);
             m->engine_options.vocabulary = m->vocabulary;
+            m->engine_options.mask_idle_bytes = MASK_IDLE_GRAMMAR_BYTES / generators(loaded);
         }
         if (status == STATUS_OK)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);

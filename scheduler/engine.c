@@ -89,7 +89,9 @@ static enum status masks_open(struct engine *engine, struct error *err)
     engine->masks.vocabulary = v;
     engine->masks.words = vocabulary_words(v);
     engine->masks.limits = mask_limits;
-    engine->masks.idle_bytes_max = MASK_IDLE_GRAMMAR_BYTES;
+    engine->masks.idle_bytes_max = engine->options.mask_idle_bytes > 0
+                                       ? engine->options.mask_idle_bytes
+                                       : MASK_IDLE_GRAMMAR_BYTES;
     engine->masks.stats = &engine->stats;
     enum status status = mask_thread_open(&engine->masks, err);
     if (status == STATUS_OK)

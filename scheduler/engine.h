@@ -9,6 +9,8 @@
 
 struct vocabulary; // runtime/grammar/vocabulary.h
 
+enum { MASK_IDLE_GRAMMAR_BYTES = 32 << 20 }; // of all engines of a process
+
 struct engine_options {
     uint32_t port_count;          // h2o threads
     uint32_t max_queued_requests; // requests that are not finished, over all ports
@@ -22,6 +24,9 @@ struct engine_options {
     // The model's tokens as grammars read them, of as many ids as the model has; engine_open takes
     // a count, engine_close gives it back. NULL: no request may have a grammar.
     struct vocabulary *vocabulary;
+    // Of grammars that have masks and no request any more; 0: all of MASK_IDLE_GRAMMAR_BYTES. The
+    // engines of a process share the memory for grammars, so each has its part of that.
+    size_t mask_idle_bytes;
 };
 
 // Host memory that the engine takes.

@@ -29,7 +29,8 @@ struct plan_row {
     uint32_t mask; // of the step, or BATCH_NO_MASK; once it is in a batch
     uint8_t want;  // enum batch_want
     bool fed;
-    bool asked; // the worker was told to make its mask
+    bool asked;     // the worker was told to make its mask
+    bool postponed; // and could not: its token is dropped
 };
 
 // What a plan knows of a drawn sequence; made new for each plan.
@@ -177,9 +178,9 @@ void step_settle(struct engine *engine, const struct launch *launch,
 uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row);
 // Asks for the masks of all rows whose earlier tokens are settled; false: some are not.
 bool masks_ask(struct engine *engine, struct launch *launch);
-void masks_wait(struct engine *engine, const struct launch *launch); // for those of the step
-void masks_end(struct engine *engine, struct sequence *s);           // its matcher, if it has one
-void masks_post(struct engine *engine);                              // tells the worker of new jobs
+void masks_wait(struct engine *engine, struct launch *launch); // for those of the step
+void masks_end(struct engine *engine, struct sequence *s);     // its matcher, if it has one
+void masks_post(struct engine *engine);                        // tells the worker of new jobs
 
 // share.c: full blocks in the prefix table.
 enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };

@@ -3,10 +3,13 @@
 #include "scheduler/masks.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/waker.h"
 
 #include <pthread.h>
 #include <string.h>
+
+enum { LOOK_MS = 10000 }; // between two looks at idle caches
 
 struct mask_thread {
     struct mask_worker *worker;
@@ -21,8 +24,8 @@ static void *worker_main(void *context)
     while (!atomic_load_explicit(&t->ends, memory_order_relaxed)) { // the waker orders it
         mask_work(t->worker);
         waker_raise(t->done);
-        mask_idle(t->worker);
-        waker_wait(t->posted, -1);
+        bool idle = mask_idle(t->worker, clock_ns());
+        waker_wait(t->posted, idle ? LOOK_MS : -1);
     }
     return NULL;
 }

@@ -13,7 +13,7 @@
 #define CACHE_BYTES_MIN ((size_t)4 << 20)
 
 const struct mask_limits mask_limits = {
-    .row = 1000 * 1000, .own = 50 * 1000, .grammar = 4 * 1000 * 1000, .step = 8 * 1000 * 1000};
+    .row = 1000 * 1000, .own = 5 * 1000, .grammar = 1000 * 1000, .step = 2 * 1000 * 1000};
 
 // Adds to the counters what the cache did since it was last looked at.
 static void cache_note(struct mask_worker *w, struct grammar_cache *c)
@@ -63,60 +63,86 @@ static struct grammar_cache *cache_free(struct mask_worker *w, size_t *taken)
     return free;
 }
 
-// A cache for a grammar that has none; NULL: matchers stand in all there may be.
-static struct grammar_cache *cache_make(struct mask_worker *w, struct grammar *grammar)
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+// A cache for a grammar that has none. POSTPONED: the step has had enough of them, or caches that
+// give way must be destroyed first. OVER: matchers stand in all there may be.
+static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *grammar,
+                                    struct grammar_cache **out)
 {
     size_t taken;
-    struct grammar_cache *c = cache_free(w, &taken), *idle;
-    while ((!c || taken + CACHE_BYTES > CACHES_BYTES) && (idle = cache_idle(w))) {
+    struct grammar_cache *c = cache_free(w, &taken), *idle = NULL;
+    if (w->work < least(MASK_CACHE_WORK, w->limits.step))
+        return MASK_POSTPONED;
+    while ((!c || taken + CACHE_BYTES > CACHES_BYTES) && (idle = cache_idle(w)) &&
+           w->gone_count < MASK_GONE_MAX) {
         cache_drop(w, idle);
         c = cache_free(w, &taken);
     }
     if (!c)
-        return NULL;
+        return idle ? MASK_POSTPONED : MASK_OVER;
+    w->work -= least(w->work, MASK_CACHE_WORK);
     c->bytes_max = taken + CACHE_BYTES <= CACHES_BYTES ? CACHE_BYTES : CACHE_BYTES_MIN;
     c->grammar = grammar;
     struct mask_cache_options options = {.bytes_max = c->bytes_max};
     c->cache = mask_cache_create(grammar, w->vocabulary, &options);
     stat_add(&w->stats->mask_caches, 1);
-    return c;
+    *out = c;
+    return MASK_USABLE;
 }
 
 // Grammars are told apart by their place, which is theirs while the cache has its count.
-static struct grammar_cache *cache_of(struct mask_worker *w, struct grammar *grammar)
+static enum mask_verdict cache_of(struct mask_worker *w, struct grammar *grammar,
+                                  struct grammar_cache **out)
 {
     for (uint32_t i = 0; i < w->cache_count; i++)
-        if (w->caches[i].grammar == grammar)
-            return &w->caches[i];
-    return cache_make(w, grammar);
+        if (w->caches[i].grammar == grammar) {
+            *out = &w->caches[i];
+            return MASK_USABLE;
+        }
+    return cache_make(w, grammar, out);
 }
 
 // Takes the job's counts.
-static bool matcher_begin(struct mask_worker *w, struct sequence_matcher *m,
-                          const struct mask_job *job)
+static void matcher_begin(struct sequence_matcher *m, const struct mask_job *job)
 {
-    check(!m->of && !m->rules, "the matcher of sequence %u begins twice", job->sequence);
+    check(!m->of && !m->rules && !m->grammar, "the matcher of sequence %u begins twice",
+          job->sequence);
     m->free = false;
+    m->token = MASK_NO_TOKEN;
+    m->grammar = job->grammar;
     m->rules = job->rules;
     m->rules_at = TOKEN_RULES_START;
     if (m->rules && token_rules_budget(m->rules))
         m->budget_at = token_budget_start(token_rules_budget(m->rules));
-    if (!job->grammar)
-        return true;
-    m->of = cache_of(w, job->grammar);
-    grammar_give(job->grammar);
-    if (!m->of)
-        return false;
+}
+
+// Its place in a cache.
+static enum mask_verdict matcher_enter(struct mask_worker *w, struct sequence_matcher *m)
+{
+    enum mask_verdict verdict = cache_of(w, m->grammar, &m->of);
+    if (verdict == MASK_POSTPONED)
+        return verdict;
+    grammar_give(m->grammar);
+    m->grammar = NULL;
+    if (verdict != MASK_USABLE)
+        return verdict;
     m->of->matchers++;
     m->of->used = ++w->began;
+    m->of->idle_ns = 0;
     matcher_init(&m->matcher, m->of->cache);
-    return true;
+    return verdict;
 }
 
 static void matcher_leave(struct sequence_matcher *m)
 {
     token_rules_give(m->rules);
     m->rules = NULL;
+    grammar_give(m->grammar);
+    m->grammar = NULL;
     if (!m->of)
         return; // rules alone, or its cache found no room
     matcher_end(&m->matcher);
@@ -133,23 +159,26 @@ static void rules_take(struct mask_worker *w, struct sequence_matcher *m, int32_
 }
 
 // In a free part an id without bytes is like any text.
-static bool token_take(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
+static bool token_take(struct mask_worker *w, struct sequence_matcher *m)
 {
-    if (m->rules)
-        rules_take(w, m, token);
-    if (!m->of || matcher_accept(&m->matcher, token))
+    int32_t token = m->token;
+    if (token == MASK_NO_TOKEN || !m->of || matcher_accept(&m->matcher, token))
         return true;
     if (m->free && vocabulary_token(w->vocabulary, token).bytes == 0)
         return true;
-    stat_add(&w->stats->mask_tokens_refused, 1);
     return false;
+}
+
+static void row_of_ones(const struct mask_worker *w, uint32_t *words)
+{
+    memset(words, 0xff, w->words * sizeof *words);
 }
 
 static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
                                    uint32_t *words)
 {
     if (!m->of) {
-        memset(words, 0xff, w->words * sizeof *words);
+        row_of_ones(w, words);
         return MASK_USABLE;
     }
     enum matcher_result result = matcher_mask(&m->matcher, words);
@@ -160,7 +189,7 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
         return MASK_DONE;
     m->free = vocabulary_allows_all(w->vocabulary, words);
     if (m->free) // ids without bytes may come, too, as in a row without a mask
-        memset(words, 0xff, w->words * sizeof *words);
+        row_of_ones(w, words);
     return MASK_USABLE;
 }
 
@@ -190,22 +219,29 @@ static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint3
         token_rules_row(m->rules, words);
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-// What a row may build; the answer is for work_end.
-static uint64_t work_begin(struct mask_worker *w, struct grammar_cache *c, uint64_t step)
+static void step_begin(struct mask_worker *w, uint64_t step)
 {
     if (step != w->step)
         w->work = w->limits.step;
-    if (step != c->step)
-        c->work = w->limits.grammar;
-    w->step = c->step = step;
-    uint64_t shared = least(c->work, w->work);
-    mask_cache_limit(c->cache, least(w->limits.own + shared, w->limits.row));
-    return mask_cache_stats(c->cache).work;
+    w->step = step;
+}
+
+struct row_work { // of a row in a cache
+    uint64_t before;
+    bool all; // it may build as much as any row
+};
+
+// What a row may build; the answer is for work_end.
+static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c)
+{
+    const struct mask_limits *limits = &w->limits;
+    if (c->step != w->step)
+        c->work = limits->grammar;
+    c->step = w->step;
+    uint64_t most = least(limits->own + least(limits->grammar, limits->step), limits->row);
+    uint64_t work = least(limits->own + least(c->work, w->work), limits->row);
+    mask_cache_limit(c->cache, work);
+    return (struct row_work){mask_cache_stats(c->cache).work, work >= most};
 }
 
 static void work_end(struct mask_worker *w, struct grammar_cache *c, uint64_t before)
@@ -217,30 +253,53 @@ static void work_end(struct mask_worker *w, struct grammar_cache *c, uint64_t be
 }
 
 static enum mask_verdict row_fill(struct mask_worker *w, struct sequence_matcher *m,
-                                  const struct mask_job *job)
+                                  uint32_t *words)
 {
-    if (job->token != MASK_NO_TOKEN && !token_take(w, m, job->token))
+    if (!token_take(w, m))
         return MASK_OVER;
-    enum mask_verdict verdict = mask_make(w, m, job->words);
+    m->token = MASK_NO_TOKEN;
+    enum mask_verdict verdict = mask_make(w, m, words);
     if (verdict == MASK_USABLE && m->rules)
-        rules_apply(w, m, job->words);
+        rules_apply(w, m, words);
+    return verdict;
+}
+
+static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matcher *m,
+                                     uint32_t *words)
+{
+    enum mask_verdict verdict = m->grammar ? matcher_enter(w, m) : MASK_USABLE;
+    if (verdict != MASK_USABLE)
+        return verdict;
+    if (!m->of)
+        return row_fill(w, m, words);
+    struct row_work work = work_begin(w, m->of);
+    verdict = row_fill(w, m, words);
+    bool limited = verdict == MASK_OVER && mask_cache_limited(m->of->cache);
+    work_end(w, m->of, work.before);
+    if (limited && !work.all)
+        return MASK_POSTPONED;
+    stat_add(&w->stats->mask_tokens_refused, m->token != MASK_NO_TOKEN);
     return verdict;
 }
 
 static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *job)
 {
     if (job->sequence == MASK_NO_SEQUENCE) {
-        memset(job->words, 0xff, w->words * sizeof *job->words);
+        row_of_ones(w, job->words);
         return MASK_USABLE;
     }
     struct sequence_matcher *m = &w->matchers[job->sequence];
-    if ((job->grammar || job->rules) && !matcher_begin(w, m, job))
-        return MASK_OVER;
-    if (!m->of)
-        return row_fill(w, m, job);
-    uint64_t before = work_begin(w, m->of, job->step);
-    enum mask_verdict verdict = row_fill(w, m, job);
-    work_end(w, m->of, before);
+    step_begin(w, job->step);
+    if (job->grammar || job->rules)
+        matcher_begin(m, job);
+    if (job->token != MASK_NO_TOKEN) {
+        m->token = job->token;
+        if (m->rules)
+            rules_take(w, m, job->token);
+    }
+    enum mask_verdict verdict = matcher_row(w, m, job->words);
+    if (verdict == MASK_POSTPONED)
+        row_of_ones(w, job->words); // its token is dropped
     return verdict;
 }
 
@@ -257,27 +316,40 @@ void mask_work(struct mask_worker *w)
     }
 }
 
-// The cache to go of those that nobody uses, where their grammars take too much; or NULL.
-static struct grammar_cache *idle_over(struct mask_worker *w)
+// The cache to go of those that nobody uses: their grammars take too much, or it was idle for too
+// long; or NULL.
+static struct grammar_cache *idle_over(struct mask_worker *w, uint64_t now_ns, bool *idle)
 {
     size_t bytes = 0;
-    for (uint32_t i = 0; i < w->cache_count; i++)
-        if (w->caches[i].cache && w->caches[i].matchers == 0)
-            bytes += grammar_bytes(w->caches[i].grammar);
-    return bytes > w->idle_bytes_max ? cache_idle(w) : NULL;
+    struct grammar_cache *late = NULL;
+    *idle = false;
+    for (uint32_t i = 0; i < w->cache_count; i++) {
+        struct grammar_cache *c = &w->caches[i];
+        if (!c->cache || c->matchers > 0)
+            continue;
+        *idle = true;
+        bytes += grammar_bytes(c->grammar);
+        if (c->idle_ns == 0)
+            c->idle_ns = now_ns;
+        if (now_ns - c->idle_ns >= MASK_IDLE_NS)
+            late = c;
+    }
+    return bytes > w->idle_bytes_max ? cache_idle(w) : late;
 }
 
-void mask_idle(struct mask_worker *w)
+bool mask_idle(struct mask_worker *w, uint64_t now_ns)
 {
     uint32_t place;
+    bool idle = false;
     struct grammar_cache *over;
     while (!ring_peek(&w->ring, &place)) {
-        if (w->gone_count == 0 && (over = idle_over(w)) != NULL)
+        if (w->gone_count == 0 && (over = idle_over(w, now_ns, &idle)) != NULL)
             cache_drop(w, over);
         if (w->gone_count == 0)
-            return;
+            return idle;
         mask_cache_destroy(w->gone[--w->gone_count]);
     }
+    return false; // it is called after the new jobs
 }
 
 void mask_worker_empty(struct mask_worker *w)

@@ -47,11 +47,27 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
         job.grammar = asked->grammar ? grammar_take(asked->grammar) : NULL;
         job.rules = asked->rules ? token_rules_take(asked->rules) : NULL;
         s->matched = true;
-    } else {
-        job.token = token_last(s); // those before it were accepted with the masks before
+    } else if (s->postponed == 0) { // else the worker has it
+        job.token = token_last(s);  // those before it were accepted with the masks before
     }
     job_push(engine, &job);
     return true;
+}
+
+// The row whose mask is asked for first: that which was postponed most often, or another one in
+// each step. So nobody is postponed for ever, and none has its mask before the others always.
+static uint32_t first_asked(const struct engine *engine, const struct launch *launch)
+{
+    uint32_t first = (uint32_t)(launch->step % launch->row_count), most = 0;
+    for (uint32_t i = 0; i < launch->row_count; i++) {
+        const struct plan_row *row = &launch->rows[i];
+        uint32_t postponed = engine->sequences[row->sequence].postponed;
+        if (row->mask == BATCH_NO_MASK || postponed <= most)
+            continue;
+        first = i;
+        most = postponed;
+    }
+    return first;
 }
 
 bool masks_ask(struct engine *engine, struct launch *launch)
@@ -59,9 +75,9 @@ bool masks_ask(struct engine *engine, struct launch *launch)
     bool all = true;
     if (launch->mask_count == 0)
         return true;
-    uint32_t *rows = model_masks(engine->model);
+    uint32_t *rows = model_masks(engine->model), first = first_asked(engine, launch);
     for (uint32_t i = 0; i < launch->row_count; i++) {
-        struct plan_row *row = &launch->rows[i];
+        struct plan_row *row = &launch->rows[(first + i) % launch->row_count];
         if (row->mask != BATCH_NO_MASK && !row->asked)
             row->asked = row_ask(engine, row, launch->step, rows);
         all = all && (row->mask == BATCH_NO_MASK || row->asked);
@@ -79,18 +95,27 @@ void masks_post(struct engine *engine)
 }
 
 // A choice whose grammar lets nothing follow ends without the token of its row.
-static void verdict_take(struct engine *engine, const struct plan_row *row)
+static void verdict_take(struct engine *engine, struct plan_row *row)
 {
     struct sequence *s = &engine->sequences[row->sequence];
     enum mask_verdict verdict = engine->masks.verdict[row->mask];
-    if (verdict == MASK_USABLE || s->state == SEQUENCE_ENDING)
+    if (s->state == SEQUENCE_ENDING)
+        return;
+    if (verdict == MASK_POSTPONED) {
+        row->postponed = true;
+        sequence_postpone(engine, s);
+        stat_add(&engine->stats.masks_postponed, 1);
+        return;
+    }
+    s->postponed = 0;
+    if (verdict == MASK_USABLE)
         return;
     stat_add(&engine->stats.grammars_stuck, verdict == MASK_STUCK);
     stat_add(&engine->stats.grammars_over, verdict == MASK_OVER);
     choice_end(engine, s->request, s->number, verdict == MASK_DONE ? FINISH_STOP : FINISH_ERROR);
 }
 
-void masks_wait(struct engine *engine, const struct launch *launch)
+void masks_wait(struct engine *engine, struct launch *launch)
 {
     struct engine_stats *stats = &engine->stats;
     if (launch->mask_count == 0)

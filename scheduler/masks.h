@@ -5,6 +5,9 @@
 // All matchers and mask caches are the worker's. The engine's thread tells it by jobs, in order,
 // where a sequence's matcher begins, which token was drawn, and where it ends; so a matcher is
 // known by the index of its sequence and outlives places, blocks and the request.
+//
+// A row whose mask cannot be made in this step is postponed: its token is dropped, and the next
+// plan has a row for the same place again, whose token is the same as this one's would have been.
 #pragma once
 
 #include "base/ring.h"
@@ -16,26 +19,30 @@ enum {
     MASK_NO_TOKEN = -1,
     MASK_CACHES_MORE = 64, // grammars whose caches are kept beside one for each slot
     MASK_GONE_MAX = 16,
-    MASK_IDLE_GRAMMAR_BYTES = 32 << 20,
+    MASK_CACHE_WORK = 20 * 1000, // of making a cache
 };
+#define MASK_IDLE_NS 60000000000u // a cache that nobody used for so long gives way
 #define MASK_NO_SEQUENCE UINT32_MAX
 
-// What the masks of one step may build that was not built before, in steps of about 5 ns. Rows of
-// one grammar share what a row takes beyond its own, and so do all grammars. Thus a step waits for
-// about 0.1 s at most, and one grammar cannot use up what others need.
+// What the masks of one step may build that was not built before, in steps of about 5 ns; walks
+// over the vocabulary and new caches count, too. Rows of one grammar share what a row takes beyond
+// its own, and so do all grammars: who finds too little is postponed. A row ends with an error only
+// where all that one may have was not enough. Thus 256 rows wait for some 20 ms at most, and one
+// grammar cannot use up what others need.
 struct mask_limits {
     uint64_t row;     // one row: 1 million
-    uint64_t own;     // of that, what needs no share: 50,000
-    uint64_t grammar; // shared by the rows of a grammar: 4 million
-    uint64_t step;    // shared by all: 8 million
+    uint64_t own;     // of that, what needs no share: 5,000
+    uint64_t grammar; // shared by the rows of a grammar: 1 million
+    uint64_t step;    // shared by all: 2 million
 };
 extern const struct mask_limits mask_limits; // as above
 
 enum mask_verdict {
     MASK_USABLE,
-    MASK_DONE,  // the answer is complete, nothing can follow, and the model has no id that says so
-    MASK_STUCK, // nothing may follow that the model has
-    MASK_OVER,  // a bound of work or memory was met, also where its token was not taken
+    MASK_DONE, // the answer is complete, nothing can follow, and the model has no id that says so
+    MASK_POSTPONED, // others have used up what the rows of a step share
+    MASK_STUCK,     // nothing may follow that the model has
+    MASK_OVER,      // a bound of work or memory was met, also where its token was not taken
 };
 
 struct mask_job {
@@ -47,7 +54,7 @@ struct mask_job {
     uint64_t step;     // whose row it is
     uint32_t sequence; // MASK_NO_SEQUENCE: a row of ones
     uint32_t row;      // its number in the step, for its verdict
-    int32_t token;     // accepted before the mask is made, or MASK_NO_TOKEN
+    int32_t token;     // accepted before the mask is made; MASK_NO_TOKEN: none, or it was postponed
 };
 
 struct grammar_cache { // of one grammar; in use while a matcher stands in it
@@ -56,18 +63,21 @@ struct grammar_cache { // of one grammar; in use while a matcher stands in it
     struct mask_cache_stats seen;
     uint32_t matchers;
     size_t bytes_max;
-    uint64_t used; // when a matcher began in it last
-    uint64_t step; // the last one that had a row of it
-    uint64_t work; // left to it in that step
+    uint64_t used;    // when a matcher began in it last
+    uint64_t idle_ns; // since when none stands in it, as mask_idle saw it; 0: one did
+    uint64_t step;    // the last one that had a row of it
+    uint64_t work;    // left to it in that step
 };
 
 struct sequence_matcher {
     struct matcher matcher;
-    struct grammar_cache *of;  // NULL: rules alone
+    struct grammar *grammar;   // a count, until it has its cache
+    struct grammar_cache *of;  // NULL: rules alone, or none yet
     struct token_rules *rules; // a count, or NULL
     uint32_t rules_at;         // where it stands in them
     struct token_budget_place budget_at;
-    bool free; // its last row was one of ones
+    int32_t token; // still to be accepted, or MASK_NO_TOKEN
+    bool free;     // its last row was one of ones
 };
 
 struct mask_thread;
@@ -79,7 +89,7 @@ struct mask_worker {
     struct vocabulary *vocabulary; // the engine's
     uint32_t words;
     struct mask_limits limits;
-    size_t idle_bytes_max;      // MASK_IDLE_GRAMMAR_BYTES
+    size_t idle_bytes_max;      // of grammars that no matcher stands in
     struct engine_stats *stats; // those that are the worker's
     struct mask_thread *thread;
     // What follows is the worker's alone.
@@ -87,16 +97,17 @@ struct mask_worker {
     struct grammar_cache *caches;      // [cache_count]
     uint32_t matcher_count, cache_count;
     uint64_t began;                         // matchers
-    uint64_t step, work;                    // the last one, and what was left in it
+    uint64_t step, work;                    // the last one, and what is left in it
     struct mask_cache *gone[MASK_GONE_MAX]; // to be destroyed
     uint32_t gone_count;
 };
 
 // Does all jobs there are.
 void mask_work(struct mask_worker *w);
-// Then, while there are no new ones: destroys caches that were dropped, and those beyond
-// idle_bytes_max of grammars that no matcher stands in. Takes milliseconds.
-void mask_idle(struct mask_worker *w);
+// Then, while there are no new ones: destroys caches that were dropped and, of those that no
+// matcher stands in, what is beyond idle_bytes_max or idle for MASK_IDLE_NS. Takes milliseconds.
+// True: it should be called again in some seconds, because there are idle ones.
+bool mask_idle(struct mask_worker *w, uint64_t now_ns);
 // Gives back all that the worker has, jobs included; its thread has ended.
 void mask_worker_empty(struct mask_worker *w);
 

@@ -190,6 +190,23 @@ void sequence_preempt(struct engine *engine, struct sequence *s)
     s->state = SEQUENCE_WAITING;
 }
 
+// A full block that others may have is not written again: its tokens are computed in another one.
+void sequence_postpone(struct engine *engine, struct sequence *s)
+{
+    check(s->state == SEQUENCE_RUNNING && s->pending == 1 && s->planned_len == sequence_known(s),
+          "sequence %u is postponed with %u tokens in flight", s->index, s->pending);
+    s->pending--;
+    s->request->run.pending--;
+    s->postponed++;
+    if (s->shares && s->planned_len % engine->blocks.tokens == 0) {
+        sequence_preempt(engine, s);
+        return;
+    }
+    s->planned_len--;
+    s->fed = false;
+    s->on_device = false;
+}
+
 static void request_drop(struct engine *engine, struct request *r, struct sequence *s)
 {
     struct sequence **link = &r->run.first, *before = NULL;

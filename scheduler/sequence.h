@@ -60,6 +60,7 @@ struct sequence {
     uint32_t output_max;
     uint32_t planned_len; // tokens computed when all launched steps are done
     uint32_t inflight;    // launched steps that refer to it
+    uint32_t postponed;   // rows since its last token whose mask could not be made
     uint32_t block_count;
     uint32_t blocks_sent;    // of these, in the device's block table
     uint32_t blocks_settled; // of these, full and settled
@@ -114,6 +115,9 @@ struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
 void sequence_start(struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);
+// The token of its row in the step that was just launched, whose mask could not be made, is
+// dropped: the row's last token is computed again.
+void sequence_postpone(struct engine *engine, struct sequence *s);
 void sequence_park(struct engine *engine, struct sequence *s);    // no step in flight
 void sequence_end(struct engine *engine, struct sequence *s);     // leaves its request
 void sequence_settled(struct engine *engine, struct sequence *s); // one step less in flight

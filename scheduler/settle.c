@@ -130,6 +130,10 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
         sequence_settled(engine, s); // its token is dropped
         return;
     }
+    if (row->postponed) {
+        sequence_settled(engine, s);
+        return;
+    }
     if (result) {
         token_settle(engine, s, usable, result,
                      output->tops ? &output->tops[(size_t)index * SAMPLE_TOP_MAX] : NULL);

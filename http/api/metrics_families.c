@@ -75,6 +75,8 @@ static const struct family families[] = {
     {"mask_wait_nanoseconds_total", "counter",
      "Time that steps waited for masks after their launch."},
     {"mask_rows_total", "counter", "Rows of steps that have a grammar."},
+    {"masks_postponed_total", "counter",
+     "Of these, rows that are computed again because masks of others used up the step."},
     {"masks_computed_total", "counter", "Masks of states of grammars that were computed."},
     {"masks_reused_total", "counter", "Masks that had been computed before."},
     {"masks_forgotten_total", "counter",

@@ -30,6 +30,7 @@ static const struct stat_metric weft_stats[] = {
     {"mask_waits_total", STAT(mask_waits)},
     {"mask_wait_nanoseconds_total", STAT(mask_wait_ns)},
     {"mask_rows_total", STAT(mask_rows)},
+    {"masks_postponed_total", STAT(masks_postponed)},
     {"masks_computed_total", STAT(masks_computed)},
     {"masks_reused_total", STAT(masks_reused)},
     {"masks_forgotten_total", STAT(masks_forgotten)},

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { WALK_NODES = 2, FORGET_BYTES = 256 }; // that are walked or forgotten in one step of work
+
 // Places inside a character of UTF-8: 0 between characters, 1..3 continuation bytes to come, then
 // those where the next byte has narrower bounds (E0, ED, F0, F4).
 static const struct utf8_edge {
@@ -142,9 +144,10 @@ static bool summary_allows(struct mask_cache *c, const struct token_trie *trie, 
     return true;
 }
 
-// Sets the bits of the tokens of a trie that lead somewhere. False: a table is full.
-static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
-                      uint32_t *words)
+// Sets the bits of the tokens of a trie that lead somewhere, and counts nodes. False: a table is
+// full.
+static bool nodes_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
+                       uint32_t *words, uint32_t *walked)
 {
     const uint8_t *class_of = c->g->class_of;
     const struct trie_node *nodes = trie->nodes;
@@ -153,6 +156,7 @@ static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint3
     for (uint32_t i = 0; i < trie->count;) {
         const struct trie_node *node = &nodes[i];
         bool all = false;
+        ++*walked;
         uint32_t to = automaton_step(&c->a, path[node->depth], class_of[node->byte]);
         if (to < STATE_FIRST) {
             if (to == STATE_NO_ROOM)
@@ -172,6 +176,22 @@ static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint3
     return true;
 }
 
+// What is walked counts afterwards: nothing stays of a walk that is broken off.
+static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
+                      uint32_t *words)
+{
+    uint32_t walked = 0;
+    bool found = nodes_walk(c, trie, state, words, &walked);
+    c->a.work += walked / WALK_NODES;
+    return found;
+}
+
+static bool may_walk(struct mask_cache *c)
+{
+    c->a.over = c->a.over || c->a.work > c->a.work_max;
+    return !c->a.over;
+}
+
 // Kept masks: a head (kinds << 28 | ids, or KEPT_WORDS), then ids in order, or words.
 enum { KEPT_WORDS = 0x0FFFFFFF };
 
@@ -181,6 +201,19 @@ static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *wor
         memset(words, 0, v->words * sizeof *words);
     else
         memcpy(words, v->plain[kinds - 1], v->words * sizeof *words);
+}
+
+static uint64_t more(uint64_t bound, uint64_t work)
+{
+    return bound > UINT64_MAX - work ? UINT64_MAX : bound + work;
+}
+
+void mask_charge_forgotten(struct mask_cache *c, size_t bytes)
+{
+    uint64_t work = bytes / FORGET_BYTES;
+    c->a.work += work;
+    c->a.work_max = more(c->a.work_max, work);
+    c->work_limit = more(c->work_limit, work);
 }
 
 void mask_forget(struct mask_cache *c)
@@ -197,6 +230,8 @@ static uint32_t kept_take(struct mask_cache *c, size_t need)
     if (c->kept_count + need > c->kept_capacity) {
         for (uint32_t s = STATE_FIRST; s < c->a.state_count; s++)
             c->a.states[s].kept = c->a.states[s].kept_far = 0;
+        mask_charge_forgotten(c, c->kept_count * sizeof *c->kept +
+                                     c->a.state_count * sizeof *c->a.states);
         mask_forget(c);
         c->forgotten++;
     }
@@ -256,7 +291,7 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words)
         c->reused++;
         return true;
     }
-    if (!measure_plain(c, state, &chars))
+    if (!may_walk(c) || !measure_plain(c, state, &chars))
         return false;
     while (kinds < PLAIN_KINDS && chars >= PLAIN_CHARS[kinds])
         kinds++;
@@ -276,7 +311,7 @@ static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words)
     uint32_t place = c->a.states[state].kept_far;
     if (place == 0) {
         memset(c->row, 0, c->v->words * sizeof *c->row);
-        if (!trie_walk(c, &c->v->tries[KIND_LONG], state, c->row))
+        if (!may_walk(c) || !trie_walk(c, &c->v->tries[KIND_LONG], state, c->row))
             return false;
         place = mask_keep(c, 0, c->row);
         c->a.states[state].kept_far = place;

@@ -28,6 +28,7 @@ struct mask_cache {
     uint64_t computed, reused, forgotten, over, starved;
     uint64_t work_max;   // of one call
     uint64_t work_limit; // of the automaton's, for all calls
+    bool limited;        // a call met work_limit
     size_t bytes, bytes_most;
 };
 
@@ -38,3 +39,5 @@ void mask_edges_find(struct mask_cache *c);
 bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words);
 // Forgets all masks; their states have forgotten them already.
 void mask_forget(struct mask_cache *c);
+// Counts what was forgotten: as work of the cache, which takes nothing from the call's bounds.
+void mask_charge_forgotten(struct mask_cache *c, size_t bytes);

@@ -9,7 +9,6 @@ enum {
     CACHE_BYTES_MIN = 4 << 20,
     CACHE_BYTES = 32 << 20,
     WORK_MAX = 1000 * 1000,
-    FORGET_BYTES = 256, // that are forgotten in one step of work
 };
 
 struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
@@ -57,6 +56,12 @@ void mask_cache_destroy(struct mask_cache *c)
 void mask_cache_limit(struct mask_cache *c, uint64_t work)
 {
     c->work_limit = c->a.work + work;
+    c->limited = false;
+}
+
+bool mask_cache_limited(const struct mask_cache *c)
+{
+    return c->limited;
 }
 
 static size_t bytes_held(const struct mask_cache *c)
@@ -139,7 +144,7 @@ static void cache_forget(struct mask_cache *c)
         places_keep(c);
     }
     automaton_compact(&c->a);
-    c->a.work += bytes / FORGET_BYTES;
+    mask_charge_forgotten(c, bytes);
     mask_forget(c);
     c->start = c->a.moved[c->start];
     for (struct matcher *m = c->matchers; m; m = m->next)
@@ -166,6 +171,7 @@ static struct attempt call_begin(struct matcher *m)
 static bool call_again(struct attempt *call)
 {
     struct mask_cache *c = call->m->cache;
+    c->limited = c->limited || (c->a.over && c->a.work > c->work_limit);
     if (call->tries++ == 0 && !c->a.over)
         cache_forget(c);
     else if (c->a.over)

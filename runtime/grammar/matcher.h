@@ -26,22 +26,25 @@ struct mask_cache_options {
     // so a small grammar holds little.
     size_t bytes_max;
     // Bound of what one call may build that was not built before, in steps of about 5 ns; 0: 1
-    // million. The walk over a vocabulary, about 1 ms, comes on top.
+    // million. The walk over a vocabulary, up to 1 ms, counts, but is never broken off.
     uint64_t work_max;
 };
 // Takes a count of the grammar and one of the vocabulary. NULL: the options above.
 struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
                                      const struct mask_cache_options *options);
 void mask_cache_destroy(struct mask_cache *c); // NULL is allowed; no matcher may be left
-// All calls from now on may build so much together; each still has its own bound.
+// All calls from now on may build so much together; each still has its own bound. What is forgotten
+// meanwhile, because a table is full, takes nothing from either.
 void mask_cache_limit(struct mask_cache *c, uint64_t work);
+// A call since then would have gone on with a larger limit.
+bool mask_cache_limited(const struct mask_cache *c);
 
 struct mask_cache_stats {
     uint64_t computed, reused; // masks
     uint64_t forgotten;        // times that a table was full
     uint64_t over;             // calls that met work_max, or a place with more ways than 16,384
     uint64_t starved;          // calls that found no room, and matchers that lost their place
-    uint64_t work;             // steps of all calls, as work_max counts them
+    uint64_t work;             // steps of all calls, and of what was forgotten
     uint32_t states;           // of the automaton, now
     size_t bytes;              // held, now; pages that were forgotten are the system's again
     size_t bytes_most;         // ... at most so far

@@ -97,6 +97,7 @@ static void test_statistics_of_engines(void **state)
         STAT("mask_waits_total", mask_waits),
         STAT("mask_wait_nanoseconds_total", mask_wait_ns),
         STAT("mask_rows_total", mask_rows),
+        STAT("masks_postponed_total", masks_postponed),
         STAT("masks_computed_total", masks_computed),
         STAT("masks_reused_total", masks_reused),
         STAT("masks_forgotten_total", masks_forgotten),

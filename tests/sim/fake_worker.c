@@ -4,6 +4,7 @@
 #include "tests/sim/sim.h"
 
 static struct dice worker_dice;
+static uint64_t worker_ns; // seconds pass between two looks
 
 void fake_worker_seed(uint64_t seed)
 {
@@ -21,16 +22,22 @@ void mask_thread_close(struct mask_worker *w)
     (void)w;
 }
 
+static void look(struct mask_worker *w)
+{
+    worker_ns += 1000000000u * roll(&worker_dice, 5);
+    mask_idle(w, worker_ns);
+}
+
 void mask_thread_post(struct mask_worker *w)
 {
     if (chance(&worker_dice, 40))
         mask_work(w);
     if (chance(&worker_dice, 40))
-        mask_idle(w);
+        look(w);
 }
 
 void mask_thread_wait(struct mask_worker *w)
 {
     mask_work(w);
-    mask_idle(w);
+    look(w);
 }

@@ -1,0 +1,453 @@
+// The mask worker alone, without an engine and without a thread: what the rows of a step may build
+// together, who is postponed and who ends, caches that give way, counts that come back.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/grammar/token_rules.h"
+#include "tests/scheduler/rig.h"
+
+#include <string.h>
+
+enum { SEATS = 8, CACHES = 2, WORDS = 32, JOBS = 16 };
+
+struct alone { // a worker without an engine and without a thread
+    struct mask_worker worker;
+    struct mask_job jobs[JOBS];
+    struct sequence_matcher matchers[SEATS];
+    struct grammar_cache caches[CACHES];
+    uint8_t verdicts[SEATS];
+    struct engine_stats stats;
+    uint32_t rows[SEATS][WORDS];
+};
+
+static void alone_open(struct alone *a, uint32_t caches)
+{
+    struct rig rig;
+    memset(a, 0, sizeof *a);
+    rig_defaults(&rig);
+    a->worker = (struct mask_worker){.job = a->jobs,
+                                     .verdict = a->verdicts,
+                                     .vocabulary = rig_letters(&rig),
+                                     .words = WORDS,
+                                     .stats = &a->stats,
+                                     .matchers = a->matchers,
+                                     .caches = a->caches,
+                                     .matcher_count = SEATS,
+                                     .limits = mask_limits,
+                                     .step = UINT64_MAX, // none was yet
+                                     .idle_bytes_max = MASK_IDLE_GRAMMAR_BYTES,
+                                     .cache_count = caches};
+    a->worker.ring.mask = JOBS - 1;
+}
+
+static void job_push(struct alone *a, struct mask_job job)
+{
+    a->jobs[ring_place(&a->worker.ring)] = job;
+    ring_publish(&a->worker.ring);
+}
+
+static void begin_push(struct alone *a, uint32_t sequence, struct grammar *g)
+{
+    job_push(a, (struct mask_job){.grammar = grammar_take(g),
+                                  .words = a->rows[sequence],
+                                  .sequence = sequence,
+                                  .row = sequence,
+                                  .step = 1,
+                                  .token = MASK_NO_TOKEN});
+}
+
+// With matchers in all caches there may be, one with another grammar is over; its end and those of
+// the others make room again.
+static void test_a_table_of_caches_is_full(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, 1);
+    struct grammar *one = rig_cycle(3), *other = rig_cycle(4);
+    begin_push(&a, 0, one);
+    begin_push(&a, 1, other);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[0], MASK_USABLE);
+    assert_int_equal(a.verdicts[1], MASK_OVER);
+    assert_int_equal(grammar_owners(other), 1);
+    for (uint32_t s = 0; s < 2; s++)
+        job_push(&a, (struct mask_job){.sequence = s, .token = MASK_NO_TOKEN});
+    begin_push(&a, 1, other);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[1], MASK_USABLE);
+    assert_int_equal(a.rows[1][0], 1); // 'a'
+    assert_int_equal(a.stats.mask_caches, 1);
+    mask_worker_empty(&a.worker);
+    assert_int_equal(a.stats.mask_caches, 0);
+    assert_int_equal(grammar_owners(one), 1);
+    assert_int_equal(grammar_owners(other), 1);
+    grammar_give(one);
+    grammar_give(other);
+    vocabulary_give(a.worker.vocabulary);
+}
+
+static void token_push(struct alone *a, uint32_t sequence, int32_t token, uint64_t step)
+{
+    job_push(a, (struct mask_job){.words = a->rows[sequence],
+                                  .sequence = sequence,
+                                  .row = sequence,
+                                  .step = step,
+                                  .token = token});
+}
+
+// Each letter leads to a part of its own: "a" to "xb", "b" to "xc", ...
+static struct grammar *fan(void)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    uint32_t parts[SEATS];
+    struct grammar_builder *b = grammar_begin(NULL);
+    for (uint32_t i = 0; i < SEATS; i++) {
+        char text[] = {(char)('a' + i), 'x', (char)('b' + i)};
+        parts[i] = grammar_repeat(b, grammar_literal(b, text_span(text, 3)), 1, 5);
+    }
+    assert_int_equal(grammar_finish(b, grammar_either_of(b, parts, SEATS), &g, &err), STATUS_OK);
+    return g;
+}
+
+static uint64_t work_of(const struct alone *a)
+{
+    uint64_t work = 0;
+    for (uint32_t i = 0; i < CACHES; i++)
+        work += a->caches[i].cache ? mask_cache_stats(a->caches[i].cache).work : 0;
+    return work;
+}
+
+// All seats but the last in the one grammar, at its beginning; the last in the other.
+static void fan_open(struct alone *a, struct grammar *g, struct grammar *other)
+{
+    alone_open(a, CACHES);
+    for (uint32_t s = 0; s < SEATS; s++)
+        begin_push(a, s, s + 1 < SEATS ? g : other);
+    mask_work(&a->worker);
+    for (uint32_t s = 0; s < SEATS; s++)
+        assert_int_equal(a->verdicts[s], MASK_USABLE);
+}
+
+// A part of its own for each seat.
+static int32_t seat_letter(uint32_t s)
+{
+    return s + 1 < SEATS ? (int32_t)s : 0; // the next id is END
+}
+
+static void fan_close(struct alone *a)
+{
+    mask_worker_empty(&a->worker);
+    vocabulary_give(a->worker.vocabulary);
+}
+
+static void assert_ones(const struct alone *a, uint32_t sequence)
+{
+    for (uint32_t i = 0; i < WORDS; i++)
+        assert_int_equal(a->rows[sequence][i], UINT32_MAX);
+}
+
+static struct mask_limits wide(void)
+{
+    return (struct mask_limits){.row = 1000000, .grammar = 1000000, .step = 1000000};
+}
+
+struct need {       // of one row, the second of its answer
+    uint64_t least; // the smallest limit with which its mask is made
+    uint64_t work;  // what it takes then, the walk over the vocabulary included
+};
+
+static struct need row_need(struct grammar *g, struct grammar *other)
+{
+    struct need need = {0, 0};
+    for (bool made = false; !made;) {
+        struct alone a;
+        fan_open(&a, g, other);
+        a.worker.limits = wide();
+        a.worker.limits.row = ++need.least;
+        uint64_t before = work_of(&a);
+        token_push(&a, 0, 0, 2);
+        mask_work(&a.worker);
+        made = a.verdicts[0] == MASK_USABLE;
+        assert_true(made || a.verdicts[0] == MASK_OVER);
+        need.work = work_of(&a) - before;
+        fan_close(&a);
+    }
+    assert_true(need.least > 2 && need.work >= need.least);
+    return need;
+}
+
+// Asks in each step for the masks of the rows that have none: the first of them has it then.
+static void postponed_again(struct alone *a)
+{
+    for (uint32_t step = 3, first = 0; first < SEATS; step++) {
+        for (uint32_t s = first; s < SEATS; s++)
+            if (a->verdicts[s] == MASK_POSTPONED)
+                token_push(a, s, MASK_NO_TOKEN, step);
+        mask_work(&a->worker);
+        while (first < SEATS && a->verdicts[first] == MASK_USABLE)
+            first++;
+        assert_true(first >= step - 2);
+    }
+}
+
+// The rows of one step share what they may build: when a grammar has used up its part, those of its
+// rows that need more are postponed, and rows of other grammars go on. The next step has as much
+// again; then their masks are what they would have been.
+static void test_the_work_of_a_step_is_bounded(void **state)
+{
+    (void)state;
+    struct alone a, free;
+    struct grammar *g = fan(), *other = fan();
+    struct need need = row_need(g, other);
+    fan_open(&free, g, other);
+    for (uint32_t s = 0; s < SEATS; s++)
+        token_push(&free, s, seat_letter(s), 2);
+    mask_work(&free.worker);
+    for (int all = 0; all < 2; all++) {
+        fan_open(&a, g, other);
+        a.worker.limits = wide();
+        *(all ? &a.worker.limits.step : &a.worker.limits.grammar) = 2 * need.work + need.least - 1;
+        uint64_t before = work_of(&a);
+        for (uint32_t s = 0; s < SEATS; s++)
+            token_push(&a, s, seat_letter(s), 2);
+        mask_work(&a.worker);
+        for (uint32_t s = 0; s < SEATS; s++)
+            assert_int_equal(a.verdicts[s],
+                             s < 2 || (!all && s == SEATS - 1) ? MASK_USABLE : MASK_POSTPONED);
+        assert_ones(&a, 2);
+        assert_true(work_of(&a) - before < 6 * need.work);
+        postponed_again(&a);
+        for (uint32_t s = 0; s < SEATS; s++)
+            assert_memory_equal(a.rows[s], free.rows[s], sizeof a.rows[s]);
+        fan_close(&a);
+    }
+    fan_close(&free);
+    grammar_give(g);
+    grammar_give(other);
+}
+
+// A row that may have all there is for one, and needs more, ends, whoever comes after it.
+static void test_a_row_that_needs_too_much_is_over(void **state)
+{
+    (void)state;
+    struct alone a;
+    struct grammar *g = fan(), *other = fan();
+    struct need need = row_need(g, other);
+    for (int which = 0; which < 3; which++) {
+        fan_open(&a, g, other);
+        a.worker.limits = wide();
+        *(which == 0   ? &a.worker.limits.row
+          : which == 1 ? &a.worker.limits.grammar
+                       : &a.worker.limits.step) = need.least - 1;
+        token_push(&a, 0, 0, 2);
+        token_push(&a, 1, 1, 2);
+        mask_work(&a.worker);
+        assert_int_equal(a.verdicts[0], MASK_OVER);
+        assert_int_equal(a.verdicts[1], which == 0 ? MASK_OVER : MASK_POSTPONED);
+        fan_close(&a);
+    }
+    grammar_give(g);
+    grammar_give(other);
+}
+
+// Making a cache counts, too: as many as a step has room for, the others in the next one.
+static void test_new_caches_are_postponed(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, CACHES);
+    struct grammar *g[] = {rig_cycle(3), rig_cycle(4)};
+    a.worker.limits.step = MASK_CACHE_WORK + MASK_CACHE_WORK / 2;
+    for (uint32_t s = 0; s < 2; s++)
+        begin_push(&a, s, g[s]);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[0], MASK_USABLE);
+    assert_int_equal(a.verdicts[1], MASK_POSTPONED);
+    assert_ones(&a, 1);
+    assert_int_equal(a.stats.mask_caches, 1);
+    assert_int_equal(grammar_owners(g[1]), 2);
+    token_push(&a, 1, MASK_NO_TOKEN, 2);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[1], MASK_USABLE);
+    assert_int_equal(a.rows[1][0], 1); // 'a'
+    begin_push(&a, 2, g[0]);
+    job_push(&a, (struct mask_job){.sequence = 2, .token = MASK_NO_TOKEN}); // ends at once
+    fan_close(&a);
+    for (uint32_t s = 0; s < 2; s++) {
+        assert_int_equal(grammar_owners(g[s]), 1);
+        grammar_give(g[s]);
+    }
+}
+
+// Caches that give way are never destroyed in a step: who needs the room of more waits.
+static void test_a_step_destroys_no_cache(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, 1);
+    struct grammar *g[MASK_GONE_MAX + 2];
+    for (uint32_t i = 0; i < MASK_GONE_MAX + 2; i++) {
+        g[i] = rig_cycle(3 + i);
+        begin_push(&a, 0, g[i]);
+        mask_work(&a.worker);
+        assert_int_equal(a.verdicts[0], i <= MASK_GONE_MAX ? MASK_USABLE : MASK_POSTPONED);
+        if (i <= MASK_GONE_MAX)
+            job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN});
+    }
+    assert_int_equal(grammar_owners(g[0]), 2);
+    mask_idle(&a.worker, 1);
+    assert_int_equal(grammar_owners(g[0]), 1);
+    token_push(&a, 0, MASK_NO_TOKEN, 2);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[0], MASK_USABLE);
+    fan_close(&a);
+    for (uint32_t i = 0; i < MASK_GONE_MAX + 2; i++)
+        grammar_give(g[i]);
+}
+
+// A cache that nobody uses goes after a while, however small its grammar is.
+static void test_an_idle_cache_gives_way(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, CACHES);
+    struct grammar *one = rig_cycle(3), *other = rig_cycle(4);
+    begin_push(&a, 0, one);
+    begin_push(&a, 1, other);
+    mask_work(&a.worker);
+    assert_false(mask_idle(&a.worker, 1));
+    for (uint32_t s = 0; s < 2; s++)
+        job_push(&a, (struct mask_job){.sequence = s, .token = MASK_NO_TOKEN});
+    mask_work(&a.worker);
+    assert_true(mask_idle(&a.worker, 5));
+    assert_true(mask_idle(&a.worker, 4 + MASK_IDLE_NS));
+    assert_int_equal(a.stats.mask_caches, 2);
+    begin_push(&a, 0, one); // used again
+    job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN});
+    mask_work(&a.worker);
+    assert_true(mask_idle(&a.worker, 5 + MASK_IDLE_NS));
+    assert_int_equal(grammar_owners(one), 2);
+    assert_int_equal(grammar_owners(other), 1);
+    assert_false(mask_idle(&a.worker, 5 + 2 * MASK_IDLE_NS));
+    assert_int_equal(grammar_owners(one), 1);
+    assert_int_equal(a.stats.mask_caches, 0);
+    fan_close(&a);
+    grammar_give(one);
+    grammar_give(other);
+}
+
+// What a row may have of its own it has also where nothing is left to share, once and not for each
+// of the calls that make it.
+static void test_a_row_has_work_of_its_own(void **state)
+{
+    (void)state;
+    struct alone a;
+    struct grammar *g = fan(), *other = fan();
+    struct need need = row_need(g, other);
+    for (int less = 0; less < 2; less++) {
+        fan_open(&a, g, other);
+        a.worker.limits = (struct mask_limits){.row = 1000000, .own = need.least - less};
+        for (uint32_t s = 0; s < SEATS; s++)
+            token_push(&a, s, seat_letter(s), 2);
+        mask_work(&a.worker);
+        for (uint32_t s = 0; s < SEATS; s++)
+            assert_int_equal(a.verdicts[s], less ? MASK_OVER : MASK_USABLE);
+        fan_close(&a);
+    }
+    grammar_give(g);
+    grammar_give(other);
+}
+
+// A token that a mask let through and that is not taken met a bound.
+static void test_a_token_that_is_not_taken_is_over(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, 1);
+    struct grammar *g = rig_cycle(3);
+    begin_push(&a, 0, g);
+    token_push(&a, 0, 25, 1);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[0], MASK_OVER);
+    assert_int_equal(a.stats.mask_tokens_refused, 1);
+    fan_close(&a);
+    grammar_give(g);
+}
+
+// A cache that gives way is destroyed once no step waits; so are those of large grammars that
+// nobody uses.
+static void test_caches_are_destroyed_while_nothing_waits(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, 1);
+    struct grammar *one = rig_cycle(3), *other = rig_cycle(4);
+    begin_push(&a, 0, one);
+    job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN});
+    begin_push(&a, 1, other);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[1], MASK_USABLE);
+    assert_int_equal(a.stats.mask_caches, 1);
+    assert_int_equal(grammar_owners(one), 2);
+    token_push(&a, 1, 0, 1);
+    mask_idle(&a.worker, 1); // there is work again
+    assert_int_equal(grammar_owners(one), 2);
+    mask_work(&a.worker);
+    mask_idle(&a.worker, 1);
+    assert_int_equal(grammar_owners(one), 1);
+    assert_int_equal(grammar_owners(other), 2);
+    job_push(&a, (struct mask_job){.sequence = 1, .token = MASK_NO_TOKEN});
+    mask_work(&a.worker);
+    mask_idle(&a.worker, 1);
+    assert_int_equal(grammar_owners(other), 2); // a small one stays
+    a.worker.idle_bytes_max = grammar_bytes(other) - 1;
+    mask_idle(&a.worker, 1);
+    assert_int_equal(grammar_owners(other), 1);
+    assert_int_equal(a.stats.mask_caches, 0);
+    fan_close(&a);
+    grammar_give(one);
+    grammar_give(other);
+}
+
+static void test_jobs_that_nobody_did_give_their_counts_back(void **state)
+{
+    (void)state;
+    static const int32_t allowed[] = {1};
+    struct alone a;
+    alone_open(&a, 1);
+    struct grammar *g = rig_cycle(3);
+    struct token_rules_args rules = {1000, allowed, 1, NULL, NULL, 0};
+    struct token_rules *r = token_rules_create(&rules);
+    job_push(&a, (struct mask_job){.grammar = grammar_take(g),
+                                   .rules = token_rules_take(r),
+                                   .words = a.rows[0],
+                                   .token = MASK_NO_TOKEN});
+    mask_worker_empty(&a.worker);
+    assert_int_equal(grammar_owners(g), 1);
+    assert_int_equal(token_rules_owners(r), 1);
+    grammar_give(g);
+    token_rules_give(r);
+    vocabulary_give(a.worker.vocabulary);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_table_of_caches_is_full),
+        cmocka_unit_test(test_the_work_of_a_step_is_bounded),
+        cmocka_unit_test(test_a_row_that_needs_too_much_is_over),
+        cmocka_unit_test(test_new_caches_are_postponed),
+        cmocka_unit_test(test_a_step_destroys_no_cache),
+        cmocka_unit_test(test_an_idle_cache_gives_way),
+        cmocka_unit_test(test_a_row_has_work_of_its_own),
+        cmocka_unit_test(test_a_token_that_is_not_taken_is_over),
+        cmocka_unit_test(test_caches_are_destroyed_while_nothing_waits),
+        cmocka_unit_test(test_jobs_that_nobody_did_give_their_counts_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
