@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <pthread.h>
+#include <string.h>
 
 enum { BUCKETS = 4096 };
 
@@ -41,8 +42,13 @@ struct hash grammars_hash(const struct grammar_source *source)
     struct {
         struct hash text;
         uint64_t kind, dialect;
-    } all = {hash_own(source->text.at, source->text.bytes), (uint64_t)source->kind,
-             (uintptr_t)source->dialect};
+        uint32_t alphabet[8];
+    } all = {hash_own(source->text.at, source->text.bytes),
+             (uint64_t)source->kind,
+             (uintptr_t)source->dialect,
+             {0}};
+    if (source->alphabet)
+        memcpy(all.alphabet, source->alphabet, sizeof all.alphabet);
     return hash_own(&all, sizeof all);
 }
 

@@ -4,10 +4,10 @@
 // The schemas of tools are part of a larger source, which has the tools, their order, the model's
 // dialect and what else binds the answer: another of these is another source.
 //
-// Two sources are the same when their kind, dialect and all bytes of their text are, the order of
-// keys included, because it is the order in which they are written. They are told apart by a keyed
-// hash (base/hash.h) that nobody can make collide, so that finding one takes as long for a large
-// source as for a small one.
+// Two sources are the same when their kind, dialect, alphabet and all bytes of their text are, the
+// order of keys included, because it is the order in which they are written. They are told apart by
+// a keyed hash (base/hash.h) that nobody can make collide, so that finding one takes as long for a
+// large source as for a small one.
 //
 // All grammars of requests are here, those in use and those that are kept: together they are
 // bounded by bytes and number, and what has no grammar by number alone. What nobody uses goes

@@ -1,6 +1,8 @@
 // Structured output of a request: see structured.h.
 #include "http/api/structured.h"
 
+#include "runtime/grammar/vocabulary.h"
+
 #include <string.h>
 
 // response_format
@@ -67,8 +69,11 @@ const struct field_rules structured_config_members = FIELD_RULES(config_rows, NU
 
 void structured_set(struct generation *g, const struct grammar_source *source, const char *path)
 {
+    const struct served_model *model = g->call.model;
+    struct grammar_source own = *source;
+    own.alphabet = model->vocabulary ? vocabulary_alphabet(model->vocabulary) : NULL;
     g->structured = (struct structured){
-        .source = *source, .hash = grammars_hash(source), .path = path, .found = GRAMMARS_UNKNOWN};
+        .source = own, .hash = grammars_hash(&own), .path = path, .found = GRAMMARS_UNKNOWN};
 }
 
 // The source is a copy, because the body goes before it is compiled.

@@ -99,12 +99,14 @@ void grammar_abandon(struct grammar_builder *b)
 
 uint32_t grammar_byte_set(struct grammar_builder *b, const uint32_t set[8])
 {
-    uint32_t any = 0;
-    for (int i = 0; i < SET_WORDS; i++)
-        any |= set[i];
+    uint32_t own[SET_WORDS], any = 0;
+    for (int i = 0; i < SET_WORDS; i++) {
+        own[i] = set[i] & (b->limits.alphabet ? b->limits.alphabet[i] : UINT32_MAX);
+        any |= own[i];
+    }
     if (any == 0)
         return GRAMMAR_NOTHING;
-    uint32_t number = put(b, &b->sets, set);
+    uint32_t number = put(b, &b->sets, own);
     if (number == INTERN_NONE)
         return GRAMMAR_NOTHING;
     return expr_put(b, (struct expr){EXPR_SET, number, 0, 0});

@@ -32,6 +32,10 @@ enum {
 struct grammar_limits {
     size_t bytes_max;  // memory of the builder and of what it makes; 0: 64 MiB
     uint64_t work_max; // steps, about 5 ns each; 0: 100 million
+    // [8] bytes that texts are made of (vocabulary_alphabet): what needs another one is
+    // GRAMMAR_NOTHING, so that no way through the grammar ends for lack of it. NULL: all bytes.
+    // Read until the builder is gone.
+    const uint32_t *alphabet;
 };
 // NULL: the limits above. Never fails; ends the process when the system has no memory.
 struct grammar_builder *grammar_begin(const struct grammar_limits *limits);

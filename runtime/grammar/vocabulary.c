@@ -194,6 +194,18 @@ static void text_copy(struct vocabulary *v, const struct vocabulary_args *args)
     v->bytes += bytes;
 }
 
+static void alphabet_find(struct vocabulary *v)
+{
+    for (uint32_t at = 0; at < v->first[v->vocab]; at++) {
+        uint8_t byte = (uint8_t)v->text[at];
+        v->alphabet[byte / 32] |= 1u << byte % 32;
+    }
+    v->writes_all = true;
+    for (uint32_t byte = 0; byte < 0xF5; byte++) // C0, C1 and those from F5 on are not of UTF-8
+        v->writes_all = v->writes_all &&
+                        (byte == 0xC0 || byte == 0xC1 || (v->alphabet[byte / 32] >> byte % 32 & 1));
+}
+
 struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
 {
     check(args->count <= args->vocab && args->vocab < INT32_MAX, "%u tokens for %u ids",
@@ -210,6 +222,7 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
                (PLAIN_KINDS + 1) * (size_t)v->words * sizeof **v->plain;
     v->same = heap_take((v->vocab + 1) * sizeof *v->same);
     text_copy(v, args);
+    alphabet_find(v);
     tries_build(v);
     return v;
 }
@@ -269,6 +282,11 @@ bool vocabulary_is_end(const struct vocabulary *v, int32_t token)
         if (v->ends[i] == token)
             return true;
     return false;
+}
+
+const uint32_t *vocabulary_alphabet(const struct vocabulary *v)
+{
+    return v->writes_all ? NULL : v->alphabet;
 }
 
 bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words)

@@ -45,6 +45,9 @@ size_t vocabulary_bytes(const struct vocabulary *v);   // memory it holds
 // Bytes of a token that a grammar may allow, with the byte of special ones; bytes == 0: never.
 struct text vocabulary_token(const struct vocabulary *v, int32_t token);
 bool vocabulary_is_end(const struct vocabulary *v, int32_t token);
+// [8] bytes that its tokens have, those of special ones included; NULL: all that UTF-8 has, so that
+// every text can be written.
+const uint32_t *vocabulary_alphabet(const struct vocabulary *v);
 // Every token with bytes and every end id is allowed by this mask row.
 bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words);
 // No token is allowed by this mask row of so many words.

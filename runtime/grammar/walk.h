@@ -62,5 +62,7 @@ struct vocabulary {
     int32_t *ends;
     uint32_t end_count;
     uint32_t longest; // bytes of a token
+    uint32_t alphabet[8];
+    bool writes_all; // the alphabet has all bytes of UTF-8
     size_t bytes;
 };

@@ -86,6 +86,11 @@ void fake_grammar_bytes(size_t bytes)
     served.grammars = grammars_create(bytes);
 }
 
+void fake_vocabulary(struct vocabulary *v)
+{
+    model.vocabulary = v;
+}
+
 void fake_models(uint32_t count)
 {
     static struct served_model models[8];

@@ -105,8 +105,9 @@ void fake_own_sampling(void);         // the model's defaults of sampling hold, 
 
 void fake_model_name(const char *name); // until fake_end
 void fake_models(uint32_t count);       // named a, b, c, ... in place of the one; until fake_end
-void fake_grammar_bytes(size_t bytes);  // that all grammars may take, until fake_end
-void fake_arena_limit(size_t bytes);    // of the exchange, before its request
+void fake_vocabulary(struct vocabulary *v); // of the model; the caller's
+void fake_grammar_bytes(size_t bytes);      // that all grammars may take, until fake_end
+void fake_arena_limit(size_t bytes);        // of the exchange, before its request
 
 // A fresh exchange and model of this kind.
 void fake_begin(enum model_kind kind);

@@ -5,6 +5,7 @@
 #include "api_fake.h"
 
 #include "http/api/grammars.h"
+#include "runtime/grammar/vocabulary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,20 +44,23 @@ static enum grammars_found compile(struct grammars *cache, struct grammar_source
 
 static struct grammar_source regex(const char *text)
 {
-    return (struct grammar_source){GRAMMAR_KIND_REGEX, text_of(text), NULL};
+    return (struct grammar_source){GRAMMAR_KIND_REGEX, text_of(text), NULL, NULL};
 }
 
 // The same text means another thing in another kind and, of calls, in another dialect.
 static void test_what_a_source_is_known_by(void **state)
 {
     static const struct dialect dialects[2];
+    static const uint32_t alphabets[2][8] = {{1}, {0, 1}};
     const struct grammar_source sources[] = {
-        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL},
-        {GRAMMAR_KIND_CHOICE, text_of("[1]"), NULL},
-        {GRAMMAR_KIND_REGEX, text_of("[2]"), NULL},
-        {GRAMMAR_KIND_REGEX, text_of("[1]\n"), NULL},
-        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[0]},
-        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[1]},
+        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL, NULL},
+        {GRAMMAR_KIND_CHOICE, text_of("[1]"), NULL, NULL},
+        {GRAMMAR_KIND_REGEX, text_of("[2]"), NULL, NULL},
+        {GRAMMAR_KIND_REGEX, text_of("[1]\n"), NULL, NULL},
+        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL, alphabets[0]},
+        {GRAMMAR_KIND_REGEX, text_of("[1]"), NULL, alphabets[1]},
+        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[0], NULL},
+        {GRAMMAR_KIND_CALLS, text_of("[1]"), &dialects[1], NULL},
     };
     enum { COUNT = sizeof sources / sizeof *sources };
     (void)state;
@@ -255,6 +259,76 @@ static void test_the_queue_for_compiling_is_full(void **state)
     }
 }
 
+// Printable ASCII, but for some bytes.
+static struct vocabulary *without(const char *bytes)
+{
+    char at[128];
+    struct text tokens[128];
+    for (int i = 0; i < 128; i++) {
+        at[i] = (char)i;
+        tokens[i] = text_span(&at[i], i >= ' ' && !strchr(bytes, i) ? 1 : 0);
+    }
+    return vocabulary_create(
+        &(struct vocabulary_args){.vocab = 128, .tokens = tokens, .count = 128});
+}
+
+// A form that no tokens of the model can write is refused by its field; of one that they can write
+// in part that part is left. What another model is told of the same source is its own.
+static void test_a_form_that_the_model_cannot_write(void **state)
+{
+    static const struct {
+        const char *more, *param, *text; // text: what the answer may be, NULL: refused
+    } forms[] = {
+        {"\"guided_choice\":[\"\u00e9\",\"w\u00e9\"]", "guided_choice", NULL},
+        {"\"guided_choice\":[\"\u00e9\",\"w\u00e9\",\"we\"]", NULL, "we"},
+        {"\"guided_choice\":[\"q\"]", "guided_choice", NULL},
+        {"\"guided_regex\":\"a\u00e9+\"", "guided_regex", NULL},
+        {"\"guided_regex\":\"a\u00e9*b\"", NULL, "ab"},
+        {"\"guided_grammar\":\"root ::= [a-z] \\\"q\\\"\"", "guided_grammar", NULL},
+        {"\"guided_json\":{\"const\":\"\u00e9q\"}", "guided_json", NULL},
+        {"\"guided_json\":{\"enum\":[\"q\",\"e\"]}", NULL, "\"e\""},
+        {"\"guided_json\":{\"type\":\"object\",\"properties\":{\"q\":{}},\"required\":[\"q\"]}",
+         "guided_json", NULL},
+    };
+    struct vocabulary *most = without("q"), *ascii = without("");
+    char body[400];
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        fake_begin(MODEL_GENERATOR);
+        fake_vocabulary(most);
+        snprintf(body, sizeof body, "{" HI ",%s}", forms[i].more);
+        for (int again = 0; again < 2; again++) {
+            fake_request(PATH, body);
+            assert_int_equal(fake.status, forms[i].text ? 0 : 400);
+            if (forms[i].text) {
+                assert_true(fake_grammar_has(forms[i].text));
+                assert_false(fake_grammar_has("w\u00e9"));
+                break;
+            }
+            char param[64];
+            snprintf(param, sizeof param, "\"param\":\"%s\"", forms[i].param);
+            assert_non_null(strstr(fake.sent, param));
+            assert_non_null(strstr(fake.sent, "tokens lack bytes"));
+            assert_int_equal(fake.submits, 0);
+        }
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+    fake_vocabulary(most);
+    fake_request(PATH, "{" HI ",\"guided_choice\":[\"q\"]}");
+    assert_int_equal(fake.status, 400);
+    fake_vocabulary(ascii);
+    fake_request(PATH, "{" HI ",\"guided_choice\":[\"q\"]}");
+    assert_true(fake_grammar_has("q"));
+    fake_again();
+    fake_request(PATH, "{" HI ",\"guided_regex\":\"(\"}"); // refused as ever
+    assert_int_equal(fake.status, 400);
+    assert_null(strstr(fake.sent, "tokens lack bytes"));
+    fake_end();
+    vocabulary_give(most);
+    vocabulary_give(ascii);
+}
+
 // A source is looked up however large it is.
 static void test_a_large_source_that_is_known_does_not_wait(void **state)
 {
@@ -438,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_a_grammar_without_room_is_compiled_once),
         cmocka_unit_test(test_a_grammar_without_room_is_told_to_wait),
         cmocka_unit_test(test_the_queue_for_compiling_is_full),
+        cmocka_unit_test(test_a_form_that_the_model_cannot_write),
         WITH_FAKE(test_a_large_source_that_is_known_does_not_wait),
         cmocka_unit_test(test_a_stream_waits_for_its_grammar),
         cmocka_unit_test(test_a_stream_that_has_begun_gets_no_grammar),

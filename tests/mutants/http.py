@@ -16,6 +16,8 @@ FAULTS = [
     ("a stream that is cut ends without its error event", "http/exchange.c", "exchange_cut", "x->route->on_ready(x);", "", "e2e:test_stop_cuts_streams"),
     ("a call that the limit cuts ends the answer by itself", "http/api/choice.c", "choice_end", "c->enough = enough;", "enough = c->enough;", "test_api_structured"),
     ("a form of the text holds thoughts, too", "http/api/tool_choice.c", "tools_constrain", "!(formed && g->options.reads_reply)", "!(formed && g->tools)", "test_api_structured"),
+    ("what a model cannot write is refused of all models", "http/api/grammars.c", "grammars_hash", "if (source->alphabet)", "if (false)", "test_api_grammars"),
+    ("a form that the model cannot write is asked of it", "http/api/structured.c", "structured_set", "model->vocabulary ? vocabulary_alphabet(model->vocabulary) : NULL", "NULL", "test_api_grammars"),
     ("the kind of a source is not in its hash", "http/api/grammars.c", "grammars_hash", "(uint64_t)source->kind", "0", "test_api_grammars"),
     ("the cache of grammars drops what was just found", "http/api/grammars.c", "found_in", "order_leave(cache, e); newest_set(cache, e);", "", "test_api_grammars"),
     ("grammars in use take no memory", "http/api/grammars.c", "room_is", "cache->bytes_max - bytes_used(cache)", "cache->bytes_max", "test_api_grammars"),

@@ -184,15 +184,33 @@ enum status grammar_source_build(struct grammar_builder *b, const struct grammar
     return STATUS_INVALID;
 }
 
-enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
-                                   struct error *err)
+static enum status compile(const struct grammar_source *source, const uint32_t *alphabet,
+                           struct grammar **out, struct error *err)
 {
     uint32_t root;
+    struct grammar_limits limits = {.alphabet = alphabet};
     *out = NULL;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_begin(&limits);
     enum status status = grammar_source_build(b, source, &root, err);
     if (status == STATUS_OK)
         return grammar_finish(b, root, out, err);
     grammar_abandon(b);
     return status;
+}
+
+// What is refused for the alphabet alone is told so.
+enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
+                                   struct error *err)
+{
+    struct error own;
+    enum status status = compile(source, source->alphabet, out, err);
+    if (status != STATUS_INVALID || !source->alphabet)
+        return status;
+    bool other = compile(source, NULL, out, &own) == STATUS_OK;
+    grammar_give(*out);
+    *out = NULL;
+    return other ? error_set(err, STATUS_INVALID,
+                             "the model's tokens lack bytes that every text of it needs: use "
+                             "characters that the model can write")
+                 : status;
 }

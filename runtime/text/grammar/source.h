@@ -25,6 +25,9 @@ struct grammar_source {
     enum grammar_kind kind;
     struct text text;              // UTF-8
     const struct dialect *dialect; // of CALLS: must outlive all uses of the source
+    // Bytes that the model can write (vocabulary_alphabet, whose vocabulary must outlive all uses
+    // of the source): the grammar is of texts of these. NULL: all.
+    const uint32_t *alphabet;
 };
 
 // The members of struct dialect_grammar_args.
@@ -46,6 +49,7 @@ bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *call
 enum status grammar_source_build(struct grammar_builder *b, const struct grammar_source *source,
                                  uint32_t *root, struct error *err) MUST_USE;
 
-// The grammar of the source, within the limits that grammar_begin has by default.
+// The grammar of the source, within the limits that grammar_begin has by default. STATUS_INVALID
+// also where the alphabet leaves no text.
 enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
                                    struct error *err) MUST_USE;
