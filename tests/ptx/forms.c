@@ -51,6 +51,12 @@ static bool fits(char letter, const struct written *x, uint8_t least)
         return x->kind == WRITTEN_PREDICATE || x->kind == WRITTEN_ABSENT;
     case 'a':
         return x->kind == WRITTEN_ADDRESS;
+    case 'i':
+        return x->kind == WRITTEN_NUMBER;
+    case 'A':
+        return x->kind == WRITTEN_NUMBER && (x->value == 4 || x->value == 8 || x->value == 16);
+    case 'G':
+        return x->kind == WRITTEN_NUMBER && x->value == 16;
     default: // 'l'
         return x->kind == WRITTEN_NAME && x->label;
     }
@@ -131,6 +137,7 @@ static bool suffixes_read(const char *opcode, struct ptx_access *a, char *left, 
     bool typed = false;
     for (char *s = strtok_r(text, ".", &rest); s != NULL; s = strtok_r(NULL, ".", &rest)) {
         bool first = left[0] == 0;
+        a->readonly = a->readonly || (!first && strcmp(s, "nc") == 0);
         if (!first && (suffix_ignored(s) || (!copy && suffix_space(s, a))))
             continue;
         if (!first && !copy && !atomic && (strcmp(s, "v2") == 0 || strcmp(s, "v4") == 0)) {

@@ -9,6 +9,7 @@ enum {
     PTX_WARPS_MAX = 32,
     PTX_BARRIERS = 16,
     PTX_SHARED_MAX = 232448, // bytes a block can have on sm_90
+    PTX_SEVERAL = PTX_LANES, // in place of a lane: more than one
     PTX_ALL = -1             // mask of all lanes
 };
 
@@ -31,7 +32,7 @@ typedef void ptx_run(struct ptx_warp *w, const struct ptx_ins *i);
 // One row of the table of opcodes. `shape` has a letter an operand, vectors flattened: h w d a
 // register of 2, 4, 8 bytes that is written, t one of any size, 2 4 8 a register or number of that
 // many bytes, n one of any size, p a predicate, q a predicate that may be left out, P a predicate
-// or number, a an address, l a label.
+// or number, a an address, l a label, i a number, A and G one that cp.async can copy: 4, 8, 16; 16.
 struct ptx_form {
     const char *opcode, *shape;
     ptx_run *run;
@@ -42,6 +43,7 @@ struct ptx_form {
 struct ptx_access {
     uint8_t space, bytes, count; // of one element; elements a lane
     bool is_signed;
+    bool readonly; // .nc
 };
 
 struct ptx_ins {
@@ -51,6 +53,8 @@ struct ptx_ins {
     struct ptx_access access;
     uint8_t flow, operands;
     bool guard_negated;
+    bool uniform;    // bra.uni: all lanes go one way
+    bool division;   // or a remainder
     uint32_t target; // of a branch
     uint32_t meet;   // of a branch: where its lanes come together; the code's length: at the end
     uint32_t line;   // of the text
@@ -89,6 +93,12 @@ struct ptx_parameter {
     uint32_t at, bytes;
 };
 
+// An array in shared memory. Arrays lie apart and at odd multiples of their alignment, so that what
+// runs over an end, or wants more than was declared, is seen.
+struct ptx_array {
+    uint32_t at, bytes;
+};
+
 struct ptx_kernel {
     char *name;
     struct ptx_ins *code;
@@ -96,7 +106,14 @@ struct ptx_kernel {
     uint32_t register_bytes; // of a warp
     char *constants;
     uint32_t constant_bytes;
-    uint32_t parameter_bytes, shared_bytes, local_bytes; // shared: static; local: of a lane
+    uint32_t parameter_bytes, local_bytes; // local: of a lane
+    uint32_t shared_bytes;                 // static, as a card places it
+    uint32_t shared_end, dynamic_align;    // as placed here
+    uint32_t dynamic_at;
+    struct ptx_array *arrays; // of the module first
+    uint32_t array_count;
+    uint32_t threads_max; // .maxntid; 0: any
+    uint32_t threads[3];  // .reqntid; 0: any
     struct ptx_parameter *parameters;
     uint32_t parameter_count;
     struct ptx_special specials[SPECIAL_COUNT];
@@ -120,8 +137,21 @@ struct ptx_path {
 };
 enum { PTX_PATHS_MAX = 64 };
 
+// A word of shared memory: what may be used of it, and who used it last. Stamps are those of warps;
+// bytes are masks of the word's four.
+struct ptx_cell {
+    uint32_t write_stamp, read_stamp;
+    uint32_t readers, read_phase; // warps that read since all met at a barrier the last time
+    uint8_t write_warp, write_lane, write_bytes;
+    uint8_t read_warp, read_lane, read_bytes;
+    uint8_t closed; // bytes that belong to no array
+    bool write_atomic, pending;
+};
+enum ptx_use { USE_READ, USE_WRITE, USE_ATOMIC, USE_COPY };
+
 // A copy that was begun and is not there yet. Groups count up a lane.
 struct ptx_copy {
+    const struct ptx_ins *ins;
     const char *from; // NULL: zeros
     uint32_t to, from_bytes, bytes;
     uint32_t group;
@@ -146,6 +176,10 @@ struct ptx_warp {
     uint32_t copy_count, copy_room;
     uint32_t group[PTX_LANES]; // the number of each lane's open group
     char *local;               // all lanes' local memory, one after another
+    int lane;                  // that a fault is about; -1: no single one
+    uint64_t issued;           // instructions
+    uint32_t stamp;            // goes up with each barrier, of the warp too
+    uint32_t phase_stamp;      // when all warps met the last time
 };
 
 struct ptx_barrier {
@@ -157,10 +191,16 @@ struct ptx_block {
     const struct ptx_shape *shape;
     const struct ptx_watch *watch;
     const char *parameters;
-    uint32_t index[3], number;
+    uint32_t index[3];
+    uint64_t number;
     char *shared;
-    uint8_t *pending; // a byte for each 16 bytes of shared memory: a copy is under way
+    struct ptx_cell *cells, *fresh; // a cell a word of shared memory; as a block begins
     uint32_t shared_bytes;
+    uint32_t phase;                              // times that all warps met at a barrier
+    uint32_t seen[PTX_WARPS_MAX][PTX_WARPS_MAX]; // [w][o]: the stamp of o that w is ordered after
+    struct ptx_readonly *readonly;
+    bool seeded;
+    uint64_t random;
     const char *first, *end; // the allocation that was looked up last
     struct ptx_warp *warps;
     uint32_t warp_count;
@@ -182,6 +222,27 @@ bool ptx_whole(struct ptx_warp *w, const struct ptx_ins *i);
 // flow.c: fills `meet` of each branch. false: out of memory.
 bool ptx_flow(struct ptx_kernel *kernel);
 
-// memory.c: bytes of shared memory at an offset, or NULL, reported.
-char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes);
+// memory.c
 void ptx_copies_left(struct ptx_warp *w); // at the end of a warp: reports what nobody waited for
+uint64_t ptx_address(const struct ptx_warp *w, const struct ptx_operand *o, int lane);
+
+// shared.c: bytes of shared memory at an offset for this use by a lane, or NULL, reported. `value`:
+// what is written, where that is known.
+char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at, uint32_t bytes,
+                 enum ptx_use use, const void *value);
+void ptx_shared_arrived(struct ptx_warp *w, const struct ptx_copy *c); // what was copied is there
+bool ptx_shared_take(struct ptx_block *b);                             // false: out of memory
+void ptx_shared_begin(struct ptx_block *b);
+void ptx_shared_give(struct ptx_block *b);
+void ptx_warp_ordered(struct ptx_warp *w); // bar.warp.sync
+// Warps that met at a barrier are ordered after all that each of them did or knew of.
+void ptx_warps_meet(struct ptx_block *b, uint32_t warps);
+
+// readonly.c: global memory that is read by way of the texture cache (.nc) must not be written by
+// the same launch. false: the word is used in both ways.
+struct ptx_readonly *ptx_readonly_new(void);
+void ptx_readonly_free(struct ptx_readonly *r);
+bool ptx_readonly_use(struct ptx_readonly *r, uint64_t at, uint32_t bytes, bool write);
+
+uint32_t ptx_random(struct ptx_block *b);
+void ptx_poison(struct ptx_block *b, void *to, size_t bytes); // by the seed; 0xFF without

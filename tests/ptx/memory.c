@@ -2,34 +2,12 @@
 //
 // A global address is the host's own; the other spaces begin at 0. Each access is tested against
 // alignment and bounds before it happens. What cp.async copies arrives at the wait that covers its
-// group and not before: until then its place holds 0xFF, and reading it is a fault.
+// group and not before: until then its place is poisoned, and using it is a fault.
 #include "tests/ptx/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool in_shared(const struct ptx_block *b, uint64_t at, uint32_t bytes)
-{
-    return at <= b->shared_bytes && bytes <= b->shared_bytes - at;
-}
-
-char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes)
-{
-    struct ptx_block *b = w->block;
-    if (!in_shared(b, at, bytes)) {
-        ptx_fault(w, i, "%u bytes at %llu of %u bytes of shared memory", bytes,
-                  (unsigned long long)at, b->shared_bytes);
-        return NULL;
-    }
-    for (uint64_t p = at / 16; p <= (at + bytes - 1) / 16; p++)
-        if (b->pending[p]) {
-            ptx_fault(w, i, "shared memory at %llu is used before the wait for its cp.async",
-                      (unsigned long long)at);
-            return NULL;
-        }
-    return b->shared + at;
-}
 
 static char *global(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes)
 {
@@ -68,7 +46,7 @@ static char *local(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64
     return w->local + (size_t)lane * room + at;
 }
 
-static uint64_t address(const struct ptx_warp *w, const struct ptx_operand *o, int lane)
+uint64_t ptx_address(const struct ptx_warp *w, const struct ptx_operand *o, int lane)
 {
     const void *at = ptx_lanes(w, o);
     uint64_t base = o->bytes == 4 ? ((const uint32_t *)at)[lane] : ((const uint64_t *)at)[lane];
@@ -76,10 +54,24 @@ static uint64_t address(const struct ptx_warp *w, const struct ptx_operand *o, i
                          : base + (uint64_t)(int64_t)o->offset;
 }
 
+// .nc reads and all writes of global memory.
+static bool readonly_kept(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes,
+                          enum ptx_use use)
+{
+    if ((use == USE_READ && !i->access.readonly) ||
+        ptx_readonly_use(w->block->readonly, at, bytes, use != USE_READ))
+        return true;
+    ptx_fault(w, i, "%u bytes at 0x%llx are read by .nc and written in one launch", bytes,
+              (unsigned long long)at);
+    return false;
+}
+
 // The host's place of a lane's access; NULL: reported.
-static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at)
+static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
+                   enum ptx_use use, const void *value)
 {
     uint32_t bytes = (uint32_t)i->access.bytes * i->access.count;
+    w->lane = lane;
     if (at % bytes != 0) {
         ptx_fault(w, i, "an access of %u bytes at 0x%llx is not aligned", bytes,
                   (unsigned long long)at);
@@ -87,28 +79,32 @@ static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64
     }
     switch (i->access.space) {
     case SPACE_SHARED:
-        return ptx_shared(w, i, at, bytes);
+        return ptx_shared(w, i, lane, at, bytes, use, value);
     case SPACE_LOCAL:
         return local(w, i, lane, at, bytes);
     case SPACE_PARAM:
         return parameter(w, i, at, bytes);
-    default:
-        return global(w, i, at, bytes);
+    default: {
+        char *found = global(w, i, at, bytes);
+        return found && readonly_kept(w, i, at, bytes, use) ? found : NULL;
+    }
     }
 }
 
 // --- counts
 // ---------------------------------------------------------------------------------------
 
-static void sectors_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uint32_t mask,
-                          uint32_t bytes)
+// Sectors of 32 bytes that the lanes touch, `bytes` each, or of[lane] where that is given.
+static void sectors_count(uint64_t *requests, uint64_t *sectors, const uint64_t at[PTX_LANES],
+                          uint32_t mask, uint32_t bytes, const uint32_t *of)
 {
     uint64_t seen[2 * PTX_LANES];
     uint32_t count = 0;
     for (int l = 0; l < PTX_LANES; l++) {
-        if (!(mask >> l & 1))
+        uint32_t touched = of ? of[l] : bytes;
+        if (!(mask >> l & 1) || touched == 0)
             continue;
-        for (uint64_t s = at[l] / 32; s <= (at[l] + bytes - 1) / 32; s++) {
+        for (uint64_t s = at[l] / 32; s <= (at[l] + touched - 1) / 32; s++) {
             uint32_t k = count; // lanes go up mostly: the newest is the likeliest
             while (k > 0 && seen[k - 1] != s)
                 k--;
@@ -116,14 +112,14 @@ static void sectors_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], ui
                 seen[count++] = s;
         }
     }
-    c->global_requests++;
-    c->global_sectors += count;
+    *requests += count != 0;
+    *sectors += count;
 }
 
 // Lanes are served in groups whose data fits the 32 banks of 4 bytes: of one to four times the same
-// bank in a group, only different words need a pass of their own.
+// bank in a group, only different words need a pass of their own. Atomics need one a lane.
 static void passes_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uint32_t mask,
-                         uint32_t bytes)
+                         uint32_t bytes, bool atomic)
 {
     uint32_t words = bytes < 4 ? 1 : bytes / 4, lanes = PTX_LANES / words;
     c->shared_requests++;
@@ -134,9 +130,10 @@ static void passes_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uin
                 uint32_t here = (uint32_t)(at[l] / 4) + k, n = count;
                 while (n > 0 && word[n - 1] != here)
                     n--;
-                if (n > 0)
+                if (n > 0 && !atomic)
                     continue;
-                word[count++] = here;
+                if (n == 0)
+                    word[count++] = here;
                 banks[here % 32]++;
                 most = banks[here % 32] > most ? banks[here % 32] : most;
             }
@@ -146,14 +143,30 @@ static void passes_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uin
     }
 }
 
-static void access_count(struct ptx_warp *w, const struct ptx_ins *i, const uint64_t at[PTX_LANES])
+// A word of local memory lies beside those of the other lanes with the same address.
+static void local_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uint32_t mask,
+                        uint32_t bytes)
+{
+    uint64_t lies[PTX_LANES], requests = 0;
+    for (uint32_t k = 0; k < (bytes + 3) / 4; k++) {
+        for (int l = 0; l < PTX_LANES; l++)
+            lies[l] = ((at[l] / 4 + k) * PTX_LANES + (uint64_t)l) * 4;
+        sectors_count(&requests, &c->local_sectors, lies, mask, 4, NULL);
+    }
+    c->local_requests++;
+}
+
+static void access_count(struct ptx_warp *w, const struct ptx_ins *i, const uint64_t at[PTX_LANES],
+                         bool atomic)
 {
     uint32_t bytes = (uint32_t)i->access.bytes * i->access.count;
     struct ptx_counts *c = &w->block->kernel->counts;
     if (i->access.space == SPACE_SHARED)
-        passes_count(c, at, w->mask, bytes);
-    else if (i->access.space == SPACE_GLOBAL || i->access.space == SPACE_GENERIC)
-        sectors_count(c, at, w->mask, bytes);
+        passes_count(c, at, w->mask, bytes, atomic);
+    else if (i->access.space == SPACE_LOCAL)
+        local_count(c, at, w->mask, bytes);
+    else if (i->access.space != SPACE_PARAM)
+        sectors_count(&c->global_requests, &c->global_sectors, at, w->mask, bytes, NULL);
 }
 
 // --- loads and stores
@@ -174,38 +187,71 @@ static void load(struct ptx_warp *w, const struct ptx_ins *i)
     const struct ptx_access *a = &i->access;
     uint64_t at[PTX_LANES];
     for (int l = 0; l < PTX_LANES; l++)
-        at[l] = w->mask >> l & 1 ? address(w, &i->x[a->count], l) : 0;
+        at[l] = w->mask >> l & 1 ? ptx_address(w, &i->x[a->count], l) : 0;
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(w->mask >> l & 1))
             continue;
-        const char *from = place(w, i, l, at[l]);
+        const char *from = place(w, i, l, at[l], USE_READ, NULL);
         if (!from)
             return;
         for (uint32_t k = 0; k < a->count; k++)
             register_put(w, &i->x[k], l, from + k * a->bytes, a);
     }
-    access_count(w, i, at);
+    access_count(w, i, at, false);
+}
+
+enum { ACCESS_MAX = 32 }; // bytes of a lane's widest access
+
+// Lanes that store different values to one place: on a card nobody knows which stays.
+static bool stores_agree(struct ptx_warp *w, const struct ptx_ins *i, const uint64_t at[PTX_LANES],
+                         char value[PTX_LANES][ACCESS_MAX])
+{
+    uint32_t bytes = (uint32_t)i->access.bytes * i->access.count;
+    uint64_t before = 0;
+    bool rising = true;
+    for (int l = 0; l < PTX_LANES; l++)
+        if (w->mask >> l & 1) {
+            rising = rising && at[l] >= before;
+            before = at[l] + bytes;
+        }
+    if (rising || i->access.space == SPACE_LOCAL)
+        return true;
+    for (int l = 1; l < PTX_LANES; l++)
+        for (int o = 0; (w->mask >> l & 1) && o < l; o++)
+            if ((w->mask >> o & 1) && at[o] == at[l] && memcmp(value[o], value[l], bytes) != 0) {
+                w->lane = l;
+                ptx_fault(w, i, "lane %d stores another value to 0x%llx at the same time", o,
+                          (unsigned long long)at[l]);
+                return false;
+            }
+    return true;
 }
 
 static void store(struct ptx_warp *w, const struct ptx_ins *i)
 {
     const struct ptx_access *a = &i->access;
-    uint64_t at[PTX_LANES];
-    for (int l = 0; l < PTX_LANES; l++)
-        at[l] = w->mask >> l & 1 ? address(w, &i->x[0], l) : 0;
+    uint64_t at[PTX_LANES] = {0};
+    char value[PTX_LANES][ACCESS_MAX];
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(w->mask >> l & 1))
             continue;
-        char *to = place(w, i, l, at[l]);
-        if (!to)
-            return;
+        at[l] = ptx_address(w, &i->x[0], l);
         for (uint32_t k = 0; k < a->count; k++) {
             const struct ptx_operand *o = &i->x[1 + k];
-            memcpy(to + k * a->bytes, (const char *)ptx_lanes(w, o) + (size_t)l * o->bytes,
+            memcpy(value[l] + k * a->bytes, (const char *)ptx_lanes(w, o) + (size_t)l * o->bytes,
                    a->bytes);
         }
     }
-    access_count(w, i, at);
+    if (!stores_agree(w, i, at, value))
+        return;
+    for (int l = 0; l < PTX_LANES; l++) {
+        char *to = w->mask >> l & 1 ? place(w, i, l, at[l], USE_WRITE, value[l]) : NULL;
+        if (w->block->broken)
+            return;
+        if (to)
+            memcpy(to, value[l], (size_t)a->bytes * a->count);
+    }
+    access_count(w, i, at, false);
 }
 
 // Lanes one after another: what they add up is the same in any order.
@@ -216,8 +262,8 @@ static void store(struct ptx_warp *w, const struct ptx_ins *i)
         const T *y = ptx_lanes(w, &i->x[2]);                                                       \
         uint64_t at[PTX_LANES];                                                                    \
         for (int l = 0; l < PTX_LANES; l++) {                                                      \
-            at[l] = w->mask >> l & 1 ? address(w, &i->x[1], l) : 0;                                \
-            char *to = w->mask >> l & 1 ? place(w, i, l, at[l]) : NULL;                            \
+            at[l] = w->mask >> l & 1 ? ptx_address(w, &i->x[1], l) : 0;                            \
+            char *to = w->mask >> l & 1 ? place(w, i, l, at[l], USE_ATOMIC, NULL) : NULL;          \
             if (!to)                                                                               \
                 continue;                                                                          \
             T x;                                                                                   \
@@ -226,7 +272,7 @@ static void store(struct ptx_warp *w, const struct ptx_ins *i)
             memcpy(to, &out, sizeof out);                                                          \
             d[l] = x;                                                                              \
         }                                                                                          \
-        access_count(w, i, at);                                                                    \
+        access_count(w, i, at, true);                                                              \
     }
 ATOMIC(atom_add32, uint32_t, x + y[l])
 ATOMIC(atom_add64, uint64_t, x + y[l])
@@ -249,27 +295,23 @@ static struct ptx_copy *copy_new(struct ptx_warp *w)
     return &w->copies[w->copy_count++];
 }
 
-static void pending_set(struct ptx_block *b, uint32_t at, uint32_t bytes, bool pending)
-{
-    memset(b->pending + at / 16, pending, (bytes + 15) / 16);
-}
-
 static bool copy_begin(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint32_t bytes,
                        uint32_t from_bytes)
 {
-    uint64_t to = address(w, &i->x[0], lane), from = address(w, &i->x[1], lane);
+    uint64_t to = ptx_address(w, &i->x[0], lane), from = ptx_address(w, &i->x[1], lane);
+    w->lane = lane;
     if (to % bytes != 0 || (from_bytes != 0 && from % bytes != 0))
         return ptx_fault(w, i, "a copy of %u bytes from 0x%llx to %llu is not aligned", bytes,
                          (unsigned long long)from, (unsigned long long)to),
                false;
     if (from_bytes > bytes)
         return ptx_fault(w, i, "a copy of %u bytes reads %u", bytes, from_bytes), false;
-    char *room = ptx_shared(w, i, to, bytes);
+    char *room = ptx_shared(w, i, lane, to, bytes, USE_COPY, NULL);
     if (!room || (from_bytes != 0 && !global(w, i, from, from_bytes)))
         return false;
-    memset(room, 0xFF, bytes);
-    pending_set(w->block, (uint32_t)to, bytes, true);
-    *copy_new(w) = (struct ptx_copy){.from = (const char *)(uintptr_t)from,
+    ptx_poison(w->block, room, bytes);
+    *copy_new(w) = (struct ptx_copy){.ins = i,
+                                     .from = (const char *)(uintptr_t)from,
                                      .to = (uint32_t)to,
                                      .from_bytes = from_bytes,
                                      .bytes = bytes,
@@ -283,18 +325,19 @@ static void copy(struct ptx_warp *w, const struct ptx_ins *i)
 {
     const uint32_t *bytes = ptx_lanes(w, &i->x[2]);
     const uint32_t *from_bytes = ptx_lanes(w, i->operands > 3 ? &i->x[3] : &i->x[2]);
-    uint64_t at[PTX_LANES];
-    uint32_t reads = 0;
+    uint64_t to[PTX_LANES] = {0}, from[PTX_LANES] = {0};
     for (int l = 0; l < PTX_LANES; l++) {
         if (!(w->mask >> l & 1))
             continue;
         if (!copy_begin(w, i, l, bytes[0], from_bytes[l]))
             return;
-        at[l] = address(w, &i->x[1], l);
-        reads |= (uint32_t)(from_bytes[l] != 0) << l;
+        to[l] = ptx_address(w, &i->x[0], l);
+        from[l] = ptx_address(w, &i->x[1], l);
     }
-    w->block->kernel->counts.copies++;
-    sectors_count(&w->block->kernel->counts, at, reads, bytes[0]);
+    struct ptx_counts *c = &w->block->kernel->counts;
+    c->copies++;
+    passes_count(c, to, w->mask, bytes[0], false);
+    sectors_count(&c->global_requests, &c->global_sectors, from, w->mask, bytes[0], from_bytes);
 }
 
 static void copy_commit(struct ptx_warp *w, const struct ptx_ins *i)
@@ -309,7 +352,7 @@ static void copy_deliver(struct ptx_warp *w, const struct ptx_copy *c)
     char *to = w->block->shared + c->to;
     memset(to, 0, c->bytes);
     memcpy(to, c->from, c->from_bytes);
-    pending_set(w->block, c->to, c->bytes, false);
+    ptx_shared_arrived(w, c);
 }
 
 // All but the newest `left` groups of each lane arrive; those still open do where `open` says so.
@@ -342,8 +385,12 @@ static void copy_wait_all(struct ptx_warp *w, const struct ptx_ins *i)
 
 void ptx_copies_left(struct ptx_warp *w)
 {
-    if (w->copy_count != 0)
-        ptx_fault(w, NULL, "a warp ends with %u copies that it never waited for", w->copy_count);
+    if (w->copy_count != 0) {
+        w->lane = w->copies[0].lane;
+        ptx_fault(w, w->copies[0].ins,
+                  "a warp ends with %u copies that it never waited for; the first of them",
+                  w->copy_count);
+    }
     w->copy_count = 0;
 }
 
@@ -360,12 +407,12 @@ const struct ptx_form ptx_memory_forms[] = {
     {"atom.and.b32", "wa4", atom_and32, 0},
     {"atom.max.u32", "wa4", atom_max_u32, 0},
     {"atom.exch.b32", "wa4", atom_exch32, 0},
-    {"cp.async.cg.shared.global", "aa4", copy, 0},
-    {"cp.async.cg.shared.global", "aa44", copy, 0},
-    {"cp.async.ca.shared.global", "aa4", copy, 0},
-    {"cp.async.ca.shared.global", "aa44", copy, 0},
+    {"cp.async.cg.shared.global", "aaG", copy, 0},
+    {"cp.async.cg.shared.global", "aaG4", copy, 0},
+    {"cp.async.ca.shared.global", "aaA", copy, 0},
+    {"cp.async.ca.shared.global", "aaA4", copy, 0},
     {"cp.async.commit_group", "", copy_commit, 0},
-    {"cp.async.wait_group", "4", copy_wait, 0},
+    {"cp.async.wait_group", "i", copy_wait, 0},
     {"cp.async.wait_all", "", copy_wait_all, 0},
     {NULL, NULL, NULL, 0},
 };

@@ -27,18 +27,24 @@ struct ptx_watch {
 struct ptx_shape {
     uint32_t grid[3], block[3];
     uint32_t shared_bytes; // dynamic shared memory
-    uint32_t seed;         // 0: blocks and warps in order; else shuffled by it
+    uint32_t seed;         // 0: blocks and warps in order, poison 0xFF; else all of it random by it
 };
 
-// Counted since the module was read. An instruction of a warp counts once, whatever lanes it has.
+// Counted since the module was read, without launches that ended in a fault. An instruction of a
+// warp counts once, whatever lanes it has. These are instructions of PTX, not of a card: moves and
+// conversions may vanish there, and a division becomes ten to forty.
 struct ptx_counts {
     uint64_t launches, blocks, warps;
     uint64_t instructions;
-    uint64_t mma, ldmatrix, copies; // instructions; copies: cp.async
-    uint64_t shared_requests,
-        shared_passes;            // a request without bank conflict is one to four passes
-    uint64_t shared_passes_least; // of the same requests without any conflict
+    uint64_t divisions;             // of them: div and rem
+    uint64_t mma, ldmatrix, copies; // of them; copies: cp.async
+    // Loads, stores, atomics, ldmatrix and copies: a request is one to four passes, an ldmatrix one
+    // a matrix, and an atomic one for each lane of a word. 64 bits a lane always count as two
+    // halves of a warp, which a card can merge.
+    uint64_t shared_requests, shared_passes;
+    uint64_t shared_passes_least;             // of the same requests without any conflict
     uint64_t global_requests, global_sectors; // sectors of 32 bytes
+    uint64_t local_requests, local_sectors;
     uint64_t barriers;
 };
 
@@ -51,6 +57,7 @@ void ptx_module_free(struct ptx_module *module);
 struct ptx_kernel *ptx_kernel_find(struct ptx_module *module, const char *name);
 struct ptx_kernel *ptx_kernel_at(struct ptx_module *module, uint32_t index); // NULL: the end
 const char *ptx_kernel_name(const struct ptx_kernel *kernel);
+uint32_t ptx_kernel_shared_bytes(const struct ptx_kernel *kernel); // static ones
 uint32_t ptx_kernel_parameter_bytes(const struct ptx_kernel *kernel);
 // Where a parameter lies among those of the launch, and its bytes; false: there are not so many.
 bool ptx_kernel_parameter(const struct ptx_kernel *kernel, uint32_t index, uint32_t *at,

@@ -2,8 +2,8 @@
 // once.
 //
 // Constants and addresses of symbols become registers that all warps share, so that an instruction
-// finds each operand as 32 lanes. Dynamic shared memory begins where the kernel's own ends, which
-// is known at its end.
+// finds each operand as 32 lanes. Dynamic shared memory begins after the kernel's own, which is
+// known at its end.
 #include "tests/ptx/parse.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum {
     FAMILIES_MAX = 256,
-    DYNAMIC_ALIGN = 128,
+    ARRAYS_APART = 128,      // bytes
     REGISTERS_MAX = 1 << 18, // of one declaration
     ALIGN_MAX = 4096,
     DECLARED_MAX = 1 << 24 // elements of an array
@@ -61,7 +61,7 @@ struct building {
     uint32_t family_count, scope;
     struct symbol *symbols; // those of the module first
     uint32_t symbol_count;
-    uint32_t module_shared; // bytes of shared memory that belong to the module
+    struct ptx_kernel shared; // that of the module, which each kernel has, too
     struct label *labels;
     uint32_t label_count;
     struct constant *constants;
@@ -192,20 +192,54 @@ static struct symbol *symbol_new(struct building *b, const char *name, enum symb
     return symbol;
 }
 
-// .shared and .local of a kernel or a module; `bytes` is what is taken so far.
-static bool memory_read(struct building *b, enum symbol_space space, uint32_t *bytes)
+// .local of a kernel.
+static bool local_read(struct building *b)
+{
+    struct declared d;
+    if (!declaration_read(b->s, &d) || !scan_want(b->s, ';'))
+        return false;
+    uint32_t *bytes = &b->kernel->local_bytes;
+    *bytes = rounded_up(*bytes, d.align);
+    symbol_new(b, d.name, SYMBOL_LOCAL, *bytes);
+    *bytes += d.bytes;
+    return true;
+}
+
+// Where an array of shared memory is placed: apart from the last one, and never at an even multiple
+// of its alignment.
+static uint32_t array_place(uint32_t end, uint32_t align)
+{
+    uint32_t at = rounded_up(end == 0 ? 0 : end + ARRAYS_APART, align);
+    return at / align % 2 == 0 ? at + align : at;
+}
+
+// .shared of a kernel or of the module.
+static bool shared_read(struct building *b, struct ptx_kernel *k)
 {
     struct declared d;
     if (!declaration_read(b->s, &d) || !scan_want(b->s, ';'))
         return false;
     if (d.open) {
         symbol_new(b, d.name, SYMBOL_DYNAMIC, 0);
+        k->dynamic_align = d.align > k->dynamic_align ? d.align : k->dynamic_align;
         return true;
     }
-    *bytes = rounded_up(*bytes, d.align);
-    symbol_new(b, d.name, space, *bytes);
-    *bytes += d.bytes;
+    uint32_t at = array_place(k->shared_end, d.align);
+    symbol_new(b, d.name, SYMBOL_SHARED, at);
+    *GROW(k->arrays, k->array_count) = (struct ptx_array){at, d.bytes};
+    k->shared_end = at + d.bytes;
+    k->shared_bytes = rounded_up(k->shared_bytes, d.align) + d.bytes;
     return true;
+}
+
+// A kernel's shared memory begins as the module's.
+static void shared_begin(const struct building *b, struct ptx_kernel *k)
+{
+    k->shared_bytes = b->shared.shared_bytes;
+    k->shared_end = b->shared.shared_end;
+    k->dynamic_align = b->shared.dynamic_align;
+    for (uint32_t n = 0; n < b->shared.array_count; n++)
+        *GROW(k->arrays, k->array_count) = b->shared.arrays[n];
 }
 
 // --- operands
@@ -390,6 +424,8 @@ static uint32_t opcode_index(struct ptx_kernel *k, const char *opcode, const str
 
 static uint8_t constant_bytes(char letter)
 {
+    if (letter == 'i' || letter == 'A' || letter == 'G')
+        return 4;
     return letter == 'n' ? 8 : (uint8_t)(letter - '0');
 }
 
@@ -443,6 +479,8 @@ static bool instruction_read(struct building *b)
                          opcode);
     i.run = form->run;
     i.flow = form->flow;
+    i.division = strncmp(opcode, "div.", 4) == 0 || strncmp(opcode, "rem.", 4) == 0;
+    i.uniform = strcmp(opcode, "bra.uni") == 0;
     i.operands = (uint8_t)count;
     i.opcode = opcode_index(k, opcode, form);
     for (uint32_t n = 0; n < count; n++)
@@ -474,9 +512,9 @@ static bool directive_read(struct building *b)
     if (strcmp(word, ".reg") == 0)
         return registers_read(b);
     if (strcmp(word, ".shared") == 0)
-        return memory_read(b, SYMBOL_SHARED, &b->kernel->shared_bytes);
+        return shared_read(b, b->kernel);
     if (strcmp(word, ".local") == 0)
-        return memory_read(b, SYMBOL_LOCAL, &b->kernel->local_bytes);
+        return local_read(b);
     if (strcmp(word, ".loc") == 0)
         return location_read(b);
     if (strcmp(word, ".pragma") == 0)
@@ -577,13 +615,13 @@ static bool jumps_settle(struct building *b)
 static void constants_settle(struct building *b)
 {
     struct ptx_kernel *k = b->kernel;
-    k->shared_bytes = rounded_up(k->shared_bytes, DYNAMIC_ALIGN);
+    k->dynamic_at = array_place(k->shared_end, k->dynamic_align != 0 ? k->dynamic_align : 1);
     k->constants = calloc(k->constant_bytes + 1, 1);
     if (!k->constants)
         abort();
     for (uint32_t n = 0; n < b->constant_count; n++) {
         const struct constant *c = &b->constants[n];
-        uint64_t value = c->value + (c->dynamic ? k->shared_bytes : 0);
+        uint64_t value = c->value + (c->dynamic ? k->dynamic_at : 0);
         for (uint32_t l = 0; l < PTX_LANES; l++)
             memcpy(k->constants + c->at + l * c->bytes, &value, c->bytes);
     }
@@ -605,6 +643,28 @@ static void building_clear(struct building *b, uint32_t module_symbols)
     b->symbol_count = module_symbols;
 }
 
+// .maxntid 256, 1, 1; .reqntid 128; others say nothing here.
+static bool bounds_read(struct building *b)
+{
+    while (scan_peek(b->s) == '.') {
+        char word[WORD_MAX];
+        if (!scan_word(b->s, word))
+            return false;
+        bool most = strcmp(word, ".maxntid") == 0, all = strcmp(word, ".reqntid") == 0;
+        uint64_t side[3] = {1, 1, 1};
+        for (int n = 0; (most || all) && n < 3 && (n == 0 || scan_take(b->s, ',')); n++)
+            if (!scan_number(b->s, &side[n]) || side[n] == 0 || side[n] > 1024)
+                return scan_fail(b->s, "'%s' names no size of a block", word);
+        if (most)
+            b->kernel->threads_max = (uint32_t)(side[0] * side[1] * side[2]);
+        for (int n = 0; all && n < 3; n++)
+            b->kernel->threads[n] = (uint32_t)side[n];
+        if (!most && !all)
+            scan_line(b->s);
+    }
+    return !b->s->failed;
+}
+
 static bool kernel_read(struct building *b)
 {
     char name[WORD_MAX];
@@ -614,10 +674,8 @@ static bool kernel_read(struct building *b)
     b->kernel = GROW(b->module->kernels, b->module->kernel_count);
     b->kernel->name = strdup(name);
     b->kernel->module = b->module;
-    b->kernel->shared_bytes = b->module_shared;
-    bool fine = parameters_read(b);
-    while (fine && scan_peek(b->s) == '.') // .maxntid 256, 1, 1 and the like
-        scan_line(b->s);
+    shared_begin(b, b->kernel);
+    bool fine = parameters_read(b) && bounds_read(b);
     fine = fine && body_read(b) && jumps_settle(b);
     if (fine) {
         constants_settle(b);
@@ -668,7 +726,7 @@ static bool statement_read(struct building *b)
     if (strcmp(word, ".entry") == 0)
         return kernel_read(b);
     if (strcmp(word, ".shared") == 0)
-        return memory_read(b, SYMBOL_SHARED, &b->module_shared);
+        return shared_read(b, &b->shared);
     if (strcmp(word, ".global") == 0 || strcmp(word, ".const") == 0)
         return scan_over(b->s, ';'), true; // whoever uses the name is told that it is not known
     if (strcmp(word, ".file") == 0)
@@ -691,75 +749,10 @@ struct ptx_module *ptx_module_read(const char *text, size_t bytes, char *why, si
     while (!s.failed && scan_peek(&s) != 0)
         statement_read(b);
     free(b->symbols);
+    free(b->shared.arrays);
     free(b);
     if (!s.failed)
         return module;
     ptx_module_free(module);
     return NULL;
-}
-
-void ptx_module_free(struct ptx_module *module)
-{
-    for (uint32_t n = 0; n < module->kernel_count; n++) {
-        struct ptx_kernel *k = &module->kernels[n];
-        for (uint32_t o = 0; o < k->opcode_count; o++)
-            free(k->opcodes[o].opcode);
-        free(k->opcodes);
-        free(k->name);
-        free(k->code);
-        free(k->constants);
-        free(k->parameters);
-    }
-    for (uint32_t n = 0; n < module->file_count; n++)
-        free(module->files[n]);
-    free(module->files);
-    free(module->kernels);
-    free(module);
-}
-
-struct ptx_kernel *ptx_kernel_at(struct ptx_module *module, uint32_t index)
-{
-    return index < module->kernel_count ? &module->kernels[index] : NULL;
-}
-
-struct ptx_kernel *ptx_kernel_find(struct ptx_module *module, const char *name)
-{
-    for (uint32_t n = 0; n < module->kernel_count; n++)
-        if (strcmp(module->kernels[n].name, name) == 0)
-            return &module->kernels[n];
-    return NULL;
-}
-
-const char *ptx_kernel_name(const struct ptx_kernel *kernel)
-{
-    return kernel->name;
-}
-
-uint32_t ptx_kernel_parameter_bytes(const struct ptx_kernel *kernel)
-{
-    return kernel->parameter_bytes;
-}
-
-bool ptx_kernel_parameter(const struct ptx_kernel *kernel, uint32_t index, uint32_t *at,
-                          uint32_t *bytes)
-{
-    if (index >= kernel->parameter_count)
-        return false;
-    *at = kernel->parameters[index].at;
-    *bytes = kernel->parameters[index].bytes;
-    return true;
-}
-
-void ptx_kernel_counts(const struct ptx_kernel *kernel, struct ptx_counts *out)
-{
-    *out = kernel->counts;
-}
-
-bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, struct ptx_issued *out)
-{
-    if (index >= kernel->opcode_count)
-        return false;
-    const struct ptx_opcode_count *o = &kernel->opcodes[index];
-    *out = (struct ptx_issued){o->opcode, o->form->opcode, o->form->shape, o->issued};
-    return true;
 }

@@ -2,8 +2,9 @@
 // together.
 //
 // Lanes that a branch parts run one side after the other until both have come to where they meet. A
-// warp runs on until it waits or its turn is over. bar.sync asks for whole warps; what waits for
-// warps that have ended is a fault, not a pass.
+// warp runs on until it waits or its turn is over. With a seed, turns are short and their order,
+// the order of the blocks, the side of a branch that runs first and all poison are random. bar.sync
+// asks for whole warps; what waits for warps that have ended is a fault, not a pass.
 #include "tests/ptx/internal.h"
 
 #include <stdarg.h>
@@ -11,9 +12,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURN = 100000 }; // instructions of a warp before another one runs
-static const uint64_t INSTRUCTIONS_MAX =
-    4000000000u; // of a block: more is taken for a loop without end
+enum { TURN = 100000, TURN_SEEDED = 200 }; // instructions of a warp before another one runs
+// Of a warp: a hundred times what any kernel of the conformance walk takes.
+static const uint64_t INSTRUCTIONS_MAX = 20000000;
+
+// --- chance
+// ---------------------------------------------------------------------------------------
+
+static uint64_t random64(struct ptx_block *b) // splitmix64
+{
+    uint64_t z = b->random += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+uint32_t ptx_random(struct ptx_block *b)
+{
+    return (uint32_t)(random64(b) >> 32);
+}
+
+void ptx_poison(struct ptx_block *b, void *to, size_t bytes)
+{
+    if (!b->seeded) {
+        memset(to, 0xFF, bytes);
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += 8) {
+        uint64_t word = random64(b);
+        memcpy((char *)to + at, &word, bytes - at < 8 ? bytes - at : 8);
+    }
+}
 
 // --- faults
 // ---------------------------------------------------------------------------------------
@@ -36,7 +65,11 @@ void ptx_fault(struct ptx_warp *w, const struct ptx_ins *i, const char *format, 
     va_start(list, format);
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
-    int n = snprintf(text, sizeof text, "%s [block %u, warp %u]", what, w->block->number, w->index);
+    int n = snprintf(text, sizeof text, "%s [block %llu, warp %u", what,
+                     (unsigned long long)w->block->number, w->index);
+    if (w->lane >= 0)
+        n += snprintf(text + n, sizeof text - (size_t)n, ", lane %d", w->lane);
+    n += snprintf(text + n, sizeof text - (size_t)n, "]");
     if (i)
         snprintf(text + n, sizeof text - (size_t)n, " at %s, line %u of the PTX, %s:%u",
                  w->kernel->opcodes[i->opcode].opcode, i->line, file_of(w->kernel, i->file),
@@ -74,10 +107,13 @@ static void part(struct ptx_warp *w, const struct ptx_ins *i, uint32_t taken, ui
         w->path_count--; // those below wait there already
     else
         top->next = meet;
-    if (i->target != meet)
-        path_push(w, i, i->target, meet, taken);
-    if (next != meet)
-        path_push(w, i, next, meet, others);
+    bool turned = w->block->seeded && (ptx_random(w->block) & 1);
+    for (int side = 0; side < 2; side++) {
+        bool target = (side == 0) != turned;
+        uint32_t to = target ? i->target : next;
+        if (to != meet)
+            path_push(w, i, to, meet, target ? taken : others);
+    }
 }
 
 static void branch(struct ptx_warp *w, const struct ptx_ins *i, uint32_t taken)
@@ -88,6 +124,9 @@ static void branch(struct ptx_warp *w, const struct ptx_ins *i, uint32_t taken)
         top->next = next;
     else if (taken == w->mask)
         top->next = i->target;
+    else if (i->uniform)
+        ptx_fault(w, i, "only the lanes 0x%08x of 0x%08x take a branch that is said to be uniform",
+                  taken, w->mask);
     else
         part(w, i, taken, next);
 }
@@ -105,6 +144,31 @@ static struct ptx_path *path_top(struct ptx_warp *w)
     return NULL;
 }
 
+// What all lanes must say alike: the number or the threads of a barrier.
+static bool lanes_agree(struct ptx_warp *w, const struct ptx_ins *i, const uint32_t *x)
+{
+    for (int l = 1; l < PTX_LANES; l++)
+        if (x[l] != x[0]) {
+            w->lane = l;
+            ptx_fault(w, i, "the barrier's operand is %u, and %u in lane 0", x[l], x[0]);
+            return false;
+        }
+    return true;
+}
+
+static void barrier_pass(struct ptx_block *b, uint32_t id)
+{
+    uint32_t warps = 0;
+    b->kernel->counts.barriers++;
+    b->barriers[id].arrived = 0;
+    for (uint32_t n = 0; n < b->warp_count; n++)
+        if (b->warps[n].state == WARP_AT_BARRIER && b->warps[n].barrier == id) {
+            b->warps[n].state = WARP_READY;
+            warps |= 1u << n;
+        }
+    ptx_warps_meet(b, warps);
+}
+
 static void barrier_arrive(struct ptx_warp *w, const struct ptx_ins *i)
 {
     if (!ptx_whole(w, i))
@@ -112,10 +176,16 @@ static void barrier_arrive(struct ptx_warp *w, const struct ptx_ins *i)
     struct ptx_block *b = w->block;
     const uint32_t *id = ptx_lanes(w, &i->x[0]);
     const uint32_t *threads = i->operands > 1 ? ptx_lanes(w, &i->x[1]) : NULL;
+    if (!lanes_agree(w, i, id) || (threads && !lanes_agree(w, i, threads)))
+        return;
     uint32_t expected = threads ? threads[0] / PTX_LANES : b->warp_count;
-    if (id[0] >= PTX_BARRIERS || expected == 0 || expected > b->warp_count ||
-        (threads && threads[0] % PTX_LANES != 0)) {
-        ptx_fault(w, i, "barrier %u for %u warps", id[0], expected);
+    if (id[0] >= PTX_BARRIERS) {
+        ptx_fault(w, i, "barrier %u: there are %d", id[0], PTX_BARRIERS);
+        return;
+    }
+    if (threads && (expected == 0 || expected > b->warp_count || threads[0] % PTX_LANES != 0)) {
+        ptx_fault(w, i, "barrier %u for %u threads of %u: not so many whole warps", id[0],
+                  threads[0], b->warp_count * PTX_LANES);
         return;
     }
     struct ptx_barrier *bar = &b->barriers[id[0]];
@@ -127,13 +197,8 @@ static void barrier_arrive(struct ptx_warp *w, const struct ptx_ins *i)
     bar->expected = expected;
     w->state = WARP_AT_BARRIER;
     w->barrier = id[0];
-    if (++bar->arrived < expected)
-        return;
-    b->kernel->counts.barriers++;
-    bar->arrived = 0;
-    for (uint32_t n = 0; n < b->warp_count; n++)
-        if (b->warps[n].state == WARP_AT_BARRIER && b->warps[n].barrier == id[0])
-            b->warps[n].state = WARP_READY;
+    if (++bar->arrived == expected)
+        barrier_pass(b, id[0]);
 }
 
 static uint32_t guarded(const struct ptx_warp *w, const struct ptx_ins *i)
@@ -153,6 +218,9 @@ static bool step(struct ptx_warp *w)
     const struct ptx_ins *i = &w->kernel->code[top->next];
     struct ptx_kernel *k = w->block->kernel;
     k->counts.instructions++;
+    k->counts.divisions += i->division;
+    w->issued++;
+    w->lane = -1;
     k->opcodes[i->opcode].issued++;
     uint32_t mask = guarded(w, i);
     if (i->flow == FLOW_BRANCH) {
@@ -174,13 +242,19 @@ static bool step(struct ptx_warp *w)
     return true;
 }
 
-static void turn(struct ptx_warp *w)
+static void turn(struct ptx_warp *w, uint32_t most)
 {
-    for (uint32_t n = 0; n < TURN && w->state == WARP_READY && !w->block->broken; n++)
+    uint32_t n = 0;
+    for (; n < most && w->state == WARP_READY && !w->block->broken; n++)
         if (!step(w)) {
             w->state = WARP_DONE;
             ptx_copies_left(w);
         }
+    if (w->issued > INSTRUCTIONS_MAX && w->state != WARP_DONE && !w->block->broken)
+        ptx_fault(w, &w->kernel->code[w->paths[w->path_count - 1].next],
+                  "the warp has run %llu instructions and does not end: it may wait for another "
+                  "block, and blocks run one after another",
+                  (unsigned long long)INSTRUCTIONS_MAX);
 }
 
 // --- one block
@@ -211,23 +285,25 @@ static void warp_prepare(struct ptx_warp *w, uint32_t index)
     w->paths[0] = (struct ptx_path){0, k->code_count, (uint32_t)PTX_ALL};
     w->copy_count = 0;
     memset(w->group, 0, sizeof w->group);
-    memset(w->registers, 0xFF, k->register_bytes);
-    memset(w->local, 0xFF, (size_t)k->local_bytes * PTX_LANES);
+    w->lane = -1;
+    w->issued = 0;
+    w->stamp = w->phase_stamp = 1;
+    ptx_poison(w->block, w->registers, k->register_bytes);
+    ptx_poison(w->block, w->local, (size_t)k->local_bytes * PTX_LANES);
     for (uint32_t n = 0; n < k->special_count; n++)
         for (uint32_t l = 0; l < PTX_LANES; l++)
             ((uint32_t *)(w->registers + k->specials[n].at))[l] =
                 special_value(w, k->specials[n].which, l);
 }
 
-static void block_prepare(struct ptx_block *b, uint32_t number)
+static void block_prepare(struct ptx_block *b, uint64_t number)
 {
     const uint32_t *grid = b->shape->grid;
     b->number = number;
-    b->index[0] = number % grid[0];
-    b->index[1] = number / grid[0] % grid[1];
-    b->index[2] = number / (grid[0] * grid[1]);
-    memset(b->shared, 0xFF, b->shared_bytes);
-    memset(b->pending, 0, b->shared_bytes / 16 + 1);
+    b->index[0] = (uint32_t)(number % grid[0]);
+    b->index[1] = (uint32_t)(number / grid[0] % grid[1]);
+    b->index[2] = (uint32_t)(number / grid[0] / grid[1]);
+    ptx_shared_begin(b);
     memset(b->barriers, 0, sizeof b->barriers);
     for (uint32_t n = 0; n < b->warp_count; n++)
         warp_prepare(&b->warps[n], n);
@@ -244,26 +320,26 @@ static void waiting_report(struct ptx_block *b)
     }
 }
 
-static uint32_t random_next(uint32_t *state)
+// The next warp that can run, from `first` on; NULL: none.
+static struct ptx_warp *ready_from(struct ptx_block *b, uint32_t first)
 {
-    *state = *state * 1664525u + 1013904223u;
-    return *state >> 8;
+    for (uint32_t n = 0; n < b->warp_count; n++) {
+        struct ptx_warp *w = &b->warps[(n + first) % b->warp_count];
+        if (w->state == WARP_READY)
+            return w;
+    }
+    return NULL;
 }
 
-static void block_run(struct ptx_block *b, uint32_t *random)
+static void block_run(struct ptx_block *b)
 {
-    uint64_t end = b->kernel->counts.instructions + INSTRUCTIONS_MAX;
-    for (bool ran = true; ran && !b->broken;) {
-        ran = false;
-        uint32_t first = *random != 0 ? random_next(random) % b->warp_count : 0;
-        for (uint32_t n = 0; n < b->warp_count && !b->broken; n++) {
-            struct ptx_warp *w = &b->warps[(n + first) % b->warp_count];
-            ran = ran || w->state == WARP_READY;
-            turn(w);
-        }
-        if (b->kernel->counts.instructions > end && !b->broken)
-            ptx_fault(&b->warps[0], NULL, "the block has run %llu instructions and does not end",
-                      (unsigned long long)INSTRUCTIONS_MAX);
+    uint32_t next = 0;
+    while (!b->broken) {
+        struct ptx_warp *w = ready_from(b, b->seeded ? ptx_random(b) % b->warp_count : next);
+        if (!w)
+            break;
+        turn(w, b->seeded ? 1 + ptx_random(b) % TURN_SEEDED : TURN);
+        next = w->index + 1;
     }
     if (!b->broken)
         waiting_report(b);
@@ -272,10 +348,9 @@ static void block_run(struct ptx_block *b, uint32_t *random)
 static bool block_take(struct ptx_block *b)
 {
     const struct ptx_kernel *k = b->kernel;
-    b->shared = malloc(b->shared_bytes + 16);
-    b->pending = malloc(b->shared_bytes / 16 + 1);
     b->warps = calloc(b->warp_count, sizeof *b->warps);
-    bool fine = b->shared && b->pending && b->warps;
+    b->readonly = ptx_readonly_new();
+    bool fine = b->warps && ptx_shared_take(b);
     for (uint32_t n = 0; fine && n < b->warp_count; n++) {
         struct ptx_warp *w = &b->warps[n];
         w->kernel = k;
@@ -295,36 +370,63 @@ static void block_give(struct ptx_block *b)
         free(b->warps[n].copies);
     }
     free(b->warps);
-    free(b->pending);
-    free(b->shared);
+    ptx_readonly_free(b->readonly);
+    ptx_shared_give(b);
+}
+
+// What a driver refuses, in words; NULL: nothing.
+static const char *refusal(const struct ptx_kernel *k, const struct ptx_shape *s)
+{
+    uint64_t threads = (uint64_t)s->block[0] * s->block[1] * s->block[2];
+    if (threads == 0 || threads % PTX_LANES != 0 || threads > PTX_WARPS_MAX * PTX_LANES)
+        return "a block of so many threads is not possible";
+    if ((uint64_t)k->shared_bytes + s->shared_bytes > PTX_SHARED_MAX)
+        return "a block of so much shared memory is not possible";
+    if (k->threads_max != 0 && threads > k->threads_max)
+        return "the block has more threads than the kernel's .maxntid (__launch_bounds__)";
+    if (k->threads[0] != 0 && memcmp(k->threads, s->block, sizeof k->threads) != 0)
+        return "the block has not the threads of the kernel's .reqntid";
+    return NULL;
+}
+
+static void blocks_run(struct ptx_block *b)
+{
+    const uint32_t *grid = b->shape->grid;
+    struct ptx_counts *c = &b->kernel->counts;
+    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    uint64_t first = b->seeded && blocks != 0 ? ptx_random(b) % blocks : 0;
+    c->launches++;
+    for (uint64_t n = 0; n < blocks && !b->broken; n++) {
+        block_prepare(b, (n + first) % blocks);
+        c->blocks++;
+        c->warps += b->warp_count;
+        block_run(b);
+    }
 }
 
 bool ptx_kernel_run(struct ptx_kernel *kernel, const struct ptx_shape *shape,
                     const void *parameters, const struct ptx_watch *watch)
 {
-    uint32_t threads = shape->block[0] * shape->block[1] * shape->block[2];
+    const char *why = refusal(kernel, shape);
+    if (why) {
+        watch->report(why);
+        return false;
+    }
     struct ptx_block b = {.kernel = kernel,
                           .shape = shape,
                           .watch = watch,
                           .parameters = parameters,
-                          .shared_bytes = kernel->shared_bytes + shape->shared_bytes,
-                          .warp_count = threads / PTX_LANES};
-    if (threads == 0 || threads % PTX_LANES != 0 || b.warp_count > PTX_WARPS_MAX ||
-        b.shared_bytes > PTX_SHARED_MAX) {
-        watch->report("a block of so many threads or so much shared memory is not possible");
-        return false;
-    }
+                          .shared_bytes = kernel->dynamic_at + shape->shared_bytes,
+                          .warp_count =
+                              shape->block[0] * shape->block[1] * shape->block[2] / PTX_LANES,
+                          .seeded = shape->seed != 0,
+                          .random = shape->seed};
     if (!block_take(&b))
         abort();
-    uint32_t blocks = shape->grid[0] * shape->grid[1] * shape->grid[2], random = shape->seed;
-    uint32_t first = random != 0 ? random_next(&random) % blocks : 0;
-    kernel->counts.launches++;
-    for (uint32_t n = 0; n < blocks && !b.broken; n++) {
-        block_prepare(&b, (n + first) % blocks);
-        kernel->counts.blocks++;
-        kernel->counts.warps += b.warp_count;
-        block_run(&b, &random);
-    }
+    struct ptx_counts before = kernel->counts;
+    blocks_run(&b);
+    if (b.broken)
+        kernel->counts = before; // half a launch says nothing
     block_give(&b);
     return !b.broken;
 }

@@ -1,99 +1,8 @@
 // The interpreter of PTX by itself, on kernels written here: how lanes part and meet, barriers,
 // shuffles, memory and its faults, copies, fragments, values at their edges, and what is counted.
-#include "tests/ptx/ptx.h"
+#include "tests/ptx/harness.h"
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { THREADS_MAX = 128, WORDS = 1024 };
-
-static uint32_t memory[WORDS]; // the only allocation
-static char reported[1024];
-static struct ptx_counts counts;
-
-static bool holds(const void *at, size_t bytes, const char **first, const char **end)
-{
-    *first = (const char *)memory;
-    *end = (const char *)memory + sizeof memory;
-    return (const char *)at >= *first && (const char *)at + bytes <= *end;
-}
-
-static void hear(const char *text)
-{
-    snprintf(reported, sizeof reported, "%s", text);
-}
-
-// A kernel of one parameter: %d0 is the memory, %r0 the thread, %d2 the thread's word, which takes
-// %r1.
-static const char *whole(const char *body)
-{
-    static char text[8192];
-    snprintf(text, sizeof text,
-             ".version 9.0\n.target sm_90a\n.address_size 64\n"
-             ".visible .entry k(.param .u64 out)\n.maxntid 128, 1, 1\n{\n"
-             ".reg .pred %%p<8>;\n.reg .b16 %%h<16>;\n.reg .b32 %%r<64>;\n.reg .f32 %%f<32>;\n"
-             ".reg .b64 %%d<16>;\n.shared .align 16 .b8 room[8192];\n"
-             "ld.param.u64 %%d0, [out];\nmov.u32 %%r0, %%tid.x;\nmul.wide.u32 %%d1, %%r0, 4;\n"
-             "add.s64 %%d2, %%d0, %%d1;\n%s\nst.global.u32 [%%d2], %%r1;\nret;\n}\n",
-             body);
-    return text;
-}
-
-static bool run(const char *body, uint32_t threads)
-{
-    char why[256];
-    const char *text = whole(body);
-    struct ptx_module *m = ptx_module_read(text, strlen(text), why, sizeof why);
-    if (!m)
-        fail_msg("%s", why);
-    struct ptx_kernel *k = ptx_kernel_find(m, "k");
-    assert_non_null(k);
-    struct ptx_shape shape = {.grid = {1, 1, 1}, .block = {threads, 1, 1}};
-    struct ptx_watch watch = {holds, hear};
-    void *parameter = memory;
-    reported[0] = 0;
-    bool fine = ptx_kernel_run(k, &shape, &parameter, &watch);
-    ptx_kernel_counts(k, &counts);
-    ptx_module_free(m);
-    assert_int_equal(fine, reported[0] == 0);
-    return fine;
-}
-
-static void runs(const char *body, uint32_t threads)
-{
-    if (!run(body, threads))
-        fail_msg("%s", reported);
-}
-
-static void faults(const char *body, uint32_t threads, const char *words)
-{
-    assert_false(run(body, threads));
-    if (!strstr(reported, words))
-        fail_msg("'%s' is not in '%s'", words, reported);
-}
-
-static void refuses(const char *body, const char *words)
-{
-    char why[256];
-    const char *text = whole(body);
-    assert_null(ptx_module_read(text, strlen(text), why, sizeof why));
-    if (!strstr(why, words))
-        fail_msg("'%s' is not in '%s'", words, why);
-}
-
-// The value that every lane of one instruction makes.
-static uint32_t value(const char *body)
-{
-    runs(body, 32);
-    for (int l = 1; l < 32; l++)
-        assert_int_equal(memory[l], memory[0]);
-    return memory[0];
-}
 
 // --- flow
 // -----------------------------------------------------------------------------------------
@@ -176,9 +85,9 @@ static void test_accesses_outside_and_askew_are_reported(void **state)
     faults("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%d2];\n", 32, "16 bytes");
     faults("ld.global.u32 %r1, [%d0+4096];\n", 32, "are in no allocation");
     faults("ld.global.u32 %r1, [%d0+-4];\n", 32, "are in no allocation");
-    faults("ld.shared.u32 %r1, [room+8192];\n", 32, "of 8192 bytes of shared memory");
+    faults("ld.shared.u32 %r1, [room+8192];\n", 32, "of shared memory are in no array");
     faults("ld.param.u32 %r1, [out+8];\n", 32, "of 8 bytes of parameters");
-    assert_non_null(strstr(reported, "[block 0, warp 0] at ld.param.u32, line "));
+    assert_non_null(strstr(reported, "[block 0, warp 0, lane 0] at ld.param.u32, line "));
 }
 
 static void test_narrow_elements_are_extended_by_their_type(void **state)
@@ -195,7 +104,6 @@ static void test_narrow_elements_are_extended_by_their_type(void **state)
         value("ld.global.v4.u8 {%h1, %h2, %h3, %h4}, [%d0+160];\ncvt.u32.u16 %r1, %h2;\n"), 0x7Fu);
 }
 
-#define COPY "cp.async.cg.shared.global [room], [%d0], 16;\n"
 #define COPIES                                                                                     \
     "mul.wide.u32 %d3, %r0, 16;\nadd.s64 %d4, %d0, %d3;\nshl.b32 %r2, %r0, 4;\nmov.u32 %r3, "      \
     "room;\n"                                                                                      \

@@ -1,7 +1,9 @@
 // What the 32 lanes of a warp do together: shuffles, votes, matrix fragments and products.
 //
 // Layouts of fragments are those of the PTX manual. A product adds up over k in ascending order in
-// float32; hardware may order and round otherwise, so tests never ask for its bits.
+// float32 (two factors of 16 bits are exact there, fused or not), as the emulator does: where tests
+// compare the two bit by bit, they compare what nvcc made of the kernel, not this order with a
+// card's, which may differ.
 #include "tests/ptx/ops.h"
 
 #include <string.h>
@@ -115,7 +117,8 @@ static void ballot(struct ptx_warp *w, const struct ptx_ins *i)
 
 static void warp_barrier(struct ptx_warp *w, const struct ptx_ins *i)
 {
-    (void)members_run(w, i, &i->x[0]);
+    if (members_run(w, i, &i->x[0]))
+        ptx_warp_ordered(w);
 }
 
 static void nothing(struct ptx_warp *w, const struct ptx_ins *i)
@@ -138,37 +141,48 @@ static void fragment_put(uint32_t *d, uint16_t rows[8][8], bool transposed)
     }
 }
 
-// Lanes 8 m to 8 m + 7 name the rows of matrix m. The rows of a matrix are one request of the
-// banks.
+// Passes of the banks that a matrix takes: rows of other addresses in the same four banks need one
+// each.
+static uint32_t matrix_passes(const uint64_t at[8])
+{
+    uint32_t banks[8] = {0}, most = 0;
+    for (uint32_t r = 0; r < 8; r++) {
+        uint32_t o = 0;
+        while (at[o] != at[r])
+            o++;
+        uint32_t used = o == r ? ++banks[at[r] / 16 % 8] : 0;
+        most = used > most ? used : most;
+    }
+    return most;
+}
+
+// Lanes 8 m to 8 m + 7 name the rows of matrix m.
 static void matrices_load(struct ptx_warp *w, const struct ptx_ins *i, uint32_t count,
                           bool transposed)
 {
     if (!ptx_whole(w, i))
         return;
-    const struct ptx_operand *o = &i->x[count];
-    const void *base = ptx_lanes(w, o);
     struct ptx_counts *c = &w->block->kernel->counts;
     uint16_t rows[4][8][8];
     for (uint32_t m = 0; m < count; m++) {
-        uint32_t banks[8] = {0}, most = 0;
+        uint64_t at[8];
         for (uint32_t r = 0; r < 8; r++) {
-            uint32_t l = 8 * m + r;
-            uint64_t at = o->bytes == 4 ? ((const uint32_t *)base)[l] : ((const uint64_t *)base)[l];
-            at += (uint64_t)(int64_t)o->offset;
-            if (at % 16 != 0)
+            w->lane = (int)(8 * m + r);
+            at[r] = ptx_address(w, &i->x[count], w->lane);
+            if (at[r] % 16 != 0)
                 ptx_fault(w, i, "row %u of matrix %u at %llu is not aligned to 16 bytes", r, m,
-                          (unsigned long long)at);
-            const char *row = ptx_shared(w, i, at, 16);
-            if (!row || w->block->broken)
+                          (unsigned long long)at[r]);
+            if (w->block->broken)
+                return;
+            const char *row = ptx_shared(w, i, PTX_SEVERAL, at[r], 16, USE_READ, NULL);
+            if (!row)
                 return;
             memcpy(rows[m][r], row, 16);
-            uint32_t used = ++banks[at / 16 % 8];
-            most = used > most ? used : most;
         }
-        c->shared_requests++;
-        c->shared_passes += most;
+        c->shared_passes += matrix_passes(at);
         c->shared_passes_least++;
     }
+    c->shared_requests++;
     c->ldmatrix++;
     for (uint32_t m = 0; m < count; m++)
         fragment_put(ptx_lanes(w, &i->x[m]), rows[m], transposed);
