@@ -2,7 +2,7 @@
 after a tool's result it answers with a sentence. Its dialect is Hermes'.
 
 Each token is followed by one other: the embedding says where in the chain it stands, attention and MLP
-are nought, the head says what comes next. caller(path) writes the folder.
+are nought, the head says what comes next. caller(path) writes the folder; chain_model() any chain.
 """
 import os
 import sys
@@ -30,17 +30,24 @@ FAR = -2.2  # of a logit of 8 times as much
 
 
 def caller(path):
-    folder, alphabet = Folder(path), byte_alphabet()
-    vocab = {alphabet[b]: i for i, b in enumerate(sorted(alphabet))}
-    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|answer|>"]
-    added = specials + CHAIN + ANSWER[1:]
-    ids = {"\n": vocab[alphabet[10]], **{t: len(vocab) + i for i, t in enumerate(added)}}
-    size = len(vocab) + len(added)
     follows = {"<|answer|>": ANSWER[1], ANSWER[1]: ANSWER[2], ANSWER[2]: "<|im_end|>",
                CHAIN[-1]: "<|im_end|>", "\n": CHAIN[0]}
     follows.update(zip(CHAIN, CHAIN[1:]))
+    return chain_model(path, ["<|answer|>"], CHAIN + ANSWER[1:], follows, TEMPLATE, FAR)
+
+
+def chain_model(path, specials, texts, follows, template, far):
+    """Bytes, special tokens and texts are its tokens; follows: token -> the next, fewer than HIDDEN. far: the logit of
+    others, by eight, after a token that is followed by one; after those that are not all are alike."""
+    folder, alphabet = Folder(path), byte_alphabet()
+    vocab = {alphabet[b]: i for i, b in enumerate(sorted(alphabet))}
+    specials = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", *specials]
+    added = specials + texts
+    ids = {"\n": vocab[alphabet[10]], **{t: len(vocab) + i for i, t in enumerate(added)}}
+    size = len(vocab) + len(added)
     place = {t: i + 1 for i, t in enumerate(follows)}
-    embed, head = [0.0] * (size * HIDDEN), [FAR] * (size * HIDDEN)
+    assert len(place) < HIDDEN and len(set(added)) == len(added)
+    embed, head = [0.0] * (size * HIDDEN), [far] * (size * HIDDEN)
     by_id = {ids[t]: i for t, i in place.items()}
     for token in range(size):
         embed[token * HIDDEN + by_id.get(token, 0)] = 1.0
@@ -84,7 +91,7 @@ def caller(path):
                   "byte_fallback": False, "vocab": vocab, "merges": []}})
     folder.json("tokenizer_config.json", {
         "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>", "add_bos_token": False,
-        "chat_template": TEMPLATE, "model_max_length": 4096,
+        "chat_template": template, "model_max_length": 4096,
         "tokenizer_class": "PreTrainedTokenizerFast"})
     folder.write()
     return path

@@ -4,6 +4,8 @@
   run.py --older [NAMES...]        only what also runs with the clients' older major versions (OLDER)
   run.py --frameworks [NAMES...]   the files in frameworks/
 
+With WEFT_E2E_DURATIONS=1 the forty slowest and the time of each file stand at the end.
+
 Where WEFT_OLDER_PYTHON names a Python with the older clients, --older follows there, and its counts are added. A
 test that raises harness.Skip is skipped, any other exception fails it.
 """
@@ -44,7 +46,18 @@ def collect(folder, wanted):
                 yield f"{path.stem}.{name}", function, None
 
 
+def durations_print(took):
+    files = {}
+    for name, seconds in took.items():
+        files[name.split(".")[0]] = files.get(name.split(".")[0], 0) + seconds
+    for what in took, files:
+        for name in sorted(what, key=what.get, reverse=True)[:40]:
+            print(f"{what[name]:7.2f} s  {name}")
+    print(f"{sum(files.values()):7.2f} s  together", flush=True)
+
+
 def run_all(tests, counts):
+    took = {}
     for name, function, missing in tests:
         started = time.monotonic()
         try:
@@ -62,10 +75,13 @@ def run_all(tests, counts):
             if isinstance(error, KeyboardInterrupt):
                 raise
         counts[outcome] += 1
+        took[name] = time.monotonic() - started
         if outcome != "passed":
             print(f"{outcome}: {name}: {text}", flush=True)
-        elif time.monotonic() - started > 5:
-            print(f"slow: {name}: {time.monotonic() - started:.1f} s", flush=True)
+        elif took[name] > 5:
+            print(f"slow: {name}: {took[name]:.1f} s", flush=True)
+    if os.environ.get("WEFT_E2E_DURATIONS"):
+        durations_print(took)
     for server in harness.stop_servers():
         counts["failed"] += 1
         print(f"failed: {server}", flush=True)

@@ -289,11 +289,41 @@ def test_37_last_assistant():
     assert usage["input_tokens"] + usage["cache_read_input_tokens"] == prompt_tokens(continued)
 
 
+def test_37_prefix_beside_add_generation_prompt():
+    """A prefix is continued whatever the template is told of the turn after it."""
+    turns = user("u") + [{"role": "assistant", "content": "so ", "prefix": True}]
+    wanted = prompt_tokens(chat(main(), model="chatml", messages=turns, max_tokens=1))
+    for says in (True, False):
+        answer = chat(main(), model="chatml", messages=turns, max_tokens=1, add_generation_prompt=says)
+        assert prompt_tokens(answer) == wanted, says
+
+
 def test_38_two_assistants():
     turns = user("u") + [{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]
     one = user("u") + [{"role": "assistant", "content": "a\nb"}]
     assert prompt_tokens(chat(main(), model="chatml", messages=turns, max_tokens=1)) == \
         prompt_tokens(chat(main(), model="chatml", messages=one, max_tokens=1))
+
+
+def test_38_two_assistants_with_tool_use():
+    """Neighbouring turns of Messages are one turn; its calls want their results after the last of them."""
+    use = {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}
+    back = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "r"}]}
+
+    def count(*turns):
+        return main().post("/v1/messages/count_tokens", {"model": "chatml", "messages": user("u") + list(turns)})
+
+    def says(*blocks):
+        return {"role": "assistant", "content": list(blocks)}
+
+    a, b = {"type": "text", "text": "a"}, {"type": "text", "text": "b"}
+    one = expect(count(says({"type": "text", "text": "a\nb"}, use), back), 200).json
+    assert expect(count(says(a), says(b, use), back), 200).json == one
+    assert expect(count(says(a), says(b), says(use), back), 200).json == one
+    assert expect(count(says(a, use), says(b), back), 200).json == one
+    for turns in ((says(a), says(b, use)), (says(use), says(b)), (says(use), back, says(b), says({**use, "id": "t2"}))):
+        answer = expect(count(*turns), 400)
+        assert "has none" in answer.error["message"], answer.text
 
 
 def test_39_capital_role():
@@ -343,6 +373,20 @@ def test_43_odd_characters():
     answer.chunks()  # each event is one line of JSON
     lone = '{"model":"tiny","max_tokens":2,"messages":[{"role":"user","content":"x\\ud800y"}]}'
     assert main().post("/v1/chat/completions", lone).status == 200
+
+
+def test_44_lines_of_events():
+    """Each line ends with LF alone, a name and a space stand before its value, an empty line after each event."""
+    for path, body in (("/v1/chat/completions", {"messages": user("a\r\nb")}), ("/v1/completions", {"prompt": "a\r\nb"}),
+                       ("/v1/messages", {"messages": user("a\r\nb")}), ("/v1/responses", {"input": "a\r\nb"})):
+        limit = "max_output_tokens" if path == "/v1/responses" else "max_tokens"
+        answer = main().post(path, {"model": "tiny", "stream": True, limit: 4, **body})
+        assert answer.headers["content-type"].startswith("text/event-stream"), answer.headers
+        assert answer.bytes.endswith(b"\n\n") and b"\r" not in answer.bytes, answer.bytes[-100:]
+        for event in answer.bytes[:-2].split(b"\n\n"):
+            *names, data = event.split(b"\n")
+            assert data.startswith(b"data: ") and len(names) <= 1, event
+            assert all(name.startswith(b"event: ") for name in names), event
 
 
 def test_45_sizes():

@@ -57,7 +57,7 @@ def test_answers_under_load_equal_those_alone():
     for form in ((), ("--no-stream",)):
         result = bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
                        "embeddings:embed", "--send", "rerank:rerank", "--check", "--concurrency",
-                       32, "--seconds", SECONDS / 2, *form)
+                       32, "--seconds", SECONDS / 3, *form)
         nothing_wrong(result)
         assert result["ok"] == result["sent"]
         assert all(t["ok"] for t in result["targets"]), [t["ok"] for t in result["targets"]]
@@ -126,7 +126,7 @@ def test_flood_leaves_others_their_turn():
     generate = [lambda: chat(server, max_tokens=400, ignore_eos=True).status == 200] * 12
     pooled = [lambda: embed(server, many, encoding_format="base64").status == 200] * 2
     with Flood(*generate, *pooled):
-        taken = turns(server, SECONDS, 40)
+        taken = turns(server, SECONDS / 2, 40)
     share = min(taken) / sum(taken)
     print(f"turns: {taken}, the smaller share of two engines is {share:.3f}")
     assert share >= 1 / 3
@@ -143,17 +143,14 @@ def test_overload_is_refused_politely():
     def flood():
         result = bench(server, "--send", "chat:tiny", "--send", "messages:tiny", "--send",
                        "embeddings:embed", "--send", "rerank:rerank", "--concurrency", 320,
-                       "--seconds", SECONDS, "--max-tokens", 32)
+                       "--seconds", SECONDS / 3, "--max-tokens", 32)
         nothing_wrong(result)
         assert result["without_retry_after"] == 0, result["without_retry_after"]
         for target in result["targets"]:
             busy = "529" if target["endpoint"] == "messages" else "503"
             assert set(target["statuses"]) == {"200", busy}, target
-        return resident(server)
 
-    half = flood()
-    end = flood()
-    assert harness.sanitized() or end <= half * 1.02, (half, end)
+    until_flat(server, flood, 1)
     assert text_of(chat(server, max_tokens=16)) == want
 
 

@@ -14,6 +14,7 @@ import tempfile
 import openai
 from openai.types.chat import ChatCompletionMessageFunctionToolCall
 
+import caller_model
 import harness
 from harness import KEY, MODELS, ROOT, expect, user
 
@@ -49,6 +50,22 @@ SIGNS = {
 MADE = """{%% if tools %%}{{ tools | tojson }}
 {%% endif %%}{%% for message in messages %%}{{ message.role }}: {{ message.content or '' }}
 {%% endfor %%}{%% if add_generation_prompt %%}assistant: {%% endif %%}{%% if false %%}%s{%% endif %%}"""
+# What calls begin with; marks that are special tokens in the models of the dialect stand alone.
+MARKS = {
+    "hermes": ["<tool_call>"], "qwen3-coder": ["<tool_call>"], "seed": ["<seed:tool_call>"], "glm": ["<tool_call>"],
+    "minicpm": ['<function name="'], "minimax-m2": ["<minimax:tool_call>"], "minimax-m3": ["]<]minimax[>[", "<tool_call>"],
+    "kimi": ["<|tool_calls_section_begin|>"], "dsml": ["<\uff5cDSML\uff5ctool_calls>"],
+    "deepseek-v3.1": ["<\uff5ctool\u2581calls\u2581begin\uff5c>"], "deepseek-v3": ["<\uff5ctool\u2581calls\u2581begin\uff5c>"],
+    "harmony": ["<|channel|>", "commentary to=functions."], "solar": ["<|tool_calls|>"],
+    "command-r7b": ["<|START_ACTION|>"], "command-r": ["Action: ```json"], "functionary-v3.2": [">>>get_weather"],
+    "functionary-v3.1": ["<function="], "mistral-args": ["[TOOL_CALLS]"], "mistral-list": ["[TOOL_CALLS]"],
+    "mistral": ["[TOOL_CALLS]"], "gemma": ["<|tool_call>", "call:"], "lfm2": ["<|tool_call_start|>"], "granite": ["<|tool_call|>"],
+    "apertus": ["<|tools_prefix|>"], "apriel": ["<tool_calls>["], "nemotron": ["<TOOLCALL>"],
+    "gigachat-3.1": ["<|function_call|>"], "gigachat": ["<|message_sep|>", "\n\nfunction call", "<|role_sep|>", "\n{"],
+    "hunyuan": ["<tool_calls:opensource>"], "llama-pythonic": ["[get_weather("], "llama-json": ['{"name": "get_weather"'],
+    "json": ['{"name": "get_weather"'],
+}
+SPECIAL = ("<|", "<\uff5ctool", "[TOOL_CALLS]", "]<]minimax[>[")
 # Their templates begin the answer with thoughts, which a model that writes nonsense seldom ends: a budget does.
 THINKING = {"minimax-m2", "apriel", "nemotron"}
 CITY = {"type": "object", "properties": {
@@ -176,6 +193,51 @@ def test_forced_calls_fit_in_every_dialect():
             assert sum(ends) >= len(ends) * 0.95, (model, sum(ends), len(ends))
     # Few answers say little.
     assert sum(every) >= len(every) * (0.95 if len(every) >= 100 else 0.7), (sum(every), len(every))
+
+
+@functools.cache
+def opener():
+    """A model that begins each answer with the mark of a call and goes on with whatever it may, under a template a
+    dialect, which says which mark."""
+    folder, follows, pieces, templates = tempfile.mkdtemp(), {}, [], []
+    for dialect, marks in MARKS.items():
+        begin = f"<|begin {dialect}|>"
+        # A mark that several dialects share would be followed by several: all but the last are followed by none.
+        follows.update(zip([begin, *marks], marks))
+        pieces += [begin, *marks]
+        template = pathlib.Path(folder) / f"{dialect}.jinja"
+        template.write_text((MADE % SIGNS[dialect]).replace("assistant: {% endif", f"assistant: {begin}{{% endif"))
+        templates.append(template)
+    pieces = list(dict.fromkeys(pieces))
+    special = [piece for piece in pieces if piece.startswith(SPECIAL)]
+    caller_model.chain_model(folder, special, [p for p in pieces if p not in special], follows, "{{ messages }}", -6)
+    return harness.start(*[f"{template.stem}={folder},chat-template={template}" for template in templates])
+
+
+def test_strict_functions_under_auto_in_every_dialect():
+    """The grammar begins at the mark that the model writes by itself: one call comes, whose arguments fit."""
+    assert set(MARKS) == set(DIALECTS)
+    strict = [{"type": "function", "function": {**tool["function"], "strict": True}} for tool in TOOLS]
+
+    def called(job):
+        dialect, seed = job
+        body = {**args_of(dialect, seed), "tools": strict, "tool_choice": "auto", "parallel_tool_calls": False}
+        answer = opener().post("/v1/chat/completions", body)
+        assert answer.status == 200, (job, answer.text)
+        choice = answer.json["choices"][0]
+        if choice["finish_reason"] == "length":
+            return False
+        assert choice["finish_reason"] == "tool_calls" and not choice["message"]["content"], (job, choice)
+        calls = [ChatCompletionMessageFunctionToolCall.model_validate(c) for c in choice["message"]["tool_calls"]]
+        assert len(calls) == 1, (job, choice)
+        calls_fit(calls, {"get_weather", "get_time"})
+        return True
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        jobs = [(dialect, seed) for dialect in MARKS for seed in range(2)]
+        ended = dict(zip(jobs, pool.map(called, jobs)))
+    for dialect in MARKS:
+        assert any(ended[dialect, seed] for seed in range(2)), dialect
+    assert sum(ended.values()) >= len(ended) * 0.9, ended
 
 
 def test_allowed_tools():

@@ -93,6 +93,55 @@ def test_texts_as_text_embeddings_inference_sends_them():
     assert all(set(r) == {"index", "score"} for r in bare) and any(not 0 <= r["score"] <= 1 for r in bare)
 
 
+def results(**more):
+    answer = rerank(main(), "warm wool", more.pop("documents", DOCUMENTS), **more)
+    assert answer.status == 200, answer.text
+    return answer.json["results"]
+
+
+def test_every_option_of_rerank():
+    plain = results()
+    assert results(documents=[{"text": text} for text in DOCUMENTS], rank_fields=["text"]) == plain
+    assert results(top_k=2) == results(top_n=2) == plain[:2]
+    raw = results(raw_scores=True)
+    assert results(use_activation=False) == results(activation=False) == raw
+    assert results(use_activation=True) == plain
+    for one, other in zip(plain, raw):
+        assert one["index"] == other["index"]
+        assert abs(one["relevance_score"] - 1 / (1 + 2.718281828459045 ** -other["relevance_score"])) < 1e-5
+    for name in ("return_documents", "return_text"):
+        assert [r["document"]["text"] for r in results(**{name: True})] == [DOCUMENTS[r["index"]] for r in plain]
+    assert all("document" not in r for r in plain)
+    long = ["sea " * 40 + "wool", "wool " + "sea " * 40]
+    short = results(documents=long, max_tokens_per_doc=3)
+    assert sorted(results(documents=["sea sea sea", "wool sea sea"]), key=lambda r: r["index"]) == sorted(
+        short, key=lambda r: r["index"])
+    left = results(documents=long, max_tokens_per_doc=3, truncation_side="left")
+    assert left == results(documents=long, max_tokens_per_doc=3, truncation_direction="left")
+    assert sorted(results(documents=["sea sea wool", "sea sea sea"]), key=lambda r: r["index"]) == sorted(
+        left, key=lambda r: r["index"])
+
+
+def test_what_rerank_refuses():
+    for more, param in (({"rank_fields": ["title"]}, "rank_fields"), ({"softmax": True}, "softmax"),
+                        ({"top_n": 1, "top_k": 1}, "top_k"), ({"texts": ["a"]}, "texts"),
+                        ({"raw_scores": True, "use_activation": False}, "use_activation"),
+                        ({"truncate": False, "truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
+                        ({"truncation_direction": "up"}, "truncation_direction"),
+                        ({"documents": [{"title": "a"}]}, "documents[0].text"), ({"documents": ["a", 5]}, "documents[1]"),
+                        ({"max_tokens_per_doc": 0}, "max_tokens_per_doc"), ({"documents": ["a"] * 1001}, "documents")):
+        answer = rerank(main(), "q", more.pop("documents", ["a"]), **more)
+        assert answer.status == 400 and answer.error["param"] == param, (more, answer.text)
+
+
+def test_every_address_of_rerank():
+    body = {"model": "rerank", "query": "warm wool", "documents": DOCUMENTS, "top_n": 1}
+    wanted = main().post("/v1/rerank", body).json["results"]
+    for path in ("/rerank", "/v2/rerank", "/v1/v1/rerank", "/v1/v2/rerank", "/v2/v1/rerank", "/v2/v2/rerank"):
+        answer = main().post(path, body)
+        assert answer.status == 200 and answer.json["results"] == wanted, (path, answer.text)
+
+
 def test_pair():
     expected = command("rerank", harness.MODELS / "weft-demo-rerank", "--query", "warm wool",
                        lines=DOCUMENTS)

@@ -161,6 +161,58 @@ def test_the_grammar_wins():
     assert content(temperature=0, **args) == ("ok", "stop")
 
 
+def test_the_grammar_and_bans():
+    """Both hold where they can; where together they forbid every token the grammar has its way."""
+    def ids(letters):
+        answer = server().post("/tokenize", {"model": MODEL, "prompt": letters, "add_special_tokens": False})
+        return answer.json["tokens"]
+
+    for seed in range(3):
+        assert re.fullmatch("[ab]{8}", content(seed, guided_regex="[a-f]{8}", allowed_token_ids=ids("abxyz"))[0])
+        assert re.fullmatch("[c-f]{8}", content(seed, guided_regex="[a-f]{8}", bad_words=["a", "b"])[0])
+        both = {"allowed_token_ids": ids("abc"), "bad_words": ["b"]}
+        assert re.fullmatch("[ac]{8}", content(seed, guided_regex="[a-f]{8}", **both)[0])
+        for ban in ({"allowed_token_ids": ids("xyz")}, {"bad_words": list("abcdef")},
+                    {"allowed_token_ids": ids("ax"), "bad_words": ["a"]}):
+            text, reason = content(seed, guided_regex="[a-f]{8}", **ban)
+            assert re.fullmatch("[a-f]{8}", text) and reason == "stop", (ban, text)
+        # Forbidden in a string, and no way around it in a key.
+        value = json.loads(content(seed, guided_json=PLAIN, bad_words=["t", "a"])[0])
+        jsonschema.validate(value, PLAIN)
+        assert not set("".join(value["tags"])) & set("ta"), value
+
+
+def deltas_of(path, body):
+    """The pieces of text of a stream, in the shape of its route."""
+    answer = server().post(path, {"model": MODEL, "stream": True, **body})
+    assert answer.status == 200, answer.text
+    for name, data in answer.events():
+        event = json.loads(data) if name != ":" and data != "[DONE]" else {}
+        if path == "/v1/messages":
+            yield event.get("delta", {}).get("text", "")
+        elif path == "/v1/responses":
+            yield event["delta"] if event.get("type") == "response.output_text.delta" else ""
+        else:
+            for choice in event.get("choices", []):
+                yield choice.get("text") or choice.get("delta", {}).get("content") or ""
+
+
+def test_15_16_characters_of_many_tokens():
+    """A token is a byte here: a piece of a stream has whole characters, joined ones one by one."""
+    text = "na\u00efve \U0001F469\U0001F3FD\u200D\U0001F680 e\u0301 \u5B57"
+    form = {"type": "json_schema", "name": "n", "schema": {"const": text}}
+    chat_form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"const": text}}}
+    for path, body in (("/v1/chat/completions", {"messages": user("a"), "max_tokens": 200, "response_format": chat_form}),
+                       ("/v1/completions", {"prompt": "a", "max_tokens": 200, "guided_choice": [json.dumps(text, ensure_ascii=False)]}),
+                       ("/v1/messages", {"messages": user("a"), "max_tokens": 200, "output_config": {"format": {
+                           "type": "json_schema", "schema": {"const": text}}}}),
+                       ("/v1/responses", {"input": "a", "text": {"format": form}})):
+        pieces = list(deltas_of(path, body))
+        assert json.loads("".join(pieces)) == text and "\ufffd" not in "".join(pieces), (path, pieces)
+        if not any("\\u" in piece for piece in pieces):
+            assert "\U0001F680" in pieces and "\u200D" in pieces, (path, pieces)
+
+
 def test_choices_and_neighbours():
     """n answers of one grammar beside free ones; a free answer is what it is alone."""
     alone = content(7, max_tokens=40)
@@ -187,6 +239,36 @@ def test_48_recursion():
     assert ended
     nothing = server().post("/v1/chat/completions", {**ARGS, "max_tokens": 20, "guided_json": {"$ref": "#"}})
     assert nothing.status in (200, 400), nothing.text
+
+
+def test_48_recursion_of_tools_and_of_messages():
+    """The same through strict functions of each interface and Messages' output_config: an answer or 400, in time that
+    one compile may take."""
+    tree = {"type": "object", "required": ["v"], "additionalProperties": False, "properties": {
+        "v": {"type": "integer", "maximum": 9, "minimum": 0}, "next": {"$ref": "#"}}}
+    endless = [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
+               {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+               {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+               {"type": "object", "additionalProperties": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}]
+    strict = {"name": "f", "strict": True}
+    forms = {
+        "/v1/chat/completions": lambda s: {"messages": user("a"), "tool_choice": "required", "max_tokens": 60, "tools": [
+            {"type": "function", "function": {**strict, "parameters": s}}]},
+        "/v1/responses": lambda s: {"input": "a", "tool_choice": "required", "max_output_tokens": 60, "tools": [
+            {"type": "function", **strict, "parameters": s}]},
+        "/v1/messages": lambda s: {"messages": user("a"), "max_tokens": 60, "tool_choice": {"type": "any"}, "tools": [
+            {**strict, "input_schema": s}]},
+        "output_config": lambda s: {"messages": user("a"), "max_tokens": 60, "output_config": {
+            "format": {"type": "json_schema", "schema": s}}},
+    }
+    for name, form in forms.items():
+        path = "/v1/messages" if name == "output_config" else name
+        answer = harness.dreamer().post(path, {"model": "chat", **form(tree)})
+        assert answer.status == 200, (name, answer.text)
+        for schema in endless:
+            answer = harness.dreamer().post(path, {"model": "chat", **form(schema)})
+            assert answer.status in (200, 400), (name, schema, answer.text)
+            assert answer.status == 200 or "schema" in answer.text or "tools" in answer.text, answer.text
 
 
 def test_49_schema_order():

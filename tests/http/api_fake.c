@@ -75,6 +75,12 @@ void fake_dialect_special(const char *name, const char *reasoning, const char *s
           name, reasoning);
 }
 
+void fake_dialect_of(const struct tokenizer *t, const char *name, const char *reasoning)
+{
+    model.tokenizer = t;
+    check(dialect_named(&model.dialect, name, reasoning, t), "%s, %s", name, reasoning);
+}
+
 void fake_model_name(const char *name)
 {
     model.id = name;
@@ -109,8 +115,8 @@ void fake_arena_limit(size_t bytes)
     arena = arena_create(0, bytes);
 }
 
-// JSON values that are not freed yet.
-static size_t json_live;
+// JSON values that are not freed yet; of them those of the test itself.
+static size_t json_live, json_before;
 
 static void *json_take(size_t bytes)
 {
@@ -127,6 +133,7 @@ static void json_give(void *memory)
 void fake_begin(enum model_kind kind)
 {
     json_set_alloc_funcs(json_take, json_give);
+    json_before = json_live;
     memset(&fake, 0, sizeof fake);
     event_choice = finishes = 0;
     tokenizer.mark = NULL;
@@ -162,7 +169,7 @@ void fake_begin(enum model_kind kind)
 
 void fake_end(void)
 {
-    check(json_live == 0, "%zu JSON values are left", json_live);
+    check(json_live == json_before, "%zu JSON values are left", json_live - json_before);
     arena_destroy(arena);
     arena_destroy(scratch);
     scratch = NULL;

@@ -95,6 +95,8 @@ void fake_special_in_text(void); // the model takes special tokens in inputs, un
 // Of the model, until fake_end. special NULL: no marker is a special token, else FAKE_MARK has this
 // text and is one.
 void fake_dialect(const char *name, const char *reasoning);
+// The same with a real tokenizer in place of the double, where the test links one.
+void fake_dialect_of(const struct tokenizer *t, const char *name, const char *reasoning);
 void fake_dialect_special(const char *name, const char *reasoning, const char *special);
 // The model has these prompts, a "query" and an empty "document"; standard: the one of inputs that
 // name none, or NULL. Until fake_end.

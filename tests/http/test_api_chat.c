@@ -310,7 +310,7 @@ static void test_stop_in_prompt(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"oh\""));
 }
 
-static void test_characters(void **state)
+static void test_15_characters_over_several_tokens(void **state)
 {
     (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
@@ -773,7 +773,7 @@ int main(void)
         TEST(test_stop_string),
         TEST(test_stop_held_at_end),
         TEST(test_stop_in_prompt),
-        TEST(test_characters),
+        TEST(test_15_characters_over_several_tokens),
         TEST(test_cut_everywhere),
         TEST(test_sampling),
         TEST(test_sampling_defaults),

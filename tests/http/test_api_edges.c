@@ -158,6 +158,40 @@ static void test_cut_by_the_server(void **state)
     }
 }
 
+// The 200 of a stream goes out after 5 s in the queue; an end without an answer is an event then.
+static void test_62_an_error_between_the_200_and_the_first_token(void **state)
+{
+    static const struct {
+        const char *path, *body, *says;
+    } routes[] = {
+        {CHAT, HI, "data: {\"error\":{"},
+        {"/v1/completions", "\"model\":\"m\",\"prompt\":\"hi\"", "data: {\"error\":{"},
+        {"/v1/responses", "\"model\":\"m\",\"input\":\"hi\"", "event: error\ndata: {"},
+        {MESSAGES, HI, "event: error\ndata: {\"type\":\"error\",\"error\":{"},
+    };
+    static const enum finish finishes[] = {FINISH_ERROR, FINISH_TIMEOUT, FINISH_CANCEL};
+    char body[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        for (size_t k = 0; k < sizeof finishes / sizeof *finishes; k++) {
+            fake_again();
+            snprintf(body, sizeof body, "{%s,\"stream\":true}", routes[i].body);
+            fake_request(routes[i].path, body);
+            fake_second(5);
+            assert_int_equal(fake.status, 200);
+            lacks("error\":{");
+            fake_finish(finishes[k], -1);
+            fake_ready();
+            has(routes[i].says);
+            lacks("[DONE]");
+            lacks("message_stop");
+            lacks("response.completed");
+            assert_true(fake.ended);
+            assert_int_equal(fake.answers, 1);
+            assert_int_equal(fake.stream_failures, 1);
+        }
+}
+
 static void test_refusals_of_the_engine(void **state)
 {
     static const struct {
@@ -712,6 +746,7 @@ int main(void)
         TEST(test_ends_without_an_answer),
         TEST(test_ends_with_an_answer),
         TEST(test_cut_by_the_server),
+        TEST(test_62_an_error_between_the_200_and_the_first_token),
         TEST(test_refusals_of_the_engine),
         TEST(test_sampling_of_the_model),
         TEST(test_bounds_of_sampling),

@@ -447,8 +447,34 @@ static void test_nothing_is_left_on_the_other_ways_out(void **state)
     assert_true(refused && taken);
 }
 
-// Edge case 78: usage and [DONE] are of streams that ended well.
-static void test_a_choice_that_fails_after_another_was_told(void **state)
+// A person, a skin colour, a joiner and a rocket: each is told when its own bytes are there.
+static void test_16_joined_characters_are_not_held_together(void **state)
+{
+    static const char *const characters[] = {
+        "\xF0\x9F\x91\xA9", "\xF0\x9F\x8F\xBD", "\xE2\x80\x8D", "\xF0\x9F\x9A\x80", "e",
+        "\xCC\x81"};
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stream\":true}");
+    fake_text("x"); // and the role
+    fake_ready();
+    for (size_t i = 0; i < sizeof characters / sizeof *characters; i++) {
+        char told[64];
+        for (const char *at = characters[i]; *at; at++) {
+            size_t before = fake.sent_bytes;
+            fake_token((unsigned char)*at);
+            fake_ready();
+            assert_int_equal(fake.sent_bytes > before, at[1] == 0);
+        }
+        snprintf(told, sizeof told, "\"content\":\"%s\"", characters[i]);
+        assert_non_null(strstr(fake.sent, told));
+    }
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_null(strstr(fake.sent, "\xEF\xBF\xBD"));
+}
+
+// Usage and [DONE] are of streams that ended well.
+static void test_78_no_usage_after_a_choice_that_fails(void **state)
 {
     (void)state;
     fake_request(PATH, "{" HI "," TOOLS ",\"n\":2,\"stream\":true,"
@@ -491,7 +517,8 @@ int main(void)
         TEST(test_min_tokens_beside_a_held_head),
         TEST(test_a_stop_of_one_choice_leaves_the_calls_of_others),
         TEST(test_nothing_is_left_on_the_other_ways_out),
-        TEST(test_a_choice_that_fails_after_another_was_told),
+        TEST(test_16_joined_characters_are_not_held_together),
+        TEST(test_78_no_usage_after_a_choice_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

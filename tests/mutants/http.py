@@ -53,6 +53,8 @@ FAULTS = [
     ("grammars are compiled in the place of text", "http/work.c", "item_run", "worker->size == WORK_COMPILE", "false", "test_work"),
     ("the grammar thread has the system's stack", "http/work.c", "worker_start", "pthread_attr_setstacksize(&attributes, WORK_COMPILE_STACK_BYTES);", ";", "test_work"),
     ("a stream begins without what its chunks begin with", "http/api/openai.c", "openai_chunk_make", "return g->chunk.at != NULL;", "return true;", "test_api_chat"),
+    ("a stream that began ends without its error", "http/api/generation.c", "last_step", "if (g->failed && g->begun) return TELL_FAILURE;", "if (g->failed && g->begun) return TELL_END;", "test_api_edges"),
+    ("thoughts after a call are hidden", "http/api/choice.c", "event_take", "event.kind == REPLY_REASONING && o->hides_reasoning", "event.kind == REPLY_REASONING && (o->hides_reasoning || c->answer.call_count > 0)", "test_api_cuts"),
     ("a message's own fields are not judged", "http/api/chat_turns.c", "turn_read", "if (fields_member_string(f, in, path, \"role\").at) fields_check_object(f, &message_rules, in, path);", "(void)fields_member_string(f, in, path, \"role\");", "test_api_fields"),
     ("a user may call tools", "http/api/chat_turns.c", "plain_read", "if (calls && ", "if (false && calls && ", "test_api_chat"),
     ("a tool call may have any type", "http/api/chat_turns.c", "call_read", "if (type && !text_is(json_text(type), \"function\"))", "if (0)", "test_api_fields"),
