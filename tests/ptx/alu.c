@@ -53,10 +53,15 @@ OP2(mul_wide_u16, uint32_t, uint16_t, uint16_t, (uint32_t)x[l] * y[l])
 OP2(mul_wide_s16, int32_t, int16_t, int16_t, (int32_t)x[l] * y[l])
 OP2(mul_wide_u32, uint64_t, uint32_t, uint32_t, (uint64_t)x[l] * y[l])
 OP2(mul_wide_s32, int64_t, int32_t, int32_t, (int64_t)x[l] * y[l])
+OP3(mad16, uint16_t, uint16_t, uint16_t, uint16_t, (uint32_t)x[l] * y[l] + z[l])
 OP3(mad32, uint32_t, uint32_t, uint32_t, uint32_t, x[l] * y[l] + z[l])
 OP3(mad64, uint64_t, uint64_t, uint64_t, uint64_t, x[l] * y[l] + z[l])
 OP3(mad_wide_u32, uint64_t, uint32_t, uint32_t, uint64_t, (uint64_t)x[l] * y[l] + z[l])
 OP3(mad_wide_s32, uint64_t, int32_t, int32_t, uint64_t, (uint64_t)((int64_t)x[l] * y[l]) + z[l])
+SAME2(min_u16, uint16_t, x[l] < y[l] ? x[l] : y[l])
+SAME2(max_u16, uint16_t, x[l] > y[l] ? x[l] : y[l])
+SAME2(min_s16, int16_t, x[l] < y[l] ? x[l] : y[l])
+SAME2(max_s16, int16_t, x[l] > y[l] ? x[l] : y[l])
 SAME2(min_u32, uint32_t, x[l] < y[l] ? x[l] : y[l])
 SAME2(max_u32, uint32_t, x[l] > y[l] ? x[l] : y[l])
 SAME2(min_s32, int32_t, x[l] < y[l] ? x[l] : y[l])
@@ -555,12 +560,18 @@ const struct ptx_form ptx_alu_forms[] = {
     {"mul.wide.s16", "w22", mul_wide_s16, 0},
     {"mul.wide.u32", "d44", mul_wide_u32, 0},
     {"mul.wide.s32", "d44", mul_wide_s32, 0},
+    {"mad.lo.s16", "h222", mad16, 0},
+    {"mad.lo.u16", "h222", mad16, 0},
     {"mad.lo.s32", "w444", mad32, 0},
     {"mad.lo.u32", "w444", mad32, 0},
     {"mad.lo.s64", "d888", mad64, 0},
     {"mad.lo.u64", "d888", mad64, 0},
     {"mad.wide.u32", "d448", mad_wide_u32, 0},
     {"mad.wide.s32", "d448", mad_wide_s32, 0},
+    {"min.u16", "h22", min_u16, 0},
+    {"max.u16", "h22", max_u16, 0},
+    {"min.s16", "h22", min_s16, 0},
+    {"max.s16", "h22", max_s16, 0},
     {"min.u32", "w44", min_u32, 0},
     {"max.u32", "w44", max_u32, 0},
     {"min.s32", "w44", min_s32, 0},

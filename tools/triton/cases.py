@@ -16,7 +16,7 @@ import programs
 
 U = {"fp32": 2.0**-24, "fp16": 2.0**-11, "bf16": 2.0**-8}
 APPROX = 2.0**-22
-FILES = {"fp32": np.float32, "fp16": np.float16, "i32": np.int32, "u32": np.uint32, "i64": np.int64, "bf16": np.uint16}
+FILES = {"fp32": np.float32, "fp16": np.float16, "bf16": np.uint16}
 
 
 def gamma(n):
@@ -33,16 +33,16 @@ def narrowed(values, kind):
 
 def widened(buffer, kind):
     if kind != "bf16":
-        return buffer.astype(np.float64)
+        return buffer.astype(np.float64) if kind in FILES else buffer
     return (buffer.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
-def compiled(function, types, constants, aligned, warps, stages):
+def compiled(function, types, constants, aligned, **options):
     """PTX for sm_80; what is `aligned` (pointers, sizes) is said to be a multiple of 16."""
     signature = {name: types.get(name, "constexpr") for name in function.arg_names}
     attrs = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(function.arg_names) if name in aligned}
     source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attrs)
-    return triton.compile(source, target=GPUTarget("cuda", 80, 32), options={"num_warps": warps, "num_stages": stages})
+    return triton.compile(source, target=GPUTarget("cuda", 80, 32), options=options)
 
 
 class Case:
@@ -51,11 +51,12 @@ class Case:
 
     def __init__(self, name, function, arguments, constants, grid, judge, aligned=(), warps=4, stages=3):
         self.name, self.function, self.arguments, self.constants = name, function, arguments, constants
-        self.grid, self.judge, self.aligned, self.warps, self.stages = grid, judge, aligned, warps, stages
+        self.grid, self.judge, self.aligned, self.warps = grid, judge, aligned, warps
+        self.options = {"num_warps": warps, "num_stages": stages}
 
     def compile(self):
         types = {n: ("*" if isinstance(v, np.ndarray) else "") + t for n, (t, v) in self.arguments.items()}
-        return compiled(self.function, types, self.constants, self.aligned, self.warps, self.stages)
+        return compiled(self.function, types, self.constants, self.aligned, **self.options)
 
     def run(self, program, folder, kernel):
         """The buffers after the run by name, and the program's lines."""
@@ -180,18 +181,87 @@ def integers(count, block):
         rows = [over(a, b | 1), ua % (ub | 1), ua * ub >> np.uint64(32), ((a ^ b) & ~(a | 5)) >> (b & 31),
                 ua << turn | ua >> (32 - turn & 31), np.maximum(a, b) - np.minimum(a, b),
                 bits(ua) + 64 * np.array([32 - int(i).bit_length() for i in ub]), mirror(ua), over(wide, b | 1),
-                wide >> (b & 63), running, np.abs(a)]
+                wide >> (b & 63), running, np.abs(a), permuted(x, y), a * b + (a * b >> 32)]
         tallies = [np.count_nonzero(a & 7 == k) for k in range(8)]
-        tallies += [ua.max(), np.bitwise_or.reduce(ua & 0x0F0F0F0F), np.bitwise_and.reduce(ub | 0xF0F00000)]
+        tallies += [ua.max(), np.bitwise_or.reduce(ua & 0x0F0F0F0F), np.bitwise_and.reduce(ub | 0xF0F00000), 7]
         return {"out": (np.stack([cut(r) for r in rows]), 0), "sums": (wide.sum(keepdims=True), 0),
                 "tallies": (np.array(tallies), 0)}
 
-    tallies = np.zeros(11, np.uint32)
+    tallies = np.zeros(12, np.uint32)
     tallies[10] = 2**32 - 1
     return Case("integers, %d" % count, programs.integers,
-                {"x": ("i32", x), "y": ("i32", y), "out": ("i32", np.zeros((12, count), np.int32)),
+                {"x": ("i32", x), "y": ("i32", y), "out": ("i32", np.zeros((14, count), np.int32)),
                  "sums": ("i64", np.zeros(1, np.int64)), "tallies": ("u32", tallies), "COUNT": ("i32", count)},
                 {"B": block}, (blocks(count, block),), judge)
+
+
+def permuted(x, y):
+    """Byte k of the result is the byte of y:x that nibble k of y & 0x7777 names."""
+    both = np.stack([x, y], 1).view(np.uint8)
+    names = (y[:, None] >> (4 * np.arange(4))) & 7
+    return np.take_along_axis(both, names, 1).copy().view(np.int32)[:, 0]
+
+
+def narrow(count, block):
+    draw = np.random.default_rng(11)
+    x, y = draw.integers(-128, 128, count).astype(np.int8), draw.integers(-2**15, 2**15, count).astype(np.int16)
+    x[:8] = y[:8] = range(8)
+
+    def judge(_):
+        w, u, v = x.astype(np.int16), y.view(np.uint16), x.view(np.uint8).astype(np.uint16)
+        bits = lambda f: f.astype(np.float32).view(np.int32)
+        rows = [bits(x * np.float32(0.5)), w * y + w, ((w ^ y) & (y | 3)) >> (w & 15), u // (v | 1),
+                (u % (v | 1)) << 1 | u >> 3, bits(y), bits(u), np.where(w == y, 5, np.minimum(w, y)),
+                np.where(u >= v, u, 7), (w.astype(np.int64) * 65537 - u >> 7).astype(np.int32),
+                (~w).astype(np.int32) * v.astype(np.int32)]
+        return {"out": (np.stack([r.astype(np.int32) for r in rows]), 0)}
+
+    return Case("narrow integers, %d" % count, programs.narrow,
+                {"x": ("i8", x), "y": ("i16", y), "out": ("i32", np.zeros((11, count), np.int32)),
+                 "COUNT": ("i32", count)}, {"B": block}, (blocks(count, block),), judge)
+
+
+def wide(count, block):
+    draw = np.random.default_rng(12)
+    x, y = draw.integers(-2**63, 2**63 - 1, count), draw.integers(0, 2**64 - 1, count, dtype=np.uint64)
+    x[:9] = [0, 1, -1, 77, 76, 78, 2**63 - 1, -2**63, 5]
+    y[:3] = 0, 1, 2**64 - 1
+
+    def judge(_):
+        c, u = y.view(np.int64), x.view(np.uint64)
+        one = np.uint64(1)
+        high = np.array([int(i) * int(j) >> 64 for i, j in zip(u, y)], np.uint64)
+        whole = lambda v: v.view(np.int64)
+        rows = [x * c - x, whole(y // (u | one)), whole(y % (u >> np.uint64(40) | one)), np.fmod(x, c >> 33 | 1),
+                whole(y >> (u & np.uint64(63))), whole(high), whole(u ^ ~y) | -(x & c),
+                np.maximum(x, c) ^ whole(np.minimum(u, y)), np.minimum(x, c) ^ whole(np.maximum(u, y)),
+                y.astype(np.float64).view(np.int64), y.astype(np.float32).view(np.int32).astype(np.int64)]
+        said = [x < c, x <= c, x > 77, x >= 77, u < y, u <= y, u > y, x == c, u != y, u >= y]
+        return {"out": (np.stack(rows), 0), "truth": (sum(s.astype(np.int32) << k for k, s in enumerate(said)), 0)}
+
+    return Case("wide integers, %d" % count, programs.wide,
+                {"x": ("i64", x), "y": ("u64", y), "out": ("i64", np.zeros((11, count), np.int64)),
+                 "truth": ("i32", np.zeros(count, np.int32)), "COUNT": ("i32", count)}, {"B": block},
+                (blocks(count, block),), judge)
+
+
+def compared(count, block):
+    x, y = (np.float32(3 * noise(count, seed=s)) for s in (13, 14))
+    x[:8] = y[4:12] = np.arange(8) - 4
+    x[20] = y[21] = np.nan
+
+    def judge(_):
+        logs = np.log2(np.abs(y.astype(np.float64)))
+        said = [x <= y, x != y, x >= y, x < y, x == y, ~(x <= y), ~(x > y)]
+        rows = [np.copysign(x, y), logs, np.trunc(np.nan_to_num(np.abs(x) * np.float32(1000))), -x,
+                sum(s.astype(np.int32) << k for k, s in enumerate(said))]
+        bound = np.zeros((len(rows), count))
+        bound[1] = 2 * APPROX * np.abs(logs) + APPROX
+        return {"out": (np.stack([np.float64(r) for r in rows]), bound)}
+
+    return Case("compared, %d" % count, programs.compared,
+                {"x": ("fp32", x), "y": ("fp32", y), "out": ("fp32", np.zeros((5, count), np.float32)),
+                 "COUNT": ("i32", count)}, {"B": block}, (blocks(count, block),), judge)
 
 
 def floats(count, block):
@@ -235,10 +305,15 @@ def every():
     yield norm("fp32", 3, 257)
     yield integers(1000, 256)
     yield floats(1000, 256)
+    yield narrow(1000, 256)
+    yield wide(1000, 256)
+    yield compared(1000, 256)
 
 
 def far(got, wanted, bound):
     """The largest error as a share of its bound; inf where something is no number on one side alone."""
+    if np.issubdtype(got.dtype, np.integer):
+        return 0.0 if np.array_equal(got, wanted) else np.inf
     off, bound = np.abs(got - wanted), np.broadcast_to(bound, wanted.shape)
     share = np.where(off <= bound, off / np.maximum(bound, 1e-300), np.inf)
     share = np.where((off > bound) & (bound > 0), off / np.maximum(bound, 1e-300), share)

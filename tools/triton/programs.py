@@ -103,11 +103,14 @@ def integers(x, y, out, sums, tallies, COUNT, B: tl.constexpr):
     tl.store(out + 9 * COUNT + at, (wide >> (b & 63)).to(tl.int32), mask=seen)
     tl.store(out + 10 * COUNT + at, tl.cumsum(a, 0), mask=seen)
     tl.store(out + 11 * COUNT + at, tl.abs(a), mask=seen)
+    tl.store(out + 12 * COUNT + at, libdevice.byte_perm(a, b, b & 0x7777), mask=seen)
+    tl.store(out + 13 * COUNT + at, a * b + libdevice.mulhi(a, b), mask=seen)
     tl.atomic_add(sums, tl.sum(tl.where(seen, wide, 0), 0))
     tl.atomic_add(tallies + (a & 7), 1, mask=seen)
     places = tl.zeros((B,), dtype=tl.int32)
     tl.atomic_max(tallies + 8 + places, ua, mask=seen)
     tl.atomic_or(tallies + 9 + places, ua & 0x0F0F0F0F, mask=seen)
+    tl.atomic_xchg(tallies + 11 + places, 7, mask=seen)
     tl.atomic_and(tallies + 10 + places, ub | 0xF0F00000, mask=seen)
 
 
@@ -134,3 +137,68 @@ def floats(x, y, out, COUNT, B: tl.constexpr):
     tl.store(out + 13 * COUNT + at, tl.where(a > b, -a, a - b), mask=seen)
     tl.store(out + 14 * COUNT + at, libdevice.rint(a * 8.0) + libdevice.trunc(b * 8.0), mask=seen)
     tl.store(out + 15 * COUNT + at, 1.0 / b, mask=seen)
+
+
+@triton.jit
+def narrow(x, y, out, COUNT, B: tl.constexpr):
+    """Integers of 8 and 16 bits, signed (x, y) and not, in rows of 32 bits."""
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    seen = at < COUNT
+    a = tl.load(x + at, mask=seen, other=1)
+    b = tl.load(y + at, mask=seen, other=1)
+    w = a.to(tl.int16)
+    u = b.to(tl.uint16, bitcast=True)
+    v = a.to(tl.uint8, bitcast=True)
+    tl.store(out + at, (a.to(tl.float32) * 0.5).to(tl.int32, bitcast=True), mask=seen)
+    tl.store(out + COUNT + at, (w * b + w).to(tl.int32), mask=seen)
+    tl.store(out + 2 * COUNT + at, (((w ^ b) & (b | 3)) >> (w & 15)).to(tl.int32), mask=seen)
+    tl.store(out + 3 * COUNT + at, (u // (v.to(tl.uint16) | 1)).to(tl.int32), mask=seen)
+    tl.store(out + 4 * COUNT + at, ((u % (v.to(tl.uint16) | 1)) << 1 | u >> 3).to(tl.int32), mask=seen)
+    tl.store(out + 5 * COUNT + at, b.to(tl.float32).to(tl.int32, bitcast=True), mask=seen)
+    tl.store(out + 6 * COUNT + at, u.to(tl.float32).to(tl.int32, bitcast=True), mask=seen)
+    tl.store(out + 7 * COUNT + at, tl.where(w == b, 5, tl.where(w < b, w, b)).to(tl.int32), mask=seen)
+    tl.store(out + 8 * COUNT + at, tl.where(u >= v, u, 7).to(tl.int32), mask=seen)
+    tl.store(out + 9 * COUNT + at, (w.to(tl.int64) * 65537 - u.to(tl.int64) >> 7).to(tl.int32), mask=seen)
+    tl.store(out + 10 * COUNT + at, (~w).to(tl.int32) * v, mask=seen)
+
+
+@triton.jit
+def wide(x, y, out, truth, COUNT, B: tl.constexpr):
+    """Integers of 64 bits (x signed, y not): out has a row an operation, truth one bit a comparison."""
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    seen = at < COUNT
+    a = tl.load(x + at, mask=seen, other=1)
+    b = tl.load(y + at, mask=seen, other=1)
+    c = b.to(tl.int64, bitcast=True)
+    ua = a.to(tl.uint64, bitcast=True)
+    tl.store(out + at, a * c - a, mask=seen)
+    tl.store(out + COUNT + at, (b // (ua | 1)).to(tl.int64, bitcast=True), mask=seen)
+    tl.store(out + 2 * COUNT + at, (b % (ua >> 40 | 1)).to(tl.int64, bitcast=True), mask=seen)
+    tl.store(out + 3 * COUNT + at, a % (c >> 33 | 1), mask=seen)
+    tl.store(out + 4 * COUNT + at, (b >> (ua & 63)).to(tl.int64, bitcast=True), mask=seen)
+    tl.store(out + 5 * COUNT + at, tl.umulhi(ua, b).to(tl.int64, bitcast=True), mask=seen)
+    tl.store(out + 6 * COUNT + at, (ua ^ ~b).to(tl.int64, bitcast=True) | -(a & c), mask=seen)
+    tl.store(out + 7 * COUNT + at, tl.maximum(a, c) ^ tl.minimum(ua, b).to(tl.int64, bitcast=True), mask=seen)
+    tl.store(out + 8 * COUNT + at, tl.minimum(a, c) ^ tl.maximum(ua, b).to(tl.int64, bitcast=True), mask=seen)
+    tl.store(out + 9 * COUNT + at, b.to(tl.float64).to(tl.int64, bitcast=True), mask=seen)
+    tl.store(out + 10 * COUNT + at, b.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64), mask=seen)
+    said = (a < c).to(tl.int32) + 2 * (a <= c).to(tl.int32) + 4 * (a > 77).to(tl.int32) + 8 * (a >= 77).to(tl.int32)
+    said += 16 * (ua < b).to(tl.int32) + 32 * (ua <= b).to(tl.int32) + 64 * (ua > b).to(tl.int32)
+    said += 128 * (a == c).to(tl.int32) + 256 * (ua != b).to(tl.int32) + 512 * (ua >= b).to(tl.int32)
+    tl.store(truth + at, said, mask=seen)
+
+
+@triton.jit
+def compared(x, y, out, COUNT, B: tl.constexpr):
+    """Comparisons of float32, and what libdevice calls by the name of an instruction; out has a row of each."""
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    seen = at < COUNT
+    a = tl.load(x + at, mask=seen, other=1.0)
+    b = tl.load(y + at, mask=seen, other=1.0)
+    tl.store(out + at, libdevice.copysign(a, b), mask=seen)
+    tl.store(out + COUNT + at, libdevice.fast_log2f(tl.abs(b)), mask=seen)
+    tl.store(out + 2 * COUNT + at, (tl.abs(a) * 1000.0).to(tl.uint32).to(tl.float32), mask=seen)
+    tl.store(out + 3 * COUNT + at, -a, mask=seen)
+    said = (a <= b).to(tl.int32) + 2 * (a != b).to(tl.int32) + 4 * (a >= b).to(tl.int32) + 8 * (a < b).to(tl.int32)
+    said += 16 * (a == b).to(tl.int32) + 32 * (not (a <= b)).to(tl.int32) + 64 * (not (a > b)).to(tl.int32)
+    tl.store(out + 4 * COUNT + at, said.to(tl.float32), mask=seen)
