@@ -146,8 +146,8 @@ static bool summary_allows(struct mask_cache *c, const struct token_trie *trie, 
 
 // Sets the bits of the tokens of a trie that lead somewhere, and counts nodes. False: a table is
 // full.
-static bool nodes_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
-                       uint32_t *words, uint32_t *walked)
+static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
+                      uint32_t *words, uint32_t *walked)
 {
     const uint8_t *class_of = c->g->class_of;
     const struct trie_node *nodes = trie->nodes;
@@ -176,19 +176,9 @@ static bool nodes_walk(struct mask_cache *c, const struct token_trie *trie, uint
     return true;
 }
 
-// What is walked counts afterwards: nothing stays of a walk that is broken off.
-static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
-                      uint32_t *words)
-{
-    uint32_t walked = 0;
-    bool found = nodes_walk(c, trie, state, words, &walked);
-    c->a.work += walked / WALK_NODES;
-    return found;
-}
-
 static bool may_walk(struct mask_cache *c)
 {
-    c->a.over = c->a.over || c->a.work > c->a.work_max;
+    c->a.over = c->a.over || c->a.work >= c->a.work_max;
     return !c->a.over;
 }
 
@@ -283,7 +273,7 @@ static void mask_read(const struct mask_cache *c, uint32_t place, uint32_t *word
 }
 
 // The tokens of at most TOKEN_NEAR bytes.
-static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
 {
     uint32_t kinds = 0, chars;
     if (c->a.states[state].kept != 0) {
@@ -297,7 +287,7 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words)
         kinds++;
     mask_begin(c->v, kinds, words);
     for (uint32_t k = kinds; k < NEAR_KINDS; k++)
-        if (!trie_walk(c, &c->v->tries[k], state, words))
+        if (!trie_walk(c, &c->v->tries[k], state, words, walked))
             return false;
     uint32_t place = mask_keep(c, kinds, words);
     c->a.states[state].kept = place;
@@ -306,12 +296,12 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words)
 }
 
 // The others, beside what is there. They are few, so ids are kept.
-static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
 {
     uint32_t place = c->a.states[state].kept_far;
     if (place == 0) {
         memset(c->row, 0, c->v->words * sizeof *c->row);
-        if (!may_walk(c) || !trie_walk(c, &c->v->tries[KIND_LONG], state, c->row))
+        if (!may_walk(c) || !trie_walk(c, &c->v->tries[KIND_LONG], state, c->row, walked))
             return false;
         place = mask_keep(c, 0, c->row);
         c->a.states[state].kept_far = place;
@@ -330,13 +320,22 @@ static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words)
     return true;
 }
 
-bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+static bool both_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
 {
     uint32_t near = automaton_near(&c->a, state, 0);
-    if (near == STATE_NO_ROOM || !near_find(c, near, words))
+    if (near == STATE_NO_ROOM || !near_find(c, near, words, walked))
         return false;
     if (c->v->tries[KIND_LONG].count == 0)
         return true;
     uint32_t far = automaton_near(&c->a, state, 1);
-    return far != STATE_NO_ROOM && far_find(c, far, words);
+    return far != STATE_NO_ROOM && far_find(c, far, words, walked);
+}
+
+// What is walked counts afterwards: nothing stays of a walk that is broken off.
+bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
+{
+    uint32_t walked = 0;
+    bool found = both_find(c, state, words, &walked);
+    c->a.work += walked / WALK_NODES;
+    return found;
 }

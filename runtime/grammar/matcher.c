@@ -171,7 +171,7 @@ static struct attempt call_begin(struct matcher *m)
 static bool call_again(struct attempt *call)
 {
     struct mask_cache *c = call->m->cache;
-    c->limited = c->limited || (c->a.over && c->a.work > c->work_limit);
+    c->limited = c->limited || (c->a.over && c->a.work >= c->work_limit);
     if (call->tries++ == 0 && !c->a.over)
         cache_forget(c);
     else if (c->a.over)

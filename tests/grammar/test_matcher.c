@@ -361,6 +361,44 @@ static void test_work_of_a_mask_is_bounded(void **state)
     vocabulary_give(v);
 }
 
+// The walk over the vocabulary counts once it is done; nothing new is begun beyond a limit.
+static void test_walks_count(void **state)
+{
+    (void)state;
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t letters = grammar_repeat(b, grammar_byte(b, 'a', 'z'), 1, GRAMMAR_UNBOUNDED);
+    uint32_t digits = grammar_repeat(b, grammar_byte(b, '0', '9'), 1, GRAMMAR_UNBOUNDED);
+    struct grammar *g = finished(b, grammar_join(b, letters, digits));
+    uint32_t words[WORDS];
+    for (uint64_t limit = 1, made = 0; !made; limit++) {
+        struct mask_cache *c = mask_cache_create(g, v, NULL);
+        struct matcher m;
+        matcher_init(&m, c);
+        uint64_t before = mask_cache_stats(c).work;
+        mask_cache_limit(c, limit);
+        made = matcher_mask(&m, words) == MATCHER_OK;
+        assert_int_equal(mask_cache_limited(c), !made);
+        if (made) {
+            assert_in_range(mask_cache_stats(c).work - before, limit + 100, limit + 2000);
+            assert_int_equal(matcher_mask(&m, words), MATCHER_OK); // it is kept
+            assert_false(mask_cache_limited(c));
+            mask_cache_limit(c, 5000);
+            assert_true(matcher_accept_bytes(&m, text_of("a7")));
+            mask_cache_limit(c, 0);
+            assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
+            assert_true(mask_cache_limited(c));
+            mask_cache_limit(c, 5000);
+            assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
+            compare_bits(&m, v);
+        }
+        matcher_end(&m);
+        mask_cache_destroy(c);
+    }
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
 // A text that needs more items than there are is read in one call, in a cache that forgets.
 static void test_long_texts_are_read_at_once(void **state)
 {
@@ -437,12 +475,17 @@ static void test_what_is_forgotten_is_given_back(void **state)
     struct mask_cache *c = mask_cache_create(g, v, &options);
     struct matcher m;
     matcher_init(&m, c);
+    uint64_t work = 0;
     while (mask_cache_stats(c).forgotten == 0) {
         size_t bytes = mask_cache_stats(c).bytes;
+        work = mask_cache_stats(c).work;
         most = bytes > most ? bytes : most;
+        mask_cache_limit(c, 5000); // less than forgetting costs, which is not taken from it
         assert_true(matcher_accept(&m, 'x'));
     }
     struct mask_cache_stats stats = mask_cache_stats(c);
+    assert_false(mask_cache_limited(c));
+    assert_true(stats.work - work > most / 512);
     assert_in_range(most, 12 << 20, 128 << 20);
     assert_in_range(stats.bytes_most, most, 128 << 20);
     assert_in_range(stats.bytes, 1, 6 << 20);
@@ -568,6 +611,7 @@ int main(void)
         cmocka_unit_test(test_ends_and_states),
         cmocka_unit_test(test_nothing_allowed_is_stuck),
         cmocka_unit_test(test_work_of_a_mask_is_bounded),
+        cmocka_unit_test(test_walks_count),
         cmocka_unit_test(test_what_is_forgotten_is_given_back),
         cmocka_unit_test(test_too_many_ways_are_said),
         cmocka_unit_test(test_least_counts_share_a_mask),

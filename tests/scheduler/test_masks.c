@@ -89,6 +89,20 @@ static void assert_cycle(const struct got *got, uint32_t choice, uint32_t letter
         assert_int_equal(got->token[choice][i], i < letters ? (int32_t)(i % 7) : END);
 }
 
+// What idle caches may keep of the memory for grammars is the engine's part.
+static void test_an_engine_has_its_part_of_idle_grammars(void **state)
+{
+    (void)state;
+    for (int part = 0; part < 2; part++) {
+        struct rig rig;
+        rig_defaults(&rig);
+        rig.options.mask_idle_bytes = part ? 1000 : 0;
+        open(&rig);
+        assert_int_equal(rig.engine->masks.idle_bytes_max, part ? 1000 : MASK_IDLE_GRAMMAR_BYTES);
+        rig_close(&rig);
+    }
+}
+
 static void test_an_admitted_request_holds_its_grammar(void **state)
 {
     (void)state;
@@ -476,6 +490,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_admitted_request_holds_its_grammar),
+        cmocka_unit_test(test_an_engine_has_its_part_of_idle_grammars),
         cmocka_unit_test(test_an_answer_is_of_its_grammar),
         cmocka_unit_test(test_a_stuck_choice_fails_alone),
         cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
