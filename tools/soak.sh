@@ -129,6 +129,8 @@ if command -v nvcc >/dev/null; then
     stage "golden models on what nvcc emits" bash -c "cmake --preset release -DWEFT_PTX=ON >/dev/null &&
         tools/build.sh weft_ptx test_golden && WEFT_TEST_DEVICE=ptx \
         WEFT_TEST_DEVICE_LIBRARY=\$PWD/build/release/bin/libweft_ptx.so build/release/bin/test_golden"
+    stage "instructions beside Triton's" bash -c "$release && [ ! -x build/triton-venv/bin/python ] ||
+        build/triton-venv/bin/python tools/triton/counts.py --program build/release/bin/ptx_run --check"
     stage "planted faults in what nvcc reads" python3 tests/ptx/mutants.py
 fi
 

@@ -186,11 +186,11 @@ static uint32_t word_after(uint32_t l)
 }
 static uint32_t word_fourth(uint32_t l)
 {
-    return 1000 + 256 + 4 * l + 1;
+    return 1000 + 256 + 4 * l + 3;
 }
 static uint32_t word_half(uint32_t l) // of four words the first two were copied
 {
-    return 1000 + 256 + 4 * l + 1 + 0;
+    return 1000 + 256 + 4 * l + 1;
 }
 static uint32_t twice_lane(uint32_t l)
 {
@@ -208,6 +208,10 @@ static uint32_t bits_left(uint32_t l)
 {
     return l == 0 ? UINT32_MAX : UINT32_MAX << l;
 }
+static uint32_t over_the_sign(uint32_t l) // half of the lanes have numbers that would be negative
+{
+    return l == 0 ? 0 : 0x7FFFFFF0 + l - 1;
+}
 static uint32_t lane_one_before(uint32_t l)
 {
     return l == 0 ? 0 : l - 1;
@@ -215,9 +219,9 @@ static uint32_t lane_one_before(uint32_t l)
 
 #define FROM "mul.wide.u32 %d3, %r0, 16;\nadd.s64 %d4, %d0, %d3;\n"
 #define DONE "cp.async.commit_group;\ncp.async.wait_group 0;\n"
-#define TAKEN "ld.shared.u32 %r1, [%r52+4];\n"
-#define TAKEN_ZERO                                                                                 \
-    TAKEN "ld.shared.u32 %r6, [%r52+8];\nadd.u32 %r1, %r1, %r6;\n" // what was not copied is zero
+#define TAKEN "ld.shared.u32 %r1, [%r52+12];\n"
+#define TAKEN_ZERO /* the second half was not copied: zeros */                                     \
+    "ld.shared.u32 %r1, [%r52+4];\nld.shared.u32 %r6, [%r52+8];\nadd.u32 %r1, %r1, %r6;\n"
 
 void test_memory(void **state)
 {
@@ -237,7 +241,9 @@ void test_memory(void **state)
          "mov.u32 %r3, -1;\nst.global.u32 [%d0+512], %r3;\nshl.b32 %r2, %r3, %r0;\nshl.b32 %r2, "
          "%r2, 1;\natom.global.and.b32 %r1, [%d0+512], %r2;\n",
          bits_left},
-        {"atom.max.u32", "wa4", "atom.global.max.u32 %r1, [%d0+512], %r0;\n", lane_one_before},
+        {"atom.max.u32", "wa4",
+         "add.u32 %r2, %r0, 0x7FFFFFF0;\natom.global.max.u32 %r1, [%d0+512], %r2;\n",
+         over_the_sign},
         {"atom.exch.b32", "wa4", "atom.global.exch.b32 %r1, [%d0+512], %r0;\n", lane_one_before},
         {"cp.async.cg.shared.global", "aaG",
          FROM "cp.async.cg.shared.global [%r52], [%d4+1024], 16;\n" DONE TAKEN, word_fourth},

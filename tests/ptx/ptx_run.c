@@ -6,9 +6,10 @@
 //
 // GRID and BLOCK are x[,y[,z]], SHARED the bytes of dynamic shared memory. An argument is in:PATH
 // (a buffer that begins as the file), io:PATH (which is also written back), i32:N, i64:N, f32:X or
-// null. Printed are counts, a name and a number a line, and for each opcode "issued N ROW SHAPE
-// WRITTEN"; --rows prints "ROW SHAPE" for each row of the interpreter's table. Status 1: a fault,
-// or a text or arguments that do not fit; 2: not called as above.
+// null; a parameter that is a struct takes one for each member. Printed are counts, a name and a
+// number a line, and for each opcode "issued N ROW SHAPE WRITTEN"; --rows prints "ROW SHAPE" for
+// each row of the interpreter's table. Status 1: a fault, or a text or arguments that do not fit;
+// 2: not called as above.
 #include "tests/ptx/ptx.h"
 
 #include <inttypes.h>
@@ -112,21 +113,27 @@ static uint64_t argument_read(const char *text, uint32_t *bytes)
     return value;
 }
 
+// A parameter takes arguments one after another, as C lays out the members of a struct, until it is
+// full.
 static void parameters_fill(const struct ptx_kernel *k, char *out, char **arguments, int count)
 {
     uint32_t at, bytes, given;
+    int n = 0;
     if (count > ARGUMENTS_MAX)
         end(1, "more than %d arguments", ARGUMENTS_MAX);
-    for (int n = 0; n < count; n++) {
-        if (!ptx_kernel_parameter(k, (uint32_t)n, &at, &bytes))
-            end(1, "the kernel has %d parameters, not %d", n, count);
-        uint64_t value = argument_read(arguments[n], &given);
-        if (given != bytes)
-            end(1, "parameter %d has %u bytes, '%s' has %u", n, bytes, arguments[n], given);
-        memcpy(out + at, &value, bytes);
-    }
-    if (ptx_kernel_parameter(k, (uint32_t)count, &at, &bytes))
-        end(1, "the kernel has more than %d parameters", count);
+    for (uint32_t p = 0; ptx_kernel_parameter(k, p, &at, &bytes); p++)
+        for (uint32_t used = 0; used < bytes; n++) {
+            if (n == count)
+                end(1, "the kernel takes more than %d arguments", count);
+            uint64_t value = argument_read(arguments[n], &given);
+            used = (used + given - 1) / given * given;
+            if (given > bytes || used > bytes - given)
+                end(1, "'%s' does not fit parameter %u of %u bytes", arguments[n], p, bytes);
+            memcpy(out + at + used, &value, given);
+            used += given;
+        }
+    if (n != count)
+        end(1, "the kernel takes %d arguments, not %d", n, count);
 }
 
 static void three_read(const char *text, uint32_t out[3])

@@ -181,7 +181,7 @@ def integers(count, block):
         rows = [over(a, b | 1), ua % (ub | 1), ua * ub >> np.uint64(32), ((a ^ b) & ~(a | 5)) >> (b & 31),
                 ua << turn | ua >> (32 - turn & 31), np.maximum(a, b) - np.minimum(a, b),
                 bits(ua) + 64 * np.array([32 - int(i).bit_length() for i in ub]), mirror(ua), over(wide, b | 1),
-                wide >> (b & 63), running, np.abs(a), permuted(x, y), a * b + (a * b >> 32)]
+                wide >> (b & 63), running, np.abs(a), permuted(x, y), a * b + (a * b >> 32), 0 * a, 0 * a + 5]
         tallies = [np.count_nonzero(a & 7 == k) for k in range(8)]
         tallies += [ua.max(), np.bitwise_or.reduce(ua & 0x0F0F0F0F), np.bitwise_and.reduce(ub | 0xF0F00000), 7]
         return {"out": (np.stack([cut(r) for r in rows]), 0), "sums": (wide.sum(keepdims=True), 0),
@@ -190,7 +190,7 @@ def integers(count, block):
     tallies = np.zeros(12, np.uint32)
     tallies[10] = 2**32 - 1
     return Case("integers, %d" % count, programs.integers,
-                {"x": ("i32", x), "y": ("i32", y), "out": ("i32", np.zeros((14, count), np.int32)),
+                {"x": ("i32", x), "y": ("i32", y), "out": ("i32", np.zeros((16, count), np.int32)),
                  "sums": ("i64", np.zeros(1, np.int64)), "tallies": ("u32", tallies), "COUNT": ("i32", count)},
                 {"B": block}, (blocks(count, block),), judge)
 

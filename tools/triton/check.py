@@ -70,12 +70,22 @@ def table_names(text):
     return every, validated
 
 
-PLACE = re.compile(r"(?<=<!-- table opcodes -->\n)(.*?)(?=\n<!-- end -->)", re.S)
+def place(name):
+    return re.compile(r"(?<=<!-- table %s -->\n)(.*?)(?=\n<!-- end -->)" % name, re.S)
+
+
+def table_settle(name, wanted, write, remedy):
+    """Writes the table of docs/CUDA.md, or exits where it is another one."""
+    text = PAGE.read_text()
+    if write:
+        PAGE.write_text(place(name).sub(lambda _: wanted, text))
+    elif place(name).search(text).group(1) != wanted:
+        sys.exit("docs/CUDA.md: the table of %s is not what was seen: %s" % (name, remedy))
 
 
 def page_rows(program, write):
     """Exits where the page lacks a row of the interpreter or has one too many; writes it as not validated."""
-    every, validated = table_names(PLACE.search(PAGE.read_text()).group(1))
+    every, validated = table_names(place("opcodes").search(PAGE.read_text()).group(1))
     rows = set(rows_of(program))
     if write:
         page_settle(program, validated, True)
@@ -85,12 +95,7 @@ def page_rows(program, write):
 
 
 def page_settle(program, validated, write):
-    text = PAGE.read_text()
-    wanted = table(rows_of(program), validated)
-    if write:
-        PAGE.write_text(PLACE.sub(lambda _: wanted, text))
-    elif PLACE.search(text).group(1) != wanted:
-        sys.exit("docs/CUDA.md: the table of opcodes is not what was seen: tools/triton/check.py --write")
+    table_settle("opcodes", table(rows_of(program), validated), write, "tools/triton/check.py --write")
 
 
 # --- the environment

@@ -105,6 +105,7 @@ def integers(x, y, out, sums, tallies, COUNT, B: tl.constexpr):
     tl.store(out + 11 * COUNT + at, tl.abs(a), mask=seen)
     tl.store(out + 12 * COUNT + at, libdevice.byte_perm(a, b, b & 0x7777), mask=seen)
     tl.store(out + 13 * COUNT + at, a * b + libdevice.mulhi(a, b), mask=seen)
+    tl.store(out + 14 * COUNT + at, tl.atomic_add(out + 15 * COUNT + at, 5, mask=seen), mask=seen)
     tl.atomic_add(sums, tl.sum(tl.where(seen, wide, 0), 0))
     tl.atomic_add(tallies + (a & 7), 1, mask=seen)
     places = tl.zeros((B,), dtype=tl.int32)
