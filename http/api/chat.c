@@ -260,14 +260,7 @@ static void chat_request(struct exchange *x)
 
 static void chat_answer(struct exchange *x)
 {
-    struct generation *g = exchange_state(x);
-    struct json_buffer out = {0};
-    enum generation_tell step;
-    while ((step = generation_next(g)) != TELL_WAIT) {
-        chat_put(g, step, &out);
-        generation_send(g, step, &out);
-    }
-    json_buffer_free(&out);
+    generation_answer(exchange_state(x), chat_put);
 }
 
 const struct route chat_routes[] = {

@@ -221,14 +221,7 @@ static void completions_request(struct exchange *x)
 
 static void completions_answer(struct exchange *x)
 {
-    struct generation *g = exchange_state(x);
-    struct json_buffer out = {0};
-    enum generation_tell step;
-    while ((step = generation_next(g)) != TELL_WAIT) {
-        completions_put(g, step, &out);
-        generation_send(g, step, &out);
-    }
-    json_buffer_free(&out);
+    generation_answer(exchange_state(x), completions_put);
 }
 
 const struct route completions_routes[] = {

@@ -13,8 +13,10 @@
 #include <time.h>
 
 enum {
-    ROOM_MIN = 2048,       // bytes of send buffer that must be free to read more events
-    DELTA_BYTES_MAX = 512, // text gathered for the next chunks of a stream
+    ROOM_MIN = 2048,          // bytes of send buffer that must be free to read more events
+    DELTA_BYTES_MAX = 512,    // text gathered for the next chunks of a stream
+    INLINE_TOKENS_MAX = 4096, // of log probabilities, alternatives too, that the loop writes
+    TOKEN_BYTES = 64,         // of such a token as JSON, about
 };
 
 static const uint64_t begin_after_ns = 5000000000ull; // the 200 of a request still in the queue
@@ -454,6 +456,62 @@ void generation_send(struct generation *g, enum generation_tell step, struct jso
     out->bytes = 0;
 }
 
+// Whole answers
+
+static void whole_write(struct exchange *x)
+{
+    struct generation *g = exchange_state(x);
+    g->whole_put(g, TELL_WHOLE, &g->whole.out);
+}
+
+static void whole_send(struct exchange *x)
+{
+    struct generation *g = exchange_state(x);
+    if (exchange_gone(x)) // on_gone follows
+        return;
+    if (!g->failed) {
+        pieces_send(x, &g->whole);
+        return;
+    }
+    pieces_free(&g->whole);
+    exchange_fail(x, &g->failure);
+}
+
+bool generation_put_aside(struct generation *g, enum generation_tell step, generation_put *put)
+{
+    uint64_t tokens = 0;
+    for (uint32_t i = 0; step == TELL_WHOLE && i < g->choice_count; i++)
+        tokens += (uint64_t)g->choices[i].logprobs.visible * (1 + g->options.top_logprobs);
+    if (tokens <= INLINE_TOKENS_MAX)
+        return false;
+    g->whole_put = put;
+    exchange_offload(
+        g->call.exchange,
+        (struct offload){.work = whole_write, .done = whole_send, .bytes = tokens * TOKEN_BYTES});
+    return true;
+}
+
+bool generation_is_sent(struct generation *g)
+{
+    if (!g->whole_put)
+        return false;
+    pieces_continue(g->call.exchange, &g->whole);
+    return true;
+}
+
+void generation_answer(struct generation *g, generation_put *put)
+{
+    struct json_buffer out = {0};
+    enum generation_tell step;
+    if (!g || generation_is_sent(g))
+        return;
+    while ((step = generation_next(g)) != TELL_WAIT && !generation_put_aside(g, step, put)) {
+        put(g, step, &out);
+        generation_send(g, step, &out);
+    }
+    json_buffer_free(&out);
+}
+
 void generation_clock(struct exchange *x, uint64_t now_ns)
 {
     struct generation *g = exchange_state(x);
@@ -491,6 +549,8 @@ void generation_gone(struct exchange *x)
         choices_gone(x, g);
         g->request = NULL; // the exchange cancels and frees it
     }
-    if (g)
+    if (g) {
         generation_close(g);
+        pieces_free(&g->whole);
+    }
 }

@@ -7,7 +7,8 @@
 //               and where a grammar is not known: compiled meanwhile  grammar thread, which writes
 //                                                                     g->structured alone
 //   on_second, on_cut   generation_clock, generation_cut; on_ready follows
-//   on_ready, on_room   generation_next, generation_send, until TELL_WAIT
+//   on_ready, on_room   generation_answer: generation_next, generation_send, until TELL_WAIT;
+//               a whole answer of many log probabilities is written by  text worker
 //   on_gone     generation_gone
 #pragma once
 
@@ -16,6 +17,7 @@
 #include "http/api/choice.h"
 #include "http/api/conversation.h"
 #include "http/api/grammars.h"
+#include "http/api/pieces.h"
 
 // What the client is told next.
 enum generation_tell {
@@ -54,6 +56,10 @@ struct thinking_budget {
     uint32_t tokens;
     const char *path; // of the field that says so; static
 };
+
+struct generation;
+typedef void generation_put(struct generation *g, enum generation_tell step,
+                            struct json_buffer *out);
 
 struct generation {
     struct call call;
@@ -102,6 +108,8 @@ struct generation {
     uint64_t second_ns; // of the last generation_clock
     uint64_t quiet_ns;  // the second in which something was last written
     struct http_failure failure;
+    struct pieces whole;        // an answer that a text worker wrote, until it is sent
+    generation_put *whole_put;  // by this
     struct text chunk;          // OpenAI's shapes: what every chunk of the stream begins with
     struct block_writer blocks; // Messages
 };
@@ -128,6 +136,14 @@ struct choice *generation_choice(const struct generation *g);
 uint32_t generation_output(const struct generation *g);    // tokens of all choices so far
 uint32_t generation_reasoning(const struct generation *g); // of them, spent on reasoning
 void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out);
+
+// All of that: writes what there is to tell. g may be NULL.
+void generation_answer(struct generation *g, generation_put *put);
+// Of it, for who has steps of its own. generation_is_sent: the answer is sent in pieces, nothing is
+// left to write. generation_put_aside: the step is a whole answer that takes long to write, which a
+// text worker does.
+bool generation_is_sent(struct generation *g);
+bool generation_put_aside(struct generation *g, enum generation_tell step, generation_put *put);
 
 // The answer cannot be told: the request fails.
 void generation_lost(struct generation *g);

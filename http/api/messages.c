@@ -232,14 +232,7 @@ static void messages_request(struct exchange *x)
 
 static void messages_answer(struct exchange *x)
 {
-    struct generation *g = exchange_state(x);
-    struct json_buffer out = {0};
-    enum generation_tell step;
-    while ((step = generation_next(g)) != TELL_WAIT) {
-        messages_put(g, step, &out);
-        generation_send(g, step, &out);
-    }
-    json_buffer_free(&out);
+    generation_answer(exchange_state(x), messages_put);
 }
 
 // Counting the tokens of a prompt

@@ -99,8 +99,12 @@ static bool include_logprobs(struct fields *f)
                                         "message.input_image.image_url",
                                         "computer_call_output.output.image_url",
                                         "code_interpreter_call.outputs"};
+    enum { INCLUDE_MAX = 64 };
     const json_t *include = fields_get(f, "include");
     bool asked = false;
+    if (json_array_size(include) > INCLUDE_MAX)
+        fields_fail(f, HTTP_INVALID_VALUE, "include", "must hold at most %d values, got %zu",
+                    INCLUDE_MAX, json_array_size(include));
     for (size_t i = 0; i < json_array_size(include) && !f->failed; i++) {
         const json_t *value = json_array_get(include, i);
         struct text name = json_text(value), shown = text_head(name, 64);
@@ -281,12 +285,20 @@ static void responses_request(struct exchange *x)
     generation_submit(g, generation_begin(g, "resp_"));
 }
 
+static void whole_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
+{
+    (void)responses_put((struct responses *)g, step, out);
+}
+
 static void responses_answer(struct exchange *x)
 {
     struct responses *r = exchange_state(x);
     struct json_buffer out = {0};
     enum generation_tell step;
-    while ((step = responses_next(r)) != TELL_WAIT) {
+    if (!r || generation_is_sent(&r->g))
+        return;
+    while ((step = responses_next(r)) != TELL_WAIT &&
+           !generation_put_aside(&r->g, step, whole_put)) {
         step = responses_put(r, step, &out);
         generation_send(&r->g, step, &out);
     }

@@ -576,9 +576,7 @@ static void cut_tell(struct responses *r, struct json_buffer *out)
 
 enum generation_tell responses_next(struct responses *r)
 {
-    struct item_writer *w = r ? &r->items : NULL;
-    if (!r)
-        return TELL_WAIT;
+    const struct item_writer *w = &r->items;
     if (w->cursor.event == REPEAT_NOTHING && w->last == TELL_WAIT)
         return generation_next(&r->g);
     if (r->g.cut) {

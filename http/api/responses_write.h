@@ -50,7 +50,7 @@ struct responses {
     struct item_writer items;
 };
 
-// What is to be written next, as generation_next says it; r may be NULL.
+// What is to be written next, as generation_next says it.
 enum generation_tell responses_next(struct responses *r);
 // Writes it. Returns the step for generation_send: TELL_PART where the rest of it comes later.
 enum generation_tell responses_put(struct responses *r, enum generation_tell step,

@@ -139,7 +139,8 @@ static enum status dimension_add(struct model_config *config, const json_t *valu
 }
 
 // To which lengths vectors may be cut: vLLM's names, which published folders have in config.json
-// (sentence-transformers itself takes truncate_dim as an argument and keeps it in no file).
+// (sentence-transformers itself takes truncate_dim as an argument, though others write it into
+// config_sentence_transformers.json).
 static enum status dimensions_read(struct model_config *config, const json_t *json,
                                    const char *folder, struct error *err)
 {

@@ -341,6 +341,58 @@ static void test_a_stream_is_cut_in_what_is_repeated(void **state)
     assert_true(failures > 1);
 }
 
+static void somebody_leaves(void)
+{
+    fake.gone = true;
+}
+
+// A whole answer of many log probabilities is written by a text worker and sent in pieces.
+static void test_a_whole_answer_with_log_probabilities(void **state)
+{
+    static const struct {
+        const char *path, *body;
+    } requests[] = {
+        {CHAT, "{\"model\":\"m\",\"logprobs\":true,\"top_logprobs\":20," HI "}"},
+        {"/v1/completions", "{\"model\":\"m\",\"logprobs\":20,\"prompt\":\"hi\"}"},
+        {"/v1/responses", "{\"model\":\"m\",\"top_logprobs\":20,\"input\":\"hi\"}"},
+    };
+    struct token_top tops[ALTERNATIVES];
+    (void)state;
+    for (int k = 0; k < ALTERNATIVES; k++)
+        tops[k] = (struct token_top){'a' + k, -1.25F};
+    for (size_t i = 0; i < 9; i++) {
+        bool many = i % 3 > 0, leaves = i % 3 > 1;
+        fake_again();
+        fake_facts.max_model_len = 100000;
+        fake.rationed = true;
+        fake_request(requests[i / 3].path, requests[i / 3].body);
+        for (int t = 0; t < (many ? 600 : 100); t++) {
+            fake_token('x');
+            fake_logprob(-0.5F, tops, ALTERNATIVES);
+        }
+        fake_finish(FINISH_LENGTH, -1);
+        fake.offloaded = false;
+        fake.worked = leaves ? somebody_leaves : NULL;
+        fake_ready();
+        assert_int_equal(fake.offloaded, many);
+        if (leaves) {
+            assert_int_equal(fake.sent_bytes, 0);
+            fake_gone();
+            continue;
+        }
+        if (many) {
+            assert_true(fake.sent_bytes <= ROOM);
+            assert_true(read_pieces(1) > 10);
+            assert_int_equal(fake.sent_bytes, fake.length);
+        }
+        json_t *answer = fake_json();
+        assert_non_null(answer);
+        json_decref(answer);
+        // completions tell it twice: of the token, and among the alternatives
+        assert_int_equal(times("-0.5"), (i / 3 == 1 ? 2 : 1) * (many ? 600 : 100));
+    }
+}
+
 // While a call is gathered nothing is written, and the stream says that it lives.
 static void test_pings_while_a_call_is_gathered(void **state)
 {
@@ -369,11 +421,16 @@ static void test_pings_while_a_call_is_gathered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_begun_call_comes_in_pieces),        TEST(test_a_begun_call_is_bounded),
-        TEST(test_held_text_comes_in_pieces),           TEST(test_echoes_come_in_pieces),
-        TEST(test_echoes_of_one_answer_are_bounded),    TEST(test_blocks_come_in_pieces),
-        TEST(test_pings_while_a_call_is_gathered),      TEST(test_what_is_repeated_comes_in_pieces),
+        TEST(test_a_begun_call_comes_in_pieces),
+        TEST(test_a_begun_call_is_bounded),
+        TEST(test_held_text_comes_in_pieces),
+        TEST(test_echoes_come_in_pieces),
+        TEST(test_echoes_of_one_answer_are_bounded),
+        TEST(test_blocks_come_in_pieces),
+        TEST(test_pings_while_a_call_is_gathered),
+        TEST(test_what_is_repeated_comes_in_pieces),
         TEST(test_a_stream_is_cut_in_what_is_repeated),
+        TEST(test_a_whole_answer_with_log_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

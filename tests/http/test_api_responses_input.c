@@ -183,6 +183,13 @@ static void test_what_is_not_served(void **state)
                  "unsupported_value", "tools[0].type");
     expect_error(&responses_endpoint, "\"include\":[\"all\"]", 400, "invalid_value", "include[0]");
     expect_error(&responses_endpoint, "\"include\":[1]", 400, "invalid_type", "include[0]");
+    char many[4096] = "\"include\":[\"file_search_call.results\"";
+    for (int i = 1; i < 64; i++)
+        strcat(many, ",\"file_search_call.results\"");
+    size_t end = strlen(many);
+    expect_ok(&responses_endpoint, strcat(many, "]"));
+    strcpy(many + end, ",\"file_search_call.results\"]");
+    expect_error(&responses_endpoint, many, 400, "invalid_value", "include");
     expect_error(&responses_endpoint, "\"truncation\":\"some\"", 400, "invalid_value",
                  "truncation");
     expect_ok(&responses_endpoint, "\"truncation\":\"auto\",\"include\":"

@@ -133,6 +133,13 @@ static void ask(size_t i)
     assert_non_null(seen.rules[0]);
 }
 
+static void done(void)
+{
+    if (fake.submits == 1)
+        fake_gone(); // gives back what reads its answer
+    fake_end();
+}
+
 static void test_what_is_read_stands_in_the_table(void **state)
 {
     (void)state;
@@ -152,7 +159,7 @@ static void test_what_is_read_stands_in_the_table(void **state)
                 found++;
             }
         assert_true(found > 2);
-        fake_end();
+        done();
     }
 }
 
@@ -205,7 +212,7 @@ static void test_hints_name_what_is_read(void **state)
     for (size_t i = 0; i < REQUESTS; i++) {
         ask(i);
         checked += hints_check(requests[i].path, seen.rules[0], seen.rules[0]);
-        fake_end();
+        done();
     }
     assert_true(checked > 30);
 }
