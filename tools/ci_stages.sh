@@ -37,7 +37,7 @@ if command -v nvcc >/dev/null; then
         WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
         test_cuda_without_driver test_cuda_without_cublaslt
     stage "what nvcc emits, interpreted" bash -c 'cmake -S . -B build/ptx -G Ninja -DWEFT_PTX=ON \
-        -DWEFT_BENCH=OFF >/dev/null && ninja -C build/ptx weft_simt weft_ptx conformance &&
+        -DWEFT_BENCH=OFF >/dev/null && ninja -C build/ptx ptx_modes &&
         ctest --test-dir build/ptx -L ptx --output-on-failure'
 else
     echo "== CUDA plugin: skipped, no nvcc here"

@@ -2,41 +2,90 @@
 """The conformance walk on the device ptx, and the bits of each op beside those of the emulator.
 
   beside_emulator.py CONFORMANCE LIBWEFT_SIMT.SO LIBWEFT_PTX.SO [OP]
+  beside_emulator.py --seeds CONFORMANCE LIBWEFT_PTX.SO OP ...     by three seeds: the bits of none
+  beside_emulator.py --words GPU_PROBE_SIMT GPU_PROBE_PTX          each wrapper of dev.h
 
 Both run the same kernels: the emulator as the host compiler understands the sources, the interpreter as nvcc
 does. Rounding is fixed in exact mode, so that every op and type must give the same bits, but those of
-APPROXIMATE. Prints the cases, and exits 1 where a case fails or bits differ.
+APPROXIMATE. A seed makes turns of warps, sides of branches and what nobody wrote random: no bits may depend
+on it. Prints the cases, and exits 1 where a case fails or bits differ.
 """
+import os
 import re
 import subprocess
 import sys
 
 # Their exponential is the library's: of the host's C there, of the toolkit's device code here.
 APPROXIMATE = ("activate", "swiglu")
+KINDS, CASES = 39, 1579  # ops and types of the whole walk, and its cases
+SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the quick ones; make soak has the others
 
 
-def walk(program, device, library, op):
-    """{(type, op): bits}, and the summary's line; None where the walk fails."""
-    out = subprocess.run([program, device, library, *op], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         text=True, errors="replace")
+def lines_of(command, **more):
+    out = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
     if out.returncode != 0:
-        sys.exit(f"conformance {device} fails:\n{out.stdout[-4000:]}")
-    lines = out.stdout.splitlines()
+        print(f"{' '.join(command)} ends with {out.returncode}:\n{out.stdout[-4000:]}")
+        sys.exit(1 if out.returncode > 0 else 3)  # by a signal: no word of a kernel's fault
+    return out.stdout.splitlines()
+
+
+def walk(program, device, library, op, seed=0):
+    """{(type, op): bits}, and the summary's line."""
+    lines = lines_of([program, device, library, *op], env=dict(os.environ, WEFT_PTX_SEED=str(seed)))
     found = [re.fullmatch(r"ok +\w+, (\w+): (\w+), bits (\w+)", line) for line in lines]
     return {m.group(1, 2): m.group(3) for m in found if m}, lines[-1]
 
 
+def differing(these, those):
+    if not these or these.keys() != those.keys():
+        sys.exit("the two did not walk the same ops")
+    return [f"{name} in {dtype}" for (dtype, name), bits in these.items() if those[dtype, name] != bits]
+
+
+def seeds(program, ptx, ops, numbers, known=None):
+    for op in ops:
+        plain = {k: v for k, v in known.items() if k[1] == op} if known else walk(program, "ptx", ptx, [op])[0]
+        for seed in numbers:
+            other = differing(plain, walk(program, "ptx", ptx, [op], seed)[0])
+            if other:
+                sys.exit(f"other bits by the seed {seed}: {', '.join(other)}")
+    print(f"by seed the same bits: {', '.join(ops)}")
+
+
+def words(emulated, interpreted):
+    """Words of approximate functions are compared within a few units of their last digit."""
+    these, those = lines_of([emulated]), lines_of([interpreted])
+    wrong = [f"{a} beside {b}" for a, b in zip(these, those) if a != b and not near(a, b)]
+    if len(these) != len(those) or wrong:
+        sys.exit(f"{len(these)} words beside {len(those)}; {len(wrong)} differ: {wrong[:5]}")
+    print(f"{len(these)} words of the wrappers are the emulator's")
+
+
+def near(a, b):
+    name, at, x = a.split()
+    if name != "approx" or b.split()[:2] != [name, at]:
+        return False
+    x, y = float(x), float(b.split()[2])
+    return abs(x - y) <= 2e-4 * max(abs(x), abs(y))
+
+
 def main():
+    if sys.argv[1] == "--words":
+        return words(*sys.argv[2:])
+    if sys.argv[1] == "--seeds":
+        return seeds(*sys.argv[2:4], sys.argv[4:], (1, 2, 3))
     program, simt, ptx, *op = sys.argv[1:]
     emulated, first = walk(program, "simt", simt, op)
     interpreted, second = walk(program, "ptx", ptx, op)
     print(first, second, sep="\n")
-    if not emulated or emulated.keys() != interpreted.keys():
-        sys.exit("the two devices did not walk the same ops")
-    differing = [f"{name} in {dtype}" for (dtype, name), bits in emulated.items() if interpreted[dtype, name] != bits]
-    print(f"{len(emulated) - len(differing)} of {len(emulated)} ops and types give equal bits; others: {differing}")
-    if any(text.split(" in ")[0] not in APPROXIMATE for text in differing):
-        sys.exit("other bits than the emulator: " + ", ".join(differing))
+    other = differing(emulated, interpreted)
+    print(f"{len(emulated) - len(other)} of {len(emulated)} ops and types give equal bits; others: {other}")
+    if any(text.split(" in ")[0] not in APPROXIMATE for text in other):
+        sys.exit("other bits than the emulator: " + ", ".join(other))
+    if not op:
+        if len(emulated) != KINDS or any(f" {CASES} cases" not in line for line in (first, second)):
+            sys.exit(f"the whole walk is {KINDS} ops and types in {CASES} cases")
+        seeds(program, ptx, SEEDED, (1,), interpreted)
 
 
 if __name__ == "__main__":

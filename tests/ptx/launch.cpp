@@ -1,11 +1,13 @@
 // The launch of the device ptx. nvcc's own host code registers fat binaries and launches kernels
 // through these entry points of the CUDA runtime; here the PTX is taken out of the fat binary, and
 // a launch is pushed to the stand-in runtime's stream as a run of the interpreter. All else is the
-// emulator's runtime.
+// emulator's runtime. WEFT_PTX_SEED=N runs warps, blocks and poison by a seed where a test sets
+// none; WEFT_PTX_COUNTS=1 prints what each kernel did at the end.
 //
 // A fat binary is a head (magic, version, bytes of head, bytes of the rest) and entries (kind 1:
 // PTX; bytes of head and text). Texts are not compressed: the sources are compiled with
 // --no-compress.
+#include "tests/ptx/launch.h"
 #include "tests/ptx/ptx.h"
 #include "tests/simt/emu.h"
 
@@ -67,11 +69,18 @@ struct configured {
 
 std::unordered_map<const void *, kernel> &kernels()
 {
-    static std::unordered_map<const void *, kernel> all;
-    return all;
+    static auto *all = new std::unordered_map<const void *, kernel>; // until counts_print
+    return *all;
 }
 
 thread_local std::vector<configured> configurations;
+
+// Dynamic bytes that cudaFuncSetAttribute was told of.
+std::unordered_map<const void *, size_t> &allowed()
+{
+    static std::unordered_map<const void *, size_t> all;
+    return all;
+}
 
 ptx_module *module_read(const char *data)
 {
@@ -95,6 +104,34 @@ ptx_module *module_read(const char *data)
     return nullptr;
 }
 
+// Opcodes that no result depends on here, because blocks run one after another and caches are not
+// there, but that a card's result or speed does.
+const struct {
+    const char *kernel, *opcode;
+} wanted[] = {
+    {"signal_kernel(", "st.release.sys.global.u32"}, // the host reads tokens after it
+    {"gemm_small_kernel<bf16, bf16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"},
+    {"gemm_small_kernel<f16, f16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"},
+    {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B"},
+    {"attn_kernel<", "cp.async.cg.shared.global.L2::128B"},
+};
+
+bool holds(const ptx_kernel *k, const char *opcode)
+{
+    ptx_issued one;
+    for (uint32_t i = 0; ptx_kernel_opcode(k, i, &one); i++)
+        if (strcmp(one.opcode, opcode) == 0)
+            return true;
+    return false;
+}
+
+void opcodes_wanted(const kernel &k)
+{
+    for (auto &w : wanted)
+        if (k.shown.find(w.kernel) != std::string::npos && !holds(k.decoded, w.opcode))
+            report("the kernel %s lacks %s", k.shown.c_str(), w.opcode);
+}
+
 ptx_kernel *decode(kernel *k)
 {
     if (k->decoded != nullptr)
@@ -105,7 +142,31 @@ ptx_kernel *decode(kernel *k)
         k->decoded = ptx_kernel_find(k->from->module, k->entry.c_str());
     if (k->decoded == nullptr)
         report("no PTX of the kernel %s", k->entry.c_str());
+    else
+        opcodes_wanted(*k);
     return k->decoded;
+}
+
+uint32_t seed_asked()
+{
+    static const char *text = getenv("WEFT_PTX_SEED");
+    if (options.seed != 0 || text == nullptr)
+        return options.seed;
+    return (uint32_t)strtoul(text, nullptr, 0);
+}
+
+void count(const char *name, const ptx_counts &before, const ptx_counts &now)
+{
+    simt_lint more = {};
+    more.launches = 1;
+    more.shared_requests = now.shared_requests - before.shared_requests;
+    more.shared_conflicts = now.shared_passes - now.shared_passes_least -
+                            (before.shared_passes - before.shared_passes_least);
+    more.global_requests = now.global_requests - before.global_requests;
+    more.global_sectors = now.global_sectors - before.global_sectors;
+    lint_add(name, more);
+    counts.ldsm += now.matrices - before.matrices;
+    counts.ldsm_conflicts += now.matrix_conflicts - before.matrix_conflicts;
 }
 
 bool memory_holds(const void *at, size_t bytes, const char **first, const char **end)
@@ -131,8 +192,13 @@ void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
     counts.launches++;
     counts.blocks += (uint64_t)shape.grid[0] * shape.grid[1] * shape.grid[2];
     ptx_shape now = shape;
-    now.seed = options.seed != 0 ? options.seed * 2654435761u + launch_number : 0;
+    uint32_t seed = seed_asked();
+    now.seed = seed != 0 ? seed * 2654435761u + launch_number : 0;
+    ptx_counts before, after;
+    ptx_kernel_counts(k->decoded, &before);
     (void)ptx_kernel_run(k->decoded, &now, parameters.data(), &watch);
+    ptx_kernel_counts(k->decoded, &after);
+    count(k->shown.c_str(), before, after);
 }
 
 std::vector<char> parameters_take(const ptx_kernel *k, void **arguments)
@@ -144,9 +210,49 @@ std::vector<char> parameters_take(const ptx_kernel *k, void **arguments)
     return out;
 }
 
+// Static and dynamic shared memory together are what a card has, and what is plain there.
+bool shared_fits(kernel *k, size_t dynamic, size_t most)
+{
+    return decode(k) != nullptr && ptx_kernel_shared_bytes(k->decoded) + dynamic <= most;
+}
+
+// What a kernel did, a line each, where that was asked for.
+__attribute__((destructor)) void counts_print()
+{
+    if (getenv("WEFT_PTX_COUNTS") == nullptr)
+        return;
+    fprintf(stderr, "kernel: warps, instructions, divisions, mma, ldmatrix, copies, shared "
+                    "requests, passes, least, global requests, sectors, local sectors, barriers\n");
+    for (auto &one : kernels()) {
+        ptx_counts c = {};
+        if (one.second.decoded != nullptr)
+            ptx_kernel_counts(one.second.decoded, &c);
+        if (c.launches == 0)
+            continue;
+        const uint64_t all[] = {c.warps,           c.instructions,        c.divisions,
+                                c.mma,             c.ldmatrix,            c.copies,
+                                c.shared_requests, c.shared_passes,       c.shared_passes_least,
+                                c.global_requests, c.global_sectors,      c.local_sectors,
+                                c.barriers};
+        fprintf(stderr, "%s:", one.second.shown.c_str());
+        for (uint64_t n : all)
+            fprintf(stderr, " %llu", (unsigned long long)n);
+        fprintf(stderr, "\n");
+    }
+}
+
 } // namespace
 
 extern "C" {
+
+unsigned ptx_emitted(void)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    unsigned count = 0;
+    for (auto &one : kernels())
+        count += decode(&one.second) != nullptr;
+    return count;
+}
 
 void **__cudaRegisterFatBinary(void *wrapper)
 {
@@ -175,8 +281,9 @@ void __cudaRegisterFunction(void **handle, const char *host, char *, const char 
 {
     int status;
     char *shown = abi::__cxa_demangle(entry, nullptr, nullptr, &status);
-    kernels()[host] =
-        kernel{(binary *)handle, host, entry, shown != nullptr ? shown : entry, nullptr};
+    const char *name = shown != nullptr ? shown : entry;
+    name += strncmp(name, "void ", 5) == 0 ? 5 : 0; // what a template returns
+    kernels()[host] = kernel{(binary *)handle, host, entry, name, nullptr};
     free(shown);
 }
 
@@ -207,6 +314,10 @@ cudaError_t cudaFuncSetAttribute(const void *host, int attribute, int value)
 {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaErrorInvalidValue;
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    if (!shared_fits(&kernels().at(host), (size_t)value, SHARED_MAX))
+        return cudaErrorInvalidValue;
+    allowed()[host] = (size_t)value;
     return shared_allow(host, (size_t)value);
 }
 
@@ -220,6 +331,12 @@ cudaError_t __cudaLaunchKernel(void *handle, dim3 grid, dim3 block, void **argum
         return cudaPeekAtLastError();
     if (!shape_possible({grid, block, shared, k->host, k->shown.c_str()}) || decode(k) == nullptr)
         return cudaErrorLaunchFailure;
+    if (shared > allowed()[k->host] && !shared_fits(k, shared, SHARED_PLAIN_MAX)) {
+        report("launch of %s with %zu bytes of shared memory beside %u static ones, which were not "
+               "allowed first",
+               k->shown.c_str(), shared, ptx_kernel_shared_bytes(k->decoded));
+        return cudaErrorLaunchFailure;
+    }
     ptx_shape shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0};
     std::vector<char> parameters = parameters_take(k->decoded, arguments);
     stream_push(stream,

@@ -23,6 +23,22 @@ static char *global(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, ui
     return (char *)(uintptr_t)at;
 }
 
+// The generic address of local memory is the host's own: cvta.local makes it. A lane has its own
+// alone.
+static char *generic(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
+                     uint32_t bytes)
+{
+    uint64_t room = w->kernel->local_bytes, begins = (uint64_t)(uintptr_t)w->local;
+    if (at < begins || at >= begins + PTX_LANES * room)
+        return global(w, i, at, bytes);
+    uint64_t own = begins + (uint64_t)lane * room;
+    if (at >= own && at + bytes <= own + room)
+        return (char *)(uintptr_t)at;
+    ptx_fault(w, i, "%u bytes of the local memory of lane %u", bytes,
+              (uint32_t)((at - begins) / room));
+    return NULL;
+}
+
 static char *parameter(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes)
 {
     uint32_t room = w->kernel->parameter_bytes;
@@ -85,7 +101,7 @@ static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64
     case SPACE_PARAM:
         return parameter(w, i, at, bytes);
     default: {
-        char *found = global(w, i, at, bytes);
+        char *found = generic(w, i, lane, at, bytes);
         return found && readonly_kept(w, i, at, bytes, use) ? found : NULL;
     }
     }
@@ -394,6 +410,14 @@ void ptx_copies_left(struct ptx_warp *w)
     w->copy_count = 0;
 }
 
+static void local_address(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    uint64_t *d = ptx_lanes(w, &i->x[0]);
+    const uint64_t *at = ptx_lanes(w, &i->x[1]);
+    uint64_t begins = (uint64_t)(uintptr_t)w->local, room = w->kernel->local_bytes;
+    EACH_LANE(w, d[l] = begins + (uint64_t)l * room + at[l]);
+}
+
 // --- the table
 // ------------------------------------------------------------------------------------
 
@@ -411,6 +435,7 @@ const struct ptx_form ptx_memory_forms[] = {
     {"cp.async.cg.shared.global", "aaG4", copy, 0},
     {"cp.async.ca.shared.global", "aaA", copy, 0},
     {"cp.async.ca.shared.global", "aaA4", copy, 0},
+    {"cvta.local.u64", "d8", local_address, 0},
     {"cp.async.commit_group", "", copy_commit, 0},
     {"cp.async.wait_group", "i", copy_wait, 0},
     {"cp.async.wait_all", "", copy_wait_all, 0},

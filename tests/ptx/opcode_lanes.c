@@ -192,6 +192,10 @@ static uint32_t word_half(uint32_t l) // of four words the first two were copied
 {
     return 1000 + 256 + 4 * l + 1;
 }
+static uint32_t own_lane(uint32_t l)
+{
+    return l;
+}
 static uint32_t twice_lane(uint32_t l)
 {
     return 2 * l;
@@ -257,6 +261,10 @@ void test_memory(void **state)
          FROM "mov.u32 %r5, 8;\ncp.async.ca.shared.global [%r52], [%d4+1024], 16, %r5;\n" DONE
              TAKEN_ZERO,
          word_half},
+        {"cvta.local.u64", "d8",
+         ".local .align 4 .b8 own[16];\nst.local.u32 [own+4], %r0;\nmov.u64 %d5, own;\n"
+         "cvta.local.u64 %d6, %d5;\nld.u32 %r1, [%d6+4];\n",
+         own_lane},
         {"cp.async.commit_group", "",
          FROM "cp.async.ca.shared.global [%r52], [%d4+1024], 16;\n" DONE TAKEN, word_fourth},
         {"cp.async.wait_group", "i",

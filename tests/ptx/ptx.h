@@ -36,8 +36,9 @@ struct ptx_shape {
 struct ptx_counts {
     uint64_t launches, blocks, warps;
     uint64_t instructions;
-    uint64_t divisions;             // of them: div and rem
-    uint64_t mma, ldmatrix, copies; // of them; copies: cp.async
+    uint64_t divisions;                  // of them: div and rem
+    uint64_t mma, ldmatrix, copies;      // of them; copies: cp.async
+    uint64_t matrices, matrix_conflicts; // of ldmatrix; passes beyond one a matrix
     // Loads, stores, atomics, ldmatrix and copies: a request is one to four passes, an ldmatrix one
     // a matrix, and an atomic one for each lane of a word. 64 bits a lane always count as two
     // halves of a warp, which a card can merge.

@@ -386,6 +386,17 @@ static void test_local_memory_and_divisions_are_counted(void **state)
     assert_int_equal(counts.global_sectors, 4);
 }
 
+static void test_local_memory_is_a_lanes_own(void **state)
+{
+    (void)state;
+    const char *const other = ".local .align 8 .b8 own[16];\nst.local.u32 [own], %r0;\n"
+                              "mov.u64 %d5, own;\ncvta.local.u64 %d6, %d5;\ncvt.u64.u32 %d7, $;\n"
+                              "add.s64 %d6, %d6, %d7;\nld.u32 %r1, [%d6];\n";
+    with(other, "0", 32, NULL);
+    assert_int_equal(memory[9], 9);
+    with(other, "16", 32, "4 bytes of the local memory of lane 1");
+}
+
 static void test_launches_that_fail_count_nothing(void **state)
 {
     (void)state;
@@ -418,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_requests_of_shared_memory_are_counted_alike),
         cmocka_unit_test(test_copies_count_what_they_read_and_write),
         cmocka_unit_test(test_local_memory_and_divisions_are_counted),
+        cmocka_unit_test(test_local_memory_is_a_lanes_own),
         cmocka_unit_test(test_launches_that_fail_count_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

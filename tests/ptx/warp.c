@@ -179,9 +179,12 @@ static void matrices_load(struct ptx_warp *w, const struct ptx_ins *i, uint32_t 
                 return;
             memcpy(rows[m][r], row, 16);
         }
-        c->shared_passes += matrix_passes(at);
+        uint32_t passes = matrix_passes(at);
+        c->shared_passes += passes;
+        c->matrix_conflicts += passes - 1;
         c->shared_passes_least++;
     }
+    c->matrices += count;
     c->shared_requests++;
     c->ldmatrix++;
     for (uint32_t m = 0; m < count; m++)

@@ -34,7 +34,7 @@ namespace simt
 {
 
 simt_counts counts;
-static std::string first_report;
+static std::string &first_report = *new std::string; // stays until report_left
 static thread_local const void *access_pc;
 
 #if defined(SIMT_RACE)
@@ -56,7 +56,7 @@ struct cell {
 };
 
 static std::vector<allocation> allocations;      // sorted by address
-static std::map<std::string, simt_lint> lint_of; // what the lint counted, by kernel
+static std::map<std::string, simt_lint> lint_of; // what was counted, by kernel
 static cell *shared_cells;
 static std::vector<uint8_t> shared_pending; // cp.async under way, per byte
 
@@ -83,6 +83,11 @@ static std::string place(const void *pc)
     return out;
 }
 
+static std::string device_word() // "simt", "ptx"
+{
+    return std::string(device_title, strcspn(device_title, ":"));
+}
+
 void report(const char *format, ...)
 {
     counts.reports++;
@@ -91,7 +96,7 @@ void report(const char *format, ...)
         return;
     if (counts.reports > 20)
         return;
-    char text[512];
+    char text[1024];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
@@ -105,7 +110,7 @@ void report(const char *format, ...)
     if (first_report.empty())
         first_report = whole;
     if (!options.quiet)
-        fprintf(stderr, "simt: %s\n", whole.c_str());
+        fprintf(stderr, "%s: %s\n", device_word().c_str(), whole.c_str());
 }
 
 // Reports that nobody looked at fail the process that ran the kernels.
@@ -113,8 +118,8 @@ __attribute__((destructor)) static void report_left()
 {
     if (counts.reports == 0)
         return;
-    fprintf(stderr, "simt: %llu reports; the first: %s\n", (unsigned long long)counts.reports,
-            first_report.c_str());
+    fprintf(stderr, "%s: %llu reports; the first: %s\n", device_word().c_str(),
+            (unsigned long long)counts.reports, first_report.c_str());
     fflush(stdout);
     _exit(70);
 }
@@ -641,6 +646,20 @@ static void hook(const void *at, size_t bytes, bool write, const void *pc)
 {
     if (current != nullptr)
         access(at, bytes, write, false, pc);
+}
+
+void lint_add(const char *kernel, const simt_lint &more)
+{
+    simt_lint &l = lint_of[kernel];
+    l.launches += more.launches;
+    l.shared_requests += more.shared_requests;
+    l.shared_conflicts += more.shared_conflicts;
+    l.global_requests += more.global_requests;
+    l.global_sectors += more.global_sectors;
+    counts.shared_requests += more.shared_requests;
+    counts.shared_conflicts += more.shared_conflicts;
+    counts.global_requests += more.global_requests;
+    counts.global_sectors += more.global_sectors;
 }
 
 } // namespace simt

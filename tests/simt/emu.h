@@ -123,7 +123,8 @@ void check_block_end();
 bool shared_check(const void *at, size_t bytes, const char *what); // false: reported
 bool async_pending(const void *at, size_t bytes);
 void async_mark(void *at, size_t bytes, bool pending);
-void lint_copy(const async_copy &copy); // a cp.async as it is issued
+void lint_add(const char *kernel, const simt_lint &more); // what the device ptx counted
+void lint_copy(const async_copy &copy);                   // a cp.async as it is issued
 void access(const void *at, size_t bytes, bool write, bool atomic, const void *pc);
 void clock_merge(clock_map *into, const clock_map &from);
 void clock_release(fiber *f, clock_map *into);
