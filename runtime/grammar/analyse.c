@@ -17,6 +17,7 @@ static uint32_t children(const struct grammar_builder *b, uint32_t e, uint32_t o
         out[1] = x->b;
         return 2;
     case EXPR_REPEAT:
+    case EXPR_LEVEL:
         out[0] = x->a;
         return 1;
     case EXPR_RULE:
@@ -114,10 +115,12 @@ void expr_find_nullable(const struct grammar_builder *b, const uint8_t *wanted, 
     find(b, wanted, truth, false);
 }
 
-// Expressions and a height that they may have, by height: the least one is done first, and no
-// expression is lower than what it is made of, so the first height that is taken stands.
+// Expressions and a height (or levels) that they may have, by height: the least one is done first,
+// and no expression is lower than what it is made of, so the first height that is taken stands.
 struct heights {
     const struct grammar_builder *b;
+    const struct users *users;
+    bool levels;         // what counts is items that close a level
     uint16_t *at;        // [expr_count] HEIGHT_MAX + 1: none yet
     uint32_t *expr;      // [entries]
     uint32_t *next;      // [entries] of the same height, + 1
@@ -134,46 +137,65 @@ static void height_put(struct heights *h, uint32_t e, uint32_t height)
     h->by_height[height] = ++h->count;
 }
 
+// How much the item counts that this expression is.
+static uint32_t height_own(const struct heights *h, uint32_t e)
+{
+    return !h->levels || expr_of(h->b, e)->kind == EXPR_LEVEL;
+}
+
 // A part of `user` has its height: what user then may have.
 static void height_rise(struct heights *h, uint32_t user)
 {
     const struct expr *x = expr_of(h->b, user);
     uint32_t below[2] = {0}, count = children(h->b, user, below), low = h->at[below[0]];
-    uint32_t other = count > 1 ? h->at[below[1]] : low;
-    if (x->kind == EXPR_EITHER)
+    uint32_t other = count > 1 ? h->at[below[1]] : low, own = height_own(h, user);
+    if (x->kind == EXPR_EITHER) {
         low = low < other ? low : other;
-    else if (x->kind == EXPR_JOIN || x->kind == EXPR_REPEAT) // the second part lies under the first
-        low = low + 1 > other ? low + 1 : other;
+    } else if (x->kind == EXPR_JOIN || x->kind == EXPR_REPEAT) { // under the first lies the second
+        low += height_own(h, count > 1 ? below[1] : user);
+        low = low > other ? low : other;
+    }
     if (low <= HEIGHT_MAX)
-        height_put(h, user, low > 1 ? low : 1);
+        height_put(h, user, low > own ? low : own);
 }
 
-void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, uint16_t *heights)
+static void heights_fill(struct heights *h)
 {
-    uint32_t n = b->exprs.count;
-    struct users u = users_of(b, wanted);
-    size_t entries = (size_t)n + u.first[n];
-    struct heights h = {.b = b, .at = heights, .expr = heap_take(2 * entries * sizeof *h.expr)};
-    h.next = h.expr + entries;
-    h.by_height = heap_take_zeroed(HEIGHT_MAX + 1, sizeof *h.by_height);
+    uint32_t n = h->b->exprs.count;
     for (uint32_t e = 0; e < n; e++) {
-        const struct expr *x = expr_of(b, e);
-        heights[e] = HEIGHT_MAX + 1;
+        const struct expr *x = expr_of(h->b, e);
+        h->at[e] = HEIGHT_MAX + 1;
         if (x->kind == EXPR_EMPTY)
-            height_put(&h, e, 0);
+            height_put(h, e, 0);
         else if (x->kind == EXPR_SET || (x->kind == EXPR_REPEAT && x->b == 0))
-            height_put(&h, e, 1);
+            height_put(h, e, height_own(h, e));
     }
     for (uint32_t height = 0; height <= HEIGHT_MAX; height++)
-        while (h.by_height[height] != 0) {
-            uint32_t entry = h.by_height[height] - 1, e = h.expr[entry];
-            h.by_height[height] = h.next[entry];
-            if (heights[e] <= height)
+        while (h->by_height[height] != 0) {
+            uint32_t entry = h->by_height[height] - 1, e = h->expr[entry];
+            h->by_height[height] = h->next[entry];
+            if (h->at[e] <= height)
                 continue;
-            heights[e] = (uint16_t)height;
-            for (uint32_t i = u.first[e]; i < u.first[e + 1]; i++)
-                height_rise(&h, u.at[i]);
+            h->at[e] = (uint16_t)height;
+            for (uint32_t i = h->users->first[e]; i < h->users->first[e + 1]; i++)
+                height_rise(h, h->users->at[i]);
         }
+}
+
+void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, uint16_t *heights,
+                       uint16_t *levels)
+{
+    struct users u = users_of(b, wanted);
+    size_t entries = (size_t)b->exprs.count + u.first[b->exprs.count];
+    struct heights h = {.b = b, .users = &u, .expr = heap_take(2 * entries * sizeof *h.expr)};
+    h.next = h.expr + entries;
+    h.by_height = heap_take_zeroed(HEIGHT_MAX + 1, sizeof *h.by_height);
+    h.at = heights;
+    heights_fill(&h);
+    h.at = levels;
+    h.levels = true;
+    h.count = 0;
+    heights_fill(&h);
     heap_give(h.expr);
     heap_give(h.by_height);
     heap_give(u.first);

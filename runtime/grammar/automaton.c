@@ -85,24 +85,39 @@ static uint32_t height_of(const struct automaton *a, uint32_t expr, uint32_t low
     return skipped ? 1 : a->g->heights[expr];
 }
 
-// Only what can be closed within AUTOMATON_DEPTH_MAX becomes an item, so no list is a dead end.
+// And by how many levels.
+static uint32_t levels_of(const struct automaton *a, uint32_t expr, uint32_t low)
+{
+    bool skipped = a->g->exprs[expr].kind == EXPR_REPEAT && low == 0;
+    return skipped ? 0 : a->g->levels[expr];
+}
+
+// Only what can be closed within AUTOMATON_DEPTH_MAX and GRAMMAR_LEVELS_MAX becomes an item, so no
+// list is a dead end.
 static uint32_t item_put(struct automaton *a, uint32_t expr, uint32_t low, uint32_t high,
                          uint32_t next)
 {
     if (next == TOO_DEEP || next == NO_ITEM)
         return next;
-    uint32_t depth = a->info[next].depth;
+    struct item_info info = {.depth = a->info[next].depth, .levels = a->info[next].levels};
     if (expr == ITEM_UNION) { // as deep as the deeper one; no list grows by it
-        depth = a->info[low].depth > depth ? a->info[low].depth : depth;
-    } else if (depth++ + height_of(a, expr, low) > AUTOMATON_DEPTH_MAX) {
+        const struct item_info *other = &a->info[low];
+        info.depth = other->depth > info.depth ? other->depth : info.depth;
+        info.levels = other->levels > info.levels ? other->levels : info.levels;
+    } else if (info.depth + height_of(a, expr, low) > AUTOMATON_DEPTH_MAX ||
+               info.levels + levels_of(a, expr, low) > GRAMMAR_LEVELS_MAX) {
         a->too_deep = true;
         return TOO_DEEP;
+    } else {
+        info.depth++;
+        info.levels = (uint16_t)(info.levels + (a->g->exprs[expr].kind == EXPR_LEVEL));
     }
     uint32_t value[ITEM_WORDS] = {expr, low, high, next};
     uint32_t item = intern_put(&a->items, value);
     if (item == INTERN_NONE)
         return NO_ITEM;
-    a->info[item].depth = depth;
+    a->info[item].depth = info.depth;
+    a->info[item].levels = info.levels;
     return item;
 }
 
@@ -176,6 +191,8 @@ static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *
         return it.low > 0 || work_add(a, count, it.next);
     case EXPR_RULE:
         return work_add(a, count, expr_then(a, a->g->bodies[x->a], it.next));
+    case EXPR_LEVEL:
+        return work_add(a, count, expr_then(a, x->a, it.next));
     default:
         return true;
     }
@@ -541,9 +558,9 @@ static void items_compact(struct automaton *a)
         struct item it = *item_of(a, i);
         uint32_t value[ITEM_WORDS] = {it.expr, it.expr == ITEM_UNION ? a->list[it.low] : it.low,
                                       it.high, a->list[it.next]};
-        uint32_t depth = a->info[i].depth;
+        struct item_info info = {.depth = a->info[i].depth, .levels = a->info[i].levels};
         a->list[i] = intern_put(&a->items, value);
-        a->info[a->list[i]] = (struct item_info){.depth = depth};
+        a->info[a->list[i]] = info;
     }
     a->info[ITEM_END] = (struct item_info){.depth = 0};
     memset(a->info + a->items.count, 0, (count - a->items.count) * sizeof *a->info);

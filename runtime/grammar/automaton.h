@@ -27,8 +27,9 @@ struct item {
 enum item_flags { ITEM_EXPANDED = 1, ITEM_ENDS = 2, ITEM_KEPT = 4 };
 struct item_info {
     uint32_t pairs_at, pair_count; // how it can go on by one byte
-    uint32_t stamp, depth, flags;
-    uint32_t near[2]; // automaton_near of the item; 0: not known yet (the end is near itself)
+    uint32_t stamp, flags;
+    uint16_t depth, levels; // items of the list; those of them that close a level
+    uint32_t near[2];       // automaton_near of the item; 0: not known yet (the end is near itself)
 };
 struct pair {
     uint32_t set, next; // a byte of the set leads to the item
@@ -65,7 +66,7 @@ struct automaton {
     uint64_t work;     // items, pairs and members that were looked at, in steps of about 5 ns
     uint64_t work_max; // nothing new is built from there on; the owner raises it
     bool over;         // work_max or STATE_MEMBERS_MAX was met; the owner clears it
-    bool too_deep;     // something is not allowed because of AUTOMATON_DEPTH_MAX
+    bool too_deep; // something is not allowed because of AUTOMATON_DEPTH_MAX or GRAMMAR_LEVELS_MAX
     uint32_t kept_items, kept_members; // marked by automaton_keep
     struct pages pages;                // all of these
 };

@@ -196,6 +196,13 @@ uint32_t grammar_repeat(struct grammar_builder *b, uint32_t one, uint32_t min, u
     return expr_put(b, (struct expr){EXPR_REPEAT, one, min, max});
 }
 
+uint32_t grammar_level(struct grammar_builder *b, uint32_t close)
+{
+    if (close == GRAMMAR_NOTHING || close == GRAMMAR_EMPTY)
+        return close;
+    return expr_put(b, (struct expr){EXPR_LEVEL, close, 0, 0});
+}
+
 uint32_t grammar_rule(struct grammar_builder *b, struct text name, uint32_t *rule)
 {
     *rule = 0;

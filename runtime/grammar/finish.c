@@ -36,7 +36,7 @@ static void mark_filled(struct rewrite *w)
         w->filled[e] = 1;
         if (x->kind == EXPR_RULE)
             stack[depth++] = (uint32_t)b->rules[x->a].body;
-        if (x->kind == EXPR_JOIN || x->kind == EXPR_EITHER || x->kind == EXPR_REPEAT)
+        if (x->kind != EXPR_RULE && x->kind != EXPR_SET && x->kind != EXPR_EMPTY)
             stack[depth++] = x->a;
         if (x->kind == EXPR_JOIN || x->kind == EXPR_EITHER)
             stack[depth++] = x->b;
@@ -65,6 +65,8 @@ static uint32_t rewritten(struct rewrite *w, uint32_t e)
     case EXPR_REPEAT:
         return w->nullable[x->a] ? grammar_repeat(w->to, filled_of(w, x->a), 0, x->c)
                                  : grammar_repeat(w->to, w->map[x->a], x->b, x->c);
+    case EXPR_LEVEL:
+        return grammar_level(w->to, w->map[x->a]);
     case EXPR_RULE:
         if (w->rule[x->a] == UINT32_MAX)
             return grammar_rule(w->to, builder_rule_name(w->from, x->a), &w->rule[x->a]);
@@ -90,6 +92,8 @@ static uint32_t rewritten_filled(struct rewrite *w, uint32_t e)
         return grammar_join(
             w->to, first,
             grammar_repeat(w->to, first, 0, x->c == GRAMMAR_UNBOUNDED ? x->c : x->c - 1));
+    case EXPR_LEVEL:
+        return grammar_level(w->to, filled_of(w, x->a));
     case EXPR_RULE:
         return grammar_rule(w->to, builder_rule_name(w->from, x->a), &w->rule_filled[x->a]);
     default:
@@ -181,15 +185,15 @@ static void hash_add(struct grammar_hash *hash, const uint32_t *words, size_t co
     }
 }
 
-static uint16_t *heights_of(const struct grammar_builder *b, uint32_t root)
+static void heights_find(const struct grammar_builder *b, struct grammar *g)
 {
     uint32_t n = b->exprs.count;
     uint8_t *wanted = heap_take(n);
-    uint16_t *heights = heap_take(n * sizeof *heights);
-    expr_mark_reachable(b, root, wanted);
-    expr_find_heights(b, wanted, heights);
+    g->heights = heap_take(2 * (size_t)n * sizeof *g->heights);
+    g->levels = g->heights + n;
+    expr_mark_reachable(b, g->root, wanted);
+    expr_find_heights(b, wanted, g->heights, g->levels);
     heap_give(wanted);
-    return heights;
 }
 
 // The grammar of a rewritten builder.
@@ -209,14 +213,14 @@ static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t ro
     for (uint32_t r = 0; r < g->rule_count; r++)
         g->bodies[r] = (uint32_t)b->rules[r].body;
     classes_find(g);
-    g->heights = heights_of(b, root);
+    heights_find(b, g);
     g->hash = (struct grammar_hash){{0x243F6A8885A308D3u, 0x13198A2E03707344u}};
     uint32_t head[4] = {g->expr_count, g->set_count, g->rule_count, root};
     hash_add(&g->hash, head, 4);
     hash_add(&g->hash, b->exprs.at, g->expr_count * (size_t)EXPR_WORDS);
     hash_add(&g->hash, b->sets.at, g->set_count * (size_t)SET_WORDS);
     hash_add(&g->hash, g->bodies, g->rule_count);
-    g->bytes = sizeof *g + g->expr_count * (sizeof *g->exprs + sizeof *g->heights) +
+    g->bytes = sizeof *g + g->expr_count * (sizeof *g->exprs + 2 * sizeof *g->heights) +
                g->set_count * SET_WORDS * sizeof *g->sets + g->rule_count * sizeof *g->bodies;
     return g;
 }
@@ -278,7 +282,8 @@ enum status grammar_compile(const struct grammar_builder *b, uint32_t root, stru
         status = check_left_recursion(twice, root, err);
         if (status == STATUS_OK)
             *out = grammar_make(twice, root);
-        if (*out && (*out)->heights[root] > HEIGHT_MAX) {
+        if (*out &&
+            ((*out)->heights[root] > HEIGHT_MAX || (*out)->levels[root] > GRAMMAR_LEVELS_MAX)) {
             grammar_give(*out);
             *out = NULL;
             status = error_set(err, STATUS_TOO_LARGE,

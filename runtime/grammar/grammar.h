@@ -74,6 +74,11 @@ uint32_t grammar_either_of(struct grammar_builder *b, const uint32_t *parts, uin
 uint32_t grammar_optional(struct grammar_builder *b, uint32_t one);
 // Between min and max times, max GRAMMAR_UNBOUNDED: no end. min > max: GRAMMAR_NOTHING.
 uint32_t grammar_repeat(struct grammar_builder *b, uint32_t one, uint32_t min, uint32_t max);
+// The same strings, as what closes a level that a part before it opened: in a sequence (opening,
+// inside, this). At most GRAMMAR_LEVELS_MAX levels are open at once; an opening after which no
+// string could be read to its end is not allowed.
+enum { GRAMMAR_LEVELS_MAX = 116 };
+uint32_t grammar_level(struct grammar_builder *b, uint32_t close);
 
 // --- a free part ---
 // Any bytes up to and with the first occurrence of one of the markers, then what follows that one:

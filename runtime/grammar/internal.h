@@ -6,8 +6,8 @@
 
 #include <stdatomic.h>
 
-// a and b are expressions (JOIN, EITHER, REPEAT), a set or a rule; children have smaller numbers
-// than what they are in, but for rules.
+// a and b are expressions (JOIN, EITHER, REPEAT, LEVEL), a set or a rule; children have smaller
+// numbers than what they are in, but for rules.
 enum expr_kind {
     EXPR_NOTHING,
     EXPR_EMPTY,
@@ -16,6 +16,7 @@ enum expr_kind {
     EXPR_EITHER, // a or b
     EXPR_REPEAT, // a, at least b and at most c times
     EXPR_RULE,   // a: rule
+    EXPR_LEVEL,  // a, which closes a level: see grammar_level
 };
 struct expr {
     uint32_t kind, a, b, c;
@@ -52,6 +53,7 @@ struct grammar {
     uint8_t class_of[256];    // byte -> class
     uint8_t class_first[256]; // class -> its first byte
     uint16_t *heights;        // [expr_count] expr_find_heights
+    uint16_t *levels;         // [expr_count] likewise
     struct grammar_hash hash;
     size_t bytes;
 };
@@ -80,8 +82,10 @@ int64_t expr_left_recursion(const struct grammar_builder *b, const uint8_t *want
                             const uint8_t *nullable);
 // [expr_count]: by how many items a list grows at least where the expression is put on it and some
 // string of it is read to its end; HEIGHT_MAX + 1: by more.
+// levels: the same, of items that close a level.
 enum { HEIGHT_MAX = 4000 };
-void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, uint16_t *heights);
+void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, uint16_t *heights,
+                       uint16_t *levels);
 // A rule that contains itself other than at its end, or -1.
 int64_t expr_nesting(const struct grammar_builder *b, const uint8_t *wanted);
 

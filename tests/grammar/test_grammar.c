@@ -499,6 +499,65 @@ static void test_what_is_open_can_be_closed(void **state)
     vocabulary_give(v);
 }
 
+// "(" inside ")", which closes a level.
+static uint32_t level_around(struct grammar_builder *b, uint32_t inside)
+{
+    uint32_t parts[] = {grammar_literal(b, text_of("(")), inside,
+                        grammar_level(b, grammar_literal(b, text_of(")")))};
+    return grammar_join_all(b, parts, 3);
+}
+
+// What must stand inside of the deepest place has levels of its own, and may come twice.
+static void test_levels_are_bounded(void **state)
+{
+    (void)state;
+    enum { TOO_DEEP = 300 };
+    struct vocabulary *v = words_vocabulary(1);
+    for (uint32_t inner = 0; inner < 3; inner++) {
+        struct grammar_builder *b = grammar_begin(NULL);
+        uint32_t rule, list = grammar_rule(b, text_of("list"), &rule);
+        uint32_t leaf = grammar_literal(b, text_of("a"));
+        char text[3 * TOO_DEEP];
+        bool ends;
+        for (uint32_t i = 0; i < inner; i++)
+            leaf = level_around(b, leaf);
+        leaf = grammar_join(b, grammar_literal(b, text_of("b")), leaf);
+        uint32_t either = grammar_either(b, list, leaf);
+        grammar_rule_set(b, rule, level_around(b, grammar_repeat(b, either, 1, 2)));
+        struct grammar *g = finished(b, list);
+        memset(text, '(', TOO_DEEP);
+        text[TOO_DEEP] = '\0';
+        uint32_t levels = length_of(g, v, text, &ends);
+        assert_int_equal(levels, GRAMMAR_LEVELS_MAX - inner);
+        uint32_t bytes = levels;
+        for (int twice = 0; twice < 2; twice++)
+            bytes +=
+                (uint32_t)sprintf(text + bytes, "b%.*sa%.*s", (int)inner, "((", (int)inner, "))");
+        memset(text + bytes, ')', levels);
+        text[bytes + levels] = '\0';
+        assert_int_equal(length_of(g, v, text, &ends), bytes + levels);
+        assert_true(ends);
+        grammar_give(g);
+    }
+    vocabulary_give(v);
+}
+
+static void test_levels_that_must_be_are_bounded(void **state)
+{
+    (void)state;
+    for (uint32_t levels = GRAMMAR_LEVELS_MAX; levels <= GRAMMAR_LEVELS_MAX + 1; levels++) {
+        struct grammar_builder *b = grammar_begin(NULL);
+        struct error err = {0};
+        struct grammar *g;
+        uint32_t e = GRAMMAR_EMPTY;
+        for (uint32_t i = 0; i < levels; i++)
+            e = level_around(b, e);
+        assert_int_equal(grammar_finish(b, e, &g, &err),
+                         levels == GRAMMAR_LEVELS_MAX ? STATUS_OK : STATUS_TOO_LARGE);
+        grammar_give(g);
+    }
+}
+
 // Text that nests deeper than any list may be is refused when the grammar is made.
 static void test_grammars_that_cannot_be_read_are_refused(void **state)
 {
@@ -659,6 +718,8 @@ int main(void)
         cmocka_unit_test(test_many_ways_at_once),
         cmocka_unit_test(test_counts_with_gaps),
         cmocka_unit_test(test_nesting_is_followed_and_bounded),
+        cmocka_unit_test(test_levels_are_bounded),
+        cmocka_unit_test(test_levels_that_must_be_are_bounded),
         cmocka_unit_test(test_what_is_open_can_be_closed),
         cmocka_unit_test(test_grammars_that_cannot_be_read_are_refused),
         cmocka_unit_test(test_errors_name_the_rule),

@@ -112,6 +112,11 @@ bool subject_write_other(const struct subject *s, struct matcher *m, struct writ
     return good;
 }
 
+void subject_put(const struct subject *s, uint32_t token, struct written *out)
+{
+    written_add(out, token < BYTES ? s->tokens[token] : s->specials[token], token >= BYTES);
+}
+
 static bool is_structure(uint32_t token)
 {
     return token >= BYTES || (token > 0 && strchr("\"'<>(){}[]:=,\n]", (int)token));
@@ -136,7 +141,7 @@ bool subject_walk(const struct subject *s, struct matcher *m, uint64_t *seed, st
         assert_true(matcher_accept(m, (int32_t)token));
         if (matcher_is_done(m))
             return true;
-        written_add(out, token < BYTES ? s->tokens[token] : s->specials[token], token >= BYTES);
+        subject_put(s, token, out);
     }
     return false;
 }

@@ -42,6 +42,7 @@ bool subject_write(const struct subject *s, struct matcher *m, const char *liter
                    struct written *out);
 // The special token that no dialect has; false: nor has the subject, or the grammar.
 bool subject_write_other(const struct subject *s, struct matcher *m, struct written *out);
+void subject_put(const struct subject *s, uint32_t token, struct written *out); // one token
 // Draws until the answer ends. False: it did not within the limit.
 bool subject_walk(const struct subject *s, struct matcher *m, uint64_t *seed, struct written *out);
 // The grammar of answers; fails the test where there is none.

@@ -223,6 +223,78 @@ static void test_calls_in_free_text_are_read_back(void **state)
         fail_msg("%u of %u walks ended", ended, begun);
 }
 
+// Draws until nothing but brackets was written for a while. Returns how many of the last run the
+// grammar let come; NEST_MAX: it is raw text.
+enum { NEST_MAX = 300, NEST_STEPS = 2000 };
+static uint32_t brackets_write(const struct subject *s, struct matcher *m, uint64_t *seed,
+                               struct written *out)
+{
+    uint32_t run = 0;
+    for (uint32_t step = 0; step < NEST_STEPS && run < NEST_MAX; step++) {
+        uint32_t words[(BYTES + SPECIALS) / 32 + 1], all[BYTES + SPECIALS + 1], count = 0;
+        assert_int_equal(matcher_mask(m, words), MATCHER_OK);
+        for (uint32_t id = 0; id < s->count; id++)
+            if (words[id / 32] >> (id % 32) & 1)
+                all[count++] = id;
+        bool bracket = words['[' / 32] >> ('[' % 32) & 1;
+        if (!bracket && run > 9)
+            return run;
+        run = bracket ? run + 1 : 0;
+        uint32_t token = bracket ? '[' : all[walk_random(seed, count)];
+        assert_true(matcher_accept(m, (int32_t)token));
+        subject_put(s, token, out);
+    }
+    return run;
+}
+
+static uint32_t nested;
+static json_t *any_tools;
+
+static void nest(const struct subject *s, uint64_t *seed)
+{
+    struct dialect_grammar_args args = {.dialect = &s->d, .tools = any_tools, .must = true};
+    struct mask_cache *c = subject_cache(s, &args);
+    struct written w = {0};
+    struct heard h = {0};
+    struct matcher m;
+    matcher_init(&m, c);
+    uint32_t levels = brackets_write(s, &m, seed, &w);
+    if (levels < NEST_MAX) {
+        nested++;
+        for (uint32_t i = 0; i < levels; i++)
+            assert_true(subject_write(s, &m, "]", &w));
+        assert_true(subject_walk(s, &m, seed, &w));
+        subject_hear(s, any_tools, &w, DIALECT_START_TEXT, 0, seed, &h);
+        heard_line(&h);
+        if (h.count == 0 || !h.complete[0])
+            complain(s, &w, &h, "a nested call is not whole");
+    }
+    heard_free(&h);
+    matcher_end(&m);
+    json_buffer_free(&w.text);
+    json_buffer_free(&w.special);
+    mask_cache_destroy(c);
+}
+
+// A model that writes brackets without end: the grammar stops it where the reader still follows.
+static void test_calls_nest_no_deeper_than_is_read(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    assert_int_equal(
+        json_parse(
+            &any_tools,
+            text_of("[{\"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\","
+                    "\"properties\": {\"a\": {\"type\": [\"array\", \"integer\"]}},"
+                    "\"required\": [\"a\"], \"additionalProperties\": false}}}]"),
+            &err),
+        STATUS_OK);
+    nested = 0;
+    subject_each(nest);
+    assert_true(nested > 50); // of each dialect, with and without special tokens
+    json_decref(any_tools);
+}
+
 // Every marker that the reader begins a call by begins one in the grammar, too.
 static void openings(const struct subject *s, uint64_t *seed)
 {
@@ -534,6 +606,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forced_calls_are_read_back),
         cmocka_unit_test(test_calls_in_free_text_are_read_back),
+        cmocka_unit_test(test_calls_nest_no_deeper_than_is_read),
         cmocka_unit_test(test_every_opening_has_its_grammar),
         cmocka_unit_test(test_only_allowed_functions_are_called),
         cmocka_unit_test(test_answers_may_begin_inside),

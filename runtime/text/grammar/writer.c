@@ -132,6 +132,11 @@ bool writer_is_plain(enum writer_chars kind, struct text value)
     return true;
 }
 
+static uint32_t level_close(struct grammar_builder *b, uint32_t blank, const char *close)
+{
+    return grammar_level(b, grammar_join(b, blank, grammar_literal(b, text_of(close))));
+}
+
 struct writer writer_json(struct grammar_builder *b, uint32_t blank)
 {
     uint32_t quote = grammar_literal(b, text_of("\""));
@@ -147,9 +152,9 @@ struct writer writer_json(struct grammar_builder *b, uint32_t blank)
         .colon = grammar_join_all(b, colon, 3),
         .comma = grammar_join_all(b, comma, 3),
         .object_open = grammar_join(b, grammar_literal(b, text_of("{")), blank),
-        .object_close = grammar_join(b, blank, grammar_literal(b, text_of("}"))),
+        .object_close = level_close(b, blank, "}"),
         .array_open = grammar_join(b, grammar_literal(b, text_of("[")), blank),
-        .array_close = grammar_join(b, blank, grammar_literal(b, text_of("]"))),
+        .array_close = level_close(b, blank, "]"),
         .null_word = "null",
         .true_word = "true",
         .false_word = "false",
