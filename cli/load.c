@@ -120,6 +120,24 @@ static enum status template_load(struct loaded *loaded, struct loaded_model *m, 
     return status;
 }
 
+// How the model writes calls and reasoning. The plan is there.
+static enum status dialect_load(struct loaded *loaded, struct loaded_model *m, struct error *err)
+{
+    enum status status = dialect_detect(&m->dialect, m->chat_source, m->tokenizer, err);
+    if (status != STATUS_OK)
+        return error_prefix(err, "model '%s'", m->spec.id);
+    dialect_thinking_find(&m->thinking, m->chat, m->chat_source);
+    bool closes = dialect_closing_make(&m->closing, &m->dialect, m->tokenizer, m->plan->facts.vocab,
+                                       loaded->arena);
+    if (!closes && dialect_reasoning_syntax(&m->dialect).open)
+        log_line(
+            LOG_WARNING,
+            "model '%s': its tokenizer cannot write '%s', the end of thinking, in ids that the "
+            "model has: requests with a budget of thinking are refused",
+            m->spec.id, dialect_reasoning_syntax(&m->dialect).close);
+    return STATUS_OK;
+}
+
 static enum status tokenizer_load(struct loaded_model *m, struct error *err)
 {
     enum status status = tokenizer_open(&m->tokenizer, m->spec.folder, err);
@@ -171,6 +189,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
                  m->spec.id, tokenizer_vocab(m->tokenizer), m->plan->facts.vocab);
     if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR)
         status = template_load(loaded, m, err);
+    if (status == STATUS_OK && m->chat)
+        status = dialect_load(loaded, m, err);
     if (status == STATUS_OK && m->plan->facts.kind == MODEL_EMBEDDER)
         status = prompts_load(loaded, m, err);
     return status;

@@ -4,6 +4,8 @@
 
 #include "cli/settings.h"
 #include "runtime/text/chat.h"
+#include "runtime/text/dialect/budget.h"
+#include "runtime/text/dialect/switch.h"
 #include "runtime/text/sentence.h"
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
@@ -22,7 +24,10 @@ struct loaded_model {
     struct chat_template *chat;    // generators only
     struct text chat_source;
     struct sentence_prompts prompts; // embedders only
-    bool chat_is_plain;              // the model has no template of its own
+    struct dialect dialect;          // generators only, as the three below
+    struct dialect_thinking thinking;
+    struct dialect_closing closing;
+    bool chat_is_plain; // the model has no template of its own
     struct model_plan *plan;
     struct model *model;
     struct engine *engine;

@@ -107,6 +107,9 @@ static void served_fill(struct serving *s)
             .tokenizer = m->tokenizer,
             .vocabulary = m->vocabulary,
             .chat = m->chat,
+            .dialect = m->dialect,
+            .thinking = m->thinking,
+            .closing = m->closing,
             .chat_is_plain = m->chat_is_plain,
             .special_in_text = m->spec.settings.special_tokens_in_text,
             .dimensions_free = m->spec.settings.matryoshka,
@@ -117,9 +120,6 @@ static void served_fill(struct serving *s)
             .max_queued_tokens = m->engine_options.max_queued_tokens,
             .choices_max = m->engine_options.choices_max,
             .n_max = m->spec.settings.max_n};
-        dialect_detect(&s->models[i].dialect, m->chat_source, m->tokenizer);
-        if (m->chat)
-            dialect_thinking_find(&s->models[i].thinking, m->chat, m->chat_source);
         fingerprint_make(s->models[i].fingerprint, m);
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));

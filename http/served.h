@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/text/chat.h"
+#include "runtime/text/dialect/budget.h"
 #include "runtime/text/dialect/dialect.h"
 #include "runtime/text/dialect/switch.h"
 #include "runtime/text/sentence.h"
@@ -20,6 +21,7 @@ struct served_model {
     const struct chat_template *chat; // NULL for embedders and rerankers
     struct dialect dialect;           // of generators: how they write calls and reasoning
     struct dialect_thinking thinking; // likewise: how their templates are told to think
+    struct dialect_closing closing;   // likewise: how a budget ends their reasoning
     bool chat_is_plain;               // the model brings none: prompt.h's `plain`
     bool special_in_text;             // special tokens in an input or a raw prompt are tokens
     bool dimensions_free;             // vectors may be cut to any first values (--matryoshka)

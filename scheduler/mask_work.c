@@ -155,7 +155,7 @@ static void rules_take(struct mask_worker *w, struct sequence_matcher *m, int32_
     const struct token_budget *budget = token_rules_budget(m->rules);
     m->rules_at = token_rules_next(m->rules, m->rules_at, token);
     if (budget)
-        token_budget_next(budget, &m->budget_at, vocabulary_token(w->vocabulary, token));
+        token_budget_next(budget, &m->budget_at, vocabulary_text(w->vocabulary, token));
 }
 
 // In a free part an id without bytes is like any text.
@@ -209,8 +209,12 @@ static bool budget_apply(struct mask_worker *w, struct sequence_matcher *m, uint
 // anywhere do.
 static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
 {
+    const struct token_budget *budget = token_rules_budget(m->rules);
+    int32_t banned = budget ? token_budget_banned(budget, &m->budget_at) : MASK_NO_TOKEN;
     if (budget_apply(w, m, words))
         return;
+    if (banned != MASK_NO_TOKEN)
+        words[banned / 32] &= ~(1u << banned % 32);
     if (token_rules_apply(m->rules, m->rules_at, words))
         return;
     if (m->of)

@@ -97,12 +97,16 @@ static void effort_read(struct generation *g, struct text name, const char *path
 
 // OpenAI's fields for it, and those of other servers.
 
+// Each is checked; what the last one that is there says holds.
 static void budget_read(struct generation *g, const json_t *value, const char *path)
 {
     struct fields *f = &g->call.fields;
     int64_t tokens;
     if (!value || f->failed)
         return;
+    if (g->thinking.limited)
+        json_object_del(g->variables, "thinking_budget");
+    g->thinking = (struct thinking_budget){0};
     if (!json_integer_exact(value, &tokens) || tokens < -1)
         fields_fail(f, HTTP_INVALID_VALUE, path, "must be -1, which is no limit, or at least 0");
     else if (tokens >= 0 && !has_marks(g->call.model))
@@ -184,12 +188,11 @@ void thinking_budget_set(struct generation *g, uint32_t tokens, const char *path
 void thinking_limit(struct generation *g)
 {
     struct token_budget budget;
-    struct dialect_budget_args args = {.tokenizer = g->call.model->tokenizer,
-                                       .vocab = g->call.model->facts->vocab,
+    struct dialect_budget_args args = {.closing = &g->call.model->closing,
                                        .tokens_max = g->thinking.tokens,
                                        .start = g->options.reply.start,
-                                       .before = prompt_continued(g),
-                                       .arena = exchange_scratch(g->call.exchange)};
+                                       .calls = g->options.reply.calls,
+                                       .before = prompt_continued(g)};
     struct token_rules_args none = {.vocab = g->call.model->facts->vocab};
     if (!g->thinking.limited)
         return;

@@ -40,6 +40,14 @@ struct choice_reader {
     struct tool_choice *out;
 };
 
+static bool is_listed(const json_t *names, const json_t *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(names); i++)
+        found |= json_equal(json_array_get(names, i), name);
+    return found;
+}
+
 // {"function": {"name"}} or, flat, {"name"}: one of the tools.
 static void name_add(const struct choice_reader *r, const json_t *entry, const char *path)
 {
@@ -57,7 +65,32 @@ static void name_add(const struct choice_reader *r, const json_t *entry, const c
     if (name && !json_object_getn(r->names, json_string_value(name), json_string_length(name)))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.name", inside.at),
                     "must be the name of one of the tools");
-    json_array_append(r->out->allowed, (json_t *)name); // which is only read
+    if (!is_listed(r->out->allowed, name))
+        json_array_append(r->out->allowed, (json_t *)name); // which is only read
+}
+
+static void allowed_list_read(const struct choice_reader *r, const json_t *tools, const char *path)
+{
+    struct fields *f = r->fields;
+    size_t count = json_array_size(tools);
+    if (count == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.tools", path), "must not be empty");
+    else if (count > TOOLS_MAX)
+        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.tools", path),
+                    "must have at most %d tools, got %zu", TOOLS_MAX, count);
+    for (size_t i = 0; i < count && !f->failed; i++) {
+        const json_t *entry = json_array_get(tools, i);
+        struct field_path each = fields_path_keep(fields_path(f, "%s.tools[%zu]", path, i));
+        if (!json_is_object(entry))
+            fields_fail(f, HTTP_INVALID_TYPE, each.at, "must be an object");
+        else if (!text_is(json_text(json_member(entry, "type")), "function"))
+            fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", each.at),
+                        "must be 'function'");
+        if (f->failed)
+            return;
+        fields_check_object(f, r->flat ? &flat_rules : &entry_rules, entry, each.at);
+        name_add(r, entry, each.at);
+    }
 }
 
 static void allowed_read(const struct choice_reader *r, const json_t *choice)
@@ -80,21 +113,7 @@ static void allowed_read(const struct choice_reader *r, const json_t *choice)
     if (!out->must && !text_is(json_text(mode), "auto"))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.mode", path),
                     "must be 'auto' or 'required'");
-    if (json_array_size(tools) == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.tools", path), "must not be empty");
-    for (size_t i = 0; i < json_array_size(tools) && !f->failed; i++) {
-        const json_t *entry = json_array_get(tools, i);
-        struct field_path each = fields_path_keep(fields_path(f, "%s.tools[%zu]", path, i));
-        if (!json_is_object(entry))
-            fields_fail(f, HTTP_INVALID_TYPE, each.at, "must be an object");
-        else if (!text_is(json_text(json_member(entry, "type")), "function"))
-            fields_fail(f, HTTP_UNSUPPORTED_VALUE, fields_path(f, "%s.type", each.at),
-                        "must be 'function'");
-        if (f->failed)
-            return;
-        fields_check_object(f, r->flat ? &flat_rules : &entry_rules, entry, each.at);
-        name_add(r, entry, each.at);
-    }
+    allowed_list_read(r, tools, path);
 }
 
 static void object_read(const struct choice_reader *r, const json_t *choice)

@@ -3,6 +3,7 @@
 #include "runtime/grammar/token_budget.h"
 
 #include "base/status.h"
+#include "runtime/grammar/vocabulary.h"
 
 #include <string.h>
 
@@ -24,14 +25,23 @@ static void bytes_make(struct token_budget_bytes *m, struct text text, enum toke
         m->back[i] = matched_next(m, m->back[i - 1], m->bytes[i]);
 }
 
+// What stays where another part of the answer begins: a longer mark may have begun with this one.
+static struct token_budget_place place_after(const struct token_budget_place *at)
+{
+    struct token_budget_place after = {.tokens = at->tokens, .closed = at->closed};
+    memcpy(after.parts, at->parts, sizeof after.parts);
+    return after;
+}
+
 static void head_begin(struct token_budget_place *at)
 {
-    *at = (struct token_budget_place){.tokens = at->tokens, .head = true};
+    *at = place_after(at);
+    at->head = true;
 }
 
 static void inside_begin(struct token_budget_place *at)
 {
-    *at = (struct token_budget_place){.tokens = at->tokens, .inside = true};
+    *at = (struct token_budget_place){.tokens = at->tokens, .closed = at->closed, .inside = true};
 }
 
 static bool is_blank(uint8_t byte)
@@ -51,69 +61,163 @@ static void byte_inside(const struct token_budget *b, struct token_budget_place 
 {
     at->left = at->left > 0 && (byte & 0xC0) == 0x80 ? at->left - 1 : bytes_after(byte);
     at->matched = matched_next(&b->close, at->matched, byte);
-    if (at->matched == b->close.count)
+    if (at->matched < b->close.count)
+        return;
+    head_begin(at);
+    at->closed = true;
+}
+
+static bool is_of(const char *chars, uint8_t byte)
+{
+    return chars && byte != 0 && strchr(chars, byte);
+}
+
+static void call_begin(struct token_budget_place *at)
+{
+    *at = place_after(at);
+    at->called = true;
+}
+
+static void call_end(struct token_budget_place *at)
+{
+    head_begin(at);
+    at->between = true;
+}
+
+// A byte of a call. Brackets that no string follows are text.
+static void byte_called(const struct token_budget *b, struct token_budget_place *at, uint8_t byte)
+{
+    if (at->quote != 0) {
+        bool over = !at->escaped && byte == (uint8_t)at->quote;
+        at->escaped = !at->escaped && byte == '\\';
+        if (over || byte < 0x20) // no string has a line end
+            at->quote = 0;
+    } else if (at->early && !is_blank(byte) && !is_of("{[\"", byte)) {
+        *at = place_after(at);
+    } else if (at->depth > 0 && is_of(b->calls.quotes, byte)) {
+        at->quote = (char)byte;
+        at->early = false;
+    } else if (is_of(at->depth > 0 ? "{[(" : b->calls.open, byte)) {
+        at->depth = (uint16_t)(at->depth + (at->depth < UINT16_MAX));
+    } else if (at->depth > 0 && is_of("}])", byte) && --at->depth == 0) {
+        call_end(at);
+    }
+}
+
+// A mark that stands at a head is whole.
+static void head_marked(struct token_budget_place *at, enum token_budget_role role)
+{
+    if (role == BUDGET_OPEN)
+        inside_begin(at);
+    else if (role == BUDGET_FIRST)
+        call_begin(at);
+    else if (role == BUDGET_END)
+        call_end(at);
+    else
         head_begin(at);
+}
+
+// A call begins with this bracket. Between calls a mark of one comes first.
+static bool bracket_begins(const struct token_budget *b, const struct token_budget_place *at,
+                           uint8_t byte)
+{
+    bool begins = at->between && is_of(b->calls.again, byte);
+    for (uint32_t i = 0; i < b->mark_count && begins; i++)
+        begins &= b->marks[i].role <= BUDGET_DROP || b->marks[i].bytes[0] != byte;
+    return begins || is_of(b->calls.bare, byte);
 }
 
 // A byte after those of this part that may be a mark.
 static void byte_head(const struct token_budget *b, struct token_budget_place *at, uint8_t byte)
 {
     uint16_t alive = 0;
-    if (at->matched == 0 && is_blank(byte))
+    bool first = at->matched == 0;
+    if (first && (is_blank(byte) || (at->between && b->calls.again && is_of(",;]}", byte))))
         return;
+    if (first && bracket_begins(b, at, byte)) {
+        call_begin(at);
+        at->early = b->calls.again != NULL;
+        byte_called(b, at, byte);
+        return;
+    }
     for (uint32_t i = 0; i < b->mark_count; i++) {
         const struct token_budget_bytes *m = &b->marks[i];
-        bool was = at->matched == 0 || (at->alive >> i & 1);
-        if (m->role == BUDGET_PART || !was || m->bytes[at->matched] != byte)
+        bool was = first || (at->alive >> i & 1);
+        bool here = m->role <= BUDGET_FIRST || (m->role == BUDGET_END && (at->between || !first));
+        if (!here || !was || m->bytes[at->matched] != byte)
             continue;
         alive |= (uint16_t)(1u << i);
         if (at->matched + 1 < m->count)
             continue;
-        if (m->role == BUDGET_OPEN)
-            inside_begin(at);
-        else
-            head_begin(at);
+        head_marked(at, (enum token_budget_role)m->role);
         return;
     }
     at->alive = alive;
     at->head = alive != 0;
+    at->between = false;
     at->matched++;
 }
 
-static void byte_outside(const struct token_budget *b, struct token_budget_place *at, uint8_t byte)
+// One more byte of a mark that may stand anywhere, of which so many came. True: it is whole and
+// counts. In a string of a call only special tokens do.
+static bool mark_ends(const struct token_budget_place *at, const struct token_budget_bytes *m,
+                      uint8_t *matched, uint8_t byte)
 {
+    *matched = matched_next(m, *matched, byte);
+    if (*matched < m->count)
+        return false;
+    bool counts = (m->role != BUDGET_END || at->called) &&
+                  (at->quote == 0 || m->bytes[0] == VOCABULARY_SPECIAL_BYTE);
+    *matched = counts ? 0 : m->back[m->count - 1];
+    return counts;
+}
+
+static void byte_outside(const struct token_budget *b, struct token_budget_place *at, uint8_t byte,
+                         bool special)
+{
+    bool begun = false;
     for (uint32_t i = 0, part = 0; i < b->mark_count; i++) {
         const struct token_budget_bytes *m = &b->marks[i];
-        if (m->role != BUDGET_PART)
+        if (m->role <= BUDGET_FIRST || !mark_ends(at, m, &at->parts[part++], byte))
             continue;
-        at->parts[part] = matched_next(m, at->parts[part], byte);
-        if (at->parts[part++] < m->count)
+        begun |= m->role == BUDGET_CALL;
+        if (m->role == BUDGET_CALL)
             continue;
         head_begin(at);
+        at->between = m->role == BUDGET_END;
         return;
     }
-    if (at->head)
+    if (begun)
+        call_begin(at);
+    else if (at->called && (!special || at->early))
+        byte_called(b, at, byte);
+    else if (at->head)
         byte_head(b, at, byte);
 }
 
 static void bytes_take(const struct token_budget *b, struct token_budget_place *at,
                        struct text bytes)
 {
+    bool special = bytes.bytes > 0 && (uint8_t)bytes.at[0] == VOCABULARY_SPECIAL_BYTE;
     for (size_t i = 0; i < bytes.bytes; i++)
         if (at->inside)
             byte_inside(b, at, (uint8_t)bytes.at[i]);
         else
-            byte_outside(b, at, (uint8_t)bytes.at[i]);
+            byte_outside(b, at, (uint8_t)bytes.at[i], special);
 }
 
 void token_budget_make(struct token_budget *b, const struct token_budget_args *args)
 {
     uint32_t parts = 0;
-    *b = (struct token_budget){.tokens_max = args->tokens_max, .mark_count = args->mark_count};
+    *b = (struct token_budget){.tokens_max = args->tokens_max,
+                               .mark_count = args->mark_count,
+                               .reopen = args->reopen ? *args->reopen : -1,
+                               .reopen_at = args->reopen_at,
+                               .calls = args->calls};
     check(args->mark_count <= TOKEN_BUDGET_MARKS_MAX, "%u marks", args->mark_count);
     for (uint32_t i = 0; i < args->mark_count; i++) {
         bytes_make(&b->marks[i], args->marks[i].text, args->marks[i].role);
-        parts += args->marks[i].role == BUDGET_PART;
+        parts += args->marks[i].role > BUDGET_FIRST;
     }
     check(parts <= TOKEN_BUDGET_PARTS_MAX, "%u marks of parts", parts);
     bytes_make(&b->close, args->close, BUDGET_PART);
@@ -122,6 +226,8 @@ void token_budget_make(struct token_budget *b, const struct token_budget_args *a
         inside_begin(&b->start);
     else
         head_begin(&b->start);
+    if (args->called)
+        call_begin(&b->start);
     bytes_take(b, &b->start, args->before);
 }
 
@@ -138,4 +244,10 @@ int32_t token_budget_forced(const struct token_budget *b, const struct token_bud
     if (!at->inside || at->tokens < b->tokens_max || (at->left > 0 && !late))
         return -1;
     return b->forced[at->matched];
+}
+
+int32_t token_budget_banned(const struct token_budget *b, const struct token_budget_place *at)
+{
+    bool spent = at->closed && at->tokens >= b->tokens_max;
+    return spent && at->head && at->matched == b->reopen_at ? b->reopen : -1;
 }

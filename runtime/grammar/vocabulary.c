@@ -10,8 +10,8 @@
 
 static int compare_tokens(const void *x, const void *y, void *vocabulary)
 {
-    struct text a = vocabulary_token(vocabulary, *(const int32_t *)x);
-    struct text b = vocabulary_token(vocabulary, *(const int32_t *)y);
+    struct text a = vocabulary_text(vocabulary, *(const int32_t *)x);
+    struct text b = vocabulary_text(vocabulary, *(const int32_t *)y);
     size_t bytes = a.bytes < b.bytes ? a.bytes : b.bytes;
     int order = memcmp(a.at, b.at, bytes);
     if (order == 0)
@@ -96,7 +96,7 @@ static void trie_build(struct vocabulary *v, struct token_trie *trie, const int3
     uint32_t open[VOCABULARY_TOKEN_BYTES_MAX], depth = 0, capacity = 0;
     struct text before = {NULL, 0};
     for (uint32_t i = 0; i < count; i++) {
-        struct text token = vocabulary_token(v, sorted[i]);
+        struct text token = vocabulary_text(v, sorted[i]);
         uint32_t common = 0;
         while (common < before.bytes && common < token.bytes &&
                before.at[common] == token.at[common])
@@ -156,8 +156,7 @@ static void tries_build(struct vocabulary *v)
 }
 
 // What a grammar reads where the token comes; *special: its byte goes before.
-static struct text token_of(const struct vocabulary *v, const struct vocabulary_args *args,
-                            uint32_t id, bool *special)
+static struct text token_of(const struct vocabulary_args *args, uint32_t id, bool *special)
 {
     struct text token = id < args->count ? args->tokens[id] : (struct text){NULL, 0};
     *special = (!token.at || token.bytes == 0) && args->specials && id < args->count;
@@ -165,8 +164,7 @@ static struct text token_of(const struct vocabulary *v, const struct vocabulary_
         token = args->specials[id];
     *special = *special && token.at && token.bytes > 0;
     bool none = !token.at || token.bytes + *special > VOCABULARY_TOKEN_BYTES_MAX ||
-                memchr(token.at, VOCABULARY_SPECIAL_BYTE, token.bytes) ||
-                vocabulary_is_end(v, (int32_t)id);
+                memchr(token.at, VOCABULARY_SPECIAL_BYTE, token.bytes);
     return none ? (struct text){NULL, 0} : token;
 }
 
@@ -175,13 +173,13 @@ static void text_copy(struct vocabulary *v, const struct vocabulary_args *args)
     size_t bytes = 0;
     bool special;
     for (uint32_t id = 0; id < args->count; id++)
-        bytes += token_of(v, args, id, &special).bytes + 1;
+        bytes += token_of(args, id, &special).bytes + 1;
     check(bytes < UINT32_MAX, "%zu bytes of tokens", bytes);
     v->first = heap_take((v->vocab + 1) * sizeof *v->first);
     v->text = heap_take(bytes + 1);
     uint32_t at = 0;
     for (uint32_t id = 0; id < v->vocab; id++) {
-        struct text token = token_of(v, args, id, &special);
+        struct text token = token_of(args, id, &special);
         v->first[id] = at;
         if (token.bytes == 0)
             continue;
@@ -270,6 +268,11 @@ size_t vocabulary_bytes(const struct vocabulary *v)
 }
 
 struct text vocabulary_token(const struct vocabulary *v, int32_t token)
+{
+    return vocabulary_is_end(v, token) ? (struct text){NULL, 0} : vocabulary_text(v, token);
+}
+
+struct text vocabulary_text(const struct vocabulary *v, int32_t token)
 {
     if (token < 0 || (uint32_t)token >= v->vocab)
         return (struct text){NULL, 0};

@@ -44,6 +44,8 @@ uint32_t vocabulary_words(const struct vocabulary *v); // uint32 words of a mask
 size_t vocabulary_bytes(const struct vocabulary *v);   // memory it holds
 // Bytes of a token that a grammar may allow, with the byte of special ones; bytes == 0: never.
 struct text vocabulary_token(const struct vocabulary *v, int32_t token);
+// The same of ids that end an answer, too: what a reader sees where one comes and ends nothing.
+struct text vocabulary_text(const struct vocabulary *v, int32_t token);
 bool vocabulary_is_end(const struct vocabulary *v, int32_t token);
 // [8] bytes that its tokens have, those of special ones included; NULL: all that UTF-8 has, so that
 // every text can be written.

@@ -154,6 +154,69 @@ static void test_a_token_may_have_many_bytes_or_none(void **state)
     assert_false(at.inside || at.head);
 }
 
+// #: begins a call; {}: its arguments; ;: ends one.
+static void test_reasoning_after_calls(void **state)
+{
+    static const struct {
+        const char *answer;
+        bool inside;
+    } rows[] = {
+        {"a#{}<t>", true},      {"a#f{<t>", false},        {"#{{}}<t>", true},
+        {"#{{}<t>", false},     {"#{\"}\"<t>", false},     {"#{\"\\\"}\"}<t>", true},
+        {"#{};<t>", true},      {"#{} ; <t>", true},       {"#{};a<t>", false},
+        {"a;<t>", false},       {"#{\"};<t>\"}", false},   {"#{\"a\n};<t>", true},
+        {"#f;<t>", true},       {"#{}{\"a\":1}<t>", true}, {"#{}{a}<t>", false},
+        {"#{}},<t>", true},     {"#{} a{\"\"}<t>", false}, {"#{\"@@<t>\"", false},
+        {"[\"\"{}]<t>", false}, {"!{\"\"}<t>", false},     {"{\"\"}<t>", true},
+        {"{1}<t>", false},      {"a{\"\"}<t>", false},     {"<t>#{}</t>x<t>", false},
+    };
+    const struct token_budget_mark marks[] = {{text_of("<t>"), BUDGET_OPEN},
+                                              {text_of("@@"), BUDGET_PART},
+                                              {text_of("#"), BUDGET_CALL},
+                                              {text_of(";"), BUDGET_END}};
+    const int32_t forced[] = {100, 101, 102, -1};
+    struct token_budget b;
+    (void)state;
+    token_budget_make(&b, &(struct token_budget_args){.tokens_max = TOKENS_MAX,
+                                                      .marks = marks,
+                                                      .mark_count = 4,
+                                                      .close = text_of("</t>"),
+                                                      .forced = forced,
+                                                      .calls = {"{", "{", "{", "\""}});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (after(&b, rows[i].answer).inside != rows[i].inside)
+            fail_msg("%s", rows[i].answer);
+}
+
+static int32_t banned(const struct token_budget *b, const char *answer)
+{
+    struct token_budget_place at = after(b, answer);
+    return token_budget_banned(b, &at);
+}
+
+// Once the tokens are spent nothing opens reasoning that would be closed at once.
+static void test_what_is_spent_is_not_opened_again(void **state)
+{
+    (void)state;
+    static const int32_t reopen = 7;
+    struct token_budget b;
+    make(&b, "", false);
+    assert_int_equal(banned(&b, "<t>abcd</t>"), -1); // none is known
+    b.reopen = reopen;
+    assert_int_equal(banned(&b, ""), -1);
+    assert_int_equal(banned(&b, "<t></t>"), 7); // the close has four tokens
+    assert_int_equal(banned(&b, "<t>abcd</t> \n"), 7);
+    assert_int_equal(banned(&b, "<t>abcd</t>a"), -1);
+    assert_int_equal(banned(&b, "<t>abcd</t>a@@"), 7);
+    b.reopen_at = 2; // the token is the last byte alone
+    assert_int_equal(banned(&b, "<t>abcd</t>"), -1);
+    assert_int_equal(banned(&b, "<t>abcd</t><t"), 7);
+    make(&b, "", true);
+    b.tokens_max = 40;
+    b.reopen = reopen;
+    assert_int_equal(banned(&b, "abcd</t>"), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +224,8 @@ int main(void)
         cmocka_unit_test(test_the_close_is_forced_where_the_tokens_are_spent),
         cmocka_unit_test(test_characters_are_not_cut),
         cmocka_unit_test(test_a_token_may_have_many_bytes_or_none),
+        cmocka_unit_test(test_reasoning_after_calls),
+        cmocka_unit_test(test_what_is_spent_is_not_opened_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

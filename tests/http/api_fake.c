@@ -311,6 +311,9 @@ void fake_request_bytes(const char *path, struct text body)
     fake.offloaded = fake.offloaded || body.bytes > route->inline_bytes_max;
     scratch_end();
     scratch = arena_create(0, scratch_bytes_max(body.bytes));
+    if (model.dialect.row)
+        (void)dialect_closing_make(&model.closing, &model.dialect, &tokenizer, fake_facts.vocab,
+                                   scratch);
     if (route->on_prepare)
         route->on_prepare((struct exchange *)&fake);
     if (!fake.gone)

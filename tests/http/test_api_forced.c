@@ -414,6 +414,45 @@ static void test_what_is_refused_has_its_own_path(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
+// So many entries of allowed tools, all of them f.
+static void ask_allowed(uint32_t count)
+{
+    char *more = calloc(1, 400 + 80 * (size_t)count), *at = more;
+    at +=
+        sprintf(at, TOOLS "\"tool_choice\":{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":"
+                          "\"required\",\"tools\":[");
+    for (uint32_t i = 0; i < count; i++)
+        at += sprintf(at, "%s" TOOL("f", ""), i > 0 ? "," : "");
+    char *body = calloc(1, 800 + 80 * (size_t)count);
+    sprintf(body, "{" HI ",%s]}}}", more);
+    fake_request(PATH, body);
+    free(more);
+    free(body);
+}
+
+// A function that is named often is one, and the list is no longer than that of tools.
+static void test_allowed_tools_are_bounded(void **state)
+{
+    (void)state;
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect("hermes", "think");
+    ask_allowed(1);
+    assert_int_equal(fake.submits, 1);
+    fake_gone(); // gives its tools back
+    fake.gone = false;
+    ask_allowed(128);
+    assert_int_equal(fake.submits, 2);
+    assert_int_equal(fake.compiles, 1); // the same source
+    fake_gone();
+    fake_end();
+    fake_begin(MODEL_GENERATOR);
+    fake_dialect("hermes", "think");
+    ask_allowed(129);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "must have at most 128 tools, got 129"));
+    assert_non_null(strstr(fake.sent, "\"param\":\"tool_choice.allowed_tools.tools\""));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
 
 int main(void)
@@ -430,6 +469,7 @@ int main(void)
         TEST(test_a_grammar_begins_where_the_continued_message_ends),
         TEST(test_forms_that_leave_nothing_are_refused),
         TEST(test_what_is_refused_has_its_own_path),
+        TEST(test_allowed_tools_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,8 +185,22 @@ static void test_a_budget_reaches_the_engine(void **state)
         assert_int_equal(forced_after("abcdef"), -1);
         again();
     }
-    ask(CHAT, "\"thinking_token_budget\":-1");
-    assert_null(fake.rules);
+    static const char *const none[] = {
+        "\"thinking_token_budget\":-1", "\"thinking_token_budget\":-1,\"thinking_budget\":9",
+        "\"thinking_token_budget\":-1,\"reasoning\":{\"max_tokens\":9}"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        ask(CHAT, none[i]);
+        assert_null(fake.rules);
+        again();
+    }
+    // Thoughts after a call count, too.
+    ask(CHAT,
+        "\"thinking_token_budget\":3,\"tools\":[{\"type\":\"function\",\"function\":{\"name\":"
+        "\"f\"}}]");
+    assert_int_equal(
+        forced_after("<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n"
+                     "<think>abc"),
+        1000 + '<');
     again();
     fake_chat.opens = true; // the prompt has opened it
     ask(CHAT, "\"thinking_token_budget\":0");

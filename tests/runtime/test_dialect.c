@@ -358,6 +358,46 @@ static void test_rows_are_read_the_same_under_all_cuts(void **state)
     json_decref(tools);
 }
 
+// A tokenizer whose file calls much of what text is made of special.
+static void test_a_tokenizer_of_specials_is_refused(void **state)
+{
+    (void)state;
+    struct error err;
+    struct dialect d;
+    json_t *added = json_array();
+    static const char mark[] = "<|tool_calls_section_begin|><|tool_call_argument_begin|>";
+    json_t *seen = json_object();
+    for (size_t length = 1; length < 6; length++)
+        for (size_t from = 0; from + length <= 28; from++) {
+            json_t *content = json_stringn(mark + from, length);
+            if (!json_object_get(seen, json_string_value(content))) {
+                json_object_set_new(seen, json_string_value(content), json_true());
+                json_array_append_new(added, json_pack("{s:i, s:O, s:b, s:b, s:b, s:b, s:b}", "id",
+                                                       (int)json_array_size(added) + 1, "content",
+                                                       content, "special", 1, "normalized", 0,
+                                                       "lstrip", 0, "rstrip", 0, "single_word", 0));
+            }
+            json_decref(content);
+        }
+    assert_true(json_array_size(added) > 64);
+    json_t *file =
+        json_pack("{s:s, s:o, s:n, s:n, s:n, s:n, s:{s:s, s:{s:i}, s:[]}}", "version", "1.0",
+                  "added_tokens", added, "normalizer", "pre_tokenizer", "post_processor", "decoder",
+                  "model", "type", "BPE", "vocab", "z", 0, "merges");
+    char *source = json_dumps(file, JSON_COMPACT);
+    struct tokenizer *t;
+    assert_int_equal(tokenizer_open_memory(&t, text_of(source), text_span(NULL, 0), &err),
+                     STATUS_OK);
+    assert_int_equal(dialect_detect(&d, text_of("<|tool_call_argument_begin|>"), t, &err),
+                     STATUS_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "special tokens of tokenizer.json"));
+    assert_int_equal(dialect_detect(&d, text_of("hi"), t, &err), STATUS_OK);
+    tokenizer_close(t);
+    free(source);
+    json_decref(file);
+    json_decref(seen);
+}
+
 static void test_every_dialect_has_a_row(void **state)
 {
     (void)state;
@@ -394,6 +434,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_read_the_same_under_all_cuts),
+        cmocka_unit_test(test_a_tokenizer_of_specials_is_refused),
         cmocka_unit_test(test_every_dialect_has_a_row),
         cmocka_unit_test(test_the_page_names_every_dialect),
     };

@@ -1,5 +1,6 @@
 // Answers that need not call: what their grammar takes for text, for thoughts and for calls is what
 // the reader takes for such, and a function that is not strict may be called as models call it.
+#include "runtime/text/grammar/source.h"
 #include "tests/grammar/schema_rig.h"
 #include "tests/runtime/dialect_walk.h"
 
@@ -329,18 +330,16 @@ static void check_pieces(const struct subject *s, const json_t *tools, struct sc
     heard_free(&h);
 }
 
-// The form of text beside calls: none, any text that does not begin with a line end, a string of
-// JSON, or any JSON, which nests.
+// The form of text beside calls: none, any text, a string of JSON, or any JSON, which nests.
 enum form { FORM_FREE, FORM_ANY, FORM_STRING, FORM_JSON, FORMS };
 
 static uint32_t form_of(struct grammar_builder *b, enum form form)
 {
-    static const struct grammar_range line = {'\n', '\n'};
     uint32_t chars = grammar_repeat(b, grammar_chars_except(b, NULL, 0), 0, GRAMMAR_UNBOUNDED);
     uint32_t quote = grammar_literal(b, text_of("\""));
     uint32_t string[] = {quote, chars, quote};
     if (form == FORM_ANY)
-        return grammar_optional(b, grammar_join(b, grammar_chars_except(b, &line, 1), chars));
+        return chars;
     return form == FORM_STRING
                ? grammar_join_all(b, string, 3)
                : json_grammar_rules(b, (struct json_style){.blank = GRAMMAR_EMPTY}).value;
@@ -451,6 +450,40 @@ static void test_what_is_read_as_a_call_was_written_as_one(void **state)
     assert_true(calls_seen > 1000);
 }
 
+// What the grammar of answers beside this form says, with tools f and g of which f may be called.
+static enum status form_refused(const char *dialect, const char *pattern, struct error *err)
+{
+    struct subject s;
+    subject_open(&s, dialect, false);
+    json_t *tools = parsed("[{\"name\":\"f\"},{\"name\":\"g\"}]"), *allowed = parsed("[\"f\"]");
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_source source = {.kind = GRAMMAR_KIND_REGEX, .text = text_of(pattern)};
+    struct dialect_grammar_args args = {
+        .dialect = &s.d, .tools = tools, .allowed = allowed, .reasoning = true, .formed = true};
+    uint32_t root;
+    assert_int_equal(grammar_source_build(b, &source, &args.content, err), STATUS_OK);
+    enum status status = dialect_grammar(b, &args, &root, err);
+    grammar_abandon(b);
+    json_decref(allowed);
+    json_decref(tools);
+    subject_close(&s);
+    return status;
+}
+
+// A text that is read as a call is none of a form, whether the function may be called or not; nor
+// is one whose line ends the reader drops after thoughts.
+static void test_forms_that_are_read_otherwise_are_refused(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    assert_int_equal(form_refused("llama-pythonic", "\\[g\\(x=1\\)\\]", &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "begins like a call"));
+    assert_int_equal(form_refused("llama-pythonic", "\\[h\\(x=1\\)\\]", &err), STATUS_OK);
+    assert_int_equal(form_refused("hermes", "\n\nx", &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "begins with a line end"));
+    assert_int_equal(form_refused("hermes", "\n?x", &err), STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_many_blanks_before_a_call_are_blanks),
         cmocka_unit_test(test_what_is_read_as_a_call_was_written_as_one),
         cmocka_unit_test(test_text_that_has_a_form_comes_out_as_it_is),
+        cmocka_unit_test(test_forms_that_are_read_otherwise_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ static unsigned template_check(const char *folder, const char *file)
     struct text source = file_text(folder, file);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         row = strcmp(rows[i].file, file) == 0 ? &rows[i] : row;
-    dialect_detect(&dialect, source, NULL);
+    assert_int_equal(dialect_detect(&dialect, source, NULL, &err), STATUS_OK);
     if (!row && !dialect_reasoning_syntax(&dialect).open)
         return 0;
     assert_int_equal(chat_template_open(&chat, source, &err), STATUS_OK);

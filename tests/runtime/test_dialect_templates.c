@@ -187,7 +187,8 @@ static void test_every_template_is_listed_with_its_dialect(void **state)
             struct text source = file_text(folders[f], entry->d_name);
             const struct row *row = row_of(entry->d_name);
             struct dialect d;
-            dialect_detect(&d, source, NULL);
+            struct error err;
+            assert_int_equal(dialect_detect(&d, source, NULL, &err), STATUS_OK);
             seen++;
             if (!row || strcmp(row->dialect, dialect_name(&d)) != 0 ||
                 strcmp(row->reasoning, dialect_reasoning_name(&d)) != 0) {
@@ -405,10 +406,11 @@ static void round_trip(const struct row *row, bool two, bool cuts, struct arena 
     struct dialect plain, special;
     arena_reset(arena);
     json_t *variables = variables_make(row, two);
-    dialect_detect(&plain, source, NULL);
+    struct error err;
+    assert_int_equal(dialect_detect(&plain, source, NULL, &err), STATUS_OK);
     struct text reply = reply_in(row, &plain, render(row, variables, arena));
     struct tokenizer *t = rig_tokenizer(reply);
-    dialect_detect(&special, source, t);
+    assert_int_equal(dialect_detect(&special, source, t, &err), STATUS_OK);
     json_t *tools = json_loads(tools_source, 0, NULL), *want = message_wanted(row, variables);
     struct reply_args args = {.dialect = &plain, .calls = true, .reasoning = true, .tools = tools};
     if ((row->flags & BEGUN) != 0)

@@ -272,19 +272,30 @@ static void test_rules_hold_with_and_without_a_grammar(void **state)
     }
 }
 
-// Every answer begins inside of reasoning, which "yz" ends.
-static struct token_rules *limited(uint32_t vocab, uint32_t tokens)
+// Every answer begins inside of reasoning, which this ends; "b" would begin it again.
+static struct token_rules *limited_by(uint32_t vocab, uint32_t tokens, const char close[2])
 {
-    static const int32_t forced[] = {'y' - 'a', 'z' - 'a'}, allowed[] = {1, 2, 3, 4, 40, 41};
+    static const int32_t allowed[] = {1, 2, 3, 4, 40, 41};
+    static const struct token_budget_mark open = {{"b", 1}, BUDGET_OPEN};
+    static const int32_t reopen = 'b' - 'a';
+    int32_t forced[] = {close[0] - 'a', close[1] - 'a'};
     struct token_rules_args args = {vocab, allowed, 6, NULL, NULL, 0};
     struct token_rules *r = token_rules_create(&args);
     struct token_budget budget;
     token_budget_make(&budget, &(struct token_budget_args){.tokens_max = tokens,
-                                                           .close = text_of("yz"),
+                                                           .marks = &open,
+                                                           .mark_count = 1,
+                                                           .reopen = &reopen,
+                                                           .close = text_span(close, 2),
                                                            .forced = forced,
                                                            .inside = true});
     token_rules_limit(r, &budget);
     return r;
+}
+
+static struct token_rules *limited(uint32_t vocab, uint32_t tokens)
+{
+    return limited_by(vocab, tokens, "yz");
 }
 
 // Anything up to "yz", then "abc".
@@ -301,6 +312,27 @@ static struct grammar *thoughts_then_abc(void)
     return g;
 }
 
+// An id that would end the answer ends the reasoning where ends are ignored.
+static void test_a_budget_may_close_with_an_end(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got got = {.last = false};
+    static const char close[] = {'y', 'a' + END};
+    rig_defaults(&rig);
+    open(&rig);
+    struct submit_args args = request_args(NULL);
+    args.rules = limited_by(rig.fake.facts.vocab, 5, close);
+    args.ignore_end = true;
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    assert_int_equal(got.count[0], 40);
+    for (uint32_t i = 0; i < 40; i++)
+        if (got.token[0][i] == END || i == 6)
+            assert_true(got.token[0][i] == END && i == 6);
+    rig_close(&rig);
+    token_rules_give(args.rules);
+}
+
 // What ends reasoning comes in each choice after so many tokens, although no other rule allows it;
 // a grammar lets it come where it is in it, and else holds alone.
 static void test_a_budget_ends_the_reasoning(void **state)
@@ -314,14 +346,16 @@ static void test_a_budget_ends_the_reasoning(void **state)
         open(&rig);
         struct submit_args args = request_args(NULL);
         args.rules = limited(rig.fake.facts.vocab, 5);
-        args.choice_count = 4;
+        args.choice_count = CHOICES;
         run(&rig, rig_submit(&rig, &args, ADMITTED), &free);
-        for (uint32_t c = 0; c < 4; c++) {
+        for (uint32_t c = 0; c < CHOICES; c++) {
             assert_int_equal(free.count[c], 40);
             for (uint32_t i = 0; i < 40; i++) {
                 int32_t t = free.token[c][i];
                 if (i == 5 || i == 6)
                     assert_int_equal(t, 'y' - 'a' + (int32_t)i - 5);
+                else if (i == 7)
+                    assert_int_not_equal(t, 'b' - 'a');
                 else
                     assert_true((t >= 1 && t <= 4) || t == 40 || t == 41);
             }
@@ -497,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),
         cmocka_unit_test(test_rules_hold_with_and_without_a_grammar),
         cmocka_unit_test(test_a_budget_ends_the_reasoning),
+        cmocka_unit_test(test_a_budget_may_close_with_an_end),
         cmocka_unit_test(test_a_first_mask_waits_for_no_step),
         cmocka_unit_test(test_free_choices_do_not_change),
         cmocka_unit_test(test_a_postponed_row_has_the_same_token),

@@ -113,7 +113,7 @@ static void budget_roll(struct sim *sim, struct client *c)
     for (uint32_t at = 0; at < c->close.bytes; at++)
         for (uint32_t i = 0; i < sim->fake.facts.vocab; i++) {
             struct text rest = text_span(c->close.at + at, c->close.bytes - at);
-            if (begins(rest, vocabulary_token(sim->options.vocabulary, (int32_t)i)) &&
+            if (begins(rest, vocabulary_text(sim->options.vocabulary, (int32_t)i)) &&
                 (c->budget_forced[at] < 0 || chance(dice, 30)))
                 c->budget_forced[at] = (int32_t)i;
         }
@@ -167,7 +167,7 @@ static int32_t budget_inside(const struct sim *sim, const struct client *c, uint
     char answer[SIM_OUTPUTS_MAX * (TOKEN_BYTES + 4)];
     size_t bytes = 0, at = 0;
     for (uint32_t i = 0; i < c->outputs[choice]; i++) {
-        struct text own = vocabulary_token(sim->options.vocabulary, c->history[choice][i]);
+        struct text own = vocabulary_text(sim->options.vocabulary, c->history[choice][i]);
         memcpy(answer + bytes, own.at, own.bytes);
         bytes += own.bytes;
     }

@@ -23,99 +23,172 @@ static void mark_add(struct marks *m, const struct dialect *d, const char *liter
     m->count++;
 }
 
-struct closing {
+struct writing {
     const struct tokenizer *tokenizer;
     uint32_t vocab;
     struct arena *arena;
-    struct text close; // as bytes of the vocabulary
-    int32_t forced[TOKEN_BUDGET_BYTES_MAX];
+    struct text mark; // as bytes of the vocabulary
+    char store[TOKEN_BUDGET_BYTES_MAX];
 };
 
-// How many bytes of the close from `at` on a token is; 0: it is none of them. Before its beginning
-// there may be blanks.
-static size_t token_covers(const struct closing *c, size_t at, int32_t token)
+static void writing_begin(struct writing *w, const struct dialect *d, const char *literal)
 {
-    const struct tokenizer *t = c->tokenizer;
+    size_t bytes = dialect_literal_bytes(d, literal, w->store, sizeof w->store);
+    check(bytes <= sizeof w->store, "the mark %s is too long", literal);
+    w->mark = text_span(w->store, bytes);
+}
+
+// How many bytes of the mark from `at` on a token is; 0: it is none of them. Before its beginning
+// there may be blanks.
+static size_t token_covers(const struct writing *w, size_t at, int32_t token)
+{
+    const struct tokenizer *t = w->tokenizer;
     bool special = tokenizer_is_special(t, token);
     struct text bytes = special ? tokenizer_token_text(t, token) : tokenizer_token_bytes(t, token);
     size_t before = special;
     while (at == 0 && !special && bytes.bytes > 0 && bytes.at[0] == ' ')
         bytes = text_span(bytes.at + 1, bytes.bytes - 1);
-    if (special && (uint8_t)c->close.at[at] != VOCABULARY_SPECIAL_BYTE)
+    if (special && (uint8_t)w->mark.at[at] != VOCABULARY_SPECIAL_BYTE)
         return 0;
-    if (bytes.bytes == 0 || before + bytes.bytes > c->close.bytes - at ||
-        memcmp(c->close.at + at + before, bytes.at, bytes.bytes) != 0)
+    if (bytes.bytes == 0 || before + bytes.bytes > w->mark.bytes - at ||
+        memcmp(w->mark.at + at + before, bytes.at, bytes.bytes) != 0)
         return 0;
     return before + bytes.bytes;
 }
 
-// Forces the tokens of the rest of the literal, which begins at this byte of the close.
-static void rest_force(struct closing *c, const char *rest, size_t at)
+// The tokens of the rest of the literal, which begins at this byte of the mark, by the bytes where
+// they begin; those that are there stay. Returns the byte where the last one begins, or -1: the
+// model cannot write it so to its end.
+static int64_t rest_write(const struct writing *w, const char *rest, size_t at, int32_t *tokens)
 {
-    int32_t tokens[TOKEN_BUDGET_BYTES_MAX + 8];
+    int32_t ids[TOKEN_BUDGET_BYTES_MAX + 8];
     uint32_t count = 0;
+    int64_t last = -1;
     struct error err;
     struct encode_args encode = {
-        .text = text_of(rest), .flags = ENCODE_ADDED_TOKENS, .arena = c->arena};
-    if (tokenizer_encode(c->tokenizer, &encode, tokens, sizeof tokens / sizeof *tokens, &count,
-                         &err) != STATUS_OK)
-        return;
-    for (uint32_t i = 0; i < count && at < c->close.bytes; i++) {
-        size_t bytes = token_covers(c, at, tokens[i]);
-        if (bytes == 0 || (c->vocab != 0 && (uint32_t)tokens[i] >= c->vocab))
-            return;
-        if (c->forced[at] < 0)
-            c->forced[at] = tokens[i];
+        .text = text_of(rest), .flags = ENCODE_ADDED_TOKENS, .arena = w->arena};
+    if (tokenizer_encode(w->tokenizer, &encode, ids, sizeof ids / sizeof *ids, &count, &err) !=
+        STATUS_OK)
+        return -1;
+    for (uint32_t i = 0; i < count && at < w->mark.bytes; i++) {
+        size_t bytes = token_covers(w, at, ids[i]);
+        if (bytes == 0 || (w->vocab != 0 && (uint32_t)ids[i] >= w->vocab))
+            return -1;
+        if (tokens[at] < 0)
+            tokens[at] = ids[i];
+        last = (int64_t)at;
         at += bytes;
     }
+    return at == w->mark.bytes ? last : -1;
+}
+
+static void tokens_clear(int32_t tokens[TOKEN_BUDGET_BYTES_MAX])
+{
+    for (size_t i = 0; i < TOKEN_BUDGET_BYTES_MAX; i++)
+        tokens[i] = -1;
 }
 
 // Of the whole close first, then of what is left of it at each character.
-static void close_force(struct closing *c, const char *literal)
+static void close_write(const struct writing *w, const char *literal, int32_t *tokens)
 {
     size_t at = 0;
-    for (size_t i = 0; i < TOKEN_BUDGET_BYTES_MAX; i++)
-        c->forced[i] = -1;
+    tokens_clear(tokens);
     for (const char *rest = literal; *rest != 0; rest++, at++) {
-        bool special = (uint8_t)c->close.at[at] == VOCABULARY_SPECIAL_BYTE;
-        if (((uint8_t)*rest & 0xC0) != 0x80 && c->forced[at] < 0)
-            rest_force(c, rest, at);
+        bool special = (uint8_t)w->mark.at[at] == VOCABULARY_SPECIAL_BYTE;
+        if (((uint8_t)*rest & 0xC0) != 0x80 && tokens[at] < 0)
+            rest_write(w, rest, at, tokens);
         at += special;
     }
 }
 
-static enum token_budget_role budget_role(enum marker_role role)
+bool dialect_closing_make(struct dialect_closing *out, const struct dialect *d,
+                          const struct tokenizer *tokenizer, uint32_t vocab, struct arena *arena)
 {
-    return role == ROLE_MESSAGE ? BUDGET_PART : BUDGET_DROP;
+    struct dialect_reasoning_syntax syntax = dialect_reasoning_syntax(d);
+    struct writing w = {.tokenizer = tokenizer, .vocab = vocab, .arena = arena};
+    int32_t open[TOKEN_BUDGET_BYTES_MAX];
+    tokens_clear(out->forced);
+    tokens_clear(open);
+    out->reopen = -1;
+    out->reopen_at = 0;
+    if (!syntax.open)
+        return false;
+    writing_begin(&w, d, syntax.open);
+    int64_t last = rest_write(&w, syntax.open, 0, open);
+    if (last >= 0) {
+        out->reopen = open[last];
+        out->reopen_at = (uint8_t)last;
+    }
+    writing_begin(&w, d, syntax.close);
+    close_write(&w, syntax.close, out->forced);
+    return out->forced[0] >= 0;
+}
+
+// The marks that the reader looks for outside of reasoning.
+static void row_marks_add(struct marks *m, const struct dialect *d, bool calls)
+{
+    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++) {
+        const struct row_marker *marker = &d->row->markers[i];
+        unsigned role = ROLE_BIT(marker->role);
+        if (role & (ROLE_BIT(ROLE_MESSAGE) | ROLE_BIT(ROLE_DROP)))
+            mark_add(m, d, marker->text, marker->role == ROLE_DROP ? BUDGET_DROP : BUDGET_PART);
+        else if (calls && marker->role == ROLE_CALL_FIRST)
+            mark_add(m, d, marker->text, BUDGET_FIRST);
+        else if (calls && (role & (ROLE_BIT(ROLE_SECTION_OPEN) | ROLE_BIT(ROLE_CALL_OPEN))))
+            mark_add(m, d, marker->text, BUDGET_CALL);
+        else if (calls && (role & (ROLE_BIT(ROLE_SECTION_CLOSE) | ROLE_BIT(ROLE_CALL_CLOSE))))
+            mark_add(m, d, marker->text, BUDGET_END);
+    }
+    if (calls && (d->row->flags & ROW_NAME_ALL))
+        mark_add(m, d, ROW_ALL_LINE, BUDGET_PART);
+}
+
+// How the arguments of each form end by themselves.
+static struct token_budget_calls calls_of(const struct dialect_row *row)
+{
+    static const struct token_budget_calls forms[] = {
+        [FORM_OBJECT] = {.open = "{", .again = "{[", .quotes = "\""},
+        [FORM_NAMED] = {.open = "{", .quotes = "\""},
+        [FORM_PYTHON] = {.open = "([", .quotes = "'\""},
+        [FORM_BARE_KEYS] = {.open = "{"},
+    };
+    struct token_budget_calls calls = {0};
+    if (row->form < sizeof forms / sizeof *forms)
+        calls = forms[row->form];
+    if (row->flags & ROW_OBJECT_TOO)
+        calls.again = "{";
+    if (row->flags & ROW_BARE_OBJECT)
+        calls.bare = "{[";
+    else if (row->flags & ROW_BARE_LIST)
+        calls.bare = "[";
+    return calls;
 }
 
 bool dialect_budget(const struct dialect *d, const struct dialect_budget_args *args,
                     struct token_budget *out)
 {
     struct dialect_reasoning_syntax syntax = dialect_reasoning_syntax(d);
+    const struct dialect_closing *closing = args->closing;
     struct marks marks = {.count = 0};
+    bool calls = args->calls && dialect_has_calls(d);
     char close[TOKEN_BUDGET_BYTES_MAX];
     if (!syntax.open)
         return false;
     mark_add(&marks, d, syntax.open, BUDGET_OPEN);
-    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++) {
-        const struct row_marker *marker = &d->row->markers[i];
-        if (marker->role == ROLE_MESSAGE || marker->role == ROLE_DROP)
-            mark_add(&marks, d, marker->text, budget_role(marker->role));
-    }
-    struct closing closing = {
-        .tokenizer = args->tokenizer, .vocab = args->vocab, .arena = args->arena};
+    row_marks_add(&marks, d, calls);
     size_t bytes = dialect_literal_bytes(d, syntax.close, close, sizeof close);
     check(bytes <= sizeof close, "the mark %s is too long", syntax.close);
-    closing.close = text_span(close, bytes);
-    close_force(&closing, syntax.close);
-    token_budget_make(
-        out, &(struct token_budget_args){.tokens_max = args->tokens_max,
-                                         .marks = marks.at,
-                                         .mark_count = marks.count,
-                                         .close = closing.close,
-                                         .forced = closing.forced,
-                                         .before = args->before,
-                                         .inside = args->start == DIALECT_START_REASONING});
-    return closing.forced[0] >= 0;
+    token_budget_make(out, &(struct token_budget_args){
+                               .tokens_max = args->tokens_max,
+                               .marks = marks.at,
+                               .mark_count = marks.count,
+                               .close = text_span(close, bytes),
+                               .forced = closing->forced,
+                               .reopen = &closing->reopen,
+                               .reopen_at = closing->reopen_at,
+                               .before = args->before,
+                               .inside = args->start == DIALECT_START_REASONING,
+                               .called = calls && args->start == DIALECT_START_CALL,
+                               .calls = calls ? calls_of(d->row) : (struct token_budget_calls){0}});
+    return closing->forced[0] >= 0;
 }

@@ -59,7 +59,7 @@ static bool is_of_literals(const struct dialect *d, struct text name)
 }
 
 // Found once, because a vocabulary is large.
-static void specials_find(struct dialect *d)
+static enum status specials_find(struct dialect *d, struct error *err)
 {
     for (uint32_t id = 0; d->tokenizer && id < tokenizer_vocab(d->tokenizer); id++) {
         if (!tokenizer_is_special(d->tokenizer, (int32_t)id))
@@ -67,11 +67,14 @@ static void specials_find(struct dialect *d)
         struct text name = tokenizer_token_text(d->tokenizer, (int32_t)id);
         if (name.bytes == 0 || !is_of_literals(d, name))
             continue;
-        check(d->special_count < DIALECT_SPECIALS_MAX,
-              "over %d special tokens of the tokenizer stand in the marks of the dialect %s",
-              DIALECT_SPECIALS_MAX, d->row->name);
+        if (d->special_count == DIALECT_SPECIALS_MAX)
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "over %d special tokens of tokenizer.json stand in the marks of the "
+                             "dialect %s (\"special\" is for control tokens alone)",
+                             DIALECT_SPECIALS_MAX, d->row->name);
         d->specials[d->special_count++] = (int32_t)id;
     }
+    return STATUS_OK;
 }
 
 static void marker_add(struct dialect *d, enum marker_role role, const char *literal)
@@ -98,7 +101,7 @@ static void marker_mark(struct dialect_marker *marker, struct text name)
     }
 }
 
-static void markers_make(struct dialect *d)
+static enum status markers_make(struct dialect *d, struct error *err)
 {
     for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
         marker_add(d, d->row->markers[i].role, d->row->markers[i].text);
@@ -106,13 +109,15 @@ static void markers_make(struct dialect *d)
         marker_add(d, ROLE_REASONING_OPEN, d->reasoning->syntax.open);
         marker_add(d, ROLE_REASONING_CLOSE, d->reasoning->syntax.close);
     }
-    specials_find(d);
+    enum status status = specials_find(d, err);
     for (uint32_t s = 0; s < d->special_count; s++)
         for (uint32_t i = 0; i < d->marker_count; i++)
             marker_mark(&d->markers[i], tokenizer_token_text(d->tokenizer, d->specials[s]));
+    return status;
 }
 
-void dialect_detect(struct dialect *out, struct text source, const struct tokenizer *tokenizer)
+enum status dialect_detect(struct dialect *out, struct text source,
+                           const struct tokenizer *tokenizer, struct error *err)
 {
     const struct dialect_row *row = dialect_rows;
     const struct dialect_reasoning *reasoning = dialect_reasonings;
@@ -121,7 +126,7 @@ void dialect_detect(struct dialect *out, struct text source, const struct tokeni
     while (!has(source, reasoning->sign))
         reasoning++;
     *out = (struct dialect){.row = row, .reasoning = reasoning, .tokenizer = tokenizer};
-    markers_make(out);
+    return markers_make(out, err);
 }
 
 bool dialect_named(struct dialect *out, const char *name, const char *reasoning,
@@ -134,10 +139,8 @@ bool dialect_named(struct dialect *out, const char *name, const char *reasoning,
     for (uint32_t i = 0; i < dialect_reasoning_count && !out->reasoning; i++)
         if (strcmp(dialect_reasonings[i].name, reasoning) == 0)
             out->reasoning = &dialect_reasonings[i];
-    if (!out->row || !out->reasoning)
-        return false;
-    markers_make(out);
-    return true;
+    struct error err;
+    return out->row && out->reasoning && markers_make(out, &err) == STATUS_OK;
 }
 
 const char *dialect_name(const struct dialect *d)

@@ -5,6 +5,7 @@
 // written. What is not here: rendering calls into prompts (the chat template does), schemas.
 #pragma once
 
+#include "base/status.h"
 #include "base/text.h"
 #include "runtime/text/tokenizer.h"
 
@@ -91,11 +92,13 @@ struct dialect {
 // Finds the dialect of a chat template: the first row of the table whose signs the source has. A
 // template that takes tools and has no sign that is known gets "json", one that takes none "none".
 // Markers that the tokenizer (NULL: none) has as special tokens are recognised as these tokens
-// only, never as text that spells the same. Cannot fail; at model load, any thread.
-void dialect_detect(struct dialect *out, struct text template_source,
-                    const struct tokenizer *tokenizer);
+// only, never as text that spells the same. At model load, any thread. STATUS_UNSUPPORTED: more
+// than DIALECT_SPECIALS_MAX special tokens stand in its marks.
+enum status dialect_detect(struct dialect *out, struct text template_source,
+                           const struct tokenizer *tokenizer, struct error *err) MUST_USE;
 
-// The row of that name, for tests and options. False: there is none.
+// The row of that name, for tests and options. False: there is none, or it cannot be had with the
+// tokenizer.
 bool dialect_named(struct dialect *out, const char *name, const char *reasoning,
                    const struct tokenizer *tokenizer);
 

@@ -18,6 +18,8 @@ struct calling {
     struct text *names;  // of functions that may be called
     uint32_t *arguments; // theirs
     uint32_t count;
+    struct text *known; // names of all functions, by which the reader tells calls from text
+    uint32_t known_count;
     uint32_t head, reasoning; // rules: a part of the answer begins; inside of reasoning
     uint32_t gap;             // line ends between parts
     enum status status;       // why the content cannot be told from calls; w.err has the sentence
@@ -252,7 +254,7 @@ static void openings_find(struct calling *a, struct openings *o)
 {
     const struct dialect_row *row = a->w.d->row;
     struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(a->w.d);
-    if (a->count > 0)
+    if (a->known_count > 0)
         bare_openings(a, o);
     for (uint32_t i = 0; i < ROW_MARKERS && row->markers[i].text; i++) {
         enum marker_role role = row->markers[i].role;
@@ -302,19 +304,19 @@ static void probes_add(struct calling *a, const struct openings *o, uint32_t i, 
     }
     for (uint32_t k = 0; k < BLANKS; k++)
         probe_add(p, o->at[i].text, text_of(""), text_span(after_name + k, 1));
-    for (uint32_t n = 0; n < a->count; n++)
+    for (uint32_t n = 0; n < a->known_count; n++)
         for (uint32_t k = 0; k <= BLANKS; k++)
-            probe_add(p, o->at[i].text, a->names[n], text_span(after_name + k, 1));
+            probe_add(p, o->at[i].text, a->known[n], text_span(after_name + k, 1));
 }
 
 // Whether a text of the content begins with one of them.
 static bool may_open(struct calling *a, const struct openings *o)
 {
     size_t count = BLANKS, bytes = BLANKS, names = 0;
-    for (uint32_t i = 0; i < a->count; i++)
-        names += a->names[i].bytes;
+    for (uint32_t i = 0; i < a->known_count; i++)
+        names += a->known[i].bytes;
     for (uint32_t i = 0; i < o->count; i++) {
-        size_t each = o->rest[i] ? 1 : BLANKS + (BLANKS + 1) * (size_t)a->count;
+        size_t each = o->rest[i] ? 1 : BLANKS + (BLANKS + 1) * (size_t)a->known_count;
         bytes += each * (o->at[i].text.bytes + 1);
         bytes += o->rest[i] ? strlen(o->rest[i]) : (BLANKS + 1) * names;
         count += each;
@@ -341,13 +343,30 @@ static uint32_t opening_text(struct calling *a, const struct openings *o, uint32
     uint32_t mark = grammar_literal(b, o->at[i].text);
     if (o->rest[i])
         return grammar_join(b, mark, grammar_literal(b, text_of(o->rest[i])));
-    uint32_t names = grammar_choice(b, a->names, a->count);
+    uint32_t names = grammar_choice(b, a->known, a->known_count);
     uint32_t parts[] = {mark, blanks(b), names, blanks(b), grammar_literal(b, text_of("("))};
     return grammar_join_all(b, parts, 5);
 }
 
-// The content without texts that begin so.
-static uint32_t content_apart(struct calling *a, const struct openings *o)
+static void content_refuse(struct calling *a, bool later)
+{
+    if (a->status == STATUS_UNSUPPORTED)
+        error_set(
+            a->w.err, a->status,
+            "a text of this form may begin like a call or like reasoning%s, and forms that nest "
+            "cannot be told from these",
+            later ? ", or with a line end, which does not count after reasoning" : "");
+    else if (a->status == STATUS_OK)
+        a->status =
+            error_set(a->w.err, STATUS_INVALID, "every text of this form begins %s",
+                      later ? "with a line end, which does not count after reasoning, or like a "
+                              "call or like reasoning"
+                            : "like a call or like reasoning");
+}
+
+// The content without texts that begin so. later: after reasoning, where the reader drops line
+// ends, without those that begin with one.
+static uint32_t content_apart(struct calling *a, const struct openings *o, bool later)
 {
     struct grammar_builder *b = a->w.b;
     uint32_t any = grammar_repeat(b, grammar_byte(b, 0, 0xFF), 0, GRAMMAR_UNBOUNDED);
@@ -357,28 +376,29 @@ static uint32_t content_apart(struct calling *a, const struct openings *o)
     for (uint32_t i = 0; i < o->count; i++)
         openings = grammar_either(b, opening_text(a, o, i), openings);
     uint32_t parts[] = {blanks(b), openings, any};
-    a->status =
-        grammar_except(b, a->w.args->content, grammar_join_all(b, parts, 3), &out, a->w.err);
-    if (a->status == STATUS_UNSUPPORTED)
-        error_set(
-            a->w.err, a->status,
-            "a text of this form may begin like a call or like reasoning, and forms that nest "
-            "cannot be told from these");
-    else if (a->status == STATUS_OK && out == GRAMMAR_NOTHING && !grammar_failed(b))
-        a->status = error_set(a->w.err, STATUS_INVALID,
-                              "every text of this form begins like a call or like reasoning");
+    uint32_t without = grammar_join_all(b, parts, 3);
+    if (later)
+        without =
+            grammar_either(b, grammar_join(b, grammar_literal(b, text_of("\n")), any), without);
+    a->status = grammar_except(b, a->w.args->content, without, &out, a->w.err);
+    if (a->status == STATUS_UNSUPPORTED ||
+        (a->status == STATUS_OK && out == GRAMMAR_NOTHING && !grammar_failed(b)))
+        content_refuse(a, later);
     return out;
 }
 
-// A part of an answer that need not call.
-static uint32_t head_of(struct calling *a)
+// A part of an answer that need not call; what begins another part leads to `again`.
+static uint32_t head_of(struct calling *a, uint32_t again, bool later)
 {
     struct openings o = {.count = 0};
     struct grammar_builder *b = a->w.b;
+    a->head = again;
     openings_find(a, &o);
     if (!a->w.args->formed)
         return grammar_free_part(b, &(struct grammar_free_part){o.at, o.count, false});
-    uint32_t all = content_apart(a, &o);
+    if (a->status != STATUS_OK)
+        return GRAMMAR_NOTHING;
+    uint32_t all = content_apart(a, &o, later);
     for (uint32_t i = 0; i < o.count; i++)
         all =
             grammar_either(b, grammar_join(b, grammar_literal(b, o.at[i].text), o.at[i].then), all);
@@ -436,12 +456,17 @@ static uint32_t unforced(struct calling *a)
     struct grammar_builder *b = a->w.b;
     const char *open = marker_text(a->w.d, ROLE_CALL_OPEN);
     bool reasons = args->reasoning && dialect_reasoning_syntax(a->w.d).open;
-    uint32_t head, reasoning;
-    a->head = grammar_rule(b, text_of("answer"), &head);
+    uint32_t head, reasoning, later, answer = grammar_rule(b, text_of("answer"), &head);
+    uint32_t after = answer;
     a->reasoning = grammar_rule(b, text_of("reasoning"), &reasoning);
-    uint32_t after = args->formed ? grammar_join(b, a->gap, a->head) : a->head;
+    grammar_rule_set(b, head, head_of(a, answer, false));
+    if (args->formed && reasons) {
+        uint32_t last = grammar_rule(b, text_of("answer after reasoning"), &later);
+        grammar_rule_set(b, later, head_of(a, last, true));
+        after = grammar_join(b, a->gap, last);
+        a->head = answer;
+    }
     grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, after) : GRAMMAR_NOTHING);
-    grammar_rule_set(b, head, head_of(a));
     if (args->start == DIALECT_START_REASONING && reasons)
         return a->reasoning;
     if (args->start == DIALECT_START_MIDST)
@@ -459,11 +484,22 @@ static bool is_allowed(const json_t *allowed, struct text name)
     return found;
 }
 
+static const json_t *function_of(const json_t *tool)
+{
+    const json_t *inner = json_object_get(tool, "function");
+    return inner ? inner : tool;
+}
+
+static struct text name_of(const json_t *tool)
+{
+    const json_t *own = json_object_get(function_of(tool), "name");
+    return text_span(json_string_value(own), json_string_length(own));
+}
+
 static enum status function_add(struct calling *a, const json_t *tool)
 {
-    const json_t *inner = json_object_get(tool, "function"), *function = inner ? inner : tool;
-    const json_t *own = json_object_get(function, "name"), *parameters = NULL;
-    struct text name = text_span(json_string_value(own), json_string_length(own));
+    const json_t *function = function_of(tool), *parameters = NULL;
+    struct text name = name_of(tool);
     bool fitting = a->w.args->must || json_is_true(json_object_get(function, "strict"));
     struct error inside = {0}, *err = a->w.err;
     if (!is_allowed(a->w.args->allowed, name) || !tool_schema(a->w.args->tools, name, &parameters))
@@ -500,9 +536,12 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
         return error_set(err, STATUS_INVALID, "no text at all matches the grammar");
     a.names = heap_take((count + 1) * sizeof *a.names);
     a.arguments = heap_take((count + 1) * sizeof *a.arguments);
+    a.known = heap_take((count + 1) * sizeof *a.known);
     a.gap = grammar_repeat(b, grammar_literal(b, text_of("\n")), 0, READ_GAP);
     if (count > 0)
         write_arguments_begin(&a.w);
+    for (; a.known_count < count; a.known_count++)
+        a.known[a.known_count] = name_of(json_array_get(args->tools, a.known_count));
     for (size_t i = 0; i < count && status == STATUS_OK && !grammar_failed(b); i++)
         status = function_add(&a, json_array_get(args->tools, i));
     if (status == STATUS_OK)
@@ -510,6 +549,7 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
     if (a.status != STATUS_OK)
         *root = GRAMMAR_NOTHING;
     heap_give(a.names);
+    heap_give(a.known);
     heap_give(a.arguments);
     return status == STATUS_OK ? a.status : status;
 }

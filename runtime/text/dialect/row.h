@@ -57,6 +57,8 @@ enum row_flag {
     ROW_PYTHON_TOO = 512,  // NAME.call(key=value) may stand in the place of the object
 };
 
+#define ROW_ALL_LINE ">>>all\n" // text begins, of the dialect with ROW_NAME_ALL
+
 enum { ROW_SIGNS = 2, ROW_MARKERS = 20 };
 
 struct row_marker {
