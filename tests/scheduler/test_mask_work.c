@@ -363,6 +363,39 @@ static void test_a_row_has_work_of_its_own(void **state)
     grammar_give(other);
 }
 
+// A token whose place was forgotten meanwhile and is not built in this step is taken in the next.
+static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, 1);
+    struct grammar *g = fan();
+    for (uint32_t s = 0; s < 2; s++)
+        begin_push(&a, s, g);
+    mask_work(&a.worker);
+    struct mask_cache *before = a.caches[0].cache;
+    a.caches[0].cache = mask_cache_create(g, a.worker.vocabulary, NULL); // all is forgotten
+    for (uint32_t s = 0; s < 2; s++) {
+        matcher_end(&a.matchers[s].matcher);
+        matcher_init(&a.matchers[s].matcher, a.caches[0].cache);
+    }
+    mask_cache_destroy(before);
+    a.worker.limits = wide();
+    a.worker.limits.grammar = 1; // the first uses it up
+    token_push(&a, 1, 1, 2);
+    token_push(&a, 0, 0, 2);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[0], MASK_POSTPONED);
+    assert_int_equal(a.stats.mask_tokens_refused, 1); // of the first
+    a.worker.limits = wide();
+    token_push(&a, 0, MASK_NO_TOKEN, 3);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[0], MASK_USABLE);
+    assert_int_equal(a.rows[0][0], 1u << ('x' - 'a'));
+    fan_close(&a);
+    grammar_give(g);
+}
+
 // A token that a mask let through and that is not taken met a bound.
 static void test_a_token_that_is_not_taken_is_over(void **state)
 {
@@ -446,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_an_idle_cache_gives_way),
         cmocka_unit_test(test_a_row_has_work_of_its_own),
         cmocka_unit_test(test_a_token_that_is_not_taken_is_over),
+        cmocka_unit_test(test_a_token_that_is_not_taken_yet_is_kept),
         cmocka_unit_test(test_caches_are_destroyed_while_nothing_waits),
         cmocka_unit_test(test_jobs_that_nobody_did_give_their_counts_back),
     };

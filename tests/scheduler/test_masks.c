@@ -436,6 +436,14 @@ static struct grammar *varied(uint32_t which)
     return g;
 }
 
+static uint32_t most_postponed(const struct rig *rig, uint32_t most)
+{
+    for (uint32_t i = 0; i < rig->engine->sequences_fresh; i++)
+        if (rig->engine->sequences[i].postponed > most)
+            most = rig->engine->sequences[i].postponed;
+    return most;
+}
+
 // Answers of several grammars at once, where the masks of a step may build so much.
 static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct got got[CHOICES])
 {
@@ -455,8 +463,15 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
         requests[i] = rig_submit(&rig, &args, ADMITTED);
         grammar_give(g);
     }
-    for (uint32_t i = 0; i < CHOICES; i++)
-        run(&rig, requests[i], &got[i]);
+    for (uint32_t i = 0, most = 0; i < CHOICES; i++) {
+        while (!got[i].last) {
+            rig_step(&rig);
+            take(&rig, requests[i], &got[i]);
+            most = most_postponed(&rig, most);
+        }
+        assert_in_range(most, 0, 3 * CHOICES); // nobody waits for the others without end
+        port_free(rig.port, requests[i]);
+    }
     const struct engine_stats *stats = engine_stats(rig.engine);
     assert_int_equal(stats->grammars_over, 0);
     assert_int_equal(stats->mask_waits, stats->steps_masked);
@@ -476,6 +491,34 @@ static void test_a_postponed_row_has_the_same_token(void **state)
         assert_memory_equal(alone, beside, sizeof alone);
         assert_true(alone[0].count[0] > 5);
     }
+}
+
+// Another row is asked for first in each step.
+static void test_rows_take_turns_at_their_masks(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got got = {.last = false};
+    rig_defaults(&rig);
+    open(&rig);
+    struct grammar *g = varied(1);
+    struct submit_args args = request_args(g);
+    args.choice_count = 4;
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
+    grammar_give(g);
+    for (uint32_t i = 0; i < 4; i++)
+        rig_step(&rig); // all run
+    uint32_t first = 0;
+    const struct mask_worker *w = &rig.engine->masks;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t head = atomic_load(&w->ring.head);
+        rig_step(&rig);
+        assert_int_equal(atomic_load(&w->ring.head) - head, 4);
+        first |= 1u << w->job[head & w->ring.mask].row;
+    }
+    assert_int_equal(first, 15);
+    run(&rig, r, &got);
+    rig_close(&rig);
 }
 
 // Caches of grammars that nobody uses give way; there are never more than the table has.
@@ -535,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_a_first_mask_waits_for_no_step),
         cmocka_unit_test(test_free_choices_do_not_change),
         cmocka_unit_test(test_a_postponed_row_has_the_same_token),
+        cmocka_unit_test(test_rows_take_turns_at_their_masks),
         cmocka_unit_test(test_caches_of_old_grammars_give_way),
         cmocka_unit_test(test_a_fault_between_launch_and_sample_gives_the_turn_back),
     };
