@@ -1,9 +1,14 @@
-// What masks and compiles cost on one thread: bench_grammar TIKTOKEN [VOCAB].
+// What masks and compiles cost on one thread: bench_grammar TIKTOKEN [VOCAB [CASES]].
 //
 // TIKTOKEN is a rank file (base64 token, rank); where it has fewer tokens than VOCAB (default
 // 150,000), joins of two of its tokens fill it up. Each grammar follows its documents token by
 // token (longest match): once with an empty cache, once more with what the first left. Prints one
 // JSON object: microseconds of the thread for matcher_mask with matcher_accept, and for compiles.
+//
+// CASES takes the place of the grammars here: [{"schema": ..., "documents": [[id, ...], ...]},
+// ...], which grammar_peers.py gives to others, too. The object has then, for each case, null
+// (refused) or [microseconds of the compile, for each document null (it leaves the grammar) or
+// [[microseconds of each mask], [those of the second time]]].
 #include "runtime/grammar/matcher.h"
 #include "runtime/text/grammar/gbnf.h"
 #include "runtime/text/grammar/json.h"
@@ -287,6 +292,94 @@ static void sample_run(const struct words *w, const struct sample *s, struct tim
     grammar_give(g);
 }
 
+// Of a document of ids; false: it leaves its grammar. What was put so far is taken back.
+static bool ids_follow(struct mask_cache *c, const json_t *ids, struct json_buffer *out)
+{
+    static uint32_t words[1 << 16];
+    struct matcher m;
+    json_t *id;
+    size_t i, before = out->bytes;
+    bool good = true;
+    matcher_init(&m, c);
+    json_put_literal(out, "[");
+    json_array_foreach(ids, i, id)
+    {
+        int32_t token = (int32_t)json_integer_value(id);
+        double start = now_s();
+        matcher_mask(&m, words);
+        good = matcher_accept(&m, token);
+        double us = (now_s() - start) * 1e6;
+        if (!good || !(words[token / 32] >> (token % 32) & 1)) {
+            good = false;
+            break;
+        }
+        json_put_format(out, "%s%.2f", i > 0 ? "," : "", us);
+    }
+    json_put_literal(out, "]");
+    good = good && matcher_may_end(&m);
+    matcher_end(&m);
+    if (!good)
+        out->bytes = before;
+    return good;
+}
+
+static void case_run(const struct words *w, const json_t *in, struct json_buffer *out)
+{
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct schema_args args = {.schema = json_object_get(in, "schema")};
+    struct error err;
+    struct grammar *g = NULL;
+    uint32_t root;
+    double start = now_s();
+    enum status status = schema_compile(b, &args, &root, &err);
+    status = status == STATUS_OK ? grammar_finish(b, root, &g, &err) : (grammar_abandon(b), status);
+    struct mask_cache *c = g ? mask_cache_create(g, w->v, NULL) : NULL;
+    double us = (now_s() - start) * 1e6;
+    json_t *document;
+    size_t i;
+    if (!c) {
+        json_put_literal(out, "null");
+        return;
+    }
+    json_put_format(out, "[%.1f", us);
+    json_array_foreach(json_object_get(in, "documents"), i, document)
+    {
+        size_t before = out->bytes;
+        json_put_literal(out, ",[");
+        bool good = ids_follow(c, document, out);
+        json_put_literal(out, ",");
+        good = good && ids_follow(c, document, out);
+        json_put_literal(out, "]");
+        if (!good) {
+            out->bytes = before;
+            json_put_literal(out, ",null");
+        }
+    }
+    json_put_literal(out, "]");
+    mask_cache_destroy(c);
+    grammar_give(g);
+}
+
+static void cases_run(const struct words *w, const char *path, struct arena *arena)
+{
+    struct error err;
+    struct text file;
+    json_t *cases = NULL, *each;
+    size_t i;
+    struct json_buffer out = {0};
+    check(file_read(&file, arena, path, 1 << 28, &err) == STATUS_OK &&
+              json_parse(&cases, file, &err) == STATUS_OK,
+          "%s", err.text);
+    json_array_foreach(cases, i, each)
+    {
+        json_put_literal(&out, i > 0 ? "," : "");
+        case_run(w, each, &out);
+    }
+    printf("\"cases\":[%.*s]}\n", (int)out.bytes, out.at);
+    json_buffer_free(&out);
+    json_decref(cases);
+}
+
 static void words_open(struct words *w, uint32_t vocab)
 {
     int32_t end = (int32_t)vocab - 1;
@@ -301,6 +394,21 @@ static void words_open(struct words *w, uint32_t vocab)
     qsort_r(w->sorted, w->count, sizeof *w->sorted, compare_words, w);
 }
 
+static void samples_run(const struct words *w)
+{
+    struct times times[3];
+    for (int i = 0; i < 3; i++)
+        times[i] = (struct times){heap_take(TIMES_MAX * sizeof(double)), 0};
+    for (size_t s = 0; s < sizeof SAMPLES / sizeof *SAMPLES; s++)
+        sample_run(w, &SAMPLES[s], &times[0], &times[1], &times[2]);
+    times_print("compile", &times[0], false);
+    times_print("mask_first", &times[1], false);
+    times_print("mask_again", &times[2], true);
+    printf("}\n");
+    for (int i = 0; i < 3; i++)
+        heap_give(times[i].at);
+}
+
 int main(int argc, char **argv)
 {
     struct error err;
@@ -308,23 +416,17 @@ int main(int argc, char **argv)
     struct arena *arena = arena_create(1 << 20, 0);
     uint32_t vocab = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 150000;
     if (argc < 2 || file_read(&file, arena, argv[1], 1 << 28, &err) != STATUS_OK) {
-        fprintf(stderr, "%s\n", argc < 2 ? "usage: bench_grammar TIKTOKEN [VOCAB]" : err.text);
+        fprintf(stderr, "%s\n",
+                argc < 2 ? "usage: bench_grammar TIKTOKEN [VOCAB [CASES]]" : err.text);
         return 2;
     }
     struct words w = {0};
     words_read(&w, arena, file, vocab);
     words_open(&w, vocab);
-    struct times times[3];
-    for (int i = 0; i < 3; i++)
-        times[i] = (struct times){heap_take(TIMES_MAX * sizeof(double)), 0};
-    for (size_t s = 0; s < sizeof SAMPLES / sizeof *SAMPLES; s++)
-        sample_run(&w, &SAMPLES[s], &times[0], &times[1], &times[2]);
-    times_print("compile", &times[0], false);
-    times_print("mask_first", &times[1], false);
-    times_print("mask_again", &times[2], true);
-    printf("}\n");
-    for (int i = 0; i < 3; i++)
-        heap_give(times[i].at);
+    if (argc > 3)
+        cases_run(&w, argv[3], arena);
+    else
+        samples_run(&w);
     vocabulary_give(w.v);
     heap_give(w.sorted);
     heap_give(w.at);

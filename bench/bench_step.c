@@ -9,8 +9,6 @@
 //        [--copy GB/s] [--math TFLOP/s]
 #include "bench/step_bench.h"
 
-#include "base/clock.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,11 +36,6 @@ enum op_index {
 static const struct op_table *timed_ops;
 static double spent_ms[OP_COUNT];
 
-double now_ms(void)
-{
-    return clock_s() * 1e3;
-}
-
 #define TIME(name)                                                                                 \
     static enum status time_##name(struct stream *stream, const struct name##_args *args)          \
     {                                                                                              \
@@ -53,11 +46,6 @@ double now_ms(void)
     }
 OP_LIST(TIME)
 #undef TIME
-
-void must(enum status status, const struct error *err)
-{
-    check(status == STATUS_OK, "%s", err->text);
-}
 
 static void products_open(struct bench *b, const struct step_args *args)
 {
@@ -112,19 +100,6 @@ static double step_ms(struct bench *b)
     must(model_sample(b->model, NULL, 0, &err), &err);
     must(model_collect(b->model, &out, UINT64_MAX, &err), &err);
     return now_ms() - start;
-}
-
-static int order(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double median(double *values, uint32_t count)
-{
-    qsort(values, count, sizeof *values, order);
-    return values[count / 2];
 }
 
 static void report(const char *what, uint32_t tokens, double *whole, double *products,

@@ -1,5 +1,5 @@
-// What the files of bench_step share: the arguments, the shapes by name, one dummy model on one
-// device. One thread; whoever opens closes.
+// What the files of bench_step and bench_masks share: the arguments, the shapes by name, one dummy
+// model on one device. One thread; whoever opens closes.
 #pragma once
 
 #include "kernels/device.h"
@@ -32,11 +32,10 @@ struct bench {
     uint64_t step;
 };
 
-double now_ms(void);
-double median(double *values, uint32_t count);
-void must(enum status status, const struct error *err);
-
 // step_cases.c
+double now_ms(void);
+double median(double *values, uint32_t count); // sorts them
+void must(enum status status, const struct error *err);
 const struct step_shape *shape_find(const char *name); // NULL: unknown, the names are printed
 // False, with a line that says why, where the device is not there.
 bool bench_device_open(struct bench *b, const struct step_args *args);

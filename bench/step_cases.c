@@ -5,6 +5,7 @@
 #include "bench/step_bench.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,29 @@ static const struct step_case encoder_cases[] = {
     {"embeddings 64 x 512", 0, 0, 64, 512},
     {"rerank 1000 x 300", 0, 0, 1000, 300},
 };
+
+double now_ms(void)
+{
+    return clock_s() * 1e3;
+}
+
+void must(enum status status, const struct error *err)
+{
+    check(status == STATUS_OK, "%s", err->text);
+}
+
+static int order(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double median(double *values, uint32_t count)
+{
+    qsort(values, count, sizeof *values, order);
+    return values[count / 2];
+}
 
 const struct step_shape *shape_find(const char *name)
 {
