@@ -1,15 +1,15 @@
 // Runs one kernel of a PTX text in the interpreter, for programs that compare what it computes
 // (tools/triton):
 //
-//   ptx_run FILE KERNEL GRID BLOCK SHARED [ARGUMENT...]
+//   ptx_run [--seed N] FILE KERNEL GRID BLOCK SHARED [ARGUMENT...]
 //   ptx_run --rows
 //
 // GRID and BLOCK are x[,y[,z]], SHARED the bytes of dynamic shared memory. An argument is in:PATH
 // (a buffer that begins as the file), io:PATH (which is also written back), i32:N, i64:N, f32:X or
 // null; a parameter that is a struct takes one for each member. Printed are counts, a name and a
 // number a line, and for each opcode "issued N ROW SHAPE WRITTEN"; --rows prints "ROW SHAPE" for
-// each row of the interpreter's table. Status 1: a fault, or a text or arguments that do not fit;
-// 2: not called as above.
+// each row of the interpreter's table. --seed shuffles the order of blocks and warps. Status 1: a
+// fault, or a text or arguments that do not fit; 2: not called as above.
 #include "tests/ptx/ptx.h"
 
 #include <inttypes.h>
@@ -183,8 +183,14 @@ int main(int count, char **words)
             printf("%s %s\n", row, *shape ? shape : "-");
         return 0;
     }
+    struct ptx_shape shape = {.seed = 0};
+    if (count > 2 && strcmp(words[1], "--seed") == 0) {
+        shape.seed = (uint32_t)strtoul(words[2], NULL, 10);
+        count -= 2;
+        words += 2;
+    }
     if (count < 6)
-        end(2, "usage: ptx_run FILE KERNEL GRID BLOCK SHARED [ARGUMENT...], or ptx_run --rows");
+        end(2, "usage: ptx_run [--seed N] FILE KERNEL GRID BLOCK SHARED [ARGUMENT...]");
     char why[512];
     size_t bytes;
     char *text = file_read(words[1], &bytes);
@@ -194,7 +200,7 @@ int main(int count, char **words)
     struct ptx_kernel *k = ptx_kernel_find(m, words[2]);
     if (!k)
         end(1, "%s has no kernel '%s'", words[1], words[2]);
-    struct ptx_shape shape = {.shared_bytes = (uint32_t)strtoul(words[5], NULL, 10)};
+    shape.shared_bytes = (uint32_t)strtoul(words[5], NULL, 10);
     three_read(words[3], shape.grid);
     three_read(words[4], shape.block);
     char *parameters = calloc(1, ptx_kernel_parameter_bytes(k) + 1);
