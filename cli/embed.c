@@ -36,7 +36,7 @@ static enum status prompt_find(struct embedding *e, const struct session *sessio
                                struct arena *arena, struct error *err)
 {
     const struct sentence_prompts *prompts = &session->model->prompts;
-    const struct sentence_prompt *named = prompts->standard;
+    const struct sentence_prompt *named = prompts->default_prompt;
     const char *name = e->settings->prompt_name;
     if (name) {
         named = sentence_prompts_find(prompts, text_of(name));

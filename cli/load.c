@@ -163,10 +163,12 @@ static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, s
 {
     enum status status = sentence_prompts_read(
         &m->prompts, m->spec.folder, m->spec.settings.default_prompt_name, loaded->arena, err);
-    if (status == STATUS_OK && m->prompts.standard && m->prompts.standard->text.bytes > 0)
+    if (status == STATUS_OK && m->prompts.default_prompt &&
+        m->prompts.default_prompt->text.bytes > 0)
         log_line(LOG_INFO,
                  "model '%s': texts get the prompt '%.*s' in front (--default-prompt-name)",
-                 m->spec.id, (int)m->prompts.standard->name.bytes, m->prompts.standard->name.at);
+                 m->spec.id, (int)m->prompts.default_prompt->name.bytes,
+                 m->prompts.default_prompt->name.at);
     return status;
 }
 

@@ -118,13 +118,13 @@ static void dimensions_read(struct embeddings *e)
 static void normalize_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
-    static const char euclidean[] = "embd_normalize";
-    int64_t norm = fields_integer(f, euclidean, (struct integer_range){-1, INT64_MAX, 2});
-    pooled_alias(f, "normalize", euclidean);
-    pooled_alias(f, "normalized", euclidean);
+    static const char norm_name[] = "embd_normalize";
+    int64_t norm = fields_integer(f, norm_name, (struct integer_range){-1, INT64_MAX, 2});
+    pooled_alias(f, "normalize", norm_name);
+    pooled_alias(f, "normalized", norm_name);
     e->raw = !pooled_flag(f, "normalize", "normalized", norm >= 0);
     if (norm != -1 && norm != 2)
-        fields_fail(f, HTTP_UNSUPPORTED_VALUE, euclidean, "must be 2, -1 or absent");
+        fields_fail(f, HTTP_UNSUPPORTED_VALUE, norm_name, "must be 2, -1 or absent");
 }
 
 static void prompt_given(struct embeddings *e, struct text prompt)
@@ -156,7 +156,7 @@ static void prompt_named(struct embeddings *e, struct text name)
 static void prompt_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
-    const struct sentence_prompt *standard = e->pooled.call.model->prompts.standard;
+    const struct sentence_prompt *own = e->pooled.call.model->prompts.default_prompt;
     const json_t *input = fields_get(f, "input");
     const json_t *first = json_is_array(input) ? json_array_get(input, 0) : input;
     bool asked = pooled_alias(f, "prompt_name", "prompt");
@@ -170,8 +170,8 @@ static void prompt_read(struct embeddings *e)
         prompt_given(e, given);
     else if (name.at)
         prompt_named(e, name);
-    else if (standard && json_is_string(first))
-        e->inputs.prompt = standard->text;
+    else if (own && json_is_string(first))
+        e->inputs.prompt = own->text;
     e->inputs.prompt_counts = e->pooled.call.model->facts->prompt_unpooled;
     if (e->inputs.prompt_counts && e->inputs.prompt.bytes > 0 && e->inputs.last > 0)
         fields_fail(f, HTTP_UNSUPPORTED_VALUE,

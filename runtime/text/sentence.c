@@ -90,7 +90,7 @@ enum status sentence_prompt_tokens(uint32_t *out, const struct tokenizer *tokeni
 }
 
 enum status sentence_prompts_read(struct sentence_prompts *out, const char *folder,
-                                  const char *standard, struct arena *arena, struct error *err)
+                                  const char *default_name, struct arena *arena, struct error *err)
 {
     json_t *json;
     *out = (struct sentence_prompts){0};
@@ -99,13 +99,15 @@ enum status sentence_prompts_read(struct sentence_prompts *out, const char *fold
         status = prompts_fill(out, json, folder, arena, err);
     if (status == STATUS_OK) {
         const char *own = json_string_value(json_object_get(json, "default_prompt_name"));
-        const char *name = standard ? standard : own;
+        const char *name = default_name ? default_name : own;
         if (name && *name != '\0') {
-            out->standard = sentence_prompts_find(out, text_of(name));
-            if (!out->standard)
-                status = error_set(err, STATUS_INVALID,
-                                   "%s has no prompt '%.64s' (--default-prompt-name); it has: %s",
-                                   folder, name, sentence_prompts_names(out, arena).at);
+            out->default_prompt = sentence_prompts_find(out, text_of(name));
+            if (!out->default_prompt)
+                status = error_set(
+                    err, STATUS_INVALID, "%s has no prompt '%.64s' (%s); it has: %s", folder, name,
+                    default_name ? "--default-prompt-name"
+                                 : "its default_prompt_name; --default-prompt-name takes another",
+                    sentence_prompts_names(out, arena).at);
         }
     }
     json_decref(json);

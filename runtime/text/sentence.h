@@ -12,13 +12,15 @@ struct sentence_prompt {
 struct sentence_prompts {
     const struct sentence_prompt *at; // [count], in the arena
     uint32_t count;
-    const struct sentence_prompt *standard; // of inputs that name none; NULL: nothing is put there
+    const struct sentence_prompt
+        *default_prompt; // of inputs that name none; NULL: nothing is put there
 };
 
-// A folder without the file has no prompts. standard: the name to use in place of the folder's own;
+// A folder without the file has no prompts. default_name: the name to use in place of the folder's
+// own;
 // "": none; NULL: the folder's.
 enum status sentence_prompts_read(struct sentence_prompts *out, const char *folder,
-                                  const char *standard, struct arena *arena,
+                                  const char *default_name, struct arena *arena,
                                   struct error *err) MUST_USE;
 const struct sentence_prompt *sentence_prompts_find(const struct sentence_prompts *prompts,
                                                     struct text name);

@@ -234,9 +234,20 @@ def test_errors():
     expect(main().request("GET", "/v1/responses"), 405, "method_not_allowed")
     expect(main().request("GET", "/v1/responses/resp_1", headers={"authorization": f"Bearer {KEY}"}),
            404, "response_not_found")
+    stored = client().responses
+    for call in (stored.retrieve, stored.delete, stored.cancel, stored.input_items.list):
+        error = raises(openai.NotFoundError, lambda: call("resp_1"))
+        assert error.code == "response_not_found" and "nothing is stored" in str(error), error
     expect(main().post("/v1/responses", {}, authorization=None), 401, "missing_api_key")
     expect(main().post("/v1/responses", {"model": "embed", "input": "a"}), 400, "unsupported_model",
            "model")
+
+
+def test_the_tokens_of_an_input_are_counted():
+    for more in ({}, {"input": ASK}):
+        count = main().post("/v1/responses/input_tokens", {"model": "tiny", "input": STORY, **more}).json
+        assert count == {"object": "response.input_tokens",
+                         "input_tokens": create(**more).usage.input_tokens}, count
 
 
 def test_the_route_is_counted():

@@ -50,7 +50,7 @@ void fake_prompts(const char *standard)
                                                      {{"document", 8}, {"", 0}}};
     model.prompts = (struct sentence_prompts){.at = prompts, .count = 2};
     if (standard)
-        model.prompts.standard = sentence_prompts_find(&model.prompts, text_of(standard));
+        model.prompts.default_prompt = sentence_prompts_find(&model.prompts, text_of(standard));
 }
 
 void fake_inputs_max(uint32_t count)

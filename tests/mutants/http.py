@@ -264,7 +264,7 @@ FAULTS = [
     ("an answer of so many values is written on the loop", "http/api/embeddings.c", "embeddings_ready", "> WHOLE_VALUES_MAX", "> 2 * WHOLE_VALUES_MAX", "test_api_edges"),
     ("a length that is not declared is served", "http/api/embeddings.c", "dimensions_allow", "allowed || facts->dimensions[i] == wanted", "allowed || facts->dimensions[i] >= wanted", "test_api_embeddings"),
     ("a raw vector that was cut is normalised", "http/api/embeddings.c", "values_take", "&& !e->raw", "", "test_api_embeddings"),
-    ("the model's default prompt is put before ids, too", "http/api/embeddings.c", "prompt_read", "else if (standard && json_is_string(first))", "else if (standard)", "test_api_embeddings"),
+    ("the model's default prompt is put before ids, too", "http/api/embeddings.c", "prompt_read", "else if (own && json_is_string(first))", "else if (own)", "test_api_embeddings"),
     ("a prompt may have any length", "http/api/embeddings.c", "prompt_given", "if (prompt.bytes > most)", "if (false)", "test_api_embeddings"),
     ("an engine's beat may be two minutes old", "http/api/health.c", "engine_fault", "BEAT_LATE_S", "4 * STEP_LATE_S", "test_health"),
     ("an h2o thread that stands is well", "http/api/health.c", "health_is_fine", "if (is_past(view->beat_oldest_ns, now, BEAT_LATE_S))", "if (false)", "test_health"),

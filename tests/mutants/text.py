@@ -86,7 +86,7 @@ FAULTS = [
     ("a query may take all but half", "runtime/text/rerank.c", "query_check", "query_tokens > args->tokens_max / 2", "query_tokens > args->tokens_max / 2 + 1", "test_api_rerank"),
     ("documents are cut at their end, whatever is asked", "runtime/text/rerank.c", "document_cut", "if (p->args.left)", "if (false)", "test_api_rerank"),
     ("the token after a prompt counts as the prompt's", "runtime/text/sentence.c", "sentence_prompt_tokens", "parts.before + parts.own", "count", "e2e:test_every_prompt_gives_what_sentence_transformers_gives"),
-    ("the folder's default prompt is not used", "runtime/text/sentence.c", "sentence_prompts_read", "standard ? standard : own", "standard", "test_sentence"),
+    ("the folder's default prompt is not used", "runtime/text/sentence.c", "sentence_prompts_read", "default_name ? default_name : own", "default_name", "test_sentence"),
     ("a long word is merged in one slice", "runtime/text/tokenizer/bpe.c", "merge_heap", "&& encode_spend(e, MERGE_WORK)", "", "test_slices"),
     ("a word that is too long is merged first", "runtime/text/tokenizer/bpe.c", "bpe_encode", "if (too_long(e, piece)) return;", "", "test_tokenizer_rules"),
     ("the second text of a pair has no type of its own", "runtime/text/tokenizer/config.c", "flags_apply", "uint8_t type_id = i == 2;", "uint8_t type_id = 0;", "test_tokenizer_config"),

@@ -29,10 +29,11 @@ static enum status read_from(const char *json, const char *standard)
 static const char *standard_of(const char *json, const char *standard)
 {
     assert_int_equal(read_from(json, standard), STATUS_OK);
-    return prompts.standard ? arena_format(arena, "%.*s", (int)prompts.standard->text.bytes,
-                                           prompts.standard->text.at)
-                                  .at
-                            : NULL;
+    return prompts.default_prompt
+               ? arena_format(arena, "%.*s", (int)prompts.default_prompt->text.bytes,
+                              prompts.default_prompt->text.at)
+                     .at
+               : NULL;
 }
 
 static void test_prompts_are_found_by_name(void **state)
@@ -48,7 +49,7 @@ static void test_prompts_are_found_by_name(void **state)
     assert_int_equal(sentence_prompts_find(&prompts, text_of("d"))->text.bytes, 0);
     assert_true(text_is(sentence_prompts_find(&prompts, text_of(""))->text, "x"));
     assert_null(sentence_prompts_find(&prompts, text_of("Q")));
-    assert_null(prompts.standard);
+    assert_null(prompts.default_prompt);
     assert_true(text_is(sentence_prompts_names(&prompts, arena), "'q', 'd', ''"));
 }
 
@@ -76,7 +77,9 @@ static void test_what_is_refused_says_where(void **state)
         {"{\"prompts\":[]}", NULL, "prompts must be an object"},
         {"{\"prompts\":{\"q\":1}}", NULL, "the prompt 'q' must be a string"},
         {"{\"prompts\":{\"q\":\"\"},\"default_prompt_name\":\"x\"}", NULL,
-         "has no prompt 'x' (--default-prompt-name); it has: 'q'"},
+         "has no prompt 'x' (its default_prompt_name; --default-prompt-name takes another); it "
+         "has: "
+         "'q'"},
         {"{}", "x", "has no prompt 'x' (--default-prompt-name); it has: none"},
         {"{\"prompts\":", NULL, "config_sentence_transformers.json"},
         {"3", NULL, "holds neither an object nor a list"},
