@@ -147,6 +147,11 @@ static void prompt_named(struct embeddings *e, struct text name)
         e->inputs.prompt = prompt->text;
         return;
     }
+    if (prompts->count == 0) {
+        fields_fail(f, HTTP_INVALID_VALUE, "prompt_name",
+                    "must be absent: this model has no prompts");
+        return;
+    }
     struct text names = text_head(sentence_prompts_names(prompts, f->arena), 8 * SHOWN_MAX);
     fields_fail(f, HTTP_INVALID_VALUE, "prompt_name",
                 "must be the name of a prompt of this model (%.*s)", (int)names.bytes, names.at);

@@ -209,7 +209,9 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
     if (!value)
         return range.fallback;
     if (!json_is_number(value) || !json_integer_exact(value, &number)) {
-        fields_fail(f, HTTP_INVALID_TYPE, name, "must be an integer");
+        double size = json_is_number(value) ? fabs(json_number_value(value)) : 0.0;
+        fields_fail(f, HTTP_INVALID_TYPE, name,
+                    size < 0x1p63 ? "must be an integer" : "must be an integer of at most 63 bits");
         return range.fallback;
     }
     if (number < range.min) {

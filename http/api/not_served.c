@@ -50,7 +50,7 @@ static const struct field_rule rows[] = {
 
     // Thinking.
     FIELD_NOT_SERVED_BUT("enable_thinking", "b", NULL, "use chat_template_kwargs"),
-    FIELD_NOT_SERVED("reasoning_format", "s", "[\"none\",\"auto\"]"),
+    FIELD_NOT_SERVED("reasoning_format", "s", "[\"auto\",\"deepseek\"]"),
     FIELD_NOT_SERVED("thinking_forced_open", "b", "[false]"),
 
     // What else is answered.

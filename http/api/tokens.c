@@ -21,12 +21,14 @@ static const struct field_rule tokenize_rows[] = {
     FIELD_READ_BY("model"),
     FIELD_READ_BY("prompt"),
     FIELD_READ_BY("content"),
-    FIELD_READ_BY("add_special_tokens"),
-    FIELD_READ_BY("add_special"),
+    FIELD_TYPED("add_special_tokens", "b"),
+    FIELD_TYPED("add_special", "b"),
     FIELD_READ_BY("return_token_strs"),
 
     FIELD_NOT_SERVED_BUT("with_pieces", "b", "[false]", "use return_token_strs"),
     FIELD_NOT_SERVED("parse_special", "b", "[false]"),
+    FIELD_NOT_SERVED_BUT("tools", "a", "[[]]", "send messages"),
+    FIELD_NOT_SERVED_BUT("chat_template_kwargs", "o", "[{}]", "send messages"),
 };
 static const struct field_rules tokenize_rules = FIELD_RULES(tokenize_rows, NULL);
 
@@ -80,7 +82,8 @@ static void conversation_encode(struct tokens *t)
     generation_tokenize(g);
 }
 
-// Of vLLM's names for a field and llama-server's, which have other defaults.
+// vLLM's body has prompt and adds special tokens by default, llama-server's has content and does
+// not.
 static void text_encode(struct tokens *t)
 {
     struct generation *g = &t->generation;
@@ -91,8 +94,11 @@ static void text_encode(struct tokens *t)
     const char *name = content ? "content" : "prompt";
     fields_get_required(f, name);
     struct text text = fields_string(f, name);
-    bool special =
-        content ? fields_bool(f, "add_special", false) : fields_bool(f, "add_special_tokens", true);
+    const char *special_name =
+        fields_get(f, "add_special_tokens") ? "add_special_tokens" : "add_special";
+    bool special = fields_bool(f, special_name, !content);
+    if (fields_bool(f, "add_special", special) != special)
+        fields_fail(f, HTTP_INVALID_VALUE, "add_special", "must be what add_special_tokens is");
     if (!content && fields_get(f, "content"))
         fields_fail(f, HTTP_INVALID_VALUE, "content", "cannot be given together with prompt");
     if (f->failed)

@@ -89,7 +89,8 @@ void tools_use(struct generation *g, json_t *tools)
     const struct dialect *dialect = &g->call.model->dialect;
     if (tools && dialect->row && !dialect_has_calls(dialect))
         fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, "tools",
-                    "must be empty: the chat template of this model takes no tools");
+                    "must be empty: the chat template of this model takes no tools (the server's "
+                    "option --chat-template sets another)");
     g->tools = tools;
     if (g->call.fields.failed || !dialect->row)
         return;

@@ -182,6 +182,15 @@ static void test_prompts_stand_in_front_of_texts(void **state)
     assert_non_null(strstr(fake.sent, "'prompt' must be at most 3200 bytes long, got 3201"));
 }
 
+static void test_a_model_without_prompts_takes_no_name(void **state)
+{
+    (void)state;
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\",\"prompt_name\":\"query\"}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "'prompt_name' must be absent: this model has no prompts"));
+}
+
 // A mean that leaves the prompt out: its tokens and those before it are not counted.
 static void test_prompts_may_be_left_out_of_the_mean(void **state)
 {
@@ -490,6 +499,7 @@ int main(void)
         TEST(test_declared_dimensions),
         TEST(test_vectors_as_the_pooling_gives_them),
         TEST(test_prompts_stand_in_front_of_texts),
+        TEST(test_a_model_without_prompts_takes_no_name),
         TEST(test_prompts_may_be_left_out_of_the_mean),
         TEST(test_the_left_may_be_cut),
         TEST(test_so_many_inputs_as_the_server_takes),

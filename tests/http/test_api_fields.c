@@ -666,6 +666,24 @@ static void test_values_in_strings(void **state)
     free(body);
 }
 
+static void test_an_integer_that_is_too_large(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"1e30", "1180591620717411303424", "-1e19"};
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char body[200];
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
+                 "\"max_tokens\":%s}",
+                 bodies[i]);
+        fake_begin(MODEL_GENERATOR);
+        fake_request("/v1/chat/completions", body);
+        assert_int_equal(fake.status, 400);
+        assert_non_null(strstr(fake.sent, "'max_tokens' must be an integer of at most 63 bits"));
+        fake_end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -684,6 +702,7 @@ int main(void)
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_values_in_strings),
+        cmocka_unit_test(test_an_integer_that_is_too_large),
         cmocka_unit_test(test_key_and_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,10 @@ static void test_a_prompt_has_special_tokens_and_a_content_has_none(void **state
            "{\"count\":2,\"max_model_len\":200,\"tokens\":[104,105],\"token_strs\":null}");
     expect("/tokenize", "{\"model\":\"m\",\"content\":\"h\",\"add_special\":true}",
            "{\"count\":3,\"max_model_len\":200,\"tokens\":[257,104,258],\"token_strs\":null}");
+    expect("/tokenize", "{\"model\":\"m\",\"content\":\"h\",\"add_special_tokens\":true}",
+           "{\"count\":3,\"max_model_len\":200,\"tokens\":[257,104,258],\"token_strs\":null}");
+    expect("/tokenize", "{\"model\":\"m\",\"prompt\":\"h\",\"add_special\":false}",
+           "{\"count\":1,\"max_model_len\":200,\"tokens\":[104],\"token_strs\":null}");
     expect("/tokenize", "{\"model\":\"m\",\"prompt\":\"\",\"add_special_tokens\":false}",
            "{\"count\":0,\"max_model_len\":200,\"tokens\":[],\"token_strs\":null}");
 }
@@ -221,6 +225,15 @@ static void test_what_is_wrong_is_named(void **state)
         {"/tokenize", "{\"prompt\":\"a\",\"content\":\"a\"}", 400, "invalid_value", "content"},
         {"/tokenize", "{\"prompt\":\"a\",\"add_special_tokens\":1}", 400, "invalid_type",
          "add_special_tokens"},
+        {"/tokenize", "{\"prompt\":\"a\",\"add_special\":\"x\"}", 400, "invalid_type",
+         "add_special"},
+        {"/tokenize", "{\"content\":\"a\",\"add_special_tokens\":\"x\"}", 400, "invalid_type",
+         "add_special_tokens"},
+        {"/tokenize", "{\"prompt\":\"a\",\"add_special\":true,\"add_special_tokens\":false}", 400,
+         "invalid_value", "add_special"},
+        {"/tokenize", "{\"prompt\":\"a\",\"tools\":5}", 400, "invalid_type", "tools"},
+        {"/tokenize", "{\"prompt\":\"a\",\"chat_template_kwargs\":{\"a\":1}}", 400,
+         "unsupported_parameter", "chat_template_kwargs"},
         {"/tokenize", "{\"prompt\":\"a\",\"with_pieces\":true}", 400, "unsupported_parameter",
          "with_pieces"},
         {"/tokenize", "{\"messages\":[]}", 400, "invalid_value", "messages"},
