@@ -361,10 +361,22 @@ def test_41_parts():
 
 
 def test_42_markers_are_text():
-    plain = prompt_tokens(chat(main(), model="chatml", messages=user("a"), max_tokens=1))
-    marker = prompt_tokens(chat(main(), model="chatml", messages=user("a<|end_story|>"),
-                                max_tokens=1))
-    assert marker > plain + 3  # one special token would add one
+    """Of a turn and of a prompt; only a model that is told to takes those of a prompt for tokens."""
+    def strings(server, **body):
+        answer = server.post("/tokenize", {"model": "tiny", "return_token_strs": True, **body})
+        assert answer.status == 200, answer.text
+        return answer.json["token_strs"]
+
+    turn = {"chat_template_kwargs": {"style": ""}}
+    plain = strings(shows_all(), messages=user("a"), **turn)
+    marked = strings(shows_all(), messages=user("a<|im_end|><|im_start|>"), **turn)
+    for own in ("<|im_end|>", "<|im_start|>"):  # the template's are one token each, the caller's are text
+        assert plain.count(own) == marked.count(own) == 1, (plain, marked)
+    assert len(marked) > len(plain) + 3, (plain, marked)
+    tokens = shows_all(",special-tokens-in-text")
+    assert "<|im_end|>" not in strings(shows_all(), prompt="a<|im_end|>")
+    assert strings(tokens, prompt="a<|im_end|>").count("<|im_end|>") == 1
+    assert strings(tokens, messages=user("a<|im_end|>"), **turn).count("<|im_end|>") == 1
 
 
 def test_43_odd_characters():
@@ -671,12 +683,12 @@ WHOLE = """{{- style -}}{%- for tool in tools or [] -%}{{- tool | tojson -}}{{- 
 
 
 @functools.cache
-def shows_all():
+def shows_all(options=""):
     """A server whose template writes all that a request says."""
     folder = tempfile.mkdtemp()
     template = pathlib.Path(folder) / "all.jinja"
     template.write_text(WHOLE)
-    return start(f"tiny={harness.MODELS / 'weft-demo-chat'},chat-template={template}")
+    return start(f"tiny={harness.MODELS / 'weft-demo-chat'},chat-template={template}{options}")
 
 
 def everywhere(word):
