@@ -25,7 +25,7 @@ def lines_of(command, **more):
     out = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **more)
     if out.returncode != 0:
         print(f"{' '.join(command)} ends with {out.returncode}:\n{out.stdout[-4000:]}")
-        sys.exit(1 if out.returncode > 0 else 3)  # by a signal: no word of a kernel's fault
+        sys.exit(1 if out.returncode > 0 or "check failed: " in out.stdout else 3)  # 3: a crash
     return out.stdout.splitlines()
 
 

@@ -125,6 +125,11 @@ static void test_a_wait_covers_the_own_copies_and_not_those_of_others(void **sta
     with(body, "bar.sync 0;\n", 64, NULL);
     assert_int_equal(memory[3], 535);
     with(body, "", 64, "shared memory at");
+    const char *const copied_by_first = // which waits, and the second does not
+        OWN_WORD "@%p1 cp.async.ca.shared.global [%r3], [%d0], 4;\ncp.async.wait_all;\n"
+                 "$@!%p1 ld.shared.u32 %r1, [%r3+-128];\n";
+    with(copied_by_first, "bar.sync 0;\n", 64, NULL);
+    with(copied_by_first, "", 64, "is read here and was written by warp 0");
     const char *const read_first = "ld.shared.u32 %r1, [room];\n$" COPY_OWN "cp.async.wait_all;\n";
     with(read_first, "bar.sync 0;\n", 64, NULL);
     with(read_first, "", 64, "is written here and was read by");
@@ -218,6 +223,10 @@ static void test_arrays_end_where_they_were_declared_to(void **state)
     with(two, "u8 %h1, [a+100]", 32, "of shared memory are in no array");
     with(two, "u8 %h1, [b+3]", 32, "of shared memory are in no array");
     with(two, "u32 %r1, [a+-4]", 32, "of shared memory are in no array");
+    const char *const close = ".shared .align 4 .b8 a[104];\n.shared .align 4 .b8 b[4];\n"
+                              "ld.shared.u32 %r1, [a+$];\n";
+    with(close, "100", 32, NULL);
+    with(close, "104", 32, "of shared memory are in no array");
     dynamic_bytes = 40;
     with(".shared .align 8 .b8 d[];\nmov.u32 %r1, 0;\nld.shared.$;\n", "u64 %d3, [d+32]", 32, NULL);
     with(".shared .align 8 .b8 d[];\nmov.u32 %r1, 0;\nld.shared.$;\n", "u64 %d3, [d+40]", 32,
