@@ -35,7 +35,8 @@ bool grammar_spend(struct grammar_builder *b, uint64_t work)
 
 static bool memory_fits(struct grammar_builder *b, size_t more)
 {
-    size_t used = intern_bytes(&b->exprs) + intern_bytes(&b->sets) + b->name_capacity +
+    size_t used = intern_bytes(&b->exprs) + intern_bytes(&b->sets) + intern_bytes(&b->compared) +
+                  b->compared.capacity * sizeof *b->results + b->name_capacity +
                   b->rule_capacity * sizeof *b->rules;
     // grammar_finish rewrites it twice, then copies: four of them at most are there at once.
     if (used + more > b->limits.bytes_max / 4)
@@ -78,6 +79,7 @@ struct grammar_builder *grammar_begin(const struct grammar_limits *limits)
         b->limits.work_max = DEFAULT_WORK;
     b->exprs.words = EXPR_WORDS;
     b->sets.words = SET_WORDS;
+    b->compared.words = 3;
     intern_grow(&b->exprs, FIRST_CAPACITY);
     intern_grow(&b->sets, FIRST_CAPACITY);
     expr_put(b, (struct expr){EXPR_NOTHING, 0, 0, 0});
@@ -92,9 +94,22 @@ void grammar_abandon(struct grammar_builder *b)
         return;
     intern_free(&b->exprs);
     intern_free(&b->sets);
+    intern_free(&b->compared);
+    heap_give(b->results);
     heap_give(b->rules);
     heap_give(b->names);
     heap_give(b);
+}
+
+uint32_t builder_compared(struct grammar_builder *b, uint32_t one, uint32_t other, bool except)
+{
+    uint32_t key[] = {one, other, except}, count = b->compared.count;
+    uint32_t capacity = b->compared.capacity, number = put(b, &b->compared, key);
+    if (b->compared.capacity > capacity)
+        b->results = heap_grow(b->results, b->compared.capacity * sizeof *b->results);
+    if (b->compared.count > count)
+        b->results[number] = RESULT_UNKNOWN;
+    return number;
 }
 
 uint32_t grammar_byte_set(struct grammar_builder *b, const uint32_t set[8])

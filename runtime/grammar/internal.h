@@ -32,6 +32,8 @@ struct rule {
 struct grammar_builder {
     struct grammar_limits limits;
     struct intern exprs, sets;
+    struct intern compared; // pairs of expressions that product.c compared, and how
+    uint32_t *results;      // [compared.capacity] of these, or a RESULT
     struct rule *rules;
     uint32_t rule_count, rule_capacity;
     char *names;
@@ -70,6 +72,11 @@ static inline bool set_has(const uint32_t *set, uint32_t byte)
 
 // The first failure stands; returns GRAMMAR_NOTHING.
 uint32_t builder_fail(struct grammar_builder *b, enum status status, const char *sentence);
+// The place in results of what two expressions have in common, or of the first without the second;
+// INTERN_NONE: a limit was met.
+#define RESULT_UNKNOWN UINT32_MAX
+#define RESULT_TOO_LARGE (UINT32_MAX - 1)
+uint32_t builder_compared(struct grammar_builder *b, uint32_t one, uint32_t other, bool except);
 struct text builder_rule_name(const struct grammar_builder *b, uint32_t rule);
 
 // analyse.c. [expr_count] of bytes, from heap_take; the rules must have bodies where wanted is set.

@@ -243,6 +243,12 @@ static enum status regular(struct grammar_builder *b, uint32_t e, struct grammar
     return grammar_compile(b, e, out, err);
 }
 
+static enum status too_large(struct error *err)
+{
+    return error_set(err, STATUS_TOO_LARGE,
+                     "two expressions that are compared have more than %d states", STATES_MAX);
+}
+
 static uint32_t product_make(struct token_product *p, enum status *status, struct error *err)
 {
     uint32_t result = GRAMMAR_NOTHING;
@@ -254,9 +260,7 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
     if (pairs_walk(p) && pairs_find_alive(p))
         result = pairs_rules(p);
     else if (!grammar_failed(p->b))
-        *status =
-            error_set(err, STATUS_TOO_LARGE,
-                      "two expressions that are compared have more than %d states", STATES_MAX);
+        *status = too_large(err);
     if (grammar_failed(p->b))
         *status = error_set(err, p->b->failure.status, "%s", p->b->failure.text);
     for (int i = 0; i < 2; i++)
@@ -266,8 +270,8 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
     return result;
 }
 
-static enum status compare(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
-                           uint32_t *out, struct error *err)
+static enum status compare_new(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
+                               uint32_t *out, struct error *err)
 {
     struct token_product *p = heap_take_zeroed(1, sizeof *p);
     p->b = b;
@@ -286,10 +290,33 @@ static enum status compare(struct grammar_builder *b, uint32_t one, uint32_t oth
     return status;
 }
 
+// Large grammars compare the same expressions again and again: those of each tool, for example.
+static enum status compare(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
+                           uint32_t *out, struct error *err)
+{
+    uint32_t place = builder_compared(b, one, other, except);
+    *out = GRAMMAR_NOTHING;
+    if (place == INTERN_NONE)
+        return error_set(err, b->failure.status, "%s", b->failure.text);
+    if (b->results[place] == RESULT_UNKNOWN) {
+        enum status status = compare_new(b, one, other, except, out, err);
+        if (status == STATUS_TOO_LARGE && !grammar_failed(b))
+            b->results[place] = RESULT_TOO_LARGE;
+        if (status != STATUS_OK)
+            return status;
+        b->results[place] = *out;
+    }
+    if (b->results[place] == RESULT_TOO_LARGE)
+        return too_large(err);
+    *out = b->results[place];
+    return STATUS_OK;
+}
+
 enum status grammar_both(struct grammar_builder *b, uint32_t one, uint32_t other, uint32_t *out,
                          struct error *err)
 {
-    return compare(b, one, other, false, out, err);
+    bool ordered = one < other;
+    return compare(b, ordered ? one : other, ordered ? other : one, false, out, err);
 }
 
 enum status grammar_except(struct grammar_builder *b, uint32_t one, uint32_t other, uint32_t *out,

@@ -46,6 +46,7 @@ FAULTS = [
     ("a text is read from its beginning after each forgetting", "runtime/grammar/matcher.c", "state_after", "i % VOCABULARY_TOKEN_BYTES_MAX == 0", "i == 0", "test_matcher"),
     ("what is forgotten stays in memory", "runtime/grammar/pages.c", "pages_drop", "if (from < to)", "if (from == to + 1)", "test_matcher"),
     ("what is excepted is common", "runtime/grammar/product.c", "pair_ends", "one == 1 && (other == 1) != p->except", "one == 1 && other == 1", "test_grammar"),
+    ("what was compared is compared again", "runtime/grammar/product.c", "compare", "b->results[place] == RESULT_UNKNOWN", "true", "test_dialect_grammar"),
     ("what automata do in a comparison is free", "runtime/grammar/product.c", "automaton_charge", "grammar_spend(b, work + more)", "grammar_spend(b, more) || work == 0", "test_grammar"),
     ("surrogates are characters", "runtime/grammar/ranges.c", "ranges_order", "return surrogates_cut(ranges, kept);", "return kept;", "test_grammar"),
     ("a budget cuts characters", "runtime/grammar/token_budget.c", "token_budget_forced", "at->tokens < b->tokens_max || (at->left > 0 && !late)", "at->tokens < b->tokens_max || late", "test_token_budget"),

@@ -504,6 +504,92 @@ static void test_schemas_that_cannot_be_forced_are_named(void **state)
     }
 }
 
+// As many functions as a request may have, each with other parameters and with any unknown ones.
+static json_t *tools_many(void)
+{
+    enum { MANY = 128 };
+    json_t *many = json_array();
+    for (int i = 0; i < MANY; i++) {
+        char name[16], keys[3][16];
+        snprintf(name, sizeof name, "f%d", i);
+        for (int k = 0; k < 3; k++)
+            snprintf(keys[k], sizeof keys[k], "%c%d_name", 's' + k, i);
+        json_array_append_new(
+            many, json_pack("{s:{s:s, s:{s:s, s:{s:{s:s}, s:{s:s}, s:{s:[s, s], s:i}}, s:[s]}}}",
+                            "function", "name", name, "parameters", "type", "object", "properties",
+                            keys[0], "type", "string", keys[1], "type", "integer", keys[2], "type",
+                            "string", "null", "maxLength", 40, "required", keys[0]));
+    }
+    return many;
+}
+
+// What functions have in common is made once: a small part of the work that a grammar may take.
+static void many_functions(const struct subject *s, uint64_t *seed)
+{
+    (void)seed;
+    struct grammar_limits limits = {.work_max = 20 * 1000 * 1000};
+    struct grammar_builder *b = grammar_begin(&limits);
+    json_t *many = tools_many();
+    struct dialect_grammar_args args = {
+        .dialect = &s->d, .tools = many, .must = true, .parallel = true, .reasoning = true};
+    struct error err = {0};
+    struct grammar *g = NULL;
+    uint32_t root;
+    enum status status = dialect_grammar(b, &args, &root, &err);
+    if (status == STATUS_OK)
+        status = grammar_finish(b, root, &g, &err);
+    else
+        grammar_abandon(b);
+    if (status != STATUS_OK)
+        fail_msg("%s: %s", dialect_name(&s->d), err.text);
+    grammar_give(g);
+    json_decref(many);
+}
+
+static void test_many_functions_compile_with_little_work(void **state)
+{
+    (void)state;
+    subject_each(many_functions);
+}
+
+// Unknown keys are all that can be written and that the schema does not name.
+static void test_unknown_keys_are_none_of_the_known_ones(void **state)
+{
+    (void)state;
+    char most[129] = {0}, over[130] = {0};
+    memset(most, 'k', 128);
+    memset(over, 'k', 129);
+    const struct {
+        const char *key;
+        bool allowed;
+    } cases[] = {{"s0", false}, {"s", true},         {"s00", true},      {"s1", true},
+                 {"", false},   {"\xC3\xA9", false}, {"\xC3\xA8", true}, {"\xC3\xA9s", true},
+                 {">", false},  {"a>", false},       {most, true},       {over, false}};
+    struct subject s;
+    subject_open(&s, "qwen3-coder", false);
+    json_t *one =
+        json_pack("[{s:{s:s, s:{s:{s:{}, s:{}, s:{}}, s:[s, s]}}}]", "function", "name", "f",
+                  "parameters", "properties", "s0", "\xC3\xA9", "a>", "required", "s0", "\xC3\xA9");
+    struct dialect_grammar_args args = {.dialect = &s.d, .tools = one, .must = true};
+    struct mask_cache *c = subject_cache(&s, &args);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[600];
+        struct matcher m;
+        snprintf(text, sizeof text,
+                 "<tool_call>\n<function=f>\n<parameter=s0>\n1\n</parameter>\n<parameter=\xC3\xA9>"
+                 "\n1\n</parameter>\n<parameter=%s>\n1\n</parameter>\n</function>\n</tool_call>",
+                 cases[i].key);
+        matcher_init(&m, c);
+        if (matcher_accept_bytes(&m, text_of(text)) != cases[i].allowed)
+            fail_msg("%s", cases[i].key);
+        assert_true(!cases[i].allowed || matcher_may_end(&m));
+        matcher_end(&m);
+    }
+    mask_cache_destroy(c);
+    json_decref(one);
+    subject_close(&s);
+}
+
 static struct grammar_hash hash_of_args(const struct dialect_grammar_args *args, const char *regex)
 {
     struct grammar_builder *b = grammar_begin(NULL);
@@ -612,6 +698,8 @@ int main(void)
         cmocka_unit_test(test_answers_may_begin_inside),
         cmocka_unit_test(test_content_may_have_a_grammar_of_its_own),
         cmocka_unit_test(test_schemas_that_cannot_be_forced_are_named),
+        cmocka_unit_test(test_unknown_keys_are_none_of_the_known_ones),
+        cmocka_unit_test(test_many_functions_compile_with_little_work),
         cmocka_unit_test(test_a_source_of_calls_says_all),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

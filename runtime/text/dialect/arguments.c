@@ -48,16 +48,16 @@ static uint32_t markers_of(struct write *w, uint32_t roles)
 }
 
 // A key goes up to the first of these characters.
-static uint32_t keys_up_to(struct write *w, uint32_t roles, const char *others)
+static struct writer_key keys_up_to(const struct write *w, uint32_t roles, const char *others)
 {
-    char bytes[40];
+    struct writer_key key = {.most = KEY_CHARS_MAX};
     size_t count = strlen(others);
-    memcpy(bytes, others, count);
-    for (uint32_t i = 0; i < w->d->marker_count && count < sizeof bytes - 1; i++)
+    check(count < sizeof key.without, "%zu characters", count);
+    memcpy(key.without, others, count);
+    for (uint32_t i = 0; i < w->d->marker_count && count < sizeof key.without - 1; i++)
         if (ROLE_BIT(w->d->markers[i].role) & roles)
-            bytes[count++] = (char)w->d->markers[i].symbols[0];
-    bytes[count] = 0;
-    return chars_except(w, bytes, 1, KEY_CHARS_MAX);
+            key.without[count++] = (char)w->d->markers[i].symbols[0];
+    return key;
 }
 
 // Texts that the reader takes for a value of these types rather than for a string.
@@ -116,7 +116,7 @@ static void parameters_begin(struct write *w)
     p->value_close = write_literal(w, w->syntax->value_close, 0);
     if (elements)
         p->value_end = write_literal(w, w->syntax->value_end, 0);
-    p->key = elements ? chars_except(w, "/>", 1, KEY_CHARS_MAX)
+    p->key = elements ? keys_up_to(w, 0, "/>")
                       : keys_up_to(w,
                                    ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_KEY_STRING) |
                                        ROLE_BIT(ROLE_KEY_OTHER),
@@ -145,7 +145,7 @@ static void python_begin(struct write *w)
         .key_open = GRAMMAR_EMPTY,
         .other_open = literal(w, "="),
         .value_close = GRAMMAR_EMPTY,
-        .key = chars_except(w, " \t\r\n,:=()[]{}\"'\\", 1, KEY_CHARS_MAX),
+        .key = keys_up_to(w, 0, " \t\r\n,:=()[]{}\"'\\"),
     };
 }
 
@@ -159,7 +159,7 @@ static void bare_keys_begin(struct write *w)
     out->colon = literal(w, ":");
     out->comma = literal(w, ",");
     out->never = around(w, markers_of(w, ROLE_BIT(ROLE_QUOTE)));
-    out->key = chars_except(w, " \t\r\n,:=()[]{}\"'", 1, KEY_CHARS_MAX);
+    out->key = keys_up_to(w, 0, " \t\r\n,:=()[]{}\"'");
 }
 
 void write_arguments_begin(struct write *w)

@@ -39,10 +39,10 @@ struct schema_strings_clear {
 // again, only keys that the schema or `names` names are written.
 struct schema_parameters {
     uint32_t separator, key_open, string_open, other_open, value_close;
-    uint32_t value_end; // GRAMMAR_NOTHING: there is none
-    uint32_t key;       // keys that can be written: an expression over them as they are
-    json_t *names;      // object; its keys are asked for by name, also where the schema does not
-                        // name them; borrowed, NULL: none
+    uint32_t value_end;    // GRAMMAR_NOTHING: there is none
+    struct writer_key key; // those that can be written, as they are
+    json_t *names;         // object; its keys are asked for by name, also where the schema does not
+                           // name them; borrowed, NULL: none
     // NULL: all are SCHEMA_READS_VALUE. key.at NULL: one that the schema does not name.
     enum schema_reading (*reading)(void *context, struct grammar_builder *b, struct text key,
                                    struct schema_strings_clear *out);

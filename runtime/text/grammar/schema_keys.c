@@ -42,41 +42,95 @@ static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t co
                           schema_chars(c, kind)->escapes);
 }
 
-// Strings that are none of the names, after the `at` bytes that all of them share.
-static uint32_t none_of(struct schema *c, const struct text *names, uint32_t count, size_t at,
-                        enum writer_chars kind)
+// What is the same for all keys of an object.
+struct key_chars {
+    struct schema *c;
+    enum writer_chars kind;
+    uint32_t most;                                        // characters; GRAMMAR_UNBOUNDED
+    struct grammar_range without[WRITER_KEY_WITHOUT + 1]; // no key has these
+    uint32_t without_count;
+    uint32_t any; // one character of a key
+};
+
+// Keys after so many characters.
+static uint32_t keys_rest(const struct key_chars *k, uint32_t chars)
 {
+    bool open = k->most == GRAMMAR_UNBOUNDED;
+    uint32_t least = open || chars > 0 ? 0 : 1;
+    return grammar_repeat(k->c->b, k->any, least, open ? k->most : k->most - chars);
+}
+
+// One character of a key that is none of the points, which are in order.
+static uint32_t keys_other(const struct key_chars *k, const uint32_t *points, uint32_t count)
+{
+    struct schema *c = k->c;
+    if (k->without_count == 0)
+        return other_char(c, points, count, k->kind);
+    struct grammar_range *ranges =
+        arena_take(c->arena, (count + k->without_count) * sizeof *ranges);
+    memcpy(ranges, k->without, k->without_count * sizeof *ranges);
+    for (uint32_t i = 0; i < count; i++)
+        ranges[k->without_count + i] = (struct grammar_range){points[i], points[i]};
+    return grammar_chars_except(c->b, ranges, k->without_count + count);
+}
+
+// Keys that are none of the names, after the `at` bytes, `chars` characters, that all of them
+// share.
+static uint32_t none_of(const struct key_chars *k, const struct text *names, uint32_t count,
+                        size_t at, uint32_t chars)
+{
+    struct schema *c = k->c;
     uint32_t *points = arena_take(c->arena, (count + 1) * sizeof *points);
-    uint32_t point_count = 0, i = 0, expr = GRAMMAR_EMPTY;
+    bool itself = chars == 0 && k->without_count > 0; // no such key is empty
+    uint32_t point_count = 0, i = 0, expr = itself ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;
     while (i < count && names[i].bytes == at) {
         expr = GRAMMAR_NOTHING;
         i++;
     }
+    if (chars == k->most)
+        return expr;
     while (i < count && schema_spend(c, 300 + count / 4)) {
         size_t bytes;
         uint32_t first = i, point = utf8_read(names[i].at + at, &bytes);
         while (i < count && names[i].bytes >= at + bytes &&
                memcmp(names[i].at + at, names[first].at + at, bytes) == 0)
             i++;
-        uint32_t rest = none_of(c, names + first, i - first, at + bytes, kind);
-        uint32_t one = writer_text(c->b, kind, text_span(names[first].at + at, bytes));
+        uint32_t rest = none_of(k, names + first, i - first, at + bytes, chars + 1);
+        uint32_t one = writer_text(c->b, k->kind, text_span(names[first].at + at, bytes));
         expr = grammar_either(c->b, expr, grammar_join(c->b, one, rest));
         points[point_count++] = point;
     }
-    uint32_t other = other_char(c, points, point_count, kind);
-    return grammar_either(c->b, expr, grammar_join(c->b, other, schema_chars(c, kind)->inside));
+    uint32_t other = keys_other(k, points, point_count);
+    return grammar_either(c->b, expr, grammar_join(c->b, other, keys_rest(k, chars + 1)));
+}
+
+static struct key_chars keys_begin(const struct object *o)
+{
+    struct schema *c = o->c;
+    struct key_chars k = {.c = c, .kind = o->kind, .most = GRAMMAR_UNBOUNDED};
+    if (o->writable->most == 0) {
+        k.any = schema_chars(c, o->kind)->any;
+        return k;
+    }
+    k.most = o->writable->most;
+    k.without_count = writer_key_without(o->writable, k.without);
+    k.any = grammar_chars_except(c->b, k.without, k.without_count);
+    return k;
 }
 
 uint32_t keys_unknown(struct object *o)
 {
     struct schema *c = o->c;
     struct text *names = arena_take(c->arena, (o->key_count + 1) * sizeof *names);
+    struct key_chars k = keys_begin(o);
+    uint32_t count = 0;
     for (uint32_t i = 0; i < o->key_count; i++)
-        names[i] = o->keys[i].name;
-    if (o->key_count == 0)
-        return schema_chars(c, o->kind)->inside;
-    qsort(names, o->key_count, sizeof *names, names_compare);
-    return none_of(c, names, o->key_count, 0, o->kind);
+        if (!o->keys[i].unwritable)
+            names[count++] = o->keys[i].name;
+    if (count == 0)
+        return keys_rest(&k, 0);
+    qsort(names, count, sizeof *names, names_compare);
+    return none_of(&k, names, count, 0, 0);
 }
 
 void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t expr, bool *matches)
@@ -151,6 +205,5 @@ uint32_t keys_region(struct object *o, uint32_t region)
             keys = schema_except(c, keys, o->patterns[i].expr, site, "patternProperties");
     if (o->names != UINT32_MAX)
         keys = keys_both(o, keys, o->names, o->names_site, "propertyNames");
-    return o->writable == GRAMMAR_NOTHING ? keys
-                                          : keys_both(o, keys, o->writable, site, "properties");
+    return keys;
 }

@@ -1,4 +1,4 @@
-// Expressions that are made once a compile: comparing regular expressions is what costs most.
+// Expressions that are made once a compile; comparisons are made once by the builder.
 #include "runtime/text/grammar/schema_parts.h"
 
 static uint32_t slot_of(const struct schema *c, uint32_t kind, uint32_t a, uint32_t b)
@@ -43,37 +43,28 @@ void memo_put(struct schema *c, uint32_t kind, uint32_t a, uint32_t b, uint32_t 
     c->memo_count++;
 }
 
-static uint32_t compared(struct schema *c, uint32_t kind, uint32_t one, uint32_t other,
-                         uint32_t site, const char *keyword)
-{
-    uint32_t out;
-    if (schema_failed(c))
-        return GRAMMAR_NOTHING;
-    if (memo_find(c, kind, one, other, &out))
-        return out;
-    enum status status = kind == MEMO_BOTH ? grammar_both(c->b, one, other, &out, c->err)
-                                           : grammar_except(c->b, one, other, &out, c->err);
-    if (status != STATUS_OK)
-        return schema_pass_error(c, site, keyword);
-    memo_put(c, kind, one, other, out);
-    return out;
-}
-
 uint32_t schema_both(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
                      const char *keyword)
 {
-    if (one == GRAMMAR_NOTHING || other == GRAMMAR_NOTHING)
+    uint32_t out;
+    if (one == GRAMMAR_NOTHING || other == GRAMMAR_NOTHING || schema_failed(c))
         return GRAMMAR_NOTHING;
     if (one == other)
         return one;
-    return compared(c, MEMO_BOTH, one < other ? one : other, one < other ? other : one, site,
-                    keyword);
+    if (grammar_both(c->b, one, other, &out, c->err) != STATUS_OK)
+        return schema_pass_error(c, site, keyword);
+    return out;
 }
 
 uint32_t schema_except(struct schema *c, uint32_t one, uint32_t other, uint32_t site,
                        const char *keyword)
 {
-    if (one == GRAMMAR_NOTHING || one == other)
+    uint32_t out;
+    if (one == GRAMMAR_NOTHING || one == other || schema_failed(c))
         return GRAMMAR_NOTHING;
-    return other == GRAMMAR_NOTHING ? one : compared(c, MEMO_EXCEPT, one, other, site, keyword);
+    if (other == GRAMMAR_NOTHING)
+        return one;
+    if (grammar_except(c->b, one, other, &out, c->err) != STATUS_OK)
+        return schema_pass_error(c, site, keyword);
+    return out;
 }

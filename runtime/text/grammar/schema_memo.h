@@ -6,15 +6,8 @@
 
 struct schema;
 
-// Expressions that were made before: regular expressions that meet, patterns, formats, multiples.
-enum memo_kind {
-    MEMO_BOTH = 1,
-    MEMO_EXCEPT,
-    MEMO_PATTERN,
-    MEMO_FORMAT,
-    MEMO_INTEGERS,
-    MEMO_FRACTIONS
-};
+// Expressions that were made before: patterns, formats, multiples.
+enum memo_kind { MEMO_PATTERN = 1, MEMO_FORMAT, MEMO_INTEGERS, MEMO_FRACTIONS };
 struct memo {
     uint32_t kind, a, b, expr;
 };

@@ -180,26 +180,23 @@ static uint32_t value_of(struct object *o, const struct text *name, struct liter
 }
 
 // Keys that cannot be written may not be there.
-static void leave_unwritable(struct object *o, bool *matches)
+static void leave_unwritable(struct object *o)
 {
     struct schema *c = o->c;
-    if (o->writable == GRAMMAR_NOTHING || o->key_count == 0 || schema_failed(c))
-        return;
-    uint32_t site = o->entries[0]->site;
-    keys_match(o, site, "properties", o->writable, matches);
-    for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++)
-        if (!matches[i] && o->keys[i].required)
-            schema_refuse(c, STATUS_UNSUPPORTED, site, "required",
+    for (uint32_t i = 0; i < o->key_count && o->writable->most > 0 && !schema_failed(c); i++) {
+        struct schema_key *key = &o->keys[i];
+        key->unwritable = !writer_key_fits(o->writable, key->name);
+        if (key->unwritable && key->required)
+            schema_refuse(c, STATUS_UNSUPPORTED, o->entries[0]->site, "required",
                           "the dialect of the model's calls has no way to write one of the keys");
-        else
-            o->keys[i].unwritable = !matches[i];
+    }
 }
 
 static void fill_known(struct object *o)
 {
     struct schema *c = o->c;
     bool *matches = arena_take(c->arena, o->key_count + 1);
-    leave_unwritable(o, matches);
+    leave_unwritable(o);
     for (uint32_t k = 0; k < o->pattern_count && !schema_failed(c); k++) {
         keys_match(o, o->pattern_site, "patternProperties", o->patterns[k].expr, matches);
         for (uint32_t i = 0; i < o->key_count && !schema_failed(c); i++)
@@ -401,7 +398,7 @@ uint32_t object_text(struct schema *c, const struct alternative *a, bool paramet
         return c->any.object;
     o.kind = parameters ? WRITE_RAW : c->w->keys;
     o.comma = parameters ? c->parameters->separator : c->w->comma;
-    o.writable = parameters ? c->parameters->key : c->w->key;
+    o.writable = parameters ? &c->parameters->key : &c->w->key;
     if (!schema_spend(c, 8000 + 600 * (uint64_t)o.entry_count))
         return GRAMMAR_NOTHING;
     o.index = json_object();

@@ -30,7 +30,7 @@ struct object {
     struct schema *c;
     bool parameters;        // the object at the top, as parameters of a call
     enum writer_chars kind; // of keys
-    uint32_t writable;      // keys that can be written; GRAMMAR_NOTHING: all
+    const struct writer_key *writable;
     const struct entry **entries;
     uint32_t entry_count;
     json_t *index; // name -> place in keys

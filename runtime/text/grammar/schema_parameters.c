@@ -10,8 +10,6 @@ static uint32_t clear_strings(struct schema *c, struct literals *list,
     struct error err = {0};
     if (inside == GRAMMAR_NOTHING || of->unclear == GRAMMAR_NOTHING || schema_failed(c))
         return inside;
-    if (memo_find(c, MEMO_EXCEPT, inside, of->unclear, &out))
-        return out;
     enum status status = grammar_except(c->b, inside, of->unclear, &out, &err);
     if (status == STATUS_TOO_LARGE && !grammar_failed(c->b))
         return schema_both(c, inside, of->clear, site, "maxLength");
@@ -19,7 +17,6 @@ static uint32_t clear_strings(struct schema *c, struct literals *list,
         *c->err = err;
         return schema_pass_error(c, site, "pattern");
     }
-    memo_put(c, MEMO_EXCEPT, inside, of->unclear, out);
     return out;
 }
 

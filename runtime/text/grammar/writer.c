@@ -6,6 +6,7 @@
 #include "runtime/text/grammar/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ESCAPE_BYTES = 8, ESCAPED_MAX = 0x80 }; // of one character; characters from there on never
@@ -161,19 +162,56 @@ struct writer writer_json(struct grammar_builder *b, uint32_t blank)
     };
 }
 
-// Any string without its quotes, of those that `never` leaves and `only`, if any, has.
-static uint32_t strings_of(struct grammar_builder *b, enum writer_chars kind, uint32_t never,
-                           uint32_t only)
+// Any string without its quotes, of those that `never` leaves.
+static uint32_t strings_of(struct grammar_builder *b, enum writer_chars kind, uint32_t never)
 {
     static const struct grammar_range all[] = {{0, 0x10FFFF}};
     uint32_t any = grammar_repeat(b, writer_chars(b, kind, all, 1), 0, GRAMMAR_UNBOUNDED), out;
     struct error err = {0};
-    if (only != GRAMMAR_NOTHING)
-        return only;
     if (never == GRAMMAR_NOTHING)
         return any;
     // A failure leaves nothing, which is tighter than what was asked.
     return grammar_except(b, any, never, &out, &err) == STATUS_OK ? out : GRAMMAR_NOTHING;
+}
+
+bool writer_key_fits(const struct writer_key *k, struct text key)
+{
+    uint32_t chars = 0;
+    for (size_t at = 0, bytes; at < key.bytes; at += bytes, chars++) {
+        uint32_t c = utf8_read(key.at + at, &bytes);
+        for (const char *w = k->without; *w; w++)
+            if (c == (uint8_t)*w)
+                return false;
+        if (c == 0)
+            return false;
+    }
+    return chars > 0 && chars <= k->most;
+}
+
+static int bytes_compare(const void *one, const void *other)
+{
+    return *(const uint8_t *)one - *(const uint8_t *)other;
+}
+
+uint32_t writer_key_without(const struct writer_key *k, struct grammar_range *out)
+{
+    char sorted[WRITER_KEY_WITHOUT + 1];
+    size_t count = strlen(k->without);
+    memcpy(sorted, k->without, count + 1);
+    qsort(sorted, count, 1, bytes_compare);
+    out[0] = (struct grammar_range){0, 0};
+    for (size_t i = 0; i < count; i++)
+        out[i + 1] = (struct grammar_range){(uint8_t)sorted[i], (uint8_t)sorted[i]};
+    return (uint32_t)count + 1;
+}
+
+static uint32_t keys_of(struct grammar_builder *b, const struct writer *w)
+{
+    struct grammar_range without[WRITER_KEY_WITHOUT + 1];
+    if (w->key.most == 0)
+        return strings_of(b, w->keys, GRAMMAR_NOTHING);
+    uint32_t count = writer_key_without(&w->key, without);
+    return grammar_repeat(b, grammar_chars_except(b, without, count), 1, w->key.most);
 }
 
 // open (one (comma one)*)? close
@@ -197,10 +235,8 @@ struct json_rules writer_rules(struct grammar_builder *b, const struct writer *w
     };
     struct text words[] = {text_of(w->true_word), text_of(w->false_word), text_of(w->null_word)};
     uint32_t values[] = {r.object, r.array, r.string, r.number, grammar_choice(b, words, 3)};
-    uint32_t quoted[] = {w->string_open, strings_of(b, w->strings, w->never, GRAMMAR_NOTHING),
-                         w->string_close};
-    uint32_t member[] = {w->key_open, strings_of(b, w->keys, GRAMMAR_NOTHING, w->key), w->key_close,
-                         w->colon, r.value};
+    uint32_t quoted[] = {w->string_open, strings_of(b, w->strings, w->never), w->string_close};
+    uint32_t member[] = {w->key_open, keys_of(b, w), w->key_close, w->colon, r.value};
     grammar_rule_set(b, string, grammar_join_all(b, quoted, 3));
     grammar_rule_set(b, number, json_grammar_number(b));
     grammar_rule_set(b, array, list_of(b, w->array_open, r.value, w->array_close, w->comma));
