@@ -278,7 +278,9 @@ static void item_close(struct responses *r, bool limited)
         w->open = false;
 }
 
-static void item_open(struct responses *r, enum item_kind kind, struct json_buffer *out)
+// call: its number, of a call.
+static void item_open(struct responses *r, enum item_kind kind, uint32_t call,
+                      struct json_buffer *out)
 {
     static const char *const prefixes[] = {
         [ITEM_MESSAGE] = "msg_", [ITEM_REASONING] = "rs_", [ITEM_CALL] = "fc_"};
@@ -287,7 +289,6 @@ static void item_open(struct responses *r, enum item_kind kind, struct json_buff
     struct output_item *items =
         arena_extend(arena, w->items, w->item_count, &w->item_max, sizeof *items);
     struct text id = id_make(arena, prefixes[kind]);
-    w->call += kind == ITEM_CALL;
     if (!items || !id.at) {
         generation_lost(&r->g);
         return;
@@ -296,7 +297,7 @@ static void item_open(struct responses *r, enum item_kind kind, struct json_buff
     w->items[w->item_count++] = (struct output_item){
         .kind = kind,
         .id = id,
-        .call = w->call,
+        .call = call,
         .from = w->text.bytes,
         .entries_from = w->logprobs.count,
     };
@@ -345,7 +346,7 @@ static enum item_kind kind_of(const struct answer_piece *piece)
 static bool continues(const struct item_writer *w, const struct answer_piece *piece)
 {
     return w->open && last_item(w)->kind == kind_of(piece) &&
-           (piece->kind != RUN_CALL || w->call == piece->call);
+           (piece->kind != RUN_CALL || last_item(w)->call == piece->call);
 }
 
 static void piece_add(struct responses *r, const struct answer_piece *piece, uint32_t from,
@@ -378,7 +379,7 @@ static bool piece_take(struct responses *r, struct json_buffer *out)
             item_close(r, false);
         if (w->open)
             return false;
-        item_open(r, kind_of(&piece), out);
+        item_open(r, kind_of(&piece), piece.call, out);
     }
     piece_add(r, &piece, from, out);
     return true;
@@ -396,7 +397,7 @@ static void all_take(struct responses *r, struct json_buffer *out)
 static void items_end(struct responses *r, struct json_buffer *out)
 {
     if (r->items.item_count == 0)
-        item_open(r, ITEM_MESSAGE, out);
+        item_open(r, ITEM_MESSAGE, 0, out);
     if (r->items.open)
         item_close(r, choice_limited(r->g.choices));
 }

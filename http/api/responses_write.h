@@ -32,7 +32,6 @@ struct item_writer {
     uint32_t item_count;
     size_t item_max;
     bool open;                     // the last item is not closed
-    uint32_t call;                 // the newest one, from 1
     struct arena_text text;        // of all items
     struct logprobs_kept logprobs; // likewise
     uint64_t told;                 // bytes of text of all messages
