@@ -393,6 +393,70 @@ static void test_a_whole_answer_with_log_probabilities(void **state)
     }
 }
 
+// What the deltas of Responses of this type have.
+static size_t deltas_of(const char *type, char letter)
+{
+    size_t found = 0;
+    char *copy = strdup(fake.sent), *rest = copy;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        if (strncmp(line, "data: {", 7) != 0)
+            continue;
+        json_t *event = json_loads(line + 6, 0, NULL);
+        assert_non_null(event);
+        struct text delta = json_text(json_object_get(event, "delta"));
+        if (text_is(json_text(json_object_get(event, "type")), type)) {
+            assert_true(delta.bytes < CHUNK_MAX);
+            for (size_t i = 0; i < delta.bytes; i++)
+                found += delta.at[i] == letter;
+        }
+        json_decref(event);
+    }
+    free(copy);
+    return found;
+}
+
+// Thoughts and a call, which are told as they come, to who reads slowly: all of it, in pieces.
+static void test_61_thoughts_and_calls_wait_for_room(void **state)
+{
+    (void)state;
+    enum { LETTERS = 3500 };
+    static const char flat[] = "{\"model\":\"m\",\"stream\":true,\"input\":\"hi\",\"tools\":["
+                               "{\"type\":\"function\",\"name\":\"f\"}]}";
+    for (int responses = 0; responses < 2; responses++) {
+        fake_again();
+        fake_facts.max_model_len = 100000;
+        fake_dialect("hermes", "think");
+        fake.rationed = true;
+        fake_request(responses ? "/v1/responses" : CHAT,
+                     responses ? flat
+                               : "{\"model\":\"m\",\"stream\":true,\"tools\":[" TOOL "]," HI "}");
+        fake_text("<think>");
+        for (int i = 0; i < LETTERS; i++)
+            fake_token('t');
+        fake_text("</think><tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"");
+        for (int i = 0; i < LETTERS; i++)
+            fake_token('i');
+        fake_text("\"}}</tool_call>");
+        fake_finish(FINISH_STOP, FAKE_END);
+        fake_ready();
+        assert_true(fake.sent_bytes < ROOM + CHUNK_MAX);
+        assert_true(read_slowly() > 1);
+        assert_true(fake.ended);
+        if (responses) {
+            assert_int_equal(deltas_of("response.reasoning_text.delta", 't'), LETTERS);
+            assert_int_equal(deltas_of("response.function_call_arguments.delta", 'i'), LETTERS);
+            assert_non_null(strstr(fake.sent, "event: response.completed\n"));
+            continue;
+        }
+        char *thoughts = body_with("", "t", LETTERS, ""),
+             *call = body_with("{\"a\": \"", "i", LETTERS, "\"}");
+        expect_text(0, "reasoning_content", text_of(thoughts), 2);
+        expect_text(0, "arguments", text_of(call), 2);
+        free(thoughts);
+        free(call);
+    }
+}
+
 // While a call is gathered nothing is written, and the stream says that it lives.
 static void test_pings_while_a_call_is_gathered(void **state)
 {
@@ -427,6 +491,7 @@ int main(void)
         TEST(test_echoes_come_in_pieces),
         TEST(test_echoes_of_one_answer_are_bounded),
         TEST(test_blocks_come_in_pieces),
+        TEST(test_61_thoughts_and_calls_wait_for_room),
         TEST(test_pings_while_a_call_is_gathered),
         TEST(test_what_is_repeated_comes_in_pieces),
         TEST(test_a_stream_is_cut_in_what_is_repeated),
