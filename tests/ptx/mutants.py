@@ -68,6 +68,7 @@ MUTANTS = [
     ("the barrier of a warp is none", DEV, "warp_sync", "__syncwarp();", "", "attn", False),
     ("the barrier of a block is that of a warp", DEV, "cta_sync", "__syncthreads();", "__syncwarp();", "sample", False),
     ("the host's signal is not released", DEV, "st_release_sys", "st.release.sys.global", "st.relaxed.gpu.global", "prep", False),
+    ("bits are set by a load and a store", DEV, "atom_or", "return atomicOr(p, v);", "uint32_t old = *p; *p = old | v; return old;", "prep", False),
     ("64-bit sums of 32 bits", DEV, "atom_add", "atomicAdd((unsigned long long *)p, (unsigned long long)v)", "atomicAdd((unsigned *)p, (unsigned)v)", "sample", False),
     ("shuffle by xor within half a warp", DEV, "shfl_xor", "v, mask)", "v, mask, 16)", "rms_norm", False),
     ("shared memory by its generic address", DEV, "smem_addr", "__cvta_generic_to_shared(p)", "(uintptr_t)p", "gemm", False),

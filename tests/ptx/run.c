@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { TURN = 100000, TURN_SEEDED = 200 }; // instructions of a warp before another one runs
-// Of a warp: a hundred times what any kernel of the conformance walk takes.
+// Of a warp: what runs longer is taken for a loop without end.
 static const uint64_t INSTRUCTIONS_MAX = 20000000;
 
 // --- chance
