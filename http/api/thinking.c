@@ -56,6 +56,14 @@ bool thinking_is_asked(const struct generation *g)
     return asked;
 }
 
+bool thinking_is_off(const struct generation *g)
+{
+    const struct dialect_switch *by = g->call.model->thinking.by;
+    bool told = json_object_get(g->variables, "enable_thinking") ||
+                (by && json_object_get(g->variables, by->variable));
+    return told && !thinking_is_asked(g);
+}
+
 // A field asks for thinking, or for none. What cannot be had is refused.
 static void asked_put(struct generation *g, bool on, const char *path)
 {

@@ -12,6 +12,8 @@ bool thinking_is_known(const struct served_model *model);
 
 // Whether the template is told to think; after prompt_variables_read.
 bool thinking_is_asked(const struct generation *g);
+// Whether it is told not to.
+bool thinking_is_off(const struct generation *g);
 
 // At most so many tokens of reasoning in each choice, which the template is told, too, and which is
 // all where the model has no marks for it. path: of the field that says so.

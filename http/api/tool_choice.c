@@ -1,5 +1,6 @@
 // Which calls a request asks for, and the grammar that keeps the answer to them: see tools.h.
 #include "http/api/structured.h"
+#include "http/api/thinking.h"
 #include "http/api/tools.h"
 
 static const struct field_rule name_rows[] = {FIELD_READ_BY("name")};
@@ -168,15 +169,6 @@ static bool any_is_strict(const json_t *tools)
     return false;
 }
 
-// Whether thoughts may come before the calls. An answer that must call and was told not to think
-// has none.
-static bool may_think(const struct generation *g, enum dialect_start start)
-{
-    bool off = json_is_false(json_object_get(g->variables, "enable_thinking"));
-    bool begun = start == DIALECT_START_REASONING;
-    return g->options.reply.reasoning && (begun || !off || !g->choice.must);
-}
-
 // What the answer begins inside of. Fails where its grammar cannot begin: in the midst of a call.
 static enum dialect_start start_of(struct generation *g)
 {
@@ -220,8 +212,9 @@ void tools_constrain(struct generation *g)
                                   .allowed = g->choice.allowed,
                                   .must = g->choice.must,
                                   .parallel = !g->options.one_call,
+                                  .reasoning = g->options.reply.reasoning,
+                                  .no_thoughts = thinking_is_off(g),
                                   .start = start_of(g)};
-    calls.reasoning = may_think(g, calls.start);
     if (formed)
         calls.content = g->structured.source;
     if (!grammar_calls_put(&text, &calls, STRUCTURED_BYTES_MAX))

@@ -31,6 +31,7 @@
     "\",\"tools\":[" tools "]}}"
 #define CALL(name, arguments)                                                                      \
     "<tool_call>\n{\"name\": \"" name "\", \"arguments\": " arguments "}\n</tool_call>"
+#define OFF "\"chat_template_kwargs\":{\"enable_thinking\":false},"
 #define F CALL("f", "{\"city\":\"Oslo\"}")
 #define G CALL("g", "{}")
 
@@ -61,9 +62,7 @@ static void test_each_choice_has_its_grammar(void **state)
           CALL("f", "{\"city\": \"Rome\"}")},
          {"", "Hi", CALL("f", "{}"), CALL("g", "{\"a\":1}"), "<think>so</think>", F "Hi"}},
         {TOOLS NAMED("g"), {G, G "\n" G}, {F, "Hi", G "\n" F}},
-        {TOOLS "\"chat_template_kwargs\":{\"enable_thinking\":false}," NAMED("g"),
-         {G},
-         {"<think>x</think>" G}},
+        {TOOLS OFF NAMED("g"), {G}, {"<think>x</think>" G}},
         {TOOLS "\"parallel_tool_calls\":false,\"tool_choice\":\"required\"", {F}, {F "\n" G}},
         {TOOLS ALLOWED("required", TOOL("f", "")), {F}, {G, "Hi"}},
         {TOOLS ALLOWED("auto", TOOL("f", "")), {"Hi", "", "Hi " F}, {G, "Hi " G, "<tool_call>"}},
@@ -72,6 +71,12 @@ static void test_each_choice_has_its_grammar(void **state)
          {"{\"a\":1}", F, "<think>x</think>\n{}"},
          {"Hi", "{} " F}},
         {TOOLS "\"response_format\":{\"type\":\"json_object\"}", {"{\"a\":1}", G}, {"Hi"}},
+        {OFF "\"response_format\":{\"type\":\"json_object\"}",
+         {"{\"a\":1}"},
+         {"<think>x</think>{}", "<", "\n"}},
+        {TOOLS OFF "\"structured_outputs\":{\"regex\":\"[^#]*\"}",
+         {"Hi <think>", "<thin", G},
+         {"<think>x", "<think>x</think>Hi"}},
         {TOOLS "\"tool_choice\":\"required\",\"response_format\":{\"type\":\"json_object\"}",
          {G},
          {"{}"}},
@@ -110,6 +115,10 @@ static void test_each_choice_of_messages(void **state)
                       "\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":true}",
          F, F "\n" F},
         {"\"tools\":[" INPUT("f", ",\"strict\":true") "]", "Hi " F, CALL("f", "{}")},
+        {"\"tools\":[" INPUT("f", "") "],\"tool_choice\":{\"type\":\"any\"}", F,
+         "<think>x</think>" F},
+        {"\"output_config\":{\"format\":{\"type\":\"json_schema\",\"schema\":" CITY "}}",
+         "{\"city\":\"Oslo\"}", "<think>x</think>{\"city\":\"Oslo\"}"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[4096];

@@ -12,7 +12,7 @@ FAULTS = [
     ("allowed tools are forced", "http/api/tool_choice.c", "allowed_read", "out->must = text_is(json_text(mode), \"required\");", "out->must = true;", "test_api_forced"),
     ("allowed tools are as many as a body holds", "http/api/tool_choice.c", "allowed_list_read", "else if (count > TOOLS_MAX)", "else if (false)", "test_api_forced"),
     ("a tool that is allowed twice is two", "http/api/tool_choice.c", "name_add", "if (!is_listed(r->out->allowed, name))", "if (true)", "test_api_forced"),
-    ("who was told not to think thinks before a forced call", "http/api/tool_choice.c", "may_think", "(begun || !off || !g->choice.must)", "true", "test_api_forced"),
+    ("who was told not to think thinks where a grammar is", "http/api/tool_choice.c", "tools_constrain", ".no_thoughts = thinking_is_off(g)", ".no_thoughts = false", "test_api_forced"),
     ("strict functions alone have no grammar", "http/api/tool_choice.c", "tools_constrain", "|| any_is_strict(g->tools)", "", "test_api_forced"),
     ("a format of the answer forbids calls", "http/api/tool_choice.c", "tools_constrain", "if (!called && !(formed && g->options.reads_reply))", "if (!called)", "test_api_forced"),
     ("a stream that is cut ends without its error event", "http/exchange.c", "exchange_cut", "x->route->on_ready(x);", "", "e2e:test_stop_cuts_streams"),

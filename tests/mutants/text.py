@@ -5,6 +5,7 @@ FAULTS = [
     ("a string may hold the end of its parameter", "runtime/text/dialect/arguments.c", "reading", "(struct schema_strings_clear){w->ends, w->clear}", "(struct schema_strings_clear){GRAMMAR_NOTHING, w->clear}", "test_dialect_grammar"),
     ("a string may look like another value", "runtime/text/dialect/arguments.c", "reading", "grammar_either(b, values_of(w, types), w->ends)", "w->ends", "test_dialect_grammar"),
     ("parameters of a function that is not strict are JSON", "runtime/text/dialect/arguments.c", "reading", "(types == SCHEMA_STRING || !w->fitting)", "types == SCHEMA_STRING", "test_dialect_free"),
+    ("thoughts that are off begin before a form", "runtime/text/dialect/grammar.c", "thoughts_begin", "(args->must || args->formed)", "args->must", "test_dialect_grammar"),
     ("any key is written", "runtime/text/dialect/arguments.c", "keys_up_to", "memcpy(key.without, others, count);", "", "test_dialect_grammar"),
     ("an end of thinking has ids that the model lacks", "runtime/text/dialect/budget.c", "rest_write", "|| (w->vocab != 0 && (uint32_t)ids[i] >= w->vocab)", "", "test_dialect_budget"),
     ("a budget knows no calls", "runtime/text/dialect/budget.c", "dialect_budget", "bool calls = args->calls && dialect_has_calls(d);", "bool calls = false;", "test_dialect_budget"),

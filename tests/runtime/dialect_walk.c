@@ -221,7 +221,10 @@ struct mask_cache *subject_cache(const struct subject *s, const struct dialect_g
     struct error err = {0};
     struct grammar *g;
     uint32_t root;
-    if (dialect_grammar(b, args, &root, &err) != STATUS_OK ||
+    struct dialect_grammar_args own = *args;
+    if (own.formed && own.content == GRAMMAR_NOTHING)
+        own.content = grammar_repeat(b, grammar_byte(b, '0', '9'), 1, GRAMMAR_UNBOUNDED);
+    if (dialect_grammar(b, &own, &root, &err) != STATUS_OK ||
         grammar_finish(b, root, &g, &err) != STATUS_OK)
         fail_msg("%s: %s", dialect_name(&s->d), err.text);
     struct mask_cache *c = mask_cache_create(g, s->v, NULL);

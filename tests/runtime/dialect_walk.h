@@ -45,7 +45,8 @@ bool subject_write_other(const struct subject *s, struct matcher *m, struct writ
 void subject_put(const struct subject *s, uint32_t token, struct written *out); // one token
 // Draws until the answer ends. False: it did not within the limit.
 bool subject_walk(const struct subject *s, struct matcher *m, uint64_t *seed, struct written *out);
-// The grammar of answers; fails the test where there is none.
+// The grammar of answers; fails the test where there is none. A form of the text without content is
+// digits.
 struct mask_cache *subject_cache(const struct subject *s, const struct dialect_grammar_args *args);
 // What the first call begins with.
 const char *subject_opening(const struct subject *s);

@@ -447,6 +447,46 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
     subject_close(&s);
 }
 
+// An answer that must call or has a form begins no thoughts; those that the prompt began go on.
+static void no_thoughts(const struct subject *s, uint64_t *seed)
+{
+    struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(&s->d);
+    (void)seed;
+    for (int bits = 0; bits < 8 && thoughts.open; bits++) {
+        bool off = bits & 1, inside = bits >> 2 & 1;
+        struct written w = {0};
+        struct matcher m;
+        struct dialect_grammar_args args = {
+            .dialect = &s->d,
+            .tools = tools,
+            .must = bits >> 1 & 1,
+            .formed = !(bits >> 1 & 1),
+            .reasoning = true,
+            .no_thoughts = off,
+            .start = inside ? DIALECT_START_REASONING : DIALECT_START_TEXT};
+        struct mask_cache *c = subject_cache(s, &args);
+        matcher_init(&m, c);
+        bool thinks = subject_write(s, &m, inside ? "so " : thoughts.open, &w);
+        if (thinks != (inside || !off))
+            fail_msg("%s: %d", dialect_name(&s->d), bits);
+        if (inside) {
+            assert_true(subject_write(s, &m, thoughts.close, &w));
+            bool again = subject_write(s, &m, thoughts.open, &w);
+            assert_false(off && again);
+        }
+        matcher_end(&m);
+        json_buffer_free(&w.text);
+        json_buffer_free(&w.special);
+        mask_cache_destroy(c);
+    }
+}
+
+static void test_thoughts_that_are_off_do_not_begin(void **state)
+{
+    (void)state;
+    subject_each(no_thoughts);
+}
+
 // What cannot be written or compiled is said, with the name of the tool.
 static void test_schemas_that_cannot_be_forced_are_named(void **state)
 {
@@ -636,7 +676,7 @@ static void test_a_source_of_calls_says_all(void **state)
     json_t *allowed = json_pack("[s]", "g");
     struct grammar_hash seen[64];
     size_t count = 0;
-    for (unsigned bits = 0; bits < 128; bits++) {
+    for (unsigned bits = 0; bits < 256; bits++) {
         bool must = bits & 1, formed = bits >> 1 & 1;
         enum dialect_start start = (enum dialect_start)(bits >> 2 & 3);
         if (must && (formed || start == DIALECT_START_MIDST))
@@ -646,6 +686,7 @@ static void test_a_source_of_calls_says_all(void **state)
                                       .must = must,
                                       .parallel = bits >> 5 & 1,
                                       .reasoning = bits >> 6 & 1,
+                                      .no_thoughts = bits >> 7 & 1,
                                       .start = start};
         if (formed)
             calls.content =
@@ -656,6 +697,7 @@ static void test_a_source_of_calls_says_all(void **state)
                                             .must = must,
                                             .parallel = calls.parallel,
                                             .reasoning = calls.reasoning,
+                                            .no_thoughts = calls.no_thoughts,
                                             .start = start};
         struct grammar_hash want = hash_of_args(&args, formed ? "[0-9]+" : NULL);
         struct grammar_hash have = hash_of_source(&calls, &s.d);
@@ -697,6 +739,7 @@ int main(void)
         cmocka_unit_test(test_only_allowed_functions_are_called),
         cmocka_unit_test(test_answers_may_begin_inside),
         cmocka_unit_test(test_content_may_have_a_grammar_of_its_own),
+        cmocka_unit_test(test_thoughts_that_are_off_do_not_begin),
         cmocka_unit_test(test_schemas_that_cannot_be_forced_are_named),
         cmocka_unit_test(test_unknown_keys_are_none_of_the_known_ones),
         cmocka_unit_test(test_many_functions_compile_with_little_work),

@@ -249,6 +249,11 @@ static void bare_openings(struct calling *a, struct openings *o)
     o->rest[o->count - 1] = s->call_open;
 }
 
+static bool thoughts_begin(const struct dialect_grammar_args *args)
+{
+    return args->reasoning && !(args->no_thoughts && (args->must || args->formed));
+}
+
 // The markers that the reader looks for outside of calls.
 static void openings_find(struct calling *a, struct openings *o)
 {
@@ -266,7 +271,8 @@ static void openings_find(struct calling *a, struct openings *o)
             opening_add(a, o, text, a->head, role == ROLE_DROP);
     }
     if (a->w.args->reasoning && thoughts.open)
-        opening_add(a, o, thoughts.open, a->reasoning, true);
+        opening_add(a, o, thoughts.open, thoughts_begin(a->w.args) ? a->reasoning : GRAMMAR_NOTHING,
+                    true);
 }
 
 static const char after_name[] = " \t\n\r("; // BLANKS, and what makes it a call
@@ -446,6 +452,8 @@ static uint32_t forced(struct calling *a)
     uint32_t inside = thoughts_before(a, grammar_join_all(b, later, 3));
     if (args->start == DIALECT_START_REASONING)
         return inside;
+    if (!thoughts_begin(args))
+        return calls;
     return grammar_either(b, calls,
                           grammar_join(b, write_literal(&a->w, thoughts.open, 0), inside));
 }
@@ -455,7 +463,8 @@ static uint32_t unforced(struct calling *a)
     const struct dialect_grammar_args *args = a->w.args;
     struct grammar_builder *b = a->w.b;
     const char *open = marker_text(a->w.d, ROLE_CALL_OPEN);
-    bool reasons = args->reasoning && dialect_reasoning_syntax(a->w.d).open;
+    bool begun = args->reasoning && args->start == DIALECT_START_REASONING;
+    bool reasons = (begun || thoughts_begin(args)) && dialect_reasoning_syntax(a->w.d).open;
     uint32_t head, reasoning, later, answer = grammar_rule(b, text_of("answer"), &head);
     uint32_t after = answer;
     a->reasoning = grammar_rule(b, text_of("reasoning"), &reasoning);

@@ -24,6 +24,7 @@ struct dialect_grammar_args {
     bool must;
     bool parallel;            // more than one call may come, where the dialect can write such
     bool reasoning;           // marks of reasoning are such; calls inside of it are text
+    bool no_thoughts;         // and none begins, with `must` or `formed`
     enum dialect_start start; // MIDST: not with `must`
     // The text of an answer without a call is one of these, without such as begin like a call or
     // like thoughts; the reader must know it (reply_args.formed). Thoughts have an end then,

@@ -114,6 +114,7 @@ bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *call
     flag_put(out, "must", calls->must);
     flag_put(out, "parallel", calls->parallel);
     flag_put(out, "reasoning", calls->reasoning);
+    flag_put(out, "no_thoughts", calls->no_thoughts);
     json_put_format(out, ",\"start\":%d", (int)calls->start);
     if (calls->allowed) {
         json_put_literal(out, ",\"allowed\":");
@@ -147,6 +148,7 @@ static enum status calls_build(struct grammar_builder *b, const struct grammar_s
         .must = json_is_true(json_object_get(all, "must")),
         .parallel = json_is_true(json_object_get(all, "parallel")),
         .reasoning = json_is_true(json_object_get(all, "reasoning")),
+        .no_thoughts = json_is_true(json_object_get(all, "no_thoughts")),
         .start = (enum dialect_start)json_integer_value(json_object_get(all, "start")),
     };
     if (content)

@@ -33,7 +33,7 @@ struct grammar_source {
 // The members of struct dialect_grammar_args.
 struct grammar_calls {
     const json_t *tools, *allowed; // of a tool its name, parameters and strict count
-    bool must, parallel, reasoning;
+    bool must, parallel, reasoning, no_thoughts;
     enum dialect_start start;
     struct grammar_source content; // of KIND_NONE: text has no form
 };
