@@ -24,6 +24,11 @@ bool grammar_failed(const struct grammar_builder *b)
     return b->failure.status != STATUS_OK;
 }
 
+enum status grammar_failure(const struct grammar_builder *b, struct error *err)
+{
+    return grammar_failed(b) ? error_set(err, b->failure.status, "%s", b->failure.text) : STATUS_OK;
+}
+
 bool grammar_spend(struct grammar_builder *b, uint64_t work)
 {
     b->work += work;

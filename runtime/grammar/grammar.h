@@ -43,6 +43,8 @@ struct grammar_builder *grammar_begin(const struct grammar_limits *limits);
 void grammar_abandon(struct grammar_builder *b);
 // A limit was met: compilers of large inputs may stop early. The first one stands.
 bool grammar_failed(const struct grammar_builder *b);
+// What grammar_finish would say of it; STATUS_OK: none was met.
+enum status grammar_failure(const struct grammar_builder *b, struct error *err) MUST_USE;
 // The compiler's own work counts against the same limit. False: it was met.
 bool grammar_spend(struct grammar_builder *b, uint64_t work);
 

@@ -594,7 +594,12 @@ static void test_refusals_name_the_keyword(void **state)
         {"{'$ref':'#/$defs/x'}", "$ref at #/$ref leads nowhere", STATUS_INVALID},
         {"{'pattern':'(a)\\\\1'}", "pattern at #/pattern is not supported: the pattern has a back",
          STATUS_UNSUPPORTED},
-        {"{'pattern':'('}", "pattern at #/pattern the pattern has a (", STATUS_INVALID},
+        {"{'pattern':'('}", "pattern at #/pattern cannot be compiled: the pattern has a (",
+         STATUS_INVALID},
+        {"{'patternProperties':{'(a|b)*a(a|b){20}$':{'type':'null'}}}",
+         "the schema's patternProperties at #/patternProperties cannot be compiled: two "
+         "expressions",
+         STATUS_TOO_LARGE},
         {"{'format':'idn-hostname'}", "format at #/format is not supported", STATUS_UNSUPPORTED},
         {"{'type':'text'}", "type at #/type must name types", STATUS_INVALID},
         {"{'minLength':-1}", "minLength at #/minLength must be a whole number", STATUS_INVALID},

@@ -456,14 +456,14 @@ static void no_thoughts(const struct subject *s, uint64_t *seed)
         bool off = bits & 1, inside = bits >> 2 & 1;
         struct written w = {0};
         struct matcher m;
-        struct dialect_grammar_args args = {
-            .dialect = &s->d,
-            .tools = tools,
-            .must = bits >> 1 & 1,
-            .formed = !(bits >> 1 & 1),
-            .reasoning = true,
-            .no_thoughts = off,
-            .start = inside ? DIALECT_START_REASONING : DIALECT_START_TEXT};
+        struct dialect_grammar_args args = {.dialect = &s->d,
+                                            .tools = tools,
+                                            .must = bits >> 1 & 1,
+                                            .formed = !(bits >> 1 & 1),
+                                            .reasoning = true,
+                                            .no_thoughts = off,
+                                            .start = inside ? DIALECT_START_REASONING
+                                                            : DIALECT_START_TEXT};
         struct mask_cache *c = subject_cache(s, &args);
         matcher_init(&m, c);
         bool thinks = subject_write(s, &m, inside ? "so " : thoughts.open, &w);
@@ -516,6 +516,10 @@ static void test_schemas_that_cannot_be_forced_are_named(void **state)
          ""},
         {"glm", "{\"properties\": {\"a\": {\"pattern\": \"(\", \"type\": \"string\"}}}",
          STATUS_INVALID, "pattern"},
+        {"glm",
+         "{\"properties\": {\"a\": {\"pattern\": \"^(x|y)*x(x|y){20}$\", \"type\": \"string\"}}}",
+         STATUS_TOO_LARGE,
+         "'weather': the schema's value at #/properties/a cannot be compiled: two expressions"},
         {"seed", "{\"allOf\": [{\"type\": \"array\"}, {\"minItems\": 1}]}", STATUS_INVALID,
          "no arguments"},
     };
@@ -627,6 +631,26 @@ static void test_unknown_keys_are_none_of_the_known_ones(void **state)
     }
     mask_cache_destroy(c);
     json_decref(one);
+    subject_close(&s);
+}
+
+// A limit that the whole grammar meets is told with the function where it was met.
+static void test_a_limit_names_the_function(void **state)
+{
+    (void)state;
+    struct grammar_limits limits = {.work_max = 10 * 1000};
+    struct grammar_builder *b = grammar_begin(&limits);
+    struct subject s;
+    struct error err = {0};
+    uint32_t root;
+    subject_open(&s, "hermes", false);
+    json_t *many = tools_many();
+    struct dialect_grammar_args args = {.dialect = &s.d, .tools = many, .must = true};
+    assert_int_equal(dialect_grammar(b, &args, &root, &err), STATUS_TOO_LARGE);
+    assert_non_null(strstr(err.text, "tool 'f"));
+    assert_non_null(strstr(err.text, "': the grammar takes too long to compile"));
+    grammar_abandon(b);
+    json_decref(many);
     subject_close(&s);
 }
 
@@ -742,6 +766,7 @@ int main(void)
         cmocka_unit_test(test_thoughts_that_are_off_do_not_begin),
         cmocka_unit_test(test_schemas_that_cannot_be_forced_are_named),
         cmocka_unit_test(test_unknown_keys_are_none_of_the_known_ones),
+        cmocka_unit_test(test_a_limit_names_the_function),
         cmocka_unit_test(test_many_functions_compile_with_little_work),
         cmocka_unit_test(test_a_source_of_calls_says_all),
     };

@@ -516,8 +516,10 @@ static enum status function_add(struct calling *a, const json_t *tool)
     uint32_t *arguments = &a->arguments[a->count];
     a->w.err = &inside;
     enum status status = write_arguments(&a->w, parameters, fitting, arguments);
+    if (status == STATUS_OK)
+        status = grammar_failure(a->w.b, &inside);
     a->w.err = err;
-    if (status == STATUS_OK && *arguments == GRAMMAR_NOTHING && !grammar_failed(a->w.b)) {
+    if (status == STATUS_OK && *arguments == GRAMMAR_NOTHING) {
         status = STATUS_INVALID;
         snprintf(inside.text, sizeof inside.text, "no arguments are valid");
     }
@@ -551,7 +553,7 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
         write_arguments_begin(&a.w);
     for (; a.known_count < count; a.known_count++)
         a.known[a.known_count] = name_of(json_array_get(args->tools, a.known_count));
-    for (size_t i = 0; i < count && status == STATUS_OK && !grammar_failed(b); i++)
+    for (size_t i = 0; i < count && status == STATUS_OK; i++)
         status = function_add(&a, json_array_get(args->tools, i));
     if (status == STATUS_OK)
         *root = args->must ? forced(&a) : unforced(&a);

@@ -35,7 +35,8 @@ struct dialect_grammar_args {
 
 // *root: for grammar_finish. STATUS_UNSUPPORTED, STATUS_INVALID, STATUS_TOO_LARGE: err begins with
 // "tool 'NAME': " and says what the tool's schema has that cannot be forced, or it speaks of the
-// content; *root is GRAMMAR_NOTHING then. A limit of the builder shows in grammar_failed, as ever.
+// content; *root is GRAMMAR_NOTHING then. A limit of the builder that no function met shows in
+// grammar_failed.
 // One call, one thread; nothing is kept of the arguments.
 enum status dialect_grammar(struct grammar_builder *b, const struct dialect_grammar_args *args,
                             uint32_t *root, struct error *err) MUST_USE;

@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,11 +55,24 @@ static size_t pointer_write(const struct schema *c, uint32_t site, char *out, si
     return bytes;
 }
 
+// The nearest subschema that the caller wrote, for sentences; the keyword where it is not there
+// becomes NULL.
+static uint32_t place_of(const struct schema *c, uint32_t site, const char **keyword)
+{
+    const char *name = *keyword;
+    while (site != 0 && c->sites[site].synthetic)
+        site = c->sites[site].parent;
+    if (name && !json_object_get(c->sites[site].value, name))
+        *keyword = NULL;
+    return site;
+}
+
 uint32_t schema_refuse(struct schema *c, enum status status, uint32_t site, const char *keyword,
                        const char *what)
 {
-    const char *slash = keyword ? "/" : "";
     char at[POINTER_BYTES_MAX];
+    site = place_of(c, site, &keyword);
+    const char *slash = keyword ? "/" : "";
     int bytes = (int)pointer_write(c, site, at, sizeof at);
     if (c->status != STATUS_OK)
         return GRAMMAR_NOTHING;
@@ -76,7 +90,10 @@ uint32_t schema_refuse(struct schema *c, enum status status, uint32_t site, cons
 uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword)
 {
     struct error inner = *c->err;
-    return schema_refuse(c, inner.status, site, keyword, inner.text);
+    char what[sizeof inner.text + 32];
+    bool clause = inner.status != STATUS_UNSUPPORTED; // of which schema_refuse makes one
+    snprintf(what, sizeof what, "%s%s", clause ? "cannot be compiled: " : "", inner.text);
+    return schema_refuse(c, inner.status, site, keyword, what);
 }
 
 bool schema_has_room(struct schema *c, size_t bytes)

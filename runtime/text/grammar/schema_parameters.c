@@ -27,10 +27,11 @@ uint32_t parameter_value(struct schema *c, const struct text *key, struct litera
     struct schema_strings_clear clear = {GRAMMAR_NOTHING, GRAMMAR_NOTHING};
     enum schema_reading reading = SCHEMA_READS_VALUE;
     uint32_t strings = GRAMMAR_NOTHING, values = GRAMMAR_NOTHING;
+    uint32_t own = list->count > 0 ? list->at[0] / LITERAL_SITE : site;
     if (p->reading)
         reading = p->reading(p->context, c->b, key ? *key : (struct text){NULL, 0}, &clear);
     if (reading != SCHEMA_READS_VALUE)
-        strings = grammar_join(c->b, p->string_open, clear_strings(c, list, &clear, site));
+        strings = grammar_join(c->b, p->string_open, clear_strings(c, list, &clear, own));
     if (reading == SCHEMA_READS_EITHER) {
         json_t *others =
             json_pack("{s:[s,s,s,s,s]}", "type", "null", "boolean", "number", "array", "object");
