@@ -170,7 +170,7 @@ void prompt_make(struct generation *g)
         return;
     g->options.continues = g->conversation.continued || g->call.model->chat_is_plain;
     enum status status = prompt_try(g, &err);
-    if (status != STATUS_OK && status != STATUS_REFUSED && g->conversation.raw_arguments) {
+    if (status != STATUS_OK && g->conversation.raw_arguments) { // some templates refuse such
         conversation_wrap_arguments(&g->conversation);
         status = prompt_try(g, &err);
     }
@@ -181,6 +181,7 @@ void prompt_make(struct generation *g)
                           "the prompt is empty: it holds no token");
     } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
         g->options.reply.formed = tools_form_text(g);
+        g->options.reply.must = g->choice.must;
         if (g->conversation.continued)
             continued_read(g);
         else

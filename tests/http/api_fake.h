@@ -80,9 +80,10 @@ extern struct fake fake;
 struct chat_template {
     const char *by, *shows; // the variable of its switch, and one whose value is in the prompt
     uint32_t efforts;       // levels that it takes
-    bool system_inside, refuses, thinks, object_arguments;
-    bool opens; // writes "<think>" at the end
-    bool names; // writes "<name>" and "#tool_call_id" behind a role
+    bool system_inside, refuses, thinks;
+    enum status text_fails; // how it fails on arguments that are text
+    bool opens;             // writes "<think>" at the end
+    bool names;             // writes "<name>" and "#tool_call_id" behind a role
 };
 struct tokenizer {
     const char *mark; // text of FAKE_MARK, or NULL

@@ -46,8 +46,9 @@ static enum status render_calls(const struct chat_template *chat, const json_t *
     {
         json_t *function = json_object_get(call, "function");
         struct json_buffer out = {0};
-        if (chat->object_arguments && !json_is_object(json_object_get(function, "arguments")))
-            return error_set(err, STATUS_INVALID, "line 3: arguments must be a mapping");
+        bool object = json_is_object(json_object_get(function, "arguments"));
+        if (chat->text_fails != STATUS_OK && !object)
+            return error_set(err, chat->text_fails, "line 3: arguments must be a mapping");
         json_put_format(&out, "(%s ", json_string_value(json_object_get(function, "name")));
         json_put_value(&out, json_object_get(function, "arguments"));
         json_put_literal(&out, ")");

@@ -489,12 +489,12 @@ static void test_tool_history(void **state)
     expect_prompt(ONE(ASKS("", "\"null\"")), "", want);
     expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
                   "[user]u[assistant](f \"{broken\")[tool]r[assistant]");
-    // JSON but no object; fake_end finds what is not freed
-    expect_prompt(ONE(ASKS("", "\"[1]\"")), "", "[user]u[assistant](f \"[1]\")[tool]r[assistant]");
-    fake_chat.object_arguments = true; // then the text is wrapped
-    expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
-                  "[user]u[assistant](f {\"arguments\":\"{broken\"})[tool]r[assistant]");
-    fake_chat.object_arguments = false;
+    want = "[user]u[assistant](f \"[1]\")[tool]r[assistant]"; // JSON but no object
+    expect_prompt(ONE(ASKS("", "\"[1]\"")), "", want);        // fake_end finds what is not freed
+    want = "[user]u[assistant](f {\"arguments\":\"{broken\"})[tool]r[assistant]";
+    fake_chat.text_fails = STATUS_INVALID; // from here on: then the text is wrapped
+    for (int i = 0; i < 2; i++, fake_chat.text_fails = STATUS_REFUSED)
+        expect_prompt(ONE(ASKS("", "\"{broken\"")), "", want);
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[]}," USER
                   "]",
                   "", "[user]u[assistant]a[user]u[assistant]");

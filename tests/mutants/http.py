@@ -158,6 +158,7 @@ FAULTS = [
     ("an effort is told in place of the request's own variable", "http/api/thinking.c", "prompt_variables_read", "if (!json_is_null(value))", "if (!json_object_get(g->variables, name))", "test_api_decoding"),
     ("a prompt is encoded past the window", "http/api/prompt.c", "prompt_try", "g->count_only || g->prompt_last > 0 ? 0 : model->facts->max_model_len", "0", "test_api_chat"),
     ("a call of the message that is continued begins a stream that failed", "http/api/generation.c", "begins_now", "(tokens && g->pending > 0)", "g->pending > 0", "test_api_reply"),
+    ("a template may refuse broken arguments", "http/api/prompt.c", "prompt_make", "if (status != STATUS_OK && g->conversation.raw_arguments)", "if (status != STATUS_OK && status != STATUS_REFUSED && g->conversation.raw_arguments)", "test_api_chat"),
     ("a message that is continued is not read", "http/api/prompt.c", "prompt_make", "if (g->conversation.continued) continued_read(g); else", "if (!g->conversation.continued)", "test_api_reply"),
     ("a switch has one name in all templates", "http/api/thinking.c", "switch_put", "if (by)", "if (false)", "test_api_thinking"),
     ("a budget of none leaves that of another name", "http/api/thinking.c", "budget_read", "g->thinking = (struct thinking_budget){0};", "", "test_api_thinking"),
