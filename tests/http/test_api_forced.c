@@ -247,6 +247,24 @@ static void test_a_call_that_the_limit_cuts_is_no_end(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
+// The head of a call that had to come is no content, and no stop string is found in it.
+static void test_a_head_that_the_limit_cuts_is_no_text(void **state)
+{
+    (void)state;
+    for (int stream = 0; stream < 2; stream++) {
+        ask(stream ? TOOLS "\"stream\":true,\"stop\":[\"\\\"\"],\"tool_choice\":\"required\""
+                   : TOOLS "\"stop\":[\"\\\"\"],\"tool_choice\":\"required\"");
+        fake_text("<tool_call>\n{\"name\": \"f\", \"argu");
+        fake_finish(FINISH_LENGTH, 't');
+        fake_ready();
+        assert_int_equal(fake.status, 200);
+        assert_non_null(strstr(fake.sent, "\"finish_reason\":\"length\""));
+        assert_null(strstr(fake.sent, "tool_call>"));
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
 // The message of an answer, or NULL with the whole of what was sent in *sent.
 static const char *message_member(json_t **sent, const char *name)
 {
@@ -474,6 +492,7 @@ int main(void)
         TEST(test_a_refused_schema_names_tool_and_keyword),
         TEST(test_a_forced_call_is_answered),
         TEST(test_a_call_that_the_limit_cuts_is_no_end),
+        TEST(test_a_head_that_the_limit_cuts_is_no_text),
         TEST(test_marks_in_a_formed_text_are_text),
         TEST(test_a_grammar_begins_where_the_continued_message_ends),
         TEST(test_forms_that_leave_nothing_are_refused),

@@ -177,16 +177,64 @@ static void heard_events(struct heard *h, const struct reply_event *events, uint
     }
 }
 
+static struct reply *reader_of(const struct subject *s, const json_t *tools,
+                               enum dialect_start start)
+{
+    return reply_open(&(struct reply_args){.dialect = &s->d,
+                                           .start = start,
+                                           .calls = true,
+                                           .reasoning = true,
+                                           .formed = s->formed,
+                                           .tools = tools});
+}
+
+// Arguments in the events go on where those of the whole answer do, out[call] bytes of which came
+// out before.
+static bool goes_on(const struct heard *whole, size_t out[static DIALECT_CALLS_MAX],
+                    const struct reply_event *events, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct reply_event *e = &events[i];
+        if (e->kind != REPLY_ARGUMENTS)
+            continue;
+        const struct json_buffer *all = &whole->arguments[e->call];
+        if (e->text.bytes > all->bytes - out[e->call] ||
+            memcmp(all->at + out[e->call], e->text.at, e->text.bytes) != 0)
+            return false;
+        out[e->call] += e->text.bytes;
+    }
+    return true;
+}
+
+size_t subject_cut(const struct subject *s, const json_t *tools, const struct written *w,
+                   enum dialect_start start, const struct heard *whole)
+{
+    struct reply *r = reader_of(s, tools, start);
+    size_t out[DIALECT_CALLS_MAX] = {0}, end = 0;
+    bool fine = true;
+    while (fine && end < w->text.bytes) {
+        size_t at = end++;
+        uint32_t count;
+        while (w->special.at[at] != 0 && end < w->text.bytes && w->special.at[end] == 1)
+            end++;
+        const struct reply_event *events =
+            reply_feed(r, text_span(w->text.at + at, end - at), w->special.at[at] != 0, &count);
+        fine = goes_on(whole, out, events, count);
+        struct reply *copy = reply_copy(r);
+        size_t then[DIALECT_CALLS_MAX];
+        memcpy(then, out, sizeof then);
+        events = reply_finish(copy, &count);
+        fine = fine && goes_on(whole, then, events, count);
+        reply_close(copy);
+    }
+    reply_close(r);
+    return fine ? SIZE_MAX : end;
+}
+
 void subject_hear(const struct subject *s, const json_t *tools, const struct written *w,
                   enum dialect_start start, uint32_t cut, uint64_t *seed, struct heard *h)
 {
-    struct reply_args args = {.dialect = &s->d,
-                              .start = start,
-                              .calls = true,
-                              .reasoning = true,
-                              .formed = s->formed,
-                              .tools = tools};
-    struct reply *r = reply_open(&args);
+    struct reply *r = reader_of(s, tools, start);
     uint32_t count;
     *h = (struct heard){0};
     for (size_t at = 0, end; at < w->text.bytes; at = end) {

@@ -63,5 +63,9 @@ struct heard {
 // cut: 0: as few pieces as there are special tokens, 1: single bytes, else at random.
 void subject_hear(const struct subject *s, const json_t *tools, const struct written *w,
                   enum dialect_start start, uint32_t cut, uint64_t *seed, struct heard *h);
+// The first cut (bytes of what was written) at which the arguments of an answer that ends there are
+// not a beginning of the whole answer's; SIZE_MAX: there is none.
+size_t subject_cut(const struct subject *s, const json_t *tools, const struct written *w,
+                   enum dialect_start start, const struct heard *whole);
 void heard_line(struct heard *h); // fills in the line
 void heard_free(struct heard *h);

@@ -88,7 +88,8 @@ static void check_calls(const struct subject *s, const struct written *w, struct
     }
 }
 
-// The same calls under all cuts; text_ok: there may be text.
+// The same calls under all cuts, and a beginning of them wherever the answer ends early; text_ok:
+// there may be text.
 static void check_answer(const struct subject *s, const struct written *w, enum dialect_start start,
                          uint32_t most, const char *text, uint64_t *seed)
 {
@@ -106,6 +107,11 @@ static void check_answer(const struct subject *s, const struct written *w, enum 
                         text_span(next.line.at, next.line.bytes)))
             complain(s, w, &next, "cuts make a difference");
         heard_free(&next);
+    }
+    size_t cut = subject_cut(s, tools, w, start, &first);
+    if (cut != SIZE_MAX) {
+        fprintf(stderr, "cut after %zu: %.*s\n", cut, (int)cut, w->text.at);
+        complain(s, w, &first, "an answer that ends early has other arguments");
     }
     heard_free(&first);
 }

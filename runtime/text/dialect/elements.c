@@ -132,6 +132,7 @@ void read_elements(struct reply *r, unsigned symbol)
 
 void read_elements_cut(struct reply *r)
 {
-    if (r->literal == ELEMENTS_CONTENT && r->levels[r->depth - 1].kind == 0)
+    bool opens = r->literal == ELEMENTS_TAG && r->key_bytes > 0 && r->key[0] != '/';
+    if (!opens && r->levels[r->depth - 1].kind == 0)
         read_value_cut(r);
 }

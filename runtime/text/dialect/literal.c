@@ -159,16 +159,25 @@ static bool after(struct reply *r, unsigned symbol)
     return symbol == ',';
 }
 
-static bool word_over(struct reply *r)
+// What JSON has for a word that begins so; *whole: it is all of the word.
+static const char *word_json(const struct reply *r, bool *whole)
 {
     static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
                                            {"true", "true"}, {"false", "false"}, {"null", "null"}};
-    struct text word = text_span(r->word, r->word_bytes);
-    const char *json = NULL;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (text_is(word, words[i][0]))
-            json = words[i][1];
-    if (!json)
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t bytes = strlen(words[i][0]);
+        *whole = r->word_bytes == bytes;
+        if (r->word_bytes <= bytes && memcmp(words[i][0], r->word, r->word_bytes) == 0)
+            return words[i][1];
+    }
+    return NULL;
+}
+
+static bool word_over(struct reply *r)
+{
+    bool whole;
+    const char *json = word_json(r, &whole);
+    if (!json || !whole)
         return false;
     read_arguments(r, json);
     r->word_bytes = 0;
@@ -360,13 +369,15 @@ void read_literal(struct reply *r, unsigned symbol)
 
 void read_literal_cut(struct reply *r)
 {
-    if (r->literal == LITERAL_WORD)
-        read_put(r, REPLY_ARGUMENTS, r->word, r->word_bytes);
+    bool whole;
+    const char *json = r->literal == LITERAL_WORD ? word_json(r, &whole) : NULL;
+    if (json)
+        read_put(r, REPLY_ARGUMENTS, json, r->word_bytes);
 }
 
-// A value in the place of JSON: what is made of it comes out. False: it is no such, and nothing
-// came out.
-bool read_literal_value(struct reply *r, struct text text)
+// A value in the place of JSON, or (not whole) the beginning of one: what is made of it comes out.
+// False: it is no such, and nothing came out.
+bool read_literal_value(struct reply *r, struct text text, bool whole)
 {
     size_t out = r->out.bytes;
     uint32_t events = r->event_count;
@@ -387,7 +398,7 @@ bool read_literal_value(struct reply *r, struct text text)
         fine = over ? read_blank((unsigned char)text.at[i])
                     : literal_symbol(r, (unsigned char)text.at[i]);
     }
-    fine = fine && r->depth == base + 1 && r->literal == LITERAL_AFTER;
+    fine = fine && (!whole || (r->depth == base + 1 && r->literal == LITERAL_AFTER));
     r->levels[base] = level;
     r->depth = base;
     r->literal = state;

@@ -119,8 +119,9 @@ static void value_decide(struct reply *r)
         read_argument_escaped(r, v->held.at[i]);
 }
 
-// Python's word for a value that is not a string, where the schema has such; *part: a beginning.
-static const char *python_word(const struct read_value *v, bool *part)
+// What JSON has for Python's word of a value that is not a string, where the schema has such and
+// what is held begins so; *whole: it is all of the word.
+static const char *python_word(const struct read_value *v, bool *whole)
 {
     static const struct {
         const char *word, *json;
@@ -128,15 +129,14 @@ static const char *python_word(const struct read_value *v, bool *part)
     } rows[] = {{"True", "true", SCHEMA_BOOLEAN},
                 {"False", "false", SCHEMA_BOOLEAN},
                 {"None", "null", SCHEMA_NULL}};
-    *part = false;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    *whole = false;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && v->held.bytes > 0; i++) {
         size_t bytes = strlen(rows[i].word);
         if ((v->types & rows[i].type) == 0 || v->held.bytes > bytes ||
             memcmp(v->held.at, rows[i].word, v->held.bytes) != 0)
             continue;
-        *part = true;
-        if (v->held.bytes == bytes)
-            return rows[i].json;
+        *whole = v->held.bytes == bytes;
+        return rows[i].json;
     }
     return NULL;
 }
@@ -194,9 +194,9 @@ static bool type_is_json(const struct read_value *v, unsigned type)
     return type != SCHEMA_STRING && (v->types & type) != 0;
 }
 
-// More is held than may be: what has been JSON so far goes on as such, if it would be taken for
-// JSON at its end, and what is Python's as it is.
-static void value_too_long(struct reply *r)
+// What is held comes out: as JSON, if it has been such so far and would be taken for it at its end,
+// else as the beginning of a string.
+static void value_so_far(struct reply *r)
 {
     struct read_value *v = &r->value;
     size_t first = 0;
@@ -212,14 +212,20 @@ static void value_too_long(struct reply *r)
     read_put(r, REPLY_ARGUMENTS, v->held.at + first, end - first);
     v->held.bytes = 0;
     v->streams = true;
-    if (v->bad)
+}
+
+// More is held than may be: what is Python's goes on as it is.
+static void value_too_long(struct reply *r)
+{
+    value_so_far(r);
+    if (r->value.streams && r->value.bad)
         r->mode = READ_BROKEN;
 }
 
 void read_value_put(struct reply *r, unsigned symbol)
 {
     struct read_value *v = &r->value;
-    bool part;
+    bool whole;
     v->begun = true;
     if ((symbol & READ_SPECIAL) != 0 && !r->args.keep_special)
         return;
@@ -240,8 +246,7 @@ void read_value_put(struct reply *r, unsigned symbol)
         v->over = step == JSON_SCAN_DONE || step == JSON_SCAN_BEFORE;
         v->bad |= step == JSON_SCAN_BAD || (step == JSON_SCAN_BEFORE && !read_blank(symbol & 0xFF));
     }
-    python_word(v, &part);
-    if (v->bad && !part && !may_be_python(v))
+    if (v->bad && !python_word(v, &whole) && !may_be_python(v))
         value_decide(r);
     else if (v->held.bytes > REPLY_HELD_MAX)
         value_too_long(r);
@@ -260,14 +265,14 @@ static bool value_is_json(const struct read_value *v)
 void read_value_close(struct reply *r)
 {
     struct read_value *v = &r->value;
-    bool part;
-    const char *word = v->decided || v->streams ? NULL : python_word(v, &part);
+    bool whole = false;
+    const char *word = v->decided || v->streams ? NULL : python_word(v, &whole);
     if (v->decided) {
         read_argument(r, '"');
     } else if (v->streams) {
         if (!v->over && !json_scan_number_ends(&v->scan))
             r->mode = READ_BROKEN;
-    } else if (word) {
+    } else if (whole) {
         read_arguments(r, word);
     } else if (value_is_json(v)) {
         size_t first = 0, end = v->held.bytes;
@@ -276,20 +281,31 @@ void read_value_close(struct reply *r)
         while (read_blank((unsigned char)v->held.at[end - 1]))
             end--;
         read_put(r, REPLY_ARGUMENTS, v->held.at + first, end - first);
-    } else if (!may_be_python(v) || !read_literal_value(r, text_span(v->held.at, v->held.bytes))) {
+    } else if (!may_be_python(v) ||
+               !read_literal_value(r, text_span(v->held.at, v->held.bytes), true)) {
         value_decide(r);
         read_argument(r, '"');
     }
     v->decided = true;
 }
 
+// What is held comes out where it cannot become a string any more. The beginning of a mark is no
+// part of it.
 void read_value_cut(struct reply *r)
 {
     struct read_value *v = &r->value;
-    for (size_t i = 0; i < r->held_count; i++)
-        read_value_put(r, r->held[i]);
-    if (!v->decided && v->held.bytes > 0)
-        read_put(r, REPLY_ARGUMENTS, v->held.at, v->held.bytes);
+    bool whole, blank = true, string = v->types == 0 || (v->types & SCHEMA_STRING) != 0;
+    for (size_t i = 0; i < v->held.bytes; i++)
+        blank = blank && read_blank((unsigned char)v->held.at[i]);
+    if (v->decided || v->streams || blank || (string && !v->forced))
+        return;
+    const char *word = python_word(v, &whole);
+    if (word)
+        read_put(r, REPLY_ARGUMENTS, word, v->held.bytes);
+    else if (v->bad)
+        read_literal_value(r, text_span(v->held.at, v->held.bytes), false);
+    else
+        value_so_far(r);
 }
 
 void read_value(struct reply *r, unsigned symbol)

@@ -187,4 +187,4 @@ void read_elements_cut(struct reply *r);
 void read_literal_begin(struct reply *r, char open);
 void read_literal(struct reply *r, unsigned symbol);
 void read_literal_cut(struct reply *r);
-bool read_literal_value(struct reply *r, struct text text);
+bool read_literal_value(struct reply *r, struct text text, bool whole);

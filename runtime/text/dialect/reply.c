@@ -647,16 +647,20 @@ const struct reply_event *reply_feed_end(struct reply *r, struct text token, uin
     return reply_feed(r, token, true, count);
 }
 
-// What is held outside of a call comes out; blanks after a call or after reasoning do not.
+// What is held outside of a call comes out; blanks after a call or after reasoning do not, nor the
+// beginning of the mark that ends reasoning, nor the head of a call that had to come.
 static void outside_cut(struct reply *r)
 {
     r->from = 0;
     read_skip_blanks(r);
-    if (r->from == r->held_count && (r->call > 0 || (r->trim && !r->args.formed)))
+    bool blank = r->from == r->held_count;
+    if (blank && (r->call > 0 || (r->trim && !r->args.formed)))
         return;
-    put_held(r, r->held_count);
+    if (r->mode == READ_REASONING ? blank : !r->args.must)
+        put_held(r, r->held_count);
 }
 
+// What is held is the beginning of a mark: it is dropped.
 static void call_cut(struct reply *r)
 {
     if (r->mode == READ_VALUE)
@@ -665,10 +669,6 @@ static void call_cut(struct reply *r)
         read_elements_cut(r);
     else if (r->mode == READ_LITERAL)
         read_literal_cut(r);
-    else if (r->mode == READ_BROKEN)
-        for (size_t i = 0; i < r->held_count; i++)
-            if (shown(r, r->held[i]))
-                read_argument(r, (char)r->held[i]);
     read_call_end(r, false);
 }
 

@@ -15,8 +15,9 @@
 //   END               after finish, once
 //
 // A head that never becomes a call (no name, a name that no tool has, no arguments) is text. A
-// call that has begun stays one. Bytes of special tokens, unless they are asked for, are left out
-// where they are no marker and where a head is text.
+// call that has begun stays one. Where the answer ends inside of a mark, this beginning of it is
+// left out in arguments and in reasoning; in text it is text. Bytes of special tokens, unless they
+// are asked for, are left out where they are no marker and where a head is text.
 #pragma once
 
 #include "runtime/text/dialect/dialect.h"
@@ -50,6 +51,7 @@ struct reply_args {
     bool reasoning;      // false: marks of reasoning are text like any other
     bool formed;         // text has a grammar of its own (dialect/grammar.h): in its midst no mark
                          // counts, and a call without a mark begins as the dialect writes it
+    bool must;           // its grammar has calls and nothing else but reasoning
     bool keep_special;   // texts of special tokens that are no marks come out
     const json_t *tools; // array of {"function": {"name", "parameters"}}, or NULL: any name is a
                          // tool's and nothing is known of types; must outlive the reply
