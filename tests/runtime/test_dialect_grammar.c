@@ -560,7 +560,7 @@ static json_t *tools_many(void)
     enum { MANY = 128 };
     json_t *many = json_array();
     for (int i = 0; i < MANY; i++) {
-        char name[16], keys[3][16];
+        char name[16], keys[3][24];
         snprintf(name, sizeof name, "f%d", i);
         for (int k = 0; k < 3; k++)
             snprintf(keys[k], sizeof keys[k], "%c%d_name", 's' + k, i);
