@@ -28,7 +28,7 @@ FAULTS = [
     ("arguments before the name are lost", "runtime/text/dialect/object.c", "object_close", "if (o->has_arguments) {", "if (0) {", "test_dialect"),
     ("a bare object may begin with any key", "runtime/text/dialect/object.c", "key_over", "known || !o->bare", "true", "test_dialect_reply"),
     ("a string that looks like JSON becomes JSON", "runtime/text/dialect/parameters.c", "type_is_json", "type != SCHEMA_STRING && (v->types & type) != 0", "(v->types & type) != 0", "test_dialect"),
-    ("a value that may be a string yet is cut as another", "runtime/text/dialect/parameters.c", "read_value_cut", "|| (string && !v->forced)", "", "test_dialect_grammar"),
+    ("a value that may be a string yet is cut as another", "runtime/text/dialect/parameters.c", "read_value_cut", "(string && !v->forced)", "(string && v->forced)", "test_dialect_grammar"),
     ("the line end before a value is part of it", "runtime/text/dialect/parameters.c", "read_value", "(r->row->flags & ROW_LINE_VALUES) != 0", "0", "test_dialect"),
     ("a list that is too long to be held is a string", "runtime/text/dialect/parameters.c", "value_so_far", "if (first == v->held.bytes ||", "if (true ||", "test_dialect_reply"),
     ("marks in the midst of a text that has a form count", "runtime/text/dialect/reply.c", "outside_roles", "if (r->args.formed && !r->head)", "if (0)", "test_dialect_free"),
