@@ -205,6 +205,7 @@ GRAMMARS = [
     ('root ::= "é" [à-ý]', "éaè", lambda t: re.fullmatch("é[à-ý]", t)),
     ('root ::= "a" | "ab"+ | ("b") | "" | "aa" "b" | c | "bb"{2} | "ba"\nc ::= "abb"', "ab",
      lambda t: re.fullmatch("a|(ab)+|b||aab|abb|bbbb|ba", t)),
+    ('root ::= "a"{2,} "b"{0,} "c"{,2}', "abc", lambda t: re.fullmatch("a{2,}b*c{0,2}", t)),
     ('root ::= (("a"?)*){2,3} "b"', "ab", lambda t: re.fullmatch("a*b", t)),
 ]
 

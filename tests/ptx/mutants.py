@@ -103,7 +103,7 @@ def built(build, op):
     failed = make(build, [f"tests/ptx/{stem}.o" for stem in SOURCES[op]])
     if failed:
         return failed
-    link = run(["ninja", "-C", str(build), "-t", "commands", "-s", "weft_ptx"]).stdout.splitlines()
+    link = run(["ninja", "-C", str(build), "-t", "commands", "weft_ptx"]).stdout.splitlines()
     out = run(["bash", "-c", [line for line in link if "libweft_ptx.so" in line][-1]], cwd=build)
     return None if out.returncode == 0 else out.stdout[-300:]
 
