@@ -99,6 +99,7 @@ struct request *rig_generate(struct rig *rig, int32_t first, uint32_t length, ui
                                .max_tokens = max_tokens,
                                .ignore_end = true,
                                .key_id = rig->key_id,
+                               .deadline_ns = rig->deadline_ns,
                                .sampling = {.seed = 5, .repetition = 1.0f}};
     return rig_submit(rig, &args, ADMITTED);
 }

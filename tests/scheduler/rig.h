@@ -17,7 +17,8 @@ struct rig {
     struct waker *waker;
     struct port *port;
     uint64_t now_ns;
-    uint32_t key_id; // of what rig_generate submits
+    uint32_t key_id;      // of what rig_generate submits
+    uint64_t deadline_ns; // of what rig_generate submits, or 0
 };
 
 void rig_defaults(struct rig *rig); // a small generator

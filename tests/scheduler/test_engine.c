@@ -233,7 +233,9 @@ static void test_a_stopped_reader_is_paused_alone(void **state)
     struct rig rig;
     rig_defaults(&rig);
     rig_open(&rig);
+    rig.deadline_ns = rig.now_ns + second_ns; // to begin until then; it does
     struct request *stopped = rig_generate(&rig, 0, 10, 200, 1);
+    rig.deadline_ns = 0;
     for (uint32_t i = 0; i < 100; i++)
         rig_step(&rig);
     assert_int_equal(rig_step(&rig), ENGINE_IDLE);
