@@ -115,6 +115,32 @@ static void test_eviction_takes_the_oldest(void **state)
     assert_int_equal(blocks_available(&w.blocks), 0);
 }
 
+// What a sequence remembers of a chain holds until a block in front of another one goes.
+static void test_a_chain_that_breaks_is_counted(void **state)
+{
+    (void)state;
+    static struct world w;
+    world_init(&w);
+    static const int32_t tokens[4][EACH] = {{1}, {2}, {3}, {4}};
+    uint32_t ids[4];
+    struct hash parent = {0, 0};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct prefix_name name = name_of(tokens[i], parent);
+        ids[i] = block_take(&w.blocks);
+        prefix_put(&w.blocks, ids[i], &name, true);
+        if (i > 0)
+            prefix_link(&w.blocks, ids[i], ids[i - 1]);
+        parent = name.hash;
+    }
+    prefix_drop(&w.blocks, ids[3]); // nothing follows it
+    assert_int_equal(w.blocks.breaks, 0);
+    prefix_drop(&w.blocks, ids[1]); // its child stays
+    assert_int_equal(w.blocks.breaks, 1);
+    prefix_drop(&w.blocks, ids[0]); // its child went before
+    prefix_drop(&w.blocks, ids[2]);
+    assert_int_equal(w.blocks.breaks, 1);
+}
+
 // Even if two names had one hash, the wrong tokens or the wrong parent would not be taken.
 static void test_tokens_are_compared(void **state)
 {
@@ -199,6 +225,7 @@ int main(void)
         cmocka_unit_test(test_hash_is_siphash),
         cmocka_unit_test(test_blocks_change_states),
         cmocka_unit_test(test_eviction_takes_the_oldest),
+        cmocka_unit_test(test_a_chain_that_breaks_is_counted),
         cmocka_unit_test(test_tokens_are_compared),
         cmocka_unit_test(test_leaving_blocks_are_counted),
         cmocka_unit_test(test_stores_keep_owners_apart),
