@@ -6,6 +6,7 @@
 #include "base/modules.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // Not secret: processes that are equal must say the same.
 static const uint64_t key[2] = {0x7765667420667069, 0x6e676572707269};
@@ -38,10 +39,12 @@ static struct hash files_hash(const struct loaded_model *model)
     static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
                                         "tokenizer_config.json", "special_tokens_map.json"};
     enum { NAMES = sizeof names / sizeof *names };
+    const char *folder = model->spec.folder, *weights_folder = model->plan->weights_folder;
+    bool one_folder = strcmp(folder, weights_folder) == 0; // then large files are read once
     struct hash hashes[2 * NAMES];
     for (size_t i = 0; i < NAMES; i++) {
-        hashes[i] = file_hash(model->plan->weights_folder, names[i]);
-        hashes[NAMES + i] = file_hash(model->spec.folder, names[i]);
+        hashes[i] = file_hash(weights_folder, names[i]);
+        hashes[NAMES + i] = one_folder ? hashes[i] : file_hash(folder, names[i]);
     }
     return hash_bytes(key, hashes, sizeof hashes);
 }

@@ -3,6 +3,7 @@
 #include "scheduler/masks.h"
 
 #include "scheduler/request.h"
+#include "base/number.h"
 
 #include <string.h>
 
@@ -63,11 +64,6 @@ static struct grammar_cache *cache_free(struct mask_worker *w, size_t *taken)
     return free;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 // A cache for a grammar that has none. POSTPONED: the step has had enough of them, or caches that
 // give way must be destroyed first. OVER: matchers stand in all there may be.
 static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *grammar,
@@ -75,7 +71,7 @@ static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *gramm
 {
     size_t taken;
     struct grammar_cache *c = cache_free(w, &taken), *idle = NULL;
-    if (w->work < least(MASK_CACHE_WORK, w->limits.step))
+    if (w->work < smaller((uint64_t)MASK_CACHE_WORK, w->limits.step))
         return MASK_POSTPONED;
     while ((!c || taken + CACHE_BYTES > CACHES_BYTES) && (idle = cache_idle(w)) &&
            w->gone_count < MASK_GONE_MAX) {
@@ -84,7 +80,7 @@ static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *gramm
     }
     if (!c)
         return idle ? MASK_POSTPONED : MASK_OVER;
-    w->work -= least(w->work, MASK_CACHE_WORK);
+    w->work -= smaller(w->work, (uint64_t)MASK_CACHE_WORK);
     c->bytes_max = taken + CACHE_BYTES <= CACHES_BYTES ? CACHE_BYTES : CACHE_BYTES_MIN;
     c->grammar = grammar;
     struct mask_cache_options options = {.bytes_max = c->bytes_max};
@@ -242,8 +238,8 @@ static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c
     if (c->step != w->step)
         c->work = limits->grammar;
     c->step = w->step;
-    uint64_t most = least(limits->own + least(limits->grammar, limits->step), limits->row);
-    uint64_t work = least(limits->own + least(c->work, w->work), limits->row);
+    uint64_t most = smaller(limits->own + smaller(limits->grammar, limits->step), limits->row);
+    uint64_t work = smaller(limits->own + smaller(c->work, w->work), limits->row);
     mask_cache_limit(c->cache, work);
     return (struct row_work){mask_cache_stats(c->cache).work, work >= most};
 }
@@ -251,9 +247,9 @@ static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c
 static void work_end(struct mask_worker *w, struct grammar_cache *c, uint64_t before)
 {
     uint64_t work = mask_cache_stats(c->cache).work - before;
-    work -= least(work, w->limits.own);
-    c->work -= least(work, c->work);
-    w->work -= least(work, w->work);
+    work -= smaller(work, w->limits.own);
+    c->work -= smaller(work, c->work);
+    w->work -= smaller(work, w->work);
 }
 
 static enum mask_verdict row_fill(struct mask_worker *w, struct sequence_matcher *m,

@@ -229,6 +229,19 @@ static void test_echoes_of_one_answer_are_bounded(void **state)
 }
 
 // The input of a call, told when it is whole, and thoughts before it.
+// The whole answer: thoughts, then a call with an argument, of so many letters each.
+static void thoughts_and_call(int letters)
+{
+    fake_text("<think>");
+    for (int i = 0; i < letters; i++)
+        fake_token('t');
+    fake_text("</think><tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"");
+    for (int i = 0; i < letters; i++)
+        fake_token('i');
+    fake_text("\"}}</tool_call>");
+    fake_finish(FINISH_STOP, FAKE_END);
+}
+
 static void test_blocks_come_in_pieces(void **state)
 {
     (void)state;
@@ -237,14 +250,7 @@ static void test_blocks_come_in_pieces(void **state)
     fake_request("/v1/messages",
                  "{\"model\":\"m\",\"stream\":true,\"thinking\":{\"type\":\"adaptive\"},"
                  "\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]," HI "}");
-    fake_text("<think>");
-    for (int i = 0; i < LETTERS; i++)
-        fake_token('t');
-    fake_text("</think><tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"");
-    for (int i = 0; i < LETTERS; i++)
-        fake_token('i');
-    fake_text("\"}}</tool_call>");
-    fake_finish(FINISH_STOP, FAKE_END);
+    thoughts_and_call(LETTERS);
     fake.room = 0;
     fake_ready();
     fake.room = ROOM;
@@ -430,14 +436,7 @@ static void test_61_thoughts_and_calls_wait_for_room(void **state)
         fake_request(responses ? "/v1/responses" : CHAT,
                      responses ? flat
                                : "{\"model\":\"m\",\"stream\":true,\"tools\":[" TOOL "]," HI "}");
-        fake_text("<think>");
-        for (int i = 0; i < LETTERS; i++)
-            fake_token('t');
-        fake_text("</think><tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"");
-        for (int i = 0; i < LETTERS; i++)
-            fake_token('i');
-        fake_text("\"}}</tool_call>");
-        fake_finish(FINISH_STOP, FAKE_END);
+        thoughts_and_call(LETTERS);
         fake_ready();
         assert_true(fake.sent_bytes < ROOM + CHUNK_MAX);
         assert_true(read_slowly() > 1);
