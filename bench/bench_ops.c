@@ -180,7 +180,7 @@ static struct weight weight_make(const struct bench *b, enum weight_use use, enu
     struct weight w = {.shape = {use, dtype, n, k}};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
     w.data = take(b, w.bytes);
-    struct weight_source source = {NULL, -1, 0, DTYPE_BF16, n, k, n + k, 0.02f};
+    struct weight_source source = {NULL, -1, 0, DTYPE_BF16, n, k, n + k, 0.02f, 0, 0};
     must(b->api->weight_put(b->device, &w, 0, &source, &err), &err);
     must(b->api->weight_finish(b->device, &w, &err), &err);
     return w;

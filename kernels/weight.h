@@ -30,10 +30,12 @@ struct weight {
     size_t bytes; // from weight_bytes()
 };
 
-// One tensor of a checkpoint, row-major [rows][cols], in host byte order. Exactly one of:
-// mapped bytes (map; at any address), or random numbers (map == NULL): element i of the source gets
+// What is taken of one tensor of a checkpoint, in host byte order: rows x cols, of which element
+// (r, c) is the tensor's element first + r * stride + c. Exactly one of: mapped bytes (map, the
+// tensor's first; at any address), or random numbers (map == NULL): element i of the tensor is
 // N(0, deviation) from Philox4x32-10(key = seed, counter = i), the same on every device.
-// fd and offset name the same bytes in the file (a GPU reads them with O_DIRECT); fd -1 if none.
+// fd and offset name the tensor's bytes in the file (a GPU reads them with O_DIRECT); fd -1 if
+// none.
 struct weight_source {
     const void *map;
     int fd;
@@ -43,4 +45,12 @@ struct weight_source {
     uint32_t cols;
     uint64_t seed;
     float deviation;
+    uint32_t stride; // 0: cols. A vector's elements have no gaps
+    uint64_t first;
 };
+
+// The tensor's element that begins row `row` of the source.
+static inline uint64_t weight_source_at(const struct weight_source *source, uint32_t row)
+{
+    return source->first + (uint64_t)row * (source->stride > 0 ? source->stride : source->cols);
+}

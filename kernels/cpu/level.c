@@ -126,7 +126,7 @@ static bool trial_product(struct trial *t, enum dtype dtype)
     const struct weight_shape *shape = &t->weight.shape;
     t->weight.shape = (struct weight_shape){WEIGHT_PRODUCT, dtype, TRY_N, TRY_K};
     memset(t->weight.data, 0, t->weight.bytes);
-    struct weight_source source = {t->w, -1, 0, DTYPE_F32, TRY_N, TRY_K, 0, 0};
+    struct weight_source source = {t->w, -1, 0, DTYPE_F32, TRY_N, TRY_K, 0, 0, 0, 0};
     if (cpu_weight_put(&t->device, &t->weight, 0, &source, NULL) != STATUS_OK)
         return false;
     p->dtype = dtype;

@@ -73,7 +73,7 @@ struct put {
     uint32_t rows_each; // of the destination, a chunk
 };
 
-// Elements [at, at + count) of the source as floats.
+// Elements [at, at + count) of the tensor as floats.
 static void source_read(float *out, const struct put *put, size_t at, uint32_t count)
 {
     const struct weight_source *source = put->source;
@@ -155,7 +155,7 @@ static void put_chunk(void *job, uint32_t chunk, uint32_t worker)
     float piece[PIECE];
     uint32_t first = chunk * put->rows_each; // of the source
     for (uint32_t r = first; r < first + put->rows_each && r < put->source->rows; r++) {
-        size_t source_at = (size_t)r * shape->k;
+        size_t source_at = weight_source_at(put->source, r);
         uint32_t row = put->first_row + r;
         if (shape->dtype == DTYPE_I8) {
             row_write_bytes(put, row, source_at);
@@ -175,7 +175,7 @@ static void vector_chunk(void *job, uint32_t chunk, uint32_t worker)
     (void)worker;
     const struct put *put = job;
     uint32_t count = put->source->rows * put->source->cols;
-    source_read((float *)put->weight->data + put->first_row, put, 0, count);
+    source_read((float *)put->weight->data + put->first_row, put, put->source->first, count);
 }
 
 enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_t first_row,

@@ -135,6 +135,7 @@ struct fill_args {
     struct weight_shape shape;
     void *to;
     uint32_t first_row, rows, cols;
+    uint32_t stride; // of the tensor's elements, row to row
     uint64_t seed, first_element;
     float deviation;
 };

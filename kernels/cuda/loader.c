@@ -25,7 +25,7 @@ static void direct_refused(struct device *device)
 // A second descriptor of the same file, for O_DIRECT reads; -1 where it cannot be opened.
 static int direct_open(struct device *device, const struct weight_source *source)
 {
-    if (source->fd < 0)
+    if (source->fd < 0 || weight_source_at(source, 1) - source->first != source->cols)
         return -1;
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", source->fd);
@@ -81,6 +81,17 @@ static enum status piece_put(struct device *device, struct convert_args *args, c
     return status;
 }
 
+// Rows of a tensor of which only some columns are taken: through the page cache, because most of
+// what O_DIRECT would read is another rank's.
+static void rows_gather(char *to, const struct weight_source *source, uint32_t first, uint32_t rows)
+{
+    size_t each = dtype_bytes(source->dtype);
+    size_t row_bytes = source->cols * each;
+    for (uint32_t r = 0; r < rows; r++)
+        memcpy(to + r * row_bytes,
+               (const char *)source->map + weight_source_at(source, first + r) * each, row_bytes);
+}
+
 static enum status rows_put(struct device *device, struct convert_args *args,
                             const struct weight_source *source, int direct)
 {
@@ -96,11 +107,12 @@ static enum status rows_put(struct device *device, struct convert_args *args,
             return status;
         char *buffer = staging_begin(device->staging_host[buffer_at]);
         size_t data = 0;
-        if (!piece_read(buffer, source, direct, row * row_bytes, bytes, &data)) {
+        uint64_t at = weight_source_at(source, row) * dtype_bytes(source->dtype);
+        if (!piece_read(buffer, source, direct, at, bytes, &data)) {
             if (direct >= 0)
                 direct_refused(device);
             data = 0;
-            memcpy(buffer, (const char *)source->map + row * row_bytes, bytes);
+            rows_gather(buffer, source, row, rows);
         }
         args->first_row = first + row;
         args->rows = rows;
@@ -146,6 +158,8 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
             .first_row = first_row,
             .rows = source->rows,
             .cols = source->cols,
+            .stride = source->stride > 0 ? source->stride : source->cols,
+            .first_element = source->first,
             .seed = source->seed,
             .deviation = source->deviation,
         };

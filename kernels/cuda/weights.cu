@@ -38,11 +38,12 @@ struct put_run {
     float *scale;           // [n] of int8 rows
     uint16_t *half, *brain; // 16-bit copies of a vector, for cuBLASLt
     uint32_t first_row, rows, cols, stride;
+    uint32_t from_stride; // of the tensor's elements, row to row
 };
 
 static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, uint32_t col)
 {
-    uint64_t i = (uint64_t)row * p.cols + col;
+    uint64_t i = (uint64_t)row * p.from_stride + col;
     return p.from ? source_at(p.from, p.from_type, i)
                   : random_at(p.seed, p.first_element + i, p.factor);
 }
@@ -131,7 +132,7 @@ enum status weight_convert(cudaStream_t stream, const struct convert_args *args)
     p.from_type = args->dtype;
     p.first_row = args->first_row;
     p.rows = args->rows;
-    p.cols = args->cols;
+    p.cols = p.from_stride = args->cols;
     return put_launch(stream, &args->shape, p);
 }
 
@@ -144,5 +145,6 @@ enum status weight_fill(cudaStream_t stream, const struct fill_args *args)
     p.first_row = args->first_row;
     p.rows = args->rows;
     p.cols = args->cols;
+    p.from_stride = args->stride;
     return put_launch(stream, &args->shape, p);
 }

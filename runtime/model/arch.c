@@ -7,37 +7,38 @@
 static const struct arch_names decoder_names = {
     .prefixes = {"model.", "", NULL},
     .anchor = "layers.0.input_layernorm.weight",
-    .embed = "embed_tokens.weight",
+    .embed = {"embed_tokens.weight", SHARD_ROWS},
+    .head = {"lm_head.weight", SHARD_ROWS},
     .final_norm = "norm",
-    .q = "layers.%u.self_attn.q_proj",
-    .k = "layers.%u.self_attn.k_proj",
-    .v = "layers.%u.self_attn.v_proj",
-    .o = "layers.%u.self_attn.o_proj",
+    .q = {"layers.%u.self_attn.q_proj", SHARD_ROWS},
+    .k = {"layers.%u.self_attn.k_proj", SHARD_ROWS},
+    .v = {"layers.%u.self_attn.v_proj", SHARD_ROWS},
+    .o = {"layers.%u.self_attn.o_proj", SHARD_COLUMNS},
     .q_norm = "layers.%u.self_attn.q_norm",
     .k_norm = "layers.%u.self_attn.k_norm",
     .norm_attn = "layers.%u.input_layernorm",
     .norm_ffn = "layers.%u.post_attention_layernorm",
-    .gate = "layers.%u.mlp.gate_proj",
-    .up = "layers.%u.mlp.up_proj",
-    .down = "layers.%u.mlp.down_proj",
+    .gate = {"layers.%u.mlp.gate_proj", SHARD_ROWS},
+    .up = {"layers.%u.mlp.up_proj", SHARD_ROWS},
+    .down = {"layers.%u.mlp.down_proj", SHARD_COLUMNS},
 };
 
 #define ENCODER_NAMES(prefix)                                                                      \
     {                                                                                              \
         .prefixes = {prefix, "", "model.", NULL},                                                  \
         .anchor = "encoder.layer.0.attention.self.query.weight",                                   \
-        .embed = "embeddings.word_embeddings.weight",                                              \
+        .embed.name = "embeddings.word_embeddings.weight",                                         \
         .position = "embeddings.position_embeddings.weight",                                       \
         .type = "embeddings.token_type_embeddings.weight",                                         \
         .embed_norm = "embeddings.LayerNorm",                                                      \
-        .q = "encoder.layer.%u.attention.self.query",                                              \
-        .k = "encoder.layer.%u.attention.self.key",                                                \
-        .v = "encoder.layer.%u.attention.self.value",                                              \
-        .o = "encoder.layer.%u.attention.output.dense",                                            \
+        .q.name = "encoder.layer.%u.attention.self.query",                                         \
+        .k.name = "encoder.layer.%u.attention.self.key",                                           \
+        .v.name = "encoder.layer.%u.attention.self.value",                                         \
+        .o.name = "encoder.layer.%u.attention.output.dense",                                       \
         .norm_attn = "encoder.layer.%u.attention.output.LayerNorm",                                \
         .norm_ffn = "encoder.layer.%u.output.LayerNorm",                                           \
-        .up = "encoder.layer.%u.intermediate.dense",                                               \
-        .down = "encoder.layer.%u.output.dense",                                                   \
+        .up.name = "encoder.layer.%u.intermediate.dense",                                          \
+        .down.name = "encoder.layer.%u.output.dense",                                              \
     }
 
 static const struct arch_names bert_names = ENCODER_NAMES("bert.");

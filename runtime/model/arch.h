@@ -27,16 +27,27 @@ enum arch_flag {
     ARCH_YES_NO_PROMPT = 64,   // its score head may take the prompt of such a reranker
 };
 
-// Tensor names after the prefix; %u is the layer. NULL: the family has no such tensor.
+// How several ranks share a tensor (share.h). Of one whose columns are cut, the products of all
+// ranks are added, and one of them adds the bias.
+enum shard_axis { SHARD_NONE, SHARD_ROWS, SHARD_COLUMNS };
+
+// NULL: the family has no such tensor.
+struct arch_tensor {
+    const char *name;
+    enum shard_axis axis;
+};
+
+// Tensor names after the prefix; %u is the layer. Those without an axis are whole on every rank.
 struct arch_names {
-    const char *prefixes[4]; // tried in this order, up to a NULL
-    const char *anchor;      // the tensor that tells which prefix a checkpoint has
-    const char *embed, *final_norm;
+    const char *prefixes[4];        // tried in this order, up to a NULL
+    const char *anchor;             // the tensor that tells which prefix a checkpoint has
+    struct arch_tensor embed, head; // head: without a prefix
+    const char *final_norm;
     const char *position, *type, *embed_norm; // encoders; norms without ".weight"
-    const char *q, *k, *v, *o;                // without ".weight" and ".bias"
+    struct arch_tensor q, k, v, o;            // without ".weight" and ".bias"
     const char *q_norm, *k_norm;
-    const char *norm_attn, *norm_ffn; // decoders: before; encoders: after
-    const char *gate, *up, *down;     // encoders: up and down only
+    const char *norm_attn, *norm_ffn;  // decoders: before; encoders: after
+    struct arch_tensor gate, up, down; // encoders: up and down only
 };
 
 struct architecture {

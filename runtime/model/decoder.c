@@ -11,7 +11,7 @@ static enum status embed(struct forward *f, const struct forward_op *op)
         .token = model_state(model, model->layout.token),
         .out = model_act(model, op->out),
         .token_count = f->rows,
-        .width = model->facts.hidden,
+        .width = model->sizes.hidden,
     };
     return op_embed(model, &args);
 }
@@ -27,7 +27,7 @@ static enum status norm(struct forward *f, const struct forward_op *op)
         .weight = weight_at(f->weights, op->weight),
         .out = model_act(model, op->out),
         .rows = f->rows,
-        .width = model->facts.hidden,
+        .width = model->sizes.hidden,
         .epsilon = (float)model->config.epsilon,
     };
     return op_rms_norm(model, &args);
@@ -40,9 +40,9 @@ struct strides {
 
 static struct strides kv_strides(const struct model *model, uint32_t layer)
 {
-    uint64_t token = model->config.head_dim * dtype_bytes(model->facts.kv_dtype);
+    uint64_t token = model->sizes.head_dim * dtype_bytes(model->facts.kv_dtype);
     uint64_t head = token * model->facts.block_tokens;
-    uint64_t value = head * model->config.kv_heads;
+    uint64_t value = head * model->sizes.kv_heads.count;
     return (struct strides){layer * 2 * value, value, head, token};
 }
 
@@ -104,7 +104,7 @@ static enum status swiglu(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct swiglu_args args = {model->act, model_act(model, op->in), model_act(model, op->out),
-                               f->rows, model->config.intermediate};
+                               f->rows, model->sizes.intermediate.count};
     return op_swiglu(model, &args);
 }
 

@@ -17,7 +17,7 @@ static enum status embed(struct forward *f, const struct forward_op *op)
         .type = model_state(model, model->layout.type),
         .out = model_act(model, op->out),
         .token_count = f->rows,
-        .width = model->facts.hidden,
+        .width = model->sizes.hidden,
         .position_offset = model->config.position_offset,
         .epsilon = (float)model->config.epsilon,
     };
@@ -54,7 +54,7 @@ static enum status add_norm(struct forward *f, const struct forward_op *op)
         .bias = weight_at(f->weights, op->bias),
         .out = model_act(model, op->out),
         .rows = f->rows,
-        .width = model->facts.hidden,
+        .width = model->sizes.hidden,
         .epsilon = (float)model->config.epsilon,
     };
     return op_layer_norm(model, &args);
@@ -64,7 +64,7 @@ static enum status activate(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct activate_args args = {model->act, model->config.activation, model_act(model, op->in),
-                                 f->rows, model->config.intermediate};
+                                 f->rows, model->sizes.intermediate.count};
     return op_activate(model, &args);
 }
 
@@ -72,7 +72,7 @@ static enum status head_tanh(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct activate_args args = {model->act, ACTIVATE_TANH, model_act(model, op->in), f->rows,
-                                 model->facts.hidden};
+                                 model->sizes.hidden};
     return op_activate(model, &args);
 }
 

@@ -31,7 +31,7 @@ enum status forward_prep(struct model *model, const struct step *host)
         .kv_place = model_state(model, at->kv_place),
         .block_shift =
             model->facts.block_tokens ? (uint32_t)__builtin_ctz(model->facts.block_tokens) : 0,
-        .token_bytes = model->config.head_dim * dtype_bytes(model->facts.kv_dtype),
+        .token_bytes = model->sizes.head_dim * dtype_bytes(model->facts.kv_dtype),
     };
     return op_prep(model, &args);
 }
@@ -76,7 +76,7 @@ enum status forward_gather(struct forward *f, const struct forward_op *op)
         .rows = step_section(record, model->step.rows),
         .out = model_act(model, op->out),
         .count = f->host->sampled_count,
-        .width = model->facts.hidden,
+        .width = model->sizes.hidden,
     };
     f->rows = args.count;
     return op_gather(model, &args);
@@ -94,7 +94,7 @@ enum status forward_pool(struct forward *f, const struct forward_op *op)
         .sampled = step_section(record, model->step.sampled),
         .out = model_act(model, op->out),
         .count = f->host->sampled_count,
-        .width = model->facts.hidden,
+        .width = model->sizes.hidden,
         .normalize = model->config.normalize,
     };
     return op_pool(model, &args);

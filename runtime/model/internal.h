@@ -21,7 +21,8 @@ enum {
     MODEL_BIAS_MAX = 1024,    // logit_bias entries a request may have
 };
 
-enum model_buffer { // activations; T = tokens_max, n = rows_max
+// Activations; T = tokens_max, n = rows_max; heads, kv_heads and intermediate: of the rank.
+enum model_buffer {
     BUFFER_NONE,
     BUFFER_RESIDUAL,   // [T][hidden] act
     BUFFER_DELTA,      // [T][hidden] act: what the next norm adds to the residual
@@ -55,6 +56,7 @@ struct model_layout {
 
 struct model_parts {
     struct model_config config;
+    struct model_sizes sizes;
     struct model_options options;
     const struct device_api *api;
     struct device *device;
@@ -93,6 +95,7 @@ struct host_step { // host memory of one step
 struct model {
     struct model_facts facts;
     struct model_config config;
+    struct model_sizes sizes;
     const struct device_api *api;
     struct device *device;
     struct stream *stream;

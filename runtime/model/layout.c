@@ -19,30 +19,32 @@ static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
 static void activations(struct model_layout *out, const struct model_facts *facts,
                         const struct model_parts *parts)
 {
-    const struct model_config *c = &parts->config;
+    const struct model_sizes *s = &parts->sizes;
     uint64_t tokens = facts->limits.tokens_max;
     uint64_t rows = facts->limits.rows_max;
     uint64_t act = dtype_bytes(parts->act);
-    bool gated = c->arch->family == ARCH_DECODER;
+    uint64_t heads = s->heads.count, kv_heads = s->kv_heads.count;
+    uint64_t intermediate = s->intermediate.count;
+    bool gated = facts->causal;
     size_t *buffer = out->buffer;
     size_t at = 0;
-    buffer[BUFFER_RESIDUAL] = place(&at, tokens * c->hidden, act);
-    buffer[BUFFER_DELTA] = place(&at, tokens * c->hidden, act);
-    buffer[BUFFER_NORMED] = place(&at, gated ? tokens * c->hidden : 0, act);
-    buffer[BUFFER_LAST] = place(&at, rows * c->hidden, act);
-    buffer[BUFFER_LAST_DELTA] = place(&at, rows * c->hidden, act);
+    buffer[BUFFER_RESIDUAL] = place(&at, tokens * s->hidden, act);
+    buffer[BUFFER_DELTA] = place(&at, tokens * s->hidden, act);
+    buffer[BUFFER_NORMED] = place(&at, gated ? tokens * s->hidden : 0, act);
+    buffer[BUFFER_LAST] = place(&at, rows * s->hidden, act);
+    buffer[BUFFER_LAST_DELTA] = place(&at, rows * s->hidden, act);
     buffer[BUFFER_VALUES] = place(&at, rows * facts->output_width, sizeof(float));
     size_t wide = at;
-    buffer[BUFFER_QKV] = place(&at, tokens * (c->heads + 2 * c->kv_heads) * c->head_dim, act);
-    buffer[BUFFER_ATTN] = place(&at, tokens * c->heads * c->head_dim, act);
+    buffer[BUFFER_QKV] = place(&at, tokens * (heads + 2 * kv_heads) * s->head_dim, act);
+    buffer[BUFFER_ATTN] = place(&at, tokens * heads * s->head_dim, act);
     size_t attention_end = at;
     at = wide;
-    buffer[BUFFER_UP] = place(&at, tokens * c->intermediate * (gated ? 2 : 1), act);
-    buffer[BUFFER_FFN] = place(&at, gated ? tokens * c->intermediate : 0, act);
+    buffer[BUFFER_UP] = place(&at, tokens * intermediate * (gated ? 2 : 1), act);
+    buffer[BUFFER_FFN] = place(&at, gated ? tokens * intermediate : 0, act);
     size_t ffn_end = at;
     at = wide;
     buffer[BUFFER_LOGITS] =
-        place(&at, facts->kind == MODEL_GENERATOR ? rows * c->vocab : 0, sizeof(float));
+        place(&at, facts->kind == MODEL_GENERATOR ? rows * s->vocab.whole : 0, sizeof(float));
     out->activation_bytes = larger(larger(attention_end, ffn_end), at);
 }
 

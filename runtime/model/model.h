@@ -7,6 +7,7 @@
 #include "kernels/device.h"
 #include "base/text.h"
 #include "runtime/model/batch.h"
+#include "runtime/model/share.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,6 +35,7 @@ struct model_options {
     int32_t yes_id, no_id; // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
     int rerank; // a reranker that can have either form: 1 + enum rerank_form; 0: by its folder
     uint32_t tokenizer_length; // usual length of embedders and rerankers; 0: the checkpoint's
+    struct model_share share;  // zeros: the whole model
 };
 
 struct model_facts {

@@ -139,6 +139,7 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     struct model *m = heap_take_zeroed(1, sizeof *m);
     m->facts = plan->facts;
     m->config = parts->config;
+    m->sizes = parts->sizes;
     m->api = parts->api;
     m->device = parts->device;
     m->act = parts->act;

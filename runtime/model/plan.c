@@ -91,6 +91,7 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
 static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
 {
     const struct model_config *c = &parts->config;
+    const struct model_sizes *sizes = &parts->sizes;
     // The checkpoint's precision: 16-bit weights get 16-bit keys and values even where the device
     // computes in float32.
     enum dtype own = c->arch->family == ARCH_DECODER ? parts->weights.side : parts->act;
@@ -98,8 +99,8 @@ static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
     if (c->arch->family == ARCH_ENCODER)
         return;
     uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
-    uint64_t token = (uint64_t)c->head_dim * dtype_bytes(facts->kv_dtype);
-    uint64_t bytes = token * tokens * c->kv_heads * 2 * c->layers;
+    uint64_t token = (uint64_t)sizes->head_dim * dtype_bytes(facts->kv_dtype);
+    uint64_t bytes = token * tokens * sizes->kv_heads.count * 2 * sizes->layers;
     facts->block_tokens = tokens;
     facts->block_bytes = (bytes + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;
     facts->blocks_per_sequence_max = (facts->max_model_len + tokens - 1) / tokens;
@@ -209,6 +210,7 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
                                const struct device_facts *device)
 {
     const struct model_config *c = &parts->config;
+    const struct model_sizes *sizes = &parts->sizes;
     bool decoder = c->arch->family == ARCH_DECODER;
     bool all = c->window == 0 || c->window >= facts->max_model_len;
     for (uint32_t i = 0; i < c->layers; i++)
@@ -217,16 +219,16 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
         .step = facts->limits,
         .attn =
             {
-                .heads = c->heads,
-                .kv_heads = c->kv_heads,
-                .dim = c->head_dim,
+                .heads = sizes->heads.count,
+                .kv_heads = sizes->kv_heads.count,
+                .dim = sizes->head_dim,
                 .window = all ? 0 : c->window,
-                .scale = (float)(1.0 / sqrt((double)c->head_dim)),
+                .scale = (float)(1.0 / sqrt((double)sizes->head_dim)),
                 .causal = decoder,
                 .paged = decoder,
             },
         .width_max = width_max(parts),
-        .layers = c->layers,
+        .layers = sizes->layers,
     };
     if (device->graphs && facts->kind == MODEL_GENERATOR)
         parts->stream.graphs = graphs_choose(parts->graph_rows, facts->limits.rows_max);
@@ -274,6 +276,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         return status;
     struct weight_list_args args = {
         .config = &parts->config,
+        .sizes = &parts->sizes,
         .tensors = parts->tensors,
         .api = parts->api,
         .device = parts->device,
@@ -289,7 +292,10 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
 {
     struct model_parts *parts = plan->parts;
     struct model_facts *facts = &plan->facts;
-    enum status status = form_choose(parts, err);
+    enum status status =
+        model_sizes_make(&parts->sizes, &parts->config, &parts->options.share, err);
+    if (status == STATUS_OK)
+        status = form_choose(parts, err);
     if (status == STATUS_OK)
         status = checkpoint_open(parts, err);
     if (status != STATUS_OK)

@@ -21,19 +21,25 @@ struct lister {
     enum status status; // the first failure; later steps do nothing
 };
 
-// The sources of one entry. Names include ".weight" or ".bias".
+// The sources of one entry: what the rank takes of each. Names include ".weight" or ".bias".
 struct wanted {
     uint32_t index;
     enum weight_use use;
     enum dtype dtype;
     enum weight_fill fill;
-    uint32_t k;
+    struct model_span cols;
     uint32_t part_count;
     struct {
         const char *name; // the tensor's whole name
-        uint32_t rows;
+        struct model_span rows;
     } parts[3];
 };
+
+// The rank's part of a dimension along which a tensor of this axis is cut, else all of it.
+static struct model_span cut(struct model_span span, enum shard_axis axis, enum shard_axis along)
+{
+    return axis == along ? span : span_whole(span.whole);
+}
 
 static void shape_text(char *out, size_t bytes, const struct tensor *tensor)
 {
@@ -65,7 +71,9 @@ static const struct tensor *find_any(const struct tensors *tensors, const char *
     return NULL;
 }
 
-static void part_find(struct lister *p, struct weight_part *part, const char *name)
+// rows, cols: of the whole tensor.
+static void part_find(struct lister *p, struct weight_part *part, const char *name, uint32_t rows,
+                      uint32_t cols)
 {
     const struct tensor *tensor = find_any(p->args->tensors, name);
     if (!tensor) {
@@ -74,21 +82,20 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
                               p->config->arch->name);
         return;
     }
-    bool vector = part->cols == 1;
-    bool fits = vector ? tensor->dims == 1 && tensor->shape[0] == part->rows
-                       : tensor->dims == 2 && tensor->shape[0] == part->rows &&
-                             tensor->shape[1] == part->cols;
+    bool vector = cols == 1;
+    bool fits = vector ? tensor->dims == 1 && tensor->shape[0] == rows
+                       : tensor->dims == 2 && tensor->shape[0] == rows && tensor->shape[1] == cols;
     if (!fits) {
         char shape[160];
         shape_text(shape, sizeof shape, tensor);
         if (vector)
-            p->status = error_set(p->err, STATUS_INVALID,
-                                  "the tensor %s has shape %s, config.json wants [%u]", name, shape,
-                                  part->rows);
+            p->status =
+                error_set(p->err, STATUS_INVALID,
+                          "the tensor %s has shape %s, config.json wants [%u]", name, shape, rows);
         else
             p->status = error_set(p->err, STATUS_INVALID,
                                   "the tensor %s has shape %s, config.json wants [%u, %u]", name,
-                                  shape, part->rows, part->cols);
+                                  shape, rows, cols);
     } else if (tensor->dtype < 0) {
         p->status = error_set(p->err, STATUS_UNSUPPORTED,
                               "the tensor %s has the dtype %s; F32, BF16 and F16 are supported",
@@ -102,10 +109,10 @@ static struct weight_entry *entry_add(struct lister *p, const struct wanted *wan
     struct weight_entry *entry = &p->list->entries[p->list->count++];
     uint32_t rows = 0;
     for (uint32_t i = 0; i < wanted->part_count; i++)
-        rows += wanted->parts[i].rows;
+        rows += wanted->parts[i].rows.count;
     *entry = (struct weight_entry){
         .index = wanted->index,
-        .shape = {wanted->use, wanted->dtype, rows, wanted->k},
+        .shape = {wanted->use, wanted->dtype, rows, wanted->cols.count},
         .fill = wanted->fill,
         .part_count = wanted->part_count,
     };
@@ -118,9 +125,7 @@ static void entry_size(struct lister *p, struct weight_entry *entry)
     entry->offset = p->list->bytes;
     uint64_t aligned = (entry->bytes + WEIGHT_ALIGNMENT - 1) / WEIGHT_ALIGNMENT * WEIGHT_ALIGNMENT;
     p->list->bytes += aligned;
-    uint64_t elements = (uint64_t)entry->shape.n * entry->shape.k;
     p->list->load_bytes += entry->bytes;
-    p->list->parameter_count += elements;
 }
 
 static void want(struct lister *p, const struct wanted *wanted)
@@ -128,13 +133,22 @@ static void want(struct lister *p, const struct wanted *wanted)
     if (p->status != STATUS_OK)
         return;
     struct weight_entry *entry = entry_add(p, wanted);
-    uint32_t row = 0;
+    const struct model_span *cols = &wanted->cols;
+    uint32_t row = 0, seed = 0;
     for (uint32_t i = 0; i < wanted->part_count && p->status == STATUS_OK; i++) {
-        entry->parts[i] =
-            (struct weight_part){.to_row = row, .rows = wanted->parts[i].rows, .cols = wanted->k};
-        row += wanted->parts[i].rows;
+        const struct model_span *rows = &wanted->parts[i].rows;
+        entry->parts[i] = (struct weight_part){.to_row = row,
+                                               .from_row = rows->first,
+                                               .from_col = cols->first,
+                                               .rows = rows->count,
+                                               .cols = cols->count,
+                                               .stride = cols->whole,
+                                               .seed = seed};
+        row += rows->count;
+        seed += rows->whole;
+        p->list->parameter_count += (uint64_t)rows->whole * cols->whole;
         if (p->args->tensors)
-            part_find(p, &entry->parts[i], wanted->parts[i].name);
+            part_find(p, &entry->parts[i], wanted->parts[i].name, rows->whole, cols->whole);
     }
     entry_size(p, entry);
 }
@@ -142,7 +156,8 @@ static void want(struct lister *p, const struct wanted *wanted)
 static void want_vector(struct lister *p, uint32_t index, const char *name, uint32_t n,
                         enum weight_fill fill)
 {
-    struct wanted wanted = {index, WEIGHT_VECTOR, DTYPE_F32, fill, 1, 1, {{name, n}}};
+    struct wanted wanted = {index, WEIGHT_VECTOR,          DTYPE_F32, fill, span_whole(1),
+                            1,     {{name, span_whole(n)}}};
     want(p, &wanted);
 }
 
@@ -161,11 +176,12 @@ static void name_make(char out[NAME_MAX_BYTES], const struct lister *p, const ch
 // A product of up to three tensors stacked, and its bias where it has one.
 struct stacked {
     enum layer_weight kind; // the bias is kind + 1
-    uint32_t k, count;
+    struct model_span cols;
+    uint32_t count;
     bool bias;
     struct {
-        const char *format;
-        uint32_t rows;
+        const struct arch_tensor *tensor;
+        struct model_span rows;
     } parts[3];
 };
 
@@ -176,25 +192,30 @@ static void want_stacked(struct lister *p, uint32_t layer, const struct stacked 
                              WEIGHT_PRODUCT,
                              p->list->dtype,
                              FILL_RANDOM,
-                             s->k,
+                             cut(s->cols, s->parts[0].tensor->axis, SHARD_COLUMNS),
                              s->count,
-                             {{NULL, 0}}};
+                             {{NULL, {0}}}};
     for (uint32_t i = 0; i < s->count; i++) {
-        name_make(names[i], p, s->parts[i].format, layer, ".weight");
+        const struct arch_tensor *tensor = s->parts[i].tensor;
+        name_make(names[i], p, tensor->name, layer, ".weight");
         product.parts[i].name = names[i];
-        product.parts[i].rows = s->parts[i].rows;
+        product.parts[i].rows = cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
     }
     want(p, &product);
     if (!s->bias)
         return;
+    if (s->parts[0].tensor->axis == SHARD_COLUMNS && p->args->sizes->rank > 0) {
+        p->list->parameter_count += s->parts[0].rows.whole; // rank 0 adds it
+        return;
+    }
     struct wanted bias = product;
     bias.index = layer_weight_index(layer, s->kind) + 1;
     bias.use = WEIGHT_VECTOR;
     bias.dtype = DTYPE_F32;
     bias.fill = FILL_ZEROS;
-    bias.k = 1;
+    bias.cols = span_whole(1);
     for (uint32_t i = 0; i < s->count; i++)
-        name_make(names[i], p, s->parts[i].format, layer, ".bias");
+        name_make(names[i], p, s->parts[i].tensor->name, layer, ".bias");
     want(p, &bias);
 }
 
@@ -214,21 +235,21 @@ static void want_layer(struct lister *p, uint32_t layer)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
-    uint32_t q = c->heads * c->head_dim;
-    uint32_t kv = c->kv_heads * c->head_dim;
+    const struct model_sizes *sizes = p->args->sizes;
+    struct model_span hidden = span_whole(c->hidden);
+    struct model_span q = span_times(sizes->heads, c->head_dim);
+    struct model_span kv = span_times(sizes->kv_heads, c->head_dim);
+    struct model_span ffn = sizes->intermediate;
     struct stacked qkv = {
-        LAYER_QKV, c->hidden, 3, c->qkv_bias, {{names->q, q}, {names->k, kv}, {names->v, kv}}};
-    struct stacked o = {LAYER_O, q, 1, c->o_bias, {{names->o, c->hidden}}};
-    struct stacked gated = {LAYER_UP,
-                            c->hidden,
-                            2,
-                            c->ffn_bias,
-                            {{names->gate, c->intermediate}, {names->up, c->intermediate}}};
-    struct stacked up = {LAYER_UP, c->hidden, 1, c->ffn_bias, {{names->up, c->intermediate}}};
-    struct stacked down = {LAYER_DOWN, c->intermediate, 1, c->ffn_bias, {{names->down, c->hidden}}};
+        LAYER_QKV, hidden, 3, c->qkv_bias, {{&names->q, q}, {&names->k, kv}, {&names->v, kv}}};
+    struct stacked o = {LAYER_O, q, 1, c->o_bias, {{&names->o, hidden}}};
+    struct stacked gated = {
+        LAYER_UP, hidden, 2, c->ffn_bias, {{&names->gate, ffn}, {&names->up, ffn}}};
+    struct stacked up = {LAYER_UP, hidden, 1, c->ffn_bias, {{&names->up, ffn}}};
+    struct stacked down = {LAYER_DOWN, ffn, 1, c->ffn_bias, {{&names->down, hidden}}};
     want_stacked(p, layer, &qkv);
     want_stacked(p, layer, &o);
-    want_stacked(p, layer, names->gate ? &gated : &up);
+    want_stacked(p, layer, names->gate.name ? &gated : &up);
     want_stacked(p, layer, &down);
     want_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
     want_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
@@ -245,8 +266,13 @@ static void want_table(struct lister *p, uint32_t index, const char *format, uin
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, 0, "");
-    struct wanted wanted = {index, WEIGHT_ROWS,   p->list->side, FILL_RANDOM, p->config->hidden,
-                            1,     {{name, rows}}};
+    struct wanted wanted = {index,
+                            WEIGHT_ROWS,
+                            p->list->side,
+                            FILL_RANDOM,
+                            span_whole(p->config->hidden),
+                            1,
+                            {{name, span_whole(rows)}}};
     want(p, &wanted);
 }
 
@@ -255,28 +281,34 @@ static void want_table(struct lister *p, uint32_t index, const char *format, uin
 static void want_embedding(struct lister *p)
 {
     const struct model_config *c = p->config;
+    const struct arch_names *names = c->arch->names;
     const struct tensors *tensors = p->args->tensors;
     char embed[NAME_MAX_BYTES];
-    name_make(embed, p, c->arch->names->embed, 0, "");
-    const char *head = "lm_head.weight";
-    bool no_head = tensors && !tensors_find(tensors, head);
+    name_make(embed, p, names->embed.name, 0, "");
+    const char *head = names->head.name;
+    bool no_head = tensors && !(head && tensors_find(tensors, head));
     bool tied = c->tied || (no_head && !c->tied_given);
     bool no_table = tensors && !tensors_find(tensors, embed);
     const char *table = tied && no_table && !no_head ? head : embed;
     bool answers = c->kind == MODEL_GENERATOR;
     bool one = tied && answers;
+    struct model_span vocab = p->args->sizes->vocab;
     struct wanted rows = {MODEL_EMBED,
                           one ? WEIGHT_TIED : WEIGHT_ROWS,
                           one ? p->list->dtype : p->list->side,
                           FILL_RANDOM,
-                          c->hidden,
+                          span_whole(c->hidden),
                           1,
-                          {{table, c->vocab}}};
+                          {{table, cut(vocab, names->embed.axis, SHARD_ROWS)}}};
     want(p, &rows);
     if (!answers || one)
         return;
-    struct wanted product = {MODEL_HEAD, WEIGHT_PRODUCT,    p->list->dtype, FILL_RANDOM, c->hidden,
-                             1,          {{head, c->vocab}}};
+    struct wanted product = rows;
+    product.index = MODEL_HEAD;
+    product.use = WEIGHT_PRODUCT;
+    product.dtype = p->list->dtype;
+    product.parts[0].name = head;
+    product.parts[0].rows = cut(vocab, names->head.axis, SHARD_ROWS);
     want(p, &product);
 }
 
@@ -297,24 +329,24 @@ static void want_answer(struct lister *p)
         return;
     }
     char embed[NAME_MAX_BYTES];
-    name_make(embed, p, c->arch->names->embed, 0, "");
-    const char *head = "lm_head.weight";
+    name_make(embed, p, c->arch->names->embed.name, 0, "");
+    const char *head = c->arch->names->head.name;
     bool stored = args->tensors && tensors_find(args->tensors, head);
     bool from_head = stored && (!c->tied || !tensors_find(args->tensors, embed));
-    struct wanted wanted = {MODEL_SCORE, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, c->hidden,
-                            1,           {{NULL, 1}}};
+    struct wanted wanted = {
+        MODEL_SCORE, WEIGHT_PRODUCT,         p->list->side, FILL_RANDOM, span_whole(c->hidden),
+        1,           {{NULL, span_whole(1)}}};
     struct weight_entry *entry = entry_add(p, &wanted);
     entry->difference = args->tensors != NULL;
-    entry->parts[0] = (struct weight_part){.rows = c->vocab, .cols = c->hidden};
+    entry->parts[0] = (struct weight_part){.rows = 1, .cols = c->hidden, .stride = c->hidden};
     if (args->tensors) {
-        part_find(p, &entry->parts[0], from_head ? head : embed);
+        part_find(p, &entry->parts[0], from_head ? head : embed, c->vocab, c->hidden);
         entry->part_count = 2;
         entry->parts[1] = entry->parts[0];
         entry->parts[0].from_row = (uint32_t)args->yes_id;
         entry->parts[1].from_row = (uint32_t)args->no_id;
-    } else {
-        entry->parts[0].rows = 1;
     }
+    p->list->parameter_count += c->hidden;
     entry_size(p, entry);
 }
 
@@ -323,8 +355,13 @@ static void want_linear(struct lister *p, uint32_t index, const char *name, uint
 {
     char full[NAME_MAX_BYTES];
     snprintf(full, sizeof full, "%s.weight", name);
-    struct wanted wanted = {index, WEIGHT_PRODUCT, p->list->side, FILL_RANDOM, p->config->hidden,
-                            1,     {{full, rows}}};
+    struct wanted wanted = {index,
+                            WEIGHT_PRODUCT,
+                            p->list->side,
+                            FILL_RANDOM,
+                            span_whole(p->config->hidden),
+                            1,
+                            {{full, span_whole(rows)}}};
     want(p, &wanted);
     snprintf(full, sizeof full, "%s.bias", name);
     if (bias)
@@ -410,7 +447,7 @@ static int checkpoint_dtype(const struct lister *p)
     if (!p->args->tensors)
         return p->config->dtype;
     char name[NAME_MAX_BYTES];
-    name_make(name, p, p->config->arch->names->o, 0, ".weight");
+    name_make(name, p, p->config->arch->names->o.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(p->args->tensors, name);
     return tensor ? tensor->dtype : -1;
 }

@@ -6,6 +6,7 @@
 #include "kernels/device.h"
 #include "runtime/model/config.h"
 #include "runtime/model/safetensors.h"
+#include "runtime/model/share.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,8 +61,10 @@ enum weight_fill { FILL_RANDOM, FILL_ONES, FILL_ZEROS }; // what a dummy load pu
 struct weight_part {
     const struct tensor *tensor; // NULL: dummy
     uint32_t to_row;             // of the packed weight
-    uint32_t from_row;           // of the tensor; other than 0 only where `difference`
+    uint32_t from_row, from_col; // of the tensor
     uint32_t rows, cols;         // that are taken
+    uint32_t stride;             // columns of the tensor
+    uint32_t seed;               // of a dummy: its first row in the whole weight
 };
 
 struct weight_entry {
@@ -81,13 +84,14 @@ struct weight_list {
     uint32_t table_count;     // size of the table
     uint64_t bytes;           // device memory of all
     uint64_t load_bytes;      // of all entries as packed, for progress
-    uint64_t parameter_count; // of the checkpoint, a tied head counted once
+    uint64_t parameter_count; // of the whole checkpoint, a tied head counted once
     enum dtype dtype;         // of the products
     enum dtype side;          // of other tables and score heads: dtype, but never int8
 };
 
 struct weight_list_args {
     const struct model_config *config; // `tied` may be settled by the checkpoint
+    const struct model_sizes *sizes;   // of the rank whose part is listed
     const struct tensors *tensors;     // NULL: dummy
     const struct device_api *api;
     struct device *device;

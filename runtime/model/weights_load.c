@@ -48,10 +48,16 @@ static enum status put_difference(struct loader *l, struct weight *weight,
         uint64_t no = (uint64_t)entry->parts[1].from_row * width + i;
         row[i] = element(entry->parts[0].tensor, yes) - element(entry->parts[1].tensor, no);
     }
-    struct weight_source source = {row, -1, 0, DTYPE_F32, 1, width, 0, 0};
+    struct weight_source source = {.map = row, .fd = -1, .rows = 1, .cols = width};
+    source.dtype = DTYPE_F32;
     enum status status = put(l, weight, 0, &source);
     heap_give(row);
     return status;
+}
+
+static uint64_t part_first(const struct weight_part *part)
+{
+    return (uint64_t)part->from_row * part->stride + part->from_col;
 }
 
 static enum status put_tensor(struct loader *l, struct weight *weight,
@@ -59,8 +65,15 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
 {
     const struct tensor *tensor = part->tensor;
     struct weight_source source = {
-        tensor->map, tensor->fd, tensor->offset, (enum dtype)tensor->dtype, part->rows, part->cols,
-        0,           0};
+        .map = tensor->map,
+        .fd = tensor->fd,
+        .offset = tensor->offset,
+        .dtype = (enum dtype)tensor->dtype,
+        .rows = part->rows,
+        .cols = part->cols,
+        .stride = part->stride,
+        .first = part_first(part),
+    };
     return put(l, weight, part->to_row, &source);
 }
 
@@ -82,10 +95,20 @@ static const float *constants(struct loader *l, enum weight_fill fill)
 static enum status put_dummy(struct loader *l, struct weight *weight,
                              const struct weight_entry *entry, const struct weight_part *part)
 {
-    struct weight_source source = {NULL, -1, 0, DTYPE_F32, part->rows, part->cols, 0, 0.02f};
-    source.seed = (uint64_t)entry->index << 32 | part->to_row;
-    if (entry->fill != FILL_RANDOM)
+    struct weight_source source = {
+        .fd = -1,
+        .dtype = DTYPE_F32,
+        .rows = part->rows,
+        .cols = part->cols,
+        .seed = (uint64_t)entry->index << 32 | part->seed,
+        .deviation = 0.02f,
+        .stride = part->stride,
+        .first = part_first(part),
+    };
+    if (entry->fill != FILL_RANDOM) {
         source.map = constants(l, entry->fill);
+        source.first = 0;
+    }
     return put(l, weight, part->to_row, &source);
 }
 

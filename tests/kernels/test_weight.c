@@ -48,7 +48,7 @@ static void test_dummy(void **state)
         trial_begin(&t, 1);
         struct weight w;
         make(&t, &w, WEIGHT_ROWS, DTYPE_F32, N, K);
-        struct weight_source source = {NULL, -1, 0, DTYPE_BF16, N, K, 42, 0.5f};
+        struct weight_source source = {NULL, -1, 0, DTYPE_BF16, N, K, 42, 0.5f, 0, 0};
         assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, NULL), STATUS_OK);
         const float *x = w.data;
         double sum = 0, squares = 0;
@@ -100,7 +100,7 @@ static void test_sources(void **state)
             }
             struct weight w;
             make(&t, &w, WEIGHT_TIED, (enum dtype)held, N, K);
-            struct weight_source source = {bytes + 1, -1, 0, (enum dtype)from, N, K, 0, 0};
+            struct weight_source source = {bytes + 1, -1, 0, (enum dtype)from, N, K, 0, 0, 0, 0};
             assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, NULL), STATUS_OK);
             int32_t token[N];
             float out[N * K];
@@ -114,6 +114,42 @@ static void test_sources(void **state)
     trial_close(&t);
 }
 
+// A source may be a range of rows and columns of its tensor: the same as the numbers cut out first.
+static void test_ranges_of_a_tensor(void **state)
+{
+    (void)state;
+    enum { ROWS = 50, COLS = 300, N = 33, K = 140, ROW = 9, COL = 131 };
+    struct trial t;
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 2));
+    for (int held = 0; held < DTYPE_COUNT; held++)
+        for (int random = 0; random < 2; random++) {
+            trial_begin(&t, 60);
+            float *whole = trial_floats(&t, ROWS * COLS, DTYPE_F32, 1);
+            float *part = trial_heap(&t, N * K * sizeof *part);
+            for (uint32_t i = 0; random && i < ROWS * COLS; i++)
+                whole[i] = philox_normal(42, i, 0.5f);
+            for (uint32_t i = 0; i < N * K; i++)
+                part[i] = whole[(ROW + i / K) * COLS + COL + i % K];
+            struct weight range, plain;
+            make(&t, &range, WEIGHT_TIED, (enum dtype)held, N, K);
+            make(&t, &plain, WEIGHT_TIED, (enum dtype)held, N, K);
+            struct weight_source source = {part, -1, 0, DTYPE_F32, N, K, 0, 0, 0, 0};
+            assert_int_equal(t.api->weight_put(t.device, &plain, 0, &source, NULL), STATUS_OK);
+            source = (struct weight_source){
+                random ? NULL : whole, -1, 0, DTYPE_F32, N, K, 42, 0.5f, COLS, ROW * COLS + COL};
+            assert_int_equal(t.api->weight_put(t.device, &range, 0, &source, NULL), STATUS_OK);
+            assert_memory_equal(range.data, plain.data, range.bytes);
+        }
+    trial_begin(&t, 61);
+    float *whole = trial_floats(&t, 90, DTYPE_F32, 1);
+    struct weight vector;
+    make(&t, &vector, WEIGHT_VECTOR, DTYPE_F32, 60, 1);
+    struct weight_source source = {whole, -1, 0, DTYPE_F32, 60, 1, 0, 0, 1, 25};
+    assert_int_equal(t.api->weight_put(t.device, &vector, 0, &source, NULL), STATUS_OK);
+    assert_memory_equal(vector.data, whole + 25, 60 * sizeof *whole);
+    trial_close(&t);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -124,7 +160,7 @@ static void test_refused(void **state)
     assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
     trial_begin(&t, 1);
     make(&t, &w, WEIGHT_PRODUCT, DTYPE_F32, 4, 8);
-    struct weight_source source = {x, -1, 0, DTYPE_F32, 4, 8, 0, 0};
+    struct weight_source source = {x, -1, 0, DTYPE_F32, 4, 8, 0, 0, 0, 0};
     assert_int_equal(t.api->weight_put(t.device, &w, 1, &source, &err), STATUS_INVALID);
     source.cols = 7;
     assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_INVALID);
@@ -139,12 +175,12 @@ static void test_refused(void **state)
     make(&t, &vector, WEIGHT_VECTOR, DTYPE_F32, 60, 1);
     for (uint32_t i = 0; i < 64; i++)
         x[i] = (float)i;
-    struct weight_source piece = {x, -1, 0, DTYPE_F32, 1, 61, 0, 0};
+    struct weight_source piece = {x, -1, 0, DTYPE_F32, 1, 61, 0, 0, 0, 0};
     assert_int_equal(t.api->weight_put(t.device, &vector, 0, &piece, &err), STATUS_INVALID);
     piece.cols = 20;
     assert_int_equal(t.api->weight_put(t.device, &vector, 41, &piece, &err), STATUS_INVALID);
     assert_int_equal(t.api->weight_put(t.device, &vector, 0, &piece, &err), STATUS_OK);
-    piece = (struct weight_source){x + 20, -1, 0, DTYPE_F32, 40, 1, 0, 0};
+    piece = (struct weight_source){x + 20, -1, 0, DTYPE_F32, 40, 1, 0, 0, 0, 0};
     assert_int_equal(t.api->weight_put(t.device, &vector, 20, &piece, &err), STATUS_OK);
     assert_memory_equal(vector.data, x, 60 * sizeof *x);
     trial_close(&t);
@@ -195,7 +231,7 @@ static void test_bytes_tiny(void **state)
             }
             struct weight bytes;
             make(&t, &bytes, WEIGHT_PRODUCT, DTYPE_I8, 40, 72);
-            struct weight_source source = {w, -1, 0, DTYPE_F32, 40, 72, 0, 0};
+            struct weight_source source = {w, -1, 0, DTYPE_F32, 40, 72, 0, 0, 0, 0};
             assert_int_equal(t.api->weight_put(t.device, &bytes, 0, &source, NULL), STATUS_OK);
             float y[2 * 40];
             struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &bytes, NULL, y, 2, 72, 40};
@@ -262,7 +298,7 @@ static void test_bytes_outliers(void **state)
             w[i] *= i % K % EVERY == 0 ? 1.0f / LARGE : 1;
         struct weight bytes;
         make(&t, &bytes, WEIGHT_PRODUCT, DTYPE_I8, N, K);
-        struct weight_source source = {w, -1, 0, DTYPE_F32, N, K, 0, 0};
+        struct weight_source source = {w, -1, 0, DTYPE_F32, N, K, 0, 0, 0, 0};
         assert_int_equal(t.api->weight_put(t.device, &bytes, 0, &source, NULL), STATUS_OK);
         struct weight floats = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}, .data = w};
         float y[M * N], want[M * N];
@@ -292,7 +328,7 @@ static void test_bytes_poisoned_weight(void **state)
         w[7 * 72 + 70] = NAN;
         struct weight bytes;
         make(&t, &bytes, WEIGHT_PRODUCT, DTYPE_I8, 40, 72);
-        struct weight_source source = {w, -1, 0, DTYPE_F32, 40, 72, 0, 0};
+        struct weight_source source = {w, -1, 0, DTYPE_F32, 40, 72, 0, 0, 0, 0};
         assert_int_equal(t.api->weight_put(t.device, &bytes, 0, &source, NULL), STATUS_OK);
         float y[2 * 40];
         struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &bytes, NULL, y, 2, 72, 40};
@@ -306,11 +342,17 @@ static void test_bytes_poisoned_weight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),         cmocka_unit_test(test_dummy),
-        cmocka_unit_test(test_dummy_carry),    cmocka_unit_test(test_sources),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_bytes_poison),
-        cmocka_unit_test(test_bytes_turn),     cmocka_unit_test(test_bytes_tiny),
-        cmocka_unit_test(test_bytes_outliers), cmocka_unit_test(test_bytes_poisoned_weight),
+        cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_dummy),
+        cmocka_unit_test(test_dummy_carry),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bytes_poison),
+        cmocka_unit_test(test_bytes_turn),
+        cmocka_unit_test(test_bytes_tiny),
+        cmocka_unit_test(test_bytes_outliers),
+        cmocka_unit_test(test_bytes_poisoned_weight),
+        cmocka_unit_test(test_ranges_of_a_tensor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

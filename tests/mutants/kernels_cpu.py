@@ -68,5 +68,7 @@ FAULTS = [
     ("a library of another ABI is taken", "kernels/plugin.c", "entry_open", "if (api->abi != DEVICE_ABI)", "if (api->abi < DEVICE_ABI)", "test_cpu_device"),
     ("a process bound to one core counts all of them", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "cores = (uint32_t)CPU_COUNT(&set);", "", "test_cpu_cgroups"),
     ("the quota of a group pays for no thread less", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "return paid < cores ? paid : cores;", "return cores + 0 * paid;", "test_cpu_cgroups"),
+    ("a piece of a vector is its beginning", "kernels/cpu/weight.c", "vector_chunk", "put, put->source->first, count", "put, 0, count", "test_cpu_weight"),
     ("the device's part is copied whole", "kernels/step.c", "rest_place", "place(&at, private_bytes);", "place(&at, private_bytes + 8192);", "test_model_plan"),
+    ("a range of columns is read as a tensor of its own", "kernels/weight.h", "weight_source_at", "(source->stride > 0 ? source->stride : source->cols)", "source->cols", "test_cpu_weight"),
 ]

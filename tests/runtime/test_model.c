@@ -523,7 +523,7 @@ static void test_a_refused_op_says_why(void **state)
         struct model_options options = rig_options();
         struct rig rig;
         rig_open_on(&rig, device_wrap(0, false), folder, &options);
-        rig.model->facts.hidden = 1;
+        rig.model->sizes.hidden = 1;
         int32_t prompt[2] = {1, 2};
         struct rig_sequence s = {0, prompt, 2, 0, STEP_NO_TYPE};
         rig_begin(&rig);

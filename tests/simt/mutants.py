@@ -90,6 +90,8 @@ MUTANTS = [
     ("loader: a row of bytes too long is staged", C + "loader.c", "source_check", "> STAGING_BYTES)", "> 2 * STAGING_BYTES)", LIFE),
     ("loader: pieces from the third on go to later rows", C + "loader.c", "rows_put", "args->first_row = first + row;", "args->first_row += row + 0 * first;", KERNELS),
     ("loader: missing event wait, pinned buffer reused early", C + "loader.c", "rows_put", "= call_status(cudaEventSynchronize(device->staging_free[buffer_at]));", "= device->staging_free[buffer_at] != NULL ? STATUS_OK : STATUS_INVALID;", KERNELS),
+    ("loader: a range of columns begins with the tensor's first", C + "loader.c", "rows_gather", "weight_source_at(source, first + r) * each", "(uint64_t)(first + r) * source->stride * each", LIFE),
+    ("loader: a range of rows is read from the tensor's first", C + "loader.c", "rows_put", "uint64_t at = weight_source_at(source, row) * dtype_bytes(source->dtype);", "uint64_t at = row * row_bytes;", LIFE),
     ("rms norm: one element in eight forgotten", C + "norm.cu", "rms_kernel", "for (int i = 0; i < 8; i++) squares = fmaf(v[i], v[i], squares);", "for (int i = 0; i < 7; i++) squares = fmaf(v[i], v[i], squares);", "rms_norm"),
     ("pooling: the token before the last", C + "pool.cu", "pool_kernel", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token", "uint32_t first = a.args.kind == POOL_LAST ? s.last_token - 1", "pool"),
     ("pooling: a mean takes what is to be left out", C + "pool.cu", "pool_kernel", "mean ? row.pool & STEP_POOL_FROM : 0", "0", "pool"),
@@ -114,6 +116,7 @@ MUTANTS = [
     ("weights: random pieces lie over one another", C + "weights.cu", "weight_fill", "p.first_row = args->first_row;", "", LIFE),
     ("weights: a NaN in a row of bytes is lost", C + "weights.cu", "put_rows", "top / 127.0f + poison", "top / 127.0f + 0.0f * (poison != poison)", LIFE),
     ("weights: pieces of a vector in float16 lie over one another", C + "weights.cu", "put_vector", "p.half[p.first_row + i]", "p.half[i]", BLAS),
+    ("weights: random columns of a range follow one another", C + "weights.cu", "put_at", "(uint64_t)row * p.from_stride + col", "(uint64_t)row * p.cols + col", LIFE),
 ]
 # Faults that no mode can detect, with the reason.
 ALLOWED = {"sampling: state changed while other warps read it":

@@ -339,6 +339,48 @@ static void test_files_are_read(void **state)
     loader_close(&l);
 }
 
+// A range of rows is read from the file, one of columns from the mapping; random numbers are those
+// of the whole tensor.
+static void test_ranges_of_a_tensor(void **state)
+{
+    (void)state;
+    enum { ALL = 40, COLS = 1100, HIGH = 7, WIDE = 96, ROW = 11, COL = 513 };
+    struct life l = loader_open();
+    int fd = file_make(4000, ALL * COLS, 0, 0);
+    bool direct = reads_directly(fd);
+    float *map = malloc(ALL * COLS * sizeof *map);
+    assert_non_null(map);
+    for (int kind = 0; kind < 3; kind++) { // rows, columns, random columns
+        uint32_t wide = kind == 0 ? COLS : WIDE, col = kind == 0 ? 0 : COL;
+        for (uint32_t i = 0; i < ALL * COLS; i++) // wrong, where the file can be read
+            map[i] = kind == 0 && direct ? -1 : number_at(i);
+        struct weight weight =
+            weight_take(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, HIGH, wide});
+        struct weight_source source = {.map = kind == 2 ? NULL : map,
+                                       .fd = fd,
+                                       .offset = 4000,
+                                       .dtype = DTYPE_F32,
+                                       .rows = HIGH,
+                                       .cols = wide,
+                                       .seed = 5,
+                                       .deviation = 0.02f,
+                                       .stride = COLS,
+                                       .first = ROW * COLS + col};
+        assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);
+        uint32_t stride = (wide + 31) / 32 * 32;
+        float *got = weight_fetch(&l, &weight, (size_t)HIGH * stride * sizeof *got);
+        for (uint32_t i = 0; i < HIGH * wide; i++) {
+            uint64_t at = (uint64_t)(ROW + i / wide) * COLS + col + i % wide;
+            float want = kind == 2 ? philox_normal(5, at, 0.02f) : number_at(at);
+            assert_true(got[i / wide * stride + i % wide] == want);
+        }
+        free(got);
+    }
+    free(map);
+    assert_int_equal(close(fd), 0);
+    loader_close(&l);
+}
+
 // A file that ends before its tensor does: the mapped bytes are used, and one line says so.
 static void test_a_short_file_is_not_read(void **state)
 {
@@ -494,6 +536,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts_of_a_card),
         cmocka_unit_test(test_files_are_read),
+        cmocka_unit_test(test_ranges_of_a_tensor),
         cmocka_unit_test(test_a_short_file_is_not_read),
         cmocka_unit_test(test_random_weights_are_those_of_all_devices),
         cmocka_unit_test(test_vectors_are_flat),

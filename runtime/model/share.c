@@ -1,0 +1,69 @@
+// The sizes of one rank's share; see share.h.
+#include "runtime/model/share.h"
+
+#include "runtime/model/config.h"
+
+#include <stdio.h>
+
+static struct model_span cut(uint32_t whole, uint32_t rank, uint32_t ranks)
+{
+    uint32_t first = (uint32_t)((uint64_t)whole * rank / ranks);
+    uint32_t end = (uint32_t)((uint64_t)whole * (rank + 1) / ranks);
+    return (struct model_span){whole, first, end - first};
+}
+
+static bool splits(const struct model_config *c, uint32_t ranks)
+{
+    bool kv_fits = c->kv_heads % ranks == 0 || ranks % c->kv_heads == 0;
+    return c->heads % ranks == 0 && kv_fits && c->intermediate >= ranks && c->vocab >= ranks;
+}
+
+static enum status share_check(const struct model_config *c, uint32_t ranks, struct error *err)
+{
+    if (ranks > MODEL_RANKS_MAX)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--tensor-parallel-size is %u; at most %d are possible", ranks,
+                         MODEL_RANKS_MAX);
+    if (ranks > 1 && c->arch->family == ARCH_ENCODER)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--tensor-parallel-size %u: a %s is an encoder and is not split; serve it "
+                         "with --tensor-parallel-size 1",
+                         ranks, c->arch->name);
+    if (splits(c, ranks))
+        return STATUS_OK;
+    char sizes[64] = "";
+    size_t used = 0;
+    for (uint32_t i = 1; i <= MODEL_RANKS_MAX; i++)
+        if (splits(c, i))
+            used += (size_t)snprintf(sizes + used, sizeof sizes - used, used ? ", %u" : "%u", i);
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "--tensor-parallel-size %u: %u heads and %u KV heads cannot be shared out "
+                     "evenly; possible sizes: %s",
+                     ranks, c->heads, c->kv_heads, sizes);
+}
+
+enum status model_sizes_make(struct model_sizes *out, const struct model_config *c,
+                             const struct model_share *share, struct error *err)
+{
+    uint32_t ranks = share->tp_size > 0 ? share->tp_size : 1;
+    uint32_t rank = share->tp_rank;
+    check(rank < ranks && share->pp_rank == 0 && share->pp_size <= 1, "rank %u of %u, stage %u",
+          rank, ranks, share->pp_rank);
+    enum status status = share_check(c, ranks, err);
+    if (status != STATUS_OK)
+        return status;
+    *out = (struct model_sizes){
+        .rank = rank,
+        .ranks = ranks,
+        .heads = cut(c->heads, rank, ranks),
+        .kv_heads = cut(c->kv_heads, rank, ranks),
+        .intermediate = cut(c->intermediate, rank, ranks),
+        .vocab = cut(c->vocab, rank, ranks),
+        .head_dim = c->head_dim,
+        .hidden = c->hidden,
+        .layers = c->layers,
+    };
+    if (c->kv_heads < ranks) // each is held by ranks / kv_heads ranks
+        out->kv_heads.count = 1;
+    return STATUS_OK;
+}
