@@ -7,7 +7,7 @@ struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
     int bytes = (int)(name.bytes < 200 ? name.bytes : 200);
     struct text why = arena_format(run->arena, "'%.*s' is undefined", bytes, name.at);
     if (!why.at)
-        jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
+        jinja_full(run);
     return jinja_undefined(why.at);
 }
 
@@ -18,8 +18,7 @@ static bool undefined_attribute(struct jinja_run *run, struct jinja_value of, st
     struct text why = arena_format(run->arena, "a value of type %s has no attribute '%.*s'",
                                    jinja_kind_name(of), bytes, name.at);
     *out = jinja_undefined(why.at);
-    return why.at ||
-           jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
+    return why.at || jinja_full(run);
 }
 
 // A numeric attribute of a running loop. False: no such attribute.

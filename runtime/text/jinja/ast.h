@@ -104,6 +104,7 @@ struct jinja_node {
     struct jinja_node *c;
     struct jinja_node **items; // [count]
     uint32_t count;
+    size_t allocated;         // of items
     struct jinja_node **more; // [more_count]
     uint32_t more_count;
     struct jinja_value value;

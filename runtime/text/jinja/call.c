@@ -51,11 +51,9 @@ bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
             return false;
     if (args->a) {
         struct jinja_list list;
-        if (!jinja_eval(run, frame, args->a, &star) || !jinja_iterate(run, star, &list))
+        if (!jinja_eval(run, frame, args->a, &star) || !jinja_iterate(run, star, &list) ||
+            !jinja_items_add_all(run, &items, list.items, list.count))
             return false;
-        for (size_t i = 0; i < list.count; i++)
-            if (!jinja_items_add(run, &items, list.items[i]))
-                return false;
     }
     struct jinja_value extra = {0};
     if (items.count > ARGS_MAX)
@@ -144,10 +142,18 @@ static struct jinja_value keyword_take(struct jinja_call *call, struct text name
     return (struct jinja_value){.kind = JINJA_MISSING};
 }
 
-static bool kwargs_bind(struct jinja_run *run, struct jinja_frame *frame,
-                        const struct jinja_call *call)
+bool jinja_args_list(struct jinja_run *run, const struct jinja_call *call, uint32_t from,
+                     enum jinja_flavour flavour, struct jinja_value *out)
 {
-    struct jinja_value dict;
+    struct jinja_items items = {0};
+    from = from < call->count ? from : call->count;
+    return jinja_items_add_all(run, &items, call->args + from, call->count - from) &&
+           jinja_items_list(run, &items, flavour, out);
+}
+
+bool jinja_keywords_dict(struct jinja_run *run, const struct jinja_call *call,
+                         struct jinja_value *out)
+{
     struct jinja_pair *pairs = jinja_take(run, call->keyword_count, sizeof *pairs);
     if (!pairs)
         return false;
@@ -156,20 +162,7 @@ static bool kwargs_bind(struct jinja_run *run, struct jinja_frame *frame,
         if (!jinja_string_make(run, call->keywords[i].name, false, &pairs[i].key))
             return false;
     }
-    return jinja_dict_make(run, pairs, call->keyword_count, &dict) &&
-           jinja_frame_set(run, frame, NAME_KWARGS, dict);
-}
-
-static bool varargs_bind(struct jinja_run *run, struct jinja_frame *frame,
-                         const struct jinja_call *call, uint32_t from)
-{
-    struct jinja_items items = {0};
-    struct jinja_value tuple;
-    for (uint32_t i = from; i < call->count; i++)
-        if (!jinja_items_add(run, &items, call->args[i]))
-            return false;
-    return jinja_items_list(run, &items, JINJA_IS_TUPLE, &tuple) &&
-           jinja_frame_set(run, frame, NAME_VARARGS, tuple);
+    return jinja_dict_make(run, pairs, call->keyword_count, out);
 }
 
 // Parameters in order; a default may use the ones before it.
@@ -210,6 +203,7 @@ static bool macro_call(struct jinja_run *run, const struct jinja_macro *macro,
 {
     const struct jinja_node *node = macro->node;
     struct jinja_call call = *given;
+    struct jinja_value rest;
     struct jinja_frame *frame = jinja_take(run, 1, sizeof *frame);
     if (!frame)
         return false;
@@ -218,12 +212,15 @@ static bool macro_call(struct jinja_run *run, const struct jinja_macro *macro,
         return false;
     if ((node->flag & MACRO_CALLER) != 0 && !caller_bind(run, frame, node, &call))
         return false;
-    if ((node->flag & MACRO_KWARGS) != 0 && !kwargs_bind(run, frame, &call))
+    if ((node->flag & MACRO_KWARGS) != 0 && (!jinja_keywords_dict(run, &call, &rest) ||
+                                             !jinja_frame_set(run, frame, NAME_KWARGS, rest)))
         return false;
     if ((node->flag & MACRO_KWARGS) == 0 && call.keyword_count > 0)
         return jinja_fail(run, STATUS_INVALID, "the macro has no parameter '%.*s'",
                           (int)(call.keywords[0].name.bytes % 100), call.keywords[0].name.at);
-    if ((node->flag & MACRO_VARARGS) != 0 && !varargs_bind(run, frame, &call, node->count))
+    if ((node->flag & MACRO_VARARGS) != 0 &&
+        (!jinja_args_list(run, &call, node->count, JINJA_IS_TUPLE, &rest) ||
+         !jinja_frame_set(run, frame, NAME_VARARGS, rest)))
         return false;
     if ((node->flag & MACRO_VARARGS) == 0 && call.count > node->count)
         return jinja_fail(run, STATUS_INVALID, "the macro takes at most %u arguments", node->count);

@@ -72,16 +72,6 @@ static bool exec_if(struct jinja_run *run, struct jinja_frame *frame, const stru
     return !node->c || jinja_exec(run, frame, node->c);
 }
 
-static bool tuple_of(struct jinja_run *run, struct jinja_value value, struct jinja_value *out)
-{
-    struct jinja_list list;
-    if (!jinja_iterate(run, value, &list))
-        return false;
-    const struct jinja_items items = {.items = (struct jinja_value *)list.items,
-                                      .count = list.count};
-    return jinja_items_list(run, &items, JINJA_IS_TUPLE, out);
-}
-
 // The items that pass the filter of the loop; where it has several variables, as tuples of them.
 static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
                         const struct jinja_node *node, struct jinja_list *list)
@@ -95,7 +85,8 @@ static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
             !jinja_eval(run, scope, node->more[0], &passed))
             return false;
         struct jinja_value item = list->items[i];
-        if (jinja_truth(passed) && node->a->kind == NODE_TUPLE && !tuple_of(run, item, &item))
+        if (jinja_truth(passed) && node->a->kind == NODE_TUPLE &&
+            !jinja_list_of(run, item, JINJA_IS_TUPLE, &item))
             return false;
         if (jinja_truth(passed) && !jinja_items_add(run, &kept, item))
             return false;

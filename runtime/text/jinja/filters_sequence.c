@@ -83,11 +83,6 @@ static bool sort_key(struct jinja_run *run, struct jinja_value value, struct jin
     return jinja_items_list(run, &keys, JINJA_IS_LIST, out);
 }
 
-static bool needs_walk(struct jinja_run *run, const struct jinja_call *call, struct jinja_list *out)
-{
-    return jinja_iterate(run, call->self, out);
-}
-
 static bool filter_length(struct jinja_run *run, const struct jinja_call *call,
                           struct jinja_value *out)
 {
@@ -119,7 +114,7 @@ static bool filter_join(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     struct jinja_value between;
     struct jinja_builder *b = jinja_builder_create(run);
-    if (!b || !needs_walk(run, call, &list) ||
+    if (!b || !jinja_iterate(run, call->self, &list) ||
         !jinja_string_make(run, text_of(""), false, &between) ||
         (call->args[0].kind != JINJA_MISSING && !jinja_to_string(run, call->args[0], &between)))
         return false;
@@ -143,7 +138,7 @@ static bool filter_first(struct jinja_run *run, const struct jinja_call *call,
                                                 : jinja_undefined("there is no first item");
         return true;
     }
-    if (!needs_walk(run, call, &list))
+    if (!jinja_iterate(run, call->self, &list))
         return false;
     *out = list.count > 0 ? list.items[0] : jinja_undefined("there is no first item");
     return true;
@@ -155,7 +150,7 @@ static bool filter_last(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     if (call->self.kind == JINJA_LIST && call->self.flavour == JINJA_IS_ITERATOR)
         return jinja_fail(run, STATUS_INVALID, "a generator has no last item");
-    if (!needs_walk(run, call, &list))
+    if (!jinja_iterate(run, call->self, &list))
         return false;
     *out = list.count > 0 ? list.items[list.count - 1] : jinja_undefined("there is no last item");
     return true;
@@ -164,12 +159,7 @@ static bool filter_last(struct jinja_run *run, const struct jinja_call *call,
 static bool filter_list(struct jinja_run *run, const struct jinja_call *call,
                         struct jinja_value *out)
 {
-    struct jinja_list list;
-    if (!needs_walk(run, call, &list))
-        return false;
-    const struct jinja_items items = {.items = (struct jinja_value *)list.items,
-                                      .count = list.count};
-    return jinja_items_list(run, &items, JINJA_IS_LIST, out);
+    return jinja_list_of(run, call->self, JINJA_IS_LIST, out);
 }
 
 static bool filter_items(struct jinja_run *run, const struct jinja_call *call,
@@ -251,7 +241,7 @@ static bool filter_sort(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     struct jinja_items keys = {0};
     struct jinja_items values = {0};
-    return needs_walk(run, call, &list) && sorted_items(run, list, call, &keys, &values) &&
+    return jinja_iterate(run, call->self, &list) && sorted_items(run, list, call, &keys, &values) &&
            jinja_items_list(run, &values, JINJA_IS_LIST, out);
 }
 
@@ -261,12 +251,8 @@ static bool filter_dictsort(struct jinja_run *run, const struct jinja_call *call
     struct jinja_items keys = {0};
     struct jinja_items values = {0};
     const struct jinja_string *by = NULL;
-    if (call->self.kind == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, call->self);
-    if (call->self.kind != JINJA_DICT)
-        return jinja_fail(run, STATUS_INVALID, "dictsort needs a dict, not type %s",
-                          jinja_kind_name(call->self));
-    if (!jinja_arg_string(run, call, 1, &by))
+    if (!jinja_self_must(run, call, call->self.kind == JINJA_DICT, "a dict") ||
+        !jinja_arg_string(run, call, 1, &by))
         return false;
     bool by_value = by && text_is(jinja_string_text(by), "value");
     if (by && !by_value && !text_is(jinja_string_text(by), "key"))
@@ -294,7 +280,7 @@ static bool filter_reverse(struct jinja_run *run, const struct jinja_call *call,
         return jinja_getslice(run, call->self, back, out);
     }
     bool iterator = call->self.kind == JINJA_LIST && call->self.flavour == JINJA_IS_ITERATOR;
-    if (!needs_walk(run, call, &list))
+    if (!jinja_iterate(run, call->self, &list))
         return false;
     for (size_t i = list.count; i-- > 0;)
         if (!jinja_items_add(run, &items, list.items[i]))
@@ -307,7 +293,7 @@ static bool filter_unique(struct jinja_run *run, const struct jinja_call *call,
 {
     struct jinja_list list;
     struct jinja_items items = {0};
-    if (!needs_walk(run, call, &list))
+    if (!jinja_iterate(run, call->self, &list))
         return false;
     struct jinja_pair *pairs = jinja_take(run, list.count, sizeof *pairs);
     struct jinja_value seen;
@@ -343,7 +329,7 @@ static bool filter_extreme(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     struct jinja_value best = {0};
     bool most = call->name[1] == 'a';
-    if (!needs_walk(run, call, &list))
+    if (!jinja_iterate(run, call->self, &list))
         return false;
     *out = jinja_undefined("there is no smallest or largest item: the list is empty");
     for (size_t i = 0; i < list.count; i++) {
@@ -370,7 +356,7 @@ static bool filter_sum(struct jinja_run *run, const struct jinja_call *call,
     *out = call->args[1].kind == JINJA_MISSING ? jinja_int(0) : call->args[1];
     if (out->kind == JINJA_STRING)
         return jinja_fail(run, STATUS_INVALID, "sum does not join strings");
-    if (!needs_walk(run, call, &list))
+    if (!jinja_iterate(run, call->self, &list))
         return false;
     for (size_t i = 0; i < list.count; i++) {
         struct jinja_value item;
@@ -394,7 +380,7 @@ static bool filter_batch(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_items groups = {0};
     struct jinja_items row = {0};
     int64_t size = 0;
-    if (!needs_walk(run, call, &list) || !jinja_arg_int(run, call, 0, &size))
+    if (!jinja_iterate(run, call->self, &list) || !jinja_arg_int(run, call, 0, &size))
         return false;
     for (size_t i = 0; i < list.count; i++) {
         if ((int64_t)row.count == size) {
@@ -418,7 +404,7 @@ static bool filter_slice(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     struct jinja_items groups = {0};
     int64_t slices = 0;
-    if (!needs_walk(run, call, &list) || !jinja_arg_int(run, call, 0, &slices))
+    if (!jinja_iterate(run, call->self, &list) || !jinja_arg_int(run, call, 0, &slices))
         return false;
     if (slices == 0)
         return jinja_fail(run, STATUS_INVALID, "slice: the number of slices is zero");
@@ -446,7 +432,7 @@ static bool filter_groupby(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_items values = {0};
     struct jinja_items groups = {0};
     bool exact = jinja_arg_bool(call, 2, false);
-    if (!needs_walk(run, call, &list))
+    if (!jinja_iterate(run, call->self, &list))
         return false;
     for (size_t i = 0; i < list.count; i++) {
         struct jinja_value key;

@@ -19,11 +19,7 @@ static bool self_string(struct jinja_run *run, const struct jinja_call *call,
 // For filters that call a method: the operand must be a string.
 static bool self_must_be_string(struct jinja_run *run, const struct jinja_call *call)
 {
-    if (call->self.kind == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, call->self);
-    return call->self.kind == JINJA_STRING ||
-           jinja_fail(run, STATUS_INVALID, "%s needs a string, not type %s", call->name,
-                      jinja_kind_name(call->self));
+    return jinja_self_must(run, call, call->self.kind == JINJA_STRING, "a string");
 }
 
 static bool filter_tojson(struct jinja_run *run, const struct jinja_call *call,
@@ -94,15 +90,7 @@ static bool filter_safe(struct jinja_run *run, const struct jinja_call *call,
                         struct jinja_value *out)
 {
     const struct jinja_string *string;
-    if (!self_string(run, call, &string))
-        return false;
-    struct jinja_string *safe = jinja_take(run, 1, sizeof *safe);
-    if (!safe)
-        return false;
-    *safe = *string;
-    safe->markup = true;
-    *out = jinja_of_string(safe);
-    return true;
+    return self_string(run, call, &string) && jinja_string_markup(run, string, out);
 }
 
 static bool filter_escape(struct jinja_run *run, const struct jinja_call *call,
@@ -187,11 +175,8 @@ static bool filter_abs(struct jinja_run *run, const struct jinja_call *call,
         *out = jinja_float(fabs(call->self.as.real));
         return true;
     }
-    if (call->self.kind == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, call->self);
-    if (!jinja_is_number(call->self))
-        return jinja_fail(run, STATUS_INVALID, "abs needs a number, not type %s",
-                          jinja_kind_name(call->self));
+    if (!jinja_self_must(run, call, jinja_is_number(call->self), "a number"))
+        return false;
     int64_t value = jinja_as_int(call->self);
     return jinja_binary(run, '*', jinja_int(value), jinja_int(value < 0 ? -1 : 1), out);
 }
@@ -215,14 +200,10 @@ static bool filter_round(struct jinja_run *run, const struct jinja_call *call,
 {
     int64_t digits = 0;
     const struct jinja_string *how = NULL;
-    if (call->self.kind == JINJA_UNDEFINED)
-        return jinja_fail_undefined(run, call->self);
-    if (!jinja_arg_int(run, call, 0, &digits) || !jinja_arg_string(run, call, 1, &how))
+    if (!jinja_self_must(run, call, jinja_is_number(call->self), "a number") ||
+        !jinja_arg_int(run, call, 0, &digits) || !jinja_arg_string(run, call, 1, &how))
         return false;
     struct text method = how ? jinja_string_text(how) : text_of("common");
-    if (!jinja_is_number(call->self))
-        return jinja_fail(run, STATUS_INVALID, "round needs a number, not type %s",
-                          jinja_kind_name(call->self));
     double real = jinja_as_double(call->self);
     if (text_is(method, "common")) {
         bool whole = call->self.kind != JINJA_FLOAT && digits >= 0;
@@ -352,25 +333,14 @@ static bool filter_format(struct jinja_run *run, const struct jinja_call *call,
                           struct jinja_value *out)
 {
     const struct jinja_string *string;
-    struct jinja_items items = {0};
     struct jinja_value args;
+    bool named = call->keyword_count > 0;
     if (!self_string(run, call, &string))
         return false;
-    for (uint32_t i = 0; i < call->count; i++)
-        if (!jinja_items_add(run, &items, call->args[i]))
-            return false;
-    if (call->keyword_count == 0)
-        return jinja_items_list(run, &items, JINJA_IS_TUPLE, &args) &&
-               jinja_format_percent(run, string, args, out);
-    struct jinja_pair *pairs = jinja_take(run, call->keyword_count, sizeof *pairs);
-    if (call->count > 0 || !pairs)
+    if (named && call->count > 0)
         return jinja_fail(run, STATUS_INVALID, "format: positions and names do not mix");
-    for (uint32_t i = 0; i < call->keyword_count; i++) {
-        pairs[i].value = call->keywords[i].value;
-        if (!jinja_string_make(run, call->keywords[i].name, false, &pairs[i].key))
-            return false;
-    }
-    return jinja_dict_make(run, pairs, call->keyword_count, &args) &&
+    return (named ? jinja_keywords_dict(run, call, &args)
+                  : jinja_args_list(run, call, 0, JINJA_IS_TUPLE, &args)) &&
            jinja_format_percent(run, string, args, out);
 }
 

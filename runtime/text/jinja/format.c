@@ -33,19 +33,10 @@ static bool put_padded(struct jinja_run *run, struct jinja_builder *b,
     int64_t pad = spec->width > count ? spec->width - count : 0;
     int64_t left = spec->align == '<' ? 0 : spec->align == '^' ? pad / 2 : pad;
     char fill[4];
-    size_t fill_bytes = utf8_write(spec->fill != 0 ? spec->fill : ' ', fill);
-    sign = spec->align == '=' ? sign : 0;
-    if (!jinja_builder_part(run, b, string, 0, sign))
-        return false;
-    for (int64_t i = 0; i < left; i++)
-        if (!jinja_builder_add(run, b, text_span(fill, fill_bytes), false))
-            return false;
-    if (!jinja_builder_part(run, b, string, sign, string->bytes))
-        return false;
-    for (int64_t i = left; i < pad; i++)
-        if (!jinja_builder_add(run, b, text_span(fill, fill_bytes), false))
-            return false;
-    return true;
+    const struct jinja_string with = {
+        .at = fill, .bytes = utf8_write(spec->fill != 0 ? spec->fill : ' ', fill)};
+    const struct padding padding = {&with, left, pad - left, spec->align == '=' ? sign : 0};
+    return jinja_builder_padded(run, b, string, &padding);
 }
 
 static bool put_string(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value,

@@ -157,14 +157,10 @@ static bool cycler_make(struct jinja_run *run, struct jinja_value items, bool jo
 static bool global_cycler(struct jinja_run *run, const struct jinja_call *call,
                           struct jinja_value *out)
 {
-    struct jinja_items items = {0};
     struct jinja_value list;
     if (call->count == 0)
         return jinja_fail(run, STATUS_INVALID, "a cycler needs at least one item");
-    for (uint32_t i = 0; i < call->count; i++)
-        if (!jinja_items_add(run, &items, call->args[i]))
-            return false;
-    return jinja_items_list(run, &items, JINJA_IS_LIST, &list) &&
+    return jinja_args_list(run, call, 0, JINJA_IS_LIST, &list) &&
            cycler_make(run, list, false, out);
 }
 

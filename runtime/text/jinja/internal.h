@@ -35,6 +35,11 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
                     const struct jinja_call *call, struct jinja_value *out);
 bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
                      const struct jinja_node *args, struct jinja_call *call);
+// The arguments from `from` on, and the named ones.
+bool jinja_args_list(struct jinja_run *run, const struct jinja_call *call, uint32_t from,
+                     enum jinja_flavour flavour, struct jinja_value *out);
+bool jinja_keywords_dict(struct jinja_run *run, const struct jinja_call *call,
+                         struct jinja_value *out);
 bool jinja_filter(struct jinja_run *run, struct text name, const struct jinja_call *call,
                   struct jinja_value *out);
 bool jinja_test(struct jinja_run *run, struct text name, const struct jinja_call *call, bool *out);
@@ -116,6 +121,9 @@ bool jinja_arg_int(struct jinja_run *run, const struct jinja_call *call, uint32_
                    int64_t *out);
 bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwise);
 bool jinja_arg_given(const struct jinja_call *call, uint32_t index); // and not none
+// Fails where the operand does not fit, which is what a filter needs.
+bool jinja_self_must(struct jinja_run *run, const struct jinja_call *call, bool fits,
+                     const char *what);
 
 // Python's int() and float() of a string. False: it is not a number.
 bool jinja_parse_int(struct text text, int base, int64_t *out);

@@ -102,42 +102,27 @@ static bool json_key(struct json_writer *w, struct jinja_value key)
     return json_text(w->run, w->b, text, w->form->ascii) && put(w->run, w->b, w->form->between_key);
 }
 
-// Sorts the pairs by key: a merge sort, because it is stable and has no bad worst case.
-static bool pairs_sort(struct jinja_run *run, struct jinja_pair *pairs, struct jinja_pair *scratch,
-                       size_t count)
+// The pairs in the order of their keys; NULL: failed.
+static const struct jinja_pair *pairs_sorted(struct jinja_run *run, const struct jinja_dict *dict)
 {
-    for (size_t width = 1; width < count; width *= 2) {
-        for (size_t from = 0; from < count; from += 2 * width) {
-            size_t middle = from + width < count ? from + width : count;
-            size_t end = middle + width < count ? middle + width : count;
-            size_t a = from;
-            size_t b = middle;
-            for (size_t i = from; i < end; i++) {
-                int order = -1;
-                if (a < middle && b < end && !jinja_order(run, pairs[b].key, pairs[a].key, &order))
-                    return false;
-                bool second = a == middle || (b < end && order < 0);
-                scratch[i] = second ? pairs[b++] : pairs[a++];
-            }
-        }
-        memcpy(pairs, scratch, count * sizeof *pairs);
+    size_t count = dict->count;
+    struct jinja_value *keys = jinja_take(run, 2 * count, sizeof *keys);
+    struct jinja_pair *pairs = jinja_take(run, count, sizeof *pairs);
+    for (size_t i = 0; keys && pairs && i < count; i++) {
+        keys[i] = dict->pairs[i].key;
+        keys[count + i] = dict->pairs[i].value;
     }
-    return true;
+    if (!keys || !pairs || !jinja_sort(run, keys, keys + count, count, false))
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        pairs[i] = (struct jinja_pair){.key = keys[i], .value = keys[count + i]};
+    return pairs;
 }
 
 static bool json_dict(struct json_writer *w, const struct jinja_dict *dict)
 {
-    const struct jinja_pair *pairs = dict->pairs;
-    if (w->form->sorted && dict->count > 1) {
-        struct jinja_pair *copy = jinja_take(w->run, dict->count * 2, sizeof *copy);
-        if (!copy)
-            return false;
-        memcpy(copy, pairs, dict->count * sizeof *copy);
-        if (!pairs_sort(w->run, copy, copy + dict->count, dict->count))
-            return false;
-        pairs = copy;
-    }
-    if (!put(w->run, w->b, text_of("{")))
+    const struct jinja_pair *pairs = w->form->sorted ? pairs_sorted(w->run, dict) : dict->pairs;
+    if ((w->form->sorted && !pairs) || !put(w->run, w->b, text_of("{")))
         return false;
     w->level++;
     for (size_t i = 0; i < dict->count; i++)

@@ -57,12 +57,8 @@ static bool split_words_back(struct jinja_run *run, const struct jinja_string *s
     const struct jinja_string *last = all.items[rest - 1].as.string;
     struct jinja_value front;
     size_t end = (size_t)(last->at + last->bytes - string->at);
-    if (!jinja_string_slice(run, string, 0, end, &front) || !jinja_items_add(run, items, front))
-        return false;
-    for (size_t i = rest; i < all.count; i++)
-        if (!jinja_items_add(run, items, all.items[i]))
-            return false;
-    return true;
+    return jinja_string_slice(run, string, 0, end, &front) && jinja_items_add(run, items, front) &&
+           jinja_items_add_all(run, items, all.items + rest, all.count - rest);
 }
 
 static bool split_by(struct jinja_run *run, const struct jinja_string *string,
@@ -400,17 +396,8 @@ static bool method_pad(struct jinja_run *run, const struct jinja_call *call,
         call->name[0] == 'z' && string->bytes > 0 && (string->at[0] == '-' || string->at[0] == '+');
     if (jinja_utf8_count(jinja_string_text(with)) != 1)
         return jinja_fail(run, STATUS_INVALID, "%s pads with one character", call->name);
-    if (!jinja_builder_part(run, b, string, 0, sign))
-        return false;
-    for (int64_t i = 0; i < left; i++)
-        if (!jinja_builder_string(run, b, with))
-            return false;
-    if (!jinja_builder_part(run, b, string, sign, string->bytes))
-        return false;
-    for (int64_t i = left; i < pad; i++)
-        if (!jinja_builder_string(run, b, with))
-            return false;
-    return jinja_builder_done(run, b, out);
+    const struct padding padding = {with, left, pad - left, sign};
+    return jinja_builder_padded(run, b, string, &padding) && jinja_builder_done(run, b, out);
 }
 
 static bool method_get(struct jinja_run *run, const struct jinja_call *call,
@@ -483,13 +470,9 @@ static bool method_changed(struct jinja_run *run, const struct jinja_call *call,
                            struct jinja_value *out)
 {
     struct jinja_loop *loop = call->self.as.loop;
-    struct jinja_items items = {0};
     struct jinja_value now;
     bool equal = false;
-    for (uint32_t i = 0; i < call->count; i++)
-        if (!jinja_items_add(run, &items, call->args[i]))
-            return false;
-    if (!jinja_items_list(run, &items, JINJA_IS_TUPLE, &now) ||
+    if (!jinja_args_list(run, call, 0, JINJA_IS_TUPLE, &now) ||
         !jinja_equal(run, loop->changed, now, &equal))
         return false;
     loop->changed = now;

@@ -100,23 +100,19 @@ static bool list_repeat(struct jinja_run *run, struct jinja_value list, int64_t 
 {
     struct jinja_items items = {0};
     for (int64_t i = 0; i < times && list.as.list->count > 0; i++)
-        for (size_t k = 0; k < list.as.list->count; k++)
-            if (!jinja_items_add(run, &items, list.as.list->items[k]))
-                return false;
+        if (!jinja_items_add_all(run, &items, list.as.list->items, list.as.list->count))
+            return false;
     return jinja_items_list(run, &items, list.flavour, out);
 }
 
 static bool list_join(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
                       struct jinja_value *out)
 {
+    const struct jinja_list *x = a.as.list, *y = b.as.list;
     struct jinja_items items = {0};
-    for (size_t i = 0; i < a.as.list->count; i++)
-        if (!jinja_items_add(run, &items, a.as.list->items[i]))
-            return false;
-    for (size_t i = 0; i < b.as.list->count; i++)
-        if (!jinja_items_add(run, &items, b.as.list->items[i]))
-            return false;
-    return jinja_items_list(run, &items, a.flavour, out);
+    return jinja_items_add_all(run, &items, x->items, x->count) &&
+           jinja_items_add_all(run, &items, y->items, y->count) &&
+           jinja_items_list(run, &items, a.flavour, out);
 }
 
 static bool is_sequence(struct jinja_value value)

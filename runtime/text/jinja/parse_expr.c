@@ -29,16 +29,16 @@ struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind)
     return node;
 }
 
-bool node_add(struct parser *p, struct node_list *list, struct jinja_node *node)
+bool node_add(struct parser *p, struct jinja_node *node, struct jinja_node *item)
 {
-    if (!node)
+    if (!item)
         return false;
     struct jinja_node **items =
-        arena_extend(p->program->arena, list->items, list->count, &list->allocated, sizeof *items);
+        arena_extend(p->program->arena, node->items, node->count, &node->allocated, sizeof *items);
     if (!items)
         return parser_fail(p, "the template is too large") != NULL;
-    list->items = items;
-    list->items[list->count++] = node;
+    node->items = items;
+    node->items[node->count++] = item;
     return true;
 }
 
@@ -175,23 +175,18 @@ static struct jinja_node *parse_name(struct parser *p)
 static struct jinja_node *parse_items(struct parser *p, enum jinja_node_kind kind, char end)
 {
     struct jinja_node *node = node_make(p, kind);
-    struct node_list items = {0};
     p->token++;
     while (node && !next_is(p, end)) {
-        if (items.count > 0 && !expect_op(p, ','))
+        if (node->count > 0 && !expect_op(p, ','))
             return NULL;
         if (next_is(p, end))
             break;
-        if (!node_add(p, &items, parse_expression(p)))
+        if (!node_add(p, node, parse_expression(p)))
             return NULL;
-        if (kind == NODE_DICT && (!expect_op(p, ':') || !node_add(p, &items, parse_expression(p))))
+        if (kind == NODE_DICT && (!expect_op(p, ':') || !node_add(p, node, parse_expression(p))))
             return NULL;
     }
-    if (!node || !expect_op(p, end))
-        return NULL;
-    node->items = items.items;
-    node->count = items.count;
-    return node;
+    return node && expect_op(p, end) ? node : NULL;
 }
 
 struct jinja_node *parse_primary(struct parser *p)
@@ -231,26 +226,19 @@ static bool tuple_ends(const struct parser *p)
 struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets)
 {
     struct jinja_node *tuple = node_make(p, NODE_TUPLE);
-    struct node_list items = {0};
     bool comma = false;
     while (tuple) {
-        if (items.count > 0 && !take_op(p, ','))
+        if (tuple->count > 0 && !take_op(p, ','))
             break;
-        comma = comma || items.count > 0;
+        comma = comma || tuple->count > 0;
         if (tuple_ends(p))
             break;
-        if (!node_add(p, &items, conditional ? parse_expression(p) : parse_or(p)))
+        if (!node_add(p, tuple, conditional ? parse_expression(p) : parse_or(p)))
             return NULL;
     }
-    if (!tuple)
-        return NULL;
-    if (!comma && items.count == 1)
-        return items.items[0];
-    if (items.count == 0 && !brackets)
+    if (tuple && tuple->count == 0 && !brackets)
         return parser_fail(p, "expected an expression");
-    tuple->items = items.items;
-    tuple->count = items.count;
-    return tuple;
+    return tuple && tuple->count == 1 && !comma ? tuple->items[0] : tuple;
 }
 
 struct jinja_node *parse_target_one(struct parser *p, bool attributes)
@@ -280,25 +268,18 @@ struct jinja_node *parse_target(struct parser *p, bool attributes)
     if (!parser_enter(p))
         return NULL;
     struct jinja_node *tuple = node_make(p, NODE_TUPLE);
-    struct node_list items = {0};
     bool comma = false;
     while (tuple) {
-        if (items.count > 0 && !take_op(p, ','))
+        if (tuple->count > 0 && !take_op(p, ','))
             break;
-        comma = comma || items.count > 0;
-        if (items.count > 0 && (tuple_ends(p) || next_is(p, '=')))
+        comma = comma || tuple->count > 0;
+        if (tuple->count > 0 && (tuple_ends(p) || next_is(p, '=')))
             break;
-        if (!node_add(p, &items, parse_target_one(p, attributes)))
+        if (!node_add(p, tuple, parse_target_one(p, attributes)))
             return NULL;
     }
     p->depth--;
-    if (!tuple)
-        return NULL;
-    if (!comma)
-        return items.items[0];
-    tuple->items = items.items;
-    tuple->count = items.count;
-    return tuple;
+    return tuple && !comma ? tuple->items[0] : tuple;
 }
 
 static struct jinja_node *parse_slice_or_index(struct parser *p)
@@ -346,29 +327,21 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
         return node->b ? node : NULL;
     }
     p->token++;
-    struct node_list items = {0};
-    while (!next_is(p, ']')) {
-        if (items.count > 0 && !expect_op(p, ','))
+    struct jinja_node *index = node_make(p, NODE_TUPLE);
+    while (index && !next_is(p, ']')) {
+        if (index->count > 0 && !expect_op(p, ','))
             return NULL;
-        if (!node_add(p, &items, parse_slice_or_index(p)))
+        if (!node_add(p, index, parse_slice_or_index(p)))
             return NULL;
     }
-    if (!expect_op(p, ']'))
+    if (!index || !expect_op(p, ']'))
         return parser_fail(p, "expected an index");
-    if (items.count == 1)
-        node->b = items.items[0];
-    else { // a[] has an empty tuple as its index, which matches nothing
-        node->b = node_make(p, NODE_TUPLE);
-        if (!node->b)
-            return NULL;
-        node->b->items = items.items;
-        node->b->count = items.count;
-    }
+    // a[] has an empty tuple as its index, which matches nothing
+    node->b = index->count == 1 ? index->items[0] : index;
     return node;
 }
 
-static bool parse_argument(struct parser *p, struct jinja_node *args, struct node_list *items,
-                           struct node_list *keywords)
+static bool parse_argument(struct parser *p, struct jinja_node *args, struct jinja_node *keywords)
 {
     if (take_op(p, '*'))
         return !args->a && !args->b && (args->a = parse_expression(p)) != NULL;
@@ -386,14 +359,13 @@ static bool parse_argument(struct parser *p, struct jinja_node *args, struct nod
     }
     if (args->a || args->b || keywords->count > 0)
         return false;
-    return node_add(p, items, parse_expression(p));
+    return node_add(p, args, parse_expression(p));
 }
 
 static struct jinja_node *parse_args(struct parser *p)
 {
     struct jinja_node *args = node_make(p, NODE_ARGS);
-    struct node_list items = {0};
-    struct node_list keywords = {0};
+    struct jinja_node keywords = {0}; // a list of items, no more
     if (!args || !expect_op(p, '('))
         return NULL;
     bool first = true;
@@ -403,12 +375,10 @@ static struct jinja_node *parse_args(struct parser *p)
         if (!first && next_is(p, ')'))
             break;
         first = false;
-        if (!parse_argument(p, args, &items, &keywords))
+        if (!parse_argument(p, args, &keywords))
             return parser_fail(p, "the arguments of this call are malformed");
     }
     p->token++;
-    args->items = items.items;
-    args->count = items.count;
     args->more = keywords.items;
     args->more_count = keywords.count;
     return args;
@@ -477,12 +447,9 @@ static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
     } else if (test_argument_follows(p)) {
         if (next_is_name(p, "is"))
             return parser_fail(p, "tests cannot be chained with is");
-        struct node_list items = {0};
         node->b = node_make(p, NODE_ARGS);
-        if (!node->b || !node_add(p, &items, parse_postfix(p, parse_primary(p))))
+        if (!node->b || !node_add(p, node->b, parse_postfix(p, parse_primary(p))))
             return NULL;
-        node->b->items = items.items;
-        node->b->count = 1;
     }
     if (!negated)
         return node;
@@ -588,14 +555,11 @@ static struct jinja_node *parse_concat(struct parser *p)
     if (!first || !next_is(p, '~'))
         return first;
     struct jinja_node *node = node_make(p, NODE_CONCAT);
-    struct node_list items = {0};
-    if (!node || !node_add(p, &items, first))
+    if (!node || !node_add(p, node, first))
         return NULL;
     while (take_op(p, '~'))
-        if (!node_add(p, &items, parse_product(p)))
+        if (!node_add(p, node, parse_product(p)))
             return NULL;
-    node->items = items.items;
-    node->count = items.count;
     return node;
 }
 
@@ -622,27 +586,20 @@ static int take_comparison(struct parser *p)
 
 static struct jinja_node *parse_compare(struct parser *p)
 {
-    struct jinja_node *first = parse_sum(p);
-    struct node_list items = {0};
+    struct jinja_node *first = parse_sum(p), *node = NULL;
     int op;
     while (first && (op = take_comparison(p)) != 0) {
         struct jinja_node *operand = node_make(p, NODE_OPERAND);
-        if (!operand)
+        node = node ? node : node_make(p, NODE_COMPARE);
+        if (!operand || !node)
             return NULL;
+        node->a = first;
         operand->op = op;
         operand->a = parse_sum(p);
-        if (!operand->a || !node_add(p, &items, operand))
+        if (!operand->a || !node_add(p, node, operand))
             return NULL;
     }
-    if (!first || items.count == 0)
-        return first;
-    struct jinja_node *node = node_make(p, NODE_COMPARE);
-    if (!node)
-        return NULL;
-    node->a = first;
-    node->items = items.items;
-    node->count = items.count;
-    return node;
+    return node ? node : first;
 }
 
 static struct jinja_node *parse_not(struct parser *p)

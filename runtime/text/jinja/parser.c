@@ -34,28 +34,21 @@ static struct jinja_node *parse_if(struct parser *p)
 {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
     struct jinja_node *node = node_make(p, NODE_IF);
-    struct node_list items = {0};
     while (node) {
         struct jinja_node *condition = parse_tuple(p, false, false);
         if (condition && next_is_name(p, "if")) // `a if b` as a condition
             return parser_fail(p, "expected the end of the tag, '%}'");
-        if (!node_add(p, &items, condition) || !expect_tag_end(p) ||
-            !node_add(p, &items, parse_body(p, ends)))
+        if (!node_add(p, node, condition) || !expect_tag_end(p) ||
+            !node_add(p, node, parse_body(p, ends)))
             return NULL;
         if (!take_name(p, "elif"))
             break;
     }
     if (!node)
         return NULL;
-    if (take_name(p, "else")) {
-        node->c = parse_body_to(p, "endif");
-        if (!node->c)
-            return NULL;
-    } else {
-        p->token++;
-    }
-    node->items = items.items;
-    node->count = items.count;
+    if (take_name(p, "else"))
+        return (node->c = parse_body_to(p, "endif")) != NULL ? node : NULL;
+    p->token++;
     return node;
 }
 
@@ -112,18 +105,17 @@ static struct jinja_node *parse_set(struct parser *p)
 // (a, b=1): parameters and their defaults.
 static bool parse_parameters(struct parser *p, struct jinja_node *macro)
 {
-    struct node_list names = {0};
-    struct node_list defaults = {0};
+    struct jinja_node defaults = {0}; // a list of items, no more
     bool had_default = false;
     if (!expect_op(p, '('))
         return false;
     while (!next_is(p, ')')) {
-        if (names.count > 0 && !expect_op(p, ','))
+        if (macro->count > 0 && !expect_op(p, ','))
             return false;
         struct jinja_node *name = parse_target_one(p, false);
         if (!name || name->kind != NODE_NAME)
             return parser_fail(p, "expected the name of a parameter") != NULL;
-        if (!node_add(p, &names, name) || !node_add(p, &defaults, name))
+        if (!node_add(p, macro, name) || !node_add(p, &defaults, name))
             return false;
         bool given = take_op(p, '=');
         struct jinja_node *value = given ? parse_expression(p) : NULL;
@@ -133,8 +125,6 @@ static bool parse_parameters(struct parser *p, struct jinja_node *macro)
         defaults.items[defaults.count - 1] = value;
     }
     p->token++;
-    macro->items = names.items;
-    macro->count = names.count;
     macro->more = defaults.items;
     macro->more_count = defaults.count;
     return true;
@@ -197,19 +187,14 @@ static struct jinja_node *parse_filter_block(struct parser *p)
 static struct jinja_node *parse_with(struct parser *p)
 {
     struct jinja_node *node = node_make(p, NODE_WITH);
-    struct node_list items = {0};
     while (node && p->token->kind != TOKEN_BLOCK_END) {
-        if (items.count > 0 && !expect_op(p, ','))
+        if (node->count > 0 && !expect_op(p, ','))
             return NULL;
-        if (!node_add(p, &items, parse_target(p, false)) || !expect_op(p, '=') ||
-            !node_add(p, &items, parse_expression(p)))
+        if (!node_add(p, node, parse_target(p, false)) || !expect_op(p, '=') ||
+            !node_add(p, node, parse_expression(p)))
             return NULL;
     }
-    if (!node || !(node->c = parse_body_to(p, "endwith")))
-        return NULL;
-    node->items = items.items;
-    node->count = items.count;
-    return node;
+    return node && (node->c = parse_body_to(p, "endwith")) ? node : NULL;
 }
 
 static struct jinja_node *parse_generation(struct parser *p)
@@ -307,7 +292,6 @@ static struct jinja_node *parse_body(struct parser *p, const char *const *ends)
     if (!parser_enter(p))
         return NULL;
     struct jinja_node *body = node_make(p, NODE_BODY);
-    struct node_list items = {0};
     while (body) {
         if (p->token->kind == TOKEN_END) {
             if (ends)
@@ -320,14 +304,10 @@ static struct jinja_node *parse_body(struct parser *p, const char *const *ends)
                 break;
             p->token--;
         }
-        if (!node_add(p, &items, parse_piece(p)))
+        if (!node_add(p, body, parse_piece(p)))
             return NULL;
     }
     p->depth--;
-    if (!body)
-        return NULL;
-    body->items = items.items;
-    body->count = items.count;
     return body;
 }
 

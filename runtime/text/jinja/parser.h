@@ -14,12 +14,6 @@ struct parser {
     uint8_t macro_uses; // MACRO_* of the macro being parsed
 };
 
-struct node_list {
-    struct jinja_node **items;
-    uint32_t count;
-    size_t allocated;
-};
-
 // All return NULL or false after filling err.
 struct jinja_node *parse_expression(struct parser *p);
 struct jinja_node *parse_or(struct parser *p); // an expression without `x if y else z`
@@ -32,7 +26,7 @@ struct jinja_node *parse_target(struct parser *p, bool attributes);
 struct jinja_node *parse_target_one(struct parser *p, bool attributes); // no tuple
 
 struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind);
-bool node_add(struct parser *p, struct node_list *list, struct jinja_node *node);
+bool node_add(struct parser *p, struct jinja_node *node, struct jinja_node *item);
 bool name_intern(struct parser *p, struct text text, uint32_t *name);
 void *parser_fail(struct parser *p, const char *what); // always NULL
 bool parser_enter(struct parser *p);                   // one level deeper; p->depth-- ends it

@@ -152,6 +152,18 @@ bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string
     return true;
 }
 
+bool jinja_string_markup(struct jinja_run *run, const struct jinja_string *string,
+                         struct jinja_value *out)
+{
+    struct jinja_string *made = jinja_take(run, 1, sizeof *made);
+    if (!made)
+        return false;
+    *made = *string;
+    made->markup = true;
+    *out = jinja_of_string(made);
+    return true;
+}
+
 static bool join_markup(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
                         struct jinja_value *out)
 {
@@ -160,16 +172,9 @@ static bool join_markup(struct jinja_run *run, struct jinja_value a, struct jinj
     if (!b.as.string->markup && !jinja_string_escape(run, b.as.string, &b))
         return false;
     struct jinja_builder *joined = jinja_builder_create(run);
-    if (!joined || !jinja_builder_string(run, joined, a.as.string) ||
-        !jinja_builder_string(run, joined, b.as.string) || !jinja_builder_done(run, joined, out))
-        return false;
-    struct jinja_string *made = jinja_take(run, 1, sizeof *made);
-    if (!made)
-        return false;
-    *made = *out->as.string;
-    made->markup = true;
-    *out = jinja_of_string(made);
-    return true;
+    return joined && jinja_builder_string(run, joined, a.as.string) &&
+           jinja_builder_string(run, joined, b.as.string) && jinja_builder_done(run, joined, out) &&
+           jinja_string_markup(run, out->as.string, out);
 }
 
 bool jinja_string_join(struct jinja_run *run, struct jinja_value a, struct jinja_value b,
@@ -204,6 +209,22 @@ bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *strin
 bool jinja_string_plain(const struct jinja_string *string)
 {
     return string->mark_count > 0 || string->plain; // with marks there are spans of both kinds
+}
+
+bool jinja_builder_padded(struct jinja_run *run, struct jinja_builder *b,
+                          const struct jinja_string *string, const struct padding *p)
+{
+    if (!jinja_builder_part(run, b, string, 0, p->sign))
+        return false;
+    for (int64_t i = 0; i < p->left; i++)
+        if (!jinja_builder_string(run, b, p->with))
+            return false;
+    if (!jinja_builder_part(run, b, string, p->sign, string->bytes))
+        return false;
+    for (int64_t i = 0; i < p->right; i++)
+        if (!jinja_builder_string(run, b, p->with))
+            return false;
+    return true;
 }
 
 struct text jinja_string_text(const struct jinja_string *string)
@@ -245,14 +266,6 @@ bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *strin
             return false;
         from = at + 1;
     }
-    if (!jinja_builder_part(run, b, string, from, string->bytes) ||
-        !jinja_builder_done(run, b, out))
-        return false;
-    struct jinja_string *made = jinja_take(run, 1, sizeof *made);
-    if (!made)
-        return false;
-    *made = *out->as.string;
-    made->markup = true;
-    *out = jinja_of_string(made);
-    return true;
+    return jinja_builder_part(run, b, string, from, string->bytes) &&
+           jinja_builder_done(run, b, out) && jinja_string_markup(run, out->as.string, out);
 }

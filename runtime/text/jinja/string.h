@@ -23,6 +23,14 @@ bool jinja_builder_string(struct jinja_run *run, struct jinja_builder *b,
 // Bytes [from, to) of the string.
 bool jinja_builder_part(struct jinja_run *run, struct jinja_builder *b,
                         const struct jinja_string *string, size_t from, size_t to);
+// The string between so many times `with`; the left ones come after its first `sign` bytes.
+struct padding {
+    const struct jinja_string *with;
+    int64_t left, right;
+    size_t sign;
+};
+bool jinja_builder_padded(struct jinja_run *run, struct jinja_builder *b,
+                          const struct jinja_string *string, const struct padding *p);
 // The builder must lie in the arena and be used for this string alone.
 bool jinja_builder_done(struct jinja_run *run, struct jinja_builder *b, struct jinja_value *out);
 struct jinja_builder *jinja_builder_create(struct jinja_run *run);
@@ -39,6 +47,8 @@ bool jinja_string_plain(const struct jinja_string *string); // whether any of it
 // &, <, >, ' and " as HTML writes them.
 bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_value *out);
+bool jinja_string_markup(struct jinja_run *run, const struct jinja_string *string,
+                         struct jinja_value *out); // the same, marked as HTML
 struct text jinja_string_text(const struct jinja_string *string);
 
 // UTF-8. Input is valid: templates are checked when opened, JSON by its reader.

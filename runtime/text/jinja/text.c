@@ -44,6 +44,15 @@ bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwis
     return call->args[index].kind == JINJA_MISSING ? otherwise : jinja_truth(call->args[index]);
 }
 
+bool jinja_self_must(struct jinja_run *run, const struct jinja_call *call, bool fits,
+                     const char *what)
+{
+    if (call->self.kind == JINJA_UNDEFINED)
+        return jinja_fail_undefined(run, call->self);
+    return fits || jinja_fail(run, STATUS_INVALID, "%s needs %s, not type %s", call->name, what,
+                              jinja_kind_name(call->self));
+}
+
 static bool strips(uint32_t point, const struct jinja_string *chars)
 {
     if (!chars)
@@ -51,14 +60,6 @@ static bool strips(uint32_t point, const struct jinja_string *chars)
     char bytes[4];
     size_t count = utf8_write(point, bytes);
     return chars->bytes > 0 && memmem(chars->at, chars->bytes, bytes, count);
-}
-
-static size_t char_before(struct text text, size_t at)
-{
-    do
-        at--;
-    while (at > 0 && ((unsigned char)text.at[at] & 0xc0u) == 0x80u);
-    return at;
 }
 
 bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
@@ -78,7 +79,7 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
             return false;
     }
     while ((side & STRIP_RIGHT) != 0 && to > from) {
-        size_t before = char_before(text, to);
+        size_t before = utf8_before(text.at, to);
         jinja_utf8_next(text, before, &point);
         if (!strips(point, chars))
             break;
@@ -132,7 +133,7 @@ static bool cased_beside(struct text text, size_t at, bool after)
 {
     uint32_t point = 0;
     while (after ? at < text.bytes : at > 0) {
-        at = after ? at : char_before(text, at);
+        at = after ? at : utf8_before(text.at, at);
         size_t next = at + jinja_utf8_next(text, at, &point);
         if (!jinja_char_is_passed_by_case(point))
             return jinja_char_is_upper(point) || jinja_char_is_lower(point) ||
@@ -222,7 +223,7 @@ static struct text trimmed(struct text text)
         text = text_span(text.at + bytes, text.bytes - bytes);
     }
     while (text.bytes > 0) {
-        size_t before = char_before(text, text.bytes);
+        size_t before = utf8_before(text.at, text.bytes);
         jinja_utf8_next(text, before, &point);
         if (!jinja_char_is_space(point))
             break;

@@ -296,6 +296,15 @@ bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct ji
     return true;
 }
 
+bool jinja_items_add_all(struct jinja_run *run, struct jinja_items *items,
+                         const struct jinja_value *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!jinja_items_add(run, items, values[i]))
+            return false;
+    return true;
+}
+
 bool jinja_items_list(struct jinja_run *run, const struct jinja_items *items,
                       enum jinja_flavour flavour, struct jinja_value *out)
 {
@@ -305,6 +314,17 @@ bool jinja_items_list(struct jinja_run *run, const struct jinja_items *items,
     *list = (struct jinja_list){.items = items->items, .count = items->count};
     *out = jinja_of_list(list, flavour);
     return true;
+}
+
+bool jinja_list_of(struct jinja_run *run, struct jinja_value value, enum jinja_flavour flavour,
+                   struct jinja_value *out)
+{
+    struct jinja_list list;
+    if (!jinja_iterate(run, value, &list))
+        return false;
+    const struct jinja_items items = {.items = (struct jinja_value *)list.items,
+                                      .count = list.count};
+    return jinja_items_list(run, &items, flavour, out);
 }
 
 bool jinja_pair_list(struct jinja_run *run, struct jinja_pair pair, struct jinja_value *out)

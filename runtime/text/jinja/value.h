@@ -43,8 +43,13 @@ struct jinja_items {
     size_t allocated;
 };
 bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct jinja_value value);
+bool jinja_items_add_all(struct jinja_run *run, struct jinja_items *items,
+                         const struct jinja_value *values, size_t count);
 bool jinja_items_list(struct jinja_run *run, const struct jinja_items *items,
                       enum jinja_flavour flavour, struct jinja_value *out);
+// A list of the items of anything iterable.
+bool jinja_list_of(struct jinja_run *run, struct jinja_value value, enum jinja_flavour flavour,
+                   struct jinja_value *out);
 bool jinja_pair_list(struct jinja_run *run, struct jinja_pair pair, struct jinja_value *out);
 
 // Takes over the pairs; of equal keys the last value wins and the first place stays.
