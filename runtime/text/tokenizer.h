@@ -20,10 +20,6 @@ struct tokenizer;
 // tokenizer_config.json, special_tokens_map.json and chat_template.{jinja,json}.
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err) MUST_USE;
 
-// The same from memory: config may be empty (at == NULL). For tests and fuzzing.
-enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_json,
-                                  struct text config_json, struct error *err) MUST_USE;
-
 // A tokenizer without files for `vocab` ids: ids 0..255 are bytes, each further id a distinct
 // word; encode and decode round trip. Vocabularies below 256 have the byte values from 0 up
 // and drop all others.
@@ -109,8 +105,6 @@ const char *tokenizer_special_name(enum special_token which); // "bos_token", ..
 // at == NULL: there is none.
 struct text tokenizer_chat_template(const struct tokenizer *t, const char *name);
 
-// clean_up_tokenization_spaces of tokenizer_config.json; streaming never applies it.
-bool tokenizer_cleans_up_spaces(const struct tokenizer *t);
 uint32_t tokenizer_length(const struct tokenizer *t); // model_max_length; 0: not given
 
 // Incremental detokenization: tokens in, whole characters out. May be copied.

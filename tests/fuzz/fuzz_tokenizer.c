@@ -1,6 +1,6 @@
 // Fuzzes the reading of a tokenizer file and everything that a text can do with it. Input: flags
 // (one byte), the file, a NUL, the text. What the text gives is decoded again, whole and streamed.
-#include "runtime/text/tokenizer.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include <stdlib.h>
 

@@ -6,6 +6,7 @@
 
 #include "base/utf8.h"
 #include "http/api/fields.h"
+#include "tests/runtime/dialect_rig.h"
 #include "tests/runtime/dialect_walk.h"
 
 #include <setjmp.h>
@@ -316,14 +317,7 @@ static struct tokenizer *tokenizer_of(json_t *vocab, json_t *specials)
                              json_pack(level, "type", "ByteLevel", "add_prefix_space", 0,
                                        "trim_offsets", 1, "use_regex", 0),
                              "model", "type", "BPE", "vocab", vocab, "merges");
-    char *source = json_dumps(file, JSON_COMPACT);
-    struct tokenizer *t = NULL;
-    struct error err = {0};
-    if (tokenizer_open_memory(&t, text_of(source), text_span(NULL, 0), &err) != STATUS_OK)
-        fail_msg("%s", err.text);
-    free(source);
-    json_decref(file);
-    return t;
+    return rig_tokenizer_of(file);
 }
 
 // One answer

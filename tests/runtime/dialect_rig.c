@@ -1,5 +1,6 @@
 // What the tests of dialects share; see dialect_rig.h.
 #include "tests/runtime/dialect_rig.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include <stdlib.h>
 
@@ -127,6 +128,12 @@ struct tokenizer *rig_tokenizer(struct text text)
         json_pack("{s:s, s:o, s:n, s:n, s:n, s:n, s:{s:s, s:{s:i}, s:[]}}", "version", "1.0",
                   "added_tokens", added, "normalizer", "pre_tokenizer", "post_processor", "decoder",
                   "model", "type", "BPE", "vocab", "a", 0, "merges");
+    json_decref(seen);
+    return rig_tokenizer_of(file);
+}
+
+struct tokenizer *rig_tokenizer_of(json_t *file)
+{
     char *source = json_dumps(file, JSON_COMPACT);
     struct tokenizer *t = NULL;
     struct error err = {0};
@@ -134,6 +141,5 @@ struct tokenizer *rig_tokenizer(struct text text)
     check(status == STATUS_OK, "%s", err.text);
     free(source);
     json_decref(file);
-    json_decref(seen);
     return t;
 }

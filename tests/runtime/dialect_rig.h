@@ -23,3 +23,5 @@ size_t rig_special(struct text text);
 
 // A tokenizer that has all special tokens that stand in the text.
 struct tokenizer *rig_tokenizer(struct text text);
+// The tokenizer of such a tokenizer.json, which is taken over.
+struct tokenizer *rig_tokenizer_of(json_t *file);

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "runtime/text/chat.h"
 #include "runtime/text/prompt.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

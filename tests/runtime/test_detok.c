@@ -1,6 +1,6 @@
 // Proves that a stream of tokens gives the text of the whole sequence, only whole characters at a
 // time, for each kind of decoder; and what an incomplete character becomes.
-#include "runtime/text/tokenizer.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

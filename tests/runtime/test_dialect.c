@@ -1,6 +1,7 @@
 // The reader of replies beside rows written by hand: for each dialect whole calls, several, none,
 // broken ones, calls cut by the end, types of values. Every row is read under all cuts.
 #include "tests/runtime/dialect_rig.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

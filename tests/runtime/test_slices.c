@@ -3,6 +3,7 @@
 #include "runtime/text/prompt.h"
 #include "runtime/text/rerank.h"
 #include "tests/base/counted.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // Patterns, normal forms and scripts beside the reference library: the words of text_vectors.json,
 // which tools/pattern_diff.py wrote. The vocabulary has one id for each byte, and 256 more for the
 // last byte of a word. And patterns that must be refused.
-#include "runtime/text/tokenizer.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include "base/json.h"
 

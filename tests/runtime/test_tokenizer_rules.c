@@ -3,6 +3,7 @@
 // tokenizer of folders without files. Expected ids are worked out by hand from the rules.
 #include "runtime/text/tokenizer/pattern.h"
 #include "runtime/text/tokenizer.h"
+#include "tests/runtime/tokenizer_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -491,7 +492,7 @@ static void test_config_is_read(void **state)
         "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"ab\",\"pad_token\":null,"
         "\"add_bos_token\":true,\"add_eos_token\":true,\"tokenizer_class\":\"LlamaTokenizer\","
         "\"chat_template\":[{\"name\":\"default\",\"template\":\"D\"},"
-        "{\"name\":\"tool_use\",\"template\":\"T\"}],\"clean_up_tokenization_spaces\":false}";
+        "{\"name\":\"tool_use\",\"template\":\"T\"}]}";
     struct tokenizer *t = open_text(letters, config);
     assert_int_equal(tokenizer_special(t, SPECIAL_BOS), 10);
     assert_int_equal(tokenizer_special(t, SPECIAL_EOS), 4);
@@ -500,7 +501,6 @@ static void test_config_is_read(void **state)
     assert_true(text_is(tokenizer_chat_template(t, NULL), "D"));
     assert_true(text_is(tokenizer_chat_template(t, "tool_use"), "T"));
     assert_null(tokenizer_chat_template(t, "other").at);
-    assert_false(tokenizer_cleans_up_spaces(t));
     EXPECT(t, "c", ENCODE_SPECIAL, 10, 2, 4);
     EXPECT(t, "c", ENCODE_PLAIN, 2);
     tokenizer_close(t);

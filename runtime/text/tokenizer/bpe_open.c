@@ -128,9 +128,6 @@ static enum status pieces_of_bytes(struct tokenizer *t, struct error *err)
             b->byte_ids[(unsigned char)*to] = (int32_t)id;
         to += bytes;
     }
-    b->all_bytes = true;
-    for (int i = 0; i < 256; i++)
-        b->all_bytes = b->all_bytes && b->byte_ids[i] >= 0;
     return STATUS_OK;
 }
 
@@ -155,9 +152,6 @@ static enum status pieces_of_chars(struct tokenizer *t, struct error *err)
         if (byte >= 0)
             b->byte_ids[byte] = (int32_t)id;
     }
-    b->all_bytes = true;
-    for (int i = 0; i < 256; i++)
-        b->all_bytes = b->all_bytes && b->byte_ids[i] >= 0;
     return STATUS_OK;
 }
 
@@ -264,9 +258,7 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
     b->ignore_merges = jtree_get_bool(node, "ignore_merges", false);
     memset(b->byte_ids, 0xFF, sizeof b->byte_ids);
     struct text unk = jtree_get_text(node, "unk_token");
-    const struct word_entry *entry =
-        unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
-    b->unk = entry ? (int32_t)entry->id : -1;
+    b->unk = unk.at ? tokenizer_token(t, unk) : -1;
     b->bytes = feeds_bytes(t) && !b->byte_fallback && b->prefix.bytes + b->suffix.bytes == 0;
     if (b->bytes)
         t->pre[t->pre_count - 1].map_bytes = false;
@@ -275,6 +267,9 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
         status = b->bytes ? pieces_of_bytes(t, err) : pieces_of_chars(t, err);
     if (status != STATUS_OK)
         return status;
+    b->all_bytes = true;
+    for (int i = 0; i < 256; i++)
+        b->all_bytes = b->all_bytes && b->byte_ids[i] >= 0;
     pairs_open(t);
     whole_words_open(t);
     return STATUS_OK;

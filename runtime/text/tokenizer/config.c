@@ -104,7 +104,7 @@ static void flags_apply(struct tokenizer *t, const struct jnode *config)
     if (!class_adds_bos(config) ||
         (!jtree_get(config, "add_bos_token") && !jtree_get(config, "add_eos_token")))
         return;
-    int32_t bos = t->special_ids[SPECIAL_BOS], eos = t->special_ids[SPECIAL_EOS];
+    int32_t bos = tokenizer_special(t, SPECIAL_BOS), eos = tokenizer_special(t, SPECIAL_EOS);
     bool add_bos = jtree_get_bool(config, "add_bos_token", true) && bos >= 0;
     bool add_eos = jtree_get_bool(config, "add_eos_token", false) && eos >= 0;
     struct template_item *items = arena_take_zeroed(t->arena, 9, sizeof *items);
@@ -130,9 +130,7 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
         if (!text.at)
             text = token_content(jtree_get(map, names[i]));
         t->special_texts[i] = text;
-        t->special_ids[i] = text.at ? tokenizer_token(t, text) : -1;
     }
-    t->clean_up_spaces = jtree_get_bool(config, "clean_up_tokenization_spaces", true);
     t->gives_types = types_given(config);
     // A tokenizer without a limit says 1e30.
     int64_t length = jtree_integer(jtree_get(config, "model_max_length"), 1 << 24);

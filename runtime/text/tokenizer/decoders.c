@@ -1,19 +1,16 @@
 // Reads the `decoder` of a tokenizer file into a flat list, and what each kind does to one token.
 #include "runtime/text/tokenizer/internal.h"
 
-static const struct {
-    const char *name;
-    enum decoder_kind kind;
-} kinds[] = {
-    {"ByteLevel", DECODE_BYTE_LEVEL},
-    {"Replace", DECODE_REPLACE},
-    {"ByteFallback", DECODE_BYTE_FALLBACK},
-    {"Fuse", DECODE_FUSE},
-    {"Strip", DECODE_STRIP},
-    {"Metaspace", DECODE_METASPACE},
-    {"WordPiece", DECODE_WORDPIECE},
-    {"BPEDecoder", DECODE_BPE},
-    {"CTC", DECODE_CTC},
+static const char *const kinds[] = {
+    [DECODE_BYTE_LEVEL] = "ByteLevel",
+    [DECODE_REPLACE] = "Replace",
+    [DECODE_BYTE_FALLBACK] = "ByteFallback",
+    [DECODE_FUSE] = "Fuse",
+    [DECODE_STRIP] = "Strip",
+    [DECODE_METASPACE] = "Metaspace",
+    [DECODE_WORDPIECE] = "WordPiece",
+    [DECODE_BPE] = "BPEDecoder",
+    [DECODE_CTC] = "CTC",
 };
 
 static struct text text_or(struct text text, const char *otherwise)
@@ -21,23 +18,15 @@ static struct text text_or(struct text text, const char *otherwise)
     return text.at ? text : text_of(otherwise);
 }
 
-static enum status replace_open(struct decoder *d, const struct jnode *node, struct error *err)
+static enum status one_open(struct tokenizer *t, uint32_t kind, const struct jnode *node,
+                            struct error *err)
 {
-    const struct jnode *pattern = jtree_get(node, "pattern");
-    struct text regex = jtree_get_text(pattern, "Regex");
-    d->from = jtree_get_text(pattern, "String");
-    d->to = jtree_get_text(node, "content");
-    if (!d->to.at || (!d->from.at && !regex.at))
-        return error_set(err, STATUS_INVALID, "a Replace without a pattern or content");
-    return !d->from.at ? regex_open(&d->regex, regex, err) : STATUS_OK;
-}
-
-static enum status one_open(struct decoder *d, const struct jnode *node, struct error *err)
-{
+    struct decoder *d = &t->decoders[t->decoder_count++];
     int64_t start, stop;
+    d->kind = (enum decoder_kind)kind;
     switch (d->kind) {
     case DECODE_REPLACE:
-        return replace_open(d, node, err);
+        return replace_open(node, &d->from, &d->to, &d->regex, err);
     case DECODE_STRIP:
         d->from = text_or(jtree_get_text(node, "content"), " ");
         start = jtree_integer(jtree_get(node, "start"), 255);
@@ -71,27 +60,10 @@ static enum status one_open(struct decoder *d, const struct jnode *node, struct 
 
 enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
-    if (!jtree_is(node, J_OBJECT))
-        return STATUS_OK;
-    t->has_decoder = true;
-    struct text type = jtree_get_text(node, "type");
-    const struct jnode *list = jtree_get(node, "decoders");
-    if (jtree_is(list, J_ARRAY)) {
-        enum status status = STATUS_OK;
-        for (uint32_t i = 0; i < list->count && status == STATUS_OK; i++)
-            status = decoders_open(t, &list->items[i], err);
-        return status;
-    }
-    if (t->decoder_count == STAGES_MAX)
-        return error_set(err, STATUS_TOO_LARGE, "over %d decoders", STAGES_MAX);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (text_is(type, kinds[i].name)) {
-            struct decoder *d = &t->decoders[t->decoder_count++];
-            d->kind = kinds[i].kind;
-            return one_open(d, node, err);
-        }
-    return error_set(err, STATUS_UNSUPPORTED, "a decoder of type %.*s is not known",
-                     (int)(type.bytes < 60 ? type.bytes : 60), type.at);
+    const struct stage_list list = {
+        "decoder", "decoders", kinds, sizeof kinds / sizeof *kinds, &t->decoder_count, one_open};
+    t->has_decoder = jtree_is(node, J_OBJECT);
+    return stages_open(t, node, &list, err);
 }
 
 // Every `from` becomes `to`; the text itself if there is none.

@@ -33,12 +33,9 @@ static bool join(struct arena *arena, struct list *list, const char *between)
 static bool byte_level(struct arena *arena, struct list *list)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        size_t bytes;
-        char *raw = arena_take(arena, list->items[i].bytes + 1);
-        if (!raw)
+        list->items[i] = bytes_unmapped(arena, list->items[i]);
+        if (!list->items[i].at)
             return false;
-        if (bytes_unmap(list->items[i], raw, &bytes))
-            list->items[i] = text_span(raw, bytes);
     }
     if (!join(arena, list, ""))
         return false;

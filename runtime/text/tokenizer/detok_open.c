@@ -2,15 +2,6 @@
 // start and end.
 #include "runtime/text/tokenizer/internal.h"
 
-static struct text unmapped(struct arena *arena, struct text name)
-{
-    size_t bytes;
-    char *raw = arena_take(arena, name.bytes + 1);
-    if (!raw)
-        return text_span(NULL, 0);
-    return bytes_unmap(name, raw, &bytes) ? text_span(raw, bytes) : name;
-}
-
 static struct text one_byte(struct arena *arena, int32_t byte)
 {
     char *at = arena_take(arena, 1);
@@ -28,7 +19,7 @@ struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_
     for (uint32_t i = 0; i < t->decoder_count && text.at; i++) {
         const struct decoder *d = &t->decoders[i];
         if (d->kind == DECODE_BYTE_LEVEL) {
-            text = unmapped(scratch, text);
+            text = bytes_unmapped(scratch, text);
         } else if (d->kind == DECODE_BYTE_FALLBACK) {
             if (byte_token_value(text) >= 0)
                 text = one_byte(scratch, byte_token_value(text));

@@ -35,8 +35,6 @@ struct tokenizer {
     struct post_processor post;
 
     struct text special_texts[SPECIAL_COUNT];
-    int32_t special_ids[SPECIAL_COUNT];
-    bool clean_up_spaces;
     uint32_t length;  // model_max_length, 0: not said
     bool gives_types; // token types of a pair reach the model
     struct {
@@ -94,6 +92,19 @@ enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const 
                                  struct error *err);
 enum status word_list_open(struct tokenizer *t, const char *folder, const struct jnode *config,
                            struct error *err);
+// The stages of one kind in the file: an object with a `type`, or with a list of such objects.
+struct stage_list {
+    const char *what, *nested; // the word for a stage, and the key of a list
+    const char *const *kinds;  // [kind_count] of `type`, by the number that `open` gets
+    size_t kind_count;
+    uint32_t *count; // of stages so far; `open` adds one
+    enum status (*open)(struct tokenizer *t, uint32_t kind, const struct jnode *node,
+                        struct error *err);
+};
+enum status stages_open(struct tokenizer *t, const struct jnode *node,
+                        const struct stage_list *list, struct error *err);
+enum status replace_open(const struct jnode *node, struct text *from, struct text *to,
+                         struct regex **regex, struct error *err); // the pattern of a Replace
 enum status normalizers_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status pretokenizers_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status model_open_json(struct tokenizer *t, const struct jnode *node, struct error *err);
@@ -119,3 +130,5 @@ enum status folder_templates_open(struct tokenizer *t, const char *folder, struc
 void template_add(struct tokenizer *t, struct text name, struct text source);
 int32_t byte_token_value(struct text name);                   // "<0x0A>" -> 10, else -1
 bool bytes_unmap(struct text name, char *out, size_t *bytes); // byte-level characters -> bytes
+// The same in new memory; other names stay. NULL at: arena full.
+struct text bytes_unmapped(struct arena *arena, struct text name);

@@ -48,6 +48,15 @@ bool bytes_unmap(struct text name, char *out, size_t *bytes)
     return true;
 }
 
+struct text bytes_unmapped(struct arena *arena, struct text name)
+{
+    size_t bytes;
+    char *raw = arena_take(arena, name.bytes + 1);
+    if (!raw)
+        return text_span(NULL, 0);
+    return bytes_unmap(name, raw, &bytes) ? text_span(raw, bytes) : name;
+}
+
 static enum status vocab_room(struct tokenizer *t, uint32_t vocab, uint32_t count,
                               struct error *err)
 {
@@ -140,8 +149,6 @@ enum status model_open_json(struct tokenizer *t, const struct jnode *node, struc
     t->model = TOKENIZER_WORD_LEVEL;
     t->pieces = t->names;
     struct text unk = jtree_get_text(node, "unk_token");
-    const struct word_entry *entry =
-        unk.at ? word_table_find(&t->by_name, unk.at, unk.bytes) : NULL;
-    t->word_unk = entry ? (int32_t)entry->id : -1;
+    t->word_unk = unk.at ? tokenizer_token(t, unk) : -1;
     return STATUS_OK;
 }

@@ -1,34 +1,32 @@
 // Reads the `normalizer` of a tokenizer file into a flat list of stages.
 #include "runtime/text/tokenizer/internal.h"
 
-static const struct {
-    const char *name;
-    enum normalizer_kind kind;
-} kinds[] = {
-    {"NFC", NORMALIZE_NFC},
-    {"NFD", NORMALIZE_NFD},
-    {"NFKC", NORMALIZE_NFKC},
-    {"NFKD", NORMALIZE_NFKD},
-    {"Lowercase", NORMALIZE_LOWERCASE},
-    {"StripAccents", NORMALIZE_STRIP_ACCENTS},
-    {"Strip", NORMALIZE_STRIP},
-    {"Prepend", NORMALIZE_PREPEND},
-    {"Replace", NORMALIZE_REPLACE},
-    {"BertNormalizer", NORMALIZE_BERT},
-    {"Precompiled", NORMALIZE_PRECOMPILED},
-    {"Nmt", NORMALIZE_NMT},
-    {"ByteLevel", NORMALIZE_BYTE_LEVEL},
+static const char *const kinds[] = {
+    [NORMALIZE_NFC] = "NFC",
+    [NORMALIZE_NFD] = "NFD",
+    [NORMALIZE_NFKC] = "NFKC",
+    [NORMALIZE_NFKD] = "NFKD",
+    [NORMALIZE_LOWERCASE] = "Lowercase",
+    [NORMALIZE_STRIP_ACCENTS] = "StripAccents",
+    [NORMALIZE_STRIP] = "Strip",
+    [NORMALIZE_PREPEND] = "Prepend",
+    [NORMALIZE_REPLACE] = "Replace",
+    [NORMALIZE_BERT] = "BertNormalizer",
+    [NORMALIZE_PRECOMPILED] = "Precompiled",
+    [NORMALIZE_NMT] = "Nmt",
+    [NORMALIZE_BYTE_LEVEL] = "ByteLevel",
 };
 
-static enum status replace_open(struct normalizer *n, const struct jnode *node, struct error *err)
+enum status replace_open(const struct jnode *node, struct text *from, struct text *to,
+                         struct regex **regex, struct error *err)
 {
     const struct jnode *pattern = jtree_get(node, "pattern");
-    n->from = jtree_get_text(pattern, "String");
-    n->to = jtree_get_text(node, "content");
-    struct text regex = jtree_get_text(pattern, "Regex");
-    if (!n->to.at || (!n->from.at && !regex.at))
+    struct text expression = jtree_get_text(pattern, "Regex");
+    *from = jtree_get_text(pattern, "String");
+    *to = jtree_get_text(node, "content");
+    if (!to->at || (!from->at && !expression.at))
         return error_set(err, STATUS_INVALID, "a Replace without a pattern or content");
-    return !n->from.at ? regex_open(&n->regex, regex, err) : STATUS_OK;
+    return !from->at ? regex_open(regex, expression, err) : STATUS_OK;
 }
 
 static int base64_value(char c)
@@ -75,12 +73,14 @@ static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, stru
     return STATUS_OK;
 }
 
-static enum status one_open(struct tokenizer *t, struct normalizer *n, const struct jnode *node,
+static enum status one_open(struct tokenizer *t, uint32_t kind, const struct jnode *node,
                             struct error *err)
 {
+    struct normalizer *n = &t->normalizers[t->normalizer_count++];
+    n->kind = (enum normalizer_kind)kind;
     switch (n->kind) {
     case NORMALIZE_REPLACE:
-        return replace_open(n, node, err);
+        return replace_open(node, &n->from, &n->to, &n->regex, err);
     case NORMALIZE_PREPEND:
         n->to = jtree_get_text(node, "prepend");
         return STATUS_OK;
@@ -103,24 +103,8 @@ static enum status one_open(struct tokenizer *t, struct normalizer *n, const str
 
 enum status normalizers_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
-    if (!jtree_is(node, J_OBJECT))
-        return STATUS_OK;
-    struct text type = jtree_get_text(node, "type");
-    const struct jnode *list = jtree_get(node, "normalizers");
-    if (jtree_is(list, J_ARRAY)) {
-        enum status status = STATUS_OK;
-        for (uint32_t i = 0; i < list->count && status == STATUS_OK; i++)
-            status = normalizers_open(t, &list->items[i], err);
-        return status;
-    }
-    if (t->normalizer_count == STAGES_MAX)
-        return error_set(err, STATUS_TOO_LARGE, "over %d normalizers", STAGES_MAX);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (text_is(type, kinds[i].name)) {
-            struct normalizer *n = &t->normalizers[t->normalizer_count++];
-            n->kind = kinds[i].kind;
-            return one_open(t, n, node, err);
-        }
-    return error_set(err, STATUS_UNSUPPORTED, "a normalizer of type %.*s is not known",
-                     (int)(type.bytes < 60 ? type.bytes : 60), type.at);
+    const struct stage_list list = {
+        "normalizer",         "normalizers", kinds, sizeof kinds / sizeof *kinds,
+        &t->normalizer_count, one_open};
+    return stages_open(t, node, &list, err);
 }

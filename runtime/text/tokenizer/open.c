@@ -9,9 +9,6 @@ struct tokenizer *tokenizer_create(void)
     struct tokenizer *t = heap_take_zeroed(1, sizeof *t);
     t->arena = arena_create(1 << 20, 0);
     t->word_unk = -1;
-    for (int i = 0; i < SPECIAL_COUNT; i++)
-        t->special_ids[i] = -1;
-    t->clean_up_spaces = true;
     t->gives_types = true;
     return t;
 }
@@ -76,6 +73,28 @@ static double tokens_per_byte(const struct tokenizer *t)
     return (factor + added) * (1 + (double)t->bpe.prefix.bytes) + (double)t->bpe.suffix.bytes;
 }
 
+enum status stages_open(struct tokenizer *t, const struct jnode *node,
+                        const struct stage_list *list, struct error *err)
+{
+    struct text type = jtree_get_text(node, "type");
+    const struct jnode *nested = jtree_get(node, list->nested);
+    enum status status = STATUS_OK;
+    if (!jtree_is(node, J_OBJECT))
+        return STATUS_OK;
+    if (jtree_is(nested, J_ARRAY)) {
+        for (uint32_t i = 0; i < nested->count && status == STATUS_OK; i++)
+            status = stages_open(t, &nested->items[i], list, err);
+        return status;
+    }
+    if (*list->count == STAGES_MAX)
+        return error_set(err, STATUS_TOO_LARGE, "over %d %ss", STAGES_MAX, list->what);
+    for (uint32_t i = 0; i < list->kind_count; i++)
+        if (text_is(type, list->kinds[i]))
+            return list->open(t, i, node, err);
+    return error_set(err, STATUS_UNSUPPORTED, "a %s of type %.*s is not known", list->what,
+                     (int)(type.bytes < 60 ? type.bytes : 60), type.at);
+}
+
 // Reads one part of the file, so that its error says which part it is.
 static enum status parts_open(struct tokenizer *t, const struct jnode *root, struct error *err)
 {
@@ -120,25 +139,6 @@ enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const 
     if (status != STATUS_OK)
         (void)error_prefix(err, "%s", name);
     return status;
-}
-
-enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_json,
-                                  struct text config_json, struct error *err)
-{
-    struct tokenizer *t = tokenizer_create();
-    struct text source = arena_copy(t->arena, tokenizer_json);
-    enum status status = tokenizer_open_parts(t, source, "tokenizer.json", err);
-    const struct jnode *config = NULL;
-    if (status == STATUS_OK && config_json.at)
-        status = jtree_parse(&config, t->arena, arena_copy(t->arena, config_json),
-                             "tokenizer_config.json", err);
-    if (status != STATUS_OK) {
-        tokenizer_close(t);
-        return status;
-    }
-    config_open(t, config, NULL);
-    *out = t;
-    return STATUS_OK;
 }
 
 static enum status open_folder(struct tokenizer *t, const char *model, struct error *err)
@@ -215,8 +215,8 @@ uint32_t tokenizer_vocab(const struct tokenizer *t)
 
 int32_t tokenizer_special(const struct tokenizer *t, enum special_token which)
 {
-    check(which < SPECIAL_COUNT, "special token %d", (int)which);
-    return t->special_ids[which];
+    struct text text = tokenizer_special_text(t, which);
+    return text.at ? tokenizer_token(t, text) : -1;
 }
 
 struct text tokenizer_special_text(const struct tokenizer *t, enum special_token which)
@@ -237,9 +237,4 @@ struct text tokenizer_chat_template(const struct tokenizer *t, const char *name)
 uint32_t tokenizer_length(const struct tokenizer *t)
 {
     return t->length;
-}
-
-bool tokenizer_cleans_up_spaces(const struct tokenizer *t)
-{
-    return t->clean_up_spaces;
 }

@@ -1,21 +1,18 @@
 // Reads the `pre_tokenizer` of a tokenizer file into a flat list of stages.
 #include "runtime/text/tokenizer/internal.h"
 
-static const struct {
-    const char *name;
-    enum pre_kind kind;
-} kinds[] = {
-    {"ByteLevel", PRE_BYTE_LEVEL},
-    {"Metaspace", PRE_METASPACE},
-    {"Split", PRE_SPLIT},
-    {"BertPreTokenizer", PRE_BERT},
-    {"Whitespace", PRE_WHITESPACE},
-    {"WhitespaceSplit", PRE_WHITESPACE_SPLIT},
-    {"Punctuation", PRE_PUNCTUATION},
-    {"Digits", PRE_DIGITS},
-    {"CharDelimiterSplit", PRE_DELIMITER},
-    {"FixedLength", PRE_FIXED_LENGTH},
-    {"UnicodeScripts", PRE_SCRIPTS},
+static const char *const kinds[] = {
+    [PRE_BYTE_LEVEL] = "ByteLevel",
+    [PRE_METASPACE] = "Metaspace",
+    [PRE_SPLIT] = "Split",
+    [PRE_BERT] = "BertPreTokenizer",
+    [PRE_WHITESPACE] = "Whitespace",
+    [PRE_WHITESPACE_SPLIT] = "WhitespaceSplit",
+    [PRE_PUNCTUATION] = "Punctuation",
+    [PRE_DIGITS] = "Digits",
+    [PRE_DELIMITER] = "CharDelimiterSplit",
+    [PRE_FIXED_LENGTH] = "FixedLength",
+    [PRE_SCRIPTS] = "UnicodeScripts",
 };
 
 static enum status behavior_open(struct pre_tokenizer *p, struct text name, struct error *err)
@@ -62,10 +59,13 @@ static enum status metaspace_open(struct pre_tokenizer *p, const struct jnode *n
     return STATUS_OK;
 }
 
-static enum status one_open(struct pre_tokenizer *p, const struct jnode *node, struct error *err)
+static enum status one_open(struct tokenizer *t, uint32_t kind, const struct jnode *node,
+                            struct error *err)
 {
+    struct pre_tokenizer *p = &t->pre[t->pre_count++];
     struct text behavior = jtree_get_text(node, "behavior");
     int64_t length;
+    p->kind = (enum pre_kind)kind;
     switch (p->kind) {
     case PRE_BYTE_LEVEL:
         p->add_prefix_space = jtree_get_bool(node, "add_prefix_space", true);
@@ -97,24 +97,8 @@ static enum status one_open(struct pre_tokenizer *p, const struct jnode *node, s
 
 enum status pretokenizers_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
-    if (!jtree_is(node, J_OBJECT))
-        return STATUS_OK;
-    struct text type = jtree_get_text(node, "type");
-    const struct jnode *list = jtree_get(node, "pretokenizers");
-    if (jtree_is(list, J_ARRAY)) {
-        enum status status = STATUS_OK;
-        for (uint32_t i = 0; i < list->count && status == STATUS_OK; i++)
-            status = pretokenizers_open(t, &list->items[i], err);
-        return status;
-    }
-    if (t->pre_count == STAGES_MAX)
-        return error_set(err, STATUS_TOO_LARGE, "over %d pre-tokenizers", STAGES_MAX);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (text_is(type, kinds[i].name)) {
-            struct pre_tokenizer *p = &t->pre[t->pre_count++];
-            p->kind = kinds[i].kind;
-            return one_open(p, node, err);
-        }
-    return error_set(err, STATUS_UNSUPPORTED, "a pre-tokenizer of type %.*s is not known",
-                     (int)(type.bytes < 60 ? type.bytes : 60), type.at);
+    const struct stage_list list = {"pre-tokenizer", "pretokenizers",
+                                    kinds,           sizeof kinds / sizeof *kinds,
+                                    &t->pre_count,   one_open};
+    return stages_open(t, node, &list, err);
 }

@@ -58,8 +58,7 @@ enum status wordpiece_open(struct tokenizer *t, const struct jnode *node, struct
     w->chars_max = most < 0 ? 100 : (uint32_t)most;
     struct text unk = jtree_get_text(node, "unk_token");
     unk = unk.at ? unk : text_of("[UNK]");
-    const struct word_entry *entry = word_table_find(&t->by_name, unk.at, unk.bytes);
-    w->unk = entry ? (int32_t)entry->id : -1;
+    w->unk = tokenizer_token(t, unk);
     trie_init(&w->first);
     trie_init(&w->rest);
     t->pieces = t->names;

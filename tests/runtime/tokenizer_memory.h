@@ -1,0 +1,25 @@
+// A tokenizer opened from texts in memory, with the parts that tokenizer_open uses for a folder.
+#pragma once
+
+#include "runtime/text/tokenizer/internal.h"
+
+// config_json may be empty (at == NULL).
+static inline enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_json,
+                                                struct text config_json, struct error *err)
+{
+    struct tokenizer *t = tokenizer_create();
+    struct text source = arena_copy(t->arena, tokenizer_json);
+    enum status status = tokenizer_open_parts(t, source, "tokenizer.json", err);
+    const struct jnode *config = NULL;
+    *out = NULL;
+    if (status == STATUS_OK && config_json.at)
+        status = jtree_parse(&config, t->arena, arena_copy(t->arena, config_json),
+                             "tokenizer_config.json", err);
+    if (status != STATUS_OK) {
+        tokenizer_close(t);
+        return status;
+    }
+    config_open(t, config, NULL);
+    *out = t;
+    return STATUS_OK;
+}
