@@ -85,7 +85,7 @@ uint32_t grammar_level(struct grammar_builder *b, uint32_t close);
 // --- a free part ---
 // Any bytes up to and with the first occurrence of one of the markers, then what follows that one:
 // for calls that a model may make or not, and for thoughts before an answer. Until a marker came,
-// matcher_needs_mask says that no mask is needed (without `must`). Special tokens may come in the
+// masks allow all (vocabulary_allows_all, without `must`). Special tokens may come in the
 // free part and may be in markers, with VOCABULARY_SPECIAL_BYTE before each (vocabulary.h).
 enum { GRAMMAR_MARKER_BYTES_MAX = 128 };
 struct grammar_marker {

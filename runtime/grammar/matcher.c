@@ -262,18 +262,6 @@ enum matcher_result matcher_mask(struct matcher *m, uint32_t *words)
     return result;
 }
 
-bool matcher_needs_mask(struct matcher *m)
-{
-    const struct vocabulary *v = m->cache->v;
-    uint32_t *words = m->cache->ask;
-    if (matcher_mask(m, words) != MATCHER_OK)
-        return true;
-    for (uint32_t w = 0; w < v->words; w++)
-        if (v->any[w] & ~words[w])
-            return true;
-    return false;
-}
-
 static uint32_t step(struct matcher *m, uint8_t byte)
 {
     return automaton_step(&m->cache->a, m->state, m->cache->g->class_of[byte]);
@@ -323,40 +311,4 @@ bool matcher_accept(struct matcher *m, int32_t token)
 bool matcher_is_done(const struct matcher *m)
 {
     return m->done;
-}
-
-// How many bytes can come next: 0, 1 or more (also where a bound was met); *byte: the last one
-// seen.
-static uint32_t bytes_next(struct matcher *m, uint32_t *byte)
-{
-    uint32_t count = 0;
-    *byte = 0;
-    for (uint32_t b = 0; b < 256 && count < 2; b++) {
-        char one = (char)b;
-        uint32_t to = state_after(m, text_span(&one, 1));
-        count += to == STATE_NO_ROOM ? 2 : to != STATE_DEAD;
-        *byte = to == STATE_DEAD ? *byte : b;
-    }
-    return count;
-}
-
-bool matcher_must_end(struct matcher *m)
-{
-    uint32_t byte;
-    return m->done || (matcher_may_end(m) && bytes_next(m, &byte) == 0);
-}
-
-uint32_t matcher_forced(struct matcher *m, char *out, uint32_t out_max)
-{
-    struct matcher ahead;
-    uint32_t bytes = 0, byte;
-    matcher_copy(&ahead, m);
-    while (bytes < out_max && !matcher_may_end(&ahead) && bytes_next(&ahead, &byte) == 1) {
-        out[bytes] = (char)byte;
-        if (!matcher_accept_bytes(&ahead, text_span(out + bytes, 1)))
-            break;
-        bytes++;
-    }
-    matcher_end(&ahead);
-    return bytes;
 }

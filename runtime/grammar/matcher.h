@@ -77,13 +77,9 @@ enum matcher_result {
 // after those that were accepted, are the beginning of a string of the grammar; an end id exactly
 // where that string may end here, and after the end. STUCK, OVER: the end ids alone.
 enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);
-// False: every token that has bytes may come next, and the answer may end, so the row can be drawn
-// without a mask (a free part, grammar_free_part). Costs what matcher_mask costs; true where
-// that is not MATCHER_OK.
-bool matcher_needs_mask(struct matcher *m);
 // The token was drawn. False: the state is as before, and later masks are not those of the text any
 // more, so the answer must end or go on without a matcher. Under a mask of MATCHER_OK that is a
-// bound that was met since, as MATCHER_OVER. Without a mask (matcher_needs_mask) it is also an id
+// bound that was met since, as MATCHER_OVER. Without one (vocabulary_allows_all) it is also an id
 // without bytes: special ones where the vocabulary has no specials, ids from its count on, tokens
 // over VOCABULARY_TOKEN_BYTES_MAX. In a free part those are like any other byte: the state need not
 // change, and who drew one may go on.
@@ -94,7 +90,3 @@ bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 bool matcher_is_done(const struct matcher *m); // an end id was accepted
 // The string is complete as it stands. False also where a bound was met.
 bool matcher_may_end(struct matcher *m);
-bool matcher_must_end(struct matcher *m); // ... and nothing can follow
-// Bytes that must come next, whatever tokens carry them: at most out_max, the result is their
-// count. The state is as before.
-uint32_t matcher_forced(struct matcher *m, char *out, uint32_t out_max);

@@ -2,6 +2,7 @@
 // must come, that count at the beginning only, that are special tokens.
 #include "base/arena.h"
 #include "runtime/grammar/matcher.h"
+#include "tests/grammar/matcher_looks.h"
 #include "tests/grammar/oracle.h"
 
 #include <setjmp.h>

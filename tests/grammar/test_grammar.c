@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/utf8.h"
 #include "runtime/grammar/matcher.h"
+#include "tests/grammar/matcher_looks.h"
 #include "tests/grammar/oracle.h"
 
 #include <malloc.h>

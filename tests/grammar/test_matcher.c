@@ -2,6 +2,7 @@
 // forget, several vocabularies, ends, forced bytes.
 #include "base/arena.h"
 #include "runtime/grammar/matcher.h"
+#include "tests/grammar/matcher_looks.h"
 #include "tests/grammar/oracle.h"
 
 #include <setjmp.h>
@@ -574,33 +575,6 @@ static void test_nested_answers_do_not_end_others(void **state)
     vocabulary_give(v);
 }
 
-static void test_forced_bytes(void **state)
-{
-    (void)state;
-    struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
-    uint32_t parts[] = {literal(b, "{\"name\":\""),
-                        grammar_repeat(b, grammar_byte(b, 'a', 'b'), 1, 2), literal(b, "\"}")};
-    struct grammar *g = finished(b, grammar_join_all(b, parts, 3));
-    struct mask_cache *c = mask_cache_create(g, v, NULL);
-    struct matcher m;
-    char out[32];
-    matcher_init(&m, c);
-    assert_int_equal(matcher_forced(&m, out, sizeof out), 9);
-    assert_memory_equal(out, "{\"name\":\"", 9);
-    assert_int_equal(matcher_forced(&m, out, 4), 4);
-    assert_true(matcher_accept_bytes(&m, text_of("{\"name\":\"a")));
-    assert_int_equal(matcher_forced(&m, out, sizeof out), 0);
-    assert_true(matcher_accept_bytes(&m, text_of("b")));
-    assert_int_equal(matcher_forced(&m, out, sizeof out), 2);
-    assert_true(matcher_accept_bytes(&m, text_of("\"}")));
-    assert_int_equal(matcher_forced(&m, out, sizeof out), 0);
-    matcher_end(&m);
-    mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -617,7 +591,6 @@ int main(void)
         cmocka_unit_test(test_least_counts_share_a_mask),
         cmocka_unit_test(test_long_texts_are_read_at_once),
         cmocka_unit_test(test_nested_answers_do_not_end_others),
-        cmocka_unit_test(test_forced_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ FAULTS = [
     ("what is forgotten is taken from the row that met it", "runtime/grammar/mask.c", "mask_charge_forgotten", "c->work_limit = more(c->work_limit, work);", "", "test_matcher"),
     ("a call that met the limit does not say so", "runtime/grammar/matcher.c", "call_again", "c->limited = c->limited || (c->a.over && c->a.work >= c->work_limit);", "", "test_matcher"),
     ("a cache hits on another vocabulary", "runtime/grammar/matcher.c", "mask_cache_create", "c->v = vocabulary_take(v);", "static struct vocabulary *first;\n    first = first ? first : vocabulary_take(v);\n    c->v = vocabulary_take(first);", "test_matcher"),
-    ("a free part never needs a mask", "runtime/grammar/matcher.c", "matcher_needs_mask", "v->any[w] & ~words[w]", "false", "test_free_part"),
+    ("a free part never needs a mask", "runtime/grammar/vocabulary.c", "vocabulary_allows_all", "v->any[w] & ~words[w]", "false", "test_free_part"),
     ("a copy stands at the beginning", "runtime/grammar/matcher.c", "matcher_copy", "m->state = from->state;", "", "test_matcher"),
     ("the end bit is missing", "runtime/grammar/matcher.c", "matcher_mask", "ends == 1 ||", "", "test_grammar"),
     ("a dead end is a good end", "runtime/grammar/matcher.c", "matcher_mask", "result = MATCHER_STUCK;", "ends = 1;", "test_matcher"),

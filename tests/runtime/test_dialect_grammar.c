@@ -2,6 +2,7 @@
 // tokens, are read back by its own reader as whole calls whose arguments fit the schemas, however
 // the text is cut; and the grammar is inside of a call exactly when the reader is.
 #include "runtime/text/grammar/source.h"
+#include "tests/grammar/matcher_looks.h"
 #include "tests/grammar/schema_rig.h"
 #include "tests/runtime/dialect_walk.h"
 

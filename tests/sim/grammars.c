@@ -1,5 +1,6 @@
 // Grammars of the simulation over tokens of one to three letters, and where the answers of a client
 // stand in them: matchers of its own, in caches that no engine sees.
+#include "tests/grammar/matcher_looks.h"
 #include "tests/sim/sim.h"
 
 #include "base/number.h"

@@ -1,0 +1,26 @@
+// What tests ask of a matcher beside what an engine asks.
+#pragma once
+
+#include "runtime/grammar/mask.h"
+#include "runtime/grammar/matcher.h"
+
+// False: every token that has bytes may come next, and the answer may end.
+static inline bool matcher_needs_mask(struct matcher *m)
+{
+    struct mask_cache *c = m->cache;
+    return matcher_mask(m, c->ask) != MATCHER_OK || !vocabulary_allows_all(c->v, c->ask);
+}
+
+// The string is complete, and nothing can follow.
+static inline bool matcher_must_end(struct matcher *m)
+{
+    bool follows = !matcher_may_end(m);
+    for (int byte = 0; byte < 256 && !follows; byte++) {
+        char one = (char)byte;
+        struct matcher ahead;
+        matcher_copy(&ahead, m);
+        follows = matcher_accept_bytes(&ahead, text_span(&one, 1));
+        matcher_end(&ahead);
+    }
+    return !follows;
+}
