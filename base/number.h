@@ -1,6 +1,7 @@
 // Small arithmetic on numbers.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 // smaller(a, b) and larger(a, b) of one type, uint32_t, uint64_t or double: each is evaluated once.
@@ -27,6 +28,12 @@ NUMBER_PAIR(real, double)
         double: NUMBER_OF(which##_real, double, b))(a, b)
 #define smaller(a, b) NUMBER_CHOOSE(smaller, a, b)
 #define larger(a, b) NUMBER_CHOOSE(larger, a, b)
+
+// The least multiple of `to` that is at least n.
+static inline size_t round_up(size_t n, size_t to)
+{
+    return (n + to - 1) / to * to;
+}
 
 // The least power of two that is at least count.
 static inline uint32_t power_of_two(uint32_t count)

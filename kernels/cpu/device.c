@@ -4,16 +4,13 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/memory.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STEP_STRETCH 2.5 // below the aim of 3, because measured times are noisy
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 enum status cpu_device_open(struct device **out, const struct device_options *options,
                             enum cpu_level highest, struct error *err)

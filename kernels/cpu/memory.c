@@ -3,6 +3,7 @@
 // groups of this process. Called by the loading thread.
 #include "kernels/cpu/memory.h"
 
+#include "base/number.h"
 #include "kernels/cpu/cgroups.h"
 
 #include <stdio.h>
@@ -12,11 +13,6 @@
 #include <unistd.h>
 
 enum { HUGE_PAGE = 2 << 20 };
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 enum status cpu_memory_take(struct device *device, void **out, size_t bytes, struct error *err)
 {

@@ -9,16 +9,13 @@
 #include "kernels/cpu/internal.h"
 #include "kernels/philox.h"
 
+#include "base/number.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 512 }; // elements converted at a time
-
-static size_t round_up(size_t n, size_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 uint32_t packed_depth(const struct weight_shape *shape)
 {

@@ -1,6 +1,7 @@
 // Offsets of a batch's sections; see batch.h. Pure functions.
 #include "runtime/model/batch.h"
 
+#include "base/number.h"
 #include "base/status.h"
 
 #include <string.h>
@@ -10,8 +11,7 @@ enum { BATCH_ALIGNMENT = 16 };
 static size_t section(size_t *at, size_t count, size_t bytes_each)
 {
     size_t place = *at;
-    size_t bytes = count * bytes_each;
-    *at += (bytes + BATCH_ALIGNMENT - 1) / BATCH_ALIGNMENT * BATCH_ALIGNMENT;
+    *at += round_up(count * bytes_each, BATCH_ALIGNMENT);
     return place;
 }
 

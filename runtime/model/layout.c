@@ -9,8 +9,7 @@ enum { PLACE_ALIGNMENT = 256 };
 static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
 {
     size_t start = *at;
-    uint64_t bytes = count * bytes_each;
-    *at += (bytes + PLACE_ALIGNMENT - 1) / PLACE_ALIGNMENT * PLACE_ALIGNMENT;
+    *at += round_up(count * bytes_each, PLACE_ALIGNMENT);
     return start;
 }
 
