@@ -17,7 +17,7 @@ static uint32_t token_sizes(const struct bench *b)
     return b->small ? 1 : sizeof token_counts / sizeof token_counts[0];
 }
 
-static struct stream *rows_stream(struct bench *b)
+struct stream *rows_stream(struct bench *b)
 {
     struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192},
                                    .width_max = 32768};
@@ -40,9 +40,8 @@ static struct weight ones_of(struct bench *b, uint32_t n)
     return w;
 }
 
-static void bench_norm(struct bench *b, struct stream *stream, uint32_t rows)
+void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width)
 {
-    uint32_t width = b->small ? 256 : 4096;
     struct weight residual = random_weight(b, rows, width, 1),
                   add = random_weight(b, rows, width, 2);
     struct weight out = random_weight(b, rows, width, 3), weight = ones_of(b, width);
@@ -58,21 +57,20 @@ static void bench_norm(struct bench *b, struct stream *stream, uint32_t rows)
     need(b->api->ops->rms_norm(stream, &args), "rms_norm");
     settle(b, stream);
     double start = clock_s();
-    for (int i = 0; i < REPEATS; i++)
+    for (uint32_t i = 0; i < b->repeats; i++)
         need(b->api->ops->rms_norm(stream, &args), "rms_norm");
     settle(b, stream);
     snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
-    print_row(b, &(struct bench_row){"add_rms_norm", shape, (clock_s() - start) / REPEATS,
-                                     8.0 * rows * width, 0});
+    b->print(b, &(struct bench_row){"add_rms_norm", shape, (clock_s() - start) / b->repeats,
+                                    8.0 * rows * width, 0});
     give(b, residual);
     give(b, add);
     give(b, out);
     give(b, weight);
 }
 
-static void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows)
+void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width)
 {
-    uint32_t width = b->small ? 256 : 12288;
     struct weight in = random_weight(b, rows, 2 * width, 1), out = random_weight(b, rows, width, 2);
     struct swiglu_args args = {
         .act = DTYPE_BF16, .in = in.data, .out = out.data, .rows = rows, .width = width};
@@ -80,17 +78,17 @@ static void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows)
     need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
     double start = clock_s();
-    for (int i = 0; i < REPEATS; i++)
+    for (uint32_t i = 0; i < b->repeats; i++)
         need(b->api->ops->swiglu(stream, &args), "swiglu");
     settle(b, stream);
     snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
-    print_row(b, &(struct bench_row){"swiglu", shape, (clock_s() - start) / REPEATS,
-                                     6.0 * rows * width, 0});
+    b->print(b, &(struct bench_row){"swiglu", shape, (clock_s() - start) / b->repeats,
+                                    6.0 * rows * width, 0});
     give(b, in);
     give(b, out);
 }
 
-static void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
+void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
 {
     const struct attn_shape s = {32, 8, 128, 0, 0.0884f, 1, 1};
     uint32_t all = s.heads + 2 * s.kv_heads, blocks = (tokens + 63) / 64;
@@ -127,13 +125,13 @@ static void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t toke
     need(b->api->ops->qkv_post(stream, &args), "qkv_post");
     settle(b, stream);
     double start = clock_s();
-    for (int i = 0; i < REPEATS; i++)
+    for (uint32_t i = 0; i < b->repeats; i++)
         need(b->api->ops->qkv_post(stream, &args), "qkv_post");
     settle(b, stream);
     snprintf(shape, sizeof shape, "tokens %u heads 32/8 dim 128, QK-norm", tokens);
     double moved =
         (double)tokens * s.dim * (2.0 * (2 * (s.heads + s.kv_heads) + 2 * s.kv_heads) + 4);
-    print_row(b, &(struct bench_row){"qkv_post", shape, (clock_s() - start) / REPEATS, moved, 0});
+    b->print(b, &(struct bench_row){"qkv_post", shape, (clock_s() - start) / b->repeats, moved, 0});
     for (size_t i = 0; i < 2; i++)
         b->api->memory_give(b->device, rooms[i], 0);
     struct weight taken[] = {qkv, kv, q_norm, k_norm, table};
@@ -174,17 +172,17 @@ static void sample_run(struct bench *b, struct sample_bench *s, const struct sam
     need(b->api->ops->sample(s->stream, &s->args), "sample");
     settle(b, s->stream);
     double start = clock_s();
-    for (int i = 0; i < REPEATS; i++)
+    for (uint32_t i = 0; i < b->repeats; i++)
         need(b->api->ops->sample(s->stream, &s->args), "sample");
     settle(b, s->stream);
     char shape[96];
     snprintf(shape, sizeof shape, "%s, rows %u, vocabulary %u", form->name, rows,
              s->args.limits.vocab);
-    print_row(b, &(struct bench_row){"sample", shape, (clock_s() - start) / REPEATS,
-                                     4.0 * form->passes * rows * s->args.limits.vocab, 0});
+    b->print(b, &(struct bench_row){"sample", shape, (clock_s() - start) / b->repeats,
+                                    4.0 * form->passes * rows * s->args.limits.vocab, 0});
 }
 
-static void bench_sample(struct bench *b)
+void bench_sample(struct bench *b, uint32_t vocab, uint32_t most)
 {
     enum { PLAIN_TEMPERATURE = 1 };
     const struct sample_params greedy = {.top_p = 1, .repetition = 1};
@@ -201,7 +199,6 @@ static void bench_sample(struct bench *b)
     forms[3].params.flags = SAMPLE_PENALTY;
     forms[4].params.top_logprobs = SAMPLE_TOP_MAX;
     forms[4].params.flags = SAMPLE_LOGPROB;
-    uint32_t vocab = b->small ? 4096 : 151936, most = b->small ? 2 : 256;
     struct stream_limits limits = {.step = {.rows_max = most,
                                             .tokens_max = most,
                                             .slots_max = most,
@@ -255,7 +252,7 @@ static void bench_sample(struct bench *b)
 
 static void gap_row(struct bench *b, const char *shape, double seconds)
 {
-    print_row(b, &(struct bench_row){"launch gap", shape, seconds, 0, 0});
+    b->print(b, &(struct bench_row){"launch gap", shape, seconds, 0, 0});
 }
 
 // A kernel of one row and 64 columns, 400 times in a row: nearly all its time is the gap between
@@ -286,10 +283,10 @@ static void bench_gap(struct bench *b, struct stream *stream)
     need(b->api->graph_launch(stream, graph), "graph");
     settle(b, stream);
     start = clock_s();
-    for (int i = 0; i < REPEATS; i++)
+    for (uint32_t i = 0; i < b->repeats; i++)
         need(b->api->graph_launch(stream, graph), "graph");
     settle(b, stream);
-    gap_row(b, "graph of 400 nodes, each", (clock_s() - start) / REPEATS / NODES);
+    gap_row(b, "graph of 400 nodes, each", (clock_s() - start) / b->repeats / NODES);
     b->api->graph_close(graph);
     give(b, x);
     give(b, weight);
@@ -313,21 +310,21 @@ static void bench_signal(struct bench *b, struct stream *stream)
         seen[i] = clock_s() - start;
     }
     qsort(seen, TRIES, sizeof seen[0], by_size);
-    print_row(b, &(struct bench_row){"signal", "launched and seen, median", seen[TRIES / 2], 0, 0});
-    print_row(b, &(struct bench_row){"signal", "launched and seen, 99 of 100",
-                                     seen[TRIES * 99 / 100], 0, 0});
+    b->print(b, &(struct bench_row){"signal", "launched and seen, median", seen[TRIES / 2], 0, 0});
+    b->print(b, &(struct bench_row){"signal", "launched and seen, 99 of 100",
+                                    seen[TRIES * 99 / 100], 0, 0});
 }
 
 void bench_rows(struct bench *b)
 {
     struct stream *stream = rows_stream(b);
     for (uint32_t i = 0; i < token_sizes(b); i++) {
-        bench_norm(b, stream, token_counts[i]);
-        bench_swiglu(b, stream, token_counts[i]);
+        bench_norm(b, stream, token_counts[i], b->small ? 256 : 4096);
+        bench_swiglu(b, stream, token_counts[i], b->small ? 256 : 12288);
         bench_qkv_post(b, stream, token_counts[i]);
     }
     bench_gap(b, stream);
     bench_signal(b, stream);
     b->api->stream_close(stream);
-    bench_sample(b);
+    bench_sample(b, b->small ? 4096 : 151936, b->small ? 2 : 256);
 }

@@ -21,6 +21,12 @@ struct step_shape {
     uint32_t fewer_rows, shorter; // the cases are divided by these
 };
 
+// Decode rows at a context and prompts, in one step.
+struct step_case {
+    const char *name;
+    uint32_t decodes, context, prefills, length;
+};
+
 struct bench {
     struct device_api api; // a copy: its op table is switched between runs
     const struct op_table *whole;
@@ -43,4 +49,7 @@ bool bench_device_open(struct bench *b, const struct step_args *args);
 void bench_model_open(struct bench *b, const struct step_shape *shape,
                       const struct model_options *options, uint64_t kv_tokens);
 void bench_close(struct bench *b);
+void decodes_admit(struct bench *b, const struct step_case *c); // makes its decode rows resident
+void generator_step(struct bench *b, const struct step_case *c, uint32_t index); // launches it
+void bench_collect(struct bench *b); // waits for the oldest step's result
 void cases_run(struct bench *b, const struct step_shape *shape, const struct step_args *args);

@@ -27,11 +27,6 @@ static const struct step_shape shapes[] = {
     {"tiny-encoder", "XLMRobertaModel", 512, 64, 2, 4, 4, 16, 96, 514, false, true, 512, 64, 8},
 };
 
-struct step_case {
-    const char *name;
-    uint32_t decodes, context, prefills, length;
-};
-
 // The most useful first: what is not reached in time is lost from the end.
 static const struct step_case generator_cases[] = {
     {"decode 1 at 1024", 1, 1024, 0, 0},     {"decode 64 at 1024", 64, 1024, 0, 0},
@@ -151,7 +146,7 @@ static void launch(struct bench *b)
     must(model_sample(b->model, NULL, 0, &err), &err);
 }
 
-static void collect(struct bench *b)
+void bench_collect(struct bench *b)
 {
     struct error err;
     struct model_output out;
@@ -204,7 +199,7 @@ static void blocks_fill(struct bench *b, const struct step_shape *shape)
         admit(b, 0, at, each);
         row_add(b, 0, shape->tokens_max, shape->tokens_max, false);
         launch(b);
-        collect(b);
+        bench_collect(b);
     }
     printf("{\"filled_blocks\":%u,\"blocks\":%u,\"ms\":%.0f}\n", at, f->block_count,
            now_ms() - start);
@@ -212,7 +207,7 @@ static void blocks_fill(struct bench *b, const struct step_shape *shape)
 }
 
 // Makes the decode rows resident at their context length, each with its last token.
-static void decodes_admit(struct bench *b, const struct step_case *c)
+void decodes_admit(struct bench *b, const struct step_case *c)
 {
     const struct step_limits *limits = &model_facts(b->model)->limits;
     uint32_t each = blocks_of(c->context + SPARE);
@@ -225,11 +220,11 @@ static void decodes_admit(struct bench *b, const struct step_case *c)
             row_add(b, row, 1, c->context, false);
         }
         launch(b);
-        collect(b);
+        bench_collect(b);
     }
 }
 
-static void generator_step(struct bench *b, const struct step_case *c, uint32_t index)
+void generator_step(struct bench *b, const struct step_case *c, uint32_t index)
 {
     uint32_t taken = c->decodes * blocks_of(c->context + SPARE);
     uint32_t each = blocks_of(c->length);
@@ -255,13 +250,13 @@ static double generator_case(struct bench *b, const struct step_case *c)
     double last = now_ms();
     for (uint32_t i = 0; i < count; i++) {
         generator_step(b, c, i + ahead);
-        collect(b);
+        bench_collect(b);
         double now = now_ms();
         times[i] = now - last;
         last = now;
     }
     if (ahead)
-        collect(b);
+        bench_collect(b);
     return median(times + WARM, count - WARM);
 }
 
@@ -279,12 +274,12 @@ static double encoder_pass(struct bench *b, const struct step_case *c)
             row_add(b, row, c->length, c->length, false);
         launch(b);
         if (++flying > f->steps_in_flight) {
-            collect(b);
+            bench_collect(b);
             flying--;
         }
     }
     while (flying-- > 0)
-        collect(b);
+        bench_collect(b);
     return now_ms() - start;
 }
 

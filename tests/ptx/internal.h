@@ -86,7 +86,6 @@ enum {
 struct ptx_opcode_count {
     char *opcode; // as written
     const struct ptx_form *form;
-    uint64_t issued;
 };
 
 struct ptx_parameter {
@@ -102,6 +101,7 @@ struct ptx_array {
 struct ptx_kernel {
     char *name;
     struct ptx_ins *code;
+    uint64_t *issued; // of each instruction of the code
     uint32_t code_count;
     uint32_t register_bytes; // of a warp
     char *constants;

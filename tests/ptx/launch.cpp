@@ -54,12 +54,15 @@ struct fat_entry {
 struct binary {
     const char *data;
     ptx_module *module; // read when the first kernel of it is launched
+    std::string text;
+    unsigned number;
 };
 struct kernel {
     binary *from;
     const void *host; // the function that stands for it in host code
     std::string entry, shown;
     ptx_kernel *decoded;
+    size_t dynamic_bytes; // of the last launch
 };
 struct configured {
     dim3 grid, block;
@@ -82,7 +85,7 @@ std::unordered_map<const void *, size_t> &allowed()
     return all;
 }
 
-ptx_module *module_read(const char *data)
+ptx_module *module_read(const char *data, std::string *read)
 {
     fat_head head;
     memcpy(&head, data, sizeof head);
@@ -93,7 +96,8 @@ ptx_module *module_read(const char *data)
         if (entry.kind == FAT_KIND_PTX) {
             const char *text = at + entry.head_bytes;
             char why[512];
-            ptx_module *m = ptx_module_read(text, strnlen(text, entry.bytes), why, sizeof why);
+            read->assign(text, strnlen(text, entry.bytes));
+            ptx_module *m = ptx_module_read(read->data(), read->size(), why, sizeof why);
             if (m == nullptr)
                 report("PTX that cannot be read: %s", why);
             return m;
@@ -137,7 +141,7 @@ ptx_kernel *decode(kernel *k)
     if (k->decoded != nullptr)
         return k->decoded;
     if (k->from->module == nullptr)
-        k->from->module = module_read(k->from->data);
+        k->from->module = module_read(k->from->data, &k->from->text);
     if (k->from->module != nullptr)
         k->decoded = ptx_kernel_find(k->from->module, k->entry.c_str());
     if (k->decoded == nullptr)
@@ -184,12 +188,17 @@ void fault(const char *text)
     report("%s", text);
 }
 
+const char *only; // the kernels that run; null: all
+
 void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
 {
     static const ptx_watch watch = {memory_holds, fault};
     launch_number++;
     launch_name = k->shown.c_str();
     counts.launches++;
+    k->dynamic_bytes = shape.shared_bytes;
+    if (only != nullptr && k->shown.find(only) == std::string::npos)
+        return;
     counts.blocks += (uint64_t)shape.grid[0] * shape.grid[1] * shape.grid[2];
     ptx_shape now = shape;
     uint32_t seed = seed_asked();
@@ -241,9 +250,84 @@ __attribute__((destructor)) void counts_print()
     }
 }
 
+void line_write(FILE *to, const char *what, const kernel &k, const ptx_counts &c, bool lines)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } all[] = {
+        {"module", k.from->number},
+        {"shared", ptx_kernel_shared_bytes(k.decoded) + k.dynamic_bytes},
+        {"launches", c.launches},
+        {"blocks", c.blocks},
+        {"warps", c.warps},
+        {"instructions", c.instructions},
+        {"divisions", c.divisions},
+        {"mma", c.mma},
+        {"ldmatrix", c.ldmatrix},
+        {"copies", c.copies},
+        {"wavefronts", c.shared_passes},
+        {"conflicts", c.shared_passes - c.shared_passes_least},
+        {"requests", c.global_requests},
+        {"sectors", c.global_sectors},
+        {"local", c.local_sectors},
+        {"barriers", c.barriers},
+    };
+    fprintf(to, "{\"case\":\"%s\",\"kernel\":\"%s\",\"entry\":\"%s\"", what, k.shown.c_str(),
+            k.entry.c_str());
+    for (auto &one : all)
+        fprintf(to, ",\"%s\":%llu", one.name, (unsigned long long)one.value);
+    uint32_t line;
+    uint64_t issued;
+    const char *between = ",\"lines\":[";
+    for (uint32_t i = 0; lines && ptx_kernel_line(k.decoded, i, &line, &issued); i++) {
+        fprintf(to, "%s[%u,%llu]", between, line, (unsigned long long)issued);
+        between = ",";
+    }
+    fprintf(to, "%s}\n", lines ? "]" : "");
+}
+
 } // namespace
 
 extern "C" {
+
+void ptx_counts_write(FILE *to, const char *what, bool lines)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    for (auto &one : kernels()) {
+        ptx_counts c = {};
+        if (one.second.decoded == nullptr)
+            continue;
+        ptx_kernel_counts(one.second.decoded, &c);
+        if (c.launches != 0)
+            line_write(to, what, one.second, c, lines);
+        ptx_kernel_counts_clear(one.second.decoded);
+    }
+    fflush(to);
+}
+
+void ptx_texts_write(const char *folder)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::unordered_map<const binary *, bool> written;
+    for (auto &one : kernels()) {
+        const binary *b = one.second.from;
+        if (b->module == nullptr || written[b])
+            continue;
+        written[b] = true;
+        std::string path = std::string(folder) + "/" + std::to_string(b->number) + ".ptx";
+        FILE *to = fopen(path.c_str(), "w");
+        if (to == nullptr || fwrite(b->text.data(), 1, b->text.size(), to) != b->text.size())
+            report("cannot write %s", path.c_str());
+        if (to != nullptr)
+            fclose(to);
+    }
+}
+
+void ptx_run_only(const char *name)
+{
+    only = name;
+}
 
 unsigned ptx_emitted(void)
 {
@@ -256,7 +340,8 @@ unsigned ptx_emitted(void)
 
 void **__cudaRegisterFatBinary(void *wrapper)
 {
-    return (void **)new binary{((fat_wrapper *)wrapper)->data, nullptr};
+    static unsigned number;
+    return (void **)new binary{((fat_wrapper *)wrapper)->data, nullptr, "", number++};
 }
 
 void __cudaRegisterFatBinaryEnd(void **)
@@ -283,7 +368,7 @@ void __cudaRegisterFunction(void **handle, const char *host, char *, const char 
     char *shown = abi::__cxa_demangle(entry, nullptr, nullptr, &status);
     const char *name = shown != nullptr ? shown : entry;
     name += strncmp(name, "void ", 5) == 0 ? 5 : 0; // what a template returns
-    kernels()[host] = kernel{(binary *)handle, host, entry, name, nullptr};
+    kernels()[host] = kernel{(binary *)handle, host, entry, name, nullptr, 0};
     free(shown);
 }
 

@@ -13,6 +13,7 @@ void ptx_module_free(struct ptx_module *module)
         free(k->opcodes);
         free(k->name);
         free(k->code);
+        free(k->issued);
         free(k->constants);
         free(k->arrays);
         free(k->parameters);
@@ -72,6 +73,24 @@ bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, struct p
     if (index >= kernel->opcode_count)
         return false;
     const struct ptx_opcode_count *o = &kernel->opcodes[index];
-    *out = (struct ptx_issued){o->opcode, o->form->opcode, o->form->shape, o->issued};
+    *out = (struct ptx_issued){o->opcode, o->form->opcode, o->form->shape, 0};
+    for (uint32_t n = 0; n < kernel->code_count; n++)
+        out->issued += kernel->code[n].opcode == index ? kernel->issued[n] : 0;
     return true;
+}
+
+bool ptx_kernel_line(const struct ptx_kernel *kernel, uint32_t index, uint32_t *line,
+                     uint64_t *issued)
+{
+    if (index >= kernel->code_count)
+        return false;
+    *line = kernel->code[index].line;
+    *issued = kernel->issued[index];
+    return true;
+}
+
+void ptx_kernel_counts_clear(struct ptx_kernel *kernel)
+{
+    kernel->counts = (struct ptx_counts){0};
+    memset(kernel->issued, 0, kernel->code_count * sizeof *kernel->issued);
 }

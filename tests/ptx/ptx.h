@@ -72,6 +72,11 @@ struct ptx_issued {
 // For each opcode of the kernel: false at the end.
 bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, struct ptx_issued *out);
 
+// The same for an instruction of the code, with its line of the text: false at the end.
+bool ptx_kernel_line(const struct ptx_kernel *kernel, uint32_t index, uint32_t *line,
+                     uint64_t *issued);
+void ptx_kernel_counts_clear(struct ptx_kernel *kernel); // of opcodes and lines too
+
 // Runs all blocks. `parameters` are those of the launch, as they lie in the parameter space.
 // false: a fault was reported, and the rest did not run.
 bool ptx_kernel_run(struct ptx_kernel *kernel, const struct ptx_shape *shape,

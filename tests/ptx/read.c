@@ -418,7 +418,7 @@ static uint32_t opcode_index(struct ptx_kernel *k, const char *opcode, const str
     for (uint32_t n = 0; n < k->opcode_count; n++)
         if (k->opcodes[n].form == form && strcmp(k->opcodes[n].opcode, opcode) == 0)
             return n;
-    *GROW(k->opcodes, k->opcode_count) = (struct ptx_opcode_count){strdup(opcode), form, 0};
+    *GROW(k->opcodes, k->opcode_count) = (struct ptx_opcode_count){strdup(opcode), form};
     return k->opcode_count - 1;
 }
 
@@ -617,7 +617,8 @@ static void constants_settle(struct building *b)
     struct ptx_kernel *k = b->kernel;
     k->dynamic_at = array_place(k->shared_end, k->dynamic_align != 0 ? k->dynamic_align : 1);
     k->constants = calloc(k->constant_bytes + 1, 1);
-    if (!k->constants)
+    k->issued = calloc(k->code_count + 1, sizeof *k->issued);
+    if (!k->constants || !k->issued)
         abort();
     for (uint32_t n = 0; n < b->constant_count; n++) {
         const struct constant *c = &b->constants[n];

@@ -217,11 +217,11 @@ static bool step(struct ptx_warp *w)
         return false;
     const struct ptx_ins *i = &w->kernel->code[top->next];
     struct ptx_kernel *k = w->block->kernel;
+    k->issued[top->next]++;
     k->counts.instructions++;
     k->counts.divisions += i->division;
     w->issued++;
     w->lane = -1;
-    k->opcodes[i->opcode].issued++;
     uint32_t mask = guarded(w, i);
     if (i->flow == FLOW_BRANCH) {
         branch(w, i, mask);

@@ -38,6 +38,8 @@ struct simt_counts {
     uint64_t calls; // that fail_at may let fail
     uint64_t blas_heuristics, blas_descriptors, blas_weights; // weights: changes between calls
     uint32_t blas_algorithm;                                  // of the last product
+    uint64_t copied_bytes;                                    // by copies between host and device
+    uint64_t graph_nodes;                                     // of the graphs that were launched
 };
 
 // What the lint counted of one kernel since the last simt_reset: of shared memory the passes beyond

@@ -341,6 +341,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
         return cudaSuccess;
     if (!copy_sane(to, from, bytes, kind))
         return fail(cudaErrorInvalidValue);
+    if (kind != cudaMemcpyDeviceToDevice)
+        counts.copied_bytes += bytes;
     stream_state *s = stream_of(stream);
     const void *host = kind == cudaMemcpyHostToDevice   ? from
                        : kind == cudaMemcpyDeviceToHost ? to
@@ -560,6 +562,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     LOCK;
     if (!stream_takes(stream))
         return last_error;
+    counts.graph_nodes += ((graph *)exec)->pieces.size();
     for (auto &work : ((graph *)exec)->pieces)
         stream_push(stream, work);
     return cudaSuccess;

@@ -1,0 +1,190 @@
+// Products, attention and what all rows of gpu_ops share: memory, random weights, streams, and how
+// a row is timed. tests/ptx/kernel_counts.c runs the same rows to count what they do.
+#include "bench/gpu_ops.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void need(enum status status, const char *what)
+{
+    if (status == STATUS_OK)
+        return;
+    printf("gpu_ops: %s: %s\n", what, status_name(status));
+    exit(1);
+}
+
+void *take(struct bench *b, size_t bytes)
+{
+    void *at = NULL;
+    need(b->api->memory_take(b->device, &at, bytes, NULL), "memory");
+    return at;
+}
+
+void settle(struct bench *b, struct stream *stream)
+{
+    struct error err = {0};
+    need(b->api->signal(stream, b->done, ++b->signals), "signal");
+    if (b->api->wait(stream, b->done, b->signals, UINT64_MAX, &err) != STATUS_OK) {
+        printf("gpu_ops: %s\n", err.text);
+        exit(1);
+    }
+}
+
+// Random numbers of deviation 0.02, made on the device.
+static struct weight weight_of(struct bench *b, enum dtype held, uint32_t n, uint32_t k,
+                               uint64_t seed)
+{
+    struct weight w = {.shape = {WEIGHT_PRODUCT, held, n, k}};
+    w.bytes = b->api->weight_bytes(b->device, &w.shape);
+    w.data = take(b, w.bytes);
+    struct weight_source source = {
+        .fd = -1, .rows = n, .cols = k, .seed = seed, .deviation = 0.02f};
+    need(b->api->weight_put(b->device, &w, 0, &source, NULL), "weight");
+    need(b->api->weight_finish(b->device, &w, NULL), "weight");
+    return w;
+}
+
+struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed)
+{
+    return weight_of(b, DTYPE_BF16, n, k, seed);
+}
+
+struct stream *open_stream(struct bench *b, const struct stream_limits *limits)
+{
+    struct stream *stream = NULL;
+    need(b->api->stream_open(b->device, &stream, limits, NULL), "stream");
+    return stream;
+}
+
+void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const uint32_t *rows,
+                size_t count)
+{
+    struct stream_limits limits = {.step = {.rows_max = 256, .tokens_max = 8192}, .width_max = n};
+    struct stream *stream = open_stream(b, &limits);
+    uint32_t copies = b->small ? 1 : 1 + (uint32_t)((200u << 20) / ((size_t)n * k * 2));
+    struct weight weight[32];
+    copies = copies > 32 ? 32 : copies;
+    for (uint32_t i = 0; i < copies; i++)
+        weight[i] = weight_of(b, held, n, k, i);
+    uint32_t most = 0;
+    for (size_t m = 0; m < count; m++)
+        most = rows[m] > most ? rows[m] : most;
+    struct weight x = random_weight(b, most, k, 99);
+    void *y = take(b, (size_t)most * n * 2);
+    for (size_t m = count; m-- > 0;) { // most rows: the best rate first
+        struct gemm_args args = {.x_dtype = DTYPE_BF16,
+                                 .y_dtype = DTYPE_BF16,
+                                 .x = x.data,
+                                 .y = y,
+                                 .rows = rows[m],
+                                 .x_stride = (k + 31) / 32 * 32,
+                                 .y_stride = n};
+        args.weight = &weight[0];
+        need(b->api->ops->gemm(stream, &args), "gemm");
+        settle(b, stream);
+        double start = clock_s();
+        for (uint32_t i = 0; i < b->repeats; i++) {
+            args.weight = &weight[i % copies];
+            need(b->api->ops->gemm(stream, &args), "gemm");
+        }
+        settle(b, stream);
+        char shape[64];
+        snprintf(shape, sizeof shape, "n %u k %u rows %u", n, k, rows[m]);
+        double bytes = 2.0 * ((double)n * k + (double)rows[m] * (n + k));
+        b->print(b, &(struct bench_row){"gemm", shape, (clock_s() - start) / b->repeats, bytes,
+                                        2.0 * n * k * rows[m]});
+    }
+    for (uint32_t i = 0; i < copies; i++)
+        b->api->memory_give(b->device, weight[i].data, weight[i].bytes);
+    b->api->memory_give(b->device, x.data, x.bytes);
+    b->api->memory_give(b->device, y, (size_t)most * n * 2);
+    b->api->stream_close(stream);
+}
+
+// Device and host record of a step of equal rows, with its plan; block tables in order.
+static void attn_record(struct bench *b, struct stream *stream, const struct stream_limits *limits,
+                        const struct attn_bench *c, struct step **host, void **device)
+{
+    struct step_layout layout;
+    step_layout_init(&layout, &limits->step, b->api->step_private_bytes(b->device, limits));
+    need(b->api->host_take(b->device, (void **)host, layout.bytes, NULL), "record");
+    *device = take(b, layout.bytes);
+    (*host)->layout = layout;
+    (*host)->row_count = c->rows;
+    (*host)->token_count = c->rows * c->q_len;
+    (*host)->q_len_max = c->q_len;
+    (*host)->kv_len_max = c->kv_len;
+    struct step_row *rows = step_section(*host, layout.rows);
+    for (uint32_t i = 0; i < c->rows; i++)
+        rows[i] = (struct step_row){.slot = i,
+                                    .q_start = i * c->q_len,
+                                    .q_len = c->q_len,
+                                    .kv_len = c->kv_len,
+                                    .sample = STEP_NO_ROW};
+    b->api->step_plan(stream, *host);
+    need(b->api->copy_in(stream, *device, *host, layout.bytes), "record");
+}
+
+void bench_attn(struct bench *b, const struct attn_bench *c)
+{
+    uint32_t blocks =
+        c->shape.paged ? (c->kv_len + (1u << c->block_shift) - 1) >> c->block_shift : 0;
+    struct stream_limits limits = {.step = {.rows_max = c->rows,
+                                            .tokens_max = c->rows * c->q_len,
+                                            .slots_max = c->rows,
+                                            .blocks_max = blocks},
+                                   .attn = c->shape,
+                                   .width_max = 1,
+                                   .layers = 1};
+    struct stream *stream = open_stream(b, &limits);
+    struct step *host = NULL;
+    void *record = NULL;
+    attn_record(b, stream, &limits, c, &host, &record);
+    uint64_t token_bytes = c->shape.dim * 2, head_bytes = token_bytes << c->block_shift;
+    uint64_t value_offset = head_bytes * c->shape.kv_heads, block_bytes = 2 * value_offset;
+    uint32_t width = (c->shape.heads + 2 * c->shape.kv_heads) * c->shape.dim;
+    struct weight qkv = random_weight(b, c->rows * c->q_len, width, 1);
+    struct weight kv = random_weight(b, c->rows * blocks + 1, (uint32_t)(block_bytes / 2), 2);
+    uint32_t *table = calloc((size_t)c->rows * blocks + 1, 4);
+    for (uint32_t i = 0; i < c->rows * blocks; i++)
+        table[i] = (uint32_t)(i * block_bytes / 256);
+    void *table_device = take(b, ((size_t)c->rows * blocks + 1) * 4);
+    need(b->api->upload(b->device, table_device, table, (size_t)c->rows * blocks * 4, NULL),
+         "table");
+    size_t out_bytes = (size_t)c->rows * c->q_len * c->shape.heads * c->shape.dim * 2;
+    struct attn_args args = {.act = DTYPE_BF16,
+                             .kv = DTYPE_BF16,
+                             .qkv = qkv.data,
+                             .out = take(b, out_bytes),
+                             .step = record,
+                             .step_host = host,
+                             .block_table = table_device,
+                             .kv_base = kv.data,
+                             .value_offset = value_offset,
+                             .head_bytes = head_bytes,
+                             .token_bytes = token_bytes,
+                             .shape = c->shape,
+                             .blocks_max = blocks,
+                             .block_shift = c->block_shift,
+                             .row_count = c->rows,
+                             .token_count = c->rows * c->q_len};
+    need(b->api->ops->attn(stream, &args), "attn");
+    settle(b, stream);
+    double start = clock_s();
+    for (uint32_t i = 0; i < b->repeats; i++)
+        need(b->api->ops->attn(stream, &args), "attn");
+    settle(b, stream);
+    double pairs = (double)c->rows * c->q_len *
+                   (c->shape.causal ? c->kv_len - (c->q_len - 1) / 2.0 : c->kv_len);
+    double bytes = 4.0 * c->rows * c->kv_len * c->shape.kv_heads * c->shape.dim;
+    b->print(b, &(struct bench_row){"attn", c->name, (clock_s() - start) / b->repeats, bytes,
+                                    4.0 * c->shape.dim * c->shape.heads * pairs});
+    void *rooms[] = {qkv.data, kv.data, table_device, args.out, record};
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
+        b->api->memory_give(b->device, rooms[i], 0);
+    b->api->host_give(b->device, host, host->layout.bytes);
+    free(table);
+    b->api->stream_close(stream);
+}

@@ -1,0 +1,105 @@
+// Runs each hot kernel on the device ptx, by the rows of gpu_ops, and small whole steps, and prints
+// what was counted, a line of JSON each. budgets.py compares it with budgets.txt, bench/gpu_model
+// predicts times from it.
+//
+// kernel_counts [--lines] [--texts FOLDER]  with counts of each line of PTX; writes the PTX there
+#include "bench/gpu_ops.h"
+#include "tests/ptx/launch.h"
+#include "tests/ptx/step_counts.h"
+#include "tests/simt/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct device_api *weft_device_plugin(void);
+
+static bool lines;
+
+static void counts_print(struct bench *b, const struct bench_row *row)
+{
+    (void)b;
+    char what[160];
+    snprintf(what, sizeof what, "%s, %s", row->op, row->shape);
+    ptx_counts_write(stdout, what, lines);
+}
+
+// Two lengths each: what a tile costs is the difference.
+static void attention(struct bench *b)
+{
+    static const struct attn_shape llama = {4, 1, 128, 0, 0.0884f, 1, 1};
+    static const struct attn_shape slim = {7, 1, 64, 0, 0.125f, 1, 1};
+    static const struct attn_shape bert = {1, 1, 64, 0, 0.125f, 0, 0};
+    static const struct attn_bench cases[] = {
+        {"decode, pages of 16, 512", llama, 1, 1, 512, 4},
+        {"decode, pages of 16, 1024", llama, 1, 1, 1024, 4},
+        {"decode, pages of 32, 512", llama, 1, 1, 512, 5},
+        {"decode, pages of 32, 1024", llama, 1, 1, 1024, 5},
+        {"decode, pages of 64, 512", llama, 1, 1, 512, 6},
+        {"decode, pages of 64, 1024", llama, 1, 1, 1024, 6},
+        {"prefill, pages of 16, 512", llama, 1, 16, 512, 4},
+        {"prefill, pages of 16, 1024", llama, 1, 16, 1024, 4},
+        {"prefill, pages of 64, 512", llama, 1, 16, 512, 6},
+        {"prefill, pages of 64, 1024", llama, 1, 16, 1024, 6},
+        {"decode, dim 64, 512", slim, 1, 1, 512, 6},
+        {"decode, dim 64, 1024", slim, 1, 1, 1024, 6},
+        {"encoder, dim 64, 128", bert, 1, 128, 128, 6},
+        {"encoder, dim 64, 256", bert, 1, 256, 256, 6},
+        {"three parts", llama, 1, 1, 2112, 6},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        bench_attn(b, &cases[i]);
+}
+
+static void products(struct bench *b)
+{
+    static const uint32_t few[] = {1, 16, 32}, many[] = {64};
+    static const enum dtype held[] = {DTYPE_BF16, DTYPE_I8};
+    for (size_t i = 0; i < 2; i++) {
+        bench_gemm(b, held[i], 16, 2048, few, 3);
+        bench_gemm(b, held[i], 16, 4096, few, 3);
+        bench_gemm(b, held[i], 128, 512, many, 1);
+        bench_gemm(b, held[i], 128, 1024, many, 1);
+    }
+}
+
+static void rows(struct bench *b)
+{
+    struct stream *stream = rows_stream(b);
+    for (uint32_t count = 4; count <= 8; count += 4) {
+        bench_norm(b, stream, count, 4096);
+        bench_swiglu(b, stream, count, 14336);
+        bench_qkv_post(b, stream, count);
+    }
+    b->api->stream_close(stream);
+    bench_sample(b, 32768, 1);
+}
+
+int main(int argc, char **argv)
+{
+    struct error err = {0};
+    struct bench b = {.api = weft_device_plugin(), .small = true, .print = counts_print};
+    const char *texts = NULL;
+    for (int i = 1; i < argc; i++) {
+        lines = lines || strcmp(argv[i], "--lines") == 0;
+        if (strcmp(argv[i], "--texts") == 0 && i + 1 < argc)
+            texts = argv[++i];
+    }
+    struct device_options options = {.exact = true};
+    if (b.api->open(&b.device, &options, &err) != STATUS_OK) {
+        printf("kernel_counts: %s\n", err.text);
+        return 1;
+    }
+    need(b.api->host_take(b.device, (void **)&b.done, 64, NULL), "host memory");
+    attention(&b);
+    products(&b);
+    rows(&b);
+    if (texts)
+        ptx_texts_write(texts);
+    b.api->host_give(b.device, b.done, 64);
+    b.api->close(b.device);
+    step_counts(b.api);
+    if (simt_first_report()[0] != 0)
+        printf("kernel_counts: %s\n", simt_first_report());
+    return simt_first_report()[0] != 0;
+}
