@@ -25,6 +25,7 @@ static const struct error_row rows[HTTP_ERROR_COUNT] = {
     [HTTP_UNSUPPORTED_VALUE] = {400, 400, bad, "unsupported_value", bad},
     [HTTP_UNSUPPORTED_PARAMETER] = {400, 400, bad, "unsupported_parameter", bad},
     [HTTP_UNSUPPORTED_THREAD] = {400, 400, bad, "unsupported_parameter", bad},
+    [HTTP_GRAMMAR] = {400, 400, bad, "unsupported_value", bad},
     [HTTP_UNSUPPORTED_CONTENT] = {400, 400, bad, "unsupported_content_type", bad},
     [HTTP_UNSUPPORTED_MODEL] = {400, 400, bad, "unsupported_model", bad},
     [HTTP_MODEL_NOT_FOUND] = {404, 404, bad, "model_not_found", "not_found_error"},

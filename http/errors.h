@@ -16,6 +16,7 @@ enum http_error {
     HTTP_UNSUPPORTED_PARAMETER,
     HTTP_UNSUPPORTED_THREAD, // a conversation that the server is to keep
     HTTP_UNSUPPORTED_CONTENT,
+    HTTP_GRAMMAR,           // 400, seen while the answer was made: x-should-retry: false
     HTTP_UNSUPPORTED_MODEL, // endpoint does not fit the model's kind
     HTTP_MODEL_NOT_FOUND,
     HTTP_RESPONSE_NOT_FOUND,

@@ -90,6 +90,7 @@ struct offload {
     bool reads_body; // `work` gets a copy; else it finds an empty body
     uint64_t bytes;  // roughly what it reads or writes: the size it is sorted by
     bool alone;      // one of these at a time per h2o thread, treated as a small one
+    bool answers;    // it writes an answer: a large one waits for no body
     bool compiles;   // set by exchange_compile
     // What compiles the same has the same number: once one is through, the others that wait get
     // `done` without `work`. 0: like no other.

@@ -79,6 +79,19 @@ static bool is_json_type(struct text value)
     return true;
 }
 
+// A proxy in front may read another of several headers: each must be of JSON.
+static bool is_json(const h2o_req_t *req)
+{
+    static const char name[] = "content-type";
+    bool json = true;
+    for (ssize_t at = h2o_find_header_by_str(&req->headers, name, sizeof name - 1, -1); at >= 0;
+         at = h2o_find_header_by_str(&req->headers, name, sizeof name - 1, at)) {
+        h2o_iovec_t value = req->headers.entries[at].value;
+        json = json && is_json_type(text_span(value.base, value.len));
+    }
+    return json;
+}
+
 static void refuse(struct exchange *x, enum http_error error, const char *message)
 {
     struct http_failure failure = {.error = error, .message = text_of(message)};
@@ -90,7 +103,7 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
     const struct server_options *options = &x->thread->server->options;
     struct text encoding = text_trim(header_of(req, "content-encoding"));
     bool json = (x->route->flags & ROUTE_JSON) != 0;
-    if (json && !is_json_type(header_of(req, "content-type"))) {
+    if (json && !is_json(req)) {
         refuse(x, HTTP_MEDIA_TYPE,
                "The body must be JSON in UTF-8: send 'Content-Type: application/json'.");
     } else if (encoding.bytes > 0 && !is_word(encoding, "identity")) {

@@ -101,6 +101,7 @@ struct exchange {
     _Atomic bool gone; // left or cut: the handler answers no more; also read by the text worker
     bool left;         // the client is gone, or counts as gone
     bool offloaded;    // a text worker has it, or it waits for one
+    bool worked;       // the last job's work was done; written by the text worker while it has it
     bool watched;
     bool close; // the connection closes after this answer
     bool lost;  // counted as accepted and not answered

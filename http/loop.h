@@ -69,6 +69,7 @@ struct http_thread {
     struct work_side *work;
     struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
     struct exchange_list waiting_alone;           // the same, of which one runs at a time
+    struct exchange_list waiting_answers;         // large ones
     struct exchange_list waiting_compile;         // for the grammar thread, sorted by turn
     struct exchange *compiling;                   // what that has of this thread, or NULL
     uint64_t compile_turn;                        // of the last one that it was given

@@ -22,6 +22,8 @@ static struct exchange_list *list_of(const struct exchange *x)
         return &x->thread->waiting_alone;
     if (x->job.compiles)
         return &x->thread->waiting_compile;
+    if (x->job.answers && work_size(x->job.bytes) > 0)
+        return &x->thread->waiting_answers;
     uint64_t most = x->thread->server->options.body_bytes_max; // larger ones have no workers
     return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
 }
@@ -185,16 +187,11 @@ static bool compile_put(struct exchange *x)
     return true;
 }
 
-// One that leaves gives its place to the first that repeats it.
-static void compile_leave(struct exchange *x)
+// The first that repeats x has its turn, at this place of those that wait. x has no group then.
+static void group_promote(struct exchange *x, struct exchange **link)
 {
     struct compile_group *group = x->group;
-    struct exchange **link = x->waiting_link, *next = group ? group->repeats.first : NULL;
-    if (group && group->first != x) {
-        repeat_end(x);
-        return;
-    }
-    wait_end(x);
+    struct exchange *next = group ? group->repeats.first : NULL;
     if (next) {
         repeat_end(next);
         group_lead(next, x);
@@ -204,6 +201,18 @@ static void compile_leave(struct exchange *x)
         heap_give(group);
         x->group = NULL;
     }
+}
+
+// One that leaves gives its place to the first that repeats it.
+static void compile_leave(struct exchange *x)
+{
+    struct exchange **link = x->waiting_link;
+    if (x->group && x->group->first != x) {
+        repeat_end(x);
+        return;
+    }
+    wait_end(x);
+    group_promote(x, link);
 }
 
 static void list_submit(struct http_thread *thread, struct exchange_list *list, uint32_t size)
@@ -225,6 +234,7 @@ static void waiting_submit(struct http_thread *thread)
 {
     list_submit(thread, &thread->waiting_alone, 0);
     list_submit(thread, &thread->waiting_compile, WORK_COMPILE);
+    list_submit(thread, &thread->waiting_answers, WORK_ANSWER);
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
         list_submit(thread, &thread->waiting[size], size);
 }
@@ -257,9 +267,16 @@ bool exchange_compile(struct exchange *x, struct offload job)
     return true;
 }
 
+// Nobody waits for what it compiles, or not in time.
+static bool is_past(const struct exchange *x)
+{
+    return x->job.compiles && x->info.deadline_ns != 0 && clock_ns() > x->info.deadline_ns;
+}
+
 void offload_run(struct exchange *x, struct slice *slice)
 {
-    if (exchange_gone(x))
+    x->worked = !exchange_gone(x) && !is_past(x);
+    if (!x->worked)
         return;
     if (slice)
         slice->unwanted = &x->gone;
@@ -299,11 +316,13 @@ static void finish(struct exchange *x)
 static void work_done(struct exchange *x)
 {
     struct http_thread *thread = x->thread;
-    struct compile_group *group = x->group;
     body_return(x);
     thread->alone_out = thread->alone_out && !x->job.alone;
     if (x->job.compiles)
         thread->compiling = NULL;
+    if (x->group && !x->worked)
+        group_promote(x, &thread->waiting_compile.first); // its turn was the first
+    struct compile_group *group = x->group;
     if (group) {
         group->first = NULL;
         *thread->compiled_end = group;
@@ -377,6 +396,6 @@ bool offload_is_idle(const struct http_thread *thread)
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
         if (thread->waiting[size].first)
             return false;
-    return !thread->waiting_alone.first && !thread->waiting_compile.first && !thread->compiled &&
-           work_out(thread->work) == 0;
+    return !thread->waiting_alone.first && !thread->waiting_answers.first &&
+           !thread->waiting_compile.first && !thread->compiled && work_out(thread->work) == 0;
 }

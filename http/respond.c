@@ -124,7 +124,7 @@ static void failure_headers(struct exchange *x, enum http_error error)
 {
     if (error == HTTP_MISSING_KEY || error == HTTP_INVALID_KEY)
         exchange_header(x, "www-authenticate", text_of("Bearer"));
-    if (error == HTTP_INTERNAL_SAME)
+    if (error == HTTP_INTERNAL_SAME || error == HTTP_GRAMMAR)
         exchange_header(x, "x-should-retry", text_of("false"));
     if (error == HTTP_TOO_LARGE)
         x->close = true;
@@ -146,7 +146,6 @@ void exchange_fail(struct exchange *x, const struct http_failure *failure)
         counters_refused(x);
     struct json_buffer body = {0};
     http_error_body(&body, failure, x->info.shape, x->info.request_id);
-    exchange_reply(x, http_error_status(failure->error, x->info.shape),
-                   text_span(body.at, body.bytes));
+    exchange_reply(x, http_error_status(failure->error, x->info.shape), json_buffer_text(&body));
     json_buffer_free(&body);
 }

@@ -1,7 +1,7 @@
 // See work.h. Rings hold as many entries as may be submitted, so the way back is never full. A
 // worker takes one item of each h2o thread in turn, so that none is starved. Workers are ordered by
-// size: those for small bodies, then as many of each larger size as may run large ones. All of
-// these go through one gate; the last one compiles grammars.
+// size: those for small bodies, then as many of each larger size as may run large ones, and as many
+// for answers. All of these go through one gate; the last one compiles grammars.
 #include "http/work.h"
 
 #include "base/arena.h"
@@ -129,7 +129,8 @@ static uint32_t size_of(const struct work_pool *pool, uint32_t worker)
     if (worker + 1 == pool->worker_count)
         return WORK_COMPILE;
     uint32_t small = pool->options.workers;
-    return worker < small ? 0 : 1 + (worker - small) / pool->large_count;
+    uint32_t size = worker < small ? 0 : 1 + (worker - small) / pool->large_count;
+    return size < pool->options.sizes ? size : WORK_ANSWER;
 }
 
 static int worker_start(struct text_worker *worker)
@@ -166,7 +167,7 @@ enum status work_open(struct work_pool **out, const struct work_options *options
     pool->options = *options;
     pool->options.wakers = NULL; // the caller's array, not kept
     pool->large_count = work_large_count(options->workers);
-    pool->worker_count = options->workers + (options->sizes - 1) * pool->large_count + 1;
+    pool->worker_count = options->workers + options->sizes * pool->large_count + 1;
     pool->workers = heap_take_zeroed(pool->worker_count, sizeof *pool->workers);
     pool->sides = heap_take_zeroed(options->sides, sizeof *pool->sides);
     gate_open(&pool->gate, options->workers, pool->large_count);
@@ -219,10 +220,11 @@ static uint64_t load_of(const struct work_side *side, uint32_t at)
 int work_choose(const struct work_side *side, uint32_t size)
 {
     const struct work_pool *pool = side->pool;
+    uint32_t large = size == WORK_ANSWER ? pool->options.sizes : size;
     uint32_t first = size == 0 ? 0
                      : size == WORK_COMPILE
                          ? pool->worker_count - 1
-                         : pool->options.workers + (size - 1) * pool->large_count;
+                         : pool->options.workers + (large - 1) * pool->large_count;
     uint32_t count = size == 0              ? pool->options.workers
                      : size == WORK_COMPILE ? 1
                                             : pool->large_count;

@@ -6,7 +6,8 @@
 // workers of its own, which prepare one body after another. At most as many workers run at once as
 // there are for small bodies (gate.h), at most one less with large ones. A large body is prepared
 // in slices, and after each the other workers get their turn: nothing waits for the whole of a
-// larger body.
+// larger body. Large answers that are written or measured have workers of their own and are large
+// bodies otherwise, so that a request that is computed does not wait for another's body.
 //
 // One more worker compiles grammars, which takes up to a second and has no slices. It is beside the
 // gate, so that no text waits for it, and has a stack of its own size, because a schema may be
@@ -27,6 +28,7 @@ enum {
     WORK_SMALL_BYTES = 1 << 20, // a larger body is a large one
     WORK_SIZES_MAX = 12,
     WORK_COMPILE = WORK_SIZES_MAX, // in place of a size: for the grammar thread
+    WORK_ANSWER,                   // likewise: for large answers
     WORK_COMPILE_STACK_BYTES = 16 << 20,
     WORK_SLICE = 1 << 18, // of what struct slice counts: about a millisecond and a half
 };
@@ -41,7 +43,7 @@ static inline uint32_t work_size(uint64_t bytes)
 }
 
 // How many of `workers` may have a large body at a time; also the number of workers of each large
-// size.
+// size, and of answers.
 static inline uint32_t work_large_count(uint32_t workers)
 {
     return workers > 1 ? workers - 1 : 1;

@@ -112,7 +112,10 @@ static void verdict_take(struct engine *engine, struct plan_row *row)
         return;
     stat_add(&engine->stats.grammars_stuck, verdict == MASK_STUCK);
     stat_add(&engine->stats.grammars_over, verdict == MASK_OVER);
-    choice_end(engine, s->request, s->number, verdict == MASK_DONE ? FINISH_STOP : FINISH_ERROR);
+    choice_end(engine, s->request, s->number,
+               verdict == MASK_DONE    ? FINISH_STOP
+               : verdict == MASK_STUCK ? FINISH_STUCK
+                                       : FINISH_OVER);
 }
 
 void masks_wait(struct engine *engine, struct launch *launch)

@@ -133,7 +133,9 @@ void port_owner_set(struct port *port, struct request *request, void *owner);
     X(CANCEL, cancel)                                                                              \
     X(TIMEOUT, timeout) /* deadline_ns passed in the queue */                                      \
     X(STALLED, cancel)  /* the reader took nothing for 60 s, or too much is kept for slow ones */  \
-    X(ERROR, error)     /* the device failed, a result is not finite, a grammar is stuck */        \
+    X(ERROR, error)     /* the device failed, a result is not finite */                            \
+    X(STUCK, error)     /* no token of the model is what the grammar wants next */                 \
+    X(OVER, error)      /* finding what the grammar lets follow met a bound */                     \
     X(DONE, pooling)    /* pooling: values are ready */
 
 enum finish {

@@ -25,7 +25,7 @@ LETTERS = {"b": "boolean", "i": "integer", "n": "number", "s": "string", "a": "a
 HEADERS = {"x-request-id": "RequestId", "request-id": "RequestId",
            "openai-processing-ms": "ProcessingMs", "cache-control": "CacheControl"}
 RETRY = {"retry-after": "RetryAfter", "retry-after-ms": "RetryAfterMs"}
-MORE_HEADERS = {401: {"www-authenticate": "WwwAuthenticate"}, 405: {"allow": "Allow"},
+MORE_HEADERS = {400: {"x-should-retry": "ShouldRetry"}, 401: {"www-authenticate": "WwwAuthenticate"}, 405: {"allow": "Allow"},
                 500: {"x-should-retry": "ShouldRetry"}, 503: RETRY, 529: RETRY}
 SHAPES = {"openai": "Error", "messages": "MessagesError", "either": "EitherError"}
 

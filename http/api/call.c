@@ -266,6 +266,12 @@ void call_fail_late(struct call *call)
     {COUNTED_ERROR, HTTP_TIMEOUT, "the request waited in the queue past its deadline"}
 #define TOLD_STALLED {COUNTED_ABORT, HTTP_TIMEOUT, "the client took nothing for too long"}
 #define TOLD_ERROR {COUNTED_ERROR, HTTP_INTERNAL, "the model failed on this request"}
+#define TOLD_STUCK                                                                                 \
+    {COUNTED_ERROR, HTTP_GRAMMAR, "the model has no token that writes what must come next"}
+#define TOLD_OVER                                                                                  \
+    {COUNTED_ERROR, HTTP_GRAMMAR,                                                                  \
+     "it can be read in too many ways at once to find the next token: make it smaller, or nest "   \
+     "fewer repetitions and alternatives"}
 #define TOLD_DONE {COUNTED_POOLED, 0, NULL}
 
 const struct finish_told *finish_told(enum finish finish)

@@ -77,17 +77,6 @@ static void chat_read(struct generation *g)
 
 // Writing
 
-// c: whose first `count` log probabilities are told, or NULL.
-static void logprobs_put(const struct generation *g, const struct choice *c, uint32_t count,
-                         struct json_buffer *out)
-{
-    json_put_literal(out, ",\"logprobs\":");
-    if (c && g->options.logprobs)
-        logprobs_put_chat(&c->logprobs, count, g->options.tokenizer, out);
-    else
-        json_put_literal(out, "null");
-}
-
 static void chat_begin(const struct generation *g, struct json_buffer *out)
 {
     for (uint32_t i = 0; i < g->choice_count; i++) {
@@ -108,7 +97,8 @@ static void delta_end(const struct generation *g, const struct answer_piece *pie
                       struct json_buffer *out)
 {
     json_put_literal(out, "}");
-    logprobs_put(g, piece->kind == RUN_TEXT ? generation_choice(g) : NULL, piece->entries, out);
+    openai_logprobs_put(g, piece->kind == RUN_TEXT ? generation_choice(g) : NULL, piece->entries,
+                        logprobs_part_chat, out);
     json_put_literal(out, ",\"finish_reason\":null");
     openai_chunk_end(g, out);
 }
@@ -169,14 +159,6 @@ static void chat_piece(const struct generation *g, struct json_buffer *out)
     delta_end(g, &piece, out);
 }
 
-static void chat_end(const struct generation *g, struct json_buffer *out)
-{
-    openai_chunk_begin(g, g->turn, out);
-    json_put_format(out, "\"delta\":{},\"logprobs\":null,\"finish_reason\":\"%s\"",
-                    openai_finish_reason(generation_choice(g)));
-    openai_chunk_end(g, out);
-}
-
 // Reasoning and calls of a whole message, after its content.
 static void parts_put(const struct choice *c, struct json_buffer *out)
 {
@@ -194,52 +176,31 @@ static void parts_put(const struct choice *c, struct json_buffer *out)
     }
 }
 
-static void chat_whole(const struct generation *g, struct json_buffer *out)
+static void chat_choice(const struct generation *g, uint32_t choice, struct json_buffer *out)
 {
-    openai_head_put(g, out, "chat.completion");
-    for (uint32_t i = 0; i < g->choice_count; i++) {
-        const struct choice *c = &g->choices[i];
-        json_put_format(out, "%s{\"index\":%u,\"message\":{\"role\":\"assistant\",\"content\":",
-                        i > 0 ? "," : "", i);
-        if (c->text.bytes == 0 && c->answer.call_count > 0)
-            json_put_literal(out, "null");
-        else
-            json_put_string(out, text_span(c->text.at, c->text.bytes));
-        json_put_literal(out, ",\"refusal\":null");
-        parts_put(c, out);
-        json_put_literal(out, "}");
-        logprobs_put(g, c, c->logprobs.visible, out);
-        json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(c));
-    }
-    json_put_literal(out, "],\"usage\":");
-    openai_usage_put(g, out);
+    const struct choice *c = &g->choices[choice];
+    json_put_literal(out, "\"message\":{\"role\":\"assistant\",\"content\":");
+    if (c->text.bytes == 0 && c->answer.call_count > 0)
+        json_put_literal(out, "null");
+    else
+        json_put_string(out, text_span(c->text.at, c->text.bytes));
+    json_put_literal(out, ",\"refusal\":null");
+    parts_put(c, out);
     json_put_literal(out, "}");
 }
 
-static void chat_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
+static enum generation_tell chat_put(struct generation *g, enum generation_tell step,
+                                     struct json_buffer *out)
 {
-    switch (step) {
-    case TELL_WAIT:
-    case TELL_PART:
-        break;
-    case TELL_BEGIN:
-        chat_begin(g, out);
-        break;
-    case TELL_PIECE:
-        chat_piece(g, out);
-        break;
-    case TELL_CHOICE:
-        chat_end(g, out);
-        break;
-    case TELL_WHOLE:
-        chat_whole(g, out);
-        break;
-    case TELL_IDLE:
-    case TELL_END:
-    case TELL_FAILURE:
-        openai_step_put(g, step, out);
-        break;
-    }
+    static const struct openai_shape shape = {
+        .object = "chat.completion",
+        .empty = "\"delta\":{}",
+        .entries = logprobs_part_chat,
+        .begin = chat_begin,
+        .piece = chat_piece,
+        .choice = chat_choice,
+    };
+    return openai_put(g, &shape, step, out);
 }
 
 // The life of a request, in the order of the calls
@@ -260,7 +221,7 @@ static void chat_request(struct exchange *x)
 
 static void chat_answer(struct exchange *x)
 {
-    generation_answer(exchange_state(x), chat_put);
+    generation_answer(exchange_state(x), generation_next, chat_put);
 }
 
 const struct route chat_routes[] = {

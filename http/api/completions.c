@@ -120,16 +120,6 @@ static struct text echo_of(const struct generation *g, uint32_t choice)
     return g->echoes ? g->echoes[choice / g->submit.choice_count] : (struct text){0};
 }
 
-static void logprobs_put(const struct generation *g, const struct choice *c, uint32_t count,
-                         struct json_buffer *out)
-{
-    json_put_literal(out, ",\"logprobs\":");
-    if (g->options.logprobs)
-        logprobs_put_legacy(&c->logprobs, count, g->options.tokenizer, out);
-    else
-        json_put_literal(out, "null");
-}
-
 // A stream that still waits says that it lives. Echoed prompts are the first pieces.
 static void completions_begin(const struct generation *g, struct json_buffer *out)
 {
@@ -144,61 +134,32 @@ static void completions_piece(const struct generation *g, struct json_buffer *ou
     openai_chunk_begin(g, g->turn, out);
     json_put_literal(out, "\"text\":");
     json_put_string(out, piece.text);
-    logprobs_put(g, c, piece.entries, out);
+    openai_logprobs_put(g, c, piece.entries, logprobs_part_legacy, out);
     json_put_literal(out, ",\"finish_reason\":null");
     openai_chunk_end(g, out);
 }
 
-static void completions_end(const struct generation *g, struct json_buffer *out)
+static void completions_choice(const struct generation *g, uint32_t choice, struct json_buffer *out)
 {
-    openai_chunk_begin(g, g->turn, out);
-    json_put_format(out, "\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"%s\"",
-                    openai_finish_reason(generation_choice(g)));
-    openai_chunk_end(g, out);
+    const struct choice *c = &g->choices[choice];
+    json_put_literal(out, "\"text\":\"");
+    json_put_escaped(out, echo_of(g, choice));
+    json_put_escaped(out, text_span(c->text.at, c->text.bytes));
+    json_put_literal(out, "\"");
 }
 
-static void completions_whole(const struct generation *g, struct json_buffer *out)
+static enum generation_tell completions_put(struct generation *g, enum generation_tell step,
+                                            struct json_buffer *out)
 {
-    openai_head_put(g, out, "text_completion");
-    for (uint32_t i = 0; i < g->choice_count; i++) {
-        const struct choice *c = &g->choices[i];
-        json_put_format(out, "%s{\"index\":%u,\"text\":\"", i > 0 ? "," : "", i);
-        json_put_escaped(out, echo_of(g, i));
-        json_put_escaped(out, text_span(c->text.at, c->text.bytes));
-        json_put_literal(out, "\"");
-        logprobs_put(g, c, c->logprobs.visible, out);
-        json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(c));
-    }
-    json_put_literal(out, "],\"usage\":");
-    openai_usage_put(g, out);
-    json_put_literal(out, "}");
-}
-
-static void completions_put(struct generation *g, enum generation_tell step,
-                            struct json_buffer *out)
-{
-    switch (step) {
-    case TELL_WAIT:
-    case TELL_PART:
-        break;
-    case TELL_BEGIN:
-        completions_begin(g, out);
-        break;
-    case TELL_PIECE:
-        completions_piece(g, out);
-        break;
-    case TELL_CHOICE:
-        completions_end(g, out);
-        break;
-    case TELL_WHOLE:
-        completions_whole(g, out);
-        break;
-    case TELL_IDLE:
-    case TELL_END:
-    case TELL_FAILURE:
-        openai_step_put(g, step, out);
-        break;
-    }
+    static const struct openai_shape shape = {
+        .object = "text_completion",
+        .empty = "\"text\":\"\"",
+        .entries = logprobs_part_legacy,
+        .begin = completions_begin,
+        .piece = completions_piece,
+        .choice = completions_choice,
+    };
+    return openai_put(g, &shape, step, out);
 }
 
 // The life of a request, in the order of the calls
@@ -221,7 +182,7 @@ static void completions_request(struct exchange *x)
 
 static void completions_answer(struct exchange *x)
 {
-    generation_answer(exchange_state(x), completions_put);
+    generation_answer(exchange_state(x), generation_next, completions_put);
 }
 
 const struct route completions_routes[] = {

@@ -338,6 +338,7 @@ static void embeddings_ready(struct exchange *x)
     if ((size_t)e->vectors.count * width_of(e) > WHOLE_VALUES_MAX) {
         exchange_offload(x, (struct offload){.work = answer_measure,
                                              .done = answer_begin,
+                                             .answers = true,
                                              .bytes = answer_bytes(e)});
         return;
     }

@@ -10,13 +10,15 @@
 #include "http/counters.h"
 #include "runtime/grammar/token_rules.h"
 
+#include <string.h>
 #include <time.h>
 
 enum {
     ROOM_MIN = 2048,          // bytes of send buffer that must be free to read more events
     DELTA_BYTES_MAX = 512,    // text gathered for the next chunks of a stream
     INLINE_TOKENS_MAX = 4096, // of log probabilities, alternatives too, that the loop writes
-    TOKEN_BYTES = 64,         // of such a token as JSON, about
+    TOKEN_BYTES = 90,         // of such a token as JSON, about
+    PART_WORK = 256,          // of a part of a whole answer beside its bytes, as a slice counts
 };
 
 static const uint64_t begin_after_ns = 5000000000ull; // the 200 of a request still in the queue
@@ -183,9 +185,7 @@ static void submit_with_grammar(struct generation *g)
 
 static void grammar_work(struct exchange *x)
 {
-    struct generation *g = exchange_state(x);
-    if (!call_is_late(&g->call))
-        structured_compile(g);
+    structured_compile(exchange_state(x));
 }
 
 static void grammar_done(struct exchange *x);
@@ -269,17 +269,16 @@ static struct http_failure outgrown(void)
 }
 
 // Why a choice has no answer.
-static struct http_failure failure_of(const struct generation *g, const struct choice *c)
+static struct http_failure failure_of(struct generation *g, const struct choice *c)
 {
-    static const char stuck[] = "the model failed on this request, or found nothing to write that "
-                                "its grammar allows";
     const struct finish_told *told = finish_told(c->finish);
     if (c->text_lost || c->logprobs.lost || c->answer.lost)
         return outgrown();
     check(told->failure, "finish %u is no failure", c->finish);
-    if (c->finish == FINISH_ERROR && g->structured.source.kind != GRAMMAR_KIND_NONE)
-        return (struct http_failure){.error = told->error, .message = text_of(stuck)};
-    return (struct http_failure){.error = told->error, .message = text_of(told->failure)};
+    if (told->error != HTTP_GRAMMAR)
+        return (struct http_failure){.error = told->error, .message = text_of(told->failure)};
+    fields_fail(&g->call.fields, told->error, g->structured.path, "is refused: %s", told->failure);
+    return g->call.fields.failure;
 }
 
 static void fail(struct generation *g, struct http_failure failure)
@@ -429,7 +428,7 @@ enum generation_tell generation_next(struct generation *g)
 void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out)
 {
     struct exchange *x = g->call.exchange;
-    struct text bytes = text_span(out->at, out->bytes);
+    struct text bytes = json_buffer_text(out);
     if (step == TELL_WHOLE && g->failed)
         exchange_fail(x, &g->failure);
     else if (step == TELL_WHOLE)
@@ -458,56 +457,84 @@ void generation_send(struct generation *g, enum generation_tell step, struct jso
 
 // Whole answers
 
-static void whole_write(struct exchange *x)
+static void whole_measure(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
-    g->whole_put(g, TELL_WHOLE, &g->whole.out);
+    struct json_buffer part = {0};
+    enum generation_tell told = TELL_PART;
+    bool wanted = true;
+    while (wanted && told == TELL_PART && !g->failed) {
+        part.bytes = 0;
+        told = g->whole.put(g, TELL_WHOLE, &part);
+        g->whole.length += part.bytes;
+        wanted = slice_spend(exchange_slice(x), part.bytes + PART_WORK);
+    }
+    json_buffer_free(&part);
 }
 
-static void whole_send(struct exchange *x)
+static void whole_continue(struct generation *g)
+{
+    struct exchange *x = g->call.exchange;
+    struct json_buffer part = {0};
+    enum generation_tell told = TELL_PART;
+    if (!exchange_answered(x) || g->whole.ended)
+        return;
+    while (told == TELL_PART && exchange_room(x) >= ROOM_MIN) {
+        part.bytes = 0;
+        told = g->whole.put(g, TELL_WHOLE, &part);
+        exchange_write(x, json_buffer_text(&part));
+    }
+    json_buffer_free(&part);
+    g->whole.ended = told != TELL_PART;
+    if (g->whole.ended)
+        exchange_end(x);
+}
+
+static void whole_begin(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     if (exchange_gone(x)) // on_gone follows
         return;
-    if (!g->failed) {
-        pieces_send(x, &g->whole);
+    if (g->failed) {
+        exchange_fail(x, &g->failure);
         return;
     }
-    pieces_free(&g->whole);
-    exchange_fail(x, &g->failure);
+    memset(&g->whole.at, 0, sizeof g->whole.at);
+    exchange_reply_begin(x, 200, g->whole.length);
+    whole_continue(g);
 }
 
-bool generation_put_aside(struct generation *g, enum generation_tell step, generation_put *put)
+// One that takes long to write.
+static bool whole_put_aside(struct generation *g, enum generation_tell step, generation_put *put)
 {
     uint64_t tokens = 0;
     for (uint32_t i = 0; step == TELL_WHOLE && i < g->choice_count; i++)
         tokens += (uint64_t)g->choices[i].logprobs.visible * (1 + g->options.top_logprobs);
     if (tokens <= INLINE_TOKENS_MAX)
         return false;
-    g->whole_put = put;
-    exchange_offload(
-        g->call.exchange,
-        (struct offload){.work = whole_write, .done = whole_send, .bytes = tokens * TOKEN_BYTES});
+    g->whole.put = put;
+    exchange_offload(g->call.exchange, (struct offload){.work = whole_measure,
+                                                        .done = whole_begin,
+                                                        .answers = true,
+                                                        .bytes = tokens * TOKEN_BYTES});
     return true;
 }
 
-bool generation_is_sent(struct generation *g)
-{
-    if (!g->whole_put)
-        return false;
-    pieces_continue(g->call.exchange, &g->whole);
-    return true;
-}
-
-void generation_answer(struct generation *g, generation_put *put)
+void generation_answer(struct generation *g, generation_steps *next, generation_put *put)
 {
     struct json_buffer out = {0};
-    enum generation_tell step;
-    if (!g || generation_is_sent(g))
+    enum generation_tell step, told;
+    if (!g)
         return;
-    while ((step = generation_next(g)) != TELL_WAIT && !generation_put_aside(g, step, put)) {
-        put(g, step, &out);
-        generation_send(g, step, &out);
+    if (g->whole.put) {
+        whole_continue(g);
+        return;
+    }
+    while ((step = next(g)) != TELL_WAIT && !whole_put_aside(g, step, put)) {
+        do
+            told = put(g, step, &out);
+        while (step == TELL_WHOLE && told == TELL_PART);
+        generation_send(g, told, &out);
     }
     json_buffer_free(&out);
 }
@@ -549,8 +576,6 @@ void generation_gone(struct exchange *x)
         choices_gone(x, g);
         g->request = NULL; // the exchange cancels and frees it
     }
-    if (g) {
+    if (g)
         generation_close(g);
-        pieces_free(&g->whole);
-    }
 }

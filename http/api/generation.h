@@ -8,7 +8,7 @@
 //                                                                     g->structured alone
 //   on_second, on_cut   generation_clock, generation_cut; on_ready follows
 //   on_ready, on_room   generation_answer: generation_next, generation_send, until TELL_WAIT;
-//               a whole answer of many log probabilities is written by  text worker
+//               a whole answer of many log probabilities is measured by text worker
 //   on_gone     generation_gone
 #pragma once
 
@@ -17,14 +17,13 @@
 #include "http/api/choice.h"
 #include "http/api/conversation.h"
 #include "http/api/grammars.h"
-#include "http/api/pieces.h"
 
 // What the client is told next.
 enum generation_tell {
     TELL_WAIT,    // nothing until the next callback
     TELL_BEGIN,   // a stream: before all text
     TELL_PIECE,   // a stream: the next piece of generation_choice (choice_piece)
-    TELL_PART,    // Responses: a part of an event that comes before the next step
+    TELL_PART,    // a part of a whole answer; Responses: of an event before the next step
     TELL_CHOICE,  // a stream: generation_choice is over
     TELL_IDLE,    // a stream: keep-alive
     TELL_END,     // a stream: after all choices
@@ -57,9 +56,24 @@ struct thinking_budget {
     const char *path; // of the field that says so; static
 };
 
+// Writes a step. Returns it, or TELL_PART where the rest of it comes with the next call.
 struct generation;
-typedef void generation_put(struct generation *g, enum generation_tell step,
-                            struct json_buffer *out);
+typedef enum generation_tell generation_put(struct generation *g, enum generation_tell step,
+                                            struct json_buffer *out);
+typedef enum generation_tell generation_steps(struct generation *g);
+
+// A whole answer, written part by part. One of many log probabilities is written twice: first on a
+// text worker for its length, then as there is room, so that it is never in memory as a whole.
+struct generation_whole {
+    struct {
+        uint32_t choice;
+        bool begun; // of the choice; of Responses of all
+        struct logprobs_cursor entries;
+    } at;
+    generation_put *put; // of one that is written twice, else NULL
+    uint64_t length;
+    bool ended;
+};
 
 struct generation {
     struct call call;
@@ -77,6 +91,7 @@ struct generation {
     struct choice_options options;
     struct structured structured;
     struct thinking_budget thinking;
+    const char *thinking_said[2];     // fields that ask for no thinking, and for some; NULL: none
     struct conversation conversation; // until generation_prepared
     const char *turns;                // the field that it was read from
 
@@ -108,8 +123,7 @@ struct generation {
     uint64_t second_ns; // of the last generation_clock
     uint64_t quiet_ns;  // the second in which something was last written
     struct http_failure failure;
-    struct pieces whole;        // an answer that a text worker wrote, until it is sent
-    generation_put *whole_put;  // by this
+    struct generation_whole whole;
     struct text chunk;          // OpenAI's shapes: what every chunk of the stream begins with
     struct block_writer blocks; // Messages
 };
@@ -131,19 +145,14 @@ void generation_submit(struct generation *g, bool begun);
 
 // Reads events. Each step but TELL_WAIT is written by the caller and given to generation_send,
 // which empties `out`. g may be NULL: nothing was prepared.
-enum generation_tell generation_next(struct generation *g);
+generation_steps generation_next;
 struct choice *generation_choice(const struct generation *g);
 uint32_t generation_output(const struct generation *g);    // tokens of all choices so far
 uint32_t generation_reasoning(const struct generation *g); // of them, spent on reasoning
 void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out);
 
-// All of that: writes what there is to tell. g may be NULL.
-void generation_answer(struct generation *g, generation_put *put);
-// Of it, for who has steps of its own. generation_is_sent: the answer is sent in pieces, nothing is
-// left to write. generation_put_aside: the step is a whole answer that takes long to write, which a
-// text worker does.
-bool generation_is_sent(struct generation *g);
-bool generation_put_aside(struct generation *g, enum generation_tell step, generation_put *put);
+// All of that: writes what there is to tell, as `next` says, which is generation_next or calls it.
+void generation_answer(struct generation *g, generation_steps *next, generation_put *put);
 
 // The answer cannot be told: the request fails.
 void generation_lost(struct generation *g);

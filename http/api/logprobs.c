@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { ENTRIES_MIN = 16 };
+enum { ENTRIES_MIN = 16, ENTRIES_TOGETHER = 8 };
 
 static const struct token_top *tops_of(const struct logprobs *l, uint32_t at)
 {
-    return l->tops + (size_t)at * l->top_max;
+    return l->top_max > 0 ? l->tops + (size_t)at * l->top_max : NULL;
 }
 
 // Moves the entries to the beginning of their memory.
@@ -182,12 +182,17 @@ void logprobs_put_kept(const struct logprobs_kept *k, const struct tokenizer *to
     }
 }
 
-void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
-                       struct json_buffer *out)
+bool logprobs_part_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
+                        struct logprobs_cursor *at, struct json_buffer *out)
 {
-    json_put_literal(out, "{\"content\":[");
-    logprobs_put_entries(l, tokenizer, 0, count, out);
+    uint32_t from = at->entry, to = from + smaller(count - from, (uint32_t)ENTRIES_TOGETHER);
+    json_put_literal(out, from == 0 ? "{\"content\":[" : ",");
+    logprobs_put_entries(l, tokenizer, from, to, out);
+    at->entry = to;
+    if (to < count)
+        return true;
     json_put_literal(out, "],\"refusal\":null}");
+    return false;
 }
 
 // A token as a string: its text or, where it is a part of a character, "bytes:\xe2\x80".
@@ -242,28 +247,52 @@ static void map_put(const struct logprobs *l, uint32_t at, const struct tokenize
     json_put_literal(out, "}");
 }
 
-void logprobs_put_legacy(const struct logprobs *l, uint32_t count,
-                         const struct tokenizer *tokenizer, struct json_buffer *out)
+enum legacy_member { LEGACY_TOKENS, LEGACY_VALUES, LEGACY_TOPS, LEGACY_OFFSETS, LEGACY_MEMBERS };
+
+static void legacy_put(const struct logprobs *l, enum legacy_member member, uint32_t i,
+                       const struct tokenizer *tokenizer, struct json_buffer *out)
 {
-    json_put_literal(out, "{\"tokens\":[");
-    for (uint32_t i = 0; i < count; i++) {
-        json_put_literal(out, i > 0 ? "," : "");
-        name_put(out, tokenizer_token_bytes(tokenizer, l->entries[i].token));
-    }
-    json_put_literal(out, "],\"token_logprobs\":[");
-    for (uint32_t i = 0; i < count; i++) {
-        json_put_literal(out, i > 0 ? "," : "");
-        value_put(out, l->entries[i].logprob);
-    }
-    json_put_literal(out, "],\"top_logprobs\":");
-    json_put_literal(out, l->top_max > 0 ? "[" : "null");
-    for (uint32_t i = 0; i < count && l->top_max > 0; i++) {
-        json_put_literal(out, i > 0 ? "," : "");
+    const struct logprob *e = &l->entries[i];
+    switch (member) {
+    case LEGACY_TOKENS:
+        name_put(out, tokenizer_token_bytes(tokenizer, e->token));
+        break;
+    case LEGACY_VALUES:
+        value_put(out, e->logprob);
+        break;
+    case LEGACY_TOPS:
         map_put(l, i, tokenizer, out);
+        break;
+    case LEGACY_OFFSETS:
+        json_put_unsigned(out, e->chars);
+        break;
+    case LEGACY_MEMBERS:
+        break;
     }
-    json_put_literal(out, l->top_max > 0 ? "]" : "");
-    json_put_literal(out, ",\"text_offset\":[");
-    for (uint32_t i = 0; i < count; i++)
-        json_put_format(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)l->entries[i].chars);
-    json_put_literal(out, "]}");
+}
+
+bool logprobs_part_legacy(const struct logprobs *l, uint32_t count,
+                          const struct tokenizer *tokenizer, struct logprobs_cursor *at,
+                          struct json_buffer *out)
+{
+    static const char *const names[LEGACY_MEMBERS] = {"tokens", "token_logprobs", "top_logprobs",
+                                                      "text_offset"};
+    bool is_null = at->member == LEGACY_TOPS && l->top_max == 0;
+    uint32_t left = is_null ? 0 : count - at->entry;
+    uint32_t to = at->entry + smaller(left, (uint32_t)ENTRIES_TOGETHER);
+    if (at->entry == 0)
+        json_put_format(out, "%s\"%s\":%s", at->member == 0 ? "{" : ",", names[at->member],
+                        is_null ? "null" : "[");
+    for (; at->entry < to; at->entry++) {
+        json_put_literal(out, at->entry > 0 ? "," : "");
+        legacy_put(l, (enum legacy_member)at->member, at->entry, tokenizer, out);
+    }
+    if (!is_null && at->entry < count)
+        return true;
+    json_put_literal(out, is_null ? "" : "]");
+    *at = (struct logprobs_cursor){.member = at->member + 1};
+    if (at->member < LEGACY_MEMBERS)
+        return true;
+    json_put_literal(out, "}");
+    return false;
 }

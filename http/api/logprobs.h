@@ -54,9 +54,15 @@ void logprobs_put_entries(const struct logprobs *l, const struct tokenizer *toke
                           uint32_t from, uint32_t to, struct json_buffer *out);
 void logprobs_put_kept(const struct logprobs_kept *k, const struct tokenizer *tokenizer,
                        uint32_t from, uint32_t to, struct json_buffer *out);
-// {"content":[...],"refusal":null} of the first `count` visible entries: chat completions.
-void logprobs_put_chat(const struct logprobs *l, uint32_t count, const struct tokenizer *tokenizer,
-                       struct json_buffer *out);
-// {"tokens":[...],"token_logprobs":[...],...}: completions.
-void logprobs_put_legacy(const struct logprobs *l, uint32_t count,
-                         const struct tokenizer *tokenizer, struct json_buffer *out);
+
+// How far an object of log probabilities is written. All zero at first.
+struct logprobs_cursor {
+    uint32_t member, entry;
+};
+// Writes the next part, of at most eight entries, of the first `count` visible ones. False: that
+// was the last.
+typedef bool logprobs_part(const struct logprobs *l, uint32_t count,
+                           const struct tokenizer *tokenizer, struct logprobs_cursor *at,
+                           struct json_buffer *out);
+logprobs_part logprobs_part_chat;   // {"content":[...],"refusal":null}: chat completions
+logprobs_part logprobs_part_legacy; // {"tokens":[...],"token_logprobs":[...],...}: completions

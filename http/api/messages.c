@@ -232,7 +232,7 @@ static void messages_request(struct exchange *x)
 
 static void messages_answer(struct exchange *x)
 {
-    generation_answer(exchange_state(x), messages_put);
+    generation_answer(exchange_state(x), generation_next, messages_put);
 }
 
 // Counting the tokens of a prompt

@@ -290,7 +290,8 @@ static void whole_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "}");
 }
 
-void messages_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
+enum generation_tell messages_put(struct generation *g, enum generation_tell step,
+                                  struct json_buffer *out)
 {
     switch (step) {
     case TELL_WAIT:
@@ -318,4 +319,5 @@ void messages_put(struct generation *g, enum generation_tell step, struct json_b
         json_put_literal(out, "\n\n");
         break;
     }
+    return step;
 }

@@ -3,4 +3,4 @@
 
 #include "http/api/generation.h"
 
-void messages_put(struct generation *g, enum generation_tell step, struct json_buffer *out);
+generation_put messages_put;

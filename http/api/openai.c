@@ -1,6 +1,8 @@
 // See openai.h.
 #include "http/api/openai.h"
 
+#include <string.h>
+
 void openai_usage_put(const struct generation *g, struct json_buffer *out)
 {
     uint32_t output = generation_output(g);
@@ -37,7 +39,7 @@ bool openai_chunk_make(struct generation *g, const char *object)
         return true;
     json_put_literal(&chunk, "data: ");
     openai_head_put(g, &chunk, object);
-    g->chunk = arena_copy(exchange_arena(g->call.exchange), text_span(chunk.at, chunk.bytes));
+    g->chunk = arena_copy(exchange_arena(g->call.exchange), json_buffer_text(&chunk));
     json_buffer_free(&chunk);
     return g->chunk.at != NULL;
 }
@@ -82,4 +84,92 @@ void openai_step_put(const struct generation *g, enum generation_tell step, stru
         http_error_body(out, &g->failure, SHAPE_OPENAI, g->call.info->request_id);
         json_put_literal(out, "\n\n");
     }
+}
+
+void openai_logprobs_put(const struct generation *g, const struct choice *c, uint32_t count,
+                         logprobs_part *part, struct json_buffer *out)
+{
+    struct logprobs_cursor at = {0};
+    json_put_literal(out, ",\"logprobs\":");
+    if (!c || !g->options.logprobs) {
+        json_put_literal(out, "null");
+        return;
+    }
+    while (part(&c->logprobs, count, g->options.tokenizer, &at, out)) {
+    }
+}
+
+// What stands before the log probabilities of a choice.
+static void choice_begin(struct generation *g, const struct openai_shape *shape,
+                         struct json_buffer *out)
+{
+    uint32_t choice = g->whole.at.choice;
+    if (choice == 0)
+        openai_head_put(g, out, shape->object);
+    json_put_format(out, "%s{\"index\":%u,", choice > 0 ? "," : "", choice);
+    shape->choice(g, choice, out);
+    json_put_literal(out, ",\"logprobs\":");
+    g->whole.at.begun = true;
+}
+
+// False: there are more.
+static bool choice_entries(struct generation *g, const struct openai_shape *shape,
+                           struct json_buffer *out)
+{
+    const struct logprobs *l = &g->choices[g->whole.at.choice].logprobs;
+    if (g->options.logprobs)
+        return !shape->entries(l, l->visible, g->options.tokenizer, &g->whole.at.entries, out);
+    json_put_literal(out, "null");
+    return true;
+}
+
+static enum generation_tell whole_put(struct generation *g, const struct openai_shape *shape,
+                                      struct json_buffer *out)
+{
+    uint32_t choice = g->whole.at.choice;
+    if (!g->whole.at.begun) {
+        choice_begin(g, shape, out);
+        return TELL_PART;
+    }
+    if (!choice_entries(g, shape, out))
+        return TELL_PART;
+    json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(&g->choices[choice]));
+    memset(&g->whole.at, 0, sizeof g->whole.at);
+    g->whole.at.choice = choice + 1;
+    if (choice + 1 < g->choice_count)
+        return TELL_PART;
+    json_put_literal(out, "],\"usage\":");
+    openai_usage_put(g, out);
+    json_put_literal(out, "}");
+    return TELL_WHOLE;
+}
+
+enum generation_tell openai_put(struct generation *g, const struct openai_shape *shape,
+                                enum generation_tell step, struct json_buffer *out)
+{
+    switch (step) {
+    case TELL_WAIT:
+    case TELL_PART:
+        break;
+    case TELL_BEGIN:
+        shape->begin(g, out);
+        break;
+    case TELL_PIECE:
+        shape->piece(g, out);
+        break;
+    case TELL_CHOICE:
+        openai_chunk_begin(g, g->turn, out);
+        json_put_format(out, "%s,\"logprobs\":null,\"finish_reason\":\"%s\"", shape->empty,
+                        openai_finish_reason(generation_choice(g)));
+        openai_chunk_end(g, out);
+        break;
+    case TELL_WHOLE:
+        return whole_put(g, shape, out);
+    case TELL_IDLE:
+    case TELL_END:
+    case TELL_FAILURE:
+        openai_step_put(g, step, out);
+        break;
+    }
+    return step;
 }

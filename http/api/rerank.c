@@ -418,6 +418,7 @@ static void rerank_ready(struct exchange *x)
     } else if (r->documents && r->document_bytes > WHOLE_TEXT_MAX) {
         exchange_offload(x, (struct offload){.work = answer_write,
                                              .done = answer_begin,
+                                             .answers = true,
                                              .bytes = r->document_bytes});
     } else {
         answer_write(x);

@@ -285,24 +285,9 @@ static void responses_request(struct exchange *x)
     generation_submit(g, generation_begin(g, "resp_"));
 }
 
-static void whole_put(struct generation *g, enum generation_tell step, struct json_buffer *out)
-{
-    (void)responses_put((struct responses *)g, step, out);
-}
-
 static void responses_answer(struct exchange *x)
 {
-    struct responses *r = exchange_state(x);
-    struct json_buffer out = {0};
-    enum generation_tell step;
-    if (!r || generation_is_sent(&r->g))
-        return;
-    while ((step = responses_next(r)) != TELL_WAIT &&
-           !generation_put_aside(&r->g, step, whole_put)) {
-        step = responses_put(r, step, &out);
-        generation_send(&r->g, step, &out);
-    }
-    json_buffer_free(&out);
+    generation_answer(exchange_state(x), responses_next, responses_put);
 }
 
 // Counting the tokens of an input

@@ -13,7 +13,7 @@ enum {
     ROOM_MIN = 2048,          // bytes of send buffer that must be free to write the next part
     PART_BYTES = 2048,        // of an event that repeats items, and what ends its last entries
     ENTRIES_TOGETHER = 8,     // log probabilities that are written at once
-    CUT_BYTES_MAX = 64 * 1024 // of items that are repeated when the server ends the stream
+    CUT_BYTES_MAX = 64 * 1024 // of items in the event by which the server ends the stream
 };
 
 // The JSON of an item: its text and its log probabilities stand between these.
@@ -147,27 +147,27 @@ static void delta_tell(struct responses *r, struct text text, uint32_t from, uin
 
 // Events that repeat items
 
-static void repeat_head_put(struct responses *r, const struct output_item *item,
-                            struct json_buffer *out)
+static void closing_head_put(struct responses *r, const struct output_item *item,
+                             struct json_buffer *out)
 {
     static const char *const text_names[] = {
         [ITEM_MESSAGE] = "response.output_text.done",
         [ITEM_REASONING] = "response.reasoning_text.done",
         [ITEM_CALL] = "response.function_call_arguments.done",
     };
-    const struct item_cursor *c = &r->items.cursor;
-    if (c->event == REPEAT_TEXT) {
+    const struct closing_cursor *c = &r->items.cursor;
+    if (c->event == CLOSING_TEXT) {
         part_event_begin(r, text_names[item->kind], out);
         json_put_literal(out, item->kind == ITEM_CALL ? ",\"arguments\":\"" : ",\"text\":\"");
         return;
     }
-    if (c->event == REPEAT_PART) {
+    if (c->event == CLOSING_PART) {
         part_event_begin(r, "response.content_part.done", out);
         json_put_literal(out, ",\"part\":");
         part_head_put(item, out);
         return;
     }
-    if (c->event == REPEAT_ITEM)
+    if (c->event == CLOSING_ITEM)
         item_event_begin(r, "response.output_item.done", out);
     else
         json_put_literal(out, c->item > 0 ? "," : "");
@@ -176,13 +176,13 @@ static void repeat_head_put(struct responses *r, const struct output_item *item,
         part_head_put(item, out);
 }
 
-static void repeat_tail_put(const struct responses *r, const struct output_item *item,
-                            struct json_buffer *out)
+static void closing_tail_put(const struct responses *r, const struct output_item *item,
+                             struct json_buffer *out)
 {
-    const struct item_cursor *c = &r->items.cursor;
-    if (c->event == REPEAT_PART) {
+    const struct closing_cursor *c = &r->items.cursor;
+    if (c->event == CLOSING_PART) {
         part_tail_put(item, out);
-    } else if (c->event != REPEAT_TEXT) {
+    } else if (c->event != CLOSING_TEXT) {
         item_tail_put(item, out);
     } else if (item->kind == ITEM_CALL) {
         json_put_literal(out, ",\"name\":");
@@ -190,31 +190,31 @@ static void repeat_tail_put(const struct responses *r, const struct output_item 
     } else if (item->kind == ITEM_MESSAGE) {
         json_put_literal(out, "]");
     }
-    if (c->event != REPEAT_RESPONSE)
+    if (c->event != CLOSING_RESPONSE)
         event_end(out);
 }
 
 // The event of the item is written.
 static void cursor_next(struct item_writer *w)
 {
-    struct item_cursor *c = &w->cursor, was = *c;
-    *c = (struct item_cursor){.event = was.event, .item = was.item};
-    if (was.event == REPEAT_RESPONSE) {
+    struct closing_cursor *c = &w->cursor, was = *c;
+    *c = (struct closing_cursor){.event = was.event, .bare = was.bare, .item = was.item};
+    if (was.event == CLOSING_RESPONSE) {
         c->item++;
-    } else if (was.event == REPEAT_TEXT && w->items[was.item].kind != ITEM_CALL) {
-        c->event = REPEAT_PART;
-    } else if (was.event != REPEAT_ITEM) {
-        c->event = REPEAT_ITEM;
+    } else if (was.event == CLOSING_TEXT && w->items[was.item].kind != ITEM_CALL) {
+        c->event = CLOSING_PART;
+    } else if (was.event != CLOSING_ITEM) {
+        c->event = CLOSING_ITEM;
     } else {
-        c->event = REPEAT_NOTHING;
+        c->event = CLOSING_NOTHING;
         w->open = false;
     }
 }
 
-static void repeat_text_put(struct item_writer *w, const struct output_item *item,
-                            struct json_buffer *out)
+static void closing_text_put(struct item_writer *w, const struct output_item *item,
+                             struct json_buffer *out)
 {
-    struct item_cursor *c = &w->cursor;
+    struct closing_cursor *c = &w->cursor;
     const char *at = w->text.at + item->from + c->bytes;
     size_t left = item->bytes - c->bytes;
     size_t bytes = left == 0 ? 0 : utf8_until(at, smaller(left, (size_t)PART_BYTES), left);
@@ -225,10 +225,10 @@ static void repeat_text_put(struct item_writer *w, const struct output_item *ite
         c->at = AT_MIDDLE;
 }
 
-static void repeat_entries_put(struct responses *r, const struct output_item *item,
-                               struct json_buffer *out)
+static void closing_entries_put(struct responses *r, const struct output_item *item,
+                                struct json_buffer *out)
 {
-    struct item_cursor *c = &r->items.cursor;
+    struct closing_cursor *c = &r->items.cursor;
     uint32_t count = smaller(item->entries - c->entries, (uint32_t)ENTRIES_TOGETHER);
     uint32_t from = item->entries_from + c->entries;
     json_put_literal(out, count > 0 && c->entries > 0 ? "," : "");
@@ -238,27 +238,27 @@ static void repeat_entries_put(struct responses *r, const struct output_item *it
         c->at = AT_TAIL;
 }
 
-static void repeat_put(struct responses *r, struct json_buffer *out)
+static void closing_step(struct responses *r, struct json_buffer *out)
 {
-    struct item_cursor *c = &r->items.cursor;
+    struct closing_cursor *c = &r->items.cursor;
     const struct output_item *item = &r->items.items[c->item];
     switch (c->at) {
     case AT_HEAD:
-        repeat_head_put(r, item, out);
+        closing_head_put(r, item, out);
         c->at = AT_TEXT;
         break;
     case AT_TEXT:
-        repeat_text_put(&r->items, item, out);
+        closing_text_put(&r->items, item, out);
         break;
     case AT_MIDDLE:
-        middle_put(item, c->event != REPEAT_TEXT, out);
-        c->at = AT_ENTRIES;
+        middle_put(item, c->event != CLOSING_TEXT, out);
+        c->at = c->bare ? AT_TAIL : AT_ENTRIES;
         break;
     case AT_ENTRIES:
-        repeat_entries_put(r, item, out);
+        closing_entries_put(r, item, out);
         break;
     case AT_TAIL:
-        repeat_tail_put(r, item, out);
+        closing_tail_put(r, item, out);
         cursor_next(&r->items);
         break;
     }
@@ -273,7 +273,7 @@ static void item_close(struct responses *r, bool limited)
     struct output_item *item = last_item(w);
     item->complete = item->kind == ITEM_CALL ? call_of(r, item)->complete : !limited;
     if (r->g.stream)
-        w->cursor = (struct item_cursor){.event = REPEAT_TEXT, .item = w->item_count - 1};
+        w->cursor = (struct closing_cursor){.event = CLOSING_TEXT, .item = w->item_count - 1};
     else
         w->open = false;
 }
@@ -286,10 +286,10 @@ static void item_open(struct responses *r, enum item_kind kind, uint32_t call,
         [ITEM_MESSAGE] = "msg_", [ITEM_REASONING] = "rs_", [ITEM_CALL] = "fc_"};
     struct item_writer *w = &r->items;
     struct arena *arena = exchange_arena(r->g.call.exchange);
-    struct output_item *items =
-        arena_extend(arena, w->items, w->item_count, &w->item_max, sizeof *items);
     struct text id = id_make(arena, prefixes[kind]);
-    if (!items || !id.at) {
+    struct output_item *items =
+        id.at ? arena_extend(arena, w->items, w->item_count, &w->item_max, sizeof *items) : NULL;
+    if (!items) {
         generation_lost(&r->g);
         return;
     }
@@ -385,14 +385,6 @@ static bool piece_take(struct responses *r, struct json_buffer *out)
     return true;
 }
 
-static void all_take(struct responses *r, struct json_buffer *out)
-{
-    while (choice_pending(r->g.choices) > 0) {
-        (void)piece_take(r, out);
-        choice_sent(r->g.choices);
-    }
-}
-
 // An empty answer is one empty message.
 static void items_end(struct responses *r, struct json_buffer *out)
 {
@@ -416,7 +408,7 @@ static void usage_put(const struct generation *g, struct json_buffer *out)
                     (unsigned long long)g->prompt_tokens + output);
 }
 
-static enum response_state end_state(const struct responses *r)
+static enum response_state state_at_end(const struct responses *r)
 {
     return r->g.failed || r->g.cut        ? STATE_FAILED
            : choice_limited(r->g.choices) ? STATE_INCOMPLETE
@@ -505,91 +497,121 @@ static void error_tell(struct responses *r, struct json_buffer *out)
 
 // The last events
 
-static void last_begin(struct responses *r, struct json_buffer *out)
+static void end_event_begin(struct responses *r, struct json_buffer *out)
 {
     static const char *const names[] = {[STATE_COMPLETED] = "response.completed",
                                         [STATE_INCOMPLETE] = "response.incomplete",
                                         [STATE_FAILED] = "response.failed"};
     struct item_writer *w = &r->items;
-    w->last_begun = true;
-    w->last_state = end_state(r);
-    w->last_items = w->item_count - w->open;
-    w->cursor = (struct item_cursor){.event = REPEAT_RESPONSE};
+    w->end_begun = true;
+    w->end_state = state_at_end(r);
+    w->end_items = w->item_count - w->open;
+    w->cursor = (struct closing_cursor){.event = CLOSING_RESPONSE};
     if (r->g.stream)
-        response_event_begin(r, names[w->last_state], w->last_state, out);
+        response_event_begin(r, names[w->end_state], w->end_state, out);
     else
-        response_head_put(r, w->last_state, out);
+        response_head_put(r, w->end_state, out);
 }
 
-static void last_end(struct responses *r, struct json_buffer *out)
+static void end_event_end(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
-    w->cursor = (struct item_cursor){.event = REPEAT_NOTHING};
-    response_tail_put(r, w->last_state, out);
+    w->cursor = (struct closing_cursor){.event = CLOSING_NOTHING};
+    response_tail_put(r, w->end_state, out);
     if (r->g.stream)
         event_end(out);
-    if (r->g.stream && w->last_state == STATE_FAILED)
+    if (r->g.stream && w->end_state == STATE_FAILED)
         error_tell(r, out);
 }
 
-// Writes what repeats items, of a stream one part of it.
-static void repeat_part(struct responses *r, struct json_buffer *out)
+// What repeats items, until there are so many bytes.
+static void closing_part(struct responses *r, size_t most, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
-    bool all = !r->g.stream || r->g.cut;
-    while (w->cursor.event != REPEAT_NOTHING && (all || out->bytes < PART_BYTES))
-        if (w->cursor.event == REPEAT_RESPONSE && w->cursor.item == w->last_items)
-            last_end(r, out);
+    while (w->cursor.event != CLOSING_NOTHING && out->bytes < most)
+        if (w->cursor.event == CLOSING_RESPONSE && w->cursor.item == w->end_items)
+            end_event_end(r, out);
         else
-            repeat_put(r, out);
+            closing_step(r, out);
 }
 
-static enum generation_tell repeat(struct responses *r, struct json_buffer *out)
+static enum generation_tell closing_put(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
-    enum generation_tell last = w->last;
-    repeat_part(r, out);
-    if (w->cursor.event == REPEAT_NOTHING && last != TELL_WAIT && !w->last_begun) {
-        last_begin(r, out);
-        repeat_part(r, out);
+    enum generation_tell step = w->end_step;
+    closing_part(r, PART_BYTES, out);
+    if (w->cursor.event == CLOSING_NOTHING && step != TELL_WAIT && !w->end_begun) {
+        end_event_begin(r, out);
+        closing_part(r, PART_BYTES, out);
     }
-    if (w->cursor.event != REPEAT_NOTHING || last == TELL_WAIT)
+    if (w->cursor.event != CLOSING_NOTHING || step == TELL_WAIT)
         return TELL_PART;
-    w->last = TELL_WAIT;
-    return last;
+    w->end_step = TELL_WAIT;
+    return step;
+}
+
+// The last event of a stream that the server ends, at once: without log probabilities, and without
+// items where they are long.
+static void cut_event_put(struct responses *r, struct json_buffer *out)
+{
+    struct item_writer *w = &r->items;
+    end_event_begin(r, out);
+    size_t before = out->bytes;
+    w->cursor.bare = true;
+    while (w->cursor.item < w->end_items && out->bytes - before <= CUT_BYTES_MAX)
+        closing_step(r, out);
+    if (out->bytes - before > CUT_BYTES_MAX)
+        out->bytes = before;
+    end_event_end(r, out);
 }
 
 // The server ends the stream now. Of an event that is half written clients see nothing.
 static void cut_tell(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
-    bool between = w->cursor.event == REPEAT_NOTHING ||
-                   (w->cursor.event != REPEAT_RESPONSE && w->cursor.at == AT_HEAD);
-    w->last = TELL_WAIT;
-    if (between) {
-        last_begin(r, out);
-        if (w->text.bytes > CUT_BYTES_MAX || w->logprobs.count > 0)
-            w->last_items = 0;
-        repeat_part(r, out);
-    }
-    w->cursor.event = REPEAT_NOTHING;
+    bool between = w->cursor.event == CLOSING_NOTHING ||
+                   (w->cursor.event != CLOSING_RESPONSE && w->cursor.at == AT_HEAD);
+    w->end_step = TELL_WAIT;
+    if (between)
+        cut_event_put(r, out);
+    w->cursor.event = CLOSING_NOTHING;
 }
 
-enum generation_tell responses_next(struct responses *r)
+// A part of a whole answer. Its items are made first, piece by piece, which is only done once.
+static enum generation_tell whole_put(struct responses *r, struct json_buffer *out)
 {
-    const struct item_writer *w = &r->items;
-    if (w->cursor.event == REPEAT_NOTHING && w->last == TELL_WAIT)
-        return generation_next(&r->g);
-    if (r->g.cut) {
-        r->g.told = true;
+    struct item_writer *w = &r->items;
+    if (choice_pending(r->g.choices) > 0) {
+        (void)piece_take(r, out);
+        choice_sent(r->g.choices);
+        return TELL_PART;
+    }
+    if (!r->g.whole.at.begun) {
+        if (!w->end_begun)
+            items_end(r, out);
+        end_event_begin(r, out);
+        r->g.whole.at.begun = true;
+    }
+    closing_part(r, out->bytes + PART_BYTES, out);
+    return w->cursor.event == CLOSING_NOTHING ? TELL_WHOLE : TELL_PART;
+}
+
+enum generation_tell responses_next(struct generation *g)
+{
+    const struct item_writer *w = &((struct responses *)g)->items;
+    if (w->cursor.event == CLOSING_NOTHING && w->end_step == TELL_WAIT)
+        return generation_next(g);
+    if (g->cut) {
+        g->told = true;
         return TELL_FAILURE;
     }
-    return exchange_room(r->g.call.exchange) < ROOM_MIN ? TELL_WAIT : TELL_PART;
+    return exchange_room(g->call.exchange) < ROOM_MIN ? TELL_WAIT : TELL_PART;
 }
 
-enum generation_tell responses_put(struct responses *r, enum generation_tell step,
+enum generation_tell responses_put(struct generation *g, enum generation_tell step,
                                    struct json_buffer *out)
 {
+    struct responses *r = (struct responses *)g;
     switch (step) {
     case TELL_WAIT:
     case TELL_CHOICE: // TELL_END says it: there is one choice
@@ -598,29 +620,25 @@ enum generation_tell responses_put(struct responses *r, enum generation_tell ste
         begin_tell(r, out);
         break;
     case TELL_PIECE:
-        return piece_take(r, out) ? step : repeat(r, out);
+        return piece_take(r, out) ? step : closing_put(r, out);
     case TELL_PART:
-        return repeat(r, out);
+        return closing_put(r, out);
     case TELL_IDLE:
-        openai_step_put(&r->g, step, out);
+        openai_step_put(g, step, out);
         break;
     case TELL_WHOLE:
-        all_take(r, out);
-        items_end(r, out);
-        last_begin(r, out);
-        repeat_part(r, out);
-        break;
+        return whole_put(r, out);
     case TELL_END:
         items_end(r, out);
-        r->items.last = step;
-        return repeat(r, out);
+        r->items.end_step = step;
+        return closing_put(r, out);
     case TELL_FAILURE:
-        if (r->g.cut) {
+        if (g->cut) {
             cut_tell(r, out);
             break;
         }
-        r->items.last = step;
-        return repeat(r, out);
+        r->items.end_step = step;
+        return closing_put(r, out);
     }
     return step;
 }

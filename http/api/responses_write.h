@@ -1,13 +1,16 @@
 // The writer of Responses: output items come one after the other, in the order in which the model
 // wrote them; each is closed before the next. The events that close an item, and the last one of a
 // stream, repeat all of it, so text and log probabilities of all items are kept, in the exchange's
-// arena; these events are written in parts, as there is room.
+// arena; these events are written in parts, as there is room. What was asked is not in parts: it is
+// bounded (responses.c).
 #pragma once
 
 #include "http/api/generation.h"
 
+enum item_kind { ITEM_MESSAGE, ITEM_REASONING, ITEM_CALL };
+
 struct output_item {
-    enum item_kind { ITEM_MESSAGE, ITEM_REASONING, ITEM_CALL } kind;
+    enum item_kind kind;
     bool complete; // no limit cut it
     uint32_t call; // its number, from 1
     struct text id;
@@ -15,10 +18,15 @@ struct output_item {
     uint32_t entries_from, entries; // its log probabilities in item_writer.logprobs
 };
 
-// How far the event is that repeats items.
-struct item_cursor {
-    enum { REPEAT_NOTHING, REPEAT_TEXT, REPEAT_PART, REPEAT_ITEM, REPEAT_RESPONSE } event;
-    enum { AT_HEAD, AT_TEXT, AT_MIDDLE, AT_ENTRIES, AT_TAIL } at; // in the item
+// Events that repeat items: three close one, the last of the stream has all.
+enum closing_event { CLOSING_NOTHING, CLOSING_TEXT, CLOSING_PART, CLOSING_ITEM, CLOSING_RESPONSE };
+enum item_place { AT_HEAD, AT_TEXT, AT_MIDDLE, AT_ENTRIES, AT_TAIL };
+
+// How far such an event is written.
+struct closing_cursor {
+    enum closing_event event;
+    enum item_place at; // in the item
+    bool bare;          // without log probabilities
     uint32_t item;
     size_t bytes;     // of its text, that are written
     uint32_t entries; // likewise
@@ -36,11 +44,11 @@ struct item_writer {
     struct logprobs_kept logprobs; // likewise
     uint64_t told;                 // bytes of text of all messages
     uint32_t logprobs_told; // visible ones that were told before their turn, from the first on
-    struct item_cursor cursor;
-    enum generation_tell last; // the step that the last event is of, or TELL_WAIT
-    uint32_t last_items;       // that it repeats
-    bool last_begun;
-    enum response_state last_state;
+    struct closing_cursor cursor;
+    enum generation_tell end_step; // that the last event is of, or TELL_WAIT
+    uint32_t end_items;            // that it repeats
+    bool end_begun;
+    enum response_state end_state;
 };
 
 struct responses {
@@ -49,8 +57,6 @@ struct responses {
     struct item_writer items;
 };
 
-// What is to be written next, as generation_next says it.
-enum generation_tell responses_next(struct responses *r);
-// Writes it. Returns the step for generation_send: TELL_PART where the rest of it comes later.
-enum generation_tell responses_put(struct responses *r, enum generation_tell step,
-                                   struct json_buffer *out);
+// For generation_answer, of a struct responses.
+generation_steps responses_next;
+generation_put responses_put;

@@ -64,10 +64,21 @@ bool thinking_is_off(const struct generation *g)
     return told && !thinking_is_asked(g);
 }
 
-// A field asks for thinking, or for none. What cannot be had is refused.
+// A field asks for thinking, or for none; no other one may ask for the opposite.
+static void thinking_say(struct generation *g, bool on, const char *path)
+{
+    const char *other = g->thinking_said[!on];
+    g->thinking_said[on] = path;
+    if (other)
+        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, path, "asks for the opposite of '%s'",
+                    other);
+}
+
+// What cannot be had is refused.
 static void asked_put(struct generation *g, bool on, const char *path)
 {
     const struct served_model *model = g->call.model;
+    thinking_say(g, on, path);
     if (on && !thinking_is_known(model))
         fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, path,
                     "cannot turn thinking on: this model has none");
@@ -96,6 +107,8 @@ static void effort_read(struct generation *g, struct text name, const char *path
     } else {
         bool is_switch =
             thinking->by && text_is(text_of(thinking->by->variable), "reasoning_effort");
+        if (openai && effort >= EFFORT_LOW)
+            thinking_say(g, true, path);
         effort = dialect_effort_nearest(thinking, effort);
         if (!is_switch || openai || thinking_is_asked(g)) // of Messages the effort asks for nothing
             json_object_set_new(g->variables, "reasoning_effort",
@@ -117,6 +130,8 @@ static void budget_read(struct generation *g, const json_t *value, const char *p
     g->thinking = (struct thinking_budget){0};
     if (!json_integer_exact(value, &tokens) || tokens < -1)
         fields_fail(f, HTTP_INVALID_VALUE, path, "must be -1, which is no limit, or at least 0");
+    else if (tokens == 0 && !has_marks(g->call.model))
+        g->thinking.path = path;
     else if (tokens >= 0 && !has_marks(g->call.model))
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, path,
                     "is not supported by this model: it has no marks for its thinking");
@@ -124,7 +139,7 @@ static void budget_read(struct generation *g, const json_t *value, const char *p
         thinking_budget_set(g, tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX, path);
 }
 
-// The first of several names counts.
+// The first of several names counts. No tokens are no thinking where the model has no marks.
 static void budgets_read(struct generation *g)
 {
     static const char *const names[] = {"thinking_token_budget", "thinking_budget_tokens",
@@ -135,6 +150,8 @@ static void budgets_read(struct generation *g)
                 "thinking.budget_tokens");
     for (size_t i = sizeof names / sizeof *names; i-- > 0;)
         budget_read(g, fields_get(f, names[i]), names[i]);
+    if (!g->thinking.limited && g->thinking.path)
+        asked_put(g, false, g->thinking.path);
 }
 
 static void openai_read(struct generation *g)
@@ -158,6 +175,23 @@ static void openai_read(struct generation *g)
 
 // Variables
 
+// The template's own variable counts before its usual name.
+static void kwargs_say(struct generation *g, const json_t *kwargs)
+{
+    struct fields *f = &g->call.fields;
+    const struct dialect_switch *by = g->call.model->thinking.by;
+    const json_t *value = by ? json_member(kwargs, by->variable) : NULL;
+    const json_t *own = json_member(kwargs, "enable_thinking");
+    for (int on = 0; value && on < 2; on++) {
+        json_t *is = switch_value(by, on);
+        if (json_equal(value, is))
+            thinking_say(g, on, fields_path(f, "chat_template_kwargs.%s", by->variable));
+        json_decref(is);
+    }
+    if (!value && json_is_boolean(own))
+        thinking_say(g, json_is_true(own), "chat_template_kwargs.enable_thinking");
+}
+
 void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
 {
     struct fields *f = &g->call.fields;
@@ -168,11 +202,16 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     g->variables = json_object();
     if (thinking != THINKING_BY_TEMPLATE)
         switch_put(g, thinking == THINKING_ON);
+    if (f->shape == SHAPE_MESSAGES && fields_get(f, "thinking") && thinking_is_known(g->call.model))
+        thinking_say(g, thinking == THINKING_ON, "thinking.type");
+    if (f->shape == SHAPE_MESSAGES && fields_get(f, "reasoning_effort")) // it may be 'none'
+        thinking_say(g, false, "reasoning_effort");
     if (f->shape == SHAPE_OPENAI)
         openai_read(g);
     else
         effort_read(g, json_text(json_member(fields_get(f, "output_config"), "effort")),
                     "output_config.effort", false);
+    kwargs_say(g, kwargs);
     // Whatever the template's own name for it is; an effort that turns it on stays.
     if (json_is_boolean(own) && !(json_is_true(own) && thinking_is_asked(g)))
         switch_put(g, json_is_true(own));

@@ -301,6 +301,20 @@ def test_refused():
     expect(server().post("/v1/chat/completions", both), 400, "invalid_value", "guided_choice")
 
 
+def test_a_grammar_that_cannot_be_followed():
+    """It compiles, and then can be read in so many ways that no mask is made within its bound: refused by name like
+    one that does not compile, in a stream by its last event, and no client tries again."""
+    dear = {**ARGS, "max_tokens": 300, "seed": 1, "guided_regex": "(.{1,999}){1,999}"}
+    answer = server().post("/v1/chat/completions", dear)
+    error = expect(answer, 400, "unsupported_value", "guided_regex").error
+    assert error["message"].startswith("'guided_regex' is refused: it can be read in too many ways"), error
+    assert answer.headers["x-should-retry"] == "false", answer.headers
+    stream = server().post("/v1/chat/completions", {**dear, "stream": True})
+    assert stream.status == 200, stream.text
+    last = [line for line in stream.text.splitlines() if line.startswith("data: ")][-1]
+    assert json.loads(last[6:])["error"] == error, last
+
+
 def test_equal_schemas_compile_once():
     """A hundred at a time, which all arrive while the first is compiled or later."""
     compiled = server().metric(r"weft_grammars_compiled_total")

@@ -43,6 +43,7 @@ struct seen {
     // give their turn away meanwhile; 4: what is compiled, even where the client is gone
     _Atomic int work_hold;
     _Atomic uint32_t working;           // held by a worker
+    _Atomic uint32_t sharing;           // give their turn away
     _Atomic uint32_t alone, alone_most; // at work at once: now, and ever
     // Bodies of one byte, in the order in which workers were done with them; for one worker.
     char order[64];

@@ -103,8 +103,10 @@ static void any_second(struct exchange *x, uint64_t now)
 
 static void work_pass(struct exchange *x)
 {
+    seen.sharing++;
     while (seen.work_hold == 3 && slice_spend(exchange_slice(x), 1 << 20))
         usleep(100);
+    seen.sharing--;
 }
 
 static void work_run(struct exchange *x)
@@ -143,6 +145,16 @@ static void work_request(struct exchange *x)
                                          .done = work_done,
                                          .reads_body = true,
                                          .bytes = exchange_info(x)->body.bytes});
+}
+
+// Sorted as an answer of ten megabytes, whatever its body.
+static void answer_request(struct exchange *x)
+{
+    exchange_offload(x, (struct offload){.work = work_run,
+                                         .done = work_done,
+                                         .reads_body = true,
+                                         .answers = true,
+                                         .bytes = 10 << 20});
 }
 
 static void alone_run(struct exchange *x)
@@ -328,6 +340,8 @@ static const struct route test_routes[] = {
     {"POST", "/v1/test/stop", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
      .on_ready = stop_ready, .on_gone = any_gone},
     {"POST", "/v1/test/work", SHAPE_OPENAI, POST_FLAGS, .on_request = work_request,
+     .on_gone = any_gone},
+    {"POST", "/v1/test/answer", SHAPE_OPENAI, POST_FLAGS, .on_request = answer_request,
      .on_gone = any_gone},
     {"POST", "/v1/test/alone", SHAPE_OPENAI, POST_FLAGS, .on_request = alone_request,
      .on_gone = any_gone},

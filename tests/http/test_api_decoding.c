@@ -257,8 +257,8 @@ static void test_template_variables(void **state)
         {"\"reasoning_effort\":\"high\"", "[user]hi[effort high][assistant]"},
         {"\"reasoning_effort\":\"high\",\"chat_template_kwargs\":{\"reasoning_effort\":\"low\"}",
          "[user]hi[effort low][assistant]"},
-        {"\"reasoning_effort\":\"none\",\"chat_template_kwargs\":{\"enable_thinking\":true}",
-         "[user]hi[think][assistant]"},
+        {"\"reasoning_effort\":\"minimal\",\"chat_template_kwargs\":{\"enable_thinking\":false}",
+         "[user]hi[no-think][effort minimal][assistant]"},
         {"\"chat_template_kwargs\":{\"bos_token\":\"x\"}", "[user]hi[assistant]"},
     };
     (void)state;

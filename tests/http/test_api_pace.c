@@ -347,12 +347,65 @@ static void test_a_stream_is_cut_in_what_is_repeated(void **state)
     assert_true(failures > 1);
 }
 
+// Text that is told item by item, each with log probabilities; then the server ends the stream.
+static json_t *response_cut(const char *first, size_t times)
+{
+    struct json_buffer text = {0};
+    fake_again();
+    fake_dialect("hermes", "think");
+    fake_facts.max_model_len = 100000;
+    fake_request("/v1/responses", "{\"model\":\"m\",\"input\":\"hi\",\"stream\":true,"
+                                  "\"top_logprobs\":1,\"tools\":[{\"type\":\"function\","
+                                  "\"name\":\"f\"}]}");
+    for (size_t i = 0; i < times; i++)
+        json_put_literal(&text, first);
+    json_put_literal(&text, "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>more");
+    json_put_raw(&text, text_span("\0", 1));
+    for (const char *at = text.at; *at; at++) {
+        fake_token((unsigned char)*at);
+        fake_logprob(-0.5F, NULL, 0);
+        if (fake.event_count == 8000) {
+            fake_ready();
+            fake.event_count = fake.event_next = 0;
+        }
+    }
+    json_buffer_free(&text);
+    fake_ready();
+    fake_cut(&(struct http_failure){.error = HTTP_UNAVAILABLE, .message = text_of("closing")});
+    const char *last = strstr(fake.sent, "event: response.failed\ndata: ");
+    assert_non_null(last);
+    json_t *event = json_loads(strchr(last, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    json_t *output = json_incref(json_object_get(json_object_get(event, "response"), "output"));
+    json_decref(event);
+    return output;
+}
+
+// What a stream that is cut repeats are the items that were closed, without log probabilities, as
+// long as they are at most 64 KiB as they are written.
+static void test_a_stream_that_is_cut_keeps_its_items(void **state)
+{
+    (void)state;
+    json_t *output = response_cut("text", 1);
+    assert_int_equal(json_array_size(output), 2);
+    const json_t *message = json_array_get(output, 0), *call = json_array_get(output, 1);
+    const json_t *part = json_array_get(json_object_get(message, "content"), 0);
+    assert_string_equal(fake_string(part, "text"), "text");
+    assert_int_equal(json_array_size(json_object_get(part, "logprobs")), 0);
+    assert_true(json_is_array(json_object_get(part, "logprobs")));
+    assert_string_equal(fake_string(call, "name"), "f");
+    json_decref(output);
+    output = response_cut("\x01\x01\x01\x01", 3000); // 72,000 bytes as JSON
+    assert_int_equal(json_array_size(output), 0);
+    json_decref(output);
+}
+
 static void somebody_leaves(void)
 {
     fake.gone = true;
 }
 
-// A whole answer of many log probabilities is written by a text worker and sent in pieces.
+// A whole answer of many log probabilities is measured by a text worker and written as there is
+// room.
 static void test_a_whole_answer_with_log_probabilities(void **state)
 {
     static const struct {
@@ -387,8 +440,9 @@ static void test_a_whole_answer_with_log_probabilities(void **state)
             continue;
         }
         if (many) {
-            assert_true(fake.sent_bytes <= ROOM);
-            assert_true(read_pieces(1) > 10);
+            assert_true(fake.sent_bytes < ROOM + RESPONSE_CHUNK_MAX);
+            assert_true(read_pieces(RESPONSE_CHUNK_MAX) > 10);
+            assert_true(fake.ended);
             assert_int_equal(fake.sent_bytes, fake.length);
         }
         json_t *answer = fake_json();
@@ -494,6 +548,7 @@ int main(void)
         TEST(test_pings_while_a_call_is_gathered),
         TEST(test_what_is_repeated_comes_in_pieces),
         TEST(test_a_stream_is_cut_in_what_is_repeated),
+        TEST(test_a_stream_that_is_cut_keeps_its_items),
         TEST(test_a_whole_answer_with_log_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,6 +204,56 @@ static void test_answers(void **state)
     assert_in_range(fake.job.bytes, TEXT_BYTES, fake.length);
 }
 
+enum { TOKENS = 800, TOPS = 20 };
+
+// A whole answer of many log probabilities, which is offloaded; the passes that it took.
+static uint32_t whole_answer(const char *path, const char *members, uint32_t stop_at)
+{
+    struct token_top tops[TOPS];
+    for (int k = 0; k < TOPS; k++)
+        tops[k] = (struct token_top){'a' + k, -1.25F};
+    body_bytes = 0;
+    put("{\"model\":\"m\",");
+    put(members);
+    put("}");
+    prepare(path, MODEL_GENERATOR, 0);
+    for (int t = 0; t < TOKENS; t++) {
+        fake_token('x');
+        fake_logprob(-0.5F, tops, TOPS);
+    }
+    fake_finish(FINISH_LENGTH, -1);
+    fake.offloaded = false;
+    fake.slice = counted_begin(EACH, stop_at);
+    fake.gone = stop_at > 0;
+    fake_ready();
+    assert_true(fake.offloaded);
+    return counted.passes;
+}
+
+// It is sorted by what it will be, not with bodies, and measured in slices, until nobody waits.
+static void test_whole_answers(void **state)
+{
+    static const char *const requests[][2] = {
+        {"/v1/chat/completions", "\"logprobs\":true,\"top_logprobs\":20,"
+                                 "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"},
+        {"/v1/completions", "\"logprobs\":20,\"prompt\":\"hi\""},
+        {"/v1/responses", "\"top_logprobs\":20,\"input\":\"hi\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        uint32_t all = whole_answer(requests[i][0], requests[i][1], 0);
+        uint64_t least = fake.length / EACH;
+        assert_int_equal(fake.sent_bytes, fake.length);
+        assert_true(fake.job.answers);
+        assert_in_range(fake.job.bytes, fake.length / 2, 16 * fake.length); // names may be short
+        assert_in_range(all, least, least + least / 2 + TOKENS / 4); // each part costs something
+        for (uint32_t stop = 1; stop < all; stop += 1 + all / 10) {
+            assert_int_equal(whole_answer(requests[i][0], requests[i][1], stop), stop);
+            assert_int_equal(fake.sent_bytes, 0);
+        }
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
 
 int main(void)
@@ -215,6 +265,7 @@ int main(void)
         TEST(test_blocks),
         TEST(test_token_ids),
         TEST(test_answers),
+        TEST(test_whole_answers),
         TEST(test_ids_of_a_text),
         TEST(test_a_schema_that_is_too_large),
         TEST(test_what_a_response_repeats),

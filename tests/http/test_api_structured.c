@@ -386,35 +386,54 @@ static void test_a_request_that_is_not_admitted(void **state)
     assert_int_equal(fake.submits, 1);
 }
 
-// Text, and the error in place of what does not come: 500 before the stream, an event in it.
-static void test_a_grammar_that_is_stuck(void **state)
+// A form that cannot be followed to the end is refused as one that cannot be compiled: 400 with its
+// field before the stream, the same as an event in it. A device that fails is another matter.
+static void test_a_grammar_that_cannot_be_followed(void **state)
 {
-    static const char says[] = "the model failed on this request, or found nothing to write that "
-                               "its grammar allows";
+    static const struct {
+        enum finish finish;
+        int status;
+        enum http_error error;
+        const char *says;
+    } ends[] = {
+        {FINISH_STUCK, 400, HTTP_GRAMMAR,
+         "\"message\":\"'response_format.json_schema.schema' is refused: the model has no token"},
+        {FINISH_OVER, 400, HTTP_GRAMMAR,
+         "\"message\":\"'response_format.json_schema.schema' is refused: it can be read in too "
+         "many "
+         "ways at once"},
+        {FINISH_ERROR, 500, HTTP_INTERNAL, "\"message\":\"the model failed on this request\""},
+    };
     (void)state;
-    fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
-    fake_text("{\"b\":");
-    fake_finish(FINISH_ERROR, -1);
-    fake_ready();
-    assert_int_equal(fake.status, 500);
-    assert_non_null(strstr(fake.sent, says));
-    fake_again();
-    fake_request(PATH, "{" HI ",\"stream\":true," FORMAT(SCHEMA) "}");
-    fake_text("{\"b\":");
-    fake_ready();
-    fake_finish(FINISH_ERROR, -1);
-    fake_ready();
-    assert_int_equal(fake.status, 200);
-    assert_int_equal(fake.stream_failures, 1);
-    assert_non_null(strstr(fake.sent, "data: {\"error\":{\"message\":\"the model failed"));
-    assert_non_null(strstr(fake.sent, says));
-    assert_null(strstr(fake.sent, "[DONE]"));
-    fake_again();
-    fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}");
-    fake_finish(FINISH_ERROR, -1);
-    fake_ready();
-    assert_int_equal(fake.status, 500);
-    assert_non_null(strstr(fake.sent, "\"type\":\"api_error\""));
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        bool grammar = ends[i].error == HTTP_GRAMMAR;
+        for (int stream = 0; stream < 2; stream++) {
+            fake_again();
+            fake_request(PATH, stream ? "{" HI ",\"stream\":true," FORMAT(SCHEMA) "}"
+                                      : "{" HI "," FORMAT(SCHEMA) "}");
+            fake_text("{\"b\":");
+            fake_ready();
+            fake_finish(ends[i].finish, -1);
+            fake_ready();
+            assert_int_equal(fake.status, stream ? 200 : ends[i].status);
+            assert_int_equal(fake.error, ends[i].error);
+            assert_int_equal(fake.stream_failures, stream);
+            assert_non_null(strstr(fake.sent, ends[i].says));
+            assert_int_equal(strstr(fake.sent, "\"param\":\"response_format.json") != NULL,
+                             grammar);
+            assert_int_equal(strstr(fake.sent, "\"code\":\"unsupported_value\"") != NULL, grammar);
+            assert_null(strstr(fake.sent, "[DONE]"));
+        }
+        fake_again();
+        fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}");
+        fake_finish(ends[i].finish, -1);
+        fake_ready();
+        assert_int_equal(fake.status, ends[i].status);
+        assert_non_null(strstr(fake.sent, grammar ? "\"type\":\"invalid_request_error\""
+                                                  : "\"type\":\"api_error\""));
+        assert_int_equal(strstr(fake.sent, "output_config.format.schema: is refused") != NULL,
+                         grammar);
+    }
 }
 
 #define CALL(name, arguments)                                                                      \
@@ -536,7 +555,7 @@ int main(void)
         WITH_FAKE(test_sources_that_differ_little),
         WITH_FAKE(test_who_leaves_while_it_is_compiled),
         WITH_FAKE(test_a_request_that_is_not_admitted),
-        WITH_FAKE(test_a_grammar_that_is_stuck),
+        WITH_FAKE(test_a_grammar_that_cannot_be_followed),
         WITH_FAKE(test_50_a_form_beside_tools_and_thoughts),
         WITH_FAKE(test_a_form_after_thoughts),
         WITH_FAKE(test_an_end_inside_of_the_only_call),

@@ -153,6 +153,78 @@ static void test_thinking_that_cannot_be_chosen(void **state)
     refused(CHAT, "\"thinking\":{\"type\":\"on\"}", "\"param\":\"thinking.type\"", "must be");
 }
 
+// One field asks for thinking and another for none: whoever of them comes, both are named.
+static void test_fields_that_ask_for_the_opposite(void **state)
+{
+    static const struct {
+        const char *fields, *path; // path: as told
+    } on[] = {{"\"thinking\":{\"type\":\"enabled\"}", "thinking.type"},
+              {"\"thinking\":{\"type\":\"adaptive\"}", "thinking.type"},
+              {"\"reasoning\":{\"enabled\":true}", "reasoning.enabled"},
+              {"\"reasoning\":{\"effort\":\"low\"}", "reasoning.effort"},
+              {"\"reasoning_effort\":\"max\"", "reasoning_effort"},
+              {"\"chat_template_kwargs\":{\"enable_thinking\":true}",
+               "chat_template_kwargs.enable_thinking"}},
+      off[] = {{"\"thinking\":{\"type\":\"disabled\"}", "thinking.type"},
+               {"\"reasoning\":{\"enabled\":false}", "reasoning.enabled"},
+               {"\"reasoning\":{\"effort\":\"none\"}", "reasoning.effort"},
+               {"\"reasoning_effort\":\"none\"", "reasoning_effort"},
+               {"\"chat_template_kwargs\":{\"enable_thinking\":false}",
+                "chat_template_kwargs.enable_thinking"}};
+    char both[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
+        for (size_t k = 0; k < sizeof off / sizeof *off; k++) {
+            size_t same = strcspn(on[i].fields, ":");
+            if (strncmp(on[i].fields, off[k].fields, same + 1) == 0)
+                continue; // one field
+            snprintf(both, sizeof both, "%s,%s", on[i].fields, off[k].fields);
+            refused(CHAT, both, on[i].path, "asks for the opposite of");
+            refused(CHAT, both, off[k].path, "\"code\":\"invalid_value\"");
+        }
+    }
+    refused(CHAT, "\"reasoning\":{\"enabled\":false,\"effort\":\"high\"}",
+            "'reasoning.effort' asks for the opposite of 'reasoning.enabled'",
+            "\"param\":\"reasoning.effort\"");
+    fake_chat.by = "thinking";
+    refused(CHAT, "\"reasoning_effort\":\"none\",\"chat_template_kwargs\":{\"thinking\":true}",
+            "'chat_template_kwargs.thinking' asks", "reasoning_effort");
+    refused(MESSAGES,
+            "\"thinking\":{\"type\":\"disabled\"},\"chat_template_kwargs\":{\"enable_thinking\":"
+            "true}",
+            "chat_template_kwargs.enable_thinking", "opposite of 'thinking.type'");
+    refused(MESSAGES, "\"thinking\":{\"type\":\"adaptive\"},\"reasoning_effort\":\"none\"",
+            "reasoning_effort", "opposite of 'thinking.type'");
+    // A budget and little effort ask for neither; who says nothing is contradicted by nobody.
+    const char *by = "enable_thinking";
+    shown(CHAT, by, 0, by, "\"reasoning_effort\":\"minimal\",\"reasoning\":{\"enabled\":false}",
+          "{false}");
+    shown(CHAT, by, 0, by, "\"thinking_token_budget\":5,\"reasoning_effort\":\"none\"", "{false}");
+    shown(CHAT, by, 0, by, "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":0}", "{true}");
+    shown(MESSAGES, by, 0, by, "\"chat_template_kwargs\":{\"enable_thinking\":true}", "{true}");
+}
+
+// No tokens of reasoning are no reasoning, also where the model has no marks by which to end it.
+static void test_a_budget_of_nothing_turns_thinking_off(void **state)
+{
+    static const char *const fields[] = {"\"thinking_token_budget\":0", "\"thinking_budget\":0",
+                                         "\"thinking\":{\"budget_tokens\":0}",
+                                         "\"reasoning\":{\"max_tokens\":0}"};
+    const char *by = "enable_thinking";
+    (void)state;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        fake_dialect("hermes", "none");
+        shown(CHAT, NULL, 0, by, fields[i], "{false}");
+        fake_dialect("hermes", "none");
+        shown(CHAT, "thinking", 0, "thinking", fields[i], "{false}");
+    }
+    fake_dialect("hermes", "none");
+    shown(CHAT, NULL, 0, by, "\"thinking_token_budget\":-1,\"thinking_budget\":0", "");
+    fake_dialect("hermes", "none");
+    refused(CHAT, "\"thinking_token_budget\":1,\"thinking_budget\":0",
+            "\"param\":\"thinking_token_budget\"", "no marks");
+}
+
 // After the answer so far: the token that may come alone, or -1.
 static int32_t forced_after(const char *answer)
 {
@@ -267,6 +339,8 @@ int main(void)
         TEST(test_each_switch_is_set_by_its_own_name),
         TEST(test_efforts_are_those_that_the_template_takes),
         TEST(test_thinking_that_cannot_be_chosen),
+        TEST(test_fields_that_ask_for_the_opposite),
+        TEST(test_a_budget_of_nothing_turns_thinking_off),
         TEST(test_a_budget_reaches_the_engine),
         TEST(test_budgets_that_cannot_be),
         TEST(test_a_continued_thought_has_the_whole_budget),

@@ -82,9 +82,9 @@ static void test_a_conversation_is_rendered_by_the_template(void **state)
          "\"tool_choice\":\"none\",\"parallel_tool_calls\":false",
          strlen("[user]hi[assistant]"), 1000 + ']'},
         {",\"reasoning_effort\":\"none\"", strlen("[user]hi[no-think][assistant]"), 1000 + ']'},
-        {",\"thinking\":{\"type\":\"disabled\"},\"reasoning\":{\"effort\":\"low\"},"
+        {",\"thinking\":{\"type\":\"disabled\"},\"reasoning\":{\"effort\":\"minimal\"},"
          "\"thinking_token_budget\":-1",
-         strlen("[user]hi[no-think][effort low][assistant]"), 1000 + ']'},
+         strlen("[user]hi[no-think][effort minimal][assistant]"), 1000 + ']'},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char body[512];

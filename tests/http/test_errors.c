@@ -27,6 +27,7 @@ static const struct expected table[] = {
     {HTTP_UNSUPPORTED_PARAMETER, 400, 400, BAD, "unsupported_parameter", BAD},
     {HTTP_UNSUPPORTED_THREAD, 400, 400, BAD, "unsupported_parameter", BAD},
     {HTTP_UNSUPPORTED_CONTENT, 400, 400, BAD, "unsupported_content_type", BAD},
+    {HTTP_GRAMMAR, 400, 400, BAD, "unsupported_value", BAD},
     {HTTP_UNSUPPORTED_MODEL, 400, 400, BAD, "unsupported_model", BAD},
     {HTTP_MODEL_NOT_FOUND, 404, 404, BAD, "model_not_found", "not_found_error"},
     {HTTP_RESPONSE_NOT_FOUND, 404, 404, BAD, "response_not_found", "not_found_error"},

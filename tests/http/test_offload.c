@@ -8,7 +8,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -123,6 +125,39 @@ static void test_keys_take_turns_at_grammars(void **state)
     assert_string_equal(seen.order, "aibjckdefgh");
 }
 
+static bool sharing_is(void *context)
+{
+    return seen.sharing == *(uint32_t *)context;
+}
+
+// An answer that is as large as a body is written while that body is prepared.
+static void test_answers_wait_for_no_body(void **state)
+{
+    enum { BYTES = 10 << 20 };
+    struct http_client client;
+    struct http_answer answer;
+    uint32_t one = 1, none = 0;
+    char *body = malloc(BYTES + 1);
+    (void)state;
+    assert_true(wait_until(arrived_are, &none));
+    memset(body, '1', BYTES);
+    body[BYTES] = '\0';
+    seen.work_hold = 3;
+    assert_true(http_client_open(&client, fixture.port));
+    assert_true(http_client_request(&client, "POST", "/v1/test/work", BEARER JSON, body));
+    assert_true(wait_until(sharing_is, &one));
+    assert_true(http_once(fixture.port, "POST", "/v1/test/answer", BEARER JSON, "ab", &answer));
+    assert_string_equal(answer.body, "{\"sum\":195}");
+    http_answer_free(&answer);
+    assert_int_equal(seen.sharing, 1);
+    seen.work_hold = 0;
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    http_answer_free(&answer);
+    http_client_close(&client);
+    free(body);
+}
+
 static struct fixture bounded; // four of a key and six in all may wait for the grammar thread
 
 struct asked {
@@ -130,13 +165,18 @@ struct asked {
     struct http_answer answer;
 };
 
-static void compile_send(struct asked *asked, const char *heads, const char *body)
+static void compile_ask(struct asked *asked, const char *heads, const char *body)
 {
-    assert_true(http_client_open(&asked->client, bounded.port));
     assert_true(http_client_request(&asked->client, "POST", "/v1/test/compile", heads, body));
 }
 
-static void compile_expect(struct asked *asked, int status, const char *body)
+static void compile_send(struct asked *asked, const char *heads, const char *body)
+{
+    assert_true(http_client_open(&asked->client, bounded.port));
+    compile_ask(asked, heads, body);
+}
+
+static void compile_read(struct asked *asked, int status, const char *body)
 {
     assert_true(http_client_answer(&asked->client, &asked->answer));
     assert_int_equal(asked->answer.status, status);
@@ -146,6 +186,11 @@ static void compile_expect(struct asked *asked, int status, const char *body)
     assert_int_equal(http_header(asked->answer.head, "retry-after", retry, sizeof retry),
                      status == 503);
     http_answer_free(&asked->answer);
+}
+
+static void compile_expect(struct asked *asked, int status, const char *body)
+{
+    compile_read(asked, status, body);
     http_client_close(&asked->client);
 }
 
@@ -163,15 +208,21 @@ static void compile_put(struct asked *asked, const char *heads, const char *body
     assert_true(wait_until(bounded_are, &count));
 }
 
-static void bounded_open(uint64_t wait_ms)
+static void bounded_open_of(uint64_t wait_ms, uint32_t threads)
 {
     fixture_open(&bounded,
                  &(struct server_options){.http2 = -1,
+                                          .http_threads = threads,
                                           .shutdown_timeout_ms = DRAIN_MS,
                                           .compiles_max = 6,
                                           .compiles_key_max = 4,
                                           .compile_wait_ms = wait_ms},
                  true);
+}
+
+static void bounded_open(uint64_t wait_ms)
+{
+    bounded_open_of(wait_ms, 1);
     seen.work_hold = 4;
 }
 
@@ -331,6 +382,86 @@ static void test_who_repeats_a_grammar_keeps_its_turn(void **state)
     fixture_close(&bounded);
 }
 
+static _Atomic uint32_t noted;
+
+static void thread_note(struct exchange *x)
+{
+    noted = x->thread->index;
+}
+
+// Connections to the first h2o thread, and one to the second.
+static void threads_connect(struct asked *first, int count, struct asked *second)
+{
+    int found = 0;
+    bool other = false;
+    seen.work_hold = 0;
+    seen.compiled = thread_note;
+    for (int tries = 0; found < count || !other; tries++) {
+        struct asked asked;
+        assert_true(tries < 10000);
+        compile_send(&asked, BEARER JSON, "q");
+        compile_read(&asked, 200, "{\"sum\":113}");
+        if (noted == 0 && found < count) {
+            first[found++] = asked;
+        } else if (noted == 1 && !other) {
+            *second = asked;
+            other = true;
+        } else {
+            http_client_close(&asked.client);
+        }
+    }
+    seen.compiled = NULL;
+    seen.work_hold = 4;
+}
+
+// The first one is with the grammar thread, which is at another's; then its client leaves, or its
+// deadline passes. Who repeats it has its turn, though its key has no place left.
+static void passed_on_check(bool leaves)
+{
+    enum { REPEATS = 3, AHEAD = 1 + REPEATS, ALL = AHEAD + 4 };
+    static const char *const bodies[ALL] = {"dd", "dd", "dd", "dd", "i", "j", "k", "l"};
+    struct asked asked[ALL], other;
+    uint32_t one = 1, none = 0, count = 1;
+    bounded_open_of(600000, 2);
+    threads_connect(asked, ALL, &other);
+    uint32_t ordered = seen.ordered;
+    uint64_t gone = metric_value(&bounded, "weft_clients_gone_total");
+    compile_ask(&other, BEARER JSON, "h");
+    assert_true(wait_until(working_are, &one));
+    for (int i = 0; i < ALL; i++) {
+        compile_ask(&asked[i],
+                    i > 0 || leaves ? BEARER JSON : BEARER JSON "X-Stainless-Timeout: 0.1\r\n",
+                    bodies[i]);
+        count++;
+        assert_true(wait_until(bounded_are, &count));
+    }
+    if (leaves) {
+        http_client_close(&asked[0].client);
+        metric_wait(&bounded, "weft_clients_gone_total", gone + 1, gone + 1);
+    } else {
+        usleep(200000); // its deadline is 100 ms
+    }
+    seen.work_hold = 0;
+    compile_expect(&other, 200, "{\"sum\":104}");
+    for (int i = leaves; i < ALL; i++)
+        compile_expect(&asked[i], 200,
+                       i == 1      ? "{\"sum\":200}"
+                       : i < AHEAD ? "{\"sum\":0}"
+                                   : "{\"sum\":10");
+    assert_true(wait_until(bounded_are, &none));
+    assert_int_equal(seen.ordered - ordered, 6);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_int_equal(seen.order[(ordered + i) % sizeof seen.order], "hdijkl"[i]);
+    fixture_close(&bounded);
+}
+
+static void test_who_repeats_a_grammar_that_is_not_compiled_has_its_turn(void **state)
+{
+    (void)state;
+    passed_on_check(true);
+    passed_on_check(false);
+}
+
 // The time that a grammar may be waited for begins with the first asking.
 static void test_who_asks_again_has_waited_before(void **state)
 {
@@ -485,11 +616,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_come_first_served),
         cmocka_unit_test(test_who_leaves_while_waiting),
+        cmocka_unit_test(test_answers_wait_for_no_body),
         cmocka_unit_test(test_keys_take_turns_at_grammars),
         cmocka_unit_test(test_so_many_grammars_may_wait),
         cmocka_unit_test(test_equal_grammars_are_compiled_once),
         cmocka_unit_test(test_so_many_may_repeat_a_grammar),
         cmocka_unit_test(test_who_repeats_a_grammar_keeps_its_turn),
+        cmocka_unit_test(test_who_repeats_a_grammar_that_is_not_compiled_has_its_turn),
         cmocka_unit_test(test_who_asks_again_has_waited_before),
         cmocka_unit_test(test_a_deadline_passes_while_a_grammar_waits),
         cmocka_unit_test(test_a_grammar_waits_so_long_at_most),

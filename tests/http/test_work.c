@@ -297,6 +297,32 @@ static void test_grammars_are_beside_the_gate(void **state)
     pool_close();
 }
 
+// A large answer has a worker of its own and shares the place of a large body by slices, however
+// large that is.
+static void test_answers_are_beside_bodies(void **state)
+{
+    (void)state;
+    pool_open(2);
+    struct exchange body = {'B', 6, work_size(30 * MIB), true, false, false, false};
+    struct exchange answers[2] = {{'a', 3, WORK_ANSWER, false, false, false, false},
+                                  {'b', 1, WORK_ANSWER, false, false, false, false}};
+    assert_true(submit(&body));
+    wait_for(logged_are, 1);
+    assert_true(submit(&answers[0]));
+    wait_for(waiting_are, 1);
+    assert_false(submit(&answers[1]));
+    body.hold = false;
+    take();
+    take();
+    assert_true(answers[0].shared);
+    seen.log[seen.count] = '\0';
+    assert_string_equal(seen.log, "BaBaBaBBB");
+    assert_int_equal(seen.most_large, 1);
+    assert_true(submit(&answers[1]));
+    assert_ptr_equal(take(), &answers[1]);
+    pool_close();
+}
+
 // So much stack as a deeply nested source may take, on the grammar thread alone.
 static void deep_work(struct exchange *x, struct slice *slice)
 {
@@ -488,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_grammars_are_beside_the_gate),
         cmocka_unit_test(test_grammars_have_their_stack),
+        cmocka_unit_test(test_answers_are_beside_bodies),
         cmocka_unit_test(test_the_idlest_is_chosen),
         cmocka_unit_test(test_two_sides),
         cmocka_unit_test(test_order_at_the_gate),

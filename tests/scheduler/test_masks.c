@@ -162,6 +162,25 @@ static void test_an_answer_is_of_its_grammar(void **state)
     }
 }
 
+static void test_a_mask_that_costs_too_much_ends_its_choice(void **state)
+{
+    struct rig rig;
+    struct got got = {.last = false};
+    (void)state;
+    rig_defaults(&rig);
+    open(&rig);
+    rig.engine->masks.limits = (struct mask_limits){1, 1, 1, 1};
+    struct grammar *g = rig_cycle(30);
+    struct submit_args args = request_args(g);
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+    grammar_give(g);
+    assert_int_equal(got.count[0], 0);
+    assert_int_equal(got.finish[0], FINISH_OVER);
+    assert_int_equal(engine_stats(rig.engine)->grammars_over, 1);
+    assert_int_equal(engine_stats(rig.engine)->grammars_stuck, 0);
+    rig_close(&rig);
+}
+
 // 'w' and then a digit, which no token has: that choice fails, and the others go on.
 static void test_a_stuck_choice_fails_alone(void **state)
 {
@@ -183,7 +202,7 @@ static void test_a_stuck_choice_fails_alone(void **state)
         run(&rig, second, &other);
         assert_int_equal(stuck.count[0], 1);
         assert_int_equal(stuck.token[0][0], 'w' - 'a');
-        assert_int_equal(stuck.finish[0], FINISH_ERROR);
+        assert_int_equal(stuck.finish[0], FINISH_STUCK);
         assert_cycle(&other, 0, 9);
         assert_int_equal(engine_stats(rig.engine)->grammars_stuck, 1);
         assert_int_equal(engine_stats(rig.engine)->finished_error, 1);
@@ -569,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_an_admitted_request_holds_its_grammar),
         cmocka_unit_test(test_an_engine_has_its_part_of_idle_grammars),
         cmocka_unit_test(test_an_answer_is_of_its_grammar),
+        cmocka_unit_test(test_a_mask_that_costs_too_much_ends_its_choice),
         cmocka_unit_test(test_a_stuck_choice_fails_alone),
         cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
         cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),

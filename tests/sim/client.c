@@ -283,8 +283,12 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
         allowed = c->args.deadline_ns != 0 && sim->now_ns >= c->args.deadline_ns &&
                   c->outputs[event->choice] == 0;
     else if (event->finish == FINISH_ERROR) // of one choice; the others go on
-        allowed = sim->failed || sim->spoilt_step > 0 || next == NEXT_STUCK ||
+        allowed = sim->failed || sim->spoilt_step > 0 ||
                   fake_sick(&c->alone[event->choice], sim->fake.sick);
+    else if (event->finish == FINISH_STUCK)
+        allowed = next == NEXT_STUCK;
+    else if (event->finish == FINISH_OVER)
+        allowed = false; // no grammar here is so large
     else if (event->finish == FINISH_DONE)
         values_compare(sim, c);
     sim_check(sim, allowed, "finish %u was not asked for", event->finish);
