@@ -34,8 +34,7 @@
     }
 #define SAME2(name, T, value) OP2(name, T, T, T, value)
 
-// --- integers
-// -------------------------------------------------------------------------------------
+// --- integers ---
 
 SAME2(add16, uint16_t, x[l] + y[l])
 SAME2(add32, uint32_t, x[l] + y[l])
@@ -201,8 +200,7 @@ static void lop3(struct ptx_warp *w, const struct ptx_ins *i)
               d[l] = out);
 }
 
-// --- floats
-// ---------------------------------------------------------------------------------------
+// --- floats ---
 
 static float flushed(float x)
 {
@@ -291,9 +289,9 @@ OP1(rsqrt_approx, float, float, settled(flushed(1.0f / sqrtf(flushed(x[l])))))
 OP1(ex2_approx, float, float, settled(flushed(exp2f(flushed(x[l])))))
 OP1(lg2_approx, float, float, settled(flushed(log2f(flushed(x[l])))))
 
-// --- conversions
-// ---------------------------------------------------------------------------------- An operand may
-// lie in a wider register: its low bytes are read, and a narrow result is extended.
+// --- conversions ---
+
+// An operand may lie in a wider register: its low bytes are read, and a narrow result is extended.
 
 static uint64_t lane_bits(const void *lanes, uint32_t bytes, int l)
 {
@@ -419,8 +417,7 @@ OP1(cvt_rzi_u64_f32, uint64_t, float, u64_of((double)x[l]))
 OP1(cvt_rzi_u32_f32, uint32_t, float, u32_of((double)x[l]))
 OP1(cvt_rzi_s32_f32, int32_t, float, s32_of((double)x[l]))
 
-// --- moves
-// ----------------------------------------------------------------------------------------
+// --- moves ---
 
 OP1(mov16, uint16_t, uint16_t, x[l])
 OP1(mov32, uint32_t, uint32_t, x[l])
@@ -442,8 +439,7 @@ static void split64(struct ptx_warp *w, const struct ptx_ins *i)
     EACH_LANE(w, uint64_t word = x[l]; low[l] = (uint32_t)word; high[l] = (uint32_t)(word >> 32));
 }
 
-// --- predicates
-// -----------------------------------------------------------------------------------
+// --- predicates ---
 
 static void predicate_put(struct ptx_warp *w, const struct ptx_operand *o, uint32_t bits)
 {
@@ -525,8 +521,7 @@ SELP(selp16, uint16_t)
 SELP(selp32, uint32_t)
 SELP(selp64, uint64_t)
 
-// --- the table
-// ------------------------------------------------------------------------------------
+// --- the table ---
 
 #define ROWS_SETP_INTEGER(type, suffix, shape)                                                     \
     {"setp.eq." type, shape, setp_eq_##suffix, 0}, {"setp.ne." type, shape, setp_ne_##suffix, 0},  \

@@ -2,6 +2,7 @@
 #include "tests/ptx/ops.h"
 #include "tests/ptx/parse.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,11 @@ static uint8_t letter_bytes(char letter) // 0: any
     default:
         return 0;
     }
+}
+
+static uint8_t copied_bytes(char letter) // by one cp.async
+{
+    return letter == 'A' ? 4 : letter == 'B' ? 8 : 16;
 }
 
 // `least`: bytes that a register of any size must have.
@@ -54,9 +60,9 @@ static bool fits(char letter, const struct written *x, uint8_t least)
     case 'i':
         return x->kind == WRITTEN_NUMBER;
     case 'A':
-        return x->kind == WRITTEN_NUMBER && (x->value == 4 || x->value == 8 || x->value == 16);
-    case 'G':
-        return x->kind == WRITTEN_NUMBER && x->value == 16;
+    case 'B':
+    case 'C':
+        return x->kind == WRITTEN_NUMBER && x->value == copied_bytes(letter);
     default: // 'l'
         return x->kind == WRITTEN_NAME && x->label;
     }
@@ -99,14 +105,15 @@ static bool suffix_ignored(const char *s)
     return false;
 }
 
+static const char *const space_names[] = {[SPACE_GLOBAL] = "global",
+                                          [SPACE_SHARED] = "shared",
+                                          [SPACE_LOCAL] = "local",
+                                          [SPACE_PARAM] = "param"};
+
 static bool suffix_space(const char *s, struct ptx_access *a)
 {
-    static const char *const names[] = {[SPACE_GLOBAL] = "global",
-                                        [SPACE_SHARED] = "shared",
-                                        [SPACE_LOCAL] = "local",
-                                        [SPACE_PARAM] = "param"};
     for (uint8_t k = SPACE_GLOBAL; k <= SPACE_PARAM; k++)
-        if (strcmp(s, names[k]) == 0)
+        if (strcmp(s, space_names[k]) == 0)
             return a->space = k, true;
     return strcmp(s, "shared::cta") == 0 ? a->space = SPACE_SHARED, true : false;
 }
@@ -123,15 +130,32 @@ static bool suffix_type(const char *s, struct ptx_access *a)
     return true;
 }
 
-// Takes the suffixes of a load, store, atomic or copy apart; what is left, in order, is the table's
-// name.
+enum family { FAMILY_NONE, FAMILY_LOAD, FAMILY_STORE, FAMILY_ATOMIC, FAMILY_COPY };
+
+// Of an opcode or of its row in the tables: the suffixes of these are taken apart.
+static enum family family_of(const char *opcode)
+{
+    static const struct {
+        const char *name;
+        enum family family;
+    } all[] = {{"ld", FAMILY_LOAD}, {"st", FAMILY_STORE}, {"atom", FAMILY_ATOMIC}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        size_t length = strlen(all[k].name);
+        if (strncmp(opcode, all[k].name, length) == 0 && strchr(".", opcode[length]))
+            return all[k].family;
+    }
+    return strncmp(opcode, "cp.async", 8) == 0 ? FAMILY_COPY : FAMILY_NONE;
+}
+
+// What is left of the suffixes, in order, is the table's name.
 static bool suffixes_read(const char *opcode, struct ptx_access *a, char *left, size_t room)
 {
     char text[128], *rest = NULL;
     if (strlen(opcode) >= sizeof text)
         return false;
     strcpy(text, opcode);
-    bool atomic = strncmp(text, "atom.", 5) == 0, copy = strncmp(text, "cp.", 3) == 0;
+    enum family family = family_of(opcode);
+    bool atomic = family == FAMILY_ATOMIC, copy = family == FAMILY_COPY;
     *a = (struct ptx_access){.space = SPACE_GENERIC, .count = 1};
     left[0] = 0;
     bool typed = false;
@@ -154,13 +178,8 @@ static bool suffixes_read(const char *opcode, struct ptx_access *a, char *left, 
             strcat(left, ".");
         strcat(left, s);
     }
+    a->is_signed = a->is_signed && family == FAMILY_LOAD && a->bytes < 8; // else it says nothing
     return typed || copy;
-}
-
-static bool family(const char *opcode)
-{
-    return strncmp(opcode, "ld.", 3) == 0 || strncmp(opcode, "st.", 3) == 0 ||
-           strncmp(opcode, "atom.", 5) == 0 || strncmp(opcode, "cp.async", 8) == 0;
 }
 
 // Bytes that registers of any size must have: of the first operand, and of the others.
@@ -182,10 +201,61 @@ static void least_bytes(const char *opcode, const struct ptx_access *a, uint8_t 
 // One a lane and element, and the address: after them in a load, before them in a store.
 static void access_shape(const char *name, const struct ptx_access *a, char *shape)
 {
-    bool is_load = strcmp(name, "ld") == 0;
+    bool is_load = family_of(name) == FAMILY_LOAD;
     memset(shape, is_load ? 't' : 'n', a->count + 1u);
     shape[is_load ? a->count : 0] = 'a';
     shape[a->count + 1] = 0;
+}
+
+// --- rows by access ---
+
+// Loads, stores and atomics have a row for each space, loads and stores for each vector and type;
+// the type of an atomic is part of its name.
+enum { TYPES = 7, VECTORS = 3, SPACES = SPACE_PARAM + 1, ACCESSES = TYPES * VECTORS * SPACES };
+
+static bool access_taken(enum family family, const struct ptx_access *a)
+{
+    switch (family) {
+    case FAMILY_LOAD:
+        return a->bytes * a->count <= 16;
+    case FAMILY_STORE:
+        return a->bytes * a->count <= 16 && a->space != SPACE_PARAM;
+    case FAMILY_ATOMIC:
+        return a->count == 1 && a->space <= SPACE_SHARED;
+    default:
+        return true;
+    }
+}
+
+// The n-th access; false: the row has none such.
+static bool access_at(const struct ptx_form *f, uint32_t n, struct ptx_access *a)
+{
+    enum family family = family_of(f->opcode);
+    uint32_t type = n % TYPES, vector = n / TYPES % VECTORS;
+    *a = (struct ptx_access){.space = (uint8_t)(n / TYPES / VECTORS),
+                             .bytes = (uint8_t)(1 << type / 2),
+                             .count = (uint8_t)(1 << vector),
+                             .is_signed = type % 2 != 0};
+    if (family == FAMILY_NONE || family == FAMILY_COPY)
+        return n == 0;
+    if ((family == FAMILY_ATOMIC && type != 0) || (family == FAMILY_STORE && a->is_signed))
+        return false;
+    return access_taken(family, a);
+}
+
+void ptx_row_of(const struct ptx_form *f, const struct ptx_access *a, struct ptx_row *out)
+{
+    enum family family = family_of(f->opcode);
+    const char *point = a->space != SPACE_GENERIC ? "." : "", *vector = a->count == 4 ? ".v4" : "";
+    const char *space = a->space != SPACE_GENERIC ? space_names[a->space] : "";
+    out->shape = f->shape;
+    if (family == FAMILY_ATOMIC)
+        snprintf(out->opcode, sizeof out->opcode, "atom%s%s%s", point, space, f->opcode + 4);
+    else if (family == FAMILY_LOAD || family == FAMILY_STORE)
+        snprintf(out->opcode, sizeof out->opcode, "%s%s%s%s.%c%d", f->opcode, point, space,
+                 a->count == 2 ? ".v2" : vector, a->is_signed ? 's' : 'b', 8 * a->bytes);
+    else
+        snprintf(out->opcode, sizeof out->opcode, "%s", f->opcode);
 }
 
 const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, uint32_t count,
@@ -196,8 +266,9 @@ const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, 
     uint8_t least[2];
     *known = false;
     *access = (struct ptx_access){0};
-    if (family(opcode)) {
-        if (!suffixes_read(opcode, access, left, sizeof left))
+    enum family family = family_of(opcode);
+    if (family != FAMILY_NONE) {
+        if (!suffixes_read(opcode, access, left, sizeof left) || !access_taken(family, access))
             return NULL;
         opcode = left;
     }
@@ -208,7 +279,7 @@ const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, 
                 continue;
             *known = true;
             strcpy(shape, f->shape);
-            if (strcmp(opcode, "ld") == 0 || strcmp(opcode, "st") == 0)
+            if (family == FAMILY_LOAD || family == FAMILY_STORE)
                 access_shape(opcode, access, shape);
             if (shape_fits(shape, x, count, least))
                 return f;
@@ -216,11 +287,15 @@ const struct ptx_form *ptx_form_of(const char *opcode, const struct written *x, 
     return NULL;
 }
 
-const char *ptx_opcode(uint32_t index, const char **shape)
+bool ptx_opcode(uint32_t index, struct ptx_row *out)
 {
+    struct ptx_access access;
     for (uint32_t t = 0; t < TABLES; t++)
         for (const struct ptx_form *f = tables[t]; f->opcode != NULL; f++)
-            if (index-- == 0)
-                return *shape = f->shape, f->opcode;
-    return NULL;
+            for (uint32_t n = 0; n < ACCESSES; n++)
+                if (access_at(f, n, &access) && index-- == 0) {
+                    ptx_row_of(f, &access, out);
+                    return true;
+                }
+    return false;
 }

@@ -6,6 +6,7 @@ char reported[1024];
 struct ptx_counts counts;
 uint32_t seed;
 uint32_t dynamic_bytes;
+uint32_t blocks = 1;
 
 static bool holds(const void *at, size_t bytes, const char **first, const char **end)
 {
@@ -42,8 +43,10 @@ static bool run(const char *body, uint32_t threads)
         fail_msg("%s", why);
     struct ptx_kernel *k = ptx_kernel_find(m, "k");
     assert_non_null(k);
-    struct ptx_shape shape = {
-        .grid = {1, 1, 1}, .block = {threads, 1, 1}, .shared_bytes = dynamic_bytes, .seed = seed};
+    struct ptx_shape shape = {.grid = {blocks, 1, 1},
+                              .block = {threads, 1, 1},
+                              .shared_bytes = dynamic_bytes,
+                              .seed = seed};
     struct ptx_watch watch = {holds, fault_heard};
     void *parameter = memory;
     reported[0] = 0;

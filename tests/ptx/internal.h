@@ -32,7 +32,7 @@ typedef void ptx_run(struct ptx_warp *w, const struct ptx_ins *i);
 // One row of the table of opcodes. `shape` has a letter an operand, vectors flattened: h w d a
 // register of 2, 4, 8 bytes that is written, t one of any size, 2 4 8 a register or number of that
 // many bytes, n one of any size, p a predicate, q a predicate that may be left out, P a predicate
-// or number, a an address, l a label, i a number, A and G one that cp.async can copy: 4, 8, 16; 16.
+// or number, a an address, l a label, i a number, A, B and C what a cp.async copies: 4, 8, 16.
 struct ptx_form {
     const char *opcode, *shape;
     ptx_run *run;
@@ -86,6 +86,7 @@ enum {
 struct ptx_opcode_count {
     char *opcode; // as written
     const struct ptx_form *form;
+    struct ptx_access access;
 };
 
 struct ptx_parameter {
@@ -137,23 +138,32 @@ struct ptx_path {
 };
 enum { PTX_PATHS_MAX = 64 };
 
-// A word of shared memory: what may be used of it, and who used it last. Stamps are those of warps;
-// bytes are masks of the word's four.
+// A use of shared memory: by a lane of a warp at a stamp of the warp; PTX_SEVERAL: by more than
+// one.
+struct ptx_user {
+    uint32_t stamp;
+    uint8_t warp, lane;
+};
+
+// Who used a word of shared memory, or a byte of one that was used in part. Writes that nobody can
+// tell apart are a group: atomics, or stores of one value.
 struct ptx_cell {
-    uint32_t write_stamp, read_stamp;
-    uint32_t readers, read_phase; // warps that read since all met at a barrier the last time
-    uint8_t write_warp, write_lane, write_bytes;
-    uint8_t read_warp, read_lane, read_bytes;
-    uint8_t closed; // bytes that belong to no array
-    bool write_atomic, pending;
+    struct ptx_user write, read; // the last ones
+    struct ptx_user before;      // the last write before the last one's group
+    uint32_t writers, readers;   // warps that wrote and read since all met at a barrier: in a phase
+    uint32_t phase;
+    uint8_t closed; // of a word: bytes that belong to no array
+    bool atomic;    // the last one's group
+    bool pending;   // of a word: a cp.async is to arrive
+    bool split;     // of a word: remembered by its bytes
 };
 enum ptx_use { USE_READ, USE_WRITE, USE_ATOMIC, USE_COPY };
 
 // A copy that was begun and is not there yet. Groups count up a lane.
 struct ptx_copy {
     const struct ptx_ins *ins;
-    const char *from; // NULL: zeros
-    uint32_t to, from_bytes, bytes;
+    const char *from;
+    uint32_t to, bytes, from_bytes; // zeros after those that are read
     uint32_t group;
     uint8_t lane;
 };
@@ -195,6 +205,7 @@ struct ptx_block {
     uint64_t number;
     char *shared;
     struct ptx_cell *cells, *fresh; // a cell a word of shared memory; as a block begins
+    struct ptx_cell *parts;         // four a word, of those that are split
     uint32_t shared_bytes;
     uint32_t phase;                              // times that all warps met at a barrier
     uint32_t seen[PTX_WARPS_MAX][PTX_WARPS_MAX]; // [w][o]: the stamp of o that w is ordered after
@@ -219,6 +230,9 @@ void ptx_fault(struct ptx_warp *w, const struct ptx_ins *i, const char *format, 
 // For instructions that want their whole warp (.aligned, full masks). false: reported.
 bool ptx_whole(struct ptx_warp *w, const struct ptx_ins *i);
 
+// forms.c: the row that an opcode of a kernel counts to.
+void ptx_row_of(const struct ptx_form *f, const struct ptx_access *a, struct ptx_row *out);
+
 // flow.c: fills `meet` of each branch. false: out of memory.
 bool ptx_flow(struct ptx_kernel *kernel);
 
@@ -239,7 +253,7 @@ void ptx_warp_ordered(struct ptx_warp *w); // bar.warp.sync
 void ptx_warps_meet(struct ptx_block *b, uint32_t warps);
 
 // readonly.c: global memory that is read by way of the texture cache (.nc) must not be written by
-// the same launch. false: the word is used in both ways.
+// the same launch. false: a byte is used in both ways.
 struct ptx_readonly *ptx_readonly_new(void);
 void ptx_readonly_free(struct ptx_readonly *r);
 bool ptx_readonly_use(struct ptx_readonly *r, uint64_t at, uint32_t bytes, bool write);

@@ -110,14 +110,15 @@ ptx_module *module_read(const char *data, std::string *read)
 
 // Opcodes that no result depends on here, because blocks run one after another and caches are not
 // there, but that a card's result or speed does.
-const struct {
+struct {
     const char *kernel, *opcode;
+    unsigned found; // kernels of that name, of those decoded
 } wanted[] = {
-    {"signal_kernel(", "st.release.sys.global.u32"}, // the host reads tokens after it
-    {"gemm_small_kernel<bf16, bf16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"},
-    {"gemm_small_kernel<f16, f16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32"},
-    {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B"},
-    {"attn_kernel<", "cp.async.cg.shared.global.L2::128B"},
+    {"signal_kernel(", "st.release.sys.global.u32", 0}, // the host reads tokens after it
+    {"gemm_small_kernel<bf16, bf16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
+    {"gemm_small_kernel<f16, f16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
+    {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
+    {"attn_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
 };
 
 bool holds(const ptx_kernel *k, const char *opcode)
@@ -131,9 +132,13 @@ bool holds(const ptx_kernel *k, const char *opcode)
 
 void opcodes_wanted(const kernel &k)
 {
-    for (auto &w : wanted)
-        if (k.shown.find(w.kernel) != std::string::npos && !holds(k.decoded, w.opcode))
+    for (auto &w : wanted) {
+        if (k.shown.find(w.kernel) == std::string::npos)
+            continue;
+        w.found++;
+        if (!holds(k.decoded, w.opcode))
             report("the kernel %s lacks %s", k.shown.c_str(), w.opcode);
+    }
 }
 
 ptx_kernel *decode(kernel *k)
@@ -335,6 +340,9 @@ unsigned ptx_emitted(void)
     unsigned count = 0;
     for (auto &one : kernels())
         count += decode(&one.second) != nullptr;
+    for (auto &w : wanted)
+        if (w.found == 0)
+            report("no kernel is a %s...), which must hold %s", w.kernel, w.opcode);
     return count;
 }
 

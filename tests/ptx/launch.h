@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 // Reads the PTX of every kernel that is linked, and returns how many there are; what cannot be
-// read, or lacks an opcode that it must hold, is reported.
+// read, or lacks an opcode that it must hold, is reported, and where no kernel has the name of one
+// that must hold an opcode.
 unsigned ptx_emitted(void);
 
 // A line of JSON for each kernel that was launched since the last call: what is counted, the shared

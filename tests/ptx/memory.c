@@ -107,8 +107,7 @@ static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64
     }
 }
 
-// --- counts
-// ---------------------------------------------------------------------------------------
+// --- counts ---
 
 // Sectors of 32 bytes that the lanes touch, `bytes` each, or of[lane] where that is given.
 static void sectors_count(uint64_t *requests, uint64_t *sectors, const uint64_t at[PTX_LANES],
@@ -185,8 +184,7 @@ static void access_count(struct ptx_warp *w, const struct ptx_ins *i, const uint
         sectors_count(&c->global_requests, &c->global_sectors, at, w->mask, bytes, NULL);
 }
 
-// --- loads and stores
-// -----------------------------------------------------------------------------
+// --- loads and stores ---
 
 static void register_put(const struct ptx_warp *w, const struct ptx_operand *o, int lane,
                          const char *from, const struct ptx_access *a)
@@ -216,7 +214,7 @@ static void load(struct ptx_warp *w, const struct ptx_ins *i)
     access_count(w, i, at, false);
 }
 
-enum { ACCESS_MAX = 32 }; // bytes of a lane's widest access
+enum { ACCESS_MAX = 16 }; // bytes of a lane's widest access
 
 // Lanes that store different values to one place: on a card nobody knows which stays.
 static bool stores_agree(struct ptx_warp *w, const struct ptx_ins *i, const uint64_t at[PTX_LANES],
@@ -297,8 +295,7 @@ ATOMIC(atom_and32, uint32_t, x &y[l])
 ATOMIC(atom_max_u32, uint32_t, y[l] > x ? y[l] : x)
 ATOMIC(atom_exch32, uint32_t, y[l])
 
-// --- asynchronous copies
-// --------------------------------------------------------------------------
+// --- asynchronous copies ---
 
 static struct ptx_copy *copy_new(struct ptx_warp *w)
 {
@@ -418,8 +415,7 @@ static void local_address(struct ptx_warp *w, const struct ptx_ins *i)
     EACH_LANE(w, d[l] = begins + (uint64_t)l * room + at[l]);
 }
 
-// --- the table
-// ------------------------------------------------------------------------------------
+// --- the table ---
 
 // ld and st: the suffixes are taken apart in forms.c, and the shape is made of them.
 const struct ptx_form ptx_memory_forms[] = {
@@ -431,10 +427,14 @@ const struct ptx_form ptx_memory_forms[] = {
     {"atom.and.b32", "wa4", atom_and32, 0},
     {"atom.max.u32", "wa4", atom_max_u32, 0},
     {"atom.exch.b32", "wa4", atom_exch32, 0},
-    {"cp.async.cg.shared.global", "aaG", copy, 0},
-    {"cp.async.cg.shared.global", "aaG4", copy, 0},
+    {"cp.async.cg.shared.global", "aaC", copy, 0},
+    {"cp.async.cg.shared.global", "aaC4", copy, 0},
     {"cp.async.ca.shared.global", "aaA", copy, 0},
+    {"cp.async.ca.shared.global", "aaB", copy, 0},
+    {"cp.async.ca.shared.global", "aaC", copy, 0},
     {"cp.async.ca.shared.global", "aaA4", copy, 0},
+    {"cp.async.ca.shared.global", "aaB4", copy, 0},
+    {"cp.async.ca.shared.global", "aaC4", copy, 0},
     {"cvta.local.u64", "d8", local_address, 0},
     {"cp.async.commit_group", "", copy_commit, 0},
     {"cp.async.wait_group", "i", copy_wait, 0},

@@ -73,7 +73,8 @@ bool ptx_kernel_opcode(const struct ptx_kernel *kernel, uint32_t index, struct p
     if (index >= kernel->opcode_count)
         return false;
     const struct ptx_opcode_count *o = &kernel->opcodes[index];
-    *out = (struct ptx_issued){o->opcode, o->form->opcode, o->form->shape, 0};
+    *out = (struct ptx_issued){.opcode = o->opcode};
+    ptx_row_of(o->form, &o->access, &out->row);
     for (uint32_t n = 0; n < kernel->code_count; n++)
         out->issued += kernel->code[n].opcode == index ? kernel->issued[n] : 0;
     return true;

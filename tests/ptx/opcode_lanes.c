@@ -1,4 +1,4 @@
-// Rows by which lanes meet: flow, exchanges, fragments, products, memory.
+// Rows by which lanes meet: flow, exchanges, fragments, products.
 #include "tests/ptx/opcode_rows.h"
 
 #include <stdarg.h>
@@ -8,15 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- what lanes do together: %r0 is the lane, which stores %r1 in its word
-// ------------------------------------------------------------------------
-
-struct together {
-    const char *opcode, *shape, *body;
-    uint32_t (*want)(uint32_t lane);
-};
-
-static void together_test(const struct together *t)
+void together_test(const struct together *t)
 {
     char body[4096];
     snprintf(body, sizeof body,
@@ -180,101 +172,9 @@ void test_flow_and_barriers(void **state)
         together_test(&all[k]);
 }
 
-static uint32_t word_after(uint32_t l)
-{
-    return 1000 + 256 + l;
-}
-static uint32_t word_fourth(uint32_t l)
-{
-    return 1000 + 256 + 4 * l + 3;
-}
-static uint32_t word_half(uint32_t l) // of four words the first two were copied
-{
-    return 1000 + 256 + 4 * l + 1;
-}
-static uint32_t own_lane(uint32_t l)
-{
-    return l;
-}
 static uint32_t twice_lane(uint32_t l)
 {
     return 2 * l;
-}
-static uint32_t lanes_below(uint32_t l)
-{
-    return l * (l - 1) / 2;
-}
-static uint32_t bits_below(uint32_t l)
-{
-    return l == 0 ? 0 : ((uint32_t)1 << l) - 1;
-}
-static uint32_t bits_left(uint32_t l)
-{
-    return l == 0 ? UINT32_MAX : UINT32_MAX << l;
-}
-static uint32_t over_the_sign(uint32_t l) // half of the lanes have numbers that would be negative
-{
-    return l == 0 ? 0 : 0x7FFFFFF0 + l - 1;
-}
-static uint32_t lane_one_before(uint32_t l)
-{
-    return l == 0 ? 0 : l - 1;
-}
-
-#define FROM "mul.wide.u32 %d3, %r0, 16;\nadd.s64 %d4, %d0, %d3;\n"
-#define DONE "cp.async.commit_group;\ncp.async.wait_group 0;\n"
-#define TAKEN "ld.shared.u32 %r1, [%r52+12];\n"
-#define TAKEN_ZERO /* the second half was not copied: zeros */                                     \
-    "ld.shared.u32 %r1, [%r52+4];\nld.shared.u32 %r6, [%r52+8];\nadd.u32 %r1, %r1, %r6;\n"
-
-void test_memory(void **state)
-{
-    (void)state;
-    static const struct together all[] = {
-        {"ld", "", "ld.global.u32 %r1, [%d2+1024];\n", word_after},
-        {"st", "", "shl.b32 %r2, %r0, 1;\nst.global.u32 [%d2], %r2;\nld.global.u32 %r1, [%d2];\n",
-         twice_lane},
-        {"atom.add.u32", "wa4", "atom.global.add.u32 %r1, [%d0+512], %r0;\n", lanes_below},
-        {"atom.add.u64", "da8",
-         "cvt.u64.u32 %d5, %r0;\natom.global.add.u64 %d6, [%d0+512], %d5;\ncvt.u32.u64 %r1, %d6;\n",
-         lanes_below},
-        {"atom.or.b32", "wa4",
-         "mov.u32 %r2, 1;\nshl.b32 %r2, %r2, %r0;\natom.global.or.b32 %r1, [%d0+512], %r2;\n",
-         bits_below},
-        {"atom.and.b32", "wa4",
-         "mov.u32 %r3, -1;\nst.global.u32 [%d0+512], %r3;\nshl.b32 %r2, %r3, %r0;\nshl.b32 %r2, "
-         "%r2, 1;\natom.global.and.b32 %r1, [%d0+512], %r2;\n",
-         bits_left},
-        {"atom.max.u32", "wa4",
-         "add.u32 %r2, %r0, 0x7FFFFFF0;\natom.global.max.u32 %r1, [%d0+512], %r2;\n",
-         over_the_sign},
-        {"atom.exch.b32", "wa4", "atom.global.exch.b32 %r1, [%d0+512], %r0;\n", lane_one_before},
-        {"cp.async.cg.shared.global", "aaG",
-         FROM "cp.async.cg.shared.global [%r52], [%d4+1024], 16;\n" DONE TAKEN, word_fourth},
-        {"cp.async.cg.shared.global", "aaG4",
-         FROM "mov.u32 %r5, 8;\ncp.async.cg.shared.global [%r52], [%d4+1024], 16, %r5;\n" DONE
-             TAKEN_ZERO,
-         word_half},
-        {"cp.async.ca.shared.global", "aaA",
-         FROM "cp.async.ca.shared.global [%r52], [%d4+1024], 16;\n" DONE TAKEN, word_fourth},
-        {"cp.async.ca.shared.global", "aaA4",
-         FROM "mov.u32 %r5, 8;\ncp.async.ca.shared.global [%r52], [%d4+1024], 16, %r5;\n" DONE
-             TAKEN_ZERO,
-         word_half},
-        {"cvta.local.u64", "d8",
-         ".local .align 4 .b8 own[16];\nst.local.u32 [own+4], %r0;\nmov.u64 %d5, own;\n"
-         "cvta.local.u64 %d6, %d5;\nld.u32 %r1, [%d6+4];\n",
-         own_lane},
-        {"cp.async.commit_group", "",
-         FROM "cp.async.ca.shared.global [%r52], [%d4+1024], 16;\n" DONE TAKEN, word_fourth},
-        {"cp.async.wait_group", "i",
-         FROM "cp.async.ca.shared.global [%r52], [%d4+1024], 16;\n" DONE TAKEN, word_fourth},
-        {"cp.async.wait_all", "",
-         FROM "cp.async.ca.shared.global [%r52], [%d4+1024], 16;\ncp.async.wait_all;\n" TAKEN,
-         word_fourth},
-    };
-    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
-        together_test(&all[k]);
 }
 
 void test_half_of_a_word_may_be_left_out(void **state)
@@ -286,8 +186,7 @@ void test_half_of_a_word_may_be_left_out(void **state)
     together_test(&left_out);
 }
 
-// --- products
-// -------------------------------------------------------------------------------------
+// --- products ---
 
 static uint32_t small_float(int value, bool bf16) // 0 to 255
 {

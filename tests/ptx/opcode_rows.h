@@ -1,15 +1,25 @@
-// What the tests of the table's rows share (test_opcodes.c): one of values lane by lane
-// (opcode_values.c), one of what lanes do together and memory (opcode_lanes.c).
+// What the tests of the table's rows share (test_opcodes.c): of values lane by lane
+// (opcode_values.c), of what lanes do together (opcode_lanes.c), of memory (opcode_memory.c).
 #pragma once
 
 #include "tests/ptx/ptx.h"
 
 enum { WORDS = 1024 };
 extern uint32_t memory[WORDS];   // the only allocation; %d0 of a body
+extern uint32_t given[4];        // 16 bytes among the parameters, by that name
 extern bool instructions_listed; // they are written to a file, and nothing runs
 
 // Runs `body` by one warp, in which the row must be issued, and marks the row as tested.
 void row_run(const char *row, const char *shape, const char *body);
+
+// A row that gives each lane a word: %r0 is the lane, %d2 its word, %r1 what it stores there; %r52
+// its 16 bytes of shared memory, which begin at %r50. Words 0 to 255 are 0, word k of the others is
+// 1000 + k.
+struct together {
+    const char *opcode, *shape, *body;
+    uint32_t (*want)(uint32_t lane);
+};
+void together_test(const struct together *t);
 
 void test_values_of_integers(void **state);
 void test_values_of_bits(void **state);
@@ -21,6 +31,10 @@ void test_comparisons_of_floats(void **state);
 void test_matrices_of_fragments(void **state);
 void test_exchanges_between_lanes(void **state);
 void test_flow_and_barriers(void **state);
-void test_memory(void **state);
+void test_loads(void **state);
+void test_stores(void **state);
+void test_atomics(void **state);
+void test_copies(void **state);
+void test_local_addresses(void **state);
 void test_half_of_a_word_may_be_left_out(void **state);
 void test_products(void **state);

@@ -10,8 +10,7 @@
 
 enum { INPUTS = 4 };
 
-// --- one value of each lane
-// -----------------------------------------------------------------------
+// --- one value of each lane ---
 
 // `shape` is that of a row with a size for each operand, so t is h, w or d and n is 2, 4 or 8; i is
 // a number that must be written as one. `row`: NULL where the row's shape is the same.

@@ -64,9 +64,18 @@ uint32_t ptx_kernel_parameter_bytes(const struct ptx_kernel *kernel);
 bool ptx_kernel_parameter(const struct ptx_kernel *kernel, uint32_t index, uint32_t *at,
                           uint32_t *bytes);
 void ptx_kernel_counts(const struct ptx_kernel *kernel, struct ptx_counts *out);
-// How often an instruction was issued: its opcode as written, and the row of the table that ran it.
+
+// A row of the table: an opcode and the shape of its operands (internal.h). Loads and stores have a
+// row for each space, vector and type (ld.shared.v2.b16; b stands for u and f too), atomics for
+// each space.
+struct ptx_row {
+    char opcode[64];
+    const char *shape;
+};
+// How often an instruction was issued: its opcode as written, and the row that ran it.
 struct ptx_issued {
-    const char *opcode, *row, *shape;
+    const char *opcode;
+    struct ptx_row row;
     uint64_t issued;
 };
 // For each opcode of the kernel: false at the end.
@@ -82,9 +91,8 @@ void ptx_kernel_counts_clear(struct ptx_kernel *kernel); // of opcodes and lines
 bool ptx_kernel_run(struct ptx_kernel *kernel, const struct ptx_shape *shape,
                     const void *parameters, const struct ptx_watch *watch);
 
-// The rows of the table in its order: an opcode and the shape of its operands (internal.h); NULL at
-// the end. Loads and stores are families ("ld", "st") whose suffixes are taken apart.
-const char *ptx_opcode(uint32_t index, const char **shape);
+// The rows of the table in its order; false at the end.
+bool ptx_opcode(uint32_t index, struct ptx_row *out);
 
 #ifdef __cplusplus
 }

@@ -171,16 +171,16 @@ static void counts_print(const struct ptx_kernel *k)
         printf("%s %" PRIu64 "\n", rows[n].name, rows[n].value);
     struct ptx_issued i;
     for (uint32_t n = 0; ptx_kernel_opcode(k, n, &i); n++)
-        printf("issued %" PRIu64 " %s %s %s\n", i.issued, i.row, *i.shape ? i.shape : "-",
-               i.opcode);
+        printf("issued %" PRIu64 " %s %s %s\n", i.issued, i.row.opcode,
+               *i.row.shape ? i.row.shape : "-", i.opcode);
 }
 
 int main(int count, char **words)
 {
     if (count == 2 && strcmp(words[1], "--rows") == 0) {
-        const char *row, *shape;
-        for (uint32_t n = 0; (row = ptx_opcode(n, &shape)) != NULL; n++)
-            printf("%s %s\n", row, *shape ? shape : "-");
+        struct ptx_row row;
+        for (uint32_t n = 0; ptx_opcode(n, &row); n++)
+            printf("%s %s\n", row.opcode, *row.shape ? row.shape : "-");
         return 0;
     }
     struct ptx_shape shape = {.seed = 0};

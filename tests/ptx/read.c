@@ -88,8 +88,7 @@ static uint32_t rounded_up(uint32_t value, uint32_t to)
     return (value + to - 1) / to * to;
 }
 
-// --- types and declarations
-// -----------------------------------------------------------------------
+// --- types and declarations ---
 
 // Bytes of a type such as ".b32"; a predicate has none.
 static bool type_read(struct scan *s, uint8_t *bytes)
@@ -242,8 +241,7 @@ static void shared_begin(const struct building *b, struct ptx_kernel *k)
         *GROW(k->arrays, k->array_count) = b->shared.arrays[n];
 }
 
-// --- operands
-// -------------------------------------------------------------------------------------
+// --- operands ---
 
 static const char *const special_names[SPECIAL_COUNT] = {
     [SPECIAL_TID_X] = "%tid.x",       [SPECIAL_TID_Y] = "%tid.y",
@@ -410,21 +408,21 @@ static bool operands_read(struct building *b, const char *opcode, struct written
     return scan_want(b->s, ';');
 }
 
-// --- instructions
-// ---------------------------------------------------------------------------------
+// --- instructions ---
 
-static uint32_t opcode_index(struct ptx_kernel *k, const char *opcode, const struct ptx_form *form)
+static uint32_t opcode_index(struct ptx_kernel *k, const char *opcode, const struct ptx_form *form,
+                             const struct ptx_access *access)
 {
     for (uint32_t n = 0; n < k->opcode_count; n++)
         if (k->opcodes[n].form == form && strcmp(k->opcodes[n].opcode, opcode) == 0)
             return n;
-    *GROW(k->opcodes, k->opcode_count) = (struct ptx_opcode_count){strdup(opcode), form};
+    *GROW(k->opcodes, k->opcode_count) = (struct ptx_opcode_count){strdup(opcode), form, *access};
     return k->opcode_count - 1;
 }
 
 static uint8_t constant_bytes(char letter)
 {
-    if (letter == 'i' || letter == 'A' || letter == 'G')
+    if (strchr("iABC", letter))
         return 4;
     return letter == 'n' ? 8 : (uint8_t)(letter - '0');
 }
@@ -482,7 +480,7 @@ static bool instruction_read(struct building *b)
     i.division = strncmp(opcode, "div.", 4) == 0 || strncmp(opcode, "rem.", 4) == 0;
     i.uniform = strcmp(opcode, "bra.uni") == 0;
     i.operands = (uint8_t)count;
-    i.opcode = opcode_index(k, opcode, form);
+    i.opcode = opcode_index(k, opcode, form, &i.access);
     for (uint32_t n = 0; n < count; n++)
         i.x[n] = operand_of(b, shape[n], &x[n]);
     if (i.flow == FLOW_BRANCH)
@@ -562,8 +560,7 @@ static bool body_read(struct building *b)
     return !s->failed;
 }
 
-// --- kernels
-// --------------------------------------------------------------------------------------
+// --- kernels ---
 
 static bool parameters_read(struct building *b)
 {
@@ -686,8 +683,7 @@ static bool kernel_read(struct building *b)
     return fine;
 }
 
-// --- modules
-// --------------------------------------------------------------------------------------
+// --- modules ---
 
 static bool file_read(struct building *b)
 {

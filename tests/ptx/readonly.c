@@ -1,15 +1,15 @@
-// Which words of global memory a launch reads by way of the texture cache (ld.global.nc), and which
-// it writes: a word in both sets is undefined on a card, because that cache is not told of writes.
+// Which bytes of global memory a launch reads by way of the texture cache (ld.global.nc), and which
+// it writes: a byte in both sets is undefined on a card, because that cache is not told of writes.
 #include "tests/ptx/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096, WORDS = PAGE / 4, FIRST_ROOM = 64 };
+enum { PAGE = 4096, FIRST_ROOM = 64 };
 
 struct page {
-    uint64_t number; // address / PAGE + 1; 0: free
-    uint64_t used[2][WORDS / 64];
+    uint64_t number;             // address / PAGE + 1; 0: free
+    uint64_t used[2][PAGE / 64]; // a bit a byte
 };
 
 struct ptx_readonly {
@@ -70,9 +70,8 @@ static struct page *page_of(struct ptx_readonly *r, uint64_t number)
 
 bool ptx_readonly_use(struct ptx_readonly *r, uint64_t at, uint32_t bytes, bool write)
 {
-    struct page *page = page_of(r, at / PAGE + 1); // aligned accesses do not leave it
-    uint32_t word = (uint32_t)(at % PAGE / 4), words = bytes < 4 ? 1 : bytes / 4;
-    uint64_t mask = ((UINT64_C(1) << words) - 1) << word % 64;
-    page->used[write][word / 64] |= mask;
-    return (page->used[!write][word / 64] & mask) == 0;
+    struct page *page = page_of(r, at / PAGE + 1); // aligned, of up to 32 bytes: within 64
+    uint64_t mask = ((UINT64_C(1) << bytes) - 1) << at % 64;
+    page->used[write][at % PAGE / 64] |= mask;
+    return (page->used[!write][at % PAGE / 64] & mask) == 0;
 }

@@ -16,8 +16,7 @@ enum { TURN = 100000, TURN_SEEDED = 200 }; // instructions of a warp before anot
 // Of a warp: what runs longer is taken for a loop without end.
 static const uint64_t INSTRUCTIONS_MAX = 20000000;
 
-// --- chance
-// ---------------------------------------------------------------------------------------
+// --- chance ---
 
 static uint64_t random64(struct ptx_block *b) // splitmix64
 {
@@ -44,8 +43,7 @@ void ptx_poison(struct ptx_block *b, void *to, size_t bytes)
     }
 }
 
-// --- faults
-// ---------------------------------------------------------------------------------------
+// --- faults ---
 
 static const char *file_of(const struct ptx_kernel *k, uint32_t number)
 {
@@ -86,8 +84,7 @@ bool ptx_whole(struct ptx_warp *w, const struct ptx_ins *i)
     return false;
 }
 
-// --- one warp
-// -------------------------------------------------------------------------------------
+// --- one warp ---
 
 static void path_push(struct ptx_warp *w, const struct ptx_ins *i, uint32_t next, uint32_t meet,
                       uint32_t mask)
@@ -257,8 +254,7 @@ static void turn(struct ptx_warp *w, uint32_t most)
                   (unsigned long long)INSTRUCTIONS_MAX);
 }
 
-// --- one block
-// ------------------------------------------------------------------------------------
+// --- one block ---
 
 static uint32_t special_value(const struct ptx_warp *w, uint8_t which, uint32_t lane)
 {
@@ -389,15 +385,26 @@ static const char *refusal(const struct ptx_kernel *k, const struct ptx_shape *s
     return NULL;
 }
 
+static uint64_t common_divisor(uint64_t x, uint64_t y)
+{
+    return y == 0 ? x : common_divisor(y, x % y);
+}
+
+// By a seed blocks run in random steps round the grid, so that any two come in either order.
 static void blocks_run(struct ptx_block *b)
 {
     const uint32_t *grid = b->shape->grid;
     struct ptx_counts *c = &b->kernel->counts;
-    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-    uint64_t first = b->seeded && blocks != 0 ? ptx_random(b) % blocks : 0;
+    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2], at = 0, by = 1;
+    if (b->seeded && blocks > 1) {
+        at = ptx_random(b) % blocks;
+        do
+            by = 1 + ptx_random(b) % (blocks - 1);
+        while (common_divisor(blocks, by) != 1);
+    }
     c->launches++;
-    for (uint64_t n = 0; n < blocks && !b->broken; n++) {
-        block_prepare(b, (n + first) % blocks);
+    for (uint64_t n = 0; n < blocks && !b->broken; n++, at = (at + by) % blocks) {
+        block_prepare(b, at);
         c->blocks++;
         c->warps += b->warp_count;
         block_run(b);

@@ -3,13 +3,17 @@
 //
 // Two uses of a word of which one is a write, by two threads, must be ordered by a barrier:
 // bar.sync between warps, it or bar.warp.sync between the lanes of a warp, whatever order they run
-// in here. Each warp has a stamp that goes up with its barriers, and knows up to which stamp of
-// each other warp it is ordered. A word remembers its last write; of its readers only those since
-// all warps met, so named barriers can hide a fault but never make one up.
+// in here. Writes that nobody can tell apart need none among themselves: atomics, or stores of one
+// value. Each warp has a stamp that goes up with its barriers, and knows up to which stamp of each
+// other warp it is ordered. A word remembers its last write and its last read, and which warps
+// wrote and read it since all warps met: of these not when, so named barriers can hide a fault but
+// never make one up. A word that is used in part is remembered by its bytes.
 #include "tests/ptx/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { NOBODY = PTX_WARPS_MAX };
 
 static bool unusable(struct ptx_warp *w, const struct ptx_ins *i, const struct ptx_cell *c,
                      uint64_t at, uint32_t bytes)
@@ -39,72 +43,117 @@ static bool race(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, const
     return false;
 }
 
-// Whether a use by another thread, at a stamp of its warp, is before what this lane does now.
-static bool ordered(const struct ptx_warp *w, int lane, uint32_t warp, int by, uint32_t stamp)
+// Whether a use is before what this lane does now.
+static bool ordered(const struct ptx_warp *w, int lane, const struct ptx_user *u)
 {
-    if (warp == w->index)
-        return by == lane || stamp < w->stamp;
-    return w->block->seen[w->index][warp] >= stamp;
+    if (u->warp == w->index)
+        return (u->lane == lane && lane != PTX_SEVERAL) || u->stamp < w->stamp;
+    return w->block->seen[w->index][u->warp] >= u->stamp;
+}
+
+// A warp with a use that is not before what this lane does now, of the last one and of those of
+// `warps` in this phase; NOBODY: there is none.
+static uint32_t unordered(const struct ptx_warp *w, int lane, const struct ptx_user *last,
+                          uint32_t warps)
+{
+    const struct ptx_block *b = w->block;
+    if (!ordered(w, lane, last))
+        return last->warp;
+    uint32_t others = warps & ~(1u << w->index) & ~(1u << last->warp);
+    for (; others != 0; others &= others - 1) {
+        uint32_t o = (uint32_t)__builtin_ctz(others);
+        if (b->seen[w->index][o] < b->warps[o].phase_stamp)
+            return o;
+    }
+    return NOBODY;
+}
+
+static void used(struct ptx_user *u, const struct ptx_warp *w, int lane)
+{
+    bool same = u->warp == w->index && u->stamp == w->stamp && u->lane != lane;
+    *u = (struct ptx_user){w->stamp, (uint8_t)w->index, (uint8_t)(same ? PTX_SEVERAL : lane)};
+}
+
+static void phase_enter(const struct ptx_block *b, struct ptx_cell *c)
+{
+    if (c->phase == b->phase)
+        return;
+    c->phase = b->phase;
+    c->writers = c->readers = 0;
 }
 
 static bool cell_read(struct ptx_warp *w, const struct ptx_ins *i, struct ptx_cell *c, int lane,
-                      uint64_t at, uint8_t mask)
+                      uint64_t at)
 {
-    uint32_t phase = w->block->phase, bit = 1u << w->index;
-    if ((c->write_bytes & mask) && !ordered(w, lane, c->write_warp, c->write_lane, c->write_stamp))
-        return race(w, i, at, "read", "written", c->write_warp);
-    bool anew = c->read_phase != phase || !(c->read_bytes & mask);
-    bool same = !anew && c->read_warp == w->index && c->read_stamp == w->stamp;
-    c->read_lane = (uint8_t)(same && c->read_lane != lane ? PTX_SEVERAL : lane);
-    c->readers = anew ? bit : c->readers | bit;
-    c->read_bytes = anew ? mask : c->read_bytes & mask; // what all of them read
-    c->read_phase = phase;
-    c->read_stamp = w->stamp;
-    c->read_warp = (uint8_t)w->index;
+    phase_enter(w->block, c);
+    uint32_t writer = unordered(w, lane, &c->write, c->writers);
+    if (writer != NOBODY)
+        return race(w, i, at, "read", "written", writer);
+    used(&c->read, w, lane);
+    c->readers |= 1u << w->index;
     return true;
 }
 
-// A warp that read and is not ordered before a write by this lane; PTX_WARPS_MAX: none.
-static uint32_t reader_before(const struct ptx_warp *w, const struct ptx_cell *c, int lane)
+// `joins`: the write is one of the last one's group.
+static void cell_written(const struct ptx_warp *w, struct ptx_cell *c, int lane, enum ptx_use use,
+                         bool joins)
 {
-    const struct ptx_block *b = w->block;
-    if (c->read_phase != b->phase)
-        return PTX_WARPS_MAX;
-    for (uint32_t left = c->readers; left != 0; left &= left - 1) {
-        uint32_t r = (uint32_t)__builtin_ctz(left);
-        bool own = r == w->index;
-        if (own && c->read_warp == r && !ordered(w, lane, r, c->read_lane, c->read_stamp))
-            return r;
-        if (!own && b->seen[w->index][r] < b->warps[r].phase_stamp)
-            return r;
-    }
-    return PTX_WARPS_MAX;
+    if (!joins)
+        c->before = c->write;
+    used(&c->write, w, lane);
+    if (use == USE_COPY) // what arrives is not known, so nothing joins it
+        c->before = c->write;
+    c->atomic = use == USE_ATOMIC;
+    c->writers |= 1u << w->index;
 }
 
-static void cell_written(const struct ptx_warp *w, struct ptx_cell *c, int lane, uint8_t mask,
-                         bool atomic)
-{
-    bool same = c->write_warp == w->index && c->write_lane == lane && c->write_stamp == w->stamp;
-    c->write_bytes = same ? c->write_bytes | mask : mask;
-    c->write_warp = (uint8_t)w->index;
-    c->write_lane = (uint8_t)lane;
-    c->write_stamp = w->stamp;
-    c->write_atomic = atomic;
-}
-
-// `equal`: the word holds what is written already, so that nobody can tell.
+// `equal`: what is written is there already.
 static bool cell_write(struct ptx_warp *w, const struct ptx_ins *i, struct ptx_cell *c, int lane,
-                       uint64_t at, uint8_t mask, enum ptx_use use, bool equal)
+                       uint64_t at, enum ptx_use use, bool equal)
 {
-    bool atomics = use == USE_ATOMIC && c->write_atomic;
-    if (!equal && !atomics && (c->write_bytes & mask) &&
-        !ordered(w, lane, c->write_warp, c->write_lane, c->write_stamp))
-        return race(w, i, at, "written", "written", c->write_warp);
-    uint32_t reader = !equal && (c->read_bytes & mask) ? reader_before(w, c, lane) : PTX_WARPS_MAX;
-    if (reader != PTX_WARPS_MAX)
+    phase_enter(w->block, c);
+    bool joins = use == USE_ATOMIC ? c->atomic : equal && !c->atomic;
+    uint32_t writer =
+        joins ? unordered(w, lane, &c->before, 0) : unordered(w, lane, &c->write, c->writers);
+    if (writer != NOBODY)
+        return race(w, i, at, "written", "written", writer);
+    uint32_t reader = unordered(w, lane, &c->read, c->readers);
+    if (reader != NOBODY)
         return race(w, i, at, "written", "read", reader);
-    cell_written(w, c, lane, mask, use == USE_ATOMIC);
-    c->pending = use == USE_COPY;
+    cell_written(w, c, lane, use, joins);
+    return true;
+}
+
+// What is remembered of a word, or of each byte of it once some were used alone: `count` of them.
+static struct ptx_cell *cells_of(struct ptx_block *b, uint64_t at, uint32_t bytes, uint32_t *count)
+{
+    struct ptx_cell *word = &b->cells[at / 4], *parts = &b->parts[at / 4 * 4];
+    *count = 1;
+    if (bytes == 4 && !word->split)
+        return word;
+    for (int k = 0; !word->split && k < 4; k++)
+        parts[k] = *word;
+    word->split = true;
+    *count = bytes;
+    return parts + at % 4;
+}
+
+// A use of a word, or of a part of one.
+static bool word_use(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
+                     uint32_t bytes, enum ptx_use use, const char *value)
+{
+    struct ptx_block *b = w->block;
+    uint32_t count;
+    struct ptx_cell *c = cells_of(b, at, bytes, &count);
+    size_t each = bytes / count;
+    for (uint32_t k = 0; k < count; k++) {
+        if (use == USE_READ && !cell_read(w, i, &c[k], lane, at))
+            return false;
+        bool equal = use == USE_WRITE && memcmp(b->shared + at + k, value + k, each) == 0;
+        if (use != USE_READ && !cell_write(w, i, &c[k], lane, at, use, equal))
+            return false;
+    }
+    b->cells[at / 4].pending = use == USE_COPY;
     return true;
 }
 
@@ -119,14 +168,12 @@ char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t
     }
     uint32_t each = bytes < 4 ? bytes : 4; // aligned: within one word
     uint8_t mask = (uint8_t)(((1u << each) - 1) << at % 4);
+    const char *values = value;
     for (uint64_t p = at; p < at + bytes; p += each) {
-        struct ptx_cell *c = &b->cells[p / 4];
+        const struct ptx_cell *c = &b->cells[p / 4];
         if ((c->pending || (c->closed & mask)) && !unusable(w, i, c, p, each))
             return NULL;
-        bool equal = use == USE_WRITE && value &&
-                     memcmp(b->shared + p, (const char *)value + (p - at), each) == 0;
-        if (!(use == USE_READ ? cell_read(w, i, c, lane, p, mask)
-                              : cell_write(w, i, c, lane, p, mask, use, equal)))
+        if (!word_use(w, i, lane, p, each, use, values ? values + (p - at) : NULL))
             return NULL;
     }
     return b->shared + at;
@@ -134,10 +181,15 @@ char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t
 
 void ptx_shared_arrived(struct ptx_warp *w, const struct ptx_copy *c)
 {
+    struct ptx_block *b = w->block;
     for (uint32_t p = c->to; p < c->to + c->bytes; p += 4) {
-        struct ptx_cell *cell = &w->block->cells[p / 4];
-        cell->pending = false;
-        cell_written(w, cell, c->lane, 15, false);
+        uint32_t count;
+        struct ptx_cell *cells = cells_of(b, p, 4, &count);
+        b->cells[p / 4].pending = false;
+        for (uint32_t k = 0; k < count; k++) {
+            phase_enter(b, &cells[k]);
+            cell_written(w, &cells[k], c->lane, USE_COPY, false);
+        }
     }
 }
 
@@ -168,8 +220,7 @@ void ptx_warps_meet(struct ptx_block *b, uint32_t warps)
     }
 }
 
-// --- a block's room
-// -------------------------------------------------------------------------------
+// --- a block's room ---
 
 static void array_open(struct ptx_block *b, uint32_t at, uint32_t bytes)
 {
@@ -183,8 +234,9 @@ bool ptx_shared_take(struct ptx_block *b)
     size_t count = b->shared_bytes / 4 + 1;
     b->shared = malloc(b->shared_bytes + 16);
     b->cells = malloc(count * sizeof *b->cells);
+    b->parts = malloc(4 * count * sizeof *b->parts);
     b->fresh = calloc(count, sizeof *b->fresh);
-    if (!b->shared || !b->cells || !b->fresh)
+    if (!b->shared || !b->cells || !b->parts || !b->fresh)
         return false;
     for (size_t n = 0; n < count; n++)
         b->fresh[n].closed = 15;
@@ -206,5 +258,6 @@ void ptx_shared_give(struct ptx_block *b)
 {
     free(b->shared);
     free(b->cells);
+    free(b->parts);
     free(b->fresh);
 }

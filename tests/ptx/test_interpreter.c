@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-// --- flow
-// -----------------------------------------------------------------------------------------
+// --- flow ---
 
 static void test_lanes_of_a_loop_meet_where_it_ends(void **state)
 {
@@ -62,8 +61,7 @@ static void test_a_barrier_that_a_warp_never_reaches_is_reported(void **state)
          128);
 }
 
-// --- memory
-// ---------------------------------------------------------------------------------------
+// --- memory ---
 
 static void test_warps_pass_words_through_shared_memory(void **state)
 {
@@ -159,8 +157,7 @@ static void test_atomics_of_one_word_add_up(void **state)
     assert_int_equal(seen, 64 * 63); // each saw another even number
 }
 
-// --- what lanes do together
-// -----------------------------------------------------------------------
+// --- what lanes do together ---
 
 static void test_shuffles_read_the_lane_they_name(void **state)
 {
@@ -249,8 +246,7 @@ static void test_a_product_is_that_of_the_manual(void **state)
     }
 }
 
-// --- values at their edges
-// ------------------------------------------------------------------------
+// --- values at their edges ---
 
 static void test_values_at_the_edges_of_integers(void **state)
 {
@@ -337,8 +333,7 @@ static void test_comparisons_with_no_number(void **state)
     }
 }
 
-// --- reading and counting
-// -------------------------------------------------------------------------
+// --- reading and counting ---
 
 static void test_what_is_not_known_is_refused_by_name(void **state)
 {
@@ -372,6 +367,9 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
 static void test_what_an_assembler_refuses_is_refused(void **state)
 {
     (void)state;
+    refuses("ld.global.v4.u64 {%d3, %d4, %d5, %d6}, [%d0];\n", "'ld.global.v4.u64' is not known");
+    refuses("st.param.u32 [out], %r1;\n", "'st.param.u32' is not known");
+    refuses("atom.local.add.u32 %r1, [%d0], 1;\n", "'atom.local.add.u32' is not known");
     refuses("add.s32 5, %r1, %r0;\n", "the operands of 'add.s32'");
     refuses("mov.u32 %tid.x, %r1;\n", "the operands of 'mov.u32'");
     refuses("st.global.u32 [%d2], %h1;\n", "the operands of 'st.global.u32'");

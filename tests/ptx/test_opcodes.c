@@ -1,5 +1,6 @@
 // Each row of the table by itself: an opcode, what goes in, and the value that the PTX
-// manual wants. The last test asserts that no row was left out.
+// manual wants. Loads, stores and atomics have a row for each space, vector and type. The last test
+// asserts that no row was left out.
 //
 // `test_opcodes --write FILE` writes the instructions as PTX, for ptxas to judge them.
 #include "tests/ptx/opcode_rows.h"
@@ -11,10 +12,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS_MAX = 512, TEXT = 8192 };
+enum { ROWS_MAX = 1024, TEXT = 8192 };
 
 uint32_t memory[WORDS];
+uint32_t given[4];
 bool instructions_listed;
+static struct ptx_row rows[ROWS_MAX];
+static uint32_t row_count;
 static bool tested[ROWS_MAX];
 static FILE *list;
 
@@ -30,14 +34,28 @@ static void hear(const char *text)
     fail_msg("%s", text);
 }
 
+static void row_mark(const char *row, const char *shape)
+{
+    for (; row_count < ROWS_MAX && ptx_opcode(row_count, &rows[row_count]); row_count++) {
+    }
+    assert_in_range(row_count, 1, ROWS_MAX - 1);
+    for (uint32_t r = 0; r < row_count; r++)
+        if (strcmp(rows[r].opcode, row) == 0 && strcmp(rows[r].shape, shape) == 0) {
+            tested[r] = true;
+            return;
+        }
+    fail_msg("the table has no row %s %s", row, shape);
+}
+
 void row_run(const char *row, const char *shape, const char *body)
 {
     static uint32_t number;
     char text[TEXT], why[256];
     int n = snprintf(text, sizeof text,
-                     ".visible .entry k%u(.param .u64 out)\n{\n.reg .pred %%p<8>;\n"
-                     ".reg .b16 %%h<16>;\n.reg .b32 %%r<64>;\n.reg .b64 %%d<16>;\n"
-                     ".shared .align 16 .b8 room[4096];\nld.param.u64 %%d0, [out];\n%s\nret;\n}\n",
+                     ".visible .entry k%u(.param .u64 out, .param .align 16 .b8 given[16])\n{\n"
+                     ".reg .pred %%p<8>;\n.reg .b16 %%h<16>;\n.reg .b32 %%r<64>;\n"
+                     ".reg .b64 %%d<16>;\n.shared .align 16 .b8 room[4096];\n"
+                     "ld.param.u64 %%d0, [out];\n%s\nret;\n}\n",
                      number++, body);
     assert_in_range(n, 1, sizeof text - 1);
     if (instructions_listed) {
@@ -50,34 +68,34 @@ void row_run(const char *row, const char *shape, const char *body)
     struct ptx_kernel *k = ptx_kernel_at(m, 0);
     struct ptx_shape grid = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
     struct ptx_watch watch = {holds, hear};
-    void *parameter = memory;
-    assert_true(ptx_kernel_run(k, &grid, &parameter, &watch));
+    struct {
+        void *out;
+        uint64_t apart;
+        uint32_t given[4];
+    } parameters = {.out = memory};
+    memcpy(parameters.given, given, sizeof given);
+    assert_int_equal(ptx_kernel_parameter_bytes(k), sizeof parameters);
+    assert_true(ptx_kernel_run(k, &grid, &parameters, &watch));
     struct ptx_issued i;
     bool issued = false;
     for (uint32_t o = 0; !issued && ptx_kernel_opcode(k, o, &i); o++)
-        issued = strcmp(i.row, row) == 0 && strcmp(i.shape, shape) == 0 && i.issued != 0;
+        issued = strcmp(i.row.opcode, row) == 0 && strcmp(i.row.shape, shape) == 0 && i.issued != 0;
     if (!issued)
         fail_msg("the row %s %s was not issued", row, shape);
     ptx_module_free(m);
-    const char *of, *name;
-    for (uint32_t r = 0; r < ROWS_MAX && (name = ptx_opcode(r, &of)) != NULL; r++)
-        if (strcmp(name, row) == 0 && strcmp(of, shape) == 0)
-            tested[r] = true;
+    row_mark(row, shape);
 }
 
-// --- the table itself
-// -----------------------------------------------------------------------------
+// --- the table itself ---
 
 static void test_each_row_was_tested(void **state)
 {
     (void)state;
-    const char *row, *shape;
-    uint32_t missing = 0, count = 0;
-    for (; !instructions_listed && (row = ptx_opcode(count, &shape)) != NULL; count++) {
-        assert_in_range(count, 0, ROWS_MAX - 1);
-        if (!tested[count])
-            print_error("no test runs the row %s %s\n", row, shape);
-        missing += !tested[count];
+    uint32_t missing = 0;
+    for (uint32_t r = 0; !instructions_listed && r < row_count; r++) {
+        if (!tested[r])
+            print_error("no test runs the row %s %s\n", rows[r].opcode, rows[r].shape);
+        missing += !tested[r];
     }
     assert_int_equal(missing, 0);
 }
@@ -95,7 +113,11 @@ int main(int count, char **words)
         cmocka_unit_test(test_matrices_of_fragments),
         cmocka_unit_test(test_exchanges_between_lanes),
         cmocka_unit_test(test_flow_and_barriers),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_loads),
+        cmocka_unit_test(test_stores),
+        cmocka_unit_test(test_atomics),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_local_addresses),
         cmocka_unit_test(test_half_of_a_word_may_be_left_out),
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_each_row_was_tested),

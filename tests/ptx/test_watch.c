@@ -20,8 +20,7 @@ static void with(const char *body, const char *between, uint32_t threads, const 
         runs(text, threads);
 }
 
-// --- order of uses
-// --------------------------------------------------------------------------------
+// --- order of uses ---
 
 static void test_warps_need_a_barrier_between_a_write_and_other_uses(void **state)
 {
@@ -51,9 +50,88 @@ static void test_warps_need_a_barrier_between_a_write_and_other_uses(void **stat
     seed = 0;
 }
 
+// %p1 holds for the first lane of each warp, %p2 for the thread `who`, %p3 for the thread `other`;
+// room begins with 0.
+static void with_threads(const char *body, uint32_t who, uint32_t other, const char *words)
+{
+    char text[2048];
+    snprintf(text, sizeof text,
+             "mov.u32 %%r1, 0;\nand.b32 %%r2, %%r0, 31;\nsetp.eq.s32 %%p1, %%r2, 0;\n"
+             "setp.eq.s32 %%p2, %%r0, %u;\nsetp.eq.s32 %%p3, %%r0, %u;\n"
+             "setp.eq.s32 %%p4, %%r0, 0;\n@%%p4 st.shared.u32 [room], 0;\nbar.sync 0;\n%s",
+             who, other, body);
+    for (seed = 0; seed < 16; seed++)
+        if (words)
+            faults(text, 128, words);
+        else
+            runs(text, 128);
+    seed = 0;
+}
+
+#define READ_IT "ld.shared.u32 %r1, [room];\n"
+#define ADD_ONE "atom.shared.add.u32 %r5, [room], 1;\n"
+
+static void test_uses_without_order_are_seen_in_any_order_of_running(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "@%p1 " ADD_ONE "$@%p2 " READ_IT, // sums of other warps
+        "@%p1 st.shared.u32 [room], 0;\n$@%p2 st.shared.u32 [room], 1;\n",
+        "@%p2 st.shared.u32 [room], 2;\n@%p2 st.shared.u32 [room], 1;\n"
+        "$@%p3 st.shared.u32 [room], 1;\n",
+        "@%p2 st.shared.u32 [room], 2;\n@%p2 " ADD_ONE "$@%p3 " ADD_ONE,
+        "@%p2 st.shared.u32 [room], 0;\n$@%p3 " READ_IT, // what is there already
+        "mov.u16 %h1, 3;\n@%p2 st.shared.u16 [room], %h1;\n"
+        "@%p3 st.shared.u16 [room+2], %h1;\n$@%p3 " READ_IT,
+        "mov.u16 %h1, 3;\n@%p2 st.shared.u8 [room+1], %h1;\n"
+        "@%p3 st.shared.u8 [room+3], %h1;\n$@%p3 ld.shared.u16 %h2, [room];\n",
+        "@%p2 ld.shared.u16 %h1, [room];\n@%p3 ld.shared.u16 %h1, [room+2];\n"
+        "$@%p3 st.shared.u32 [room], 1;\n",
+        "@%p2 ld.shared.u16 %h1, [room];\n@%p3 ld.shared.u32 %r6, [room];\n"
+        "$@%p3 st.shared.u16 [room], 1;\n",
+    };
+    char body[1024];
+    for (size_t k = 0; k < sizeof bodies / sizeof bodies[0]; k++)
+        for (uint32_t who = 0; who < 128; who += 32) {
+            const char *at = strchr(bodies[k], '$');
+            snprintf(body, sizeof body, "%.*s%s", (int)(at - bodies[k]), bodies[k], at + 1);
+            with_threads(body, who, 96 - who, "with no barrier between");
+            snprintf(body, sizeof body, "%.*sbar.sync 0;\n%s", (int)(at - bodies[k]), bodies[k],
+                     at + 1);
+            with_threads(body, who, 96 - who, NULL);
+        }
+}
+
+static void test_lanes_that_add_to_a_word_are_not_ordered_by_that(void **state)
+{
+    (void)state;
+    const char *const body = ADD_ONE "$setp.eq.s32 %p1, %r0, 31;\n@%p1 " READ_IT;
+    const char *const words = "was written by another lane of the warp, with no barrier between";
+    with(body, "", 32, words);
+    with(body, "bar.warp.sync -1;\n", 32, NULL);
+    const char *const matrix = // whose rows are one, written by all lanes
+        "st.shared.v4.u32 [room], {7, 7, 7, 7};\n$"
+        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r5, %r6, %r7}, [room];\n";
+    with(matrix, "", 32, words);
+    with(matrix, "bar.warp.sync -1;\n", 32, NULL);
+}
+
+static void test_a_barrier_of_some_lanes_is_refused(void **state)
+{
+    (void)state;
+    faults(OWN_WORD "setp.lt.u32 %p2, %r0, 16;\n@!%p2 bra over;\nst.shared.u32 [%r3], %r0;\n"
+                    "bar.warp.sync 0xffff;\nover:\nmov.u32 %r1, 0;\n",
+           32, "a bar.warp.sync of the lanes 0x0000ffff alone is not known here");
+}
+
 static void test_uses_that_nobody_can_tell_apart_are_none(void **state)
 {
     (void)state;
+    // Two warps add and meet at a barrier of their own, one of them reads.
+    runs("mov.u32 %r1, 0;\nsetp.lt.u32 %p2, %r0, 64;\n@!%p2 bra over;\n" ADD_ONE
+         "bar.sync 1, 64;\nsetp.lt.u32 %p3, %r0, 32;\n@%p3 " READ_IT
+         "over:\nadd.s32 %r1, %r1, 0;\n",
+         128);
     runs("st.shared.u32 [room], 7;\nmov.u32 %r1, 0;\n", 64); // all write the same
     runs("atom.shared.add.u32 %r1, [room], 1;\n", 64);
     runs("ld.shared.u32 %r1, [room];\n", 64);
@@ -77,6 +155,10 @@ static void test_a_named_barrier_orders_those_who_meet_there(void **state)
     for (uint32_t l = 0; l < 128; l++)
         assert_int_equal(memory[l], l ^ 32);
     with(body, "64", 128, "with no barrier between");
+    // The third warp was not there.
+    faults(OWN_WORD "@%p1 st.shared.u32 [%r3], 7;\nsetp.lt.u32 %p2, %r0, 64;\n@!%p2 bra outside;\n"
+                    "bar.sync 1, 64;\noutside:\n@!%p2 ld.shared.u32 %r1, [%r3+-256];\n",
+           96, "is read here and was written by warp 0, with no barrier between");
 }
 
 static void test_what_a_warp_knew_goes_on_at_its_next_barrier(void **state)
@@ -158,10 +240,13 @@ static void test_what_is_read_as_constant_is_not_written(void **state)
            "atom.global.add.u32 %r2, [%d0+1036], 1;\n",
            32, words);
     runs("ld.global.nc.u32 %r1, [%d2+2048];\n", 64);
+    const char *const bytes = "ld.global.nc.u8 %r1, [%d0+1024];\nmov.u16 %h1, 3;\n"
+                              "st.global.u8 [%d0+1024$], %h1;\n";
+    with(bytes, "", 32, words);
+    with(bytes, "+1", 32, NULL);
 }
 
-// --- copies
-// ---------------------------------------------------------------------------------------
+// --- copies ---
 
 static void test_copies_of_eight_bytes_share_sixteen(void **state)
 {
@@ -209,8 +294,7 @@ static void test_a_copy_that_is_left_is_named(void **state)
          "cp.async.ca.shared.global");
 }
 
-// --- arrays, launches, poison
-// ---------------------------------------------------------------------
+// --- arrays, launches, poison ---
 
 static void test_arrays_end_where_they_were_declared_to(void **state)
 {
@@ -325,6 +409,33 @@ static void test_a_seed_changes_no_result_of_a_kernel_that_is_right(void **state
     seed = 0;
 }
 
+static void test_blocks_run_in_any_order_by_a_seed(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 12 };
+    uint32_t rising = 0, falling = 0, *turns = memory + 256, *turn = memory + 255;
+    blocks = BLOCKS;
+    for (seed = 0; seed < 32; seed++) {
+        *turn = 0;
+        runs("mov.u32 %r2, %ctaid.x;\nmul.wide.u32 %d3, %r2, 4;\nadd.s64 %d3, %d0, %d3;\n"
+             "setp.eq.s32 %p1, %r0, 0;\n@%p1 atom.global.add.u32 %r3, [%d0+1020], 1;\n"
+             "@%p1 st.global.u32 [%d3+1024], %r3;\nmov.u32 %r1, 0;\n",
+             32);
+        uint32_t after = 0, seen = 0;
+        for (uint32_t n = 0; n < BLOCKS; n++) {
+            seen |= 1u << turns[n];
+            after += n > 0 && turns[n] > turns[n - 1];
+        }
+        assert_int_equal(seen, (1u << BLOCKS) - 1);
+        assert_true(seed != 0 || after == BLOCKS - 1);
+        rising += after > BLOCKS / 2; // of 11 pairs of neighbours
+        falling += after < BLOCKS / 2;
+    }
+    assert_true(rising != 0 && falling != 0);
+    seed = 0;
+    blocks = 1;
+}
+
 static void test_a_warp_that_does_not_end_is_reported(void **state)
 {
     (void)state;
@@ -343,8 +454,7 @@ static void test_lanes_must_agree_where_the_text_says_so(void **state)
     faults("mov.u32 %r1, 0;\nbar.sync 1, 48;\n", 64, "barrier 1 for 48 threads of 64");
 }
 
-// --- counts
-// ---------------------------------------------------------------------------------------
+// --- counts ---
 
 static void test_requests_of_shared_memory_are_counted_alike(void **state)
 {
@@ -417,6 +527,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_warps_need_a_barrier_between_a_write_and_other_uses),
+        cmocka_unit_test(test_uses_without_order_are_seen_in_any_order_of_running),
+        cmocka_unit_test(test_lanes_that_add_to_a_word_are_not_ordered_by_that),
+        cmocka_unit_test(test_a_barrier_of_some_lanes_is_refused),
         cmocka_unit_test(test_uses_that_nobody_can_tell_apart_are_none),
         cmocka_unit_test(test_a_named_barrier_orders_those_who_meet_there),
         cmocka_unit_test(test_what_a_warp_knew_goes_on_at_its_next_barrier),
@@ -433,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_launches_that_a_driver_refuses),
         cmocka_unit_test(test_poison_depends_on_the_seed),
         cmocka_unit_test(test_a_seed_changes_no_result_of_a_kernel_that_is_right),
+        cmocka_unit_test(test_blocks_run_in_any_order_by_a_seed),
         cmocka_unit_test(test_a_warp_that_does_not_end_is_reported),
         cmocka_unit_test(test_lanes_must_agree_where_the_text_says_so),
         cmocka_unit_test(test_requests_of_shared_memory_are_counted_alike),

@@ -117,8 +117,12 @@ static void ballot(struct ptx_warp *w, const struct ptx_ins *i)
 
 static void warp_barrier(struct ptx_warp *w, const struct ptx_ins *i)
 {
-    if (members_run(w, i, &i->x[0]))
+    if (!members_run(w, i, &i->x[0]))
+        return;
+    if (w->mask == (uint32_t)PTX_ALL)
         ptx_warp_ordered(w);
+    else
+        ptx_fault(w, i, "a bar.warp.sync of the lanes 0x%08x alone is not known here", w->mask);
 }
 
 static void nothing(struct ptx_warp *w, const struct ptx_ins *i)
@@ -127,9 +131,9 @@ static void nothing(struct ptx_warp *w, const struct ptx_ins *i)
     (void)i;
 }
 
-// --- matrices of 8 x 8 elements of 16 bits
-// -------------------------------------------------------- Lane l holds the elements (l / 4, 2 (l %
-// 4)) and the next one in a word.
+// --- matrices of 8 x 8 elements of 16 bits ---
+
+// Lane l holds the elements (l / 4, 2 (l % 4)) and the next one in a word.
 
 static void fragment_put(uint32_t *d, uint16_t rows[8][8], bool transposed)
 {
@@ -227,8 +231,7 @@ static void matrix_transpose(struct ptx_warp *w, const struct ptx_ins *i)
     fragment_put(ptx_lanes(w, &i->x[0]), rows, true);
 }
 
-// --- products: d = a b + c, 16 x 8 = (16 x 16) (16 x 8)
-// -------------------------------------------
+// --- products: d = a b + c, 16 x 8 = (16 x 16) (16 x 8) ---
 
 __attribute__((target_clones("arch=haswell", "default"), optimize("O3"))) static void
 multiply(float a[16][16], float b[16][8], float d[16][8])

@@ -85,6 +85,11 @@ def noise(*shape, seed=1):
     return np.random.default_rng(seed).standard_normal(shape)
 
 
+def begun(kind, *shape):
+    """What an output holds before a program runs: no right result."""
+    return np.full((*shape, np.dtype(kind).itemsize), 0x5A, np.uint8).view(kind)[..., 0].copy()
+
+
 def blocks(n, each):
     return -(-n // each)
 
@@ -160,11 +165,11 @@ def norm(kind, rows, n):
 
     return Case("norm %s, %d x %d" % (kind, rows, n), programs.norm,
                 {"x": (kind, x), "weight": (kind, weight), "y": (kind, narrowed(np.full((rows, n), np.nan), kind)),
-                 "best": ("i32", np.full(rows, -1, np.int32)), "N": ("i32", n), "eps": ("fp32", 1e-5)},
+                 "best": ("i32", begun(np.int32, rows)), "N": ("i32", n), "eps": ("fp32", 1e-5)},
                 {"B": width}, (rows,), judge, ("x", "weight", "y"))
 
 
-def integers(count, block):
+def integers(count, block, aligned=()):
     draw = np.random.default_rng(8)
     x, y = (draw.integers(-2**31 + 1, 2**31, count).astype(np.int32) for _ in range(2))
 
@@ -181,28 +186,56 @@ def integers(count, block):
         rows = [over(a, b | 1), ua % (ub | 1), ua * ub >> np.uint64(32), ((a ^ b) & ~(a | 5)) >> (b & 31),
                 ua << turn | ua >> (32 - turn & 31), np.maximum(a, b) - np.minimum(a, b),
                 bits(ua) + 64 * np.array([32 - int(i).bit_length() for i in ub]), mirror(ua), over(wide, b | 1),
-                wide >> (b & 63), running, np.abs(a), permuted(x, y), a * b + (a * b >> 32), 0 * a, 0 * a + 5]
-        tallies = [np.count_nonzero(a & 7 == k) for k in range(8)]
+                wide >> (b & 63), running, np.abs(a), permuted(x, y), a * b + (a * b >> 32), a, a + 5]
+        tallies = [100 + k + np.count_nonzero(a & 7 == k) for k in range(8)]
         tallies += [ua.max(), np.bitwise_or.reduce(ua & 0x0F0F0F0F), np.bitwise_and.reduce(ub | 0xF0F00000), 7]
-        return {"out": (np.stack([cut(r) for r in rows]), 0), "sums": (wide.sum(keepdims=True), 0),
-                "tallies": (np.array(tallies), 0)}
+        return {"out": (np.stack([cut(r) for r in rows]), 0), "tallies": (np.array(tallies), 0),
+                "sums": (np.append(wide, begun(np.int64, 1)).sum(keepdims=True), 0)}
 
-    tallies = np.zeros(12, np.uint32)
-    tallies[10] = 2**32 - 1
-    return Case("integers, %d" % count, programs.integers,
-                {"x": ("i32", x), "y": ("i32", y), "out": ("i32", np.zeros((16, count), np.int32)),
-                 "sums": ("i64", np.zeros(1, np.int64)), "tallies": ("u32", tallies), "COUNT": ("i32", count)},
-                {"B": block}, (blocks(count, block),), judge)
+    out, tallies = begun(np.int32, 16, count), np.arange(100, 112, dtype=np.uint32)
+    out[15] = x  # row 14 is what it was before 5 was added
+    tallies[8:11] = 0, 0, 2**32 - 1
+    return Case("integers, %d%s" % (count, ", aligned" if aligned else ""), programs.integers,
+                {"x": ("i32", x), "y": ("i32", y), "out": ("i32", out),
+                 "sums": ("i64", begun(np.int64, 1)), "tallies": ("u32", tallies), "COUNT": ("i32", count)},
+                {"B": block}, (blocks(count, block),), judge, aligned)
 
 
 def permuted(x, y):
-    """Byte k of the result is the byte of y:x that nibble k of y & 0x7777 names."""
+    """Byte k of the result is the byte of y:x that the low three bits of nibble k of y name."""
     both = np.stack([x, y], 1).view(np.uint8)
     names = (y[:, None] >> (4 * np.arange(4))) & 7
     return np.take_along_axis(both, names, 1).copy().view(np.int32)[:, 0]
 
 
-def narrow(count, block):
+def counted(count, block, bins):
+    x = np.random.default_rng(16).integers(-2**31, 2**31, count).astype(np.int32)
+
+    def judge(_):
+        wanted = [np.bincount(part & (bins - 1), minlength=bins) for part in x.reshape(-1, block)]
+        return {"out": (np.stack(wanted), 0)}
+
+    return Case("counted, %d" % count, programs.counted,
+                {"x": ("i32", x), "out": ("i32", begun(np.int32, count // block, bins))}, {"B": block, "BINS": bins},
+                (count // block,), judge)
+
+
+def atomics(count, block):
+    draw = np.random.default_rng(15)
+    x, words = (draw.integers(0, 2**32, shape, dtype=np.uint32) for shape in (count, (5, count)))
+    wide, sums = (draw.integers(0, 2**64 - 1, count, dtype=np.uint64) for _ in range(2))
+
+    def judge(_):
+        after = [np.maximum(words[0], x), words[1] | x, words[2] & x, x, words[4] + x]
+        return {"words": (np.stack(after), 0), "before": (words, 0), "sums": (sums + wide, 0), "sum_before": (sums, 0)}
+
+    return Case("atomics, %d" % count, programs.atomics,
+                {"x": ("u32", x), "wide": ("u64", wide), "words": ("u32", words), "sums": ("u64", sums),
+                 "before": ("u32", begun(np.uint32, 5, count)), "sum_before": ("u64", begun(np.uint64, count)),
+                 "COUNT": ("i32", count)}, {"B": block}, (blocks(count, block),), judge)
+
+
+def narrow(count, block, aligned=()):
     draw = np.random.default_rng(11)
     x, y = draw.integers(-128, 128, count).astype(np.int8), draw.integers(-2**15, 2**15, count).astype(np.int16)
     x[:8] = y[:8] = range(8)
@@ -216,12 +249,12 @@ def narrow(count, block):
                 (~w).astype(np.int32) * v.astype(np.int32)]
         return {"out": (np.stack([r.astype(np.int32) for r in rows]), 0)}
 
-    return Case("narrow integers, %d" % count, programs.narrow,
-                {"x": ("i8", x), "y": ("i16", y), "out": ("i32", np.zeros((11, count), np.int32)),
-                 "COUNT": ("i32", count)}, {"B": block}, (blocks(count, block),), judge)
+    return Case("narrow integers, %d%s" % (count, ", aligned" if aligned else ""), programs.narrow,
+                {"x": ("i8", x), "y": ("i16", y), "out": ("i32", begun(np.int32, 11, count)),
+                 "COUNT": ("i32", count)}, {"B": block}, (blocks(count, block),), judge, aligned)
 
 
-def wide(count, block):
+def wide(count, block, aligned=()):
     draw = np.random.default_rng(12)
     x, y = draw.integers(-2**63, 2**63 - 1, count), draw.integers(0, 2**64 - 1, count, dtype=np.uint64)
     x[:9] = [0, 1, -1, 77, 76, 78, 2**63 - 1, -2**63, 5]
@@ -239,10 +272,10 @@ def wide(count, block):
         said = [x < c, x <= c, x > 77, x >= 77, u < y, u <= y, u > y, x == c, u != y, u >= y]
         return {"out": (np.stack(rows), 0), "truth": (sum(s.astype(np.int32) << k for k, s in enumerate(said)), 0)}
 
-    return Case("wide integers, %d" % count, programs.wide,
-                {"x": ("i64", x), "y": ("u64", y), "out": ("i64", np.zeros((11, count), np.int64)),
-                 "truth": ("i32", np.zeros(count, np.int32)), "COUNT": ("i32", count)}, {"B": block},
-                (blocks(count, block),), judge)
+    return Case("wide integers, %d%s" % (count, ", aligned" if aligned else ""), programs.wide,
+                {"x": ("i64", x), "y": ("u64", y), "out": ("i64", begun(np.int64, 11, count)),
+                 "truth": ("i32", begun(np.int32, count)), "COUNT": ("i32", count)}, {"B": block},
+                (blocks(count, block),), judge, aligned)
 
 
 def compared(count, block):
@@ -260,7 +293,7 @@ def compared(count, block):
         return {"out": (np.stack([np.float64(r) for r in rows]), bound)}
 
     return Case("compared, %d" % count, programs.compared,
-                {"x": ("fp32", x), "y": ("fp32", y), "out": ("fp32", np.zeros((5, count), np.float32)),
+                {"x": ("fp32", x), "y": ("fp32", y), "out": ("fp32", begun(np.float32, 5, count)),
                  "COUNT": ("i32", count)}, {"B": block}, (blocks(count, block),), judge)
 
 
@@ -284,7 +317,7 @@ def floats(count, block):
         return {"out": tuple(np.stack([np.broadcast_to(r[k], a.shape) for r in rows]) for k in (0, 1))}
 
     return Case("floats, %d" % count, programs.floats,
-                {"x": ("fp32", x), "y": ("fp32", y), "out": ("fp32", np.zeros((16, count), np.float32)),
+                {"x": ("fp32", x), "y": ("fp32", y), "out": ("fp32", begun(np.float32, 16, count)),
                  "COUNT": ("i32", count)}, {"B": block}, (blocks(count, block),), judge)
 
 
@@ -304,9 +337,13 @@ def every():
     yield attention("bf16", 128, 16, 300, True, bm=16, warps=1)
     yield norm("fp32", 3, 257)
     yield integers(1000, 256)
+    yield atomics(1000, 256)
     yield floats(1000, 256)
     yield narrow(1000, 256)
     yield wide(1000, 256)
+    yield counted(1024, 256, 32)
+    for one in (integers, narrow, wide):  # by vectors
+        yield one(1024, 512, ("x", "y", "out", "truth", "COUNT"))
     yield compared(1000, 256)
 
 
@@ -322,7 +359,7 @@ def far(got, wanted, bound):
 
 
 def run(program, folder, words):
-    """The names of the cases that are wrong, and {(row, shape, opcode)} of what the right ones issued."""
+    """The names of the cases that are wrong, and {(opcode, shape)} of the rows that the right ones issued."""
     folder.mkdir(parents=True, exist_ok=True)
     wrong, seen = [], set()
     for case in every():
@@ -342,7 +379,7 @@ def run(program, folder, words):
             shares = {name: far(widened(after[name], case.arguments[name][0]), wanted, bound)
                       for name, (wanted, bound) in case.judge(after).items()}
         right = max(shares.values()) <= 1
-        issued = re.findall(r"^issued (\d+) (\S+) (\S+) (\S+)$", lines, re.M)
+        issued = re.findall(r"^issued (\d+) (\S+) (\S+) \S+$", lines, re.M)
         if right:
             seen |= {tuple(row) for count, *row in issued if count != "0"}
         else:

@@ -5,13 +5,16 @@ are compiled for sm_80, which needs no GPU, run by the interpreter at several sh
   tools/triton/check.py --program PTX_RUN [--venv FOLDER]      runs all; exits 1 where a result is wrong
   tools/triton/check.py --program PTX_RUN --check              the same, and docs/CUDA.md must say what was seen
   tools/triton/check.py --program PTX_RUN --write              writes the table of docs/CUDA.md anew
-  tools/triton/check.py --program PTX_RUN --rows [--write]     without Triton: the table has each row that there is
+  tools/triton/check.py --program PTX_RUN --rows [--write]     without Triton: the table has each row that there is, and
+                                                               who validated it is what the last run of all wrote
 
 Triton comes from PyPI into a virtual environment (build/triton-venv); where it cannot be had, one line says so.
-An opcode counts as validated where a program issued it and every element of its result lies within its bound.
+A row of the interpreter's table (an opcode with the shape of its operands, and of loads and stores with space, vector
+and type) counts as validated where a program issued it and every element of its result lies within its bound.
 """
 import argparse
 import collections
+import hashlib
 import os
 import pathlib
 import re
@@ -22,38 +25,45 @@ import tempfile
 TRITON, NUMPY = "3.5.1", "2.2.6"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/CUDA.md"
-FAMILIES = {"ld": ("global", "shared", "param", "local"), "st": ("global", "shared", "local")}
+# What tells the rows of one opcode apart, where it has several.
+SHAPES = {"w22": "of two", "d44": "of two", "hh4": "into two", "ww8": "into two", "4": "", "44": "of some warps",
+          "w4": "", "d8": "", "aaA": "of 4", "aaB": "of 8", "aaC": "of 16", "aaA4": "of up to 4", "aaB4": "of up to 8",
+          "aaC4": "of up to 16"}
 
 
 # --- the table of docs/CUDA.md
 
-def row_name(row, shape, written=None):
-    """How the table calls a row: mov has several shapes, loads and stores have spaces."""
-    if row in FAMILIES and written:
-        return "%s.%s" % (row, next((s for s in FAMILIES[row] if s in written.split(".")), "generic"))
-    packs = {"w22": " of two", "d44": " of two", "hh4": " into two", "ww8": " into two"}
-    return row + (packs.get(shape, "") if row.startswith("mov.") else "")
-
-
-def rows_of(program):
-    """Each name once, in the interpreter's order."""
+def names_of(program):
+    """{(opcode, shape): its name in the table} of each row, in the interpreter's order; no two have one name."""
     out = subprocess.run([program, "--rows"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    names = {}
-    for line in out.splitlines():
-        row, shape = line.split()
-        for name in ["%s.%s" % (row, space) for space in FAMILIES[row]] if row in FAMILIES else [row_name(row, shape)]:
-            names[name] = True
-    return list(names)
+    rows = [tuple(line.split()) for line in out.splitlines()]
+    several = collections.Counter(opcode for opcode, _ in rows)
+    names = {(opcode, shape): ("%s %s" % (opcode, SHAPES.get(shape, shape)) if several[opcode] > 1 else opcode).strip()
+             for opcode, shape in rows}
+    if len(set(names.values())) != len(rows):
+        sys.exit("rows of the interpreter's table have one name: %s" %
+                 collections.Counter(names.values()).most_common(3))
+    return names
+
+
+def seal(validated):
+    """Of the programs and of what they validated: nobody moves a row, or changes a program, without a run of all."""
+    digest = hashlib.sha256()
+    for name in ("programs.py", "cases.py"):
+        digest.update((pathlib.Path(__file__).parent / name).read_bytes())
+    digest.update("\n".join([TRITON, *sorted(validated)]).encode())
+    return "<!-- seen by check.py --write: %s -->" % digest.hexdigest()[:16]
 
 
 def table(rows, validated):
-    """A line for each first word of an opcode, and what comes after it by who validated it."""
+    """A line for each first word of an opcode, or its first two where the second is a space, and what comes after by who
+    validated it."""
     words = collections.OrderedDict()
     for name in rows:
-        base, _, rest = name.partition(".")
-        words.setdefault(base, ([], []))[name not in validated].append("." + rest if rest else base)
+        base = re.match(r"(ld|st|atom)\.(global|shared|local|param)|\w+", name).group()
+        words.setdefault(base, ([], []))[name not in validated].append(name[len(base):] or base)
     cell = lambda names: " ".join("`%s`" % n for n in names)
-    lines = ["| opcode | by Triton | by the manual alone |", "| --- | --- | --- |"]
+    lines = [seal(validated), "| opcode | by Triton | by the manual alone |", "| --- | --- | --- |"]
     lines += ["| `%s` | %s | %s |" % (base, cell(ours), cell(others)) for base, (ours, others) in words.items()]
     return "\n".join(lines)
 
@@ -61,7 +71,7 @@ def table(rows, validated):
 def table_names(text):
     """(all names, those under Triton) of a table."""
     every, validated = set(), set()
-    for line in text.splitlines()[2:]:
+    for line in text.splitlines()[3:]:
         base, ours, others = re.fullmatch(r"\| `(.*?)` \| (.*) \| (.*) \|", line).groups()
         for cell, sets in ((ours, (every, validated)), (others, (every,))):
             for rest in re.findall(r"`(.*?)`", cell):
@@ -84,9 +94,13 @@ def table_settle(name, wanted, write, remedy):
 
 
 def page_rows(program, write):
-    """Exits where the page lacks a row of the interpreter or has one too many; writes it as not validated."""
-    every, validated = table_names(place("opcodes").search(PAGE.read_text()).group(1))
-    rows = set(rows_of(program))
+    """Exits where the page lacks a row of the interpreter, has one too many, or says that Triton validated what the last
+    run of all did not see; writes new rows as not validated."""
+    text = place("opcodes").search(PAGE.read_text()).group(1)
+    every, validated = table_names(text)
+    rows = set(names_of(program).values())
+    if text.splitlines()[0] != seal(validated):
+        sys.exit("docs/CUDA.md: who validated an opcode, or tools/triton, is not what was run: tools/triton/check.py --write")
     if write:
         page_settle(program, validated, True)
     elif every != rows:
@@ -95,7 +109,8 @@ def page_rows(program, write):
 
 
 def page_settle(program, validated, write):
-    table_settle("opcodes", table(rows_of(program), validated), write, "tools/triton/check.py --write")
+    rows = names_of(program).values()
+    table_settle("opcodes", table(rows, validated & set(rows)), write, "tools/triton/check.py --write")
 
 
 # --- the environment
@@ -122,6 +137,8 @@ def main():
     for flag in ("check", "write", "rows", "inside"):
         ask.add_argument("--" + flag, action="store_true")
     options = ask.parse_args()
+    if options.words and (options.check or options.write):
+        ask.error("--check and --write want all cases")
     if options.rows:
         return page_rows(options.program, options.write)
     if not options.inside:
@@ -129,8 +146,9 @@ def main():
     import cases
     with tempfile.TemporaryDirectory() as folder:
         wrong, seen = cases.run(options.program, options.keep or pathlib.Path(folder), options.words)
-    validated = {row_name(*row) for row in seen}
-    print("%d of %d opcodes were issued by programs that came out right" % (len(validated), len(rows_of(options.program))))
+    names = names_of(options.program)
+    validated = {names[row] for row in seen}
+    print("%d of %d rows were issued by programs that came out right" % (len(validated), len(names)))
     if wrong:
         sys.exit("wrong: " + ", ".join(wrong))
     if options.check or options.write:

@@ -103,7 +103,7 @@ def integers(x, y, out, sums, tallies, COUNT, B: tl.constexpr):
     tl.store(out + 9 * COUNT + at, (wide >> (b & 63)).to(tl.int32), mask=seen)
     tl.store(out + 10 * COUNT + at, tl.cumsum(a, 0), mask=seen)
     tl.store(out + 11 * COUNT + at, tl.abs(a), mask=seen)
-    tl.store(out + 12 * COUNT + at, libdevice.byte_perm(a, b, b & 0x7777), mask=seen)
+    tl.store(out + 12 * COUNT + at, libdevice.byte_perm(a, b, b), mask=seen)
     tl.store(out + 13 * COUNT + at, a * b + libdevice.mulhi(a, b), mask=seen)
     tl.store(out + 14 * COUNT + at, tl.atomic_add(out + 15 * COUNT + at, 5, mask=seen), mask=seen)
     tl.atomic_add(sums, tl.sum(tl.where(seen, wide, 0), 0))
@@ -113,6 +113,28 @@ def integers(x, y, out, sums, tallies, COUNT, B: tl.constexpr):
     tl.atomic_or(tallies + 9 + places, ua & 0x0F0F0F0F, mask=seen)
     tl.atomic_xchg(tallies + 11 + places, 7, mask=seen)
     tl.atomic_and(tallies + 10 + places, ub | 0xF0F00000, mask=seen)
+
+
+@triton.jit
+def atomics(x, wide, words, sums, before, sum_before, COUNT, B: tl.constexpr):
+    """Each element has a word of its own in each row of words, and a sum: before and sum_before take what was there."""
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    seen = at < COUNT
+    a = tl.load(x + at, mask=seen, other=0)
+    tl.store(before + at, tl.atomic_max(words + at, a, mask=seen), mask=seen)
+    tl.store(before + COUNT + at, tl.atomic_or(words + COUNT + at, a, mask=seen), mask=seen)
+    tl.store(before + 2 * COUNT + at, tl.atomic_and(words + 2 * COUNT + at, a, mask=seen), mask=seen)
+    tl.store(before + 3 * COUNT + at, tl.atomic_xchg(words + 3 * COUNT + at, a, mask=seen), mask=seen)
+    tl.store(before + 4 * COUNT + at, tl.atomic_add(words + 4 * COUNT + at, a, mask=seen), mask=seen)
+    more = tl.load(wide + at, mask=seen, other=0)
+    tl.store(sum_before + at, tl.atomic_add(sums + at, more, mask=seen), mask=seen)
+
+
+@triton.jit
+def counted(x, out, B: tl.constexpr, BINS: tl.constexpr):
+    """How many of each block of x have which low bits."""
+    a = tl.load(x + tl.program_id(0) * B + tl.arange(0, B))
+    tl.store(out + tl.program_id(0) * BINS + tl.arange(0, BINS), tl.histogram(a & (BINS - 1), BINS))
 
 
 @triton.jit
