@@ -59,6 +59,7 @@ static void call_read(struct conversation *c, struct fields *f, json_t *message,
     if (type && !text_is(json_text(type), "function"))
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.type", path), "must be 'function'");
     call.id = fields_member_string(f, entry, path, "id");
+    conversation_check_id(c, f, call.id, fields_path(f, "%s.id", path));
     const json_t *function = fields_member(f, entry, path, "function", JSON_OBJECT);
     if (f->failed)
         return;
@@ -97,7 +98,7 @@ static void assistant_read(struct conversation *c, struct fields *f, const json_
     const json_t *reasoning = json_member(in, "reasoning_content");
     if (value)
         parts_read(&content, f, value, fields_path(f, "messages[%zu].content", i), assistant_parts);
-    json_t *message = conversation_add(c, "assistant", text_span(content.at, content.bytes));
+    json_t *message = conversation_add(c, "assistant", json_buffer_text(&content));
     json_buffer_free(&content);
     if (!reasoning)
         reasoning = json_member(in, "reasoning");
@@ -136,7 +137,7 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
         return;
     }
     parts_read(&content, f, value, fields_path(f, "messages[%zu].content", i), text_parts);
-    struct text text = text_span(content.at, content.bytes);
+    struct text text = json_buffer_text(&content);
     if (!f->failed && strcmp(role, "tool") == 0) {
         tool_read(c, f, in, i, text);
     } else if (!f->failed) {

@@ -12,7 +12,10 @@ json_t *json_string_of(struct text t)
 
 void conversation_begin(struct conversation *c, struct slice *slice)
 {
-    *c = (struct conversation){.slice = slice, .messages = json_array(), .calls = json_object()};
+    *c = (struct conversation){.slice = slice,
+                               .messages = json_array(),
+                               .calls = json_object(),
+                               .turn_ids = json_object()};
 }
 
 // Counts the work of a copy and its check; the next reader notices if the result is unwanted.
@@ -26,6 +29,7 @@ void conversation_end(struct conversation *c)
 {
     json_decref(c->messages);
     json_decref(c->calls);
+    json_decref(c->turn_ids);
     *c = (struct conversation){0};
 }
 
@@ -35,8 +39,23 @@ json_t *conversation_add(struct conversation *c, const char *role, struct text c
     json_object_set_new(message, "role", json_string(role));
     json_object_set_new(message, "content", json_string_of(content));
     json_array_append_new(c->messages, message);
+    if (strcmp(role, "assistant") != 0)
+        json_object_clear(c->turn_ids);
     copy_count(c, content.bytes);
     return message;
+}
+
+void conversation_check_id(struct conversation *c, struct fields *f, struct text id,
+                           const char *path)
+{
+    struct text shown = text_head(id, 64);
+    if (f->failed)
+        return;
+    if (json_object_getn(c->turn_ids, id.at, id.bytes))
+        fields_fail(f, HTTP_INVALID_VALUE, path,
+                    "must differ from the ids of the turn's other calls; '%.*s' comes twice",
+                    (int)shown.bytes, shown.at);
+    json_object_setn_new(c->turn_ids, id.at, id.bytes, json_true());
 }
 
 // "" and "null" mean no arguments; anything but a JSON object stays text.
@@ -133,7 +152,7 @@ static void texts_join(struct conversation *c, size_t at, size_t end, const char
     }
     if (joined.bytes > 0)
         json_object_set_new(json_array_get(c->messages, at), member,
-                            json_string_of(text_span(joined.at, joined.bytes)));
+                            json_string_of(json_buffer_text(&joined)));
     copy_count(c, joined.bytes);
     json_buffer_free(&joined);
 }
@@ -239,7 +258,7 @@ void conversation_settle_system(struct conversation *c, const struct chat_templa
     }
     json_decref(c->messages);
     c->messages = rest;
-    json_t *system = conversation_add(c, "system", text_span(joined.at, joined.bytes));
+    json_t *system = conversation_add(c, "system", json_buffer_text(&joined));
     json_incref(system);
     json_array_remove(c->messages, json_array_size(c->messages) - 1);
     json_array_insert_new(c->messages, 0, system);

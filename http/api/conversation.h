@@ -1,7 +1,8 @@
 // One conversation as the chat template sees it, whichever shape it arrived in. chat_turns.c,
 // responses_turns.c and messages_turns.c fill it; prompt.c renders it. Checks that all shapes
-// share: every tool result answers a call made before, once; system messages stand where the
-// template takes them. Owner: the call; ended by conversation_end.
+// share: every tool result answers a call made before, once; calls of one turn have ids that
+// differ; system messages stand where the template takes them. Owner: the call; ended by
+// conversation_end.
 #pragma once
 
 #include "http/api/fields.h"
@@ -13,6 +14,7 @@ struct conversation {
     struct slice *slice; // that the work is counted in, or NULL
     json_t *messages;    // array of {role, content, ...}
     json_t *calls;       // id -> {"name": ..., "answered": bool}
+    json_t *turn_ids;    // of calls of the assistant's present turn: id -> true
     bool continued;      // the last message is an assistant's, to be continued
     bool raw_arguments;  // some call's arguments are not a JSON object and stay text
 };
@@ -22,6 +24,11 @@ void conversation_end(struct conversation *c);
 
 // Appends {role, content} and returns it (borrowed) for further keys.
 json_t *conversation_add(struct conversation *c, const char *role, struct text content);
+
+// The id of a call as it is read, path: of the id. Those of one turn differ: a result names its
+// call.
+void conversation_check_id(struct conversation *c, struct fields *f, struct text id,
+                           const char *path);
 
 // A call of an assistant message (borrowed from conversation_add). arguments: object, or text.
 struct tool_call {

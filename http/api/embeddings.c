@@ -275,7 +275,7 @@ static void answer_whole(struct embeddings *e)
     struct json_buffer out = {0};
     while (vectors_put(&e->vectors, &out)) {
     }
-    exchange_reply(e->pooled.call.exchange, 200, text_span(out.at, out.bytes));
+    exchange_reply(e->pooled.call.exchange, 200, json_buffer_text(&out));
     json_buffer_free(&out);
 }
 
@@ -286,7 +286,7 @@ static void answer_continue(struct exchange *x)
     while (more && exchange_room(x) >= VECTORS_PIECE_MAX) {
         e->piece.bytes = 0;
         more = vectors_put(&e->vectors, &e->piece);
-        exchange_write(x, text_span(e->piece.at, e->piece.bytes));
+        exchange_write(x, json_buffer_text(&e->piece));
     }
     if (e->vectors.ended) {
         json_buffer_free(&e->piece);

@@ -12,7 +12,9 @@ enum { BUCKETS = 4096 };
 
 struct grammars_entry {
     struct grammars_entry *next;          // in its bucket, or of those that go
-    struct grammars_entry *older, *newer; // by when it was last found
+    struct grammars_entry *older, *newer; // of its order, by when it was last found
+    struct grammars_entry *used_next;     // while `used`
+    bool used;                            // it was in use when it was looked at last
     struct hash hash;
     struct grammar *grammar; // NULL: refused, or there was no room for it
     struct error *refusal;
@@ -20,11 +22,16 @@ struct grammars_entry {
     size_t bytes_lack; // that a grammar without room would take; 0: of others
 };
 
+struct order {
+    struct grammars_entry *oldest, *newest;
+    uint32_t count, count_max;
+};
+
 struct grammars {
     pthread_mutex_t lock; // of all below; never held while a grammar is compiled or freed
     struct grammars_entry *buckets[BUCKETS];
-    struct grammars_entry *oldest, *newest;
-    uint32_t count;
+    struct order made, others;   // those with a grammar, and the rest
+    struct grammars_entry *used; // all that are in use, and some that were
     size_t bytes, bytes_max;
     struct grammars_stats stats;
 };
@@ -34,6 +41,8 @@ struct grammars *grammars_create(size_t bytes_max)
     struct grammars *cache = heap_take_zeroed(1, sizeof *cache);
     pthread_mutex_init(&cache->lock, NULL);
     cache->bytes_max = bytes_max > 0 ? bytes_max : GRAMMARS_BYTES_MAX;
+    cache->made.count_max = GRAMMARS_COUNT_MAX;
+    cache->others.count_max = GRAMMARS_OTHERS_MAX;
     return cache;
 }
 
@@ -65,29 +74,62 @@ static struct grammars_entry *entry_find(struct grammars *cache, const struct ha
     return e;
 }
 
-static void newest_set(struct grammars *cache, struct grammars_entry *e)
+static struct order *order_of(struct grammars *cache, const struct grammars_entry *e)
 {
-    e->older = cache->newest;
+    return e->grammar ? &cache->made : &cache->others;
+}
+
+static void newest_set(struct order *order, struct grammars_entry *e)
+{
+    e->older = order->newest;
     e->newer = NULL;
-    *(e->older ? &e->older->newer : &cache->oldest) = e;
-    cache->newest = e;
+    *(e->older ? &e->older->newer : &order->oldest) = e;
+    order->newest = e;
+    order->count++;
 }
 
-static void order_leave(struct grammars *cache, struct grammars_entry *e)
+static void order_leave(struct order *order, struct grammars_entry *e)
 {
-    *(e->older ? &e->older->newer : &cache->oldest) = e->newer;
-    *(e->newer ? &e->newer->older : &cache->newest) = e->older;
+    *(e->older ? &e->older->newer : &order->oldest) = e->newer;
+    *(e->newer ? &e->newer->older : &order->newest) = e->older;
+    order->count--;
 }
 
+static void used_add(struct grammars *cache, struct grammars_entry *e)
+{
+    if (e->used)
+        return;
+    e->used = true;
+    e->used_next = cache->used;
+    cache->used = e;
+}
+
+// What is no longer in use leaves its list: each entry is looked at once more than it is used.
+static size_t bytes_used(struct grammars *cache)
+{
+    size_t bytes = 0;
+    for (struct grammars_entry *e, **link = &cache->used; (e = *link);) {
+        cache->stats.looks++;
+        if (grammar_owners(e->grammar) > 1) {
+            bytes += e->bytes;
+            link = &e->used_next;
+        } else {
+            e->used = false;
+            *link = e->used_next;
+        }
+    }
+    return bytes;
+}
+
+// Only what is not `used`.
 static void entry_unlink(struct grammars *cache, struct grammars_entry *e)
 {
     struct grammars_entry **link = bucket_of(cache, &e->hash);
     while (*link != e)
         link = &(*link)->next;
     *link = e->next;
-    order_leave(cache, e);
+    order_leave(order_of(cache, e), e);
     cache->bytes -= e->bytes;
-    cache->count--;
 }
 
 // Takes milliseconds for a large grammar: without the lock.
@@ -101,72 +143,69 @@ static void entries_free(struct grammars_entry *e)
     }
 }
 
-void grammars_destroy(struct grammars *cache)
+static void order_empty(struct grammars *cache, struct order *order)
 {
-    if (!cache)
-        return;
-    while (cache->oldest) {
-        struct grammars_entry *e = cache->oldest;
+    while (order->oldest) {
+        struct grammars_entry *e = order->oldest;
         entry_unlink(cache, e);
         e->next = NULL;
         entries_free(e);
     }
+}
+
+void grammars_destroy(struct grammars *cache)
+{
+    if (!cache)
+        return;
+    order_empty(cache, &cache->made);
+    order_empty(cache, &cache->others);
     pthread_mutex_destroy(&cache->lock);
     heap_give(cache);
 }
 
-static bool is_used(const struct grammars_entry *e)
-{
-    return e->grammar && grammar_owners(e->grammar) > 1;
-}
-
-static size_t bytes_used(const struct grammars *cache)
-{
-    size_t bytes = 0;
-    for (const struct grammars_entry *e = cache->oldest; e; e = e->newer)
-        bytes += is_used(e) ? e->bytes : 0;
-    return bytes;
-}
-
 // So much can be given away, once what nobody uses is gone.
-static bool room_is(const struct grammars *cache, size_t bytes)
+static bool room_is(struct grammars *cache, size_t bytes)
 {
     return bytes <= (cache->bytes_max - bytes_used(cache)) / GRAMMARS_SHARE;
 }
 
-// Moves what nobody uses to *gone until so many bytes fit; false: they do not.
-static bool room_make(struct grammars *cache, size_t bytes, struct grammars_entry **gone)
+// Moves what nobody uses to *gone until there is room for the entry; false: there is none. One
+// without a grammar takes the place of another such one alone.
+static bool room_make(struct grammars *cache, const struct grammars_entry *entry,
+                      struct grammars_entry **gone)
 {
-    struct grammars_entry *e = cache->oldest, *newer;
-    if (bytes > 0 && !room_is(cache, bytes))
+    struct order *order = order_of(cache, entry);
+    struct grammars_entry *e = order->oldest, *newer;
+    size_t most = cache->bytes_max - entry->bytes; // only where room_is
+    if (entry->bytes > 0 && !room_is(cache, entry->bytes))
         return false;
-    for (; e && (cache->count == GRAMMARS_COUNT_MAX || cache->bytes + bytes > cache->bytes_max);
-         e = newer) {
+    for (; e && (order->count == order->count_max || cache->bytes > most); e = newer) {
         newer = e->newer;
-        if (is_used(e))
+        if (e->used)
             continue;
         entry_unlink(cache, e);
         e->next = *gone;
         *gone = e;
     }
-    return cache->count < GRAMMARS_COUNT_MAX && cache->bytes + bytes <= cache->bytes_max;
+    return order->count < order->count_max && cache->bytes <= most;
 }
 
 // Keeps what became of a source; false: there is no room for it.
 static bool entry_put(struct grammars *cache, const struct grammars_entry *entry,
                       struct grammars_entry **gone)
 {
-    if (!room_make(cache, entry->bytes, gone))
+    if (!room_make(cache, entry, gone))
         return false;
     struct grammars_entry *e = heap_take(sizeof *e);
     *e = *entry;
-    if (e->grammar)
+    if (e->grammar) {
         grammar_take(e->grammar);
+        used_add(cache, e);
+    }
     e->next = *bucket_of(cache, &e->hash);
     *bucket_of(cache, &e->hash) = e;
-    newest_set(cache, e);
+    newest_set(order_of(cache, e), e);
     cache->bytes += e->bytes;
-    cache->count++;
     return true;
 }
 
@@ -178,14 +217,15 @@ static enum grammars_found found_in(struct grammars *cache, struct grammars_entr
         heap_give(e);
         return GRAMMARS_UNKNOWN;
     }
-    order_leave(cache, e);
-    newest_set(cache, e);
+    order_leave(order_of(cache, e), e);
+    newest_set(order_of(cache, e), e);
     cache->stats.hits++;
     if (e->bytes_lack > 0) {
         cache->stats.busy++;
         return GRAMMARS_BUSY;
     }
     if (e->grammar) {
+        used_add(cache, e);
         *out = grammar_take(e->grammar);
         return GRAMMARS_MADE;
     }
@@ -264,10 +304,11 @@ enum grammars_found grammars_compile(struct grammars *cache, const struct gramma
 struct grammars_stats grammars_stats(struct grammars *cache)
 {
     pthread_mutex_lock(&cache->lock);
+    size_t used = bytes_used(cache);
     struct grammars_stats stats = cache->stats;
     stats.bytes = cache->bytes;
-    stats.count = cache->count;
-    stats.used_bytes = bytes_used(cache);
+    stats.count = cache->made.count + cache->others.count;
+    stats.used_bytes = used;
     pthread_mutex_unlock(&cache->lock);
     return stats;
 }

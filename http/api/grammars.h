@@ -10,10 +10,10 @@
 // large source as for a small one.
 //
 // All grammars of requests are here, those in use and those that are kept: together they are
-// bounded by bytes and number, and what has no grammar by number alone. What nobody uses goes
-// first, the least recently used before others.
-// One that would take more than a quarter of what those in use leave is not given away, so that a
-// few large ones do not keep out all others.
+// bounded by bytes and number. What has no grammar is bounded by a number of its own, so that
+// refused sources push out none. What nobody uses goes first, the least recently used before
+// others. One that would take more than a quarter of what those in use leave is not given away, so
+// that a few large ones do not keep out all others.
 //
 // Any thread. grammars_find takes microseconds; grammars_compile takes up to a second and is for
 // the grammar thread (http/work.h) alone, so that equal sources which wait there are compiled once.
@@ -24,7 +24,12 @@
 
 struct grammars;
 
-enum { GRAMMARS_BYTES_MAX = 128 << 20, GRAMMARS_COUNT_MAX = 4096, GRAMMARS_SHARE = 4 };
+enum {
+    GRAMMARS_BYTES_MAX = 128 << 20,
+    GRAMMARS_COUNT_MAX = 4096,
+    GRAMMARS_OTHERS_MAX = 1024,
+    GRAMMARS_SHARE = 4
+};
 
 struct grammars *grammars_create(size_t bytes_max); // 0: GRAMMARS_BYTES_MAX
 void grammars_destroy(struct grammars *cache);      // NULL is allowed
@@ -56,5 +61,6 @@ struct grammars_stats {
     uint64_t busy;                 // answers BUSY
     uint64_t bytes, count;         // held now
     uint64_t used_bytes;           // of them, by grammars in use
+    uint64_t looks;                // at entries, whether they are in use
 };
 struct grammars_stats grammars_stats(struct grammars *cache);

@@ -96,7 +96,7 @@ static void ready_reply(struct exchange *x, const struct served *served)
         json_put_literal(&out, "}");
     }
     json_put_literal(&out, "}");
-    exchange_reply(x, 200, text_span(out.at, out.bytes));
+    exchange_reply(x, 200, json_buffer_text(&out));
     json_buffer_free(&out);
 }
 

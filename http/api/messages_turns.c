@@ -102,7 +102,7 @@ static void result_read(struct message *t, const json_t *block, const char *path
                        fields_path(f, "%s.content", path));
     }
     if (!f->failed) {
-        result.content = text_span(content.at, content.bytes);
+        result.content = json_buffer_text(&content);
         result.path = fields_path(f, "%s.tool_use_id", base.at);
         conversation_add_result(t->conversation, f, &result);
         json_object_deln(t->pending, result.id.at, result.id.bytes);
@@ -119,7 +119,8 @@ static void assistant_block(struct message *t, const json_t *block, struct text 
     } else if (text_is(type, "thinking")) {
         json_put_raw(&t->thinking, fields_member_string(f, block, path, "thinking"));
     } else if (text_is(type, "tool_use")) {
-        fields_member_string(f, block, path, "id");
+        struct text id = fields_member_string(f, block, path, "id");
+        conversation_check_id(t->conversation, f, id, fields_path(f, "%s.id", path));
         fields_member_string(f, block, path, "name");
         fields_member(f, block, path, "input", JSON_OBJECT);
         json_array_append(t->calls, (json_t *)block);
@@ -166,13 +167,12 @@ static void turn_content(struct message *t, const json_t *content, const char *p
 
 static void assistant_end(struct message *t)
 {
-    json_t *message =
-        conversation_add(t->conversation, "assistant", text_span(t->text.at, t->text.bytes));
+    json_t *message = conversation_add(t->conversation, "assistant", json_buffer_text(&t->text));
     size_t i;
     json_t *block;
     if (t->thinking.bytes > 0) {
         json_object_set_new(message, "reasoning_content",
-                            json_string_of(text_span(t->thinking.at, t->thinking.bytes)));
+                            json_string_of(json_buffer_text(&t->thinking)));
     }
     json_array_foreach(t->calls, i, block)
     {
@@ -190,7 +190,7 @@ static void assistant_end(struct message *t)
 // Tool results were added while reading; the turn's text follows them.
 static void turn_end(struct message *t, bool has_results)
 {
-    struct text text = text_span(t->text.at, t->text.bytes);
+    struct text text = json_buffer_text(&t->text);
     if (t->role == ROLE_ASSISTANT) {
         assistant_end(t);
         return;
@@ -289,7 +289,7 @@ static void system_read(struct conversation *c, struct fields *f)
         json_put_raw(&joined, text);
     }
     if (joined.bytes > 0)
-        conversation_add(c, "system", text_span(joined.at, joined.bytes));
+        conversation_add(c, "system", json_buffer_text(&joined));
     json_buffer_free(&joined);
 }
 

@@ -256,7 +256,7 @@ static void metrics_reply(struct exchange *x)
     struct page *page = exchange_state(x);
     if (!exchange_gone(x))
         exchange_reply_type(x, 200, "text/plain; version=0.0.4; charset=utf-8",
-                            text_span(page->out.at, page->out.bytes));
+                            json_buffer_text(&page->out));
     json_buffer_free(&page->out);
 }
 

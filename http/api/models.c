@@ -40,7 +40,7 @@ static void model_put(struct json_buffer *out, const struct served_model *model)
 
 static void reply(struct exchange *x, struct json_buffer *body)
 {
-    exchange_reply(x, 200, text_span(body->at, body->bytes));
+    exchange_reply(x, 200, json_buffer_text(body));
     json_buffer_free(body);
 }
 

@@ -31,7 +31,7 @@ void pieces_continue(struct exchange *x, struct pieces *p)
 void pieces_send(struct exchange *x, struct pieces *p)
 {
     if (p->out.bytes <= WHOLE_BYTES_MAX) {
-        exchange_reply(x, 200, text_span(p->out.at, p->out.bytes));
+        exchange_reply(x, 200, json_buffer_text(&p->out));
         pieces_free(p);
     } else {
         exchange_reply_begin(x, 200, p->out.bytes);

@@ -53,7 +53,7 @@ static void mark_put(struct generation *g)
     }
     json_put_raw(&marked, content);
     json_put_literal(&marked, mark);
-    json_object_set_new(last, "content", json_string_of(text_span(marked.at, marked.bytes)));
+    json_object_set_new(last, "content", json_string_of(json_buffer_text(&marked)));
     json_buffer_free(&marked);
 }
 
@@ -81,6 +81,12 @@ static enum status prompt_try(struct generation *g, struct error *err)
     g->prompt_stopped =
         args.tokens_max > 0 && encoding_stopped(status, g->prompt_tokens, args.tokens_max);
     return g->prompt_stopped ? STATUS_OK : status; // generation_tokenize reports it
+}
+
+// By what a message holds, not by how much there is.
+static bool template_failed(enum status status)
+{
+    return status == STATUS_REFUSED || status == STATUS_INVALID;
 }
 
 // Only its last tokens stay.
@@ -170,9 +176,11 @@ void prompt_make(struct generation *g)
         return;
     g->options.continues = g->conversation.continued || g->call.model->chat_is_plain;
     enum status status = prompt_try(g, &err);
-    if (status != STATUS_OK && g->conversation.raw_arguments) { // some templates refuse such
+    if (template_failed(status) && g->conversation.raw_arguments) { // some refuse such
+        struct error again;
         conversation_wrap_arguments(&g->conversation);
-        status = prompt_try(g, &err);
+        if (prompt_try(g, &again) == STATUS_OK)
+            status = STATUS_OK;
     }
     if (status != STATUS_OK) {
         prompt_fail(g, status, &err);

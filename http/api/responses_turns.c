@@ -109,7 +109,10 @@ static void message_read(struct item_reader *t, const json_t *item, const char *
 
 static void call_read(struct item_reader *t, const json_t *item, const char *path)
 {
-    (void)fields_member_string(t->fields, item, path, "call_id");
+    struct field_path base = fields_path_keep(path);
+    struct text id = fields_member_string(t->fields, item, path, "call_id");
+    conversation_check_id(t->conversation, t->fields, id,
+                          fields_path(t->fields, "%s.call_id", base.at));
     (void)fields_member_string(t->fields, item, path, "name");
     (void)fields_member_string(t->fields, item, path, "arguments");
     if (!t->fields->failed)

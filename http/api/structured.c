@@ -131,7 +131,7 @@ static void value_set(struct generation *g, enum grammar_kind kind, const json_t
         return;
     }
     if (json_put_value_within(&text, value, STRUCTURED_BYTES_MAX))
-        source_set(g, kind, text_span(text.at, text.bytes), kept.at);
+        source_set(g, kind, json_buffer_text(&text), kept.at);
     else if (fields_spend(f, text.bytes))
         fields_fail(f, HTTP_INVALID_VALUE, kept.at, "must have at most %d bytes",
                     STRUCTURED_BYTES_MAX);

@@ -138,9 +138,9 @@ static void tokens_whole(struct tokens *t)
     struct json_buffer all = {0}, piece = {0};
     for (bool more = true; more; piece.bytes = 0) {
         more = token_pieces_put(&t->pieces, &piece);
-        json_put_raw(&all, text_span(piece.at, piece.bytes));
+        json_put_raw(&all, json_buffer_text(&piece));
     }
-    exchange_reply(t->generation.call.exchange, 200, text_span(all.at, all.bytes));
+    exchange_reply(t->generation.call.exchange, 200, json_buffer_text(&all));
     json_buffer_free(&all);
     json_buffer_free(&piece);
 }
@@ -155,7 +155,7 @@ static void tokens_continue(struct tokens *t)
            exchange_room(x) >= TOKEN_PIECE_BYTES) {
         piece.bytes = 0;
         (void)token_pieces_put(&t->pieces, &piece);
-        exchange_write(x, text_span(piece.at, piece.bytes));
+        exchange_write(x, json_buffer_text(&piece));
         t->written += piece.bytes;
     }
     json_buffer_free(&piece);

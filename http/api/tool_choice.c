@@ -223,6 +223,6 @@ void tools_constrain(struct generation *g)
                     "answer",
                     STRUCTURED_BYTES_MAX);
     else if (fields_spend(f, text.bytes))
-        calls_set(g, text_span(text.at, text.bytes));
+        calls_set(g, json_buffer_text(&text));
     json_buffer_free(&text);
 }

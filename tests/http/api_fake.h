@@ -82,6 +82,7 @@ struct chat_template {
     uint32_t efforts;       // levels that it takes
     bool system_inside, refuses, thinks;
     enum status text_fails; // how it fails on arguments that are text
+    bool wrapped_fails;     // and that it fails on what is put into an object, too
     bool opens;             // writes "<think>" at the end
     bool names;             // writes "<name>" and "#tool_call_id" behind a role
 };

@@ -49,6 +49,9 @@ static enum status render_calls(const struct chat_template *chat, const json_t *
         bool object = json_is_object(json_object_get(function, "arguments"));
         if (chat->text_fails != STATUS_OK && !object)
             return error_set(err, chat->text_fails, "line 3: arguments must be a mapping");
+        if (chat->wrapped_fails &&
+            json_object_get(json_object_get(function, "arguments"), "arguments"))
+            return error_set(err, STATUS_REFUSED, "line 4: another matter");
         json_put_format(&out, "(%s ", json_string_value(json_object_get(function, "name")));
         json_put_value(&out, json_object_get(function, "arguments"));
         json_put_literal(&out, ")");

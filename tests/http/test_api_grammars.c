@@ -124,6 +124,71 @@ static void test_the_cache_is_bounded_by_bytes(void **state)
     grammar_give(kept);
 }
 
+// However many are refused: what was compiled stays, and of those the latest.
+static void test_what_is_refused_pushes_out_no_grammar(void **state)
+{
+    enum { COUNT = GRAMMARS_COUNT_MAX + 10 };
+    struct grammars *cache = grammars_create(0);
+    struct grammar *g;
+    struct error err;
+    char text[16];
+    (void)state;
+    assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_MADE);
+    grammar_give(g);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(text, sizeof text, "(%d", i);
+        assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_REFUSED);
+    }
+    assert_int_equal(grammars_stats(cache).count, 1 + GRAMMARS_OTHERS_MAX);
+    assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_MADE);
+    grammar_give(g);
+    assert_int_equal(find(cache, regex(text), &g), GRAMMARS_REFUSED);
+    assert_int_equal(find(cache, regex("(0"), &g), GRAMMARS_UNKNOWN);
+    grammars_destroy(cache);
+}
+
+// Who asks for what finds no room has those looked at that are in use, not all that are kept.
+static void test_few_entries_are_looked_at(void **state)
+{
+    enum { ROOM = 400000, KEPT = 100, ASKED = 50, WORDS = 3000 };
+    struct grammars *cache = grammars_create(ROOM);
+    struct grammar *held[1000], *g;
+    struct error err;
+    char text[16];
+    int count = 0;
+    enum grammars_found found = GRAMMARS_MADE;
+    (void)state;
+    for (int i = 0; i < KEPT; i++) {
+        snprintf(text, sizeof text, "%dk", i);
+        assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_MADE);
+        grammar_give(g);
+    }
+    while (found == GRAMMARS_MADE && count < 1000) {
+        snprintf(text, sizeof text, "a%db", count);
+        found = compile(cache, regex(text), &held[count], &err);
+        count += found == GRAMMARS_MADE;
+    }
+    assert_int_equal(found, GRAMMARS_BUSY);
+    int few = count / 2;
+    while (count > few)
+        grammar_give(held[--count]);
+    char *large = malloc(WORDS * 16); // needs more than what is left gives away
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < WORDS; i++)
+        bytes += (size_t)sprintf(large + bytes, "%s%u", i > 0 ? "|" : "", i * 2654435761u);
+    assert_int_equal(compile(cache, regex(large), &g, &err), GRAMMARS_BUSY);
+    (void)grammars_stats(cache);
+    uint64_t before = grammars_stats(cache).looks;
+    for (int i = 0; i < ASKED; i++)
+        assert_int_equal(find(cache, regex(large), &g), GRAMMARS_BUSY);
+    uint64_t looks = grammars_stats(cache).looks - before;
+    assert_int_equal(looks, (ASKED + 1) * (uint64_t)few);
+    while (count > 0)
+        grammar_give(held[--count]);
+    grammars_destroy(cache);
+    free(large);
+}
+
 // A text of a megabyte may be hundreds of thousands of values, which take a hundred times as much;
 // text is no value.
 static void test_the_values_of_a_source_are_bounded(void **state)
@@ -522,6 +587,8 @@ int main(void)
         cmocka_unit_test(test_a_stream_that_has_begun_gets_no_grammar),
         cmocka_unit_test(test_a_response_that_has_begun_gets_no_grammar),
         WITH_FAKE(test_a_deadline_passes_before_the_compile),
+        cmocka_unit_test(test_what_is_refused_pushes_out_no_grammar),
+        cmocka_unit_test(test_few_entries_are_looked_at),
         WITH_FAKE(test_an_equal_source_is_compiled_by_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

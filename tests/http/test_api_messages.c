@@ -283,6 +283,14 @@ static void test_tool_history(void **state)
                   "", "[user]u[assistant](f {\"a\":1})[tool]r[assistant]d[user]u" END_PROMPT, NULL);
     expect_prompt(TURN(TEXT("x")), "", NULL, "t1"); // no result
     expect_prompt(TURN(RESULT "," RESULT), "", NULL, "twice");
+    expect_prompt(
+        "[" USER "," BLOCKS("assistant", USE "," USE) "," BLOCKS("user", RESULT) "]", "", NULL,
+        "messages.1.content.1.id: must differ from the ids of the turn's other calls; 't1'");
+    expect_prompt(
+        "[" USER "," BLOCKS("assistant", USE) "," BLOCKS("user", RESULT) "," BLOCKS(
+            "assistant", USE) "," BLOCKS("user", RESULT) "]",
+        "", "[user]u[assistant](f {\"a\":1})[tool]r[assistant](f {\"a\":1})[tool]r" END_PROMPT,
+        NULL);
     expect_prompt("[" BLOCKS("user", RESULT) "]", "", NULL, "messages.0.content.0.tool_use_id");
     expect_prompt("[" BLOCKS("user", USE) "]", "", NULL, "content type 'tool_use'");
     expect_prompt(TURN("{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":"

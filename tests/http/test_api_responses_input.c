@@ -135,6 +135,8 @@ static void test_what_input_may_not_be(void **state)
         {"[" RESULT("c", "\"a\"") "]", "invalid_value", "input[0].call_id"},
         {"[" CALLED("c", "f", "") "," RESULT("c", "\"a\"") "," RESULT("c", "\"a\"") "]",
          "invalid_value", "input[2].call_id"},
+        {"[" CALLED("c", "f", "") "," CALLED("c", "f", "") "]", "invalid_value",
+         "input[1].call_id"},
         {"[" CALLED("c", "f", "") ",{\"type\":\"function_call_output\",\"call_id\":\"c\"}]",
          "missing_required_parameter", "input[1].output"},
         {"[{\"type\":\"function_call_output\",\"output\":\"a\"}]", "missing_required_parameter",

@@ -429,6 +429,49 @@ static void test_fields_that_say_nothing_of_tools_pass(void **state)
     }
 }
 
+#define ASKS(arguments)                                                                            \
+    "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\",\"function\":{"  \
+    "\"name\":\"f\",\"arguments\":\"" arguments "\"}}]}"
+#define RESULT "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"r\"}"
+
+static void conversation_is(const char *messages, int status, const char *says)
+{
+    char body[1024];
+    snprintf(body, sizeof body,
+             "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"u\"},%s]}", messages);
+    fake_again();
+    fake_request(PATH, body);
+    assert_int_equal(fake.status, status);
+    assert_int_equal(fake.submits, status == 0);
+    if (says && !strstr(fake.sent, says))
+        fail_msg("%s", fake.sent);
+}
+
+// Arguments that a template refuses are tried once more as an object, but not where there is too
+// much of them; where both are refused the first reason is told.
+static void test_what_a_template_says_of_broken_arguments(void **state)
+{
+    (void)state;
+    fake_chat.text_fails = STATUS_REFUSED;
+    conversation_is(ASKS("{broken") "," RESULT, 0, NULL);
+    fake_chat.wrapped_fails = true;
+    conversation_is(ASKS("{broken") "," RESULT, 400, "line 3: arguments must be a mapping");
+    fake_chat.wrapped_fails = false;
+    fake_chat.text_fails = STATUS_TOO_LARGE;
+    conversation_is(ASKS("{broken") "," RESULT, 413, NULL);
+}
+
+// A result names its call, so two calls of a turn have two ids, also in two messages; another turn
+// may have them again.
+static void test_ids_of_calls_of_a_turn_differ(void **state)
+{
+    (void)state;
+    conversation_is(ASKS("{}") "," ASKS("{}") "," RESULT, 400,
+                    "\"param\":\"messages[2].tool_calls[0].id\"");
+    assert_non_null(strstr(fake.sent, "'c1' comes twice"));
+    conversation_is(ASKS("{}") "," RESULT "," ASKS("{}") "," RESULT, 0, NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fake_teardown)
 
 int main(void)
@@ -449,6 +492,8 @@ int main(void)
         TEST(test_special_tokens_are_told_to_the_reader),
         TEST(test_each_choice_has_calls_of_its_own),
         TEST(test_nothing_is_left_when_the_client_goes),
+        TEST(test_what_a_template_says_of_broken_arguments),
+        TEST(test_ids_of_calls_of_a_turn_differ),
         TEST(test_what_tools_may_not_be),
         TEST(test_fields_that_say_nothing_of_tools_pass),
     };
