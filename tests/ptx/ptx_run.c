@@ -7,9 +7,10 @@
 // GRID and BLOCK are x[,y[,z]], SHARED the bytes of dynamic shared memory. An argument is in:PATH
 // (a buffer that begins as the file), io:PATH (which is also written back), i32:N, i64:N, f32:X or
 // null; a parameter that is a struct takes one for each member. Printed are counts, a name and a
-// number a line, and for each opcode "issued N ROW SHAPE WRITTEN"; --rows prints "ROW SHAPE" for
-// each row of the interpreter's table. --seed shuffles the order of blocks and warps. Status 1: a
-// fault, or a text or arguments that do not fit; 2: not called as above.
+// number a line, for each opcode "issued N ROW SHAPE WRITTEN", and for each instruction "line N
+// ISSUED"; --rows prints "ROW SHAPE" for each row of the interpreter's table. --seed shuffles the
+// order of blocks and warps. Status 1: a fault, or a text or arguments that do not fit; 2: not
+// called as above.
 #include "tests/ptx/ptx.h"
 
 #include <inttypes.h>
@@ -173,6 +174,10 @@ static void counts_print(const struct ptx_kernel *k)
     for (uint32_t n = 0; ptx_kernel_opcode(k, n, &i); n++)
         printf("issued %" PRIu64 " %s %s %s\n", i.issued, i.row.opcode,
                *i.row.shape ? i.row.shape : "-", i.opcode);
+    uint32_t line;
+    uint64_t issued;
+    for (uint32_t n = 0; ptx_kernel_line(k, n, &line, &issued); n++)
+        printf("line %u %" PRIu64 "\n", line, issued);
 }
 
 int main(int count, char **words)

@@ -1,0 +1,16 @@
+"""The constants of cards.json, by card; each is written there with its source."""
+import json
+import pathlib
+
+
+def cards():
+    """{card: {name: number, "latency": {opcode: cycles}}}"""
+    written = json.loads(pathlib.Path(__file__).with_name("cards.json").read_text())
+    written.pop("sources")
+    out = {}
+    for card, own in written.items():
+        base = out.get(own.get("like"), {"latency": {}})
+        latency = {**base["latency"], **{name: value[0] for name, value in own.get("latency", {}).items()}}
+        out[card] = {**base, **{name: value[0] for name, value in own.items() if name not in ("like", "latency")},
+                     "latency": latency}
+    return out

@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+"""Predicted times of the hot kernels and of whole steps, beside their bounds. Nothing here was measured on a card.
+
+  bench/gpu_model/predict.py [--kernels FILE] [--card H100|H200|A100] [--check | --write]
+
+From FILE, before.json if none is named (measure.py: exact counts, one warp's cycles by the machine code) and cards.json (constants with their
+sources). --write puts the tables into docs/CUDA.md, --check compares them.
+
+The model. What runs on a processor at once follows from registers, shared memory and warps. So many warps take, for each
+unit of work, the longest of: one warp's own cycles; instructions, one a cycle and scheduler; each pipe's cycles (mma,
+fp32, integer, multiply-add of integers, special); passes over shared memory, one a cycle; sectors from the second cache.
+One warp's cycles and the rest do not overlap wholly: the root of the sum of their squares stands for the longer one, the
+one choice that was made by looking at published times (calibrate.py). Blocks take their items as the launch deals them
+out, and the last block ends the kernel. Bytes from memory pass at the share of the card's rate that was published, beside
+all that (fourth powers). A launch costs a gap. Products of the library are not modelled: they take the
+rates that the design page assumes for them. The bound of a kernel is its bytes at the card's specified rate or its
+products at its specified peak, whichever takes longer. Errors (ERRORS) are estimates from what the model was compared
+with; those of a step's parts are added up.
+"""
+import argparse
+import heapq
+import json
+import math
+import pathlib
+import sys
+
+from cards import cards
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs/CUDA.md"
+SHAPES = {"Llama-3.1-8B": {"layers": 32, "inter": 14336, "vocab": 128256}, "Qwen3-8B": {"layers": 36, "inter": 12288, "vocab": 151936}}
+HIDDEN, HEADS, KV_HEADS, DIM, GROUP = 4096, 32, 8, 128, 4
+STEPS = [("decode", rows, context) for context in (1024, 8192) for rows in (1, 32, 256)] + [("prefill", 1, 8192)]
+PARTIALS = (64 << 20) // (16 * DIM * 4)
+TILE = 64
+# Of a kernel's time: bound by its instructions (the latencies are known to 30 %; calibrate.py is off by 13 %), by memory,
+# and of the library's products.
+ERRORS = {"instructions": 0.3, "memory": 0.1, "library": 0.15}
+
+
+def together(*times, power=4):
+    """About the longest of what overlaps in the main."""
+    return sum(t**power for t in times) ** (1 / power)
+
+
+class Kernel:
+    """One kernel on one card: `one` is a record of measure.py."""
+
+    def __init__(self, card, name, one):
+        self.card, self.one, self.warps = card, one, one["warps"]
+        threads = 32 * one["warps"]
+        registers = math.ceil(one["registers"] / 8) * 8 * threads
+        self.resident = max(1, int(min(card["registers"] // registers, card["blocks"], card["warps"] // one["warps"],
+                                       card["shared_kb"] * 1024 // (one["shared"] + 1024))))
+        self.alone = one["cycles"][name]
+        pipes = one["pipes"]
+        fourth = max(one["sass"], pipes.get("mma", 0) * card["mma_cycles"], pipes.get("fp32", 0) * card["fp32_cycles"],
+                     pipes.get("alu", 0) * card["alu_cycles"], pipes.get("imad", 0) * card["imad_cycles"],
+                     pipes.get("special", 0) * card["special_cycles"]) / 4
+        self.shared = max(fourth, one["wavefronts"], one["sectors"] * 32 / card["l2_bytes"])
+
+    def unit(self, warps):
+        """Cycles for one unit of each of so many warps of a processor; alone counts a warp's share of a unit."""
+        share = self.one["warps_a_unit"] or 1
+        return together(self.alone / share, warps * self.shared / share, power=2)
+
+    def dealt(self, items, blocks):
+        """Cycles until blocks that take items (units each) in turn are done."""
+        blocks = min(blocks, len(items))
+        slots = self.card["processors"] * self.resident
+        at_once = min(self.resident, math.ceil(blocks / self.card["processors"]))
+        each = self.unit(at_once * self.warps)
+        ends = [0.0] * min(slots, blocks)
+        for first in range(blocks):
+            heapq.heapreplace(ends, ends[0] + sum(items[first::blocks]) * each)
+        return max(ends)
+
+    def pool(self, units):
+        """Cycles for equal units, each over warps of its own."""
+        warps = units * self.one["warps_a_unit"]
+        most = self.card["processors"] * self.resident * self.warps
+        now = min(most, warps)
+        return max(1, warps / most) * self.unit(now / self.card["processors"])
+
+
+class Model:
+    def __init__(self, name, kernels):
+        self.name, self.card, self.kernels = name, cards()[name], kernels
+        self.rate = self.card["memory_gbs"] * 1e9
+
+    def seconds(self, cycles):
+        return cycles / (self.card["clock_ghz"] * 1e9)
+
+    def kernel(self, row, instance=None):
+        found = [k for k in self.kernels["rows"][row] if instance is None or k["kernel"].startswith(instance)]
+        return Kernel(self.card, self.name, found[0])
+
+    def timed(self, work, bound, kind):
+        """(seconds with the gap of the launch, those of the bound, how far the first may be off)"""
+        time = work + self.card["gap_us"] * 1e-6
+        return time, bound, time * ERRORS[kind]
+
+    def finished(self, cycles, moved, bound):
+        own, memory = self.seconds(cycles), moved / (self.rate * self.card["memory_share"])
+        return self.timed(together(own, memory), bound, "memory" if memory > own else "instructions")
+
+    def rows(self, row, units, moved):
+        return self.finished(self.kernel(row).pool(units), moved, moved / self.rate)
+
+    def product(self, tokens, n, k):
+        """Of the library: assumed rates."""
+        moved, flops = 2 * (n * k + tokens * (n + k)), 2 * tokens * n * k
+        bound = max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12))
+        work = flops / (self.card["product_tflops"] * 1e12)
+        return self.timed(together(moved / (self.rate * self.card["product_share"]), work), bound, "library")
+
+    def own_product(self, tokens, n, k):
+        """Of exact mode: gemm_small up to 32 tokens, else gemm_wide."""
+        moved, flops = 2 * (n * k + tokens * (n + k)), 2 * tokens * n * k
+        if tokens <= 32:
+            kernel = self.kernel("product, %d tokens, bfloat16: a slab" % (1 if tokens <= 8 else 16 if tokens <= 16 else 32))
+            items = [k / 32 / 8] * (n // 16)
+        else:
+            kernel = self.kernel("product, many tokens, bfloat16: a step")
+            items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
+        return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
+
+    def decode_attention(self, rows, context):
+        plan = self.kernels["plan"]
+        kernel = self.kernel("attention, decode, pages of 64: a tile")
+        tiles, items, merges, free = math.ceil(context / TILE), [], 0, PARTIALS
+        slots = self.card["processors"] * kernel.resident
+        part = plan["part_keys"]
+        if part == "fill":
+            part = TILE * math.ceil(tiles / max(1, min(tiles, slots // (rows * KV_HEADS))))
+        parts = math.ceil(context / part)
+        for _ in range(rows * KV_HEADS):
+            if parts > 1 and free >= parts:
+                free, merges = free - parts, merges + 1
+                items += [min(part, context - p * part) / TILE for p in range(parts)]
+            else:
+                items.append(tiles)
+        items = [units / kernel.warps for units in items]  # the warps of a block share its tiles
+        blocks = plan["blocks_a_processor"] * self.card["processors"] or slots
+        moved = 2 * 2 * rows * context * KV_HEADS * DIM
+        out = [self.finished(kernel.dealt(items, blocks), moved, moved / self.rate)]
+        if merges or plan["merge_always"]:
+            merge = self.kernel("attention, merge of three parts")
+            cycles = merge.dealt([parts / 3] * merges, blocks) if merges else 0
+            out.append(self.finished(cycles, 0, 0))
+        return added(out)
+
+    def prefill_attention(self, length):
+        kernel = self.kernel("attention, prefill, pages of 64: a tile")
+        rows = 16 * kernel.warps
+        count = math.ceil(length * GROUP / rows)
+        items = [math.ceil((t + 1) * rows / GROUP / TILE) for t in reversed(range(count)) for _ in range(KV_HEADS)]
+        blocks = self.kernels["plan"]["blocks_a_processor"] * self.card["processors"] or self.card["processors"] * kernel.resident
+        flops = 4 * DIM * HEADS * length * length / 2
+        return self.finished(kernel.dealt(items, blocks), 0, flops / (self.card["peak_tflops"] * 1e12))
+
+    def sampling(self, rows, vocab):
+        """Temperature alone: the kernels of one row at 32,768, over the vocabulary."""
+        out = []
+        for one in self.kernels["rows"]["sampling of 32768, temperature: a row"]:
+            kernel = Kernel(self.card, self.name, one)
+            scale = vocab / 32768 if one["kernel"] in ("sample_process", "sample_draw") else 1
+            out.append(self.finished(kernel.pool(rows * scale), 0, 0))
+        time, _, error = added(out)
+        return time, rows * vocab * 4 / self.rate, error
+
+    def layer(self, shape, kind, rows, context, exact):
+        product = self.own_product if exact else self.product
+        tokens = rows if kind == "decode" else context
+        inter = shape["inter"]
+        width = HIDDEN + 2 * KV_HEADS * DIM
+        norm = self.rows("add and norm of 4096: a row", tokens, tokens * HIDDEN * 8)
+        return {"products": added([product(tokens, width, HIDDEN), product(tokens, HIDDEN, HIDDEN),
+                                   product(tokens, 2 * inter, HIDDEN), product(tokens, HIDDEN, inter)]),
+                "attention": self.decode_attention(rows, context) if kind == "decode" else self.prefill_attention(context),
+                "norms": added([norm, norm]),
+                "SwiGLU": self.rows("SwiGLU of 14336: a row", tokens * inter / 14336, tokens * inter * 6),
+                "heads and KV": self.rows("heads and KV, 32 and 8 of 128: a row", tokens,
+                                          tokens * DIM * (2 * (2 * (HEADS + KV_HEADS) + 2 * KV_HEADS) + 4))}
+
+    def step(self, shape, kind, rows, context, exact=False):
+        """{part: (seconds, bound, error)} of a whole step, and its bound: weights and KV at the memory's rate, or the
+        products."""
+        out = {name: added([times] * shape["layers"]) for name, times in self.layer(shape, kind, rows, context, exact).items()}
+        head = (self.own_product if exact else self.product)(rows, shape["vocab"], HIDDEN)
+        sample = self.sampling(rows, shape["vocab"])
+        others = [self.timed(0, 0, "instructions")] * 6  # prep, embedding, first norm, gather, signal, the graph itself
+        out["head and sampling"] = added([head, sample, *others])
+        tokens = rows if kind == "decode" else context
+        weights = shape["layers"] * HIDDEN * ((HIDDEN + 2 * KV_HEADS * DIM) + HIDDEN + 3 * shape["inter"])
+        moved = 2 * (weights + shape["vocab"] * HIDDEN) + shape["layers"] * 4 * rows * context * KV_HEADS * DIM * (kind == "decode")
+        flops = 2 * weights * tokens + 2 * rows * shape["vocab"] * HIDDEN
+        if kind == "prefill":
+            flops += shape["layers"] * 2 * DIM * HEADS * context * context
+        return out, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12))
+
+
+def added(times):
+    return tuple(sum(x) for x in zip(*times))
+
+
+def shown(time, bound, error):
+    """The time with its error, and the share of the bound with what the error makes of it."""
+    shares = [100 * bound / t for t in (time + error, time, time - error)]
+    return "%s ± %s" % tuple(("%.0f" if time >= 100 else "%.1f") % x for x in (time, error)), "%.0f %% (%.0f to %.0f)" % (
+        shares[1], shares[0], min(100, shares[2]))
+
+
+def kernel_table(m):
+    """Each hot kernel at the shapes of both models: a launch, its bound, and the share of it."""
+    lines = ["| kernel, %s | predicted us | its bound us | predicted share |" % m.name, "| --- | --- | --- | --- |"]
+
+    def row(what, times):
+        time, bound, error = (x * 1e6 for x in times)
+        lines.append("| %s | %s | %.1f | %s |" % (what, shown(time, bound, error)[0], bound, shown(time, bound, error)[1]))
+
+    for rows in (1, 32, 256):
+        for context in (1024, 8192):
+            row("attention and merge, decode %d at %d" % (rows, context), m.decode_attention(rows, context))
+    row("attention, prefill 8192", m.prefill_attention(8192))
+    for tokens in (1, 32, 256, 8192):
+        for n, k, which in ((6144, 4096, "both"), (28672, 4096, "Llama"), (24576, 4096, "Qwen3")):
+            row("exact product, %d tokens, n %d k %d (%s)" % (tokens, n, k, which), m.own_product(tokens, n, k))
+    for tokens in (1, 256, 8192):
+        parts = [(name.split("-")[0], m.layer(shape, "decode", tokens, 64, False)) for name, shape in SHAPES.items()]
+        row("add and norm, %d tokens" % tokens, tuple(x / 2 for x in parts[0][1]["norms"]))
+        row("heads and KV, %d tokens" % tokens, parts[0][1]["heads and KV"])
+        for name, layer in parts:
+            row("SwiGLU, %d tokens (%s)" % (tokens, name), layer["SwiGLU"])
+    for rows in (1, 256):
+        for name, shape in SHAPES.items():
+            row("sampling with temperature, %d rows (%s)" % (rows, name.split("-")[0]), m.sampling(rows, shape["vocab"]))
+    return lines
+
+
+def step_table(models):
+    lines = ["| step, default mode | " + " | ".join("%s, predicted ms | predicted share of its limit" % m.name for m in models) +
+             " | attention of it |", "| --- |" + " --- |" * (2 * len(models) + 1)]
+    for name, shape in SHAPES.items():
+        for kind, rows, context in STEPS:
+            cells, attention = [], ""
+            for m in models:
+                parts, bound = m.step(shape, kind, rows, context)
+                time, _, error = added(parts.values())
+                cells += shown(time * 1e3, bound * 1e3, error * 1e3)
+                attention = attention or "%.1f" % (parts["attention"][0] * 1e3)
+            what = "decode %d at %d" % (rows, context) if kind == "decode" else "prefill %d" % context
+            lines.append("| %s, %s | %s | %s |" % (name, what, " | ".join(cells), attention))
+    return lines
+
+
+def settle(text, place, lines):
+    first, last = "<!-- model %s -->\n" % place, "<!-- end model -->"
+    before, rest = text.split(first, 1)
+    return before + first + "\n".join(lines) + "\n" + last + rest.split(last, 1)[1]
+
+
+def main():
+    ask = argparse.ArgumentParser()
+    ask.add_argument("--kernels", default=str(HERE / "before.json"))
+    ask.add_argument("--place", default="before", help="the tables of docs/CUDA.md that --check and --write mean")
+    ask.add_argument("--check", action="store_true")
+    ask.add_argument("--write", action="store_true")
+    options = ask.parse_args()
+    kernels = json.loads(pathlib.Path(options.kernels).read_text())
+    models = [Model(name, kernels) for name in ("H100", "H200", "A100")]
+    tables = {options.place + " kernels": kernel_table(models[0]), options.place + " steps": step_table(models)}
+    if not options.check and not options.write:
+        print("\n".join(line for lines in tables.values() for line in lines))
+        return 0
+    text = new = PAGE.read_text()
+    for place, lines in tables.items():
+        new = settle(new, place, lines)
+    if options.write:
+        PAGE.write_text(new)
+        return 0
+    if new != text:
+        sys.exit("docs/CUDA.md has other predictions than the model: bench/gpu_model/predict.py --write")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
