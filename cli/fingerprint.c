@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/modules.h"
 
 #include <stdio.h>
@@ -16,17 +17,20 @@ static struct hash hash_text(struct text text)
     return hash_bytes(key, text.at ? text.at : "", text.bytes);
 }
 
-// Zeros where there is no such file: the model was loaded all the same.
-static struct hash file_hash(const char *folder, const char *name)
+// Zeros where there is no such file: the model was loaded all the same. No file that was read for
+// it is larger than those of tokenizers.
+static struct hash file_hash(const char *model, const char *folder, const char *name)
 {
-    enum { FILE_BYTES_MAX = 256 << 20 };
     char path[MODULE_FOLDER_MAX];
     struct text text = {0};
     struct error err;
     struct arena *arena = arena_create(0, 0);
     enum status status = folder_path(path, folder, name, &err);
     if (status == STATUS_OK)
-        status = file_read(&text, arena, path, FILE_BYTES_MAX, &err);
+        status = file_read(&text, arena, path, TOKENIZER_FILE_BYTES_MAX, &err);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND)
+        log_line(LOG_WARNING, "model '%s': system_fingerprint does not tell this file: %s", model,
+                 err.text);
     struct hash hash = status == STATUS_OK ? hash_text(text) : (struct hash){0, 0};
     arena_destroy(arena);
     return hash;
@@ -40,11 +44,12 @@ static struct hash files_hash(const struct loaded_model *model)
                                         "tokenizer_config.json", "special_tokens_map.json"};
     enum { NAMES = sizeof names / sizeof *names };
     const char *folder = model->spec.folder, *weights_folder = model->plan->weights_folder;
+    const char *id = model->spec.id;
     bool one_folder = strcmp(folder, weights_folder) == 0; // then large files are read once
     struct hash hashes[2 * NAMES];
     for (size_t i = 0; i < NAMES; i++) {
-        hashes[i] = file_hash(weights_folder, names[i]);
-        hashes[NAMES + i] = one_folder ? hashes[i] : file_hash(folder, names[i]);
+        hashes[i] = file_hash(id, weights_folder, names[i]);
+        hashes[NAMES + i] = one_folder ? hashes[i] : file_hash(id, folder, names[i]);
     }
     return hash_bytes(key, hashes, sizeof hashes);
 }

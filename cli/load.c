@@ -127,6 +127,7 @@ static enum status dialect_load(struct loaded *loaded, struct loaded_model *m, s
     if (status != STATUS_OK)
         return error_prefix(err, "model '%s'", m->spec.id);
     dialect_thinking_find(&m->thinking, m->chat, m->chat_source);
+    m->dialect.one_call = dialect_one_call(m->chat);
     bool closes = dialect_closing_make(&m->closing, &m->dialect, m->tokenizer, m->plan->facts.vocab,
                                        loaded->arena);
     if (!closes && dialect_reasoning_syntax(&m->dialect).open)

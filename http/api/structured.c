@@ -71,7 +71,8 @@ void structured_set(struct generation *g, const struct grammar_source *source, c
 {
     const struct served_model *model = g->call.model;
     struct grammar_source own = *source;
-    own.alphabet = model->vocabulary ? vocabulary_alphabet(model->vocabulary) : NULL;
+    if (model->vocabulary) // marks of calls and thoughts may be special tokens
+        own.alphabet = vocabulary_alphabet(model->vocabulary, own.kind == GRAMMAR_KIND_CALLS);
     g->structured = (struct structured){
         .source = own, .hash = grammars_hash(&own), .path = path, .found = GRAMMARS_UNKNOWN};
 }

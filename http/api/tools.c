@@ -94,6 +94,7 @@ void tools_use(struct generation *g, json_t *tools)
     g->tools = tools;
     if (g->call.fields.failed || !dialect->row)
         return;
+    g->options.one_call |= dialect->one_call; // the next request could not bring more back
     bool reasons = dialect_reasoning_syntax(dialect).open != NULL;
     g->options.reads_reply = tools || reasons || dialect_marks_text(dialect);
     g->options.reply = (struct reply_args){.dialect = dialect,

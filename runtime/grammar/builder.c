@@ -7,7 +7,6 @@
 
 enum {
     FIRST_CAPACITY = 256,
-    DEFAULT_WORK = 100 * 1000 * 1000,
     EXPRS_MAX = 8 * 1000 * 1000, // numbers are far from UINT32_MAX
 };
 static const size_t DEFAULT_BYTES = (size_t)64 << 20;
@@ -81,7 +80,7 @@ struct grammar_builder *grammar_begin(const struct grammar_limits *limits)
     if (b->limits.bytes_max == 0)
         b->limits.bytes_max = DEFAULT_BYTES;
     if (b->limits.work_max == 0)
-        b->limits.work_max = DEFAULT_WORK;
+        b->limits.work_max = GRAMMAR_WORK_MAX;
     b->exprs.words = EXPR_WORDS;
     b->sets.words = SET_WORDS;
     b->compared.words = 3;
@@ -97,6 +96,8 @@ void grammar_abandon(struct grammar_builder *b)
 {
     if (!b)
         return;
+    if (b->limits.worked && *b->limits.worked < b->work) // those that rewrite it have more
+        *b->limits.worked = b->work;
     intern_free(&b->exprs);
     intern_free(&b->sets);
     intern_free(&b->compared);

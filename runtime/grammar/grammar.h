@@ -29,9 +29,11 @@ enum {
 };
 #define GRAMMAR_UNBOUNDED UINT32_MAX // as the most of a repeat
 
+enum { GRAMMAR_WORK_MAX = 100 * 1000 * 1000 };
 struct grammar_limits {
     size_t bytes_max;  // memory of the builder and of what it makes; 0: 64 MiB
-    uint64_t work_max; // steps, about 5 ns each; 0: 100 million
+    uint64_t work_max; // steps, about 5 ns each; 0: GRAMMAR_WORK_MAX
+    uint64_t *worked;  // NULL, or what gets the steps that were taken, once the builder is gone
     // [8] bytes that texts are made of (vocabulary_alphabet): what needs another one is
     // GRAMMAR_NOTHING, so that no way through the grammar ends for lack of it. NULL: all bytes.
     // Read until the builder is gone.

@@ -175,16 +175,20 @@ static bool mark_ends(const struct token_budget_place *at, const struct token_bu
 static void byte_outside(const struct token_budget *b, struct token_budget_place *at, uint8_t byte,
                          bool special)
 {
+    const struct token_budget_bytes *ended = NULL; // of several the first
     bool begun = false;
     for (uint32_t i = 0, part = 0; i < b->mark_count; i++) {
         const struct token_budget_bytes *m = &b->marks[i];
         if (m->role <= BUDGET_FIRST || !mark_ends(at, m, &at->parts[part++], byte))
             continue;
-        begun |= m->role == BUDGET_CALL;
         if (m->role == BUDGET_CALL)
-            continue;
+            begun = true;
+        else if (!ended)
+            ended = m;
+    }
+    if (ended) {
         head_begin(at);
-        at->between = m->role == BUDGET_END;
+        at->between = ended->role == BUDGET_END;
         return;
     }
     if (begun)
@@ -215,8 +219,10 @@ void token_budget_make(struct token_budget *b, const struct token_budget_args *a
                                .reopen_at = args->reopen_at,
                                .calls = args->calls};
     check(args->mark_count <= TOKEN_BUDGET_MARKS_MAX, "%u marks", args->mark_count);
-    for (uint32_t i = 0; i < args->mark_count; i++) {
+    for (uint32_t i = args->mark_count; i-- > 0;) {
         bytes_make(&b->marks[i], args->marks[i].text, args->marks[i].role);
+        if (args->marks[i].role == BUDGET_OPEN)
+            b->reopen_mark = (uint8_t)i;
         parts += args->marks[i].role > BUDGET_FIRST;
     }
     check(parts <= TOKEN_BUDGET_PARTS_MAX, "%u marks of parts", parts);
@@ -249,5 +255,6 @@ int32_t token_budget_forced(const struct token_budget *b, const struct token_bud
 int32_t token_budget_banned(const struct token_budget *b, const struct token_budget_place *at)
 {
     bool spent = at->closed && at->tokens >= b->tokens_max;
-    return spent && at->head && at->matched == b->reopen_at ? b->reopen : -1;
+    bool begun = at->matched == 0 || (at->alive >> b->reopen_mark & 1); // that mark, not another
+    return spent && at->head && begun && at->matched == b->reopen_at ? b->reopen : -1;
 }

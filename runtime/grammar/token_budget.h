@@ -87,7 +87,7 @@ struct token_budget { // a plain value, immutable once made
     struct token_budget_bytes marks[TOKEN_BUDGET_MARKS_MAX], close;
     int32_t forced[TOKEN_BUDGET_BYTES_MAX];
     int32_t reopen; // or -1
-    uint8_t reopen_at;
+    uint8_t reopen_at, reopen_mark;
     struct token_budget_calls calls;
     struct token_budget_place start;
 };

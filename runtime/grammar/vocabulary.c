@@ -192,16 +192,33 @@ static void text_copy(struct vocabulary *v, const struct vocabulary_args *args)
     v->bytes += bytes;
 }
 
-static void alphabet_find(struct vocabulary *v)
+static void alphabet_add(uint32_t alphabet[8], struct text token)
 {
-    for (uint32_t at = 0; at < v->first[v->vocab]; at++) {
-        uint8_t byte = (uint8_t)v->text[at];
-        v->alphabet[byte / 32] |= 1u << byte % 32;
+    for (size_t i = 0; i < token.bytes; i++) {
+        uint8_t byte = (uint8_t)token.at[i];
+        alphabet[byte / 32] |= 1u << byte % 32;
     }
-    v->writes_all = true;
+}
+
+static bool alphabet_has_all(const uint32_t alphabet[8])
+{
+    bool all = true;
     for (uint32_t byte = 0; byte < 0xF5; byte++) // C0, C1 and those from F5 on are not of UTF-8
-        v->writes_all = v->writes_all &&
-                        (byte == 0xC0 || byte == 0xC1 || (v->alphabet[byte / 32] >> byte % 32 & 1));
+        all = all && (byte == 0xC0 || byte == 0xC1 || (alphabet[byte / 32] >> byte % 32 & 1));
+    return all;
+}
+
+// What only special tokens have is of no text; what only ends have is of nothing.
+static void alphabets_find(struct vocabulary *v)
+{
+    for (uint32_t id = 0; id < v->vocab; id++) {
+        struct text token = vocabulary_token(v, (int32_t)id);
+        bool special = token.bytes > 0 && (uint8_t)token.at[0] == VOCABULARY_SPECIAL_BYTE;
+        for (uint32_t marks = special; marks < 2; marks++)
+            alphabet_add(v->alphabets[marks], token);
+    }
+    for (uint32_t marks = 0; marks < 2; marks++)
+        v->writes_all[marks] = alphabet_has_all(v->alphabets[marks]);
 }
 
 struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
@@ -220,7 +237,7 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
                (PLAIN_KINDS + 1) * (size_t)v->words * sizeof **v->plain;
     v->same = heap_take((v->vocab + 1) * sizeof *v->same);
     text_copy(v, args);
-    alphabet_find(v);
+    alphabets_find(v);
     tries_build(v);
     return v;
 }
@@ -287,9 +304,9 @@ bool vocabulary_is_end(const struct vocabulary *v, int32_t token)
     return false;
 }
 
-const uint32_t *vocabulary_alphabet(const struct vocabulary *v)
+const uint32_t *vocabulary_alphabet(const struct vocabulary *v, bool specials)
 {
-    return v->writes_all ? NULL : v->alphabet;
+    return v->writes_all[specials] ? NULL : v->alphabets[specials];
 }
 
 bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words)

@@ -47,9 +47,10 @@ struct text vocabulary_token(const struct vocabulary *v, int32_t token);
 // The same of ids that end an answer, too: what a reader sees where one comes and ends nothing.
 struct text vocabulary_text(const struct vocabulary *v, int32_t token);
 bool vocabulary_is_end(const struct vocabulary *v, int32_t token);
-// [8] bytes that its tokens have, those of special ones included; NULL: all that UTF-8 has, so that
-// every text can be written.
-const uint32_t *vocabulary_alphabet(const struct vocabulary *v);
+// [8] bytes that its tokens have but the ends; specials: those of special ones, too, for grammars
+// that write such. NULL: all that UTF-8 has, so that every text can be written. A byte that stands
+// inside of longer tokens alone counts.
+const uint32_t *vocabulary_alphabet(const struct vocabulary *v, bool specials);
 // Every token with bytes and every end id is allowed by this mask row.
 bool vocabulary_allows_all(const struct vocabulary *v, const uint32_t *words);
 // No token is allowed by this mask row of so many words.

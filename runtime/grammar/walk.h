@@ -61,8 +61,8 @@ struct vocabulary {
     char *text;
     int32_t *ends;
     uint32_t end_count;
-    uint32_t longest; // bytes of a token
-    uint32_t alphabet[8];
-    bool writes_all; // the alphabet has all bytes of UTF-8
+    uint32_t longest;         // bytes of a token
+    uint32_t alphabets[2][8]; // [1]: of special tokens, too
+    bool writes_all[2];       // the alphabet has all bytes of UTF-8
     size_t bytes;
 };

@@ -16,6 +16,8 @@
 
 struct tokenizer;
 
+enum { TOKENIZER_FILE_BYTES_MAX = 512 << 20 }; // of any file of a tokenizer
+
 // Reads folder/tokenizer.json (or vocab.txt of old BERT folders) and, where they exist,
 // tokenizer_config.json, special_tokens_map.json and chat_template.{jinja,json}.
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err) MUST_USE;

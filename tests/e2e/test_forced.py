@@ -33,6 +33,8 @@ DIALECTS = {
     "deepseek-v3": None, "harmony": None, "command-r": None, "functionary-v3.1": None, "mistral": None,
     "llama-pythonic": None, "json": None,
 }
+# It refuses a message with two calls, as those of Llama 3.x do.
+ONE_CALL = ROOT / "tests/runtime/recorded/templates/headers.jinja"
 # Where a template is not there, one is made whose only sign of its dialect is this.
 SIGNS = {
     "hermes": "<tool_call> arguments", "qwen3-coder": "<function= <parameter=", "seed": "<seed:tool_call>",
@@ -93,8 +95,9 @@ def template(folder, dialect):
 @functools.cache
 def server():
     with tempfile.TemporaryDirectory() as folder:
-        return harness.start(*[f"{name}={MODELS / 'weft-demo-chat'},chat-template={template(folder, name)}"
-                               for name in DIALECTS])
+        templates = {**{name: template(folder, name) for name in DIALECTS}, "one-call": ONE_CALL}
+        return harness.start(*[f"{name}={MODELS / 'weft-demo-chat'},chat-template={file}"
+                               for name, file in templates.items()])
 
 
 def test_every_dialect_with_calls_is_here():
@@ -247,6 +250,46 @@ def test_allowed_tools():
         choice = ask(model, 1, tool_choice=allowed).choices[0]
         assert choice.message.tool_calls or choice.finish_reason == "length", choice
         calls_fit(choice.message.tool_calls or [], {"get_time"})
+
+
+def sent_back(model, seed):
+    """The next round of an agent: the answer and results of its calls. Returns how many calls there were."""
+    body = {**args_of(model, seed), "max_tokens": 300}
+    message = server().post("/v1/chat/completions", body).json["choices"][0]["message"]
+    calls = message.get("tool_calls") or []
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "{}"} for call in calls]
+    next_body = {**body, "messages": [*body["messages"], message, *results], "max_tokens": 1, "tool_choice": "none"}
+    answer = server().post("/v1/chat/completions", next_body)
+    assert answer.status == 200, (model, seed, answer.text)
+    return len(calls)
+
+
+def test_a_forced_answer_can_be_sent_back():
+    """Also where the template refuses a message with two calls."""
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        for model in ("one-call", "llama-json"):
+            counts = list(pool.map(lambda seed, model=model: sent_back(model, seed), range(10)))
+            assert sum(counts) >= 5, (model, counts)
+            assert model != "one-call" or max(counts) == 1, counts
+
+
+def test_a_forced_answer_of_messages_and_responses_can_be_sent_back():
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    body = {"model": "one-call", "messages": user("Time?"), "max_tokens": 300, "tool_choice": {"type": "any"},
+            "tools": [{"name": "get_time", "input_schema": schema}]}
+    message = server().post("/v1/messages", body).json
+    uses = [block for block in message["content"] if block["type"] == "tool_use"]
+    assert len(uses) == 1 and message["stop_reason"] == "tool_use", message
+    results = [{"type": "tool_result", "tool_use_id": use["id"], "content": "12"} for use in uses]
+    turns = [{"role": "assistant", "content": message["content"]}, {"role": "user", "content": results}]
+    expect(server().post("/v1/messages", {**body, "messages": body["messages"] + turns, "max_tokens": 1}), 200)
+
+    body = {"model": "one-call", "input": user("Time?"), "max_output_tokens": 300, "tool_choice": "required",
+            "tools": [{"type": "function", "name": "get_time", "parameters": schema, "strict": True}]}
+    output = server().post("/v1/responses", body).json["output"]
+    assert [item["type"] for item in output] == ["function_call"], output
+    result = {"type": "function_call_output", "call_id": output[0]["call_id"], "output": "12"}
+    expect(server().post("/v1/responses", {**body, "input": [*body["input"], *output, result], "max_output_tokens": 1}), 200)
 
 
 def test_streamed_calls_are_the_same():

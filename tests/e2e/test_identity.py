@@ -55,6 +55,26 @@ def test_fingerprints_of_checkpoints():
     assert len(seen) == 5, seen
 
 
+def test_a_file_that_the_fingerprint_cannot_read_is_told():
+    """The folder of the weights alone has it, so the model is loaded without it."""
+    with tempfile.TemporaryDirectory() as keep:
+        folder = pathlib.Path(keep) / "embed"
+        shutil.copytree(MODELS / "weft-demo-embed", folder)
+        inner = folder / "0_Transformer"
+        (inner / "tokenizer_config.json").mkdir(parents=True)
+        for name in ("config.json", "model.safetensors"):
+            (folder / name).rename(inner / name)
+        modules = json.loads((folder / "modules.json").read_text())
+        for module in modules:
+            if module["type"].endswith("Transformer"):
+                module["path"] = inner.name
+        (folder / "modules.json").write_text(json.dumps(modules))
+        s = start(f"a={folder}")
+        told = [line for line in s.output().splitlines() if "system_fingerprint" in line]
+        assert s.stop() == 0
+    assert len(told) == 1 and "0_Transformer/tokenizer_config.json is not a regular file" in told[0], told
+
+
 def test_models_in_pages_and_by_encoded_ids():
     """What both client families ask: a slash of a name encoded or not, the kind, pages."""
     s = start(f"org/name={MODELS / 'weft-demo-embed'}", f"b={MODELS / 'weft-demo-rerank'}")

@@ -622,7 +622,7 @@ static void test_errors_name_the_rule(void **state)
 
     b = grammar_begin(&(struct grammar_limits){.bytes_max = 1 << 20});
     for (uint32_t i = 0; i < 100000; i++)
-        x = grammar_repeat(b, GRAMMAR_EMPTY + 1 + i % 2, i, i + 1);
+        x = grammar_repeat(b, grammar_byte(b, 1, (uint8_t)(1 + i % 2)), i, i + 1);
     for (uint32_t i = 0; i < 100000; i++)
         x = grammar_join(b, grammar_byte(b, (uint8_t)i, (uint8_t)i),
                          grammar_repeat(b, grammar_byte(b, 1, 2), i, i + 7));
@@ -643,6 +643,26 @@ static void test_errors_name_the_rule(void **state)
 
 // The limit may be met at any step of the making: the same sentence, and nothing is read that was
 // not written.
+// A limit of so many is just enough, one of a step less is not.
+static void test_the_steps_that_were_taken_are_told(void **state)
+{
+    (void)state;
+    uint64_t worked = 0, again = 0;
+    for (int pass = 0; pass < 3; pass++) {
+        struct error err;
+        struct grammar *g = NULL;
+        struct grammar_limits limits = {.work_max = pass == 0 ? 0 : worked - (pass == 2),
+                                        .worked = pass == 0 ? &worked : &again};
+        struct grammar_builder *b = grammar_begin(&limits);
+        uint32_t x = grammar_optional(b, grammar_literal(b, text_of("abc")));
+        enum status status = grammar_finish(b, grammar_repeat(b, x, 2, 7), &g, &err);
+        assert_int_equal(status, pass < 2 ? STATUS_OK : STATUS_TOO_LARGE);
+        grammar_give(g);
+    }
+    assert_true(worked > 100);
+    assert_int_equal(again, worked);
+}
+
 static void test_limits_are_met_anywhere(void **state)
 {
     (void)state;
@@ -725,6 +745,7 @@ int main(void)
         cmocka_unit_test(test_grammars_that_cannot_be_read_are_refused),
         cmocka_unit_test(test_errors_name_the_rule),
         cmocka_unit_test(test_limits_are_met_anywhere),
+        cmocka_unit_test(test_the_steps_that_were_taken_are_told),
         cmocka_unit_test(test_dead_ends_are_cut),
         cmocka_unit_test(test_equal_grammars_have_equal_hashes),
     };

@@ -311,6 +311,42 @@ static void test_nothing_allowed_is_stuck(void **state)
     vocabulary_give(v);
 }
 
+static bool has_byte(const uint32_t *alphabet, char byte)
+{
+    return alphabet[(uint8_t)byte / 32] >> ((uint8_t)byte % 32) & 1;
+}
+
+// Text is written without special tokens, and nothing is written with those that end an answer.
+static void test_alphabets_are_of_what_can_be_written(void **state)
+{
+    (void)state;
+    struct text tokens[] = {text_of("ab"), {NULL, 0}, text_of("e"), {NULL, 0}};
+    struct text specials[] = {{NULL, 0}, text_of("<c"), {NULL, 0}, text_of("|d")};
+    int32_t ends[] = {2, 3};
+    struct vocabulary_args args = {40, tokens, 4, specials, ends, 2};
+    struct vocabulary *v = vocabulary_create(&args);
+    const uint32_t *text = vocabulary_alphabet(v, false), *all = vocabulary_alphabet(v, true);
+    for (const char *c = "ab<c|de\xFF"; *c; c++) {
+        assert_int_equal(has_byte(text, *c), strchr("ab", *c) != NULL);
+        assert_int_equal(has_byte(all, *c), strchr("ab<c\xFF", *c) != NULL);
+    }
+    vocabulary_give(v);
+
+    // Marks may make up for a byte that no token of text has.
+    static struct text bytes[257], marks[257];
+    static char store[256];
+    for (int i = 0; i < 256; i++) {
+        store[i] = (char)i;
+        bytes[i] = i == 'q' ? (struct text){NULL, 0} : text_span(&store[i], 1);
+    }
+    marks[256] = text_of("<q>");
+    args = (struct vocabulary_args){257, bytes, 257, marks, NULL, 0};
+    v = vocabulary_create(&args);
+    assert_false(has_byte(vocabulary_alphabet(v, false), 'q'));
+    assert_null(vocabulary_alphabet(v, true));
+    vocabulary_give(v);
+}
+
 // Ways that differ in their counts: each state has thousands of members, each step looks at all.
 static struct grammar *ways_grammar(uint32_t ways)
 {
@@ -584,6 +620,7 @@ int main(void)
         cmocka_unit_test(test_vocabularies_have_masks_of_their_own),
         cmocka_unit_test(test_ends_and_states),
         cmocka_unit_test(test_nothing_allowed_is_stuck),
+        cmocka_unit_test(test_alphabets_are_of_what_can_be_written),
         cmocka_unit_test(test_work_of_a_mask_is_bounded),
         cmocka_unit_test(test_walks_count),
         cmocka_unit_test(test_what_is_forgotten_is_given_back),

@@ -13,18 +13,18 @@
 
 enum { TOKENS_MAX = 4 };
 
-// <t> ... </t>; %: is left out; @@ begins a part. Token 100 + i is forced after i bytes of the
-// close.
+// <t> ... </t>; % and [y] are left out; @@ begins a part, as does @@#. Token 100 + i is forced
+// after i bytes of the close.
 static void make(struct token_budget *b, const char *before, bool inside)
 {
-    const struct token_budget_mark marks[] = {{text_of("<t>"), BUDGET_OPEN},
-                                              {text_of("%"), BUDGET_DROP},
-                                              {text_of("@@"), BUDGET_PART},
-                                              {text_of("<s>"), BUDGET_PART}};
+    const struct token_budget_mark marks[] = {
+        {text_of("<t>"), BUDGET_OPEN}, {text_of("%"), BUDGET_DROP},
+        {text_of("@@"), BUDGET_PART},  {text_of("<s>"), BUDGET_PART},
+        {text_of("[y]"), BUDGET_DROP}, {text_of("@@#"), BUDGET_PART}};
     const int32_t forced[] = {100, 101, 102, -1};
     token_budget_make(b, &(struct token_budget_args){.tokens_max = TOKENS_MAX,
                                                      .marks = marks,
-                                                     .mark_count = 4,
+                                                     .mark_count = sizeof marks / sizeof *marks,
                                                      .close = text_of("</t>"),
                                                      .forced = forced,
                                                      .before = text_of(before),
@@ -72,6 +72,8 @@ static void test_where_reasoning_is(void **state)
         {"a<s>%<t>", true, 0}, // it begins as the one that opens does
         {"@@@@<t>", true, 0},
         {"@%<t>", false, 0},
+        {"a@@#<t>", true, 0}, // a mark that goes on after another one ended
+        {"[y]<t>", true, 0},
     };
     (void)state;
     struct token_budget b;
@@ -211,6 +213,7 @@ static void test_what_is_spent_is_not_opened_again(void **state)
     b.reopen_at = 2; // the token is the last byte alone
     assert_int_equal(banned(&b, "<t>abcd</t>"), -1);
     assert_int_equal(banned(&b, "<t>abcd</t><t"), 7);
+    assert_int_equal(banned(&b, "<t>abcd</t>[y"), -1); // as many bytes of another mark
     make(&b, "", true);
     b.tokens_max = 40;
     b.reopen = reopen;

@@ -69,6 +69,11 @@ void fake_dialect(const char *name, const char *reasoning)
     fake_dialect_special(name, reasoning, NULL);
 }
 
+void fake_one_call(void)
+{
+    model.dialect.one_call = true;
+}
+
 void fake_dialect_special(const char *name, const char *reasoning, const char *special)
 {
     tokenizer.mark = special;

@@ -97,6 +97,7 @@ void fake_special_in_text(void); // the model takes special tokens in inputs, un
 // Of the model, until fake_end. special NULL: no marker is a special token, else FAKE_MARK has this
 // text and is one.
 void fake_dialect(const char *name, const char *reasoning);
+void fake_one_call(void); // its template refuses a message with two calls
 // The same with a real tokenizer in place of the double, where the test links one.
 void fake_dialect_of(const struct tokenizer *t, const char *name, const char *reasoning);
 void fake_dialect_special(const char *name, const char *reasoning, const char *special);

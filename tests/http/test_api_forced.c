@@ -136,6 +136,37 @@ static void test_each_choice_of_messages(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
+// Whatever asks for them.
+static void test_a_template_of_one_call_leaves_one_to_the_grammar(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *more, *has;
+    } cases[] = {
+        {PATH, TOOLS "\"tool_choice\":\"required\"", ""},
+        {PATH, TOOLS "\"parallel_tool_calls\":true,\"tool_choice\":\"required\"", ""},
+        {PATH, STRICT, "Hi "},
+        {"/v1/messages", "\"tools\":[" INPUT("f", "") "],\"tool_choice\":{\"type\":\"any\"}", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[4096];
+        fake_begin(MODEL_GENERATOR);
+        fake_dialect("hermes", "think");
+        fake_one_call();
+        snprintf(body, sizeof body, "{" HI ",\"max_tokens\":9,%s}", cases[i].more);
+        fake_request(cases[i].path, body);
+        if (fake.submits != 1)
+            fail_msg("%s: %s", cases[i].more, fake.sent);
+        snprintf(body, sizeof body, "%s" F, cases[i].has);
+        assert_true(fake_grammar_has(body));
+        snprintf(body, sizeof body, "%s" F "\n" F, cases[i].has);
+        assert_false(fake_grammar_has(body));
+        fake_gone();
+        fake_end();
+    }
+    fake_begin(MODEL_GENERATOR);
+}
+
 // No grammar where nothing is forced.
 static void test_free_calls_cost_nothing(void **state)
 {
@@ -487,6 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_each_choice_has_its_grammar),
         TEST(test_each_choice_of_messages),
+        TEST(test_a_template_of_one_call_leaves_one_to_the_grammar),
         TEST(test_free_calls_cost_nothing),
         TEST(test_wrong_choices_name_their_path),
         TEST(test_a_refused_schema_names_tool_and_keyword),

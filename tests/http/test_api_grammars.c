@@ -328,17 +328,18 @@ static void test_the_queue_for_compiling_is_full(void **state)
     }
 }
 
-// Printable ASCII, but for some bytes.
+// Printable ASCII, but for some bytes, which a special token has.
 static struct vocabulary *without(const char *bytes)
 {
     char at[128];
-    struct text tokens[128];
+    struct text tokens[129], specials[129] = {[128] = text_of(bytes)};
     for (int i = 0; i < 128; i++) {
         at[i] = (char)i;
         tokens[i] = text_span(&at[i], i >= ' ' && !strchr(bytes, i) ? 1 : 0);
     }
-    return vocabulary_create(
-        &(struct vocabulary_args){.vocab = 128, .tokens = tokens, .count = 128});
+    tokens[128] = (struct text){NULL, 0};
+    return vocabulary_create(&(struct vocabulary_args){
+        .vocab = 129, .tokens = tokens, .count = 129, .specials = specials});
 }
 
 // A form that no tokens of the model can write is refused by its field; of one that they can write

@@ -219,11 +219,12 @@ static void test_a_stream_says_the_same(void **state)
     }
 }
 
-static void test_the_first_call_ends_an_answer_that_may_have_one(void **state)
+static void first_call_ends(const char *more)
 {
-    (void)state;
+    char body[1024];
     const char *finish;
-    fake_request(PATH, "{" HI "," TOOLS ",\"parallel_tool_calls\":false,\"stop\":\"zz\"}");
+    snprintf(body, sizeof body, "{" HI "," TOOLS "%s,\"stop\":\"zz\"}", more);
+    fake_request(PATH, body);
     fake_text("zA " CALL("f", "{}") CALL("g", "{}"));
     fake_ready();
     assert_int_equal(fake.choice_cancels, 1);
@@ -234,6 +235,23 @@ static void test_the_first_call_ends_an_answer_that_may_have_one(void **state)
     assert_string_equal(json_string_value(json_object_get(message, "content")), "zA");
     assert_int_equal(json_array_size(json_object_get(message, "tool_calls")), 1);
     json_decref(whole);
+}
+
+static void test_the_first_call_ends_an_answer_that_may_have_one(void **state)
+{
+    (void)state;
+    first_call_ends(",\"parallel_tool_calls\":false");
+}
+
+static void test_the_first_call_ends_an_answer_whose_template_takes_no_more(void **state)
+{
+    (void)state;
+    fake_one_call();
+    first_call_ends("");
+    fake_again();
+    fake_dialect("hermes", "think");
+    fake_one_call();
+    first_call_ends(",\"parallel_tool_calls\":true"); // which allows many and asks for none
 }
 
 // What was held back for a call comes at once, and is more than the scan for stop strings takes.
@@ -485,6 +503,7 @@ int main(void)
         TEST(test_a_call_that_is_cut_ends_by_length),
         TEST(test_a_stream_says_the_same),
         TEST(test_the_first_call_ends_an_answer_that_may_have_one),
+        TEST(test_the_first_call_ends_an_answer_whose_template_takes_no_more),
         TEST(test_a_long_call_that_breaks_is_scanned_for_stop_strings),
         TEST(test_stop_strings_are_looked_for_in_visible_text_only),
         TEST(test_tools_that_may_not_be_called_are_not_rendered),

@@ -1,6 +1,7 @@
 # Faults of cli/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
     ("the fingerprint does not know the tokenizer", "cli/fingerprint.c", "files_hash", "\"generation_config.json\", \"tokenizer.json\",", "\"generation_config.json\",", "e2e:test_fingerprints_of_checkpoints"),
+    ("a file that cannot be read is none", "cli/fingerprint.c", "file_hash", "if (status != STATUS_OK && status != STATUS_NOT_FOUND)", "if (false)", "e2e:test_a_file_that_the_fingerprint_cannot_read_is_told"),
     ("two chat templates have one fingerprint", "cli/fingerprint.c", "fingerprint_make", "chat = hash_text(model->chat_source)", "chat = hash_text(text_of(model->spec.id))", "e2e:test_fingerprints"),
     ("the paste lines name a variable that nobody set", "cli/ready.c", "key_put", "settings->api_keys.count > 0", "false", "test_commands"),
     ("a quote in a model's name ends the paste line's text", "cli/ready.c", "quoted_put", "json_put_literal(out, \"'\\\\''\");", "json_put_literal(out, \"'\");", "test_commands"),

@@ -46,6 +46,7 @@ FAULTS = [
     ("a call that was cut is complete", "runtime/text/dialect/reply.c", "call_cut", "read_call_end(r, false);", "read_call_end(r, true);", "test_dialect"),
     ("reasoning begins in the middle of text", "runtime/text/dialect/reply.c", "outside_roles", "if (r->args.reasoning && r->head)", "if (r->args.reasoning)", "test_dialect"),
     ("what changes no prompt is a switch", "runtime/text/dialect/switch.c", "switch_works", "&& !text_equal(on, off)", "", "test_dialect_switch"),
+    ("a template that takes no call takes one", "runtime/text/dialect/switch.c", "dialect_one_call", "calls_taken(chat, 1, arena) &&", "", "test_dialect_switch"),
     ("of two efforts the lower one is nearer", "runtime/text/dialect/switch.c", "dialect_effort_nearest", "(int)effort + side * far", "(int)effort - side * far", "test_dialect_switch"),
     ("a surrogate pair is two characters", "runtime/text/dialect/scan.c", "put_unit", "value >= 0xDC00 && value <= 0xDFFF && u->high != 0", "0", "test_dialect"),
     ("lists of a schema are looked at to their end", "runtime/text/dialect/schema.c", "spend", "q->work > 0 && q->work-- > 0", "true", "test_dialect_reply"),

@@ -1,6 +1,6 @@
 // How each chat template is told to think or not to: the variable that was found, the prompts of on
-// and off, and the levels of effort that it takes. The templates are those of the shared data where
-// they are, and those of recorded/.
+// and off, and the levels of effort that it takes; and which ones refuse two calls in a message.
+// The templates are those of the shared data where they are, and those of recorded/.
 #include "base/arena.h"
 #include "runtime/text/dialect/dialect.h"
 #include "runtime/text/dialect/switch.h"
@@ -112,6 +112,25 @@ static void prompts_compare(const struct row *row, const struct chat_template *c
     arena_destroy(arena);
 }
 
+static const char *const one_call[] = {"meta-llama-Llama-3.1-8B-Instruct.jinja",
+                                       "meta-llama-Llama-3.3-70B-Instruct.jinja",
+                                       "headers.jinja"}; // of recorded/
+
+static unsigned calls_check(const char *folder, const char *file)
+{
+    struct chat_template *chat;
+    struct error err;
+    bool listed = false;
+    for (size_t i = 0; i < sizeof one_call / sizeof *one_call; i++)
+        listed |= strcmp(one_call[i], file) == 0;
+    assert_int_equal(chat_template_open(&chat, file_text(folder, file), &err), STATUS_OK);
+    bool found = dialect_one_call(chat);
+    chat_template_close(chat);
+    if (found != listed)
+        print_error("%s: %s\n", file, found ? "one call" : "any count of calls");
+    return found != listed;
+}
+
 static unsigned template_check(const char *folder, const char *file)
 {
     const struct row *row = NULL;
@@ -140,9 +159,8 @@ static unsigned template_check(const char *folder, const char *file)
     return wrong;
 }
 
-static void test_every_template_that_reasons_is_listed_with_its_switch(void **state)
+static void templates_check(unsigned (*check_one)(const char *folder, const char *file))
 {
-    (void)state;
     unsigned wrong = 0;
     for (size_t f = 0; f < 2; f++) {
         DIR *folder = opendir(folders[f]);
@@ -150,11 +168,52 @@ static void test_every_template_that_reasons_is_listed_with_its_switch(void **st
             printf("%s: not there, so its templates are left out\n", folders[f]);
         for (struct dirent *entry; folder && (entry = readdir(folder));)
             if (strstr(entry->d_name, ".jinja"))
-                wrong += template_check(folders[f], entry->d_name);
+                wrong += check_one(folders[f], entry->d_name);
         if (folder)
             closedir(folder);
     }
     assert_int_equal(wrong, 0);
+}
+
+static void test_every_template_that_reasons_is_listed_with_its_switch(void **state)
+{
+    (void)state;
+    templates_check(template_check);
+}
+
+static void test_every_template_that_refuses_two_calls_is_listed(void **state)
+{
+    (void)state;
+    templates_check(calls_check);
+}
+
+static bool one_call_in(const char *source)
+{
+    struct chat_template *chat;
+    struct error err;
+    assert_int_equal(chat_template_open(&chat, text_of(source), &err), STATUS_OK);
+    bool one = dialect_one_call(chat);
+    chat_template_close(chat);
+    return one;
+}
+
+static void test_one_call_is_what_a_template_takes_that_refuses_two(void **state)
+{
+#define EACH(body) "{% for m in messages %}" body "{% endfor %}"
+#define REFUSE(when) "{% if " when " %}{{ raise_exception('no') }}{% endif %}"
+    (void)state;
+    assert_true(one_call_in(EACH(REFUSE("m.tool_calls and m.tool_calls | length > 1"))));
+    // Any way to fail is a refusal.
+    assert_true(one_call_in(EACH("{% if m.tool_calls | length > 1 %}{{ 1 + 'a' }}{% endif %}")));
+    assert_true(one_call_in("{% set ns = namespace(before='') %}" EACH(REFUSE(
+        "m.role == ns.before") "{% set ns.before = m.role %}"))); // results follow each other
+    assert_false(one_call_in(EACH(REFUSE("m.tool_calls"))));      // takes none
+    assert_false(one_call_in(EACH(REFUSE("m.tool_calls and m.tool_calls | length > 2"))));
+    assert_false(one_call_in(EACH("{{ m.content }}")));
+    // The ids, the names and the tools are such as templates ask for.
+    assert_true(one_call_in(EACH(
+        REFUSE("not tools or (m.role == 'tool' and (m.tool_call_id | length != 9 or not m.name))")
+            REFUSE("m.tool_calls and m.tool_calls | length > 1"))));
 }
 
 static void found_in(const char *source, struct dialect_thinking *found)
@@ -213,6 +272,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_template_that_reasons_is_listed_with_its_switch),
+        cmocka_unit_test(test_every_template_that_refuses_two_calls_is_listed),
+        cmocka_unit_test(test_one_call_is_what_a_template_takes_that_refuses_two),
         cmocka_unit_test(test_what_is_only_mentioned_is_no_switch),
         cmocka_unit_test(test_efforts_go_to_the_nearest),
     };

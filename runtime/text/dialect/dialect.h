@@ -84,6 +84,7 @@ struct dialect {
     const struct dialect_row *row;             // never NULL
     const struct dialect_reasoning *reasoning; // never NULL
     const struct tokenizer *tokenizer;         // NULL: no marker is a special token
+    bool one_call; // its template refuses a message with more calls; switch.h: dialect_one_call
     uint32_t special_count, marker_count;
     int32_t specials[DIALECT_SPECIALS_MAX]; // special tokens that stand in its literals
     struct dialect_marker markers[DIALECT_MARKERS_MAX];

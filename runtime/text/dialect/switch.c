@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct dialect_switch switches[] = {
@@ -107,6 +108,47 @@ static uint32_t efforts_taken(const struct dialect_switch *by, const struct chat
     }
     json_decref(variables);
     return taken;
+}
+
+// A conversation in which a message has so many calls, as endpoints write it. The ids are of the
+// only form that some templates take.
+static json_t *calls_made(uint32_t calls)
+{
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "Hello");
+    json_t *list = json_array();
+    json_t *answer =
+        json_pack("{s:s, s:s, s:O}", "role", "assistant", "content", "", "tool_calls", list);
+    json_array_append_new(messages, answer);
+    for (uint32_t i = 0; i < calls; i++) {
+        char id[10];
+        snprintf(id, sizeof id, "call0000%u", i);
+        json_array_append_new(list, json_pack("{s:s, s:s, s:{s:s, s:{s:i}}}", "id", id, "type",
+                                              "function", "function", "name", "f", "arguments", "a",
+                                              (int)i));
+        json_array_append_new(messages, json_pack("{s:s, s:s, s:s, s:s}", "role", "tool", "content",
+                                                  "1", "tool_call_id", id, "name", "f"));
+    }
+    json_decref(list);
+    return json_pack("{s:o, s:[{s:s, s:{s:s, s:s, s:{s:s, s:{s:{s:s}}}}}]}", "messages", messages,
+                     "tools", "type", "function", "function", "name", "f", "description", "F",
+                     "parameters", "type", "object", "properties", "a", "type", "integer");
+}
+
+static bool calls_taken(const struct chat_template *chat, uint32_t calls, struct arena *arena)
+{
+    struct text prompt;
+    json_t *more = calls_made(calls);
+    bool taken = prompt_of(chat, more, arena, &prompt);
+    json_decref(more);
+    return taken;
+}
+
+bool dialect_one_call(const struct chat_template *chat)
+{
+    struct arena *arena = arena_create(0, 64u * 1024 * 1024);
+    bool one = calls_taken(chat, 1, arena) && !calls_taken(chat, 2, arena);
+    arena_destroy(arena);
+    return one;
 }
 
 void dialect_thinking_find(struct dialect_thinking *out, const struct chat_template *chat,

@@ -1,5 +1,6 @@
-// How a chat template is told to think or not to, and how much: found for a model at load, by
-// rendering a short conversation with each variable that templates are known to read.
+// What a chat template takes, found for a model at load by rendering short conversations: how it is
+// told to think or not to, and how much (with each variable that templates are known to read), and
+// whether a message may have several calls.
 #pragma once
 
 #include "base/text.h"
@@ -33,6 +34,10 @@ struct dialect_thinking {
 // Renders some fifteen prompts. Any thread.
 void dialect_thinking_find(struct dialect_thinking *out, const struct chat_template *chat,
                            struct text template_source);
+
+// The template renders a message with one call and refuses one with two: an answer with more could
+// not be sent back. Renders at most two prompts. Any thread.
+bool dialect_one_call(const struct chat_template *chat);
 
 // The row of that variable, for tests. NULL: there is none.
 const struct dialect_switch *dialect_switch_of(const char *variable);

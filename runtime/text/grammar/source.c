@@ -186,13 +186,12 @@ enum status grammar_source_build(struct grammar_builder *b, const struct grammar
     return STATUS_INVALID;
 }
 
-static enum status compile(const struct grammar_source *source, const uint32_t *alphabet,
+static enum status compile(const struct grammar_source *source, const struct grammar_limits *limits,
                            struct grammar **out, struct error *err)
 {
     uint32_t root;
-    struct grammar_limits limits = {.alphabet = alphabet};
     *out = NULL;
-    struct grammar_builder *b = grammar_begin(&limits);
+    struct grammar_builder *b = grammar_begin(limits);
     enum status status = grammar_source_build(b, source, &root, err);
     if (status == STATUS_OK)
         return grammar_finish(b, root, out, err);
@@ -200,15 +199,18 @@ static enum status compile(const struct grammar_source *source, const uint32_t *
     return status;
 }
 
-// What is refused for the alphabet alone is told so.
+// What is refused for the alphabet alone is told so, where the work that is left can show it.
 enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
                                    struct error *err)
 {
     struct error own;
-    enum status status = compile(source, source->alphabet, out, err);
-    if (status != STATUS_INVALID || !source->alphabet)
+    uint64_t worked = 0;
+    struct grammar_limits limits = {.alphabet = source->alphabet, .worked = &worked};
+    enum status status = compile(source, &limits, out, err);
+    if (status != STATUS_INVALID || !source->alphabet || worked >= GRAMMAR_WORK_MAX)
         return status;
-    bool other = compile(source, NULL, out, &own) == STATUS_OK;
+    limits = (struct grammar_limits){.work_max = GRAMMAR_WORK_MAX - worked};
+    bool other = compile(source, &limits, out, &own) == STATUS_OK;
     grammar_give(*out);
     *out = NULL;
     return other ? error_set(err, STATUS_INVALID,

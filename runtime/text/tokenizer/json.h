@@ -26,8 +26,6 @@ struct jnode {
 enum status jtree_parse(const struct jnode **out, struct arena *arena, struct text source,
                         const char *name, struct error *err) MUST_USE;
 
-enum { TOKENIZER_FILE_BYTES_MAX = 512 << 20 }; // of any file of a tokenizer
-
 // The value of a key (the last one wins), NULL if node is no object or has no such key.
 const struct jnode *jtree_get(const struct jnode *node, const char *key);
 struct text jtree_text(const struct jnode *node); // at == NULL: not a string
