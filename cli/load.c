@@ -173,6 +173,34 @@ static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, s
     return status;
 }
 
+// The devices of the ranks that share the model; none where it has one.
+static enum status ranks_open(struct loaded *loaded, const struct loaded_model *m,
+                              struct model_options *options, struct error *err)
+{
+    const struct loaded_device *whole = m->device;
+    uint32_t size = m->spec.settings.tensor_parallel_size;
+    struct loaded_ranks *ranks = &loaded->ranks[size];
+    if (size == 1)
+        return STATUS_OK;
+    if (whole->facts.ranks_max < size)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "model '%s': --tensor-parallel-size %u is possible on a CPU only; add "
+                         "--device cpu or leave it out",
+                         m->spec.id, size);
+    options->share.tp_size = size;
+    options->devices = ranks->devices;
+    enum status status = STATUS_OK;
+    while (ranks->count < size && status == STATUS_OK) {
+        struct device_options rank = {.index = ranks->count,
+                                      .ranks = size,
+                                      .whole = whole->device,
+                                      .exact = whole->facts.exact};
+        status = whole->api->open(&ranks->devices[ranks->count], &rank, err);
+        ranks->count += status == STATUS_OK;
+    }
+    return status;
+}
+
 static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     enum status status = tokenizer_load(m, err);
@@ -180,11 +208,14 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
         return status;
     struct model_options options;
     model_settings_to_options(&m->spec.settings, &options);
+    status = ranks_open(loaded, m, &options, err);
+    if (status != STATUS_OK)
+        return status;
     options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
     options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
     options.tokenizer_length = tokenizer_length(m->tokenizer);
-    status =
-        model_plan_open(&m->plan, m->spec.folder, m->device->api, m->device->device, &options, err);
+    struct device *device = options.devices ? options.devices[0] : m->device->device;
+    status = model_plan_open(&m->plan, m->spec.folder, m->device->api, device, &options, err);
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
                  "model '%s': the tokenizer has %u ids, the model %u: texts with the ids beyond "
@@ -293,9 +324,12 @@ const char *model_kind_name(enum model_kind kind)
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;
-    fprintf(out, "%s: %s, %s, %.1f M parameters in %s, %u tokens at most\n",
+    char ranks[32] = "";
+    if (f->ranks > 1)
+        snprintf(ranks, sizeof ranks, ", shared by %u ranks", f->ranks);
+    fprintf(out, "%s: %s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
             safe_of(text_of(m->spec.id)).at, f->architecture, model_kind_name(f->kind),
-            (double)f->parameter_count / 1e6, dtype_name(f->dtype), f->max_model_len);
+            (double)f->parameter_count / 1e6, dtype_name(f->dtype), f->max_model_len, ranks);
     for (uint32_t i = 0; i < m->plan->need.count; i++)
         fprintf(out, "  %-28s %12.2f MiB\n", m->plan->need.entry[i].label,
                 (double)m->plan->need.entry[i].bytes / 0x1p20);
@@ -440,6 +474,9 @@ void loaded_close(struct loaded *loaded)
         vocabulary_give(m->vocabulary);
         tokenizer_close(m->tokenizer);
     }
+    for (uint32_t size = 2; size <= RANKS_MAX; size++)
+        for (uint32_t r = 0; r < loaded->ranks[size].count; r++)
+            device_cpu()->close(loaded->ranks[size].devices[r]);
     for (uint32_t i = 0; i < loaded->device_count; i++)
         loaded->devices[i].api->close(loaded->devices[i].device);
     arena_destroy(loaded->arena);

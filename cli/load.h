@@ -16,6 +16,12 @@ struct loaded_device {
     struct device_facts facts;
 };
 
+// Devices of the ranks that share a model; those of all models with as many ranks.
+struct loaded_ranks {
+    struct device *devices[RANKS_MAX];
+    uint32_t count;
+};
+
 struct loaded_model {
     struct model_spec spec;
     struct loaded_device *device;
@@ -41,6 +47,7 @@ struct loaded {
     struct loaded_device devices[DEVICES_MAX]; // in the order in which the models name them
     uint32_t device_count;
     struct loaded_device *of_choice[DEVICES_MAX + 1]; // by enum device_choice
+    struct loaded_ranks ranks[RANKS_MAX + 1];         // of the cpu, by their number
     struct arena *arena;                              // of the process: ids, texts, lists
     struct loaded_model *models;
     uint32_t model_count;

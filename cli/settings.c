@@ -34,6 +34,8 @@ static const struct option_row model_rows[] = {
      "tokens of a KV block: 16, 32 or 64"},
     {"kv-cache-memory", OPTION_BYTES, AT(model_settings, kv_cache_memory), 0, 0x1p50, {0},
      "0: a share of what is free", "bytes for keys and values; suffixes K, M, G, T"},
+    {"tensor-parallel-size", OPTION_COUNT, AT(model_settings, tensor_parallel_size), 1, 8, {0}, "1",
+     "ranks that share a decoder's weights, each with a part of the CPU's threads"},
     {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",
      "file with the chat template to use"},
     {"rerank-prompt", OPTION_CHOICE, AT(model_settings, rerank_prompt), 0, 0,
@@ -146,7 +148,8 @@ const struct option_table serve_options_table = {serve_rows,
 
 void model_settings_init(struct model_settings *s)
 {
-    *s = (struct model_settings){.kv_share = 1,
+    *s = (struct model_settings){.tensor_parallel_size = 1,
+                                 .kv_share = 1,
                                  .step_stretch = -1,
                                  .max_queued_requests = 2048,
                                  .max_n = 8,

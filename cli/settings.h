@@ -12,6 +12,7 @@ struct model_settings { // given after a folder for that model, or with -- for a
     int dtype;          // index into auto, float32, bfloat16, float16, int8
     int kv_cache_dtype; // index into auto, float32, bfloat16, float16
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
+    uint32_t tensor_parallel_size;
     uint64_t kv_cache_memory; // bytes; 0: by share
     double kv_share;
     double step_stretch;       // -1: the device's default

@@ -15,10 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 4, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 5, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct graph; // a recorded run of ops of one stream
+struct comm;  // joins a stream of each rank (kernels/collective.h)
 
 struct device_options {
     uint32_t index;   // which GPU; 0 on a CPU
@@ -26,6 +27,10 @@ struct device_options {
     int exact; // 1: results do not depend on neighbours (docs/ARCHITECTURE.md); -1: by the device
     const char *cache_folder;       // for tuned algorithms; NULL: none
     void (*note)(const char *line); // logs a line; or NULL
+    // cpu: NULL, or the device of which this one is rank `index` of `ranks`: it has a part of its
+    // threads, and its streams share its turns. It closes before that one.
+    struct device *whole;
+    uint32_t ranks;
 };
 
 struct device_facts {
@@ -39,6 +44,7 @@ struct device_facts {
     enum dtype float32_runs_as;         // a float32 checkpoint, where --dtype does not say
     double kv_share;     // of memory_free that KV blocks get at most, where no option says
     double step_stretch; // default of --step-stretch; 0: steps have no bound of time
+    uint32_t ranks_max;  // that may share a model; 1: it has no communicators
 };
 
 // The memory that the device itself will take for a model, by label.
@@ -116,6 +122,15 @@ struct device_api {
     enum status (*graph_end)(struct stream *, struct graph **out, struct error *);
     enum status (*graph_launch)(struct stream *, struct graph *);
     void (*graph_close)(struct graph *);
+
+    // Joins streams of `count` devices, the rank of each its place in the list; a stream is in one
+    // communicator at most. abort, from any thread: collectives under way and later ones fail with
+    // DEVICE_FAULT. close: no rank is in a collective; graphs and streams close before and after
+    // it. NULL where ranks_max is 1.
+    enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
+                             struct error *);
+    void (*comm_abort)(struct comm *);
+    void (*comm_close)(struct comm *); // NULL is allowed
 
     const struct op_table *ops;
 };

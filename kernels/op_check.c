@@ -52,6 +52,8 @@ const char *embed_check(const struct embed_args *a)
         return "embed: activations are float32, bfloat16 or float16";
     if (a->width == 0 || table_wrong(a->table, a->width))
         return "embed: the table is missing, of another use or of another width";
+    if (a->first >= a->vocab || a->table->shape.n > a->vocab - a->first)
+        return "embed: the table has rows outside of the vocabulary";
     if (a->token_count > 0 && (!a->token || !a->out))
         return "embed: tokens or output are missing";
     return "";
@@ -244,5 +246,27 @@ const char *sample_check(const struct sample_args *a)
         return "sample: no bias table";
     if (a->limits.penalty_rows > 0 && !a->state.penalty)
         return "sample: no penalty table";
+    return "";
+}
+
+const char *all_reduce_check(const struct all_reduce_args *a)
+{
+    if (act_wrong(a->act))
+        return "all_reduce: activations are float32, bfloat16 or float16";
+    if (a->ranks == 0 || a->ranks > RANKS_MAX)
+        return "all_reduce: a communicator has 1 to 8 ranks";
+    if (a->count > 0 && (!a->in || !a->out || a->in == a->out))
+        return "all_reduce: input or output are missing, or the same";
+    return "";
+}
+
+const char *all_gather_check(const struct all_gather_args *a)
+{
+    if (a->ranks == 0 || a->ranks > RANKS_MAX)
+        return "all_gather: a communicator has 1 to 8 ranks";
+    if (a->first > a->stride || a->count > a->stride - a->first)
+        return "all_gather: a stride is shorter than its row";
+    if (a->rows > 0 && a->count > 0 && (!a->in || !a->out))
+        return "all_gather: input or output are missing";
     return "";
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "kernels/collective.h"
 #include "kernels/step.h"
 #include "kernels/weight.h"
 
@@ -12,7 +13,7 @@ struct stream;
 // clang-format off
 #define OP_LIST(X)                                                                                 \
     X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
-    X(swiglu) X(activate) X(gather) X(pool) X(sample)
+    X(swiglu) X(activate) X(gather) X(pool) X(sample) X(all_reduce) X(all_gather)
 // clang-format on
 // Persistent device state of a model's slots; made by runtime/model with memory_take.
 struct slot_state {
@@ -39,13 +40,14 @@ struct prep_args {
     uint64_t token_bytes; // stride of a token inside a block
 };
 
-// out[t] = table[token[t]]; a token outside the table: row 0.
+// out[t] = row token[t] of the vocabulary (outside of it: row 0). The table has rows from `first`
+// on; another rank's row is zeros here.
 struct embed_args {
     enum dtype act;
-    const struct weight *table; // WEIGHT_ROWS or WEIGHT_TIED [vocab][width]
+    const struct weight *table; // WEIGHT_ROWS or WEIGHT_TIED [n][width]
     const int32_t *token;       // [T]
     void *out;                  // [T][width] act
-    uint32_t token_count, width;
+    uint32_t token_count, width, first, vocab;
 };
 
 // out = layer_norm(word[token] + position[position + position_offset] + type[type]).
@@ -161,13 +163,11 @@ struct pool_args {
     uint32_t normalize; // 1: divided by max(||x||, 1e-12), but for rows with STEP_POOL_RAW
 };
 
-struct sample_result { // 16 bytes, host-visible
-    int32_t token;     // -1: the row was done or its logits were not finite
-    float logprob;     // of the raw distribution (SAMPLE_LOGPROB), else 0
-    uint32_t flags;    // SAMPLED_*
-    uint32_t top_count;
+struct sample_result {         // 16 bytes, host-visible
+    int32_t token;             // -1: the row was done or its logits were not finite
+    float logprob;             // of the raw distribution (SAMPLE_LOGPROB), else 0
+    uint32_t flags, top_count; // SAMPLED_*
 };
-
 enum sampled_flag { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4 };
 struct sample_top {
     int32_t token;

@@ -12,20 +12,42 @@
 
 #define STEP_STRETCH 2.5 // below the aim of 3, because measured times are noisy
 
+static enum status index_check(const struct device_options *options, struct error *err)
+{
+    if (!options->whole && options->index != 0)
+        return error_set(err, STATUS_NO_DEVICE, "the cpu device has index 0, not %u",
+                         options->index);
+    if (options->whole && options->index >= options->ranks)
+        return error_set(err, STATUS_NO_DEVICE, "there is no rank %u of %u", options->index,
+                         options->ranks);
+    return STATUS_OK;
+}
+
+// Of a rank: as even a part as whole threads allow, at least one.
+static uint32_t threads_wanted(const struct device_options *options)
+{
+    if (!options->whole)
+        return options->threads;
+    uint32_t all = threads_count(options->whole->threads), rank = options->index;
+    uint32_t part = all * (rank + 1) / options->ranks - all * rank / options->ranks;
+    return part > 0 ? part : 1;
+}
+
 enum status cpu_device_open(struct device **out, const struct device_options *options,
                             enum cpu_level highest, struct error *err)
 {
     *out = NULL;
-    if (options->index != 0)
-        return error_set(err, STATUS_NO_DEVICE, "the cpu device has index 0, not %u",
-                         options->index);
+    enum status status = index_check(options, err);
+    if (status != STATUS_OK)
+        return status;
     struct device *device = calloc(1, sizeof *device);
     if (!device)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open the cpu device");
     // before the threads start: they inherit the permission to use tiles
-    device->level = cpu_level_find(highest);
+    device->level = options->whole ? options->whole->level : cpu_level_find(highest);
     device->kernels = cpu_level_kernels(device->level);
-    enum status status = threads_open(&device->threads, options->threads, err);
+    device->whole = options->whole;
+    status = threads_open(&device->threads, threads_wanted(options), err);
     if (status != STATUS_OK) {
         free(device);
         return status;
@@ -64,7 +86,8 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
                                  .memory_free = cpu_memory_free(),
                                  .float32_runs_as = DTYPE_F32,
                                  .kv_share = 0.25, // other programs need memory, too
-                                 .step_stretch = STEP_STRETCH};
+                                 .step_stretch = STEP_STRETCH,
+                                 .ranks_max = RANKS_MAX};
     snprintf(out->name, sizeof out->name, "cpu: %u threads, %s", threads_count(device->threads),
              cpu_level_name(device->level));
     for (int i = 0; i < DTYPE_COUNT; i++)
@@ -119,6 +142,12 @@ static enum status cpu_need(const struct device *device, const struct stream_lim
     return STATUS_OK;
 }
 
+static struct turns *turns_of(const struct stream *stream)
+{
+    struct device *device = stream->device;
+    return device->whole ? &device->whole->turns : &device->turns;
+}
+
 static enum status cpu_stream_open(struct device *device, struct stream **out,
                                    const struct stream_limits *limits, struct error *err)
 {
@@ -149,7 +178,7 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
     stream->attn_capacity = attn_capacity_of(device, limits);
     stream->partial = (float *)(void *)(at += sizes.attn);
     stream->sample = (float *)(void *)(at += sizes.partial);
-    turns_join(&device->turns, &stream->turn);
+    turns_join(turns_of(stream), &stream->turn);
     *out = stream;
     return STATUS_OK;
 }
@@ -158,7 +187,7 @@ static void cpu_stream_close(struct stream *stream)
 {
     if (!stream)
         return;
-    turns_leave(&stream->device->turns, &stream->turn);
+    turns_leave(turns_of(stream), &stream->turn);
     cpu_memory_give(stream->device, stream->scratch, stream->scratch_bytes);
     free(stream);
 }
@@ -174,17 +203,17 @@ static enum status cpu_upload(struct device *device, void *to, const void *from,
 
 static void cpu_turn_take(struct stream *stream)
 {
-    turns_take(&stream->device->turns, &stream->turn);
+    turns_take(turns_of(stream), &stream->turn);
 }
 
 static void cpu_turn_give(struct stream *stream)
 {
-    turns_give(&stream->device->turns, &stream->turn);
+    turns_give(turns_of(stream), &stream->turn);
 }
 
 static void cpu_turn_more(struct stream *stream, bool more)
 {
-    turns_more(&stream->device->turns, &stream->turn, more);
+    turns_more(turns_of(stream), &stream->turn, more);
 }
 
 uint64_t cpu_stream_turns(const struct stream *stream)
@@ -297,6 +326,9 @@ const struct device_api *device_cpu(void)
         .graph_end = cpu_graph_end,
         .graph_launch = cpu_graph_launch,
         .graph_close = cpu_graph_close,
+        .comm_open = cpu_comm_open,
+        .comm_abort = cpu_comm_abort,
+        .comm_close = cpu_comm_close,
         .ops = &op_rows,
     };
     return &api;

@@ -130,7 +130,8 @@ struct device {
     struct threads *threads;
     struct cpu_kernels kernels;
     enum cpu_level level;
-    struct turns turns; // of its streams
+    struct device *whole; // of which it is a rank, or NULL
+    struct turns turns;   // of its streams, and of those of its ranks
 };
 
 struct stream {
@@ -147,6 +148,8 @@ struct stream {
     struct attn_capacity attn_capacity;
     float *sample; // [threads][3][vocab]
     struct turns_member turn;
+    struct comm *comm; // or NULL
+    uint32_t rank;     // in comm
 };
 
 // Opens the device at a level, or at the best one below that works here; CPU_LEVELS: the best.
@@ -179,6 +182,12 @@ size_t packed_bytes(const struct weight_shape *);   // of the matrix alone; int8
 uint32_t packed_depth(const struct weight_shape *); // K with padding
 // Index of element (row, column) in a packed matrix.
 size_t packed_index(const struct weight_shape *, uint32_t row, uint32_t column);
+
+// Communicators (op_collective.c).
+enum status cpu_comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
+                          struct error *);
+void cpu_comm_abort(struct comm *);
+void cpu_comm_close(struct comm *);
 
 #define OP_DECLARE(name) enum status cpu_##name(struct stream *, const struct name##_args *);
 OP_LIST(OP_DECLARE)

@@ -5,21 +5,17 @@
 #include "kernels/cpu/cgroups.h"
 #include "kernels/cpu/ticket.h"
 #include "base/clock.h"
+#include "base/futex.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     THREADS_MAX = 1024,
-    SPIN_NS = 60000,    // how long an idle worker spins
-    SPIN_PAUSES = 4,    // between two looks at the ticket, about 0.2 microseconds
     CALLER_LOOKS = 200, // looks of the caller before it sleeps
 };
 
@@ -40,22 +36,6 @@ struct threads {
     uint32_t started; // workers to join
     struct worker worker[];
 };
-
-static void futex_wait(_Atomic uint32_t *word, uint32_t value)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word, int count)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
-}
-
-static void pause_some(void)
-{
-    for (int i = 0; i < SPIN_PAUSES; i++)
-        __builtin_ia32_pause();
-}
 
 // Takes and runs chunks until none is left.
 static void threads_drain(struct threads *threads, uint32_t number)
@@ -80,7 +60,7 @@ static void worker_wait(struct threads *threads)
 {
     uint64_t until = clock_ns() + SPIN_NS;
     do {
-        for (int i = 0; i < 32; i++) { // between two readings of the clock
+        for (int i = 0; i < SPIN_LOOKS; i++) {
             if (threads_has_work(threads))
                 return;
             pause_some();

@@ -195,6 +195,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
     out->steps_in_flight = 1;
     out->graphs = true;
     out->exact = device->exact;
+    out->ranks_max = 1;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
         out->memory_free = free_bytes - free_bytes / 20; // the driver takes some while running
     else
@@ -530,6 +531,23 @@ static void graph_close(struct graph *graph)
         return;
     (void)cudaGraphExecDestroy(graph->exec);
     free(graph);
+}
+
+// --- ranks --------------------------------------------------------------------------------------
+
+// One rank alone (ranks_max) has no communicator.
+enum status cuda_all_reduce(struct stream *stream, const struct all_reduce_args *args)
+{
+    (void)stream;
+    (void)args;
+    return STATUS_UNSUPPORTED;
+}
+
+enum status cuda_all_gather(struct stream *stream, const struct all_gather_args *args)
+{
+    (void)stream;
+    (void)args;
+    return STATUS_UNSUPPORTED;
 }
 
 // --- the table ----------------------------------------------------------------------------------

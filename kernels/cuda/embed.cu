@@ -125,6 +125,8 @@ template <class T> static __global__ void __launch_bounds__(256) embed_bert_kern
 
 enum status cuda_embed(struct stream *stream, const struct embed_args *args)
 {
+    if (args->first != 0 || args->vocab != args->table->shape.n)
+        return STATUS_UNSUPPORTED; // a table that ranks share: there is one rank (ranks_max)
     if (args->token_count == 0)
         return STATUS_OK;
     embed_run run = {table_of(args->table), args->token, args->out,

@@ -5,15 +5,19 @@
 static enum status embed(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
+    bool alone = model->sizes.ranks == 1;
     struct embed_args args = {
-        .act = model->act,
+        .act = alone ? model->act : DTYPE_F32,
         .table = weight_at(f->weights, MODEL_EMBED),
         .token = model_state(model, model->layout.token),
-        .out = model_act(model, op->out),
+        .out = model_act(model, alone ? op->out : BUFFER_PARTIAL),
         .token_count = f->rows,
         .width = model->sizes.hidden,
+        .first = model->sizes.vocab.first,
+        .vocab = model->sizes.vocab.whole,
     };
-    return op_embed(model, &args);
+    enum status status = op_embed(model, &args);
+    return alone || status != STATUS_OK ? status : forward_ranks_sum(f, op->out);
 }
 
 static enum status norm(struct forward *f, const struct forward_op *op)
@@ -119,11 +123,11 @@ static const struct forward_op layer[] = {
     {forward_gemm, BUFFER_NORMED, BUFFER_QKV, .weight = LAYER_QKV, .bias = LAYER_QKV_BIAS},
     {qkv_post, .in = BUFFER_QKV},
     {attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
-    {forward_gemm, BUFFER_ATTN, BUFFER_DELTA, .weight = LAYER_O, .bias = LAYER_O_BIAS},
+    {forward_sum, BUFFER_ATTN, BUFFER_DELTA, .weight = LAYER_O, .bias = LAYER_O_BIAS},
     {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_FFN, .add = BUFFER_DELTA},
     {forward_gemm, BUFFER_NORMED, BUFFER_UP, .weight = LAYER_UP, .bias = LAYER_UP_BIAS},
     {swiglu, .in = BUFFER_UP, .out = BUFFER_FFN},
-    {forward_gemm, BUFFER_FFN, BUFFER_DELTA, .weight = LAYER_DOWN, .bias = LAYER_DOWN_BIAS},
+    {forward_sum, BUFFER_FFN, BUFFER_DELTA, .weight = LAYER_DOWN, .bias = LAYER_DOWN_BIAS},
     {.run = NULL},
 };
 
@@ -132,13 +136,13 @@ static const struct forward_op generate[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
     {norm, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_LAST_DELTA},
-    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
+    {forward_logits, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
 };
 
 static const struct forward_op generate_in_place[] = {
     {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
-    {forward_head, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
+    {forward_logits, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
 };
 

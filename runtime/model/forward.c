@@ -4,10 +4,10 @@
 // asynchronous like every op, and without waits or allocation, so that a decode step can be
 // recorded as a graph.
 //
-// Collectives, stages of a pipeline and experts would be further rows and lists here (an all-reduce
-// of BUFFER_DELTA after LAYER_O and LAYER_DOWN, a stage's own range of layers, a layer with a
-// router). What they need beside: more than one device, stream and record in struct model, weights
-// cut by shape, and weight slots beyond LAYER_WEIGHT_COUNT.
+// Where several ranks share a model, each runs these lists over its own part: forward_sum adds what
+// the ranks have of a product, forward_logits puts their columns side by side. Stages of a pipeline
+// and experts would be further rows and lists here (a stage's own range of layers, a layer with a
+// router) and weight slots beyond LAYER_WEIGHT_COUNT.
 #include "runtime/model/internal.h"
 
 // In struct forward_op bias 0 means none.
@@ -36,17 +36,18 @@ enum status forward_prep(struct model *model, const struct step *host)
     return op_prep(model, &args);
 }
 
-static enum status product(const struct forward *f, const struct forward_op *op, enum dtype out)
+static enum status product(const struct forward *f, const struct forward_op *op, enum dtype type,
+                           enum model_buffer out)
 {
     const struct weight *weight = weight_at(f->weights, op->weight);
     check(weight != NULL, "%s has no weight %u", f->model->facts.architecture, op->weight);
     struct gemm_args args = {
         .x_dtype = f->model->act,
-        .y_dtype = out,
+        .y_dtype = type,
         .x = model_act(f->model, op->in),
         .weight = weight,
         .bias = op->bias ? weight_at(f->weights, op->bias) : NULL,
-        .y = model_act(f->model, op->out),
+        .y = model_act(f->model, out),
         .rows = f->rows,
         .x_stride = weight->shape.k,
         .y_stride = weight->shape.n,
@@ -56,12 +57,51 @@ static enum status product(const struct forward *f, const struct forward_op *op,
 
 enum status forward_gemm(struct forward *f, const struct forward_op *op)
 {
-    return product(f, op, f->model->act);
+    return product(f, op, f->model->act, op->out);
+}
+
+enum status forward_ranks_sum(const struct forward *f, enum model_buffer out)
+{
+    const struct model *model = f->model;
+    struct all_reduce_args args = {
+        .act = model->act,
+        .in = model_act(model, BUFFER_PARTIAL),
+        .out = model_act(model, out),
+        .count = (uint64_t)f->rows * model->sizes.hidden,
+        .ranks = model->sizes.ranks,
+    };
+    return op_all_reduce(model, &args);
+}
+
+enum status forward_sum(struct forward *f, const struct forward_op *op)
+{
+    if (f->model->sizes.ranks == 1)
+        return forward_gemm(f, op);
+    enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
+    return status == STATUS_OK ? forward_ranks_sum(f, op->out) : status;
 }
 
 enum status forward_head(struct forward *f, const struct forward_op *op)
 {
-    return product(f, op, DTYPE_F32);
+    return product(f, op, DTYPE_F32, op->out);
+}
+
+enum status forward_logits(struct forward *f, const struct forward_op *op)
+{
+    const struct model *model = f->model;
+    if (model->sizes.ranks == 1)
+        return forward_head(f, op);
+    struct all_gather_args args = {
+        .in = model_act(model, BUFFER_PARTIAL),
+        .out = model_act(model, op->out),
+        .rows = f->rows,
+        .count = model->sizes.vocab.count,
+        .first = model->sizes.vocab.first,
+        .stride = model->sizes.vocab.whole,
+        .ranks = model->sizes.ranks,
+    };
+    enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
+    return status == STATUS_OK ? op_all_gather(model, &args) : status;
 }
 
 enum status forward_gather(struct forward *f, const struct forward_op *op)

@@ -35,6 +35,7 @@ enum model_buffer {
     BUFFER_LAST_DELTA, // [n][hidden] act
     BUFFER_LOGITS,     // [n][vocab] f32, over qkv, attn, up, ffn
     BUFFER_VALUES,     // [n][output_width] f32
+    BUFFER_PARTIAL,    // several ranks: this one's part of [T][hidden] or [n][vocab], f32
     BUFFER_COUNT
 };
 
@@ -68,6 +69,9 @@ struct model_parts {
     size_t private_bytes;
     struct model_layout layout;
     enum dtype act;
+    uint64_t block_bytes;                 // of this rank
+    uint64_t load_before, load_bytes;     // packed bytes of the ranks before it; of all
+    struct model_plan *others[RANKS_MAX]; // [1, ranks): of the other ranks, in the plan of rank 0
 };
 
 // Fills layout from facts, config and stream limits (layout.c).
@@ -114,8 +118,10 @@ struct model {
     uint8_t *top_of_slot;                  // [slots_max] top_logprobs of each resident sequence
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
-    bool turn; // the device's turn is held
-    bool more; // what the device was last told
+    bool turn;                 // the device's turn is held
+    bool more;                 // what the device was last told
+    uint64_t block_bytes;      // of this rank
+    struct model_group *group; // of rank 0 of several, else NULL
 };
 
 static inline void *model_act(const struct model *model, enum model_buffer buffer)
@@ -184,5 +190,10 @@ enum status forward_run(struct model *model, const struct step *host) MUST_USE;
 // Ops that decoders and encoders share.
 enum status forward_gemm(struct forward *f, const struct forward_op *op) MUST_USE;
 enum status forward_head(struct forward *f, const struct forward_op *op) MUST_USE; // f32 out
+// A product of which each rank has some columns of the weight; and the head, f32 out.
+enum status forward_sum(struct forward *f, const struct forward_op *op) MUST_USE;
+enum status forward_logits(struct forward *f, const struct forward_op *op) MUST_USE;
+// out = what all ranks have in BUFFER_PARTIAL, [T][hidden].
+enum status forward_ranks_sum(const struct forward *f, enum model_buffer out) MUST_USE;
 enum status forward_gather(struct forward *f, const struct forward_op *op) MUST_USE;
 enum status forward_pool(struct forward *f, const struct forward_op *op) MUST_USE;

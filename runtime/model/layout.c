@@ -24,7 +24,7 @@ static void activations(struct model_layout *out, const struct model_facts *fact
     uint64_t act = dtype_bytes(parts->act);
     uint64_t heads = s->heads.count, kv_heads = s->kv_heads.count;
     uint64_t intermediate = s->intermediate.count;
-    bool gated = facts->causal;
+    bool gated = facts->causal, generates = facts->kind == MODEL_GENERATOR;
     size_t *buffer = out->buffer;
     size_t at = 0;
     buffer[BUFFER_RESIDUAL] = place(&at, tokens * s->hidden, act);
@@ -33,6 +33,10 @@ static void activations(struct model_layout *out, const struct model_facts *fact
     buffer[BUFFER_LAST] = place(&at, rows * s->hidden, act);
     buffer[BUFFER_LAST_DELTA] = place(&at, rows * s->hidden, act);
     buffer[BUFFER_VALUES] = place(&at, rows * facts->output_width, sizeof(float));
+    uint64_t part = 0; // of several ranks: sums, and logits that are gathered
+    if (s->ranks > 1)
+        part = larger(tokens * s->hidden, generates * rows * s->vocab.count);
+    buffer[BUFFER_PARTIAL] = place(&at, part, sizeof(float));
     size_t wide = at;
     buffer[BUFFER_QKV] = place(&at, tokens * (heads + 2 * kv_heads) * s->head_dim, act);
     buffer[BUFFER_ATTN] = place(&at, tokens * heads * s->head_dim, act);
@@ -42,8 +46,7 @@ static void activations(struct model_layout *out, const struct model_facts *fact
     buffer[BUFFER_FFN] = place(&at, gated ? tokens * intermediate : 0, act);
     size_t ffn_end = at;
     at = wide;
-    buffer[BUFFER_LOGITS] =
-        place(&at, facts->kind == MODEL_GENERATOR ? rows * s->vocab.whole : 0, sizeof(float));
+    buffer[BUFFER_LOGITS] = place(&at, generates ? rows * s->vocab.whole : 0, sizeof(float));
     out->activation_bytes = larger(larger(attention_end, ffn_end), at);
 }
 

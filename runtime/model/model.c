@@ -1,6 +1,6 @@
 // One step: launch, sample, collect. Engine thread. Only model_collect waits; the caller respects
 // steps_in_flight.
-#include "runtime/model/internal.h"
+#include "runtime/model/group.h"
 
 #include <string.h>
 
@@ -79,14 +79,8 @@ static uint32_t masks_named(struct batch *batch)
     return count;
 }
 
-enum status model_launch(struct model *m, struct batch *batch, struct error *err)
+enum status rank_launch(struct model *m, struct batch *batch, struct error *err)
 {
-    check(m->launched == m->sampled, "launch of step %llu before the last one was sampled",
-          (unsigned long long)batch->step);
-    check(m->launched - m->collected <= m->facts.steps_in_flight,
-          "%llu steps in flight, the device takes %u",
-          (unsigned long long)(m->launched - m->collected), m->facts.steps_in_flight);
-    check(batch->row_count >= 1, "a step without rows");
     struct host_step *h = host_step_at(m, m->launched);
     const struct model_graph *graph = graph_for(m, batch);
     step_build(h->record, m, batch, graph ? graph->rows : 0);
@@ -96,19 +90,31 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
     h->max_top = m->facts.kind == MODEL_GENERATOR ? top_most(m, batch) : 0;
     h->mask_count = masks_named(batch);
     check(h->mask_count <= m->facts.limits.rows_max, "%u masks", h->mask_count);
-    if (m->api->turn_take)
-        m->api->turn_take(m->stream);
-    m->turn = true;
     enum status status =
         m->api->copy_in(m->stream, model_record(m), h->record, h->record->layout.bytes);
     if (status == STATUS_OK)
         status = forward(m, h->record, graph);
-    if (status != STATUS_OK) {
-        turn_end(m);
+    if (status != STATUS_OK)
         return fault(status, "a forward pass", err);
-    }
     m->launched++;
     return STATUS_OK;
+}
+
+enum status model_launch(struct model *m, struct batch *batch, struct error *err)
+{
+    check(m->launched == m->sampled, "launch of step %llu before the last one was sampled",
+          (unsigned long long)batch->step);
+    check(m->launched - m->collected <= m->facts.steps_in_flight,
+          "%llu steps in flight, the device takes %u",
+          (unsigned long long)(m->launched - m->collected), m->facts.steps_in_flight);
+    check(batch->row_count >= 1, "a step without rows");
+    if (m->api->turn_take)
+        m->api->turn_take(m->stream);
+    m->turn = true;
+    enum status status = m->group ? group_launch(m->group, batch, err) : rank_launch(m, batch, err);
+    if (status != STATUS_OK)
+        turn_end(m);
+    return status;
 }
 
 static enum status masks_copy(struct model *m, struct host_step *h, const uint32_t *masks,
@@ -143,9 +149,8 @@ static enum status tokens_sample(struct model *m, struct host_step *h, const uin
     return status == STATUS_OK ? op_sample(m, &args) : status;
 }
 
-enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
+enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
 {
-    check(m->launched == m->sampled + 1, "sample without a launch");
     struct host_step *h = host_step_at(m, m->sampled);
     enum status status = STATUS_OK;
     if (h->wanted > 0 && m->facts.kind == MODEL_GENERATOR)
@@ -155,17 +160,24 @@ enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count,
                                   (size_t)h->wanted * m->facts.output_width * sizeof(float));
     if (status == STATUS_OK)
         status = m->api->signal(m->stream, m->word, h->word);
-    turn_end(m);
     if (status != STATUS_OK)
         return fault(status, "sampling", err);
     m->sampled++;
     return STATUS_OK;
 }
 
-enum status model_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
-                          struct error *err)
+enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
 {
-    check(m->collected < m->sampled, "collect without a step");
+    check(m->launched == m->sampled + 1, "sample without a launch");
+    enum status status =
+        m->group ? group_sample(m->group, masks, count, err) : rank_sample(m, masks, count, err);
+    turn_end(m);
+    return status;
+}
+
+enum status rank_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
+                         struct error *err)
+{
     struct host_step *h = host_step_at(m, m->collected);
     enum status status = m->api->wait(m->stream, m->word, h->word, deadline_ns, err);
     if (status != STATUS_OK)
@@ -179,6 +191,14 @@ enum status model_collect(struct model *m, struct model_output *out, uint64_t de
     };
     m->collected++;
     return STATUS_OK;
+}
+
+enum status model_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
+                          struct error *err)
+{
+    check(m->collected < m->sampled, "collect without a step");
+    return m->group ? group_collect(m->group, out, deadline_ns, err)
+                    : rank_collect(m, out, deadline_ns, err);
 }
 
 enum status model_logits(struct model *m, float *out, struct error *err)

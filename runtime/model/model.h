@@ -35,7 +35,10 @@ struct model_options {
     int32_t yes_id, no_id; // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
     int rerank; // a reranker that can have either form: 1 + enum rerank_form; 0: by its folder
     uint32_t tokenizer_length; // usual length of embedders and rerankers; 0: the checkpoint's
-    struct model_share share;  // zeros: the whole model
+    // share.tp_size: how many devices share the model. devices: one for each, the first that of the
+    // plan; NULL: the plan is of rank share.tp_rank alone.
+    struct model_share share;
+    struct device *const *devices;
 };
 
 struct model_facts {
@@ -61,9 +64,10 @@ struct model_facts {
     double default_temperature, default_top_p; // generation_config.json; NAN where absent
     int32_t default_top_k;                     // likewise, -1 where absent
     uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
-    uint64_t block_bytes;
-    uint32_t steps_in_flight;  // of the device
-    struct step_limits limits; // capacity of a batch
+    uint64_t block_bytes;                                        // of all ranks
+    uint32_t ranks;                                              // that share the model
+    uint32_t steps_in_flight;                                    // of the device
+    struct step_limits limits;                                   // capacity of a batch
 };
 
 // The least tokens that a generator's step must hold: with all sequences decoding, a quarter of it

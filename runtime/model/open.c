@@ -1,6 +1,6 @@
 // model_open and model_close: memory in the sizes of the plan, weights, tables, graphs. Loading
 // thread; afterwards the model belongs to its engine's thread.
-#include "runtime/model/internal.h"
+#include "runtime/model/group.h"
 
 #include "base/arena.h"
 #include "runtime/model/rope.h"
@@ -43,8 +43,7 @@ static enum status memory_take(struct model *m, struct error *err)
     if (status == STATUS_OK)
         status = api->host_take(m->device, &m->host, at->host_bytes, err);
     if (status == STATUS_OK && m->facts.block_count > 0)
-        status =
-            kv_memory_open(&m->kv, api, m->device, m->facts.block_bytes, m->facts.block_count, err);
+        status = kv_memory_open(&m->kv, api, m->device, m->block_bytes, m->facts.block_count, err);
     return status;
 }
 
@@ -146,6 +145,7 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->limits = parts->stream;
     m->layout = parts->layout;
     m->step = parts->step;
+    m->block_bytes = parts->block_bytes;
     m->weights_bytes = parts->weights.bytes;
     m->weights = heap_take_zeroed(parts->weights.table_count, sizeof *m->weights);
     m->top_of_slot = heap_take_zeroed(m->facts.limits.slots_max, 1);
@@ -166,10 +166,16 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
         return status;
     struct model *m = model_new(plan, kv_bytes);
     status = memory_take(m, err);
+    struct weight_load_args load = {m->api,
+                                    m->device,
+                                    m->weights_memory,
+                                    progress,
+                                    context,
+                                    plan->parts->load_before,
+                                    plan->parts->load_bytes};
     if (status == STATUS_OK) {
         places_set(m);
-        struct weight_load_args args = {m->api, m->device, m->weights_memory, progress, context};
-        status = weights_load(m->weights, &plan->parts->weights, &args, err);
+        status = weights_load(m->weights, &plan->parts->weights, &load, err);
         if (m->weights[MODEL_HEAD].shape.n == 0) // tied
             m->weights[MODEL_HEAD] = m->weights[MODEL_EMBED];
     }
@@ -179,6 +185,8 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
         status = rope_upload(m, err);
     if (status == STATUS_OK)
         status = m->api->stream_open(m->device, &m->stream, &m->limits, err);
+    if (status == STATUS_OK && plan->parts->others[1])
+        status = group_open(m, plan, &load, err);
     if (status == STATUS_OK)
         status = graphs_record(m, plan->parts, err);
     if (status != STATUS_OK) {
@@ -209,6 +217,7 @@ void model_close(struct model *m)
         return;
     for (uint32_t i = 0; i < m->graph_count; i++)
         m->api->graph_close(m->graphs[i].graph);
+    group_close(m->group);
     if (m->stream)
         m->api->stream_close(m->stream);
     kv_memory_close(&m->kv);

@@ -57,6 +57,8 @@ static enum status form_choose(struct model_parts *parts, struct error *err)
     }
     if (wanted >= 0)
         c->rerank = (enum rerank_form)wanted;
+    if (parts->sizes.rank > 0)
+        return STATUS_OK; // said by the first
     log_line(LOG_INFO,
              "%s: queries and documents are read %s; --rerank-prompt %s reads them the other way",
              c->arch->name, c->rerank == RERANK_YES_NO ? "in Qwen3-Reranker's prompt" : "as a pair",
@@ -74,7 +76,8 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
     if (facts->kind != MODEL_GENERATOR && !c->length_said && tokenizer > 0 && tokenizer < usual)
         usual = tokenizer;
     facts->max_model_len = wanted > 0 ? wanted : usual;
-    if (c->rope.kind == ROPE_DYNAMIC && facts->max_model_len > c->positions)
+    if (parts->sizes.rank == 0 && c->rope.kind == ROPE_DYNAMIC &&
+        facts->max_model_len > c->positions)
         log_line(
             LOG_WARNING,
             "dynamic NTK: all prompts get the rotary frequencies of %u tokens (--max-model-len); "
@@ -88,7 +91,7 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
                      wanted, c->length_max);
 }
 
-static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
+static void kv_facts(struct model_facts *facts, struct model_parts *parts)
 {
     const struct model_config *c = &parts->config;
     const struct model_sizes *sizes = &parts->sizes;
@@ -103,6 +106,7 @@ static void kv_facts(struct model_facts *facts, const struct model_parts *parts)
     uint64_t bytes = token * tokens * sizes->kv_heads.count * 2 * sizes->layers;
     facts->block_tokens = tokens;
     facts->block_bytes = (bytes + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;
+    parts->block_bytes = facts->block_bytes;
     facts->blocks_per_sequence_max = (facts->max_model_len + tokens - 1) / tokens;
 }
 
@@ -163,6 +167,7 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->vocab = c->vocab;
     facts->hidden = c->hidden;
     facts->layers = c->layers;
+    facts->ranks = parts->sizes.ranks;
     facts->output_width = c->kind == MODEL_EMBEDDER ? c->hidden : 1;
     facts->causal = c->arch->family == ARCH_DECODER;
     facts->whole_input = !facts->causal || (c->kind == MODEL_EMBEDDER && c->pooling != POOL_LAST);
@@ -314,7 +319,48 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
         return status;
     stream_limits_init(parts, facts, &device);
     model_layout_init(&parts->layout, facts, parts);
+    parts->load_bytes = parts->weights.load_bytes;
     return need_sum(plan, err);
+}
+
+// Adds a rank's memory to the plan of the first, label by label.
+static void need_merge(struct model_plan *plan, const struct model_plan *other)
+{
+    for (uint32_t i = 0; i < other->need.count; i++) {
+        uint32_t at = 0;
+        while (at < plan->need.count &&
+               strcmp(plan->need.entry[at].label, other->need.entry[i].label) != 0)
+            at++;
+        if (at == plan->need.count)
+            need_add(plan, other->need.entry[i].label, other->need.entry[i].bytes);
+        else
+            plan->need.entry[at].bytes += other->need.entry[i].bytes;
+    }
+    plan->bytes += other->bytes;
+    plan->kv_bytes_min += other->kv_bytes_min;
+    plan->facts.block_bytes += other->facts.block_bytes;
+}
+
+// The plans of the other ranks; facts and memory are then those of all.
+static enum status others_plan(struct model_plan *plan, const char *folder, struct error *err)
+{
+    struct model_parts *parts = plan->parts;
+    const struct model_options *options = &parts->options;
+    struct model_options other = *options;
+    other.devices = NULL;
+    for (uint32_t r = 1; options->devices && r < parts->sizes.ranks; r++) {
+        other.share.tp_rank = r;
+        enum status status = model_plan_open(&parts->others[r], folder, parts->api,
+                                             options->devices[r], &other, err);
+        if (status != STATUS_OK)
+            return status;
+        parts->others[r]->parts->load_before = parts->load_bytes;
+        parts->load_bytes += parts->others[r]->parts->weights.load_bytes;
+        need_merge(plan, parts->others[r]);
+    }
+    for (uint32_t r = 1; r < RANKS_MAX && parts->others[r]; r++)
+        parts->others[r]->parts->load_bytes = parts->load_bytes;
+    return STATUS_OK;
 }
 
 enum status model_plan_open(struct model_plan **out, const char *folder,
@@ -333,6 +379,8 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
     plan->weights_folder = plan->parts->config.weights_folder;
     if (status == STATUS_OK)
         status = plan_fill(plan, err);
+    if (status == STATUS_OK)
+        status = others_plan(plan, folder, err);
     if (status != STATUS_OK) {
         model_plan_close(plan);
         return strncmp(err->text, folder, strlen(folder)) == 0 ? status
@@ -346,6 +394,8 @@ void model_plan_close(struct model_plan *plan)
 {
     if (!plan)
         return;
+    for (uint32_t r = 1; r < RANKS_MAX; r++)
+        model_plan_close(plan->parts->others[r]);
     weight_list_close(&plan->parts->weights);
     tensors_close(plan->parts->tensors);
     heap_give(plan->parts);

@@ -1,6 +1,7 @@
 // The sizes of one rank's share; see share.h.
 #include "runtime/model/share.h"
 
+#include "kernels/collective.h"
 #include "runtime/model/config.h"
 
 #include <stdio.h>
@@ -20,10 +21,9 @@ static bool splits(const struct model_config *c, uint32_t ranks)
 
 static enum status share_check(const struct model_config *c, uint32_t ranks, struct error *err)
 {
-    if (ranks > MODEL_RANKS_MAX)
+    if (ranks > RANKS_MAX)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "--tensor-parallel-size is %u; at most %d are possible", ranks,
-                         MODEL_RANKS_MAX);
+                         "--tensor-parallel-size is %u; at most %d are possible", ranks, RANKS_MAX);
     if (ranks > 1 && c->arch->family == ARCH_ENCODER)
         return error_set(err, STATUS_UNSUPPORTED,
                          "--tensor-parallel-size %u: a %s is an encoder and is not split; serve it "
@@ -33,7 +33,7 @@ static enum status share_check(const struct model_config *c, uint32_t ranks, str
         return STATUS_OK;
     char sizes[64] = "";
     size_t used = 0;
-    for (uint32_t i = 1; i <= MODEL_RANKS_MAX; i++)
+    for (uint32_t i = 1; i <= RANKS_MAX; i++)
         if (splits(c, i))
             used += (size_t)snprintf(sizes + used, sizeof sizes - used, used ? ", %u" : "%u", i);
     return error_set(err, STATUS_UNSUPPORTED,

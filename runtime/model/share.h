@@ -7,8 +7,6 @@
 
 #include <stdint.h>
 
-enum { MODEL_RANKS_MAX = 8 };
-
 struct model_share {
     uint32_t tp_rank, tp_size; // size 0 and 1: the whole model
     uint32_t pp_rank, pp_size; // reserved for stages of a pipeline: 0

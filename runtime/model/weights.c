@@ -462,8 +462,9 @@ static void dtypes_choose(struct lister *p)
     p->args->api->facts(p->args->device, &facts);
     if (p->args->dtype < 0 && held == DTYPE_F32 && facts.float32_runs_as != DTYPE_F32) {
         list->dtype = facts.float32_runs_as;
-        log_line(LOG_INFO, "the float32 checkpoint runs as %s; --dtype float32 keeps it",
-                 dtype_name(list->dtype));
+        if (p->args->sizes->rank == 0)
+            log_line(LOG_INFO, "the float32 checkpoint runs as %s; --dtype float32 keeps it",
+                     dtype_name(list->dtype));
     }
     list->side = list->dtype;
     if (list->dtype != DTYPE_I8)

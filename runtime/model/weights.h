@@ -109,6 +109,7 @@ struct weight_load_args {
     void *memory; // list->bytes of device memory
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
+    uint64_t before, total; // bytes that earlier ranks have loaded; of all ranks
 };
 
 // Fills table[list->table_count]; an element without an entry keeps shape.n == 0.

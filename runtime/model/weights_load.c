@@ -127,14 +127,14 @@ static enum status entry_load(struct loader *l, struct weight *weight,
         status = l->args->api->weight_finish(l->args->device, weight, l->err);
     l->done += entry->bytes;
     if (l->args->progress)
-        l->args->progress(l->args->context, l->done, l->list->load_bytes);
+        l->args->progress(l->args->context, l->done, l->args->total);
     return status;
 }
 
 enum status weights_load(struct weight *table, const struct weight_list *list,
                          const struct weight_load_args *args, struct error *err)
 {
-    struct loader l = {.args = args, .list = list, .err = err};
+    struct loader l = {.args = args, .list = list, .done = args->before, .err = err};
     memset(table, 0, list->table_count * sizeof *table);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < list->count; i++)

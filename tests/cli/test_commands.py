@@ -547,6 +547,24 @@ class Commands(unittest.TestCase):
         self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
         self.fails(1, "--max-num-seqs or --max-model-len\n", *GENERATE, "--kv-cache-memory", "1000T")
 
+    def test_ranks_that_share_a_model(self):
+        """The same answer; the plan says how many; what cannot be shared is one sentence."""
+        greedy = (*GENERATE, "--temperature", "0")
+        whole = weft(*greedy)
+        for ranks in ("2", "4"):
+            shared = weft(*greedy, "--tensor-parallel-size", ranks)
+            self.assertEqual((shared.returncode, shared.stdout), (0, whole.stdout), shared.stderr)
+        said = weft("inspect", CHAT, "--tensor-parallel-size", "2").stdout
+        self.assertIn(b", shared by 2 ranks\n", said)
+        self.fails(1, "4 heads and 2 KV heads cannot be shared out evenly; possible sizes: 1, 2, 4\n", *GENERATE,
+                   "--tensor-parallel-size", "3")
+        self.fails(1, "a BertModel is an encoder and is not split; serve it with --tensor-parallel-size 1\n", "inspect",
+                   EMBED, "--tensor-parallel-size", "2")
+        self.fails(2, "tensor-parallel-size", *GENERATE, "--tensor-parallel-size", "9")
+        if (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():
+            self.fails(1, "--tensor-parallel-size 2 is possible on a CPU only; add --device cpu or leave it out\n",
+                       *GENERATE, "--tensor-parallel-size", "2", "--device", "simt")
+
     def test_a_plugin_that_is_not_built(self):
         """One plain line at info; the folders that were searched at debug, and with --device cuda."""
         alone = shutil.copy(WEFT, self.folder / "weft")

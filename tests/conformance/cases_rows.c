@@ -33,7 +33,10 @@ void try_embed(struct trial *t, enum dtype act)
     for (uint64_t i = 0; i < 16 + ODD_EACH; i++) {
         trial_begin(t, 1000 + i);
         uint32_t width = width_choose(t, i, 16);
-        uint32_t vocab = trial_range(t, 1, 200);
+        uint32_t held = trial_range(t, 1, 200);
+        bool part = i % 3 == 1 && t->facts.ranks_max > 1; // a rank's rows of a larger vocabulary
+        uint32_t first = part ? trial_below(t, 100) : 0;
+        uint32_t vocab = part ? first + held + trial_below(t, 50) : held;
         uint32_t tokens = trial_range(t, 1, 40);
         enum dtype dtype = act == DTYPE_F32 ? weight_dtype(act, i) : act;
         bool bytes =
@@ -41,18 +44,18 @@ void try_embed(struct trial *t, enum dtype act)
         if (bytes && t->facts.activation[DTYPE_I8] == act)
             dtype = DTYPE_I8;
         enum weight_use use = i % 2 ? WEIGHT_TIED : WEIGHT_ROWS;
-        struct weight_shape shape = {use, dtype, vocab, width};
+        struct weight_shape shape = {use, dtype, held, width};
         struct trial_weight table = trial_weight_make(t, &shape, 1, 0);
         int32_t *token = trial_heap(t, tokens * sizeof *token);
         for (uint32_t j = 0; j < tokens; j++)
             token[j] = j == 3 ? (int32_t)vocab : j == 4 ? -1 : (int32_t)trial_below(t, vocab);
         size_t n = (size_t)(tokens + 1) * width;
         float *want = trial_heap(t, n * sizeof *want);
-        struct embed_args args = {DTYPE_F32, &table.twin, token, want, tokens, width};
+        struct embed_args args = {DTYPE_F32, &table.twin, token, want, tokens, width, first, vocab};
         twin_embed(&args);
         void *out = trial_device(t, n * dtype_bytes(act));
-        args = (struct embed_args){act, &table.device, trial_put(t, token, tokens * 4),
-                                   out, tokens,        width};
+        args = (struct embed_args){
+            act, &table.device, trial_put(t, token, tokens * 4), out, tokens, width, first, vocab};
         trial_true(t, "embed runs", t->api->ops->embed(t->stream, &args) == STATUS_OK);
         double bound = dtype == DTYPE_I8 && act != DTYPE_F32 ? trial_bound(act) : 0;
         trial_close_to(t, "embed", trial_fetch_floats(t, out, n, act), want, n, bound);

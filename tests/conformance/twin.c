@@ -74,9 +74,14 @@ static const float *row_of(const struct weight *table, uint32_t row)
 
 void twin_embed(const struct embed_args *a)
 {
-    for (uint32_t t = 0; t < a->token_count; t++)
-        memcpy((float *)a->out + (size_t)t * a->width, row_of(a->table, (uint32_t)a->token[t]),
-               a->width * sizeof(float));
+    for (uint32_t t = 0; t < a->token_count; t++) {
+        float *out = (float *)a->out + (size_t)t * a->width;
+        int64_t token = a->token[t] >= 0 && (uint32_t)a->token[t] < a->vocab ? a->token[t] : 0;
+        int64_t row = token - a->first;
+        memset(out, 0, a->width * sizeof *out);
+        if (row >= 0 && row < a->table->shape.n)
+            memcpy(out, row_of(a->table, (uint32_t)row), a->width * sizeof *out);
+    }
 }
 
 static void norm_row(float *out, const double *x, const float *w, const float *b, uint32_t n,
@@ -399,4 +404,26 @@ void twin_pool(const struct pool_args *a)
         for (uint32_t i = 0; i < a->width; i++)
             a->out[(size_t)n * a->width + i] = (float)(x[i] / size);
     }
+}
+
+// Of collectives: the args of all ranks, in their order.
+void twin_all_reduce(const struct all_reduce_args *a)
+{
+    for (uint64_t i = 0; i < a->count; i++) {
+        double sum = 0;
+        for (uint32_t r = 0; r < a->ranks; r++)
+            sum += a[r].in[i];
+        for (uint32_t r = 0; r < a->ranks; r++)
+            ((float *)a[r].out)[i] = (float)sum;
+    }
+}
+
+void twin_all_gather(const struct all_gather_args *a)
+{
+    for (uint32_t r = 0; r < a->ranks; r++)
+        for (uint32_t from = 0; from < a->ranks; from++)
+            for (uint32_t row = 0; row < a->rows; row++)
+                for (uint32_t i = 0; i < a[from].count; i++)
+                    a[r].out[(size_t)row * a->stride + a[from].first + i] =
+                        a[from].in[(size_t)row * a[from].count + i];
 }

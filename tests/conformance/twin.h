@@ -1,6 +1,7 @@
 // The plain twins of the ops, in double: what each op means, for tests. They take the args of the
 // op with every pointer in host memory, activations of F32, and weights whose data are plain
-// row-major floats [n][k] (as the device holds them: rounded, or bytes times scale).
+// row-major floats [n][k] (as the device holds them: rounded, or bytes times scale). Those of
+// collectives take an array: the args of all ranks.
 //
 // Not part of the device; linked by tests only. One thread, no allocation but the sampler's.
 #pragma once

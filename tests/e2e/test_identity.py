@@ -20,13 +20,13 @@ def fingerprint(*options, folder=MODELS / "weft-demo-chat"):
 
 
 def test_fingerprints():
-    """Equal for servers that are equal; another with another type of weights, or of keys and values."""
+    """Equal for servers that are equal; another with another type of weights, or of keys and values, or ranks."""
     first = fingerprint()
     assert re.fullmatch("fp_[0-9a-f]{10}", first), first
     assert fingerprint() == first
     others = [fingerprint(*o) for o in (("--dtype", "int8"), ("--kv-cache-dtype", "float16"),
-                                        ("--chat-template", CHATML))]
-    assert len({first, *others}) == 4, (first, others)
+                                        ("--tensor-parallel-size", "2"), ("--chat-template", CHATML))]
+    assert len({first, *others}) == 5, (first, others)
 
 
 def test_fingerprints_of_checkpoints():

@@ -89,7 +89,7 @@ static void test_embeddings(void **state)
     struct weight none = {.shape = rows.shape};
     struct weight vector = weight_of(WEIGHT_VECTOR, DTYPE_F32, WIDTH, 1);
     struct weight shorter = weight_of(WEIGHT_VECTOR, DTYPE_F32, WIDTH - 1, 1);
-    const struct embed_args valid_embed = {DTYPE_F32, &rows, there, there, 3, WIDTH};
+    const struct embed_args valid_embed = {DTYPE_F32, &rows, there, there, 3, WIDTH, 0, VOCAB};
     static const char table[] = "the table is missing, of another use or of another width";
     TRY(embed, NULL, );
     TRY(embed, NULL, a.table = &tied);
@@ -101,6 +101,10 @@ static void test_embeddings(void **state)
         TRY(embed, table, a.table = wrong[i]);
     struct weight no_width = weight_of(WEIGHT_ROWS, DTYPE_F32, VOCAB, 0);
     TRY(embed, table, a.width = 0; a.table = &no_width);
+    TRY(embed, "rows outside of the vocabulary", a.first = 1);
+    TRY(embed, "rows outside of the vocabulary", a.vocab = VOCAB - 1);
+    TRY(embed, "rows outside of the vocabulary", a.first = VOCAB + 1; a.vocab = VOCAB);
+    TRY(embed, NULL, a.first = 3; a.vocab = VOCAB + 3);
     TRY(embed, "tokens or output are missing", a.token = NULL);
     TRY(embed, "tokens or output are missing", a.out = NULL);
     TRY(embed, NULL, a.token_count = 0; a.token = NULL; a.out = NULL);
@@ -381,13 +385,42 @@ static void test_sample(void **state)
     TRY(sample, NULL, a.count = 0; a.logits = NULL; a.sampled = NULL; a.result = NULL);
 }
 
+static void test_collectives(void **state)
+{
+    (void)state;
+    static float other[4];
+    const struct all_reduce_args valid_all_reduce = {DTYPE_F32, other, there, 4, 2};
+    TRY(all_reduce, NULL, );
+    TRY(all_reduce, NULL, a.act = DTYPE_BF16);
+    TRY(all_reduce, acts, a.act = DTYPE_I8);
+    TRY(all_reduce, "1 to 8 ranks", a.ranks = 0);
+    TRY(all_reduce, "1 to 8 ranks", a.ranks = 9);
+    TRY(all_reduce, NULL, a.ranks = 8);
+    TRY(all_reduce, "input or output are missing", a.in = NULL);
+    TRY(all_reduce, "input or output are missing", a.out = NULL);
+    TRY(all_reduce, "or the same", a.in = there);
+    TRY(all_reduce, NULL, a.count = 0; a.in = NULL; a.out = NULL);
+    const struct all_gather_args valid_all_gather = {other, there, 2, 3, 1, 4, 2};
+    TRY(all_gather, NULL, );
+    TRY(all_gather, "1 to 8 ranks", a.ranks = 0);
+    TRY(all_gather, "1 to 8 ranks", a.ranks = 9);
+    TRY(all_gather, "a stride is shorter", a.stride = 3);
+    TRY(all_gather, "a stride is shorter", a.first = 2);
+    TRY(all_gather, "a stride is shorter", a.first = 5; a.count = 0);
+    TRY(all_gather, "input or output are missing", a.in = NULL);
+    TRY(all_gather, "input or output are missing", a.out = NULL);
+    TRY(all_gather, NULL, a.rows = 0; a.in = NULL; a.out = NULL);
+    TRY(all_gather, NULL, a.count = 0; a.in = NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prep),     cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_norms),    cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_qkv_post), cmocka_unit_test(test_attn),
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_prep),        cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_norms),       cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_qkv_post),    cmocka_unit_test(test_attn),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_collectives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "tests/runtime/model_rig.h"
 
 #include "base/arena.h"
+#include "runtime/model/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,14 +52,38 @@ bool rig_device_usable(void)
     return true;
 }
 
+static bool splits(const char *folder)
+{
+    struct error err;
+    struct model_config config;
+    must(model_config_read(&config, folder, &err), &err);
+    return config.arch->family == ARCH_DECODER;
+}
+
+static void ranks_open(struct rig *rig, struct model_options *options, uint32_t count)
+{
+    struct error err;
+    options->share.tp_size = count;
+    options->devices = rig->ranks;
+    for (uint32_t i = 0; i < count; i++) {
+        struct device_options rank = {
+            .index = i, .ranks = count, .whole = rig->device, .exact = true};
+        must(rig->api->open(&rig->ranks[i], &rank, &err), &err);
+    }
+}
+
 static void open_sized(struct rig *rig, const struct device_api *api, const char *folder,
-                       const struct model_options *options, uint32_t kv_sequences)
+                       const struct model_options *options, uint32_t kv_sequences, uint32_t ranks)
 {
     struct error err;
     *rig = (struct rig){.api = api};
     struct device_options device = {.threads = 2, .exact = true};
+    struct model_options own = *options;
     must(rig->api->open(&rig->device, &device, &err), &err);
-    must(model_plan_open(&rig->plan, folder, rig->api, rig->device, options, &err), &err);
+    if (ranks > 1 && splits(folder))
+        ranks_open(rig, &own, ranks);
+    struct device *first = own.devices ? rig->ranks[0] : rig->device;
+    must(model_plan_open(&rig->plan, folder, rig->api, first, &own, &err), &err);
     if (kv_sequences == 0)
         kv_sequences = rig->plan->facts.limits.slots_max;
     uint64_t kv = rig->plan->kv_bytes_min * kv_sequences;
@@ -73,8 +98,10 @@ void rig_open_sized(struct rig *rig, const char *folder, const struct model_opti
 {
     const struct device_api *api;
     struct error err;
+    const char *ranks = getenv("WEFT_TEST_RANKS");
     must(device_find(&api, &err), &err);
-    open_sized(rig, api, folder, options, kv_sequences);
+    open_sized(rig, api, folder, options, kv_sequences,
+               ranks ? (uint32_t)strtoul(ranks, NULL, 10) : 1);
 }
 
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options)
@@ -85,7 +112,13 @@ void rig_open(struct rig *rig, const char *folder, const struct model_options *o
 void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,
                  const struct model_options *options)
 {
-    open_sized(rig, api, folder, options, 0);
+    open_sized(rig, api, folder, options, 0, 1);
+}
+
+void rig_open_ranks(struct rig *rig, const struct device_api *api, const char *folder,
+                    const struct model_options *options, uint32_t ranks)
+{
+    open_sized(rig, api, folder, options, 0, ranks);
 }
 
 void rig_close(struct rig *rig)
@@ -93,6 +126,8 @@ void rig_close(struct rig *rig)
     heap_give(rig->batch);
     model_close(rig->model);
     model_plan_close(rig->plan);
+    for (uint32_t i = 0; i < RANKS_MAX && rig->ranks[i]; i++)
+        rig->api->close(rig->ranks[i]);
     rig->api->close(rig->device);
 }
 

@@ -11,6 +11,7 @@
 struct rig {
     const struct device_api *api;
     struct device *device;
+    struct device *ranks[RANKS_MAX]; // of a model that is shared, else NULL
     struct model_plan *plan;
     struct model *model;
     const struct model_facts *facts;
@@ -31,12 +32,16 @@ struct model_options rig_options(void);
 // Opens the device (cpu, or the plugin named by WEFT_TEST_DEVICE: simt, cuda, whose library is
 // WEFT_TEST_DEVICE_LIBRARY) and the model with KV for max_num_seqs whole sequences.
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options);
+// Where WEFT_TEST_RANKS says so, several ranks share the model, if it is a decoder.
 // The same with KV for so many whole sequences; 0: max_num_seqs.
 void rig_open_sized(struct rig *rig, const char *folder, const struct model_options *options,
                     uint32_t kv_sequences);
 // The same on another device; api outlives the rig.
 void rig_open_on(struct rig *rig, const struct device_api *api, const char *folder,
                  const struct model_options *options);
+// The same with several ranks.
+void rig_open_ranks(struct rig *rig, const struct device_api *api, const char *folder,
+                    const struct model_options *options, uint32_t ranks);
 void rig_close(struct rig *rig);
 
 // False, with one line that says why, where the device of WEFT_TEST_DEVICE is not available.

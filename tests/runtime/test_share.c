@@ -17,8 +17,6 @@
 
 #include <cmocka.h>
 
-enum { RANKS_MAX = 8 };
-
 static const char *const families[] = {
     "llama",   "llama-tied",       "llama-bias",     "llama-lone-head", "llama-mean",
     "qwen2",   "qwen2-classifier", "qwen3",          "qwen3-reranker",  "qwen3-reranker-score",

@@ -1,0 +1,60 @@
+// Waiting for a word in memory that another thread changes: some tens of microseconds of spinning,
+// then the kernel's futex. Who changes the word calls futex_tell afterwards.
+#pragma once
+
+#include "base/clock.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    SPIN_NS = 60000, // how long an idle thread spins
+    SPIN_PAUSES = 4, // between two looks, about 0.2 microseconds
+    SPIN_LOOKS = 32, // between two readings of the clock
+};
+
+static inline void futex_wait(_Atomic uint32_t *word, uint32_t value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static inline void futex_wake(_Atomic uint32_t *word, int count)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+static inline void pause_some(void)
+{
+    for (int i = 0; i < SPIN_PAUSES; i++)
+        __builtin_ia32_pause();
+}
+
+// Returns once *word is not `old`. sleepers: of all who wait for this word.
+static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *sleepers)
+{
+    uint64_t until = clock_ns() + SPIN_NS;
+    do {
+        for (int i = 0; i < SPIN_LOOKS; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != old)
+                return;
+            pause_some();
+        }
+    } while (clock_ns() < until);
+    // Who changes the word reads sleepers afterwards; we do the reverse: sequential consistency
+    // lets at least one of us see the other.
+    atomic_fetch_add(sleepers, 1);
+    while (atomic_load(word) == old)
+        futex_wait(word, old);
+    atomic_fetch_sub(sleepers, 1);
+}
+
+static inline void futex_tell(_Atomic uint32_t *word, _Atomic uint32_t *sleepers)
+{
+    if (atomic_load(sleepers) > 0)
+        futex_wake(word, INT_MAX);
+}

@@ -1,0 +1,249 @@
+// Communicators of the cpu device: who opens, aborts and closes them; what ranks that do not agree
+// get. The sums are tried by tests/conformance.
+#include "tests/conformance/trial.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+// cmocka wants some of the above first
+#include <cmocka.h>
+
+enum { RANKS = 3, COUNT = 100 };
+
+struct pack {
+    struct trial t;
+    struct device *device[RANKS];
+    struct stream *stream[RANKS];
+    struct comm *comm;
+};
+
+static void pack_open(struct pack *p)
+{
+    struct error err;
+    struct device_options options = {.threads = 1, .exact = true};
+    assert_true(trial_open_cpu(&p->t, CPU_PLAIN, 1));
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_int_equal(device_cpu()->open(&p->device[r], &options, &err), STATUS_OK);
+        assert_int_equal(device_cpu()->stream_open(p->device[r], &p->stream[r], &p->t.limits, &err),
+                         STATUS_OK);
+    }
+    assert_int_equal(device_cpu()->comm_open(&p->comm, p->stream, RANKS, &err), STATUS_OK);
+}
+
+static void pack_close(struct pack *p)
+{
+    device_cpu()->comm_close(p->comm);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        device_cpu()->stream_close(p->stream[r]);
+        device_cpu()->close(p->device[r]);
+    }
+    trial_close(&p->t);
+}
+
+struct call {
+    pthread_t thread;
+    struct stream *stream;
+    uint64_t count;
+    uint32_t ranks, calls;
+    enum status status; // of the last call
+};
+
+static void *call_main(void *argument)
+{
+    struct call *call = argument;
+    float in[COUNT] = {0}, out[COUNT];
+    struct all_reduce_args args = {DTYPE_F32, in, out, call->count, call->ranks};
+    for (uint32_t i = 0; i < call->calls; i++)
+        call->status = device_cpu()->ops->all_reduce(call->stream, &args);
+    return NULL;
+}
+
+static void calls_start(struct pack *p, struct call *calls, uint32_t first)
+{
+    for (uint32_t r = first; r < RANKS; r++) {
+        calls[r] = (struct call){
+            .stream = p->stream[r], .count = COUNT, .ranks = RANKS, .calls = 1, .status = 99};
+        assert_int_equal(pthread_create(&calls[r].thread, NULL, call_main, &calls[r]), 0);
+    }
+}
+
+// Ranks that wait for one that failed end with a fault, and so does every call afterwards.
+static void test_an_abort_ends_all_waits(void **state)
+{
+    (void)state;
+    struct pack p;
+    struct call calls[RANKS];
+    pack_open(&p);
+    calls_start(&p, calls, 1); // rank 0 never comes
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    device_cpu()->comm_abort(p.comm);
+    for (uint32_t r = 1; r < RANKS; r++) {
+        pthread_join(calls[r].thread, NULL);
+        assert_int_equal(calls[r].status, STATUS_DEVICE_FAULT);
+    }
+    calls[0] = (struct call){.stream = p.stream[0], .count = COUNT, .ranks = RANKS, .calls = 1};
+    call_main(&calls[0]);
+    assert_int_equal(calls[0].status, STATUS_DEVICE_FAULT);
+    pack_close(&p);
+}
+
+// Ranks that call with other counts are refused, all of them; none writes past its memory.
+static void test_ranks_must_agree(void **state)
+{
+    (void)state;
+    struct pack p;
+    struct call calls[RANKS];
+    pack_open(&p);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        calls[r] = (struct call){
+            .stream = p.stream[r], .count = r == 2 ? COUNT - 1 : COUNT, .ranks = RANKS, .calls = 1};
+        assert_int_equal(pthread_create(&calls[r].thread, NULL, call_main, &calls[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        pthread_join(calls[r].thread, NULL);
+        assert_int_equal(calls[r].status, STATUS_INVALID);
+    }
+    pack_close(&p);
+}
+
+// A stream without a communicator, or in one of another size, is refused at once.
+static void test_a_stream_alone_is_refused(void **state)
+{
+    (void)state;
+    struct pack p;
+    struct error err;
+    struct comm *none = NULL;
+    pack_open(&p);
+    struct call call = {.stream = p.t.stream, .count = COUNT, .ranks = 1, .calls = 1};
+    call_main(&call);
+    assert_int_equal(call.status, STATUS_INVALID);
+    call = (struct call){.stream = p.stream[0], .count = COUNT, .ranks = 2, .calls = 1};
+    call_main(&call);
+    assert_int_equal(call.status, STATUS_INVALID);
+    assert_int_equal(device_cpu()->comm_open(&none, p.stream, 0, &err), STATUS_INVALID);
+    assert_int_equal(device_cpu()->comm_open(&none, p.stream, RANKS_MAX + 1, &err), STATUS_INVALID);
+    assert_string_equal(err.text, "a communicator has 1 to 8 ranks, not 9");
+    device_cpu()->comm_close(p.comm);
+    p.comm = NULL;
+    call = (struct call){.stream = p.stream[0], .count = COUNT, .ranks = RANKS, .calls = 1};
+    call_main(&call);
+    assert_int_equal(call.status, STATUS_INVALID);
+    pack_close(&p);
+}
+
+// Many short collectives: ranks that sleep are woken, and none runs ahead.
+static void test_many_meetings(void **state)
+{
+    (void)state;
+    struct pack p;
+    struct call calls[RANKS];
+    pack_open(&p);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        calls[r] = (struct call){
+            .stream = p.stream[r], .count = 5, .ranks = RANKS, .calls = 500, .status = 99};
+        assert_int_equal(pthread_create(&calls[r].thread, NULL, call_main, &calls[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) {
+        pthread_join(calls[r].thread, NULL);
+        assert_int_equal(calls[r].status, STATUS_OK);
+    }
+    pack_close(&p);
+}
+
+// A rank's device has its part of the threads, at least one; its streams take turns with those of
+// the whole device.
+static void test_devices_of_ranks(void **state)
+{
+    (void)state;
+    struct error err;
+    struct device *whole, *rank;
+    struct device_options options = {.threads = 3, .exact = true};
+    assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
+    static const uint32_t threads[][5] = {{0}, {3}, {1, 2}, {1, 1, 1}, {1, 1, 1, 1}};
+    for (uint32_t ranks = 1; ranks <= 4; ranks++)
+        for (uint32_t i = 0; i < ranks; i++) {
+            struct device_facts facts;
+            char name[32];
+            options =
+                (struct device_options){.index = i, .ranks = ranks, .whole = whole, .exact = true};
+            assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
+            device_cpu()->facts(rank, &facts);
+            snprintf(name, sizeof name, "cpu: %u threads, ", threads[ranks][i]);
+            assert_memory_equal(facts.name, name, strlen(name));
+            device_cpu()->close(rank);
+        }
+    options.index = 4;
+    assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_NO_DEVICE);
+    assert_string_equal(err.text, "there is no rank 4 of 4");
+    device_cpu()->close(whole);
+}
+
+struct taker {
+    pthread_t thread;
+    struct stream *stream;
+    _Atomic uint32_t *inside;
+    uint32_t met; // turns in which another was inside, too
+};
+
+static void *taker_main(void *argument)
+{
+    struct taker *t = argument;
+    for (int i = 0; i < 300; i++) {
+        device_cpu()->turn_take(t->stream);
+        t->met += atomic_fetch_add(t->inside, 1) != 0;
+        sched_yield();
+        atomic_fetch_sub(t->inside, 1);
+        device_cpu()->turn_give(t->stream);
+    }
+    return NULL;
+}
+
+static void test_ranks_take_the_turns_of_the_whole(void **state)
+{
+    (void)state;
+    struct error err;
+    struct device *device[2];
+    struct trial t;
+    _Atomic uint32_t inside = 0;
+    struct taker taker[2];
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
+    struct device_options options = {.threads = 2, .exact = true};
+    assert_int_equal(device_cpu()->open(&device[0], &options, &err), STATUS_OK);
+    options = (struct device_options){.ranks = 2, .whole = device[0], .exact = true};
+    assert_int_equal(device_cpu()->open(&device[1], &options, &err), STATUS_OK);
+    for (int i = 0; i < 2; i++) {
+        taker[i] = (struct taker){.inside = &inside};
+        assert_int_equal(device_cpu()->stream_open(device[i], &taker[i].stream, &t.limits, &err),
+                         STATUS_OK);
+    }
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&taker[i].thread, NULL, taker_main, &taker[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(taker[i].thread, NULL);
+        assert_int_equal(taker[i].met, 0);
+        assert_int_equal(cpu_stream_turns(taker[i].stream), 300);
+    }
+    for (int i = 1; i >= 0; i--) {
+        device_cpu()->stream_close(taker[i].stream);
+        device_cpu()->close(device[i]);
+    }
+    trial_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_abort_ends_all_waits),
+        cmocka_unit_test(test_ranks_must_agree),
+        cmocka_unit_test(test_a_stream_alone_is_refused),
+        cmocka_unit_test(test_many_meetings),
+        cmocka_unit_test(test_devices_of_ranks),
+        cmocka_unit_test(test_ranks_take_the_turns_of_the_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

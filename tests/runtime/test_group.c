@@ -1,0 +1,270 @@
+// A model that several ranks share, driven through model.h: results do not depend on neighbours for
+// any number of ranks and are near those of one rank; a rank that fails, or that samples something
+// else, ends the step with one error; memory is given back. The golden models run with ranks, too
+// (test_golden_ranks).
+#include "base/arena.h"
+#include "base/json.h"
+#include "runtime/model/internal.h"
+#include "tests/runtime/golden.h"
+#include "tests/runtime/model_rig.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { VOCAB = 96, PROMPT = 40, OUTPUTS = 12 };
+
+static void golden_folder(char *folder, const char *name)
+{
+    struct error err;
+    json_t *golden;
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, name);
+    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
+    folder_make(folder);
+    golden_folder_write(folder, golden, DTYPE_F32, 1);
+    json_decref(golden);
+}
+
+static void prompt_fill(int32_t *tokens, uint32_t which)
+{
+    for (int32_t i = 0; i < PROMPT; i++)
+        tokens[i] = (i * 7 + (int32_t)which * 31 + 3) % VOCAB;
+}
+
+// A prompt in chunks, then decode steps, beside `neighbours` others: the tokens, and the logits of
+// the prompt's end.
+static void generate(struct rig *rig, uint32_t neighbours, uint32_t chunk, int32_t *out,
+                     float *logits)
+{
+    static float all[8 * VOCAB];
+    int32_t tokens[8][PROMPT];
+    struct rig_sequence s[8];
+    for (uint32_t i = 0; i <= neighbours; i++) {
+        prompt_fill(tokens[i], i);
+        s[i] = (struct rig_sequence){i, tokens[i], PROMPT - (i > 0) * i, 0, STEP_NO_TYPE};
+    }
+    while (s[0].computed < PROMPT) {
+        rig_begin(rig);
+        for (uint32_t i = 0; i <= neighbours; i++)
+            if (s[i].computed < s[i].count)
+                rig_prefill(rig, &s[i], chunk, WANT_TOKEN);
+        struct model_output done = rig_step(rig, all);
+        if (s[0].computed == PROMPT) {
+            memcpy(logits, all, VOCAB * sizeof *logits);
+            out[0] = done.results[0].token;
+        }
+    }
+    for (uint32_t n = 1; n < OUTPUTS; n++) {
+        rig_begin(rig);
+        for (uint32_t i = 0; i <= neighbours; i++)
+            rig_decode(rig, &s[i]);
+        out[n] = rig_step(rig, NULL).results[0].token;
+    }
+}
+
+static void generate_with(const char *folder, uint32_t ranks, uint32_t neighbours, uint32_t chunk,
+                          int32_t *out, float *logits)
+{
+    struct model_options options = rig_options();
+    struct rig rig;
+    rig_open_ranks(&rig, device_cpu(), folder, &options, ranks);
+    assert_int_equal(rig.facts->ranks, ranks);
+    generate(&rig, neighbours, chunk, out, logits);
+    rig_close(&rig);
+}
+
+// Bit-equal alone, in chunks and beside others, for each number of ranks; one rank's logits but for
+// rounding.
+static void test_results_do_not_depend_on_neighbours(void **state)
+{
+    (void)state;
+    static const char *const families[] = {"llama", "qwen2", "qwen3", "llama-tied"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        char folder[64];
+        float one[VOCAB], alone[VOCAB], other[VOCAB];
+        int32_t tokens[OUTPUTS], same[OUTPUTS];
+        golden_folder(folder, families[f]);
+        generate_with(folder, 1, 0, PROMPT, tokens, one);
+        for (uint32_t ranks = 2; ranks <= 4; ranks += 2) {
+            generate_with(folder, ranks, 0, PROMPT, tokens, alone);
+            generate_with(folder, ranks, 0, 7, same, other);
+            assert_memory_equal(alone, other, sizeof alone);
+            assert_memory_equal(tokens, same, sizeof tokens);
+            generate_with(folder, ranks, 5, 11, same, other);
+            assert_memory_equal(alone, other, sizeof alone);
+            assert_memory_equal(tokens, same, sizeof tokens);
+            float most = 0;
+            for (uint32_t i = 0; i < VOCAB; i++)
+                most = fmaxf(most, fabsf(one[i]));
+            for (uint32_t i = 0; i < VOCAB; i++)
+                assert_true(fabsf(one[i] - alone[i]) <= 1e-4f * most);
+        }
+        folder_remove(folder);
+    }
+}
+
+// The plan of all ranks is what they take together, and they give it back.
+static uint64_t taken, given;
+
+static enum status counting_take(struct device *device, void **out, size_t bytes, struct error *err)
+{
+    taken += bytes;
+    return device_cpu()->memory_take(device, out, bytes, err);
+}
+
+static void counting_give(struct device *device, void *at, size_t bytes)
+{
+    given += at ? bytes : 0;
+    device_cpu()->memory_give(device, at, bytes);
+}
+
+static void test_the_plan_is_that_of_all_ranks(void **state)
+{
+    (void)state;
+    char folder[64];
+    golden_folder(folder, "llama");
+    struct device_api api = *device_cpu();
+    api.memory_take = api.host_take = counting_take;
+    api.memory_give = api.host_give = counting_give;
+    struct model_options options = rig_options();
+    struct rig rig;
+    taken = given = 0;
+    rig_open_ranks(&rig, &api, folder, &options, 2);
+    uint64_t scratch = 0; // what the devices take themselves
+    for (uint32_t i = 0; i < rig.plan->need.count; i++)
+        if (strncmp(rig.plan->need.entry[i].label, "scratch", 7) == 0)
+            scratch += rig.plan->need.entry[i].bytes;
+    assert_int_equal(taken,
+                     rig.plan->bytes - scratch + rig.facts->block_bytes * rig.facts->block_count);
+    assert_int_equal(rig.facts->block_count,
+                     rig.facts->blocks_per_sequence_max * rig.facts->limits.slots_max);
+    rig_close(&rig);
+    assert_int_equal(taken, given);
+    folder_remove(folder);
+}
+
+// Devices whose ops go wrong on one rank's stream.
+static const struct stream *odd_stream;
+static bool odd_fails;
+
+static enum status odd_gemm(struct stream *stream, const struct gemm_args *args)
+{
+    return stream == odd_stream && odd_fails ? STATUS_DEVICE_FAULT
+                                             : device_cpu()->ops->gemm(stream, args);
+}
+
+static enum status odd_sample(struct stream *stream, const struct sample_args *args)
+{
+    enum status status = device_cpu()->ops->sample(stream, args);
+    if (stream == odd_stream && !odd_fails && args->count > 0)
+        args->result[args->count - 1].token ^= 1;
+    return status;
+}
+
+struct group_view { // the stream of a rank: the model of rank 0 knows its own alone
+    struct rig rig;
+    struct device_api api;
+    struct op_table ops;
+};
+
+static struct stream *opened[RANKS_MAX];
+static uint32_t opened_count;
+
+static enum status odd_stream_open(struct device *device, struct stream **out,
+                                   const struct stream_limits *limits, struct error *err)
+{
+    enum status status = device_cpu()->stream_open(device, out, limits, err);
+    opened[opened_count++] = *out;
+    return status;
+}
+
+static void odd_open(struct group_view *v, const char *folder, uint32_t ranks)
+{
+    struct model_options options = rig_options();
+    v->ops = *device_cpu()->ops;
+    v->ops.gemm = odd_gemm;
+    v->ops.sample = odd_sample;
+    v->api = *device_cpu();
+    v->api.ops = &v->ops;
+    v->api.stream_open = odd_stream_open;
+    opened_count = 0;
+    odd_stream = NULL;
+    rig_open_ranks(&v->rig, &v->api, folder, &options, ranks);
+    assert_int_equal(opened_count, ranks);
+}
+
+static void step_prepare(struct rig *rig, struct rig_sequence *s)
+{
+    rig_begin(rig);
+    rig_prefill(rig, s, PROMPT, WANT_TOKEN);
+}
+
+// Whichever rank fails, the step ends with its error, and no rank waits for it.
+static void test_a_rank_that_fails_ends_the_step(void **state)
+{
+    (void)state;
+    char folder[64];
+    int32_t tokens[PROMPT];
+    golden_folder(folder, "llama");
+    prompt_fill(tokens, 0);
+    for (uint32_t rank = 0; rank < 3; rank += 1 + (rank == 0)) {
+        struct group_view v;
+        struct error err;
+        char words[64];
+        struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+        odd_open(&v, folder, 4);
+        odd_stream = opened[rank];
+        odd_fails = true;
+        step_prepare(&v.rig, &s);
+        assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
+        snprintf(words, sizeof words, "rank %u of 4: the device refused a forward pass", rank);
+        assert_string_equal(err.text, words);
+        model_drop(v.rig.model);
+        rig_close(&v.rig);
+    }
+    folder_remove(folder);
+}
+
+static void test_ranks_that_disagree_are_seen(void **state)
+{
+    (void)state;
+    char folder[64];
+    int32_t tokens[PROMPT];
+    golden_folder(folder, "llama");
+    prompt_fill(tokens, 0);
+    struct group_view v;
+    struct error err;
+    struct model_output out;
+    struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+    odd_open(&v, folder, 2);
+    step_prepare(&v.rig, &s);
+    rig_step(&v.rig, NULL);
+    odd_stream = opened[1];
+    odd_fails = false;
+    rig_begin(&v.rig);
+    rig_decode(&v.rig, &s);
+    assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_OK);
+    assert_int_equal(model_sample(v.rig.model, NULL, 0, &err), STATUS_OK);
+    assert_int_equal(model_collect(v.rig.model, &out, UINT64_MAX, &err), STATUS_DEVICE_FAULT);
+    assert_string_equal(err.text, "rank 1 of 2 has other results than rank 0 in step 1");
+    rig_close(&v.rig);
+    folder_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_results_do_not_depend_on_neighbours),
+        cmocka_unit_test(test_the_plan_is_that_of_all_ranks),
+        cmocka_unit_test(test_a_rank_that_fails_ends_the_step),
+        cmocka_unit_test(test_ranks_that_disagree_are_seen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
