@@ -48,8 +48,9 @@ void json_put_raw(struct json_buffer *b, struct text text);     // as is
 void json_put_literal(struct json_buffer *b, const char *text); // as is, NUL-terminated
 void json_put_format(struct json_buffer *b, const char *format, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));
-void json_put_unsigned(struct json_buffer *b, uint64_t value);  // quickly
-void json_put_string(struct json_buffer *b, struct text utf8);  // quoted and escaped
+void json_put_unsigned(struct json_buffer *b, uint64_t value); // quickly
+void json_put_string(struct json_buffer *b, struct text utf8); // quoted and escaped
+void json_put_member(struct json_buffer *b, const char *before, struct text utf8); // `,"a":` and it
 void json_put_escaped(struct json_buffer *b, struct text utf8); // escaped, without quotes
 void json_put_lossy(struct json_buffer *b, struct text bytes);  // the same; no text: U+FFFD
 void json_put_base64(struct json_buffer *b, struct text bytes); // without quotes

@@ -137,6 +137,12 @@ void json_put_string(struct json_buffer *b, struct text utf8)
     json_put_literal(b, "\"");
 }
 
+void json_put_member(struct json_buffer *b, const char *before, struct text utf8)
+{
+    json_put_literal(b, before);
+    json_put_string(b, utf8);
+}
+
 // digits (count of them, no trailing zeros) times ten to the power of scale, as a JSON number.
 static size_t write_decimal(char *to, bool negative, const char *digits, int count, int scale)
 {

@@ -147,8 +147,7 @@ static void json_print(const struct submit_args *submit, const struct continuati
     ids_put(&b, submit->tokens, submit->token_count);
     json_put_literal(&b, ",\"token_ids\":");
     ids_put(&b, made->tokens, made->token_count);
-    json_put_literal(&b, ",\"text\":");
-    json_put_string(&b, text_span(made->text.at, made->text.bytes));
+    json_put_member(&b, ",\"text\":", text_span(made->text.at, made->text.bytes));
     json_put_format(&b, ",\"finish_reason\":\"%s\"}\n", finish_reason(made->finish));
     fwrite(b.at, 1, b.bytes, stdout);
     json_buffer_free(&b);

@@ -315,12 +315,6 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     return STATUS_OK;
 }
 
-const char *model_kind_name(enum model_kind kind)
-{
-    static const char *const names[] = {"generator", "embedder", "reranker"};
-    return names[kind];
-}
-
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;

@@ -71,7 +71,5 @@ enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
 
 void loaded_close(struct loaded *loaded);
 
-const char *model_kind_name(enum model_kind kind);
-
 // For inspect: the plan of one model as text.
 void plan_print(FILE *out, const struct loaded_model *model);

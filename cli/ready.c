@@ -98,8 +98,7 @@ static void line_print(const struct ready_args *args, struct text key, enum mode
     if (!model)
         return;
     struct json_buffer body = {0}, line = {0};
-    json_put_literal(&body, "{\"model\":");
-    json_put_string(&body, text_of(model->spec.id));
+    json_put_member(&body, "{\"model\":", text_of(model->spec.id));
     json_put_format(&body, ",%s}", fields);
     json_put_literal(&line, "curl ");
     address_put(&line, args);

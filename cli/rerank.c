@@ -2,8 +2,6 @@
 #include "cli/command.h"
 #include "runtime/text/rerank.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct rerank_settings {
@@ -22,13 +20,8 @@ static const struct option_row rows[] = {
                "logits instead of scores from 0 to 1"),
 };
 
-struct scored {
-    uint32_t index;
-    float score;
-};
-
 struct scores {
-    struct scored *at;
+    struct rerank_score *at;
     uint32_t count;
 };
 
@@ -56,7 +49,7 @@ static enum status score_line(struct session *session, const struct rerank_promp
     return STATUS_OK;
 }
 
-static void score_print(struct scored s)
+static void score_print(struct rerank_score s)
 {
     struct json_buffer b = {0};
     json_put_format(&b, "{\"index\":%u,\"relevance_score\":", s.index);
@@ -64,14 +57,6 @@ static void score_print(struct scored s)
     json_put_literal(&b, "}\n");
     fwrite(b.at, 1, b.bytes, stdout);
     json_buffer_free(&b);
-}
-
-static int score_order(const void *left, const void *right)
-{
-    const struct scored *a = left, *b = right;
-    if (a->score != b->score)
-        return a->score > b->score ? -1 : 1;
-    return a->index < b->index ? -1 : 1;
 }
 
 static enum status score_all(struct session *session, const struct rerank_settings *s,
@@ -92,7 +77,7 @@ static enum status score_all(struct session *session, const struct rerank_settin
             error_prefix(err, "line %u", i + 1);
             break;
         }
-        struct scored scored = {i, s->raw_scores ? logit : (float)(1 / (1 + exp(-(double)logit)))};
+        struct rerank_score scored = rerank_score_of(i, logit, s->raw_scores);
         if (s->top_n == 0) {
             score_print(scored);
             status = output_flush(err);
@@ -119,7 +104,7 @@ static enum status rerank(struct session *session, void *settings, struct error 
     if (status == STATUS_OK)
         status = score_all(session, s, prompt, &scores, err);
     if (status == STATUS_OK && s->top_n > 0 && scores.count > 0) {
-        qsort(scores.at, scores.count, sizeof *scores.at, score_order);
+        rerank_scores_sort(scores.at, scores.count);
         for (uint32_t i = 0; i < scores.count && i < s->top_n; i++)
             score_print(scores.at[i]);
     }

@@ -114,9 +114,7 @@ void http_error_body(struct json_buffer *out, const struct http_failure *failure
     json_put_literal(out,
                      shape == SHAPE_MESSAGES ? "{\"type\":\"error\",\"error\":" : "{\"error\":");
     http_error_object(out, failure, shape);
-    if (shape == SHAPE_MESSAGES) {
-        json_put_literal(out, ",\"request_id\":");
-        json_put_string(out, request_id);
-    }
+    if (shape == SHAPE_MESSAGES)
+        json_put_member(out, ",\"request_id\":", request_id);
     json_put_literal(out, "}");
 }

@@ -148,6 +148,17 @@ enum route_flag {
     ROUTE_SHAPE_OF_CALLER = 32, // Messages shape if an anthropic-version header is there
 };
 
+// A POST of a JSON body; what follows are its callbacks.
+#define JSON_ROUTE(route_path, route_shape, key, inline_bytes, ...)                                \
+    {                                                                                              \
+        .method = "POST",                                                                          \
+        .path = route_path,                                                                        \
+        .shape = route_shape,                                                                      \
+        .flags = (key) | ROUTE_JSON,                                                               \
+        .inline_bytes_max = inline_bytes,                                                          \
+        __VA_ARGS__,                                                                               \
+    }
+
 // All routes: an array of each endpoint file, which ends with a row without a path. The list of
 // them, in http/api/list.c, ends with NULL.
 extern const struct route *const route_tables[];

@@ -84,14 +84,10 @@ def error_rows():
 
 
 def route_rows():
+    pattern = r'\.method = "(\w+)",\s*\.path = "([^"]+)"|\b\w+_ROUTE\("([^"]+)"'
     for source in sorted((ROOT / "http/api").glob("*.c")):
-        text = source.read_text()
-        macros = dict.fromkeys(re.findall(r"#define (\w+_ROUTE)\(", text))
-        for method, path in re.findall(r'\.method = "(\w+)",\s*\.path = "([^"]+)"', text):
-            yield "`%s %s`" % (method, path), ""
-        for name in macros:
-            for path in re.findall(r'\b%s\("([^"]+)"' % name, text):
-                yield "`POST %s`" % path, ""
+        for method, path, posted in re.findall(pattern, source.read_text()):
+            yield "`%s %s`" % (method or "POST", path or posted), ""
 
 
 FIELDS = {name: (name + ".c", name + "_rows")

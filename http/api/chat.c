@@ -105,10 +105,8 @@ static void delta_end(const struct generation *g, const struct answer_piece *pie
 
 static void call_head_put(const struct answer_call *call, struct json_buffer *out)
 {
-    json_put_literal(out, "\"id\":");
-    json_put_string(out, call->id);
-    json_put_literal(out, ",\"type\":\"function\",\"function\":{\"name\":");
-    json_put_string(out, call->name);
+    json_put_member(out, "\"id\":", call->id);
+    json_put_member(out, ",\"type\":\"function\",\"function\":{\"name\":", call->name);
     json_put_literal(out, ",\"arguments\":");
 }
 
@@ -136,10 +134,8 @@ static void call_put(const struct generation *g, const struct answer_piece *piec
 
 static void reasoning_put(struct text text, struct json_buffer *out)
 {
-    json_put_literal(out, "\"reasoning_content\":");
-    json_put_string(out, text);
-    json_put_literal(out, ",\"reasoning\":");
-    json_put_string(out, text);
+    json_put_member(out, "\"reasoning_content\":", text);
+    json_put_member(out, ",\"reasoning\":", text);
 }
 
 static void chat_piece(const struct generation *g, struct json_buffer *out)
@@ -150,12 +146,10 @@ static void chat_piece(const struct generation *g, struct json_buffer *out)
         return;
     }
     delta_begin(g, out);
-    if (piece.kind == RUN_REASONING) {
+    if (piece.kind == RUN_REASONING)
         reasoning_put(piece.text, out);
-    } else {
-        json_put_literal(out, "\"content\":");
-        json_put_string(out, piece.text);
-    }
+    else
+        json_put_member(out, "\"content\":", piece.text);
     delta_end(g, &piece, out);
 }
 
@@ -225,19 +219,8 @@ static void chat_answer(struct exchange *x)
 }
 
 const struct route chat_routes[] = {
-    {
-        .method = "POST",
-        .path = "/v1/chat/completions",
-        .shape = SHAPE_OPENAI,
-        .flags = ROUTE_BEARER | ROUTE_JSON,
-        .inline_bytes_max = BODY_INLINE_BYTES_MAX,
-        .on_prepare = chat_prepare,
-        .on_request = chat_request,
-        .on_ready = chat_answer,
-        .on_room = chat_answer,
-        .on_second = generation_clock,
-        .on_cut = generation_cut,
-        .on_gone = generation_gone,
-    },
+    JSON_ROUTE("/v1/chat/completions", SHAPE_OPENAI, ROUTE_BEARER, BODY_INLINE_BYTES_MAX,
+               .on_prepare = chat_prepare, .on_request = chat_request,
+               GENERATION_CALLS(chat_answer)),
     {.path = NULL},
 };

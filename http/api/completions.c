@@ -132,8 +132,7 @@ static void completions_piece(const struct generation *g, struct json_buffer *ou
     const struct choice *c = generation_choice(g);
     struct answer_piece piece = choice_piece(c);
     openai_chunk_begin(g, g->turn, out);
-    json_put_literal(out, "\"text\":");
-    json_put_string(out, piece.text);
+    json_put_member(out, "\"text\":", piece.text);
     openai_logprobs_put(g, c, piece.entries, logprobs_part_legacy, out);
     json_put_literal(out, ",\"finish_reason\":null");
     openai_chunk_end(g, out);
@@ -186,19 +185,8 @@ static void completions_answer(struct exchange *x)
 }
 
 const struct route completions_routes[] = {
-    {
-        .method = "POST",
-        .path = "/v1/completions",
-        .shape = SHAPE_OPENAI,
-        .flags = ROUTE_BEARER | ROUTE_JSON,
-        .inline_bytes_max = BODY_INLINE_BYTES_MAX,
-        .on_prepare = completions_prepare,
-        .on_request = completions_request,
-        .on_ready = completions_answer,
-        .on_room = completions_answer,
-        .on_second = generation_clock,
-        .on_cut = generation_cut,
-        .on_gone = generation_gone,
-    },
+    JSON_ROUTE("/v1/completions", SHAPE_OPENAI, ROUTE_BEARER, BODY_INLINE_BYTES_MAX,
+               .on_prepare = completions_prepare, .on_request = completions_request,
+               GENERATION_CALLS(completions_answer)),
     {.path = NULL},
 };

@@ -366,17 +366,9 @@ static void embeddings_gone(struct exchange *x)
 }
 
 const struct route embeddings_routes[] = {
-    {
-        .method = "POST",
-        .path = "/v1/embeddings",
-        .shape = SHAPE_OPENAI,
-        .flags = ROUTE_BEARER | ROUTE_JSON,
-        .inline_bytes_max = INLINE_BYTES_MAX,
-        .on_prepare = embeddings_prepare,
-        .on_request = embeddings_request,
-        .on_ready = embeddings_ready,
-        .on_room = embeddings_room,
-        .on_gone = embeddings_gone,
-    },
+    JSON_ROUTE("/v1/embeddings", SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX,
+               .on_prepare = embeddings_prepare, .on_request = embeddings_request,
+               .on_ready = embeddings_ready, .on_room = embeddings_room,
+               .on_gone = embeddings_gone),
     {.path = NULL},
 };

@@ -162,3 +162,7 @@ void generation_clock(struct exchange *x, uint64_t now_ns);
 // The server ends the stream: TELL_FAILURE comes next.
 void generation_cut(struct exchange *x, const struct http_failure *failure);
 void generation_gone(struct exchange *x);
+// The callbacks of a route from there on.
+#define GENERATION_CALLS(answer)                                                                   \
+    .on_ready = answer, .on_room = answer, .on_second = generation_clock,                          \
+    .on_cut = generation_cut, .on_gone = generation_gone

@@ -89,8 +89,7 @@ static void ready_reply(struct exchange *x, const struct served *served)
         json_put_literal(&out, ",\"models\":{");
         for (uint32_t i = 0; i < served->count; i++) {
             const struct served_model *model = &served->models[i];
-            json_put_literal(&out, i > 0 ? "," : "");
-            json_put_string(&out, text_of(model->id));
+            json_put_member(&out, i > 0 ? "," : "", text_of(model->id));
             json_put_literal(&out, served_has_failed(model) ? ":\"failed\"" : ":\"ready\"");
         }
         json_put_literal(&out, "}");

@@ -254,30 +254,12 @@ static void count_request(struct exchange *x)
 }
 
 #define MESSAGES_ROUTE(route_path)                                                                 \
-    {                                                                                              \
-        .method = "POST",                                                                          \
-        .path = route_path,                                                                        \
-        .shape = SHAPE_MESSAGES,                                                                   \
-        .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
-        .inline_bytes_max = BODY_INLINE_BYTES_MAX,                                                 \
-        .on_prepare = messages_prepare,                                                            \
-        .on_request = messages_request,                                                            \
-        .on_ready = messages_answer,                                                               \
-        .on_room = messages_answer,                                                                \
-        .on_second = generation_clock,                                                             \
-        .on_cut = generation_cut,                                                                  \
-        .on_gone = generation_gone,                                                                \
-    }
+    JSON_ROUTE(route_path, SHAPE_MESSAGES, ROUTE_X_API_KEY, BODY_INLINE_BYTES_MAX,                 \
+               .on_prepare = messages_prepare, .on_request = messages_request,                     \
+               GENERATION_CALLS(messages_answer))
 #define COUNT_ROUTE(route_path)                                                                    \
-    {                                                                                              \
-        .method = "POST",                                                                          \
-        .path = route_path,                                                                        \
-        .shape = SHAPE_MESSAGES,                                                                   \
-        .flags = ROUTE_X_API_KEY | ROUTE_JSON,                                                     \
-        .inline_bytes_max = BODY_INLINE_BYTES_MAX,                                                 \
-        .on_prepare = count_prepare,                                                               \
-        .on_request = count_request,                                                               \
-    }
+    JSON_ROUTE(route_path, SHAPE_MESSAGES, ROUTE_X_API_KEY, BODY_INLINE_BYTES_MAX,                 \
+               .on_prepare = count_prepare, .on_request = count_request)
 
 // The aliases are for clients that append /v1/messages to a base that ends in /v1.
 const struct route messages_routes[] = {

@@ -70,10 +70,9 @@ static void stop_put(const struct generation *g, struct json_buffer *out)
 
 static void head_put(const struct generation *g, struct json_buffer *out)
 {
-    json_put_literal(out, "{\"id\":");
-    json_put_string(out, g->id);
-    json_put_literal(out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":");
-    json_put_string(out, text_of(g->call.model->id));
+    json_put_member(out, "{\"id\":", g->id);
+    json_put_member(
+        out, ",\"type\":\"message\",\"role\":\"assistant\",\"model\":", text_of(g->call.model->id));
     json_put_literal(out, ",\"content\":[");
 }
 
@@ -95,10 +94,8 @@ static struct text run_text(struct cursor *at, const struct answer_run *run)
 
 static void tool_head_put(const struct answer_call *call, struct json_buffer *out)
 {
-    json_put_literal(out, "{\"type\":\"tool_use\",\"id\":");
-    json_put_string(out, call->id);
-    json_put_literal(out, ",\"name\":");
-    json_put_string(out, call->name);
+    json_put_member(out, "{\"type\":\"tool_use\",\"id\":", call->id);
+    json_put_member(out, ",\"name\":", call->name);
     json_put_literal(out, ",\"input\":");
 }
 
@@ -242,8 +239,7 @@ static void stream_end(struct generation *g, struct json_buffer *out)
 
 static void text_block_put(struct text text, struct json_buffer *out)
 {
-    json_put_literal(out, "{\"type\":\"text\",\"text\":");
-    json_put_string(out, text);
+    json_put_member(out, "{\"type\":\"text\",\"text\":", text);
     json_put_literal(out, ",\"citations\":null}");
 }
 
@@ -252,8 +248,8 @@ static void thinking_block_put(const struct generation *g, struct text text,
 {
     struct signature signature = {0};
     signature_add(&signature, text);
-    json_put_literal(out, "{\"type\":\"thinking\",\"thinking\":");
-    json_put_string(out, g->blocks.thinking_omitted ? (struct text){"", 0} : text);
+    json_put_member(out, "{\"type\":\"thinking\",\"thinking\":",
+                    g->blocks.thinking_omitted ? (struct text){"", 0} : text);
     json_put_literal(out, ",\"signature\":\"");
     signature_put(&signature, out);
     json_put_literal(out, "\"}");

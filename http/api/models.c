@@ -4,17 +4,6 @@
 
 #include <time.h>
 
-// What a client may ask of it.
-static const char *kind_of(const struct served_model *model)
-{
-    static const char *const kinds[] = {
-        [MODEL_GENERATOR] = "generator",
-        [MODEL_EMBEDDER] = "embedder",
-        [MODEL_RERANKER] = "reranker",
-    };
-    return kinds[model->facts->kind];
-}
-
 static void model_put(struct json_buffer *out, const struct served_model *model)
 {
     struct tm parts;
@@ -23,8 +12,7 @@ static void model_put(struct json_buffer *out, const struct served_model *model)
     gmtime_r(&created, &parts);
     strftime(created_at, sizeof created_at, "%Y-%m-%dT%H:%M:%SZ", &parts);
     uint32_t length = model->facts->max_model_len;
-    json_put_literal(out, "{\"id\":");
-    json_put_string(out, text_of(model->id));
+    json_put_member(out, "{\"id\":", text_of(model->id));
     json_put_format(out,
                     ",\"object\":\"model\",\"type\":\"model\",\"created\":%lld,\"created_at\":"
                     "\"%s\",\"owned_by\":\"local\",\"display_name\":",
@@ -35,7 +23,7 @@ static void model_put(struct json_buffer *out, const struct served_model *model)
                     "\"max_tokens\":%u,"
                     "\"lifecycle\":\"active\",\"line\":null,\"capabilities\":null,"
                     "\"deprecated_at\":null,\"retires_at\":null}",
-                    kind_of(model), length, length, length);
+                    model_kind_name(model->facts->kind), length, length, length);
 }
 
 static void reply(struct exchange *x, struct json_buffer *body)

@@ -16,8 +16,7 @@ void openai_usage_put(const struct generation *g, struct json_buffer *out)
 
 void openai_head_put(const struct generation *g, struct json_buffer *out, const char *object)
 {
-    json_put_literal(out, "{\"id\":");
-    json_put_string(out, g->id);
+    json_put_member(out, "{\"id\":", g->id);
     json_put_format(out, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object,
                     (long long)g->created);
     json_put_string(out, text_of(g->call.model->id));

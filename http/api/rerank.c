@@ -9,7 +9,6 @@
 #include "runtime/text/rerank.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum {
     INLINE_BYTES_MAX = 1024,    // the query is read again with each document
@@ -48,11 +47,6 @@ static const struct field_rule rerank_rows[] = {
 };
 static const struct field_rules rerank_rules = FIELD_RULES(rerank_rows, NULL);
 
-struct ranked {
-    uint32_t index;
-    float score; // as shown
-};
-
 struct rerank {
     struct pooled pooled;
     bool texts;        // the body and the answer are those of text-embeddings-inference
@@ -65,8 +59,8 @@ struct rerank {
     uint32_t document_max; // tokens, 0: what fits
     uint32_t tokens_max;   // of query and document together
     struct token_list list;
-    uint32_t *type_from;   // [count]
-    struct ranked *ranked; // [count], sorted
+    uint32_t *type_from;         // [count]
+    struct rerank_score *ranked; // [count], sorted
     struct pieces answer;
 };
 
@@ -318,26 +312,17 @@ static void rerank_request(struct exchange *x)
 
 // Writing
 
-static int ranked_compare(const void *left, const void *right)
-{
-    const struct ranked *a = left, *b = right;
-    if (a->score != b->score)
-        return a->score > b->score ? -1 : 1;
-    return a->index < b->index ? -1 : 1;
-}
-
 // Scores as shown, sorted; false: one is not finite.
 static bool scores_take(struct rerank *r)
 {
     bool finite = true;
     for (uint32_t i = 0; i < r->count; i++) {
-        double logit = *request_values(r->pooled.request, i);
-        float score = r->raw_scores ? (float)logit : (float)(1 / (1 + exp(-logit)));
-        finite = finite && isfinite(score) && isfinite(logit);
-        r->ranked[i] = (struct ranked){i, score};
+        float logit = *request_values(r->pooled.request, i);
+        r->ranked[i] = rerank_score_of(i, logit, r->raw_scores);
+        finite = finite && isfinite(r->ranked[i].score) && isfinite(logit);
     }
     if (finite)
-        qsort(r->ranked, r->count, sizeof r->ranked[0], ranked_compare);
+        rerank_scores_sort(r->ranked, r->count);
     return finite;
 }
 
@@ -345,14 +330,14 @@ static bool scores_take(struct rerank *r)
 static bool result_put(struct rerank *r, struct exchange *x, uint32_t place)
 {
     struct json_buffer *out = &r->answer.out;
-    const struct ranked *ranked = &r->ranked[place];
+    const struct rerank_score *ranked = &r->ranked[place];
     size_t before = out->bytes;
     json_put_format(out, "%s{\"index\":%u,\"%s\":", place > 0 ? "," : "", ranked->index,
                     r->texts ? "score" : "relevance_score");
     json_put_float(out, ranked->score);
     if (r->documents) {
-        json_put_literal(out, r->texts ? ",\"text\":" : ",\"document\":{\"text\":");
-        json_put_string(out, json_text(json_array_get(r->documents, ranked->index)));
+        json_put_member(out, r->texts ? ",\"text\":" : ",\"document\":{\"text\":",
+                        json_text(json_array_get(r->documents, ranked->index)));
         json_put_literal(out, r->texts ? "" : "}");
     }
     json_put_literal(out, "}");
@@ -365,10 +350,8 @@ static void answer_write(struct exchange *x)
     struct json_buffer *out = &r->answer.out;
     uint32_t tokens = r->pooled.prompt_tokens;
     if (!r->texts) {
-        json_put_literal(out, "{\"id\":");
-        json_put_string(out, id_make(exchange_arena(x), "rerank-"));
-        json_put_literal(out, ",\"object\":\"list\",\"model\":");
-        json_put_string(out, text_of(r->pooled.call.model->id));
+        json_put_member(out, "{\"id\":", id_make(exchange_arena(x), "rerank-"));
+        json_put_member(out, ",\"object\":\"list\",\"model\":", text_of(r->pooled.call.model->id));
         json_put_literal(out, ",\"results\":");
     }
     json_put_literal(out, "[");
@@ -443,18 +426,9 @@ static void rerank_gone(struct exchange *x)
 }
 
 #define RERANK_ROUTE(route_path)                                                                   \
-    {                                                                                              \
-        .method = "POST",                                                                          \
-        .path = route_path,                                                                        \
-        .shape = SHAPE_OPENAI,                                                                     \
-        .flags = ROUTE_BEARER | ROUTE_JSON,                                                        \
-        .inline_bytes_max = INLINE_BYTES_MAX,                                                      \
-        .on_prepare = rerank_prepare,                                                              \
-        .on_request = rerank_request,                                                              \
-        .on_ready = rerank_ready,                                                                  \
-        .on_room = rerank_room,                                                                    \
-        .on_gone = rerank_gone,                                                                    \
-    }
+    JSON_ROUTE(route_path, SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX,                           \
+               .on_prepare = rerank_prepare, .on_request = rerank_request,                         \
+               .on_ready = rerank_ready, .on_room = rerank_room, .on_gone = rerank_gone)
 
 // Clients of Cohere whose base address ends in /v1 or /v2 add another of the two.
 const struct route rerank_routes[] = {

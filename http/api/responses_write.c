@@ -39,14 +39,11 @@ static void item_head_put(const struct responses *r, const struct output_item *i
 {
     static const char *const types[] = {
         [ITEM_MESSAGE] = "message", [ITEM_REASONING] = "reasoning", [ITEM_CALL] = "function_call"};
-    json_put_literal(out, "{\"id\":");
-    json_put_string(out, item->id);
+    json_put_member(out, "{\"id\":", item->id);
     json_put_format(out, ",\"type\":\"%s\",\"status\":\"%s\",", types[item->kind], status);
     if (item->kind == ITEM_CALL) {
-        json_put_literal(out, "\"call_id\":");
-        json_put_string(out, call_of(r, item)->id);
-        json_put_literal(out, ",\"name\":");
-        json_put_string(out, call_of(r, item)->name);
+        json_put_member(out, "\"call_id\":", call_of(r, item)->id);
+        json_put_member(out, ",\"name\":", call_of(r, item)->name);
         json_put_literal(out, ",\"arguments\":\"");
     } else {
         json_put_literal(out, item->kind == ITEM_MESSAGE
@@ -94,8 +91,7 @@ static struct output_item *last_item(const struct item_writer *w)
 static void part_event_begin(struct responses *r, const char *name, struct json_buffer *out)
 {
     event_begin(r, name, out);
-    json_put_literal(out, ",\"item_id\":");
-    json_put_string(out, last_item(&r->items)->id);
+    json_put_member(out, ",\"item_id\":", last_item(&r->items)->id);
     json_put_format(out, ",\"output_index\":%u", r->items.item_count - 1);
     if (last_item(&r->items)->kind != ITEM_CALL)
         json_put_literal(out, ",\"content_index\":0");
@@ -135,8 +131,7 @@ static void delta_tell(struct responses *r, struct text text, uint32_t from, uin
     };
     const struct output_item *item = last_item(&r->items);
     part_event_begin(r, names[item->kind], out);
-    json_put_literal(out, ",\"delta\":");
-    json_put_string(out, text);
+    json_put_member(out, ",\"delta\":", text);
     if (item->kind == ITEM_MESSAGE) {
         json_put_literal(out, ",\"logprobs\":[");
         logprobs_put_entries(&r->g.choices->logprobs, r->g.options.tokenizer, from, to, out);
@@ -180,16 +175,14 @@ static void closing_tail_put(const struct responses *r, const struct output_item
                              struct json_buffer *out)
 {
     const struct closing_cursor *c = &r->items.cursor;
-    if (c->event == CLOSING_PART) {
+    if (c->event == CLOSING_PART)
         part_tail_put(item, out);
-    } else if (c->event != CLOSING_TEXT) {
+    else if (c->event != CLOSING_TEXT)
         item_tail_put(item, out);
-    } else if (item->kind == ITEM_CALL) {
-        json_put_literal(out, ",\"name\":");
-        json_put_string(out, call_of(r, item)->name);
-    } else if (item->kind == ITEM_MESSAGE) {
+    else if (item->kind == ITEM_CALL)
+        json_put_member(out, ",\"name\":", call_of(r, item)->name);
+    else if (item->kind == ITEM_MESSAGE)
         json_put_literal(out, "]");
-    }
     if (c->event != CLOSING_RESPONSE)
         event_end(out);
 }
@@ -430,8 +423,7 @@ static void response_head_put(const struct responses *r, enum response_state sta
 {
     static const char *const names[] = {"in_progress", "completed", "incomplete", "failed"};
     const struct generation *g = &r->g;
-    json_put_literal(out, "{\"id\":");
-    json_put_string(out, g->id);
+    json_put_member(out, "{\"id\":", g->id);
     json_put_format(out, ",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\"",
                     (long long)g->created, names[state]);
     if (state == STATE_COMPLETED)
@@ -446,8 +438,7 @@ static void response_head_put(const struct responses *r, enum response_state sta
     json_put_literal(out, state == STATE_INCOMPLETE
                               ? ",\"incomplete_details\":{\"reason\":\"max_output_tokens\"}"
                               : ",\"incomplete_details\":null");
-    json_put_literal(out, ",\"model\":");
-    json_put_string(out, text_of(g->call.model->id));
+    json_put_member(out, ",\"model\":", text_of(g->call.model->id));
     json_put_literal(out, ",\"output\":[");
 }
 

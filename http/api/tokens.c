@@ -252,16 +252,8 @@ static void tokens_room(struct exchange *x)
 }
 
 #define TOKENS_ROUTE(route_path, prepare)                                                          \
-    {                                                                                              \
-        .method = "POST",                                                                          \
-        .path = route_path,                                                                        \
-        .shape = SHAPE_OPENAI,                                                                     \
-        .flags = ROUTE_BEARER | ROUTE_JSON,                                                        \
-        .inline_bytes_max = INLINE_BYTES_MAX,                                                      \
-        .on_prepare = prepare,                                                                     \
-        .on_request = tokens_request,                                                              \
-        .on_room = tokens_room,                                                                    \
-    }
+    JSON_ROUTE(route_path, SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX, .on_prepare = prepare,    \
+               .on_request = tokens_request, .on_room = tokens_room)
 
 const struct route tokens_routes[] = {
     TOKENS_ROUTE("/tokenize", tokenize_prepare),

@@ -37,8 +37,7 @@ static void floats_put(struct json_buffer *out, const float *values, uint32_t co
 
 static void tail_put(struct vectors *v, struct json_buffer *out)
 {
-    json_put_literal(out, "],\"model\":");
-    json_put_string(out, text_of(v->model));
+    json_put_member(out, "],\"model\":", text_of(v->model));
     json_put_format(out, ",\"usage\":{\"prompt_tokens\":%llu,\"total_tokens\":%llu}}",
                     (unsigned long long)v->tokens, (unsigned long long)v->tokens);
     v->ended = true;

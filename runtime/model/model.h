@@ -14,6 +14,12 @@
 
 enum model_kind { MODEL_GENERATOR, MODEL_EMBEDDER, MODEL_RERANKER };
 
+static inline const char *model_kind_name(enum model_kind kind)
+{
+    static const char *const names[] = {"generator", "embedder", "reranker"};
+    return names[kind];
+}
+
 enum rerank_form { // what a reranker reads
     RERANK_PAIR,   // query and document as a text pair of the tokenizer
     RERANK_YES_NO, // one prompt (runtime/text/rerank.h); score = logit(yes) - logit(no)

@@ -2,6 +2,8 @@
 // where only the document is shortened. A prompt is immutable once made.
 #include "runtime/text/rerank.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char published_before[] =
@@ -239,4 +241,22 @@ enum status rerank_prompt_encode(const struct rerank_prompt *prompt, struct text
     *out = (struct rerank_input){0};
     return prompt->args.yes_no ? encode_yes_no(prompt, document, arena, out, err)
                                : encode_pair(prompt, document, arena, out, err);
+}
+
+struct rerank_score rerank_score_of(uint32_t index, float logit, bool raw)
+{
+    return (struct rerank_score){index, raw ? logit : (float)(1 / (1 + exp(-(double)logit)))};
+}
+
+static int score_order(const void *left, const void *right)
+{
+    const struct rerank_score *a = left, *b = right;
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+void rerank_scores_sort(struct rerank_score *scores, uint32_t count)
+{
+    qsort(scores, count, sizeof *scores, score_order);
 }

@@ -38,3 +38,11 @@ struct rerank_input {
 enum status rerank_prompt_encode(const struct rerank_prompt *prompt, struct text document,
                                  struct arena *arena, struct rerank_input *out,
                                  struct error *err) MUST_USE;
+
+struct rerank_score {
+    uint32_t index; // of the document
+    float score;
+};
+// As shown: raw is the logit itself, else it is from 0 to 1.
+struct rerank_score rerank_score_of(uint32_t index, float logit, bool raw);
+void rerank_scores_sort(struct rerank_score *scores, uint32_t count); // the best first

@@ -48,7 +48,6 @@ FAULTS = [
     ("an option stands in no guide", "docs/OPERATING.md", "", "or `--kv-share` decide", "decide", "test_commands"),
     ("the moving line of a build stays on the terminal", "tools/build.sh", "", "[ -z \"$shown\" ] ||", "[ -n \"$shown\" ] ||", "test_build"),
     ("a failed build shows no log", "tools/build.sh", "", "cat \"$log\"", ":", "test_build"),
-    ("equal documents come last first", "cli/rerank.c", "score_order", "return a->index < b->index ? -1 : 1;", "return a->index < b->index ? 1 : -1;", "test_commands"),
     ("something may follow --now", "cli/render.c", "now_read", "if (!end || *end != '\\0')", "if (!end)", "test_commands"),
     ("the keys of the file come first", "cli/keys.c", "keys_collect", "for (uint32_t i = 0; i < settings->api_keys.count; i++) key_add(&out->list, settings->api_keys.at[i], arena); enum status status = keys_options_check(settings, err); if (status == STATUS_OK && settings->api_key_file) status = file_keys(out, settings->api_key_file, arena, err);", "enum status status = keys_options_check(settings, err); if (status == STATUS_OK && settings->api_key_file) status = file_keys(out, settings->api_key_file, arena, err); for (uint32_t i = 0; i < settings->api_keys.count; i++) key_add(&out->list, settings->api_keys.at[i], arena);", "test_keys"),
     ("the environment's key joins the others", "cli/keys.c", "keys_collect", "if (environment && out->list.count == 0)", "if (environment)", "test_keys"),

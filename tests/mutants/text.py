@@ -94,6 +94,7 @@ FAULTS = [
     ("a query leaves nothing of the document", "runtime/text/rerank.c", "rerank_prompt_make", ">= args->tokens_max", "> args->tokens_max", "test_api_rerank"),
     ("a query may take all but half", "runtime/text/rerank.c", "query_check", "query_tokens > args->tokens_max / 2", "query_tokens > args->tokens_max / 2 + 1", "test_api_rerank"),
     ("documents are cut at their end, whatever is asked", "runtime/text/rerank.c", "document_cut", "if (p->args.left)", "if (false)", "test_api_rerank"),
+    ("equal documents come last first", "runtime/text/rerank.c", "score_order", "return a->index < b->index ? -1 : 1;", "return a->index < b->index ? 1 : -1;", "test_commands"),
     ("the token after a prompt counts as the prompt's", "runtime/text/sentence.c", "sentence_prompt_tokens", "parts.before + parts.own", "count", "e2e:test_every_prompt_gives_what_sentence_transformers_gives"),
     ("the folder's default prompt is not used", "runtime/text/sentence.c", "sentence_prompts_read", "default_name ? default_name : own", "default_name", "test_sentence"),
     ("a long word is merged in one slice", "runtime/text/tokenizer/bpe.c", "merge_heap", "&& encode_spend(e, MERGE_WORK)", "", "test_slices"),
