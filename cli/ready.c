@@ -34,7 +34,7 @@ static void address_print(const struct ready_args *args)
     address_put(&address, args);
     bool colour = options_colour(STDOUT_FILENO);
     printf("weft " WEFT_VERSION " serves at %s%s%s\n", colour ? "\x1b[1;32m" : "",
-           safe_of(text_span(address.at, address.bytes)).at, colour ? "\x1b[0m" : "");
+           safe_of(json_buffer_text(&address)).at, colour ? "\x1b[0m" : "");
     json_buffer_free(&address);
 }
 
@@ -103,11 +103,11 @@ static void line_print(const struct ready_args *args, struct text key, enum mode
     json_put_literal(&line, "curl ");
     address_put(&line, args);
     json_put_format(&line, "/v1/%s -H \"%s", path, header);
-    fputs(safe_of(text_span(line.at, line.bytes)).at, stdout);
+    fputs(safe_of(json_buffer_text(&line)).at, stdout);
     key_print(args, key);
     line.bytes = 0;
     json_put_literal(&line, "\" -H 'Content-Type: application/json' -d ");
-    quoted_put(&line, text_span(body.at, body.bytes));
+    quoted_put(&line, json_buffer_text(&body));
     safe_line(stdout, "%.*s", (int)line.bytes, line.at);
     json_buffer_free(&body);
     json_buffer_free(&line);
@@ -121,7 +121,7 @@ static void lines_print(const struct ready_args *args)
     struct json_buffer key_text = {0};
     if (!args->keys->made)
         key_put(&key_text, args);
-    struct text key = text_span(key_text.at, key_text.bytes);
+    struct text key = json_buffer_text(&key_text);
     line_print(args, key, MODEL_GENERATOR, "chat/completions", bearer, hello);
     line_print(args, key, MODEL_EMBEDDER, "embeddings", bearer,
                "\"input\":[\"The loom is warm.\",\"A thread of wool.\"]");

@@ -13,6 +13,7 @@ enum {
     ROOM_MIN = 2048,          // bytes of send buffer that must be free to write the next part
     PART_BYTES = 2048,        // of an event that repeats items, and what ends its last entries
     ENTRIES_TOGETHER = 8,     // log probabilities that are written at once
+    OPENINGS = 2,             // events that open a stream
     CUT_BYTES_MAX = 64 * 1024 // of items in the event by which the server ends the stream
 };
 
@@ -442,34 +443,12 @@ static void response_head_put(const struct responses *r, enum response_state sta
     json_put_literal(out, ",\"output\":[");
 }
 
-static void response_tail_put(const struct responses *r, enum response_state state,
-                              struct json_buffer *out)
-{
-    json_put_literal(out, "],\"usage\":");
-    if (state == STATE_COMPLETED || state == STATE_INCOMPLETE)
-        usage_put(&r->g, out);
-    else
-        json_put_literal(out, "null");
-    json_put_raw(out, r->repeated);
-    json_put_literal(out, "}");
-}
-
 static void response_event_begin(struct responses *r, const char *name, enum response_state state,
                                  struct json_buffer *out)
 {
     event_begin(r, name, out);
     json_put_literal(out, ",\"response\":");
     response_head_put(r, state, out);
-}
-
-static void begin_tell(struct responses *r, struct json_buffer *out)
-{
-    static const char *const names[] = {"response.created", "response.in_progress"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        response_event_begin(r, names[i], STATE_IN_PROGRESS, out);
-        response_tail_put(r, STATE_IN_PROGRESS, out);
-        event_end(out);
-    }
 }
 
 // One that clients raise as an error.
@@ -486,7 +465,28 @@ static void error_tell(struct responses *r, struct json_buffer *out)
     event_end(out);
 }
 
-// The last events
+// Events of the response
+
+static void response_begin(struct responses *r, const char *name, enum response_state state,
+                           uint32_t items, struct json_buffer *out)
+{
+    struct item_writer *w = &r->items;
+    w->state = state;
+    w->response_items = items;
+    w->cursor = (struct closing_cursor){.event = CLOSING_RESPONSE};
+    if (r->g.stream)
+        response_event_begin(r, name, state, out);
+    else
+        response_head_put(r, state, out);
+}
+
+// One of the two that open a stream.
+static void opening_begin(struct responses *r, struct json_buffer *out)
+{
+    bool first = r->items.openings-- == OPENINGS;
+    response_begin(r, first ? "response.created" : "response.in_progress", STATE_IN_PROGRESS, 0,
+                   out);
+}
 
 static void end_event_begin(struct responses *r, struct json_buffer *out)
 {
@@ -494,25 +494,35 @@ static void end_event_begin(struct responses *r, struct json_buffer *out)
                                         [STATE_INCOMPLETE] = "response.incomplete",
                                         [STATE_FAILED] = "response.failed"};
     struct item_writer *w = &r->items;
+    enum response_state state = state_at_end(r);
     w->end_begun = true;
-    w->end_state = state_at_end(r);
-    w->end_items = w->item_count - w->open;
-    w->cursor = (struct closing_cursor){.event = CLOSING_RESPONSE};
-    if (r->g.stream)
-        response_event_begin(r, names[w->end_state], w->end_state, out);
-    else
-        response_head_put(r, w->end_state, out);
+    response_begin(r, names[state], state, w->item_count - w->open, out);
 }
 
-static void end_event_end(struct responses *r, struct json_buffer *out)
+// After the items: what was asked in pieces, too.
+static void response_tail_step(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
-    w->cursor = (struct closing_cursor){.event = CLOSING_NOTHING};
-    response_tail_put(r, w->end_state, out);
-    if (r->g.stream)
-        event_end(out);
-    if (r->g.stream && w->end_state == STATE_FAILED)
-        error_tell(r, out);
+    struct closing_cursor *c = &w->cursor;
+    if (c->at == AT_HEAD) {
+        json_put_literal(out, "],\"usage\":");
+        if (w->state == STATE_COMPLETED || w->state == STATE_INCOMPLETE)
+            usage_put(&r->g, out);
+        else
+            json_put_literal(out, "null");
+        c->at = AT_TEXT;
+    } else if (c->bytes < r->repeated.bytes) {
+        size_t bytes = smaller(r->repeated.bytes - c->bytes, (size_t)PART_BYTES);
+        json_put_raw(out, text_span(r->repeated.at + c->bytes, bytes));
+        c->bytes += bytes;
+    } else {
+        json_put_literal(out, "}");
+        *c = (struct closing_cursor){.event = CLOSING_NOTHING};
+        if (r->g.stream)
+            event_end(out);
+        if (r->g.stream && w->state == STATE_FAILED)
+            error_tell(r, out);
+    }
 }
 
 // What repeats items, until there are so many bytes.
@@ -520,8 +530,8 @@ static void closing_part(struct responses *r, size_t most, struct json_buffer *o
 {
     struct item_writer *w = &r->items;
     while (w->cursor.event != CLOSING_NOTHING && out->bytes < most)
-        if (w->cursor.event == CLOSING_RESPONSE && w->cursor.item == w->end_items)
-            end_event_end(r, out);
+        if (w->cursor.event == CLOSING_RESPONSE && w->cursor.item == w->response_items)
+            response_tail_step(r, out);
         else
             closing_step(r, out);
 }
@@ -531,6 +541,10 @@ static enum generation_tell closing_put(struct responses *r, struct json_buffer 
     struct item_writer *w = &r->items;
     enum generation_tell step = w->end_step;
     closing_part(r, PART_BYTES, out);
+    while (w->cursor.event == CLOSING_NOTHING && w->openings > 0 && out->bytes < PART_BYTES) {
+        opening_begin(r, out);
+        closing_part(r, PART_BYTES, out);
+    }
     if (w->cursor.event == CLOSING_NOTHING && step != TELL_WAIT && !w->end_begun) {
         end_event_begin(r, out);
         closing_part(r, PART_BYTES, out);
@@ -549,11 +563,14 @@ static void cut_event_put(struct responses *r, struct json_buffer *out)
     end_event_begin(r, out);
     size_t before = out->bytes;
     w->cursor.bare = true;
-    while (w->cursor.item < w->end_items && out->bytes - before <= CUT_BYTES_MAX)
+    while (w->cursor.item < w->response_items && out->bytes - before <= CUT_BYTES_MAX)
         closing_step(r, out);
-    if (out->bytes - before > CUT_BYTES_MAX)
+    if (out->bytes - before > CUT_BYTES_MAX) {
         out->bytes = before;
-    end_event_end(r, out);
+        w->response_items = 0;
+        w->cursor = (struct closing_cursor){.event = CLOSING_RESPONSE};
+    }
+    closing_part(r, SIZE_MAX, out);
 }
 
 // The server ends the stream now. Of an event that is half written clients see nothing.
@@ -563,6 +580,7 @@ static void cut_tell(struct responses *r, struct json_buffer *out)
     bool between = w->cursor.event == CLOSING_NOTHING ||
                    (w->cursor.event != CLOSING_RESPONSE && w->cursor.at == AT_HEAD);
     w->end_step = TELL_WAIT;
+    w->openings = 0;
     if (between)
         cut_event_put(r, out);
     w->cursor.event = CLOSING_NOTHING;
@@ -590,7 +608,7 @@ static enum generation_tell whole_put(struct responses *r, struct json_buffer *o
 enum generation_tell responses_next(struct generation *g)
 {
     const struct item_writer *w = &((struct responses *)g)->items;
-    if (w->cursor.event == CLOSING_NOTHING && w->end_step == TELL_WAIT)
+    if (w->cursor.event == CLOSING_NOTHING && w->end_step == TELL_WAIT && w->openings == 0)
         return generation_next(g);
     if (g->cut) {
         g->told = true;
@@ -608,8 +626,8 @@ enum generation_tell responses_put(struct generation *g, enum generation_tell st
     case TELL_CHOICE: // TELL_END says it: there is one choice
         break;
     case TELL_BEGIN:
-        begin_tell(r, out);
-        break;
+        r->items.openings = OPENINGS;
+        return closing_put(r, out);
     case TELL_PIECE:
         return piece_take(r, out) ? step : closing_put(r, out);
     case TELL_PART:

@@ -1,8 +1,8 @@
 // The writer of Responses: output items come one after the other, in the order in which the model
 // wrote them; each is closed before the next. The events that close an item, and the last one of a
 // stream, repeat all of it, so text and log probabilities of all items are kept, in the exchange's
-// arena; these events are written in parts, as there is room. What was asked is not in parts: it is
-// bounded (responses.c).
+// arena; these events are written in parts, as there is room, and so are those that open a stream,
+// because all that have the response repeat what was asked, too.
 #pragma once
 
 #include "http/api/generation.h"
@@ -18,7 +18,7 @@ struct output_item {
     uint32_t entries_from, entries; // its log probabilities in item_writer.logprobs
 };
 
-// Events that repeat items: three close one, the last of the stream has all.
+// Events that repeat items: three close one, those of the response have all that are closed.
 enum closing_event { CLOSING_NOTHING, CLOSING_TEXT, CLOSING_PART, CLOSING_ITEM, CLOSING_RESPONSE };
 enum item_place { AT_HEAD, AT_TEXT, AT_MIDDLE, AT_ENTRIES, AT_TAIL };
 
@@ -46,9 +46,10 @@ struct item_writer {
     uint32_t logprobs_told; // visible ones that were told before their turn, from the first on
     struct closing_cursor cursor;
     enum generation_tell end_step; // that the last event is of, or TELL_WAIT
-    uint32_t end_items;            // that it repeats
     bool end_begun;
-    enum response_state end_state;
+    uint32_t openings;         // events that open the stream and are not begun
+    uint32_t response_items;   // that the present event of the response repeats
+    enum response_state state; // that it tells
 };
 
 struct responses {

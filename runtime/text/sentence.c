@@ -51,7 +51,7 @@ struct text sentence_prompts_names(const struct sentence_prompts *prompts, struc
         json_put_raw(&out, prompts->at[i].name);
         json_put_literal(&out, "'");
     }
-    struct text names = arena_copy(arena, text_span(out.at, out.bytes));
+    struct text names = arena_copy(arena, json_buffer_text(&out));
     json_buffer_free(&out);
     return prompts->count > 0 ? names : text_of("none");
 }

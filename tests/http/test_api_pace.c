@@ -347,6 +347,72 @@ static void test_a_stream_is_cut_in_what_is_repeated(void **state)
     assert_true(failures > 1);
 }
 
+// What was asked is repeated in the first two events and in the last: it waits for room there, too.
+static void test_what_was_asked_comes_in_pieces(void **state)
+{
+    enum { LETTERS = 200 * 1024 };
+    char *body = body_with("{\"model\":\"m\",\"input\":\"hi\",\"stream\":true,\"instructions\":\"",
+                           "i", LETTERS, "\"}");
+    size_t events = 0;
+    (void)state;
+    fake_facts.max_model_len = 2 * LETTERS;
+    fake.rationed = true;
+    fake.room = ROOM;
+    fake_request("/v1/responses", body);
+    free(body);
+    fake_text("text");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_true(fake.sent_bytes < ROOM + CHUNK_MAX);
+    assert_true(read_slowly() > 3 * LETTERS / (ROOM + CHUNK_MAX));
+    assert_true(fake.ended);
+    for (const char *at = fake.sent; (at = strstr(at, "data: ")); at++) {
+        json_t *event = json_loads(strchr(at, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+        const json_t *response = json_object_get(event, "response");
+        assert_non_null(event);
+        assert_int_equal(json_integer_value(json_object_get(event, "sequence_number")), events++);
+        if (response)
+            assert_int_equal(json_string_length(json_object_get(response, "instructions")),
+                             LETTERS);
+        json_decref(event);
+    }
+    assert_int_equal(times("event: response.created\n") + times("event: response.in_progress\n") +
+                         times("event: response.completed\n"),
+                     3);
+}
+
+// The server ends a stream before its first events are out, between them or in the midst.
+static void test_a_stream_is_cut_in_its_first_events(void **state)
+{
+    (void)state;
+    size_t failures = 0, halves = 0;
+    for (size_t reads = 0; reads < 40; reads++) {
+        char *body = body_with("{\"model\":\"m\",\"input\":\"hi\",\"stream\":true,"
+                               "\"instructions\":\"",
+                               "i", 20000, "\"}");
+        fake_again();
+        fake_facts.max_model_len = 100000;
+        fake.rationed = true;
+        fake.room = ROOM;
+        fake_request("/v1/responses", body);
+        free(body);
+        fake_text("text");
+        fake_ready();
+        for (size_t i = 0; i < reads; i++) {
+            fake.room = ROOM;
+            fake_room();
+        }
+        fake_cut(&(struct http_failure){.error = HTTP_UNAVAILABLE, .message = text_of("closing")});
+        bool half = strcmp(fake.sent + fake.sent_bytes - 2, "\n\n") != 0;
+        assert_int_equal(times("event: response.failed\n"), half ? 0 : 1);
+        assert_int_equal(fake.stream_failures, 1);
+        failures += !half;
+        halves += half;
+    }
+    assert_true(halves > 1);
+    assert_true(failures > 1);
+}
+
 // Text that is told item by item, each with log probabilities; then the server ends the stream.
 static json_t *response_cut(const char *first, size_t times)
 {
@@ -549,6 +615,8 @@ int main(void)
         TEST(test_what_is_repeated_comes_in_pieces),
         TEST(test_a_stream_is_cut_in_what_is_repeated),
         TEST(test_a_stream_that_is_cut_keeps_its_items),
+        TEST(test_what_was_asked_comes_in_pieces),
+        TEST(test_a_stream_is_cut_in_its_first_events),
         TEST(test_a_whole_answer_with_log_probabilities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -395,4 +395,6 @@ FAULTS = [
     ("calls of Messages may have one id", "http/api/messages_turns.c", "assistant_block", "conversation_check_id(t->conversation, f, id, fields_path(f, \"%s.id\", path));", "(void)id;", "test_api_messages"),
     ("a prompt that is too large is rendered twice", "http/api/prompt.c", "prompt_make", "if (template_failed(status) &&", "if (status != STATUS_OK &&", "test_api_tools"),
     ("of two refusals of a template the second is told", "http/api/prompt.c", "prompt_make", "prompt_try(g, &again)", "prompt_try(g, &err)", "test_api_tools"),
+    ("what was asked is repeated in one go", "http/api/responses_write.c", "response_tail_step", "smaller(r->repeated.bytes - c->bytes, (size_t)PART_BYTES)", "r->repeated.bytes - c->bytes", "test_api_pace"),
+    ("a stream is opened twice", "http/api/responses_write.c", "opening_begin", "bool first = r->items.openings-- == OPENINGS;", "bool first = r->items.openings-- > 0;", "test_api_pace"),
 ]

@@ -141,7 +141,7 @@ void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t e
     for (uint32_t i = 0; i < o->key_count && schema_spend(c, 100); i++) {
         text.bytes = 0;
         writer_put(o->kind, &text, o->keys[i].name);
-        names[i] = arena_copy(c->arena, text_span(text.at, text.bytes));
+        names[i] = arena_copy(c->arena, json_buffer_text(&text));
     }
     json_buffer_free(&text);
     if (schema_failed(c))
@@ -157,8 +157,7 @@ bool key_matches(struct object *o, uint32_t site, const char *keyword, uint32_t 
     struct json_buffer text = {0};
     bool matches;
     writer_put(o->kind, &text, name);
-    enum status status =
-        grammar_matches(c->b, expr, text_span(text.at, text.bytes), &matches, c->err);
+    enum status status = grammar_matches(c->b, expr, json_buffer_text(&text), &matches, c->err);
     json_buffer_free(&text);
     if (status != STATUS_OK)
         schema_pass_error(c, site, keyword);

@@ -23,7 +23,7 @@ static bool read_number(struct schema *c, uint32_t site, const char *keyword, co
         return false;
     }
     json_put_value(&text, value);
-    bool fits = bound_read(c->arena, text_span(text.at, text.bytes), out);
+    bool fits = bound_read(c->arena, json_buffer_text(&text), out);
     json_buffer_free(&text);
     if (!fits)
         schema_refuse(c, STATUS_TOO_LARGE, site, keyword, "has too large an exponent");

@@ -120,7 +120,7 @@ uint32_t writer_text(struct grammar_builder *b, enum writer_chars kind, struct t
 {
     struct json_buffer text = {0};
     writer_put(kind, &text, value);
-    uint32_t result = grammar_literal(b, text_span(text.at, text.bytes));
+    uint32_t result = grammar_literal(b, json_buffer_text(&text));
     json_buffer_free(&text);
     return result;
 }
