@@ -71,6 +71,11 @@ struct session {
     struct waker *waker;
     struct port *port;
 };
+// Opens the device and plans the model; session_open loads it, too. session_close ends both, also
+// after an error.
+enum status session_plan(struct session *session, const char *folder,
+                         const struct model_settings *model, const struct device_settings *device,
+                         struct error *err) MUST_USE;
 enum status session_open(struct session *session, const char *folder,
                          const struct model_settings *model, const struct device_settings *device,
                          struct error *err) MUST_USE;

@@ -28,16 +28,10 @@ static enum status inspect(struct session *session, const char *folder,
                            const struct model_settings *settings,
                            const struct device_settings *device, struct error *err)
 {
-    struct loaded *loaded = &session->loaded;
-    struct model_spec spec;
-    enum status status = model_spec_find(&spec, folder, settings, loaded->arena, err);
-    if (status == STATUS_OK)
-        status = devices_load(loaded, device, &spec, 1, err);
-    if (status == STATUS_OK)
-        status = models_plan(loaded, &spec, 1, 1, NULL, err);
+    enum status status = session_plan(session, folder, settings, device, err);
     if (status != STATUS_OK)
         return status;
-    const struct loaded_model *m = &loaded->models[0];
+    const struct loaded_model *m = &session->loaded.models[0];
     plan_print(stdout, m);
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
@@ -69,7 +63,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
     log_level_set((enum log_level)device.log_level);
     log_format_set((enum log_format)device.log_format);
     if (code < 0) {
-        struct session session = {.loaded.arena = arena_create(0, 0)};
+        struct session session;
         struct error err;
         enum status status = inspect(&session, positional.at[0], &model, &device, &err);
         code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);

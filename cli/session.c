@@ -138,7 +138,7 @@ enum status line_reader_end(struct line_reader *reader, enum status so_far, stru
     return error_set(err, STATUS_IO, "reading stdin failed");
 }
 
-enum status session_open(struct session *session, const char *folder,
+enum status session_plan(struct session *session, const char *folder,
                          const struct model_settings *model, const struct device_settings *device,
                          struct error *err)
 {
@@ -150,6 +150,15 @@ enum status session_open(struct session *session, const char *folder,
         status = devices_load(loaded, device, &spec, 1, err);
     if (status == STATUS_OK)
         status = models_plan(loaded, &spec, 1, 1, NULL, err);
+    return status;
+}
+
+enum status session_open(struct session *session, const char *folder,
+                         const struct model_settings *model, const struct device_settings *device,
+                         struct error *err)
+{
+    struct loaded *loaded = &session->loaded;
+    enum status status = session_plan(session, folder, model, device, err);
     if (status == STATUS_OK)
         status = models_load(loaded, err);
     if (status == STATUS_OK)

@@ -314,20 +314,12 @@ static bool type_is(const json_t *value, char letter)
 
 static const char *type_name(char letter)
 {
-    switch (letter) {
-    case 'b':
-        return "true or false";
-    case 'i':
-        return "an integer";
-    case 'n':
-        return "a number";
-    case 's':
-        return "a string";
-    case 'a':
-        return "an array";
-    default:
-        return "an object";
-    }
+    static const char letters[] = "binsao";
+    static const char *const names[] = {"true or false", "an integer", "a number",
+                                        "a string",      "an array",   "an object"};
+    const char *at = strchr(letters, letter);
+    check(at, "the type '%c' of a field", letter);
+    return names[at - letters];
 }
 
 static bool type_passes(const json_t *value, const char *types)

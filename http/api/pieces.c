@@ -3,8 +3,6 @@
 
 #include "base/number.h"
 
-enum { WHOLE_BYTES_MAX = 32 * 1024 };
-
 void pieces_free(struct pieces *p)
 {
     json_buffer_free(&p->out);

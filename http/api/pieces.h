@@ -6,6 +6,8 @@
 #include "http/exchange.h"
 #include "base/json.h"
 
+enum { WHOLE_BYTES_MAX = 32 * 1024 }; // of an answer that is sent in one go
+
 struct pieces {
     struct json_buffer out; // what is to be sent
     size_t sent;

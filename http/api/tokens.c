@@ -3,6 +3,7 @@
 // large.
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
+#include "http/api/pieces.h"
 #include "http/api/prompt.h"
 #include "http/api/thinking.h"
 #include "http/api/token_pieces.h"
@@ -12,7 +13,6 @@ enum {
     TOKENS_MAX = CALL_VALUES_MAX, // of one answer, as many as a body may hold
     TEXT_BYTES_MAX = 16 << 20,    // of a text made of tokens
     INLINE_BYTES_MAX = 4 * 1024,  // ids may be of long tokens
-    WHOLE_BYTES_MAX = 32 * 1024,  // of an answer that is written in one go
     AT_ONCE_BYTES = 16 * 1024,    // else so much at a time
     LOOKED_TOGETHER = 4096,       // tokens between two looks whether somebody waits
 };

@@ -1,11 +1,13 @@
 // Weights of the cpu device: packed once at load, in parallel, by the loading thread and the
 // device's threads. The caller owns the memory; nothing is kept here.
 //
-// A product's matrix [n][k] lies in slabs of 32 rows (output columns), rows padded with zeros: f32,
-// f16 [slab][k][32] bf16 [slab][k / 32][2 panels][16 pairs][16 rows][2] K padded to 32: a panel is
-// a tile int8 [slab][k / 64][2 panels][16 quads][16 rows][4] K padded to 64, BYTE_ZERO added then
-// float scale[slab][group of K][32 rows]; see bytes.h A table of rows keeps the layout of its
-// source, one of int8 that of a product. A vector is n floats.
+// A product's matrix [n][k] lies in slabs of 32 rows (output columns), rows padded with zeros:
+//   f32, f16  [slab][k][32]
+//   bf16      [slab][k / 32][2 panels][16 pairs][16 rows][2], K padded to 32: a panel is a tile
+//   int8      [slab][k / 64][2 panels][16 quads][16 rows][4], K padded to 64, BYTE_ZERO added; then
+//             float scale[slab][group of K][32 rows]; see bytes.h
+// A table of rows keeps the layout of its source, one of int8 that of a product. A vector is n
+// floats.
 #include "kernels/cpu/internal.h"
 #include "kernels/philox.h"
 

@@ -36,7 +36,6 @@ struct rope_config {
     double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
     bool truncate;                                       // yarn: round the ramp's ends
     double low_freq_factor, high_freq_factor;            // llama3
-    uint32_t factor_count;                               // longrope
     double short_factor[CONFIG_ROPE_FACTORS_MAX], long_factor[CONFIG_ROPE_FACTORS_MAX];
 };
 

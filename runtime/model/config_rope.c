@@ -141,7 +141,6 @@ enum status rope_config_parse(struct model_config *config, const json_t *json, s
                          "config.json: %u rotary columns of a head are not supported: an even "
                          "number of at least 4 is",
                          rope->dim);
-    rope->factor_count = rope->kind == ROPE_LONG ? rope->dim / 2 : 0;
     if (rope->kind == ROPE_LONG) {
         status = factors_read(rope->short_factor, "short_factor", rope->dim / 2, scaling, err);
         if (status == STATUS_OK)

@@ -294,7 +294,6 @@ static void test_rotary_settings(void **state)
     assert_true(rope->beta_fast == 32 && rope->beta_slow == 1);
     assert_true(rope->mscale == 0 && rope->mscale_all_dim == 0);
     assert_true(rope->low_freq_factor == 1 && rope->high_freq_factor == 4);
-    assert_int_equal(rope->factor_count, 0);
     // The inner value stands before the outer one, the newer object before the older.
     accepted("LlamaModel", "{\"rope_theta\":5,\"rope_scaling\":{\"rope_theta\":6}}");
     assert_true(rope->theta == 6);
@@ -358,7 +357,6 @@ static void test_yarn_and_longrope_settings(void **state)
         snprintf(patch, sizeof patch, longrope, i ? "su" : "longrope", "8", ",9.5");
         accepted("LlamaModel", patch);
         assert_int_equal(rope->kind, ROPE_LONG);
-        assert_int_equal(rope->factor_count, 8);
         assert_true(rope->factor == 4 && config.length_max == 4096);
         assert_true(rope->short_factor[0] == 1 && rope->short_factor[7] == 8);
         assert_true(rope->long_factor[0] == 2 && rope->long_factor[7] == 9.5);
