@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The model beside published times of attention by mma.sync, which has the form of FlashAttention-2.
 
-  build/triton-venv/bin/python bench/gpu_model/calibrate.py PTX_RUN --nvdisasm NVDISASM
+  build/triton-venv/bin/python bench/gpu_model/calibrate.py PTX_RUN [--nvdisasm NVDISASM]
 
 By the Python that tools/triton/check.py makes. Triton compiles attention of our own writing for sm_80 with the tile of
 FlashAttention-2 at dim 128 (128 queries, 64 keys, four or eight warps), the interpreter counts, ptxas makes machine code for
 sm_90a of it, and the model gives the rate of the main loop. Published: FlashAttention-2 without a causal mask at 8,192 tokens
 and dim 128 reaches 370 TFLOP/s on an H100 SXM5 (arXiv 2407.08608, figures; read from a transcription of them) and up to 73 %
-of an A100's peak, 228 TFLOP/s (arXiv 2307.08691, abstract).
+of an A100's peak, 228 TFLOP/s (arXiv 2307.08691, abstract). Exits 1 where the model is off by more than 15 %.
 """
 import argparse
 import collections
@@ -26,6 +26,7 @@ import predict  # noqa: E402
 import sass  # noqa: E402
 from cards import cards  # noqa: E402
 
+OFF = 0.15
 PUBLISHED = {"H100": 370, "A100": 228}
 KEYS, DIM = 64, 128
 
@@ -67,8 +68,11 @@ def record(program, nvdisasm, folder, queries, warps):
 def main():
     ask = argparse.ArgumentParser()
     ask.add_argument("program")
-    ask.add_argument("--nvdisasm", default=shutil.which("nvdisasm"))
+    ask.add_argument("--nvdisasm", default=sass.nvdisasm_here())
     options = ask.parse_args()
+    if not options.nvdisasm:
+        sys.exit("no nvdisasm: pip install nvidia-cuda-nvdisasm, or name it by --nvdisasm")
+    far = False
     with tempfile.TemporaryDirectory() as folder:
         for queries, warps in ((128, 4), (128, 8)):
             one = record(options.program, options.nvdisasm, pathlib.Path(folder), queries, warps)
@@ -79,6 +83,9 @@ def main():
                 rate = flops * cards()[card]["clock_ghz"] / 1e3
                 print("%s, %d queries on %d warps: predicted %.0f TFLOP/s, published %d: %+.0f %%"
                       % (card, queries, warps, rate, published, 100 * (rate / published - 1)))
+                far = far or abs(rate / published - 1) > OFF
+    if far:
+        sys.exit("the model is off by more than %.0f %%" % (100 * OFF))
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ class Measured:
 def main():
     ask = argparse.ArgumentParser()
     ask.add_argument("program")
-    ask.add_argument("--nvdisasm", default=shutil.which("nvdisasm"))
+    ask.add_argument("--nvdisasm", default=sass.nvdisasm_here())
     ask.add_argument("--out", required=True)
     options = ask.parse_args()
     if not options.nvdisasm:

@@ -6,13 +6,22 @@ instructions between blocks, but not most of one. The control bits of an instruc
 issues nothing more, and which of six scoreboards it waits for or sets.
 """
 import collections
+import pathlib
 import re
+import shutil
 import statistics
 import subprocess
+import sys
 
 Instruction = collections.namedtuple("Instruction", "at text opcode stall sets_write sets_read waits line")
 INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,6})\*/\s+(.*?)\s*;\s*/\* 0x[0-9a-f]{16} \*/")
 SECOND = re.compile(r"^\s+/\* (0x[0-9a-f]{16}) \*/")
+
+
+def nvdisasm_here():
+    """That of the path, else of this Python's packages (nvidia-cuda-nvdisasm); None: none."""
+    found = shutil.which("nvdisasm")
+    return found or next(map(str, pathlib.Path(sys.prefix).glob("lib/python*/site-packages/nvidia/*/bin/nvdisasm")), None)
 
 
 def disassembled(ptxas, nvdisasm, ptx, entries, folder):
