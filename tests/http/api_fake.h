@@ -38,7 +38,7 @@ struct fake {
     // What was sent.
     int status; // of the answer, 0: none
     char *sent; // NUL-terminated: body, or all events so far
-    size_t sent_bytes;
+    size_t sent_bytes, sent_room;
     bool streaming, ended;
     uint64_t length;       // of exchange_reply_begin
     uint32_t answers;      // must end as 1

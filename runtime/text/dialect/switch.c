@@ -120,8 +120,8 @@ static json_t *calls_made(uint32_t calls)
         json_pack("{s:s, s:s, s:O}", "role", "assistant", "content", "", "tool_calls", list);
     json_array_append_new(messages, answer);
     for (uint32_t i = 0; i < calls; i++) {
-        char id[10];
-        snprintf(id, sizeof id, "call0000%u", i);
+        char id[] = "call00000";
+        id[sizeof id - 2] = (char)('0' + i); // at most two
         json_array_append_new(list, json_pack("{s:s, s:s, s:{s:s, s:{s:i}}}", "id", id, "type",
                                               "function", "function", "name", "f", "arguments", "a",
                                               (int)i));
