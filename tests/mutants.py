@@ -24,6 +24,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import plant
@@ -45,15 +46,16 @@ def faults(words):
 
 def run(command, seconds=None, **more):
     """(exit status, output), both None where the time is up; the whole group of processes ends with it."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", start_new_session=True, **more)
-    try:
-        output, _ = process.communicate(timeout=seconds)
-        return process.returncode, output
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return None, None
+    with tempfile.TemporaryFile() as said:  # no pipe: a server that outlives its test would keep it open
+        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, start_new_session=True, **more)
+        try:
+            process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return None, None
+        said.seek(0)
+        return process.returncode, said.read().decode(errors="replace")
 
 
 def prepare():

@@ -450,6 +450,38 @@ static void test_what_is_read_as_a_call_was_written_as_one(void **state)
     assert_true(calls_seen > 1000);
 }
 
+// Beside a form, an object with a name and parameters that does not begin as the dialect's calls
+// do.
+static void other_object(const struct subject *s, uint64_t *seed)
+{
+    static const char *const texts[] = {"{ \"name\" : \"f\", \"parameters\": {}}",
+                                        "{ \"name\" : \"f\", \"arguments\": {}}"};
+    struct subject own = *s;
+    own.formed = true;
+    json_t *tools = parsed("[{\"name\":\"f\"}]");
+    for (size_t i = 0; i < 2; i++) {
+        struct written w = {0};
+        struct heard h;
+        for (const char *at = texts[i]; *at; at++) {
+            json_put_raw(&w.text, text_span(at, 1));
+            json_put_raw(&w.special, text_span("", 1));
+        }
+        subject_hear(&own, tools, &w, DIALECT_START_TEXT, (uint32_t)i, seed, &h);
+        assert_int_equal(h.count, 0);
+        assert_int_equal(h.text.bytes, strlen(texts[i]));
+        assert_memory_equal(h.text.at, texts[i], h.text.bytes);
+        heard_free(&h);
+        written_free(&w);
+    }
+    json_decref(tools);
+}
+
+static void test_an_object_that_begins_as_no_call_is_a_form(void **state)
+{
+    (void)state;
+    subject_each(other_object);
+}
+
 // What the grammar of answers beside this form says, with tools f and g of which f may be called.
 static enum status form_refused(const char *dialect, const char *pattern, struct error *err)
 {
@@ -492,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_many_blanks_before_a_call_are_blanks),
         cmocka_unit_test(test_what_is_read_as_a_call_was_written_as_one),
         cmocka_unit_test(test_text_that_has_a_form_comes_out_as_it_is),
+        cmocka_unit_test(test_an_object_that_begins_as_no_call_is_a_form),
         cmocka_unit_test(test_forms_that_are_read_otherwise_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 // The lists of the forward passes, walked without a model: no row reads a buffer that was not
 // written, or whose memory another buffer was written to since (layout.c lets wide buffers share
-// memory).
+// memory), and none writes over what nobody has read.
 #include "base/json.h"
 #include "runtime/model/internal.h"
 #include "tests/runtime/golden.h"
@@ -21,8 +21,14 @@ struct span {
 // Which buffers hold what the lists have put there; those that share memory lose it to each other.
 struct walk {
     struct span spans[BUFFER_COUNT];
-    bool written[BUFFER_COUNT], lost[BUFFER_COUNT];
+    bool written[BUFFER_COUNT], lost[BUFFER_COUNT], read[BUFFER_COUNT];
 };
+
+static void walk_read(struct walk *w, enum model_buffer in)
+{
+    assert_true(w->written[in] && !w->lost[in]);
+    w->read[in] = true;
+}
 
 static void walk_write(struct walk *w, enum model_buffer out)
 {
@@ -31,8 +37,9 @@ static void walk_write(struct walk *w, enum model_buffer out)
         if (i != (int)out && a->at < b->at + b->bytes && b->at < a->at + a->bytes)
             w->lost[i] = true;
     }
+    assert_true(!w->written[out] || w->read[out]);
     w->written[out] = true;
-    w->lost[out] = false;
+    w->lost[out] = w->read[out] = false;
 }
 
 // Ops without an output write what they read. `begins`: nothing waits to be added yet.
@@ -40,9 +47,9 @@ static void walk_list(struct walk *w, const struct forward_op *op, bool begins)
 {
     for (uint32_t row = 0; op->run; op++, row++) {
         if (op->in != BUFFER_NONE)
-            assert_true(w->written[op->in] && !w->lost[op->in]);
+            walk_read(w, op->in);
         if (op->add != BUFFER_NONE && !(begins && row == 0))
-            assert_true(w->written[op->add] && !w->lost[op->add]);
+            walk_read(w, op->add);
         walk_write(w, op->out != BUFFER_NONE ? op->out : op->in);
     }
 }
