@@ -337,6 +337,7 @@ void ptx_run_only(const char *name)
 unsigned ptx_emitted(void)
 {
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    launch_name = "the kernels that are linked";
     unsigned count = 0;
     for (auto &one : kernels())
         count += decode(&one.second) != nullptr;
