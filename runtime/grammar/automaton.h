@@ -34,7 +34,13 @@ struct item_info {
 struct pair {
     uint32_t set, next; // a byte of the set leads to the item
 };
-enum state_flags { STATE_ENDS_KNOWN = 1, STATE_ENDS = 2, STATE_KEPT = 4 };
+enum state_flags {
+    STATE_ENDS_KNOWN = 1,
+    STATE_ENDS = 2,
+    STATE_KEPT = 4,
+    STATE_PLAIN_KNOWN = 8, // mask.c:
+    STATE_PLAIN = 16,      // each plain character leads back to it
+};
 #define LOOPS_KNOWN (1ull << 63)
 struct automaton_state {
     uint32_t first, count; // members

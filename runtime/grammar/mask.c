@@ -78,19 +78,38 @@ static bool level_next(struct mask_cache *c, struct spots *level, struct spots *
     return !level->full && !next->full;
 }
 
+// No plain character can follow any of the first so many places. *room false: a table is full.
+static bool level_is_last(struct mask_cache *c, const struct spots *level, uint32_t count,
+                          bool *room)
+{
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t e = c->edge_first[0]; e < c->edge_first[1]; e++) {
+            uint32_t to = automaton_step(&c->a, level->at[i].state, c->edges[e].class);
+            *room = *room && to != STATE_NO_ROOM;
+            if (to != STATE_DEAD)
+                return false;
+        }
+    return true;
+}
+
 // How many plain characters can follow whatever they are: PLAIN_WHOLE, or at most the bound of the
-// last kind but one. False: a table is full.
-static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars)
+// last kind but one. *most: how many can follow at all, or PLAIN_WHOLE. False: a table is full.
+static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars, uint32_t *most)
 {
     struct spots seen = {.count = 0}, level, next = {.count = 0};
     bool room = true;
+    *most = PLAIN_WHOLE;
     spot_add(&next, state, 0);
     spot_add(&seen, state, 0);
     for (*chars = 0; *chars < PLAIN_CHARS[PLAIN_KINDS - 2]; ++*chars) {
         level = next;
         next.count = 0;
-        if (!level_next(c, &level, &next, &room))
+        uint32_t count = level.count;
+        if (!level_next(c, &level, &next, &room)) {
+            if (room && level_is_last(c, &level, count, &room))
+                *most = *chars;
             return room;
+        }
         uint32_t before = seen.count;
         for (uint32_t i = 0; i < next.count; i++)
             spot_add(&seen, next.at[i].state, 0);
@@ -100,6 +119,27 @@ static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars)
         }
     }
     return true;
+}
+
+// Finds whether each plain character leads back to the state. False: a table is full.
+static bool plain_find(struct mask_cache *c, uint32_t state)
+{
+    struct spots level = {.count = 0}, next = {.count = 0};
+    bool room = true;
+    spot_add(&level, state, 0);
+    bool all = level_next(c, &level, &next, &room);
+    if (!room)
+        return false;
+    all = all && next.count == 1 && next.at[0].state == state;
+    c->a.states[state].flags |= STATE_PLAIN_KNOWN | (all ? STATE_PLAIN : 0);
+    return true;
+}
+
+static bool plain_stays(struct mask_cache *c, uint32_t state, bool *stays)
+{
+    bool known = (c->a.states[state].flags & STATE_PLAIN_KNOWN) || plain_find(c, state);
+    *stays = c->a.states[state].flags & STATE_PLAIN;
+    return known;
 }
 
 // Sorts of bytes of which each leads back to the state. False: a table is full.
@@ -125,55 +165,130 @@ static bool loops_find(struct mask_cache *c, uint32_t state)
     return true;
 }
 
-static void token_allow(const int32_t *same, int32_t token, uint32_t *words)
+static void ids_allow(const int32_t *ids, uint32_t count, uint32_t *words)
 {
-    for (; token >= 0; token = same[token])
-        words[token / 32] |= 1u << (token % 32);
+    for (uint32_t i = 0; i < count; i++)
+        words[ids[i] / 32] |= 1u << (ids[i] % 32);
 }
 
-// All that follows a node is allowed in the state that it leads to. False: a table is full.
-static bool summary_allows(struct mask_cache *c, const struct token_trie *trie, uint32_t summary,
-                           uint32_t state, uint32_t *words, bool *all)
+// What is known of all tokens of a trie where plain characters lead back to a state.
+enum walk_kind {
+    WALK_ANY,   // nothing
+    WALK_PLAIN, // they are plain, so they are allowed
+    WALK_OTHER, // they are of KIND_OTHER: allowed as their tails are
+};
+struct trie_walk {
+    struct mask_cache *c;
+    const struct token_trie *trie;
+    enum walk_kind kind;
+    uint32_t *path, *words, *walked;
+};
+enum walk_result { WALK_ON, WALK_ALL, WALK_TAILS, WALK_NO_ROOM };
+
+// What a state says of all tokens of a node whose first byte leads back to it.
+static enum walk_result node_judge(const struct trie_walk *w, const struct trie_node *node,
+                                   uint32_t state)
 {
-    const struct trie_summary *s = &trie->summaries[summary];
+    struct mask_cache *c = w->c;
+    bool stays;
     if (!loops_find(c, state))
+        return WALK_NO_ROOM;
+    if ((node->sorts & ~c->a.states[state].loops) == 0)
+        return WALK_ALL;
+    if (w->kind == WALK_ANY || !node->plain)
+        return WALK_ON;
+    if (!plain_stays(c, state, &stays))
+        return WALK_NO_ROOM;
+    return !stays ? WALK_ON : w->kind == WALK_PLAIN ? WALK_ALL : WALK_TAILS;
+}
+
+static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked);
+
+static void tails_allow(const struct mask_cache *c, const int32_t *ids, uint32_t count,
+                        uint32_t *words)
+{
+    for (uint32_t i = 0; i < count; i++)
+        words[ids[i] / 32] |= c->tails[ids[i] / 32] & (1u << (ids[i] % 32));
+}
+
+// Sets the bits of all tokens of a node as they were judged. False: a table is full.
+static bool node_allow(const struct trie_walk *w, const struct trie_node *node,
+                       enum walk_result judged, uint32_t state)
+{
+    const struct token_trie *trie = w->trie;
+    const int32_t *ids = trie->ids + node->first;
+    uint32_t count = trie->nodes[node->end].first - node->first;
+    if (judged == WALK_NO_ROOM || (judged == WALK_TAILS && !tails_find(w->c, state, w->walked)))
         return false;
-    *all = (s->sorts & ~c->a.states[state].loops) == 0;
-    for (uint32_t i = 0; *all && i < s->count; i++)
-        token_allow(c->v->same, trie->ids[s->first + i], words);
+    if (judged == WALK_TAILS)
+        tails_allow(w->c, ids, count, w->words);
+    else
+        ids_allow(ids, count, w->words);
     return true;
 }
 
-// Sets the bits of the tokens of a trie that lead somewhere, and counts nodes. False: a table is
+// Sets the bits of the tokens of a trie that lead somewhere, and counts bytes. False: a table is
 // full.
-static bool trie_walk(struct mask_cache *c, const struct token_trie *trie, uint32_t state,
-                      uint32_t *words, uint32_t *walked)
+static bool trie_walk(const struct trie_walk *w, uint32_t state)
 {
-    const uint8_t *class_of = c->g->class_of;
-    const struct trie_node *nodes = trie->nodes;
-    uint32_t *path = c->path;
+    struct automaton *a = &w->c->a;
+    const uint8_t *class_of = w->c->g->class_of, *bytes = w->trie->bytes;
+    const struct trie_node *nodes = w->trie->nodes;
+    const int32_t *ids = w->trie->ids;
+    uint32_t *path = w->path, count = w->trie->count, walked = 0, to = state;
     path[0] = state;
-    for (uint32_t i = 0; i < trie->count;) {
+    for (uint32_t i = 0; i < count && to != STATE_NO_ROOM;) {
         const struct trie_node *node = &nodes[i];
-        bool all = false;
-        ++*walked;
-        uint32_t to = automaton_step(&c->a, path[node->depth], class_of[node->byte]);
-        if (to < STATE_FIRST) {
-            if (to == STATE_NO_ROOM)
-                return false;
-            i = node->end;
-            continue;
+        uint32_t from = path[node->level];
+        to = automaton_step(a, from, class_of[node->byte]);
+        walked++;
+        if (to == from) { // a byte that does not lead back tells that not all do
+            enum walk_result judged = node_judge(w, node, from);
+            if (judged != WALK_ON) {
+                to = node_allow(w, node, judged, from) ? to : STATE_NO_ROOM;
+                i = node->end;
+                continue;
+            }
         }
-        if (node->token >= 0)
-            token_allow(c->v->same, node->token, words);
-        // A byte that did not lead back tells that not all do.
-        bool back = to == path[node->depth];
-        if (back && node->summary != 0 && !summary_allows(c, trie, node->summary, to, words, &all))
-            return false;
-        path[node->depth + 1] = to;
-        i = all ? node->end : i + 1;
+        for (uint32_t k = 1; k < node->count && to >= STATE_FIRST; k++, walked++)
+            to = automaton_step(a, to, class_of[bytes[node->text + k]]);
+        path[node->level + 1] = to;
+        i = to < STATE_FIRST ? node->end : i + 1;
+        if (to >= STATE_FIRST)
+            ids_allow(ids + node->first, nodes[i].first - node->first, w->words);
     }
+    *w->walked += walked;
+    return to != STATE_NO_ROOM;
+}
+
+// The tokens of KIND_OTHER in a state to which each plain character leads back.
+static bool tails_walk(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
+{
+    uint32_t *path = c->path + VOCABULARY_TOKEN_BYTES_MAX + 1;
+    return trie_walk(&(struct trie_walk){c, &c->v->tails, WALK_ANY, path, words, walked}, state);
+}
+
+// The same, kept for all nodes of a walk.
+static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked)
+{
+    if (c->tails_of == state)
+        return true;
+    memset(c->tails, 0, c->v->words * sizeof *c->tails);
+    c->tails_of = 0;
+    if (!tails_walk(c, state, c->tails, walked))
+        return false;
+    c->tails_of = state;
     return true;
+}
+
+static bool kind_walk(struct mask_cache *c, uint32_t kind, uint32_t state, uint32_t *words,
+                      uint32_t *walked)
+{
+    enum walk_kind known = kind < PLAIN_KINDS   ? WALK_PLAIN
+                           : kind == KIND_OTHER ? WALK_OTHER
+                                                : WALK_ANY;
+    return trie_walk(&(struct trie_walk){c, &c->v->tries[kind], known, c->path, words, walked},
+                     state);
 }
 
 static bool may_walk(struct mask_cache *c)
@@ -275,20 +390,25 @@ static void mask_read(const struct mask_cache *c, uint32_t place, uint32_t *word
 // The tokens of at most TOKEN_NEAR bytes.
 static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
 {
-    uint32_t kinds = 0, chars;
+    uint32_t kinds = 0, chars, most;
+    bool stays;
     if (c->a.states[state].kept != 0) {
         mask_read(c, c->a.states[state].kept, words);
         c->reused++;
         return true;
     }
-    if (!may_walk(c) || !measure_plain(c, state, &chars))
+    if (!may_walk(c) || !measure_plain(c, state, &chars, &most) || !plain_stays(c, state, &stays))
         return false;
     while (kinds < PLAIN_KINDS && chars >= PLAIN_CHARS[kinds])
         kinds++;
     mask_begin(c->v, kinds, words);
-    for (uint32_t k = kinds; k < NEAR_KINDS; k++)
-        if (!trie_walk(c, &c->v->tries[k], state, words, walked))
+    c->tails_of = 0;
+    for (uint32_t k = kinds; k < PLAIN_KINDS && (k == 0 || PLAIN_CHARS[k - 1] < most); k++)
+        if (!kind_walk(c, k, state, words, walked))
             return false;
+    if (stays ? !tails_walk(c, state, words, walked)
+              : !kind_walk(c, KIND_OTHER, state, words, walked))
+        return false;
     uint32_t place = mask_keep(c, kinds, words);
     c->a.states[state].kept = place;
     c->computed++;
@@ -301,7 +421,7 @@ static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint
     uint32_t place = c->a.states[state].kept_far;
     if (place == 0) {
         memset(c->row, 0, c->v->words * sizeof *c->row);
-        if (!may_walk(c) || !trie_walk(c, &c->v->tries[KIND_LONG], state, c->row, walked))
+        if (!may_walk(c) || !kind_walk(c, KIND_LONG, state, c->row, walked))
             return false;
         place = mask_keep(c, 0, c->row);
         c->a.states[state].kept_far = place;

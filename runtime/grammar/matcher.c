@@ -29,9 +29,10 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
     pages_open(&c->pages, c->bytes / 2);
     c->kept = pages_take(&c->pages, c->kept_capacity, sizeof *c->kept);
     c->edges = heap_take(PLAIN_EDGES_MAX * sizeof *c->edges);
-    c->path = heap_take((VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path);
-    c->row = heap_take((2 * (size_t)v->words + 1) * sizeof *c->row);
+    c->path = heap_take(2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path);
+    c->row = heap_take((3 * (size_t)v->words + 1) * sizeof *c->row);
     c->ask = c->row + v->words;
+    c->tails = c->ask + v->words;
     mask_edges_find(c);
     mask_forget(c);
     c->start = automaton_start(&c->a);
@@ -67,8 +68,9 @@ bool mask_cache_limited(const struct mask_cache *c)
 static size_t bytes_held(const struct mask_cache *c)
 {
     return sizeof *c + automaton_used(&c->a) + c->kept_count * sizeof *c->kept +
-           PLAIN_EDGES_MAX * sizeof *c->edges + (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path +
-           (2 * (size_t)c->v->words + 1) * sizeof *c->row;
+           PLAIN_EDGES_MAX * sizeof *c->edges +
+           2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path +
+           (3 * (size_t)c->v->words + 1) * sizeof *c->row;
 }
 
 struct mask_cache_stats mask_cache_stats(const struct mask_cache *c)

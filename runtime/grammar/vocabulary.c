@@ -8,32 +8,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_tokens(const void *x, const void *y, void *vocabulary)
+// How many bytes of whole plain characters a text begins with.
+static size_t plain_bytes(struct text text, uint32_t *chars)
 {
-    struct text a = vocabulary_text(vocabulary, *(const int32_t *)x);
-    struct text b = vocabulary_text(vocabulary, *(const int32_t *)y);
-    size_t bytes = a.bytes < b.bytes ? a.bytes : b.bytes;
-    int order = memcmp(a.at, b.at, bytes);
-    if (order == 0)
-        order = (a.bytes > b.bytes) - (a.bytes < b.bytes);
-    return order != 0 ? order : *(const int32_t *)x - *(const int32_t *)y;
+    size_t done = 0;
+    for (*chars = 0; done < text.bytes; ++*chars) {
+        unsigned char c = (unsigned char)text.at[done];
+        size_t bytes = utf8_valid(text.at + done, text.bytes - done);
+        if (bytes == 0 || c < 0x20 || c == '"' || c == '\\')
+            break;
+        done += bytes;
+    }
+    return done;
 }
 
 // The kind of a token by its text.
 static uint32_t kind_of(struct text token)
 {
-    uint32_t chars = 0, kind = 0;
+    uint32_t chars, kind = 0;
     if (token.bytes > TOKEN_NEAR)
         return KIND_LONG;
-    for (size_t i = 0; i < token.bytes; chars++) {
-        unsigned char c = (unsigned char)token.at[i];
-        size_t bytes = utf8_valid(token.at + i, token.bytes - i);
-        if (bytes == 0 && !utf8_is_beginning(token.at + i, token.bytes - i))
-            return KIND_OTHER;
-        if (c < 0x20 || c == '"' || c == '\\')
-            return KIND_OTHER;
-        i = bytes == 0 ? token.bytes : i + bytes;
-    }
+    size_t plain = plain_bytes(token, &chars);
+    if (plain < token.bytes && !utf8_is_beginning(token.at + plain, token.bytes - plain))
+        return KIND_OTHER;
+    chars += plain < token.bytes;
     while (chars > PLAIN_CHARS[kind] && kind < PLAIN_KINDS - 1)
         kind++;
     return kind;
@@ -58,71 +56,114 @@ uint32_t byte_sort(uint8_t byte)
     return 3 + byte - 0x20 - letters;
 }
 
-// Nodes that much follows get a summary; from the last on, so that sorts below are known.
-static void summaries_build(struct token_trie *trie)
+// From the last node on, so that sorts of what follows are known.
+static void sorts_find(struct token_trie *trie)
 {
-    uint64_t *sorts = heap_take_zeroed(trie->count + 1, sizeof *sorts);
-    uint32_t *ends = heap_take((trie->count + 1) * sizeof *ends), ids = 0;
-    for (uint32_t i = 0; i < trie->count; i++) { // tokens before each node
-        ends[i] = ids;
-        ids += trie->nodes[i].token >= 0;
-        trie->summary_count += trie->nodes[i].end - i > SUMMARY_NODES;
-    }
-    ends[trie->count] = ids;
-    trie->summaries = heap_take_zeroed(++trie->summary_count, sizeof *trie->summaries);
-    uint32_t made = 1;
     for (uint32_t i = trie->count; i > 0; i--) {
         struct trie_node *node = &trie->nodes[i - 1];
         for (uint32_t child = i; child < node->end; child = trie->nodes[child].end)
-            sorts[i - 1] |= sorts[child] | 1ull << byte_sort(trie->nodes[child].byte);
-        if (node->end - (i - 1) <= SUMMARY_NODES)
-            continue;
-        node->summary = made;
-        trie->summaries[made++] =
-            (struct trie_summary){sorts[i - 1], ends[i], ends[node->end] - ends[i]};
+            node->sorts |= trie->nodes[child].sorts;
+        for (uint32_t k = 0; k < node->count; k++)
+            node->sorts |= 1ull << byte_sort(trie->bytes[node->text + k]);
     }
-    trie->ids = heap_take((ids + 1) * sizeof *trie->ids);
-    for (uint32_t i = 0; i < trie->count; i++)
-        if (trie->nodes[i].token >= 0)
-            trie->ids[trie->id_count++] = trie->nodes[i].token;
-    heap_give(sorts);
-    heap_give(ends);
 }
 
-// The tokens in order of their bytes become nodes in preorder.
-static void trie_build(struct vocabulary *v, struct token_trie *trie, const int32_t *sorted,
-                       uint32_t count)
+static uint32_t node_add(struct token_trie *trie, struct text bytes, uint32_t level, bool plain)
 {
-    uint32_t open[VOCABULARY_TOKEN_BYTES_MAX], depth = 0, capacity = 0;
-    struct text before = {NULL, 0};
-    for (uint32_t i = 0; i < count; i++) {
-        struct text token = vocabulary_text(v, sorted[i]);
-        uint32_t common = 0;
-        while (common < before.bytes && common < token.bytes &&
-               before.at[common] == token.at[common])
+    trie->nodes[trie->count] = (struct trie_node){.first = trie->id_count,
+                                                  .text = trie->byte_count,
+                                                  .plain = plain,
+                                                  .level = level & 0x7FFF,
+                                                  .count = (uint8_t)bytes.bytes,
+                                                  .byte = (uint8_t)bytes.at[0]};
+    memcpy(trie->bytes + trie->byte_count, bytes.at, bytes.bytes);
+    trie->byte_count += (uint32_t)bytes.bytes;
+    return trie->count++;
+}
+
+// What a trie is made of: tokens, or what is left of them from a byte on.
+struct trie_source {
+    const struct vocabulary *v;
+    const uint16_t *from; // [vocab], or NULL: from the first one
+};
+
+static struct text source_text(const struct trie_source *s, int32_t token)
+{
+    struct text text = vocabulary_text(s->v, token);
+    size_t from = s->from ? s->from[token] : 0;
+    return text_span(text.at + from, text.bytes - from);
+}
+
+static int compare_sources(const void *x, const void *y, void *source)
+{
+    int32_t one = *(const int32_t *)x, other = *(const int32_t *)y;
+    struct text a = source_text(source, one), b = source_text(source, other);
+    size_t bytes = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = memcmp(a.at, b.at, bytes);
+    if (order == 0)
+        order = (a.bytes > b.bytes) - (a.bytes < b.bytes);
+    return order != 0 ? order : one - other;
+}
+
+// Tokens in order of their bytes, which all have the same first `depth` ones and more.
+static void nodes_add(const struct trie_source *s, struct token_trie *trie, const int32_t *sorted,
+                      uint32_t count, size_t depth, uint32_t level)
+{
+    for (uint32_t from = 0, end, chars; from < count; from = end) {
+        struct text first = source_text(s, sorted[from]);
+        for (end = from + 1; end < count; end++)
+            if (source_text(s, sorted[end]).at[depth] != first.at[depth])
+                break;
+        struct text last = source_text(s, sorted[end - 1]);
+        size_t common = depth + 1; // of all between them, too
+        while (common < first.bytes && common < last.bytes && common - depth < UINT8_MAX &&
+               first.at[common] == last.at[common])
             common++;
-        while (depth > common)
-            trie->nodes[open[--depth]].end = trie->count;
-        if (trie->count + token.bytes > capacity) {
-            capacity = 2 * capacity + VOCABULARY_TOKEN_BYTES_MAX;
-            trie->nodes = heap_grow(trie->nodes, capacity * sizeof *trie->nodes);
-        }
-        for (; depth < token.bytes; depth++) {
-            open[depth] = trie->count;
-            trie->nodes[trie->count++] = (struct trie_node){
-                .token = -1, .depth = (uint16_t)depth, .byte = (uint8_t)token.at[depth]};
-        }
-        struct trie_node *last = &trie->nodes[open[depth - 1]];
-        v->same[sorted[i]] = last->token;
-        last->token = sorted[i];
-        before = token;
+        bool plain = plain_bytes(text_span(first.at, depth), &chars) == depth;
+        uint32_t node = node_add(trie, text_span(first.at + depth, common - depth), level, plain);
+        for (; from < end && source_text(s, sorted[from]).bytes == common; from++)
+            trie->ids[trie->id_count++] = sorted[from];
+        nodes_add(s, trie, sorted + from, end - from, common, level + 1);
+        trie->nodes[node].end = trie->count;
     }
-    while (depth > 0)
-        trie->nodes[open[--depth]].end = trie->count;
+}
+
+static void trie_build(struct vocabulary *v, struct token_trie *trie, const uint16_t *from,
+                       int32_t *tokens, uint32_t count)
+{
+    size_t bytes = 0;
+    struct trie_source source = {v, from};
+    qsort_r(tokens, count, sizeof *tokens, compare_sources, &source);
+    for (uint32_t i = 0; i < count; i++)
+        bytes += source_text(&source, tokens[i]).bytes;
+    // Branches are fewer than tokens, long nodes than their bytes.
+    trie->nodes = heap_take((2 * (size_t)count + bytes / UINT8_MAX + 1) * sizeof *trie->nodes);
+    trie->bytes = heap_take(bytes + 1);
+    trie->ids = heap_take((count + 1) * sizeof *trie->ids);
+    nodes_add(&source, trie, tokens, count, 0, 0);
+    trie->nodes[trie->count] = (struct trie_node){.first = trie->id_count};
     trie->nodes = heap_grow(trie->nodes, (trie->count + 1) * sizeof *trie->nodes);
-    summaries_build(trie);
-    v->bytes += trie->count * sizeof *trie->nodes + trie->id_count * sizeof *trie->ids +
-                trie->summary_count * sizeof *trie->summaries;
+    trie->bytes = heap_grow(trie->bytes, trie->byte_count + 1);
+    sorts_find(trie);
+    v->bytes +=
+        trie->count * sizeof *trie->nodes + trie->id_count * sizeof *trie->ids + trie->byte_count;
+}
+
+static void tails_build(struct vocabulary *v, int32_t *tokens, uint32_t count)
+{
+    uint32_t chars;
+    uint16_t *from = heap_take((v->vocab + 1) * sizeof *from);
+    for (uint32_t i = 0; i < count; i++)
+        from[tokens[i]] = (uint16_t)plain_bytes(vocabulary_text(v, tokens[i]), &chars);
+    trie_build(v, &v->tails, from, tokens, count);
+    heap_give(from);
+}
+
+static void trie_free(struct token_trie *trie)
+{
+    heap_give(trie->nodes);
+    heap_give(trie->bytes);
+    heap_give(trie->ids);
 }
 
 static void tries_build(struct vocabulary *v)
@@ -138,7 +179,6 @@ static void tries_build(struct vocabulary *v)
         v->any[v->ends[i] / 32] |= 1u << (v->ends[i] % 32);
     for (uint32_t id = 0; id < v->vocab; id++) {
         struct text token = vocabulary_token(v, (int32_t)id);
-        v->same[id] = -1;
         if (token.bytes == 0)
             continue;
         uint32_t kind = kind_of(token);
@@ -148,11 +188,11 @@ static void tries_build(struct vocabulary *v)
         for (uint32_t k = kind; k < PLAIN_KINDS; k++)
             v->plain[k][id / 32] |= 1u << (id % 32);
     }
-    for (int k = 0; k < TOKEN_KINDS; k++) {
-        qsort_r(sorted[k], counts[k], sizeof **sorted, compare_tokens, v);
-        trie_build(v, &v->tries[k], sorted[k], counts[k]);
+    for (int k = 0; k < TOKEN_KINDS; k++)
+        trie_build(v, &v->tries[k], NULL, sorted[k], counts[k]);
+    tails_build(v, sorted[KIND_OTHER], counts[KIND_OTHER]);
+    for (int k = 0; k < TOKEN_KINDS; k++)
         heap_give(sorted[k]);
-    }
 }
 
 // What a grammar reads where the token comes; *special: its byte goes before.
@@ -233,9 +273,8 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
     for (uint32_t i = 0; i < args->end_count; i++)
         if (args->end_ids[i] >= 0 && (uint32_t)args->end_ids[i] < v->vocab)
             v->ends[v->end_count++] = args->end_ids[i];
-    v->bytes = sizeof *v + v->vocab * (sizeof *v->first + sizeof *v->same) +
+    v->bytes = sizeof *v + v->vocab * sizeof *v->first +
                (PLAIN_KINDS + 1) * (size_t)v->words * sizeof **v->plain;
-    v->same = heap_take((v->vocab + 1) * sizeof *v->same);
     text_copy(v, args);
     alphabets_find(v);
     tries_build(v);
@@ -254,15 +293,12 @@ void vocabulary_give(struct vocabulary *v)
     // acq_rel: what others read of it comes before the last one frees it.
     if (!v || atomic_fetch_sub_explicit(&v->owners, 1, memory_order_acq_rel) != 1)
         return;
-    for (int k = 0; k < TOKEN_KINDS; k++) {
-        heap_give(v->tries[k].nodes);
-        heap_give(v->tries[k].summaries);
-        heap_give(v->tries[k].ids);
-    }
+    for (int k = 0; k < TOKEN_KINDS; k++)
+        trie_free(&v->tries[k]);
+    trie_free(&v->tails);
     for (int k = 0; k < PLAIN_KINDS; k++)
         heap_give(v->plain[k]);
     heap_give(v->any);
-    heap_give(v->same);
     heap_give(v->first);
     heap_give(v->text);
     heap_give(v->ends);

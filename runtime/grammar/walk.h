@@ -24,26 +24,23 @@ enum {
 // Tokens of kind i have at most so many characters; the last kind has all longer ones.
 static const uint32_t PLAIN_CHARS[PLAIN_KINDS] = {4, 8, 16, PLAIN_WHOLE};
 
-// Nodes in preorder: the children of one follow it at once.
+// A node is a stretch of bytes inside of which no token ends and none branches off. Nodes stand in
+// preorder: the children of one follow it at once. Where a state leads to itself by all sorts of
+// bytes that a node and what follows it have, all tokens there are allowed without a walk.
 struct trie_node {
-    uint32_t end;     // first node after what begins with it
-    int32_t token;    // that ends here; -1: none
-    uint32_t summary; // of what follows it; 0: that is little
-    uint16_t depth;   // 0: one byte
-    uint8_t byte;
-};
-enum { SUMMARY_NODES = 32 }; // that many follow a node before it has a summary
-// Sorts of bytes that occur after a node, and the tokens that end there: where a state leads to
-// itself by all of them, the tokens are allowed without a walk.
-struct trie_summary {
-    uint64_t sorts;
-    uint32_t first, count; // in ids
+    uint64_t sorts; // of its bytes and of all that follow it
+    uint32_t end;   // first node after what begins with it
+    uint32_t first; // into ids: its tokens, up to `first` of the next node, then what follows it
+    uint32_t text;  // into bytes
+    uint16_t plain : 1;  // nothing but whole plain characters stands before it
+    uint16_t level : 15; // nodes on the way to it
+    uint8_t count, byte; // its bytes: how many, and the first one
 };
 struct token_trie {
-    struct trie_node *nodes;
-    struct trie_summary *summaries; // [0] is not used
-    int32_t *ids;                   // in preorder
-    uint32_t count, summary_count, id_count;
+    struct trie_node *nodes; // [count + 1]
+    uint8_t *bytes;
+    int32_t *ids;
+    uint32_t count, byte_count, id_count;
 };
 
 enum { BYTE_SORTS = 44 };
@@ -54,9 +51,9 @@ struct vocabulary {
     _Atomic uint32_t owners;
     uint32_t vocab, words;
     struct token_trie tries[TOKEN_KINDS];
+    struct token_trie tails; // tokens of KIND_OTHER without the plain characters they begin with
     uint32_t *plain[PLAIN_KINDS]; // [words] tokens of the kind and those before it
     uint32_t *any;                // [words] all tokens with bytes, and the ends
-    int32_t *same;                // [vocab] another token with the same bytes, or -1
     uint32_t *first;              // [vocab + 1] into text
     char *text;
     int32_t *ends;
