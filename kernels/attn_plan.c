@@ -9,10 +9,10 @@ static uint32_t divide_round_up(uint32_t a, uint32_t b)
 }
 
 struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
-                                        size_t partial_bytes_max)
+                                        size_t partial_bytes_max, uint32_t workers)
 {
     const struct attn_shape *shape = &limits->attn;
-    struct attn_capacity capacity = {0, 0, 0};
+    struct attn_capacity capacity = {.wide_rows = ATTN_WIDE_ROWS, .workers = workers};
     if (shape->kv_heads == 0)
         return capacity;
     check(limits->step.rows_max <= UINT16_MAX + 1 && shape->kv_heads <= UINT16_MAX + 1,
@@ -23,10 +23,13 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
         limits->step.rows_max + (uint64_t)limits->step.tokens_max * group / ATTN_WIDE_ROWS + 1;
     uint64_t keys = (uint64_t)limits->step.blocks_max * KV_BLOCK_TOKENS;
     uint64_t parts = (keys + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
+    uint64_t walks = (uint64_t)limits->step.rows_max * shape->kv_heads;
     uint64_t partials = 0;
-    if (shape->paged && parts > 1) {
+    if (shape->paged && (parts > 1 || workers > 0)) {
         uint64_t fit = partial_bytes_max / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
-        partials = (uint64_t)limits->step.rows_max * shape->kv_heads * parts;
+        partials = walks * parts;
+        if (workers > 0 && partials < workers + 2 * walks) // what begins and ends inside of a part
+            partials = workers + 2 * walks;
         partials = partials < fit ? partials : fit;
     }
     capacity.partials = (uint32_t)partials;
@@ -57,18 +60,45 @@ static bool row_is_narrow(const struct attn_planner *p, const struct step_row *r
     return (uint64_t)row->q_len * p->group <= ATTN_TILE_ROWS;
 }
 
-// The parts [first, last) that hold keys seen by the tile's queries.
-static void tile_parts(const struct attn_planner *p, const struct step_row *row, uint32_t parts[2])
+// The pieces [first, last) of `tokens` keys that hold keys seen by the row's queries.
+static void row_pieces(const struct attn_planner *p, const struct step_row *row, uint32_t tokens,
+                       uint32_t pieces[2])
 {
     uint32_t position = row->kv_len > row->q_len ? row->kv_len - row->q_len : 0;
     uint32_t window = p->shape->window;
     uint32_t low = window != 0 && position + 1 > window ? position + 1 - window : 0;
-    parts[0] = low / ATTN_PART_TOKENS;
-    parts[1] = divide_round_up(row->kv_len, ATTN_PART_TOKENS);
+    pieces[0] = low / tokens;
+    pieces[1] = divide_round_up(row->kv_len, tokens);
+}
+
+static uint32_t row_parts(const struct attn_planner *p, const struct step_row *row)
+{
+    uint32_t parts[2];
+    row_pieces(p, row, p->work->part_tokens, parts);
+    return parts[1] > parts[0] ? parts[1] - parts[0] : 0;
+}
+
+// Parts of so many whole tiles that the step's narrow rows make about as many as run at once.
+static uint32_t part_tokens_of(const struct attn_planner *p, const struct step_row *rows,
+                               uint32_t count)
+{
+    uint64_t tiles = 0;
+    if (p->capacity->workers == 0)
+        return ATTN_PART_TOKENS;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t seen[2] = {0, 0};
+        if (row_is_narrow(p, &rows[i]))
+            row_pieces(p, &rows[i], ATTN_TILE_KEYS, seen);
+        tiles += seen[1] > seen[0] ? seen[1] - seen[0] : 0;
+    }
+    tiles = (tiles * p->shape->kv_heads + p->capacity->workers - 1) / p->capacity->workers;
+    tiles = tiles > 1 ? tiles : 1;
+    return tiles * ATTN_TILE_KEYS < ATTN_PART_TOKENS ? (uint32_t)tiles * ATTN_TILE_KEYS
+                                                     : ATTN_PART_TOKENS;
 }
 
 static void item_add(struct attn_planner *p, uint32_t row, uint32_t kv_head, uint32_t tile,
-                     uint32_t part, uint32_t partial)
+                     uint32_t part, uint32_t partial, uint32_t merge)
 {
     check(p->item_count < p->capacity->items, "%u attention items", p->item_count);
     p->items[p->item_count++] = (struct attn_item){
@@ -77,23 +107,25 @@ static void item_add(struct attn_planner *p, uint32_t row, uint32_t kv_head, uin
         .tile = tile,
         .part = part,
         .partial = partial,
+        .merge = merge,
     };
 }
 
 static void narrow_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
     uint32_t parts[2];
-    tile_parts(p, row, parts);
-    uint32_t count = parts[1] > parts[0] ? parts[1] - parts[0] : 0;
+    row_pieces(p, row, p->work->part_tokens, parts);
+    uint32_t count = row_parts(p, row);
     for (uint32_t head = 0; head < p->shape->kv_heads; head++) {
         bool apart = count > 1 && p->work->partial_count + count <= p->capacity->partials &&
                      p->work->merge_count < p->capacity->merges;
         if (!apart) {
-            item_add(p, index, head, 0, ATTN_WALK, 0);
+            item_add(p, index, head, 0, ATTN_WALK, 0, 0);
             continue;
         }
         for (uint32_t i = 0; i < count; i++)
-            item_add(p, index, head, 0, parts[0] + i, p->work->partial_count + i);
+            item_add(p, index, head, 0, parts[0] + i, p->work->partial_count + i,
+                     p->work->merge_count);
         p->merges[p->work->merge_count++] = (struct attn_merge){
             .row = (uint16_t)index,
             .kv_head = (uint16_t)head,
@@ -105,13 +137,31 @@ static void narrow_add(struct attn_planner *p, uint32_t index, const struct step
     }
 }
 
+// Rows of many parts first, by powers of two: they take the partials and are begun first.
+static void narrow_add_all(struct attn_planner *p, const struct step_row *rows, uint32_t count)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (row_is_narrow(p, &rows[i]) && row_parts(p, &rows[i]) > most)
+            most = row_parts(p, &rows[i]);
+    for (uint32_t least = most > 0 ? 1u << (31 - __builtin_clz(most)) : 0;; least /= 2) {
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t parts = row_is_narrow(p, &rows[i]) ? row_parts(p, &rows[i]) : UINT32_MAX;
+            if (parts >= least && (parts < 2 * least || parts == least))
+                narrow_add(p, i, &rows[i]);
+        }
+        if (least == 0)
+            return;
+    }
+}
+
 // Last tiles first: in causal rows they see the most keys.
 static void wide_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
-    uint32_t tiles = divide_round_up(row->q_len * p->group, ATTN_WIDE_ROWS);
+    uint32_t tiles = divide_round_up(row->q_len * p->group, p->capacity->wide_rows);
     for (uint32_t tile = tiles; tile-- > 0;)
         for (uint32_t head = 0; head < p->shape->kv_heads; head++)
-            item_add(p, index, head, tile, ATTN_WALK, 0);
+            item_add(p, index, head, tile, ATTN_WALK, 0, 0);
 }
 
 size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,
@@ -130,13 +180,12 @@ size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capa
         .items = (struct attn_item *)(work + 1),
     };
     p.merges = (struct attn_merge *)(p.items + capacity->items);
+    work->part_tokens = part_tokens_of(&p, rows, step->row_count);
     for (uint32_t i = 0; i < step->row_count; i++)
         if (!row_is_narrow(&p, &rows[i]))
             wide_add(&p, i, &rows[i]);
     work->wide_count = p.item_count;
-    for (uint32_t i = 0; i < step->row_count; i++)
-        if (row_is_narrow(&p, &rows[i]))
-            narrow_add(&p, i, &rows[i]);
+    narrow_add_all(&p, rows, step->row_count);
     work->narrow_count = p.item_count - work->wide_count;
     work->narrow_at = work->wide_at + work->wide_count * (uint32_t)sizeof(struct attn_item);
     memmove(p.items + p.item_count, p.merges, work->merge_count * sizeof *p.merges);

@@ -4,6 +4,8 @@
 //
 // A part (ATTN_PART_TOKENS keys) begins with an empty state and parts are merged in order, whether
 // one item computes them all or each is an item of its own, so the plan does not affect results.
+// Outside of exact mode a device may ask for smaller parts, which fill its processors; results then
+// depend on the step.
 // Computing parts apart keeps a device busy that has more threads than a long sequence has KV heads
 // (Dao et al., "Flash-Decoding for long-context inference", 2023).
 //
@@ -17,12 +19,13 @@ enum { ATTN_WALK = 0xFFFFFFFFu, ATTN_WIDE_ROWS = 64 };
 
 // One item of work: the packed queries of one tile of a row, one KV head, and either one part of
 // the keys (its state goes to `partial`) or all parts in order (ATTN_WALK).
-struct attn_item { // 16 bytes
+struct attn_item { // 20 bytes
     uint16_t row;  // of the step
     uint16_t kv_head;
-    uint32_t tile;    // packed queries from tile * (16 or 64) on
-    uint32_t part;    // keys from part * ATTN_PART_TOKENS on, or ATTN_WALK
+    uint32_t tile;    // packed queries from tile * (16 or wide_rows) on
+    uint32_t part;    // keys from part * part_tokens on, or ATTN_WALK
     uint32_t partial; // index of the state
+    uint32_t merge;   // index of the merge that takes it
 };
 
 // A tile of up to 16 packed queries whose parts were computed apart. The last part is the row's
@@ -37,22 +40,25 @@ struct attn_merge { // 16 bytes
 // The private part of a step record: this header, then the lists. Wide items lie right before
 // narrow ones.
 struct attn_work {
-    uint32_t wide_count;   // items of up to 64 packed queries
+    uint32_t wide_count;   // items of up to wide_rows packed queries
     uint32_t narrow_count; // items of rows with up to 16
     uint32_t merge_count;
     uint32_t partial_count;
     uint32_t wide_at, narrow_at, merge_at; // bytes from this header
     uint32_t mask_all;                     // 1 (tests only): tiles that need no mask are masked too
+    uint32_t part_tokens;                  // keys of a part that is an item of its own
 };
 
 struct attn_capacity {
     uint32_t items, merges, partials;
+    uint32_t wide_rows; // packed queries of a wide item
+    uint32_t workers;   // items that should run at once; 0: parts are ATTN_PART_TOKENS
 };
 
 // What any step within the limits needs. Partials, each 16 x dim floats, take at most
-// partial_bytes_max; once they are used up, further rows are walked whole.
+// partial_bytes_max; once they are used up, further rows are walked whole: the shortest.
 struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
-                                        size_t partial_bytes_max);
+                                        size_t partial_bytes_max, uint32_t workers);
 size_t attn_plan_bytes(const struct attn_capacity *capacity);
 // limits and capacity must be those of the record's layout. Returns the bytes it used: the lists
 // are put together without gaps, since they are copied to the device each step.

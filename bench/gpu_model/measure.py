@@ -22,10 +22,10 @@ import budgets  # noqa: E402
 import sass  # noqa: E402
 from cards import cards  # noqa: E402
 
-STREAMS = ("gemm_small", "rms_", "layer_", "swiglu", "qkv_post", "sample_", "attn_merge")
+STREAMS = ("gemm_small", "rms_", "layer_", "swiglu", "qkv_post", "sample_")
 # How attention is cut: keys of a part ("fill": so many parts that all processors have one), blocks a processor (0: as many
 # as fit), and whether a merge is launched where nothing is to merge. Of the launch, not of the model: it changes with it.
-PLAN = {"part_keys": 1024, "blocks_a_processor": 8, "merge_always": True}
+PLAN = {"part_keys": "fill", "blocks_a_processor": 0, "merge_always": False}
 FP32 = {"FADD", "FMUL", "FFMA", "HFMA2", "FADD2"}
 SPECIAL = {"MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV"}
 OTHERS = {"HMMA", "LDS", "LDSM", "LDG", "STG", "STS", "LDGSTS", "SHFL", "BRA", "BSSY", "BSYNC", "BAR", "LDC", "ULDC", "EXIT", "NOP",

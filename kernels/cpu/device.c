@@ -102,7 +102,7 @@ static struct attn_capacity attn_capacity_of(const struct device *device,
                                              const struct stream_limits *limits)
 {
     size_t tile = (size_t)ATTN_TILE_ROWS * limits->attn.dim * sizeof(float);
-    return attn_plan_capacity(limits, threads_count(device->threads) * ATTN_PARTIALS * tile);
+    return attn_plan_capacity(limits, threads_count(device->threads) * ATTN_PARTIALS * tile, 0);
 }
 
 // Panels hold at least 16 rows of the widest product, so that any product can be cut into rows.

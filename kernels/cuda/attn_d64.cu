@@ -1,7 +1,4 @@
-// Attention for head dims up to 64: four instances of attn.h (two types, four warps and one).
+// Attention for the head dim 64: four instances of attn.h (two types, four warps and one).
 #include "kernels/cuda/attn.h"
 
-enum status attn_d64(struct stream *stream, const struct attn_args *args)
-{
-    return attn_of<64>(stream, args);
-}
+const struct attn_kernels attn_d64 = kernels_of<64>();

@@ -26,6 +26,9 @@
     (kernel)<<<(grid), (block), (shared), (stream)>>>(args)
 #define SHARED_ALLOW(kernel, bytes)                                                                \
     cudaFuncSetAttribute((kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
+#define OCCUPANCY(kernel, threads, shared, blocks)                                                 \
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor((blocks), (const void *)(kernel), (threads),     \
+                                                  (shared))
 #define DEV __device__ __forceinline__
 
 DEV uint32_t smem_addr(const void *p)

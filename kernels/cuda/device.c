@@ -24,7 +24,7 @@
 
 enum {
     STAGING_SLACK = 3 * 4096,
-    BLOCKS_PER_PROCESSOR = 8,
+    PARTS_PER_PROCESSOR = 6, // of attention, one warp each: what shared memory admits at dim 128
     QUERY_NS = 1000000,
     GRAPH_LAYER_BYTES = 64 << 10, // of a recorded graph, at most
 };
@@ -216,23 +216,32 @@ static void need_add(struct device_need *need, const char *label, uint64_t bytes
     need->entry[need->count++].bytes = bytes;
 }
 
+static struct attn_capacity attn_capacity_of(const struct device *device,
+                                             const struct stream_limits *limits)
+{
+    uint32_t workers = device->exact ? 0 : device->processors * PARTS_PER_PROCESSOR;
+    struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX, workers);
+    capacity.wide_rows = attn_kernels_of(limits->attn.dim)->wide_rows;
+    return capacity;
+}
+
 // Bytes of a stream's workspaces.
 struct stream_bytes {
-    size_t partial_out, partial_state, walk_out, logits, chunk, sample, blas;
+    size_t partial_out, partial_state, arrived, walk_out, logits, chunk, sample, blas;
 };
 
 static struct stream_bytes stream_bytes_of(const struct device *device,
                                            const struct stream_limits *limits)
 {
-    struct stream_bytes bytes = {0, 0, 0, 0, 0, 0, 0};
-    struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX);
+    struct stream_bytes bytes = {0, 0, 0, 0, 0, 0, 0, 0};
+    struct attn_capacity capacity = attn_capacity_of(device, limits);
     uint32_t dim = limits->attn.dim;
     size_t tile = (size_t)ATTN_TILE_ROWS * dim * sizeof(float);
-    size_t columns = dim <= 64 ? 64 : dim <= 128 ? 128 : 256; // of the kernel that computes dim
-    size_t blocks = (size_t)device->processors * BLOCKS_PER_PROCESSOR;
+    size_t tiles = (size_t)device->processors * ATTN_WALK_ROWS / ATTN_TILE_ROWS;
     bytes.partial_out = capacity.partials * tile;
     bytes.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
-    bytes.walk_out = dim != 0 ? blocks * ATTN_WIDE_ROWS * columns * sizeof(float) : 0;
+    bytes.arrived = capacity.merges * sizeof(uint32_t);
+    bytes.walk_out = dim != 0 ? tiles * attn_kernels_of(dim)->walk_floats * sizeof(float) : 0;
     if (limits->step.vocab != 0) {
         size_t rows = limits->step.rows_max;
         size_t chunks = (limits->step.vocab + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;
@@ -250,7 +259,8 @@ static enum status device_needs(const struct device *device, const struct stream
     (void)err;
     struct stream_bytes bytes = stream_bytes_of(device, limits);
     out->count = 0;
-    need_add(out, "attention parts", bytes.partial_out + bytes.partial_state + bytes.walk_out);
+    need_add(out, "attention parts",
+             bytes.partial_out + bytes.partial_state + bytes.arrived + bytes.walk_out);
     if (bytes.logits != 0)
         need_add(out, "sampling", bytes.logits + bytes.chunk + bytes.sample);
     if (bytes.blas != 0)
@@ -349,9 +359,9 @@ static void stream_close(struct stream *stream)
     if (stream->cuda)
         (void)cudaStreamSynchronize(stream->cuda);
     blas_close(stream->blas);
-    void *rooms[] = {stream->partial_out,   stream->partial_state, stream->walk_out,
-                     stream->logits,        stream->chunk,         stream->sample,
-                     stream->blas_workspace};
+    void *rooms[] = {stream->partial_out, stream->partial_state, stream->arrived,
+                     stream->walk_out,    stream->logits,        stream->chunk,
+                     stream->sample,      stream->blas_workspace};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         (void)cudaFree(rooms[i]);
     if (stream->cuda)
@@ -376,20 +386,18 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         void *field;
         size_t bytes;
     } want[] = {
-        {&stream->partial_out, bytes.partial_out},
-        {&stream->partial_state, bytes.partial_state},
-        {&stream->walk_out, bytes.walk_out},
-        {&stream->logits, bytes.logits},
-        {&stream->chunk, bytes.chunk},
-        {&stream->sample, bytes.sample},
-        {&stream->blas_workspace, bytes.blas},
+        {&stream->partial_out, bytes.partial_out}, {&stream->partial_state, bytes.partial_state},
+        {&stream->arrived, bytes.arrived},         {&stream->walk_out, bytes.walk_out},
+        {&stream->logits, bytes.logits},           {&stream->chunk, bytes.chunk},
+        {&stream->sample, bytes.sample},           {&stream->blas_workspace, bytes.blas},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
         code = workspace_take(want[i].field, want[i].bytes);
+    if (code == cudaSuccess && bytes.arrived != 0)
+        code = cudaMemsetAsync(stream->arrived, 0, bytes.arrived, stream->cuda);
     if (code != cudaSuccess)
         return cuda_error(err, code, "a stream's workspaces");
-    stream->attn_capacity = attn_plan_capacity(&stream->limits, PARTIAL_BYTES_MAX);
-    stream->walk_blocks = stream->device->processors * BLOCKS_PER_PROCESSOR;
+    stream->attn_capacity = attn_capacity_of(stream->device, &stream->limits);
     return stream->device->exact ? STATUS_OK : blas_open(&stream->blas, stream->device, err);
 }
 
@@ -426,7 +434,7 @@ static void turn_give(struct stream *stream)
 static size_t step_private_bytes(const struct device *device, const struct stream_limits *limits)
 {
     (void)device;
-    struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX);
+    struct attn_capacity capacity = attn_capacity_of(device, limits);
     return attn_plan_bytes(&capacity);
 }
 

@@ -23,6 +23,7 @@ enum {
     SAMPLE_CHUNK = 8192,     // logits one block looks at
     STAGING_BYTES = 4 << 20, // one of the two pinned buffers weights travel through
     BLAS_WORKSPACE = 32 << 20,
+    ATTN_WALK_ROWS = 512, // packed queries that attention's blocks of a processor walk at once
     PARTIAL_BYTES_MAX = 64 << 20, // states of attention's parts, at most
     WEIGHTS_KNOWN = 2048,
 };
@@ -66,10 +67,12 @@ struct stream {
     struct attn_capacity attn_capacity;
     float *partial_out;   // [partials][16][dim] f32, not divided by the sum
     float *partial_state; // [partials][16][2] f32: maximum (base 2), sum
-    float *walk_out;      // [blocks][64][dim up to a panel] f32: folded parts of a block's item
-    uint32_t walk_blocks; // grid of the attention kernels
-    bool capturing;       // a graph is being recorded: grids must not depend on counts
-    float *logits;        // [rows][vocab] f32, processed
+    uint32_t *arrived;    // [merges]: parts that are there; 0 between launches
+    float *walk_out;      // [processors][ATTN_WALK_ROWS / 16][walk_floats]: folded parts of items
+    uint32_t
+        attn_blocks[2]; // of attention's kernels that run at once, wide and narrow; 0: not asked
+    bool capturing;     // a graph is being recorded: grids must not depend on counts
+    float *logits;      // [rows][vocab] f32, processed
     struct sample_chunk *chunk;
     struct sample_decision *sample;
     void *blas_workspace;
@@ -114,11 +117,15 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
 void blas_weight_known(struct device *device, const struct weight *weight);
 void blas_weight_gone(struct device *device, const void *at, size_t bytes);
 
-enum status attn_d64(struct stream *stream, const struct attn_args *args);
-enum status attn_d128(struct stream *stream, const struct attn_args *args);
-enum status attn_d256(struct stream *stream, const struct attn_args *args);
+// Attention's kernels for a head dim, or for any up to 256.
+struct attn_kernels {
+    enum status (*run)(struct stream *stream, const struct attn_args *args);
+    uint32_t walk_floats; // of the walked state of 16 packed queries
+    uint32_t wide_rows;   // packed queries of a wide item
+};
+extern const struct attn_kernels attn_d64, attn_d96, attn_d128, attn_d256, attn_any;
+const struct attn_kernels *attn_kernels_of(uint32_t dim);
 enum status attn_plain(struct stream *stream, const struct attn_args *args);
-enum status attn_merge_run(struct stream *stream, const struct attn_args *args);
 
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 

@@ -35,7 +35,7 @@ static struct scene scene_make(uint64_t *seed, size_t partial_bytes)
         .kv_heads = 1 + below(seed, KV_HEADS), .dim = 64, .causal = 1, .paged = below(seed, 8) > 0};
     shape->heads = shape->kv_heads * groups[below(seed, 6)];
     shape->window = below(seed, 3) == 0 ? 1 + below(seed, 4000) : 0;
-    s.capacity = attn_plan_capacity(&s.limits, partial_bytes);
+    s.capacity = attn_plan_capacity(&s.limits, partial_bytes, below(seed, 2) * below(seed, 1000));
     struct step_layout layout;
     step_layout_init(&layout, &s.limits.step, attn_plan_bytes(&s.capacity));
     s.step = calloc(1, layout.bytes);
@@ -73,8 +73,9 @@ static void parts_of(const struct scene *s, const struct step_row *row, uint32_t
     uint32_t window = s->limits.attn.window;
     uint32_t first = row->kv_len - row->q_len;
     uint32_t low = window > 0 && first + 1 > window ? first + 1 - window : 0;
-    parts[0] = low / ATTN_PART_TOKENS;
-    parts[1] = (row->kv_len + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
+    uint32_t tokens = attn_plan_of(s->step)->part_tokens;
+    parts[0] = low / tokens;
+    parts[1] = (row->kv_len + tokens - 1) / tokens;
 }
 
 static const void *work_at(const struct scene *s, uint32_t offset)
@@ -89,7 +90,7 @@ static void tile_check(const struct scene *s, uint32_t index, uint32_t kv_head, 
     const struct attn_work *work = attn_plan_of(s->step);
     const struct attn_item *item = work_at(s, wide ? work->wide_at : work->narrow_at);
     uint32_t count = wide ? work->wide_count : work->narrow_count;
-    uint32_t walks = 0, apart = 0, partial = 0, parts[2];
+    uint32_t walks = 0, apart = 0, partial = 0, merging = 0, parts[2];
     parts_of(s, &rows_of(s)[index], parts);
     for (uint32_t i = 0; i < count; i++) {
         if (item[i].row != index || item[i].kv_head != kv_head || item[i].tile != tile)
@@ -102,12 +103,15 @@ static void tile_check(const struct scene *s, uint32_t index, uint32_t kv_head, 
         assert_true(item[i].partial < s->capacity.partials);
         assert_int_equal(s->used[item[i].partial]++, 0);
         partial = apart++ == 0 ? item[i].partial : partial;
+        merging = apart == 1 ? item[i].merge : merging;
+        assert_int_equal(item[i].merge, merging);
         assert_int_equal(item[i].partial, partial + apart - 1);
     }
     const struct attn_merge *merge = work_at(s, work->merge_at);
     uint32_t merges = 0;
     for (uint32_t i = 0; i < work->merge_count; i++)
         if (merge[i].row == index && merge[i].kv_head == kv_head && merge[i].tile == tile) {
+            assert_int_equal(i, merging);
             assert_int_equal(merge[i].partial, partial);
             assert_int_equal(merge[i].parts, apart);
             merges++;
@@ -133,6 +137,9 @@ static void plan_check(const struct scene *s)
                 tile_check(s, i, head, tile, wide);
         items += tiles * s->limits.attn.kv_heads;
     }
+    uint32_t tokens = work->part_tokens;
+    assert_true(tokens % ATTN_TILE_KEYS == 0 && tokens > 0 && tokens <= ATTN_PART_TOKENS);
+    assert_true(s->capacity.workers > 0 || tokens == ATTN_PART_TOKENS);
     // tiles that are of no row: each part but one of a tile is one item more than the tile
     uint32_t parts_more = work->partial_count - work->merge_count;
     assert_int_equal(work->wide_count + work->narrow_count, items + parts_more);
@@ -193,7 +200,7 @@ static void test_a_long_chunk_has_all_its_tiles(void **state)
     struct stream_limits limits = {
         .step = {.rows_max = 1, .tokens_max = LENGTH, .blocks_max = LENGTH / KV_BLOCK_TOKENS},
         .attn = {.heads = 16, .kv_heads = 1, .dim = 64, .causal = 1, .paged = 1}};
-    struct attn_capacity capacity = attn_plan_capacity(&limits, 0);
+    struct attn_capacity capacity = attn_plan_capacity(&limits, 0, 0);
     struct step_layout layout;
     step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
     struct scene s = {limits, capacity, calloc(1, layout.bytes), NULL};
@@ -217,7 +224,7 @@ static void test_a_narrow_row_begins_with_its_first_window(void **state)
     struct stream_limits limits = {
         .step = {.rows_max = 1, .tokens_max = QUERIES, .blocks_max = BLOCKS},
         .attn = {.heads = 4, .kv_heads = 1, .dim = 64, .window = WINDOW, .causal = 1, .paged = 1}};
-    struct attn_capacity capacity = attn_plan_capacity(&limits, 64 << 20);
+    struct attn_capacity capacity = attn_plan_capacity(&limits, 64 << 20, 0);
     struct step_layout layout;
     step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
     // the last query's window begins in part 2; the first one's does only at the greatest length
@@ -239,6 +246,77 @@ static void test_a_narrow_row_begins_with_its_first_window(void **state)
     }
 }
 
+// A step of `count` rows of `kv_len` keys each, on 132 processors that take six parts, or in exact
+// mode, of a model of 8 KV heads. The last row has `last` keys.
+static struct scene fast_make(uint32_t count, uint32_t kv_len, uint32_t last, uint32_t workers,
+                              size_t partial_bytes)
+{
+    struct scene s = {
+        .limits = {.step = {.rows_max = 256, .tokens_max = 256, .blocks_max = 4096},
+                   .attn = {.heads = 32, .kv_heads = 8, .dim = 128, .causal = 1, .paged = 1}}};
+    s.capacity = attn_plan_capacity(&s.limits, partial_bytes, workers);
+    struct step_layout layout;
+    step_layout_init(&layout, &s.limits.step, attn_plan_bytes(&s.capacity));
+    s.step = calloc(1, layout.bytes);
+    s.used = calloc(1, s.capacity.partials + 1);
+    assert_non_null(s.step);
+    assert_non_null(s.used);
+    s.step->layout = layout;
+    s.step->row_count = s.step->token_count = count;
+    for (uint32_t i = 0; i < count; i++)
+        rows_of(&s)[i] =
+            (struct step_row){.q_start = i, .q_len = 1, .kv_len = i + 1 == count ? last : kv_len};
+    lists_check(&s, attn_plan_fill(&s.limits, &s.capacity, s.step));
+    plan_check(&s);
+    return s;
+}
+
+static uint32_t fast_items(uint32_t count, uint32_t kv_len, uint32_t workers, uint32_t *tokens)
+{
+    struct scene s = fast_make(count, kv_len, kv_len, workers, 64 << 20);
+    uint32_t items = attn_plan_of(s.step)->narrow_count;
+    *tokens = attn_plan_of(s.step)->part_tokens;
+    free(s.step);
+    free(s.used);
+    return items;
+}
+
+// Outside of exact mode parts fill the processors: at batch 1 and 1,024 keys at least 100 of 132.
+static void test_parts_fill_the_processors(void **state)
+{
+    (void)state;
+    enum { PROCESSORS = 132, WORKERS = 6 * PROCESSORS };
+    uint32_t tokens;
+    assert_in_range(fast_items(1, 1024, WORKERS, &tokens), 100, WORKERS);
+    assert_int_equal(tokens, 64);
+    assert_in_range(fast_items(1, 8192, WORKERS, &tokens), WORKERS / 2, WORKERS);
+    assert_int_equal(tokens, 128);
+    assert_in_range(fast_items(1, 131072, WORKERS, &tokens), WORKERS, 1024);
+    assert_int_equal(tokens, 1024);
+    assert_int_equal(fast_items(256, 1024, WORKERS, &tokens), 256 * 8); // each row is walked
+    assert_int_equal(fast_items(1, 1024, 0, &tokens), 8);               // exact
+    assert_int_equal(tokens, 1024);
+}
+
+// Behind 255 rows of 4K keys a row of 128K has all its parts apart, though there is not room for
+// all.
+static void test_the_longest_row_takes_partials_first(void **state)
+{
+    (void)state;
+    enum { STATE = ATTN_TILE_ROWS * 128 * sizeof(float) };
+    struct scene s = fast_make(256, 4096, 131072, 0, 2048 * (size_t)STATE);
+    const struct attn_work *work = attn_plan_of(s.step);
+    const struct attn_item *item = work_at(&s, work->narrow_at);
+    uint32_t apart = 0;
+    for (uint32_t i = 0; i < work->narrow_count; i++)
+        apart += item[i].row == 255 && item[i].part != ATTN_WALK;
+    assert_int_equal(apart, 8 * 128);
+    assert_int_equal(item[0].row, 255);
+    assert_in_range(work->partial_count, 2044, 2048);
+    free(s.step);
+    free(s.used);
+}
+
 // An item counts rows and KV heads in 16 bits; a model without attention has no plan.
 static void test_the_widest_and_none(void **state)
 {
@@ -246,7 +324,7 @@ static void test_the_widest_and_none(void **state)
     struct stream_limits limits = {
         .step = {.rows_max = UINT16_MAX + 1, .tokens_max = UINT16_MAX + 1, .blocks_max = 1},
         .attn = {.heads = 1, .kv_heads = 1, .dim = 16, .causal = 1, .paged = 1}};
-    struct attn_capacity capacity = attn_plan_capacity(&limits, 0);
+    struct attn_capacity capacity = attn_plan_capacity(&limits, 0, 0);
     struct step_layout layout;
     step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
     struct scene s = {limits, capacity, calloc(1, layout.bytes), NULL};
@@ -263,7 +341,7 @@ static void test_the_widest_and_none(void **state)
     limits.attn = (struct attn_shape){0};
     assert_int_equal(attn_plan_fill(&limits, &capacity, s.step), sizeof(struct attn_work));
     assert_int_equal(attn_plan_of(s.step)->narrow_count, 0);
-    capacity = attn_plan_capacity(&limits, 1 << 20);
+    capacity = attn_plan_capacity(&limits, 1 << 20, 0);
     assert_int_equal(capacity.items + capacity.merges + capacity.partials, 0);
     free(s.step);
 }
@@ -275,6 +353,8 @@ int main(void)
         cmocka_unit_test(test_little_room_walks),
         cmocka_unit_test(test_a_long_chunk_has_all_its_tiles),
         cmocka_unit_test(test_a_narrow_row_begins_with_its_first_window),
+        cmocka_unit_test(test_parts_fill_the_processors),
+        cmocka_unit_test(test_the_longest_row_takes_partials_first),
         cmocka_unit_test(test_the_widest_and_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,10 @@
 # stands in tests/mutants.py.
 FAULTS = [
     ("tiles of long chunks wrap", "kernels/attn_plan.c", "item_add", ".tile = tile,", ".tile = (uint16_t)tile,", "test_attn_plan"),
-    ("a narrow row's parts begin with the window of its last query", "kernels/attn_plan.c", "tile_parts", "row->kv_len > row->q_len ? row->kv_len - row->q_len : 0", "row->kv_len > 0 ? row->kv_len - 1 : 0", "test_attn_plan"),
+    ("a narrow row's parts begin with the window of its last query", "kernels/attn_plan.c", "row_pieces", "row->kv_len > row->q_len ? row->kv_len - row->q_len : 0", "row->kv_len > 0 ? row->kv_len - 1 : 0", "test_attn_plan"),
+    ("parts of a step are twice what fills the processors", "kernels/attn_plan.c", "part_tokens_of", "tiles = tiles > 1 ? tiles : 1;", "tiles = tiles > 1 ? tiles : 2;", "test_attn_plan"),
+    ("parts before a row's window are planned", "kernels/attn_plan.c", "row_pieces", "pieces[0] = low / tokens;", "pieces[0] = 0;", "test_attn_plan"),
+    ("rows of the most parts are not planned first", "kernels/attn_plan.c", "narrow_add_all", "parts >= least && (parts < 2 * least || parts == least)", "least == 0 && parts != UINT32_MAX", "test_attn_plan"),
     ("AMX forgets the maximum of a merged part", "kernels/cpu/attn_amx.c", "tile_merge", "tile->top_sum[i] = both[i];", "", "conformance_tiles attn"),
     ("attention over few queries reads keys past the last one", "kernels/cpu/attn_few.inc", "attn_few_run", "few_keys(&few, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS)", "few_keys(&few, at, ATTN_TILE_KEYS)", "test_cpu_edges"),
     ("a NaN in a group of bytes is rounded away", "kernels/cpu/bytes.h", "byte_scale", "top / 127.0f + poison", "top / 127.0f + 0 * top", "test_cpu_weight"),

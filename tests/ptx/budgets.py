@@ -35,10 +35,10 @@ def attention(what, form, units, first=512):
 # (what, kernel, case, longer case or None, units between them)
 ROWS = [
     *[attention("decode, pages of %d: a tile" % n, "decode, pages of %d" % n, 8) for n in (16, 32, 64)],
-    *[attention("prefill, pages of %d: a tile" % n, "prefill, pages of %d" % n, 32) for n in (16, 64)],
+    *[attention("prefill, pages of %d: a tile" % n, "prefill, pages of %d" % n, 64) for n in (16, 64)],
     attention("decode, dim 64: a tile", "decode, dim 64", 8),
     attention("encoder, dim 64: a tile", "encoder, dim 64", 48, 128),
-    ("attention, merge of three parts", "attn_merge_kernel", "attn, three parts", None, 1),
+    ("attention, three parts and their merge", "attn_kernel", "attn, three parts", None, 1),
     *[("product, %d tokens, bfloat16: a slab" % m, "gemm_small_kernel<bf16, bf16", GEMM % (16, 2048, m),
        GEMM % (16, 4096, m), 64) for m in (1, 16, 32)],
     *[("product, %d tokens, int8: a slab" % m, "gemm_small_kernel<bf16, int8", GEMM % (16, 2048, m),

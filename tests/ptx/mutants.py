@@ -23,7 +23,7 @@ import plant  # noqa: E402
 DEV, JUDGE = "kernels/cuda/dev.h", "tests/ptx/beside_emulator.py"
 
 # The sources whose kernels an op launches.
-SOURCES = {"attn": ("attn", "attn_d64", "attn_d128", "attn_d256", "prep"), "gemm": ("gemm_small", "gemm_wide", "prep"),
+SOURCES = {"attn": ("attn", "attn_any", "attn_d64", "attn_d96", "attn_d128", "attn_d256", "prep"), "gemm": ("gemm_small", "gemm_wide", "prep"),
            "sample": ("sample", "sample_select", "prep"), "rms_norm": ("norm", "prep"), "embed": ("embed", "prep"),
            "prep": ("prep",), "pool": ("pool", "prep")}
 
@@ -72,6 +72,7 @@ MUTANTS = [
     ("64-bit sums of 32 bits", DEV, "atom_add", "atomicAdd((unsigned long long *)p, (unsigned long long)v)", "atomicAdd((unsigned *)p, (unsigned)v)", "sample", "values"),
     ("shuffle by xor within half a warp", DEV, "shfl_xor", "v, mask)", "v, mask, 16)", "rms_norm", "values"),
     ("shared memory by its generic address", DEV, "smem_addr", "__cvta_generic_to_shared(p)", "(uintptr_t)p", "gemm", "values"),
+    ("a part's arrival orders nothing", DEV, "atom_add_acqrel_gpu", "atom.acq_rel.gpu", "atom.relaxed.gpu", "attn", "values"),
     ("launched without shared memory", DEV, "LAUNCH", "(shared), (stream)", "0, (stream)", "gemm", "values"),
     ("the kernel that must release has another name", "kernels/cuda/prep.cu", "signal_kernel",
      "static __global__ void __launch_bounds__(32) signal_kernel(",

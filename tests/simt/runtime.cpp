@@ -255,6 +255,15 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
     }
     return fail(cudaErrorInvalidValue);
 }
+// As an A100 by shared memory and threads; the registers of a host compiler say nothing.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int threads,
+                                                          size_t shared)
+{
+    if (refused())
+        return fail(cudaErrorLaunchFailure);
+    *blocks = std::min({32, 2048 / threads, (int)((164 << 10) / (shared + 1024))});
+    return cudaSuccess;
+}
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
     LOCK;

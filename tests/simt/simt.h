@@ -165,6 +165,9 @@ void launch_kernel(void (*kernel)(A), launch_shape shape, cudaStream_t stream, c
     simt::launch_kernel((kernel), simt::launch_shape{(grid), (block), (shared), nullptr, #kernel}, \
                         (stream), (args))
 #define SHARED_ALLOW(kernel, bytes) simt::shared_allow((const void *)(kernel), (bytes))
+#define OCCUPANCY(kernel, threads, shared, blocks)                                                 \
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor((blocks), (const void *)(kernel), (threads),     \
+                                                  (shared))
 
 // --- the wrappers of dev.h, emulated -------------------------------------------------------------
 

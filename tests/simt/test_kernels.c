@@ -646,6 +646,56 @@ static void test_both_bodies(void **state)
     }
 }
 
+// The same rows again with blocks in an order of the seed's: whoever comes last merges the parts.
+static void world_again(struct attn_world *w, const struct step_row *rows, uint32_t count,
+                        uint32_t seed)
+{
+    char *before = malloc(w->out_bytes);
+    memcpy(before, w->out_host, w->out_bytes);
+    if (simt_configure)
+        simt_configure(&(struct simt_options){.seed = seed});
+    world_run(w, rows, count);
+    if (simt_configure)
+        simt_configure(&(struct simt_options){0});
+    assert_memory_equal(w->out_host, before, w->out_bytes);
+    free(before);
+}
+
+// Outside of exact mode parts are as small as fills the device: of one tile, or of some. Blocks of
+// 16, 32 and 64 keys; heads with kernels of their own and others; windows that leave parts empty.
+static void test_small_parts(void **state)
+{
+    (void)state;
+    static const struct attn_case cases[] = {
+        {DTYPE_BF16, {8, 2, 128, 0, 0.09f, 1, 1}, 4, 18, 4, {1, 1, 3, 1}, {1000, 64, 700, 65}},
+        {DTYPE_F16, {4, 2, 80, 130, 0.11f, 1, 1}, 5, 8, 3, {1, 2, 1}, {200, 199, 17}},
+        {DTYPE_BF16, {4, 4, 64, 0, 0.125f, 1, 1}, 6, 4, 3, {1, 4, 70}, {256, 150, 180}},
+        {DTYPE_F16, {3, 1, 256, 70, 0.06f, 1, 1}, 6, 4, 2, {5, 1}, {190, 256}},
+        {DTYPE_BF16, {2, 1, 96, 0, 0.1f, 1, 1}, 4, 18, 2, {8, 1}, {1100, 1}},
+    };
+    struct device *exact = device;
+    struct device_options options = {.exact = false, .note = note};
+    struct error err;
+    if (api->open(&device, &options, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attn_world w;
+        struct step_row rows[8];
+        uint32_t count = case_rows(&cases[i], rows);
+        world_open(&w, &cases[i]);
+        world_run(&w, rows, count);
+        const struct attn_work *work =
+            (const struct attn_work *)((const char *)w.host + w.host->layout.private_part);
+        assert_true(work->part_tokens < ATTN_PART_TOKENS && work->merge_count > 0);
+        world_compare(&w, rows, count);
+        for (uint32_t seed = 0; seed < 3; seed++)
+            world_again(&w, rows, count, seed);
+        world_close(&w);
+    }
+    api->close(device);
+    device = exact;
+}
+
 static uint64_t blocks_of_run(struct attn_world *w, const struct step_row *rows, uint32_t count)
 {
     struct simt_counts before, after;
@@ -720,13 +770,10 @@ int main(int argc, char **argv)
 {
     small = argc > 1 && strcmp(argv[1], "small") == 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_staging),
-        cmocka_unit_test(test_three_pieces),
-        cmocka_unit_test(test_direct_refused),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_both_bodies),
-        cmocka_unit_test(test_grid_after_recording),
+        cmocka_unit_test(test_products),     cmocka_unit_test(test_staging),
+        cmocka_unit_test(test_three_pieces), cmocka_unit_test(test_direct_refused),
+        cmocka_unit_test(test_attention),    cmocka_unit_test(test_both_bodies),
+        cmocka_unit_test(test_small_parts),  cmocka_unit_test(test_grid_after_recording),
         cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests_name("kernels", tests, setup, teardown);

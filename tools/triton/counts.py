@@ -68,8 +68,8 @@ def attention_ours(kernel, program, folder, case, warps, page):
     step = np.zeros(72, np.uint32)
     step[16] = 256  # layout.rows
     step[64:68] = 0, 0, lq, lk
-    item = [0, 0, WALK, 0]  # row and head, tile, part, partial
-    work = np.array([warps == 4, warps == 1, 0, 0, 32, 32, 0, 0, *item], np.uint32)
+    item = [0, 0, WALK, 0, 0]  # row and head, tile, part, partial, merge
+    work = np.array([warps == 4, warps == 1, 0, 0, 36, 36, 0, 0, 1024, *item], np.uint32)
     scale = 1 / DIM**0.5
     name = lambda n: "%s.bin" % n
     scratch = np.zeros(1 << 16, np.float32)
@@ -79,9 +79,9 @@ def attention_ours(kernel, program, folder, case, warps, page):
              put(folder, name("table"), np.arange(pages, dtype=np.uint32) * np.uint32(pool[0].nbytes // PAGE_UNIT)),
              put(folder, name("pool"), pool), "i64:0", "i64:%d" % (page * DIM * 2), "i64:0", "i64:%d" % (DIM * 2),
              *words_of(1, 1, DIM, 0), "f32:%r" % scale, *words_of(256, pages, page.bit_length() - 1, 1, lq),
-             put(folder, name("work"), work), *[put(folder, name(n), scratch, True) for n in ("sums", "state", "walk")],
+             put(folder, name("work"), work), *[put(folder, name(n), scratch, True) for n in ("sums", "state", "walk", "arrived")],
              *words_of(1), "f32:%r" % (scale * 1.4426950408889634), *words_of(0, 0)]  # the last is padding
-    lines = kernel.run(program, "1", warps, (16 * warps + 128) * DIM * 2, words)
+    lines = kernel.run(program, "1", warps, (max(lq, 16) + 128) * DIM * 2, words)
     wanted, bound = case.judge(None)["o"]
     got = cases.widened(np.fromfile(folder / name("out"), np.uint16).reshape(lq, DIM), "bf16")
     if not cases.far(got, wanted[0], 2 * bound[0]) <= 1:
@@ -110,12 +110,12 @@ def row(what, ours, theirs):
 
 def attention(program, folder):
     """The lines of the table."""
-    for what, warps, bm in (("prefill, four warps", 4, 64), ("one warp", 1, 16)):
+    for what, warps, bm in (("prefill, four warps", 4, 128), ("one warp", 1, 16)):
         case = lambda lk: cases.attention("bf16", DIM, bm, lk, False, heads=1, group=1, bm=bm, warps=warps)
         kernel = Kernel(folder, "attn_d128", "_Z11attn_kernelI4bf16Li128ELi%dEEv8attn_run" % warps)
-        theirs = slope(lambda lk: triton_counts(program, folder, case(lk)), 256, 512, 4 * warps)
+        theirs = slope(lambda lk: triton_counts(program, folder, case(lk)), 256, 512, bm // 4)
         for page in (16, 64):
-            ours = slope(lambda lk: attention_ours(kernel, program, folder, case(lk), warps, page), 256, 512, 4 * warps)
+            ours = slope(lambda lk: attention_ours(kernel, program, folder, case(lk), warps, page), 256, 512, bm // 4)
             yield row("attention, %s, pages of %d" % (what, page), ours, theirs)
 
 

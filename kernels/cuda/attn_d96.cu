@@ -1,0 +1,4 @@
+// Attention for the head dim 96: four instances of attn.h (two types, four warps and one).
+#include "kernels/cuda/attn.h"
+
+const struct attn_kernels attn_d96 = kernels_of<96>();

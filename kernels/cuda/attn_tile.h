@@ -1,0 +1,179 @@
+// What attention's kernels keep in shared memory: tiles of queries, keys and values, in panels of
+// 64 elements (128 bytes a row) whose 16-byte chunks are swizzled by row, so that neither ldmatrix
+// nor copies have bank conflicts. Addresses and swizzle are made here alone: eight neighbouring
+// threads copy a row of a panel, a thread keeps its chunk and walks down the rows, and the block
+// table is read once for 16 keys, which lie in one block.
+#pragma once
+
+#include "kernels/cuda/lane.h"
+
+struct attn_run {
+    attn_args args;
+    const attn_work *work; // device
+    float *partial_out, *partial_state, *walk_out;
+    uint32_t *arrived;
+    uint32_t group; // query heads a KV head
+    float scale;    // with log2(e)
+    bool mask_all;  // of the plan
+};
+
+// One item's work; the same in all threads of the block.
+struct attn_span {
+    step_row row;
+    uint32_t kv_head, first_row; // first packed row of the block
+    uint32_t position;           // of the row's first query token
+};
+
+// Query tiles of 16 rows on a warp of a wide item: two where registers hold their sums.
+constexpr uint32_t wide_tiles(uint32_t dim)
+{
+    return dim != 0 && dim <= 128 ? 2 : 1;
+}
+// What a kernel is compiled for. DIM 0 is the general body: any head dim up to 256, at run time.
+template <class TYPE, int D, int W> struct attn_form {
+    using T = TYPE;
+    static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
+    static constexpr int UNROLL = D != 0 ? 16 : 1; // copies; the general body lacks registers
+    static constexpr uint32_t WARPS = W, THREADS = 32 * W, STEP = THREADS / 8;
+    static constexpr uint32_t TILES = W == 1 ? 1 : wide_tiles(D);   // a warp
+    static constexpr uint32_t ROWS = ATTN_TILE_ROWS * W * TILES;    // query rows, a block
+    static constexpr uint32_t WALK_FLOATS = (COLUMNS / 2 + 4) * 32; // state of a query tile
+};
+template <class F> static __device__ __forceinline__ uint32_t dim_of(const attn_args &a)
+{
+    return F::DIM != 0 ? F::DIM : a.shape.dim;
+}
+template <class F> static __device__ __forceinline__ void block_sync()
+{
+    if (F::WARPS == 1)
+        warp_sync();
+    else
+        cta_sync();
+}
+
+// ROWS rows in shared memory.
+template <uint32_t ROWS> struct attn_tile {
+    char *at;
+    static constexpr uint32_t PANEL = ROWS * 128;
+
+    __device__ __forceinline__ char *chunk(uint32_t row, uint32_t panel, uint32_t chunk) const
+    {
+        return at + panel * PANEL + row * 128 + ((chunk ^ (row & 7u)) << 4);
+    }
+};
+template <class F> struct attn_place {
+    attn_tile<F::ROWS> query;
+    attn_tile<ATTN_TILE_KEYS> keys, values;
+};
+template <class F>
+static __device__ __forceinline__ attn_place<F> place_of(const attn_args &a, char *shared)
+{
+    uint32_t panels = (dim_of<F>(a) + 63) / 64;
+    char *keys = shared + panels * F::ROWS * 128;
+    return {{shared}, {keys}, {keys + panels * ATTN_TILE_KEYS * 128}};
+}
+
+// Where a lane's row is in a panel for ldmatrix of 16 elements from column 16 d on; odd: of the
+// second eight. One register, and one operation for each d % 4.
+static __device__ __forceinline__ uint32_t lane_row(uint32_t row, uint32_t odd)
+{
+    return row * 128 + ((odd ^ (row & 7u)) << 4);
+}
+static __device__ __forceinline__ uint32_t lane_at(uint32_t lane_row, uint32_t d)
+{
+    return lane_row ^ d % 4 << 5;
+}
+
+// Keys (value: 0) or values (1) of a KV head: where they begin, and from there to a key. `paged` is
+// that of the shape, where the compiler does not know it.
+static __device__ __forceinline__ const char *kv_head_at(const attn_args &a, const attn_span &w,
+                                                         uint32_t value, uint32_t element)
+{
+    const attn_shape &s = a.shape;
+    if (s.paged)
+        return (const char *)a.kv_base + a.layer_offset + w.kv_head * a.head_bytes +
+               (value ? a.value_offset : 0);
+    uint32_t head = s.heads + value * s.kv_heads + w.kv_head;
+    size_t width = (size_t)(s.heads + 2 * s.kv_heads) * s.dim;
+    return (const char *)a.qkv + (w.row.q_start * width + (size_t)head * s.dim) * element;
+}
+static __device__ __forceinline__ uint64_t kv_stride(const attn_args &a, uint32_t element)
+{
+    const attn_shape &s = a.shape;
+    return s.paged ? a.token_bytes : (uint64_t)(s.heads + 2 * s.kv_heads) * s.dim * element;
+}
+static __device__ __forceinline__ uint64_t kv_offset(const attn_args &a, const attn_span &w,
+                                                     bool paged, uint32_t key, uint64_t stride)
+{
+    if (!paged)
+        return key * stride;
+    uint64_t units = a.block_table[(size_t)w.row.slot * a.blocks_max + (key >> a.block_shift)];
+    return units * TABLE_UNIT_BYTES + (key & ((1u << a.block_shift) - 1u)) * stride;
+}
+
+// A thread's share of a tile's copy. WHOLE: all its keys are there, and lie in blocks without gaps;
+// every address is then a constant away from that of 16 keys. Rows from kv_len on and columns from
+// dim on become zeros (0 x NaN would poison the sums).
+template <class F, bool WHOLE>
+static __device__ __forceinline__ void share_issue(const attn_args &a, const attn_span &w,
+                                                   const attn_tile<ATTN_TILE_KEYS> &to,
+                                                   uint32_t first, uint32_t value)
+{
+    constexpr uint32_t element = sizeof(typename F::T);
+    uint32_t row = threadIdx.x / 8, chunk = threadIdx.x % 8, dim = dim_of<F>(a);
+    uint32_t chunks = (dim + 15) / 16 * 2, end = w.row.kv_len;
+    uint64_t stride = WHOLE ? F::DIM * element : kv_stride(a, element);
+    bool paged = WHOLE || a.shape.paged;
+    const char *head = kv_head_at(a, w, value, element) + chunk * 16;
+#pragma unroll F::UNROLL
+    for (uint32_t group = 0; group < ATTN_TILE_KEYS; group += 16) {
+        uint32_t key = WHOLE || first + group < end ? first + group : first;
+        const char *from = head + kv_offset(a, w, paged, key + row, stride);
+#pragma unroll F::UNROLL
+        for (uint32_t i = 0; i < 16; i += F::STEP)
+#pragma unroll F::UNROLL
+            for (uint32_t p = 0; p < (F::COLUMNS + 63) / 64; p++) {
+                if (8 * p + chunk >= chunks)
+                    continue;
+                bool valid = (WHOLE || first + group + row + i < end) &&
+                             (F::DIM != 0 || (8 * p + chunk) * 8 < dim);
+                cp_async16(to.chunk(group + row + i, p, chunk), from + i * stride + p * 128, valid);
+            }
+    }
+}
+template <class F>
+static __device__ __forceinline__ void tile_issue(const attn_args &a, const attn_span &w,
+                                                  const attn_tile<ATTN_TILE_KEYS> &to,
+                                                  uint32_t first, uint32_t value)
+{
+    if (F::DIM != 0 && a.shape.paged && a.token_bytes == F::DIM * sizeof(typename F::T) &&
+        first + ATTN_TILE_KEYS <= w.row.kv_len)
+        share_issue<F, F::DIM != 0>(a, w, to, first, value);
+    else
+        share_issue<F, false>(a, w, to, first, value);
+}
+
+// The queries of an item; rows past its end become zeros.
+template <class F>
+static __device__ __forceinline__ void query_issue(const attn_run &run, const attn_span &w,
+                                                   const attn_tile<F::ROWS> &to)
+{
+    const attn_args &a = run.args;
+    const uint32_t element = sizeof(typename F::T);
+    uint32_t chunk = threadIdx.x % 8, dim = dim_of<F>(a), chunks = (dim + 15) / 16 * 2;
+    size_t all = a.shape.heads + 2 * a.shape.kv_heads;
+#pragma unroll
+    for (uint32_t i = 0; i < F::ROWS; i += F::STEP) {
+        uint32_t local = i + threadIdx.x / 8, row = w.first_row + local;
+        bool there = row < w.row.q_len * run.group;
+        size_t token = w.row.q_start + row / run.group;
+        uint32_t head = w.kv_head * run.group + row % run.group;
+        const char *from =
+            (const char *)a.qkv + (there ? (token * all + head) * dim * element : 0) + chunk * 16;
+#pragma unroll
+        for (uint32_t p = 0; p < (F::COLUMNS + 63) / 64; p++)
+            if (8 * p + chunk < chunks)
+                cp_async16(to.chunk(local, p, chunk), from + p * 128,
+                           there && (F::DIM != 0 || (8 * p + chunk) * 8 < dim));
+    }
+}
