@@ -80,7 +80,7 @@ static void text_found(struct choice *c, const struct choice_options *o, uint64_
 // A limit came inside of the answer's last call.
 static bool call_is_cut(const struct choice *c)
 {
-    return c->over && (c->finish == FINISH_LENGTH || c->finish == FINISH_CONTEXT);
+    return c->finish == FINISH_LENGTH || c->finish == FINISH_CONTEXT;
 }
 
 static void call_end(struct choice *c, const struct reply_event *event)

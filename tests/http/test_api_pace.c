@@ -156,6 +156,27 @@ static void test_a_begun_call_is_bounded(void **state)
 }
 
 // The head of a call that becomes none is text at once, up to 64 KiB of it.
+// Text before a call and text after it, which come at once.
+static void test_a_piece_has_its_own_log_probabilities(void **state)
+{
+    (void)state;
+    fake_request(CHAT,
+                 "{\"model\":\"m\",\"stream\":true,\"logprobs\":true,\"tools\":[" TOOL "]," HI "}");
+    fake_text("ab<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>cd");
+    fake_finish(FINISH_STOP, -1);
+    fake_ready();
+    static const char *const pieces[] = {"\"content\":\"ab\"", "\"content\":\"cd\""};
+    for (size_t i = 0; i < 2; i++) {
+        const char *piece = strstr(fake.sent, pieces[i]);
+        assert_non_null(piece);
+        const char *end = strstr(piece, "\n\n");
+        size_t entries = 0;
+        for (const char *at = piece; (at = strstr(at, "\"logprob\":")) && at < end; at++)
+            entries++;
+        assert_int_equal(entries, 2);
+    }
+}
+
 static void test_held_text_comes_in_pieces(void **state)
 {
     (void)state;
@@ -606,6 +627,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_begun_call_comes_in_pieces),
         TEST(test_a_begun_call_is_bounded),
+        TEST(test_a_piece_has_its_own_log_probabilities),
         TEST(test_held_text_comes_in_pieces),
         TEST(test_echoes_come_in_pieces),
         TEST(test_echoes_of_one_answer_are_bounded),

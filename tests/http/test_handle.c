@@ -58,6 +58,8 @@ static void test_types_of_a_body(void **state)
                                         "application/json; charset=utf-16",
                                         "application/json; charset=",
                                         "application/json; charset=\"utf-8",
+                                        "application/json; charset=\"utf-8;",
+                                        "application/json; charset=\"utf-8'",
                                         "application/json; charset=utf-8\"",
                                         "application/json; charset='utf-8'",
                                         "application/json; charset=\"",
