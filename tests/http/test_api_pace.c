@@ -155,7 +155,6 @@ static void test_a_begun_call_is_bounded(void **state)
     }
 }
 
-// The head of a call that becomes none is text at once, up to 64 KiB of it.
 // Text before a call and text after it, which come at once.
 static void test_a_piece_has_its_own_log_probabilities(void **state)
 {
@@ -177,6 +176,7 @@ static void test_a_piece_has_its_own_log_probabilities(void **state)
     }
 }
 
+// The head of a call that becomes none is text at once, up to 64 KiB of it.
 static void test_held_text_comes_in_pieces(void **state)
 {
     (void)state;
