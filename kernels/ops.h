@@ -17,7 +17,7 @@ struct stream;
 // clang-format on
 // Persistent device state of a model's slots; made by runtime/model with memory_take.
 struct slot_state {
-    int32_t *last_token;          // [slots]
+    int32_t *last_token;          // [slots] of those listed or sampled: the input of a fed row
     uint32_t *block_table;        // [slots][blocks_max] in TABLE_UNIT_BYTES
     struct sample_params *params; // [slots]; output_count advances with each sampled token
     uint32_t *done;               // [slots] an end id was sampled: later rows do nothing
@@ -25,7 +25,7 @@ struct slot_state {
     struct step_bias *bias;       // [slots][bias_max]
 };
 
-// Applies newcomers and block-table changes, then expands rows to per-token arrays.
+// Applies newcomers, block-table changes and last listed tokens, then expands rows to arrays.
 struct prep_args {
     const struct step *step; // device copy of the record
     struct step_limits limits;
@@ -163,12 +163,12 @@ struct pool_args {
     uint32_t normalize; // 1: divided by max(||x||, 1e-12), but for rows with STEP_POOL_RAW
 };
 
-struct sample_result {         // 16 bytes, host-visible
-    int32_t token;             // -1: the row was done or its logits were not finite
-    float logprob;             // of the raw distribution (SAMPLE_LOGPROB), else 0
+struct sample_result { // 16 bytes, host-visible
+    int32_t token;     // -1: not finite, done, or dropped by a mask of zeros, its state as before
+    float logprob;     // of the raw distribution (SAMPLE_LOGPROB), else 0
     uint32_t flags, top_count; // SAMPLED_*
 };
-enum sampled_flag { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4 };
+enum sampled { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4, SAMPLED_DROPPED = 8 };
 struct sample_top {
     int32_t token;
     float logprob;

@@ -7,6 +7,7 @@
 #include "scheduler/due.h"
 #include "scheduler/engine.h"
 #include "scheduler/list.h"
+#include "scheduler/mask_turns.h"
 #include "scheduler/masks.h"
 #include "scheduler/pace.h"
 #include "scheduler/prefix.h"
@@ -27,10 +28,10 @@ struct plan_row {
     uint32_t from;     // first token computed
     uint32_t q_len;
     uint32_t mask; // of the step, or BATCH_NO_MASK; once it is in a batch
+    uint32_t key;  // of a row with a mask: whose turn it has (mask_turns.h)
     uint8_t want;  // enum batch_want
     bool fed;
-    bool asked;     // the worker was told to make its mask
-    bool postponed; // and could not: its token is dropped
+    bool asked, postponed; // the worker was told to make its mask; and could not
 };
 
 // What a plan knows of a drawn sequence; made new for each plan.
@@ -116,7 +117,8 @@ struct engine {
     uint64_t launched, settled;              // steps
     struct batch *batch;
     struct mask_worker masks; // without a vocabulary it has no thread and gets no jobs
-    bool masks_unposted;      // jobs were pushed that the worker was not told of
+    struct mask_turns mask_turns;
+    bool masks_unposted; // jobs were pushed that the worker was not told of
 
     struct error error;
     struct engine_stats stats;

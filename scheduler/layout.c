@@ -152,10 +152,17 @@ static void masks_place(struct carve *c, struct engine *engine)
     w->ring.mask = jobs - 1;
     w->job = carve(c, jobs, sizeof *w->job);
     w->verdict = carve(c, limits->rows_max, sizeof *w->verdict);
+    w->spent = carve(c, limits->rows_max, sizeof *w->spent);
+    w->spare = carve(c, (engine->facts.vocab + 31) / 32, sizeof *w->spare);
     w->matcher_count = generates ? engine->sequence_count : 0;
     w->matchers = carve(c, w->matcher_count, sizeof *w->matchers);
     w->cache_count = generates ? limits->slots_max + MASK_CACHES_MORE : 0;
     w->caches = carve(c, w->cache_count, sizeof *w->caches);
+    struct mask_turns *t = &engine->mask_turns;
+    t->keys = carve(c, limits->rows_max, sizeof *t->keys);
+    t->turn = carve(c, limits->rows_max, sizeof(struct mask_key *));
+    t->next = carve(c, limits->rows_max, sizeof *t->next);
+    t->rows = carve(c, limits->rows_max, sizeof *t->rows);
 }
 
 size_t engine_layout(struct engine *engine, void *base)

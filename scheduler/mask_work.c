@@ -34,7 +34,7 @@ static void cache_drop(struct mask_worker *w, struct grammar_cache *c)
     stat_add(&w->stats->mask_cache_bytes, 0 - c->seen.bytes);
     stat_add(&w->stats->mask_caches, (uint64_t)-1);
     if (w->gone_count < MASK_GONE_MAX)
-        w->gone[w->gone_count++] = c->cache;
+        w->gone[w->gone_count++] = (struct mask_gone){c->cache, c->bytes_max};
     else
         mask_cache_destroy(c->cache);
     *c = (struct grammar_cache){0};
@@ -52,16 +52,23 @@ static struct grammar_cache *cache_idle(struct mask_worker *w)
     return oldest;
 }
 
-static struct grammar_cache *cache_free(struct mask_worker *w, size_t *taken)
+static struct grammar_cache *cache_free(struct mask_worker *w)
 {
-    struct grammar_cache *free = NULL;
-    *taken = 0;
-    for (uint32_t i = 0; i < w->cache_count; i++) {
-        *taken += w->caches[i].bytes_max;
+    for (uint32_t i = 0; i < w->cache_count; i++)
         if (!w->caches[i].cache)
-            free = &w->caches[i];
-    }
-    return free;
+            return &w->caches[i];
+    return NULL;
+}
+
+// A cache of CACHE_BYTES fits beside the others; gone: those that are not destroyed yet count, too.
+static bool cache_fits(const struct mask_worker *w, bool gone)
+{
+    size_t taken = CACHE_BYTES;
+    for (uint32_t i = 0; i < w->cache_count; i++)
+        taken += w->caches[i].bytes_max;
+    for (uint32_t i = 0; gone && i < w->gone_count; i++)
+        taken += w->gone[i].bytes_max;
+    return taken <= CACHES_BYTES;
 }
 
 // A cache for a grammar that has none. POSTPONED: the step has had enough of them, or caches that
@@ -69,19 +76,22 @@ static struct grammar_cache *cache_free(struct mask_worker *w, size_t *taken)
 static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *grammar,
                                     struct grammar_cache **out)
 {
-    size_t taken;
-    struct grammar_cache *c = cache_free(w, &taken), *idle = NULL;
+    struct grammar_cache *c = cache_free(w), *idle = NULL;
     if (w->work < smaller((uint64_t)MASK_CACHE_WORK, w->limits.step))
         return MASK_POSTPONED;
-    while ((!c || taken + CACHE_BYTES > CACHES_BYTES) && (idle = cache_idle(w)) &&
-           w->gone_count < MASK_GONE_MAX) {
+    for (; (!c || !cache_fits(w, false)) && (idle = cache_idle(w)) != NULL; c = cache_free(w)) {
+        if (w->gone_count == MASK_GONE_MAX)
+            return MASK_POSTPONED;
         cache_drop(w, idle);
-        c = cache_free(w, &taken);
     }
     if (!c)
-        return idle ? MASK_POSTPONED : MASK_OVER;
+        return MASK_OVER;
+    bool fits = cache_fits(w, false);
+    if (fits && !cache_fits(w, true))
+        return MASK_POSTPONED;
+    w->total += MASK_CACHE_WORK;
     w->work -= smaller(w->work, (uint64_t)MASK_CACHE_WORK);
-    c->bytes_max = taken + CACHE_BYTES <= CACHES_BYTES ? CACHE_BYTES : CACHE_BYTES_MIN;
+    c->bytes_max = fits ? CACHE_BYTES : CACHE_BYTES_MIN;
     c->grammar = grammar;
     struct mask_cache_options options = {.bytes_max = c->bytes_max};
     c->cache = mask_cache_create(grammar, w->vocabulary, &options);
@@ -165,16 +175,16 @@ static bool token_take(struct mask_worker *w, struct sequence_matcher *m)
     return false;
 }
 
-static void row_of_ones(const struct mask_worker *w, uint32_t *words)
+static void row_set(const struct mask_worker *w, uint32_t *words, bool allowed)
 {
-    memset(words, 0xff, w->words * sizeof *words);
+    memset(words, allowed ? 0xff : 0, w->words * sizeof *words);
 }
 
 static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
                                    uint32_t *words)
 {
     if (!m->of) {
-        row_of_ones(w, words);
+        row_set(w, words, true);
         return MASK_USABLE;
     }
     enum matcher_result result = matcher_mask(&m->matcher, words);
@@ -185,7 +195,7 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
         return MASK_DONE;
     m->free = vocabulary_allows_all(w->vocabulary, words);
     if (m->free) // ids without bytes may come, too, as in a row without a mask
-        row_of_ones(w, words);
+        row_set(w, words, true);
     return MASK_USABLE;
 }
 
@@ -209,12 +219,13 @@ static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint3
     int32_t banned = budget ? token_budget_banned(budget, &m->budget_at) : MASK_NO_TOKEN;
     if (budget_apply(w, m, words))
         return;
+    memcpy(w->spare, words, w->words * sizeof *words);
     if (banned != MASK_NO_TOKEN)
         words[banned / 32] &= ~(1u << banned % 32);
     if (token_rules_apply(m->rules, m->rules_at, words))
         return;
     if (m->of)
-        mask_make(w, m, words);
+        memcpy(words, w->spare, w->words * sizeof *words);
     else
         token_rules_row(m->rules, words);
 }
@@ -240,13 +251,15 @@ static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c
     c->step = w->step;
     uint64_t most = smaller(limits->own + smaller(limits->grammar, limits->step), limits->row);
     uint64_t work = smaller(limits->own + smaller(c->work, w->work), limits->row);
-    mask_cache_limit(c->cache, work);
-    return (struct row_work){mask_cache_stats(c->cache).work, work >= most};
+    bool walks = c->work > 0 && w->work > 0;
+    mask_cache_limit(c->cache, work, walks);
+    return (struct row_work){mask_cache_stats(c->cache).work, walks && work >= most};
 }
 
 static void work_end(struct mask_worker *w, struct grammar_cache *c, uint64_t before)
 {
     uint64_t work = mask_cache_stats(c->cache).work - before;
+    w->total += work;
     work -= smaller(work, w->limits.own);
     c->work -= smaller(work, c->work);
     w->work -= smaller(work, w->work);
@@ -285,7 +298,7 @@ static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matc
 static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *job)
 {
     if (job->sequence == MASK_NO_SEQUENCE) {
-        row_of_ones(w, job->words);
+        row_set(w, job->words, false);
         return MASK_USABLE;
     }
     struct sequence_matcher *m = &w->matchers[job->sequence];
@@ -298,8 +311,8 @@ static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *
             rules_take(w, m, job->token);
     }
     enum mask_verdict verdict = matcher_row(w, m, job->words);
-    if (verdict == MASK_POSTPONED)
-        row_of_ones(w, job->words); // its token is dropped
+    if (verdict != MASK_USABLE)
+        row_set(w, job->words, false); // the device drops it
     return verdict;
 }
 
@@ -308,10 +321,13 @@ void mask_work(struct mask_worker *w)
     uint32_t place;
     while (ring_peek(&w->ring, &place)) {
         const struct mask_job *job = &w->job[place];
-        if (!job->words)
+        uint64_t before = w->total;
+        if (!job->words) {
             matcher_leave(&w->matchers[job->sequence]);
-        else
+        } else {
             w->verdict[job->row] = (uint8_t)row_make(w, job);
+            w->spent[job->row] = (uint32_t)(w->total - before);
+        }
         ring_take(&w->ring); // after it is done, so that an empty ring says that all are
     }
 }
@@ -347,7 +363,7 @@ bool mask_idle(struct mask_worker *w, uint64_t now_ns)
             cache_drop(w, over);
         if (w->gone_count == 0)
             return idle;
-        mask_cache_destroy(w->gone[--w->gone_count]);
+        mask_cache_destroy(w->gone[--w->gone_count].cache);
     }
     return false; // it is called after the new jobs
 }
@@ -365,5 +381,5 @@ void mask_worker_empty(struct mask_worker *w)
         if (w->caches[i].cache)
             cache_drop(w, &w->caches[i]);
     while (w->gone_count > 0)
-        mask_cache_destroy(w->gone[--w->gone_count]);
+        mask_cache_destroy(w->gone[--w->gone_count].cache);
 }

@@ -13,8 +13,7 @@ static void job_push(struct engine *engine, const struct mask_job *job)
 
 uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row)
 {
-    const struct submit_args *asked = &s->request->asked;
-    if (row->want != WANT_TOKEN || (!asked->grammar && !asked->rules))
+    if (row->want != WANT_TOKEN || !sequence_masked(s))
         return BATCH_NO_MASK;
     return launch->mask_count++;
 }
@@ -54,33 +53,24 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
     return true;
 }
 
-// The row whose mask is asked for first: that which was postponed most often, or another one in
-// each step. So nobody is postponed for ever, and none has its mask before the others always.
-static uint32_t first_asked(const struct engine *engine, const struct launch *launch)
-{
-    uint32_t first = (uint32_t)(launch->step % launch->row_count), most = 0;
-    for (uint32_t i = 0; i < launch->row_count; i++) {
-        const struct plan_row *row = &launch->rows[i];
-        uint32_t postponed = engine->sequences[row->sequence].postponed;
-        if (row->mask == BATCH_NO_MASK || postponed <= most)
-            continue;
-        first = i;
-        most = postponed;
-    }
-    return first;
-}
-
+// A key has its turn once all rows of those before it are asked for.
 bool masks_ask(struct engine *engine, struct launch *launch)
 {
-    bool all = true;
+    struct mask_turns *turns = &engine->mask_turns;
     if (launch->mask_count == 0)
         return true;
-    uint32_t *rows = model_masks(engine->model), first = first_asked(engine, launch);
-    for (uint32_t i = 0; i < launch->row_count; i++) {
-        struct plan_row *row = &launch->rows[(first + i) % launch->row_count];
-        if (row->mask != BATCH_NO_MASK && !row->asked)
+    if (turns->step != launch->step)
+        mask_turns_make(engine, launch);
+    uint32_t *rows = model_masks(engine->model), key = launch->rows[turns->rows[0]].key;
+    bool all = true;
+    for (uint32_t i = 0; i < turns->row_count; i++) {
+        struct plan_row *row = &launch->rows[turns->rows[i]];
+        if (!all && row->key != key)
+            break;
+        key = row->key;
+        if (!row->asked)
             row->asked = row_ask(engine, row, launch->step, rows);
-        all = all && (row->mask == BATCH_NO_MASK || row->asked);
+        all = all && row->asked;
     }
     masks_post(engine);
     return all;
@@ -103,7 +93,7 @@ static void verdict_take(struct engine *engine, struct plan_row *row)
         return;
     if (verdict == MASK_POSTPONED) {
         row->postponed = true;
-        sequence_postpone(engine, s);
+        sequence_postpone(s);
         stat_add(&engine->stats.masks_postponed, 1);
         return;
     }
@@ -127,9 +117,13 @@ void masks_wait(struct engine *engine, struct launch *launch)
     mask_thread_wait(&engine->masks);
     stat_add(&stats->mask_waits, 1);
     stat_add(&stats->mask_wait_ns, engine_now(engine) - before);
-    for (uint32_t i = 0; i < launch->row_count; i++)
-        if (launch->rows[i].mask != BATCH_NO_MASK)
-            verdict_take(engine, &launch->rows[i]);
+    for (uint32_t i = 0; i < launch->row_count; i++) {
+        struct plan_row *row = &launch->rows[i];
+        if (row->mask == BATCH_NO_MASK)
+            continue;
+        mask_turns_spend(engine, row->key, engine->masks.spent[row->mask]);
+        verdict_take(engine, row);
+    }
 }
 
 void masks_end(struct engine *engine, struct sequence *s)

@@ -6,8 +6,10 @@
 // where a sequence's matcher begins, which token was drawn, and where it ends; so a matcher is
 // known by the index of its sequence and outlives places, blocks and the request.
 //
-// A row whose mask cannot be made in this step is postponed: its token is dropped, and the next
-// plan has a row for the same place again, whose token is the same as this one's would have been.
+// A row whose mask cannot be made in this step is postponed: it has a mask without any bit, which
+// tells the device to draw no token and to keep all that it knows of the sequence, and the next
+// plan has a row for the same place again. In exact mode its token is what this one's would have
+// been.
 #pragma once
 
 #include "base/ring.h"
@@ -26,12 +28,13 @@ enum {
 
 // What the masks of one step may build that was not built before, in steps of about 5 ns; walks
 // over the vocabulary and new caches count, too. Rows of one grammar share what a row takes beyond
-// its own, and so do all grammars: who finds too little is postponed. A row ends with an error only
-// where all that one may have was not enough. Thus 256 rows wait for some 20 ms at most, and one
-// grammar cannot use up what others need.
+// its own, and so do all grammars: who finds too little is postponed, and so is who would begin a
+// walk where nothing is left to share. A row ends with an error only where all that one may have
+// was not enough. Thus 256 rows take 3.3 million steps and a walk at most, some 20 ms, and one
+// grammar cannot use up what others need; mask_turns.h says who comes first.
 struct mask_limits {
     uint64_t row;     // one row: 1 million
-    uint64_t own;     // of that, what needs no share: 5,000
+    uint64_t own;     // of that, what needs no share: 5,000, but no walk
     uint64_t grammar; // shared by the rows of a grammar: 1 million
     uint64_t step;    // shared by all: 2 million
 };
@@ -52,7 +55,7 @@ struct mask_job {
     uint32_t *words;   // the row that is made, bits from the vocabulary's size on are anything;
                        // NULL: the sequence's matcher ends
     uint64_t step;     // whose row it is
-    uint32_t sequence; // MASK_NO_SEQUENCE: a row of ones
+    uint32_t sequence; // MASK_NO_SEQUENCE: a row without any bit
     uint32_t row;      // its number in the step, for its verdict
     int32_t token;     // accepted before the mask is made; MASK_NO_TOKEN: none, or it was postponed
 };
@@ -80,12 +83,18 @@ struct sequence_matcher {
     bool free;     // its last row was one of ones
 };
 
+struct mask_gone { // a cache that gave way, and the bound of its memory
+    struct mask_cache *cache;
+    size_t bytes_max;
+};
+
 struct mask_thread;
 
 struct mask_worker {
     struct ring ring;              // engine -> worker; a job is taken when it is done
     struct mask_job *job;          // [ring.mask + 1]
     uint8_t *verdict;              // [rows_max] enum mask_verdict of the step's rows
+    uint32_t *spent;               // [rows_max] work that they took
     struct vocabulary *vocabulary; // the engine's
     uint32_t words;
     struct mask_limits limits;
@@ -96,9 +105,11 @@ struct mask_worker {
     struct sequence_matcher *matchers; // [matcher_count] by index of the sequence
     struct grammar_cache *caches;      // [cache_count]
     uint32_t matcher_count, cache_count;
-    uint64_t began;                         // matchers
-    uint64_t step, work;                    // the last one, and what is left in it
-    struct mask_cache *gone[MASK_GONE_MAX]; // to be destroyed
+    uint64_t began;                       // matchers
+    uint64_t step, work;                  // the last one, and what is left in it
+    uint64_t total;                       // work of all masks
+    uint32_t *spare;                      // [words]
+    struct mask_gone gone[MASK_GONE_MAX]; // to be destroyed
     uint32_t gone_count;
 };
 

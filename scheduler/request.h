@@ -38,6 +38,7 @@ struct request_run {
     uint64_t noted[REQUEST_CHOICES_MAX / 64];    // bit set: cached tokens of the prompt are counted
     struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
+    uint32_t mask_key;                         // where its key may be (mask_turns.h)
     struct queue_key *wait_key;                // in the queue: sequences are left to draw
     struct request *wait_next, *wait_previous; // of its key, with or without penalties
     uint64_t wait_ticket;                      // ticket of its place in the queue

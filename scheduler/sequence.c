@@ -11,6 +11,12 @@ bool sequence_penalised(const struct request *request)
            (p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f);
 }
 
+bool sequence_masked(const struct sequence *s)
+{
+    const struct submit_args *asked = &s->request->asked;
+    return asked->grammar || asked->rules;
+}
+
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out)
 {
     uint32_t known = sequence_known(s);
@@ -190,21 +196,14 @@ void sequence_preempt(struct engine *engine, struct sequence *s)
     s->state = SEQUENCE_WAITING;
 }
 
-// A full block that others may have is not written again: its tokens are computed in another one.
-void sequence_postpone(struct engine *engine, struct sequence *s)
+void sequence_postpone(struct sequence *s)
 {
     check(s->state == SEQUENCE_RUNNING && s->pending == 1 && s->planned_len == sequence_known(s),
           "sequence %u is postponed with %u tokens in flight", s->index, s->pending);
     s->pending--;
     s->request->run.pending--;
     s->postponed++;
-    if (s->shares && s->planned_len % engine->blocks.tokens == 0) {
-        sequence_preempt(engine, s);
-        return;
-    }
     s->planned_len--;
-    s->fed = false;
-    s->on_device = false;
 }
 
 static void request_drop(struct engine *engine, struct request *r, struct sequence *s)

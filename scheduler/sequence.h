@@ -45,7 +45,7 @@ struct sequence {
     bool paused;           // see above
     bool shares;           // another sequence may have its blocks, or it those of another
     bool on_device;        // the device has its sampling record
-    bool fed;              // its next input is the token that the device sampled last
+    bool fed;              // its next input is the last token that the device sampled or was told
     bool cached_noted;     // its cached tokens are counted
     bool ahead;            // drawn ahead of its turn because it is short
     bool cancelled;        // ended by a cancel
@@ -96,7 +96,7 @@ static inline bool sequence_planned_out(const struct sequence *s)
     return s->output_count + s->pending >= s->output_max;
 }
 
-// Its next row is one token, which the device has sampled itself.
+// Its next row is one token, which the device has.
 static inline bool sequence_decodes(const struct sequence *s)
 {
     return s->fed && s->state == SEQUENCE_RUNNING;
@@ -105,6 +105,7 @@ static inline bool sequence_decodes(const struct sequence *s)
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out);
 
 bool sequence_penalised(const struct request *request); // its sequences need penalty rows
+bool sequence_masked(const struct sequence *s);         // its rows have masks
 
 bool sequence_slots(const struct engine *engine);   // there is a slot for one more
 bool sequence_waits(const struct request *request); // has a sequence to draw
@@ -115,9 +116,9 @@ struct sequence *sequence_draw(struct engine *engine, struct request *request);
 
 void sequence_start(struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);
-// The token of its row in the step that was just launched, whose mask could not be made, is
-// dropped: the row's last token is computed again.
-void sequence_postpone(struct engine *engine, struct sequence *s);
+// Its row in the step that was just launched, whose mask could not be made, is dropped. The device
+// still has its sampling record and the row's last token, which is fed again.
+void sequence_postpone(struct sequence *s);
 void sequence_park(struct engine *engine, struct sequence *s);    // no step in flight
 void sequence_end(struct engine *engine, struct sequence *s);     // leaves its request
 void sequence_settled(struct engine *engine, struct sequence *s); // one step less in flight

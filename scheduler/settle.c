@@ -114,9 +114,10 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     const struct sample_result *result = row->want == WANT_TOKEN ? &output->results[index] : NULL;
     bool usable = row->want == WANT_NOTHING ||
                   (result ? token_usable(engine, result) : values_finite(engine, output, index));
-    // A row of a sequence that had ended on the device has no token, but its blocks are valid.
-    if (usable || (result && (result->flags & SAMPLED_DONE)))
-        share_settle(engine, s, row->from + row->q_len);
+    // A row of a sequence that had ended on the device, or one that was dropped, has no token, but
+    // its blocks are valid. What a postponed row wrote last is written again.
+    if (usable || (result && (result->flags & (SAMPLED_DONE | SAMPLED_DROPPED))))
+        share_settle(engine, s, row->from + row->q_len - row->postponed);
     else
         share_bar(engine, s);
     // Counts rows computed after their request was cancelled. With a step in flight the row that

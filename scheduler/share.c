@@ -156,14 +156,17 @@ static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t 
         prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
 
-// Enters the blocks that the chunk just planned will fill; it ends at planned_len.
+// Enters the blocks that the chunk just planned will fill; it ends at planned_len. The last token
+// of a row with a mask may be computed more than once, and no block is written that others read: it
+// is entered once the row is settled.
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from)
 {
     struct blocks *blocks = &engine->blocks;
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!s->shares)
         return;
-    for (uint32_t i = from / blocks->tokens; (i + 1) * blocks->tokens <= s->planned_len; i++) {
+    uint32_t until = s->planned_len - (s->planned_len == sequence_known(s) && sequence_masked(s));
+    for (uint32_t i = from / blocks->tokens; (i + 1) * blocks->tokens <= until; i++) {
         struct prefix_name name = share_name(engine, s, i, tokens);
         if (prefix_find(blocks, &name) == BLOCK_NONE)
             share_put(blocks, s, i, &name, false);

@@ -69,6 +69,8 @@ static void row_expand(const struct prep_args *args, const struct step_row *row,
             args->kv_place[t] = (uint64_t)blocks[position >> args->block_shift] * TABLE_UNIT_BYTES +
                                 (position & mask) * args->token_bytes;
     }
+    if (row->token_at != (uint32_t)STEP_TOKEN_FED && state->last_token)
+        state->last_token[row->slot] = listed[row->token_at + row->q_len - 1];
 }
 
 enum status cpu_prep(struct stream *stream, const struct prep_args *args)

@@ -94,6 +94,8 @@ static __global__ void __launch_bounds__(256) prep_rows(prep_args a)
                     (position & ((1u << a.block_shift) - 1u)) * a.token_bytes;
         }
         a.token[t] = token;
+        if (row.token_at != STEP_TOKEN_FED && j + 1 == row.q_len && a.state.last_token)
+            a.state.last_token[row.slot] = token;
         a.position[t] = position;
         a.row_of[t] = r;
         a.type[t] = row.type_from != STEP_NO_TYPE && position >= row.type_from;

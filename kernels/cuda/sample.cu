@@ -210,6 +210,16 @@ static __device__ uint32_t banned_best(const float *raw, const uint32_t *mask, u
     return block_best(top, pairs).id;
 }
 
+// A mask without any bit drops the row. Every thread of the block calls it.
+static __device__ bool mask_is_empty(const uint32_t *mask, uint32_t words, best_pair *pairs)
+{
+    best_pair some = {0, NOBODY};
+    for (uint32_t i = threadIdx.x; i < words; i += 256)
+        if (mask[i] != 0)
+            some.id = i;
+    return block_best(some, pairs).id == NOBODY;
+}
+
 // One block of 256 a row: the greatest raw logits one after another (a pass each), then the result.
 static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
 {
@@ -219,6 +229,13 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
     sample_decision row = run.row[n];
     sample_result result = {-1, 0, row.flags, 0};
     if (row.flags != 0) {
+        if (threadIdx.x == 0)
+            a.result[n] = result;
+        return;
+    }
+    const uint32_t *mask = row.banned != 0 ? mask_of(run, a.sampled[n]) : NULL;
+    if (mask && mask_is_empty(mask, run.mask_words, pairs)) {
+        result.flags = SAMPLED_DROPPED;
         if (threadIdx.x == 0)
             a.result[n] = result;
         return;
@@ -244,7 +261,6 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
             a.top[(size_t)n * SAMPLE_TOP_MAX + k] = out;
         result.top_count = k + 1;
     }
-    const uint32_t *mask = row.banned != 0 ? mask_of(run, a.sampled[n]) : NULL;
     uint32_t best = mask ? banned_best(raw, mask, vocab, pairs) : NOBODY;
     row.greedy = best != NOBODY ? best : row.greedy;
     cta_sync(); // all have read the parameters that commit changes

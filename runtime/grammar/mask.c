@@ -293,7 +293,8 @@ static bool kind_walk(struct mask_cache *c, uint32_t kind, uint32_t state, uint3
 
 static bool may_walk(struct mask_cache *c)
 {
-    c->a.over = c->a.over || c->a.work >= c->a.work_max;
+    c->limited = c->limited || !c->walks;
+    c->a.over = c->a.over || !c->walks || c->a.work >= c->a.work_max;
     return !c->a.over;
 }
 

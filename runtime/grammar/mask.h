@@ -30,7 +30,8 @@ struct mask_cache {
     uint64_t computed, reused, forgotten, over, starved;
     uint64_t work_max;   // of one call
     uint64_t work_limit; // of the automaton's, for all calls
-    bool limited;        // a call met work_limit
+    bool walks;          // over the vocabulary may begin
+    bool limited;        // a call met work_limit, or would have begun a walk
     size_t bytes, bytes_most;
 };
 

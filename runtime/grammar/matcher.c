@@ -20,6 +20,7 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
         c->bytes = CACHE_BYTES_MIN;
     c->work_max = options && options->work_max != 0 ? options->work_max : WORK_MAX;
     c->work_limit = UINT64_MAX;
+    c->walks = true;
     c->g = grammar_take(g);
     c->v = vocabulary_take(v);
     automaton_open(&c->a, g, c->bytes / 2);
@@ -54,10 +55,11 @@ void mask_cache_destroy(struct mask_cache *c)
     heap_give(c);
 }
 
-void mask_cache_limit(struct mask_cache *c, uint64_t work)
+void mask_cache_limit(struct mask_cache *c, uint64_t work, bool walks)
 {
     c->work_limit = c->a.work + work;
     c->limited = false;
+    c->walks = walks;
 }
 
 bool mask_cache_limited(const struct mask_cache *c)

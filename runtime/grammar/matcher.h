@@ -34,9 +34,10 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
                                      const struct mask_cache_options *options);
 void mask_cache_destroy(struct mask_cache *c); // NULL is allowed; no matcher may be left
 // All calls from now on may build so much together; each still has its own bound. What is forgotten
-// meanwhile, because a table is full, takes nothing from either.
-void mask_cache_limit(struct mask_cache *c, uint64_t work);
-// A call since then would have gone on with a larger limit.
+// meanwhile, because a table is full, takes nothing from either. walks false: none may begin a walk
+// over the vocabulary, whose work is known afterwards only.
+void mask_cache_limit(struct mask_cache *c, uint64_t work, bool walks);
+// A call since then would have gone on with a larger limit, or with a walk.
 bool mask_cache_limited(const struct mask_cache *c);
 
 struct mask_cache_stats {

@@ -76,7 +76,7 @@ static void expect(struct trial *t, struct edge *e, int32_t token, uint32_t flag
 {
     edge_run(t, e);
     trial_true(t, e->what, e->result.token == token && e->result.flags == flags);
-    trial_true(t, "done", e->done == (flags != 0));
+    trial_true(t, "done", e->done == (flags != 0 && flags != SAMPLED_DROPPED));
     trial_true(t, "last token", e->last == (token < 0 ? 0 : token));
     trial_true(t, "count of outputs", e->after.output_count == (token < 0 ? 7u : 8u));
 }
@@ -147,16 +147,48 @@ static void changed(struct trial *t, uint32_t vocab)
     e.bias[2] = (struct step_bias){2, 0.9f};
     expect(t, &e, (int32_t)last, 0);
     for (int kind = 0; kind < 3; kind++) {
-        e = edge_make(t, "a mask leaves one token, or all where it bans all", vocab);
+        e = edge_make(t, "a mask leaves one token, or all where no logit is left", vocab);
         uint32_t *mask = trial_heap(t, (vocab + 31) / 32 * sizeof *mask);
         uint32_t only = kind == 0 ? 0 : last;
         e.logits[1] = -2;
-        if (kind < 2)
-            mask[only / 32] = 1u << (only % 32);
+        if (kind == 2)
+            e.logits[only] = -INFINITY;
+        mask[only / 32] = 1u << (only % 32);
         e.mask = mask;
         e.params.temperature = kind == 0 ? 0 : 1;
         expect(t, &e, kind < 2 ? (int32_t)only : 1, 0);
     }
+}
+
+// A mask without any bit leaves the sequence as it is, whatever else is asked of the row.
+static void dropped(struct trial *t, uint32_t vocab)
+{
+    uint32_t words = (vocab + 31) / 32;
+    for (int kind = 0; kind < 4; kind++) {
+        struct edge e = edge_make(t, "an empty mask drops the row", vocab);
+        uint32_t *mask = trial_heap(t, words * sizeof *mask);
+        e.mask = mask;
+        e.params.temperature = kind == 0 ? 0 : 1;
+        e.params.flags = SAMPLE_LOGPROB;
+        e.params.top_logprobs = 3;
+        e.params.stop_ids[0] = 0; // what would be drawn without a mask
+        e.params.stop_count = 1;
+        e.params.output_min = kind == 1 ? 20 : 0;
+        e.params.bias_count = kind == 2;
+        e.bias[0] = (struct step_bias){1, 50};
+        if (kind == 3)
+            e.logits[vocab - 1] = NAN;
+        expect(t, &e, -1, kind == 3 ? SAMPLED_NOT_FINITE : SAMPLED_DROPPED);
+        trial_true(t, "no list and no logprob", e.result.top_count == 0 && e.result.logprob == 0);
+    }
+    if (vocab % 32 == 0)
+        return;
+    struct edge e = edge_make(t, "bits past the vocabulary are bits", vocab);
+    uint32_t *mask = trial_heap(t, words * sizeof *mask);
+    mask[words - 1] = 1u << 31;
+    e.mask = mask;
+    e.logits[1] = -2;
+    expect(t, &e, 1, 0);
 }
 
 // End ids are banned before the minimum of outputs, and end the sequence at it, each of the list's
@@ -205,6 +237,7 @@ void sample_edges(struct trial *t)
         greatest(t, vocabs[i]);
         not_finite(t, vocabs[i]);
         changed(t, vocabs[i]);
+        dropped(t, vocabs[i]);
         tops(t, vocabs[i]);
         if (i % 2 == 0)
             ends(t, vocabs[i]);

@@ -348,7 +348,7 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
     s.state = state_host(t, &s.l);
     s.sampled = trial_heap(t, s.rows * sizeof *s.sampled);
     s.masks = trial_heap(t, (size_t)4 * s.words * sizeof *s.masks);
-    for (uint32_t j = 0; j < 3 * s.words; j++) // the fourth bans everything
+    for (uint32_t j = 0; j < 3 * s.words; j++) // the fourth drops its rows
         s.masks[j] = trial_below(t, UINT32_MAX) & trial_below(t, UINT32_MAX);
     for (uint32_t j = 0; j < s.l.slots_max * s.l.bias_max; j++)
         s.state.bias[j] =

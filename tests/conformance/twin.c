@@ -46,7 +46,7 @@ void twin_prep(const struct prep_args *a)
     for (uint32_t i = 0; i < a->change_count; i++)
         a->state.block_table[(size_t)change[i].slot * a->limits.blocks_max + change[i].index] =
             change[i].units;
-    for (uint32_t r = 0; r < a->row_count; r++, row++)
+    for (uint32_t r = 0; r < a->row_count; r++, row++) {
         for (uint32_t i = 0; i < row->q_len; i++) {
             uint32_t t = row->q_start + i;
             uint32_t position = row->kv_len == 0 ? 0 : row->kv_len - row->q_len + i;
@@ -65,6 +65,9 @@ void twin_prep(const struct prep_args *a)
             a->kv_place[t] = (uint64_t)units * TABLE_UNIT_BYTES +
                              (position - (block << a->block_shift)) * a->token_bytes;
         }
+        if (row->token_at != (uint32_t)STEP_TOKEN_FED && a->state.last_token)
+            a->state.last_token[row->slot] = listed[row->token_at + row->q_len - 1];
+    }
 }
 
 static const float *row_of(const struct weight *table, uint32_t row)

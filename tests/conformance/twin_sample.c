@@ -45,6 +45,17 @@ static bool masked(const struct twin_row *r, uint32_t token)
            !(a->masks[(size_t)mask * ((r->vocab + 31) / 32) + token / 32] >> (token % 32) & 1);
 }
 
+static bool dropped(const struct twin_row *r)
+{
+    const struct sample_args *a = r->a;
+    uint32_t mask = a->sampled[r->index].mask, words = (r->vocab + 31) / 32, any = 0;
+    if (!a->masks || mask == STEP_NO_ROW)
+        return false;
+    for (uint32_t i = 0; i < words; i++)
+        any |= a->masks[(size_t)mask * words + i];
+    return any == 0;
+}
+
 static void change(struct twin_row *r)
 {
     const struct sample_args *a = r->a;
@@ -183,6 +194,10 @@ static void sample_one(struct twin_row *r, struct sample_result *result)
     if (!finite || r->sorted[0].value == -INFINITY) {
         result->flags = SAMPLED_NOT_FINITE;
         r->a->state.done[r->slot] = 1;
+        return;
+    }
+    if (dropped(r)) {
+        result->flags = SAMPLED_DROPPED;
         return;
     }
     double whole = 0;

@@ -413,19 +413,25 @@ static void test_walks_count(void **state)
         struct matcher m;
         matcher_init(&m, c);
         uint64_t before = mask_cache_stats(c).work;
-        mask_cache_limit(c, limit);
+        mask_cache_limit(c, limit, true);
         made = matcher_mask(&m, words) == MATCHER_OK;
         assert_int_equal(mask_cache_limited(c), !made);
         if (made) {
             assert_in_range(mask_cache_stats(c).work - before, limit + 100, limit + 2000);
             assert_int_equal(matcher_mask(&m, words), MATCHER_OK); // it is kept
             assert_false(mask_cache_limited(c));
-            mask_cache_limit(c, 5000);
+            mask_cache_limit(c, 5000, false); // neither this nor a token needs a walk
+            assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
             assert_true(matcher_accept_bytes(&m, text_of("a7")));
-            mask_cache_limit(c, 0);
-            assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
-            assert_true(mask_cache_limited(c));
-            mask_cache_limit(c, 5000);
+            assert_false(mask_cache_limited(c));
+            for (int walks = 0; walks < 2; walks++) {
+                uint64_t work = mask_cache_stats(c).work;
+                mask_cache_limit(c, walks ? 0 : 5000, walks);
+                assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
+                assert_true(mask_cache_limited(c));
+                assert_in_range(mask_cache_stats(c).work - work, 0, 50);
+            }
+            mask_cache_limit(c, 5000, true);
             assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
             compare_bits(&m, v);
         }
@@ -517,7 +523,7 @@ static void test_what_is_forgotten_is_given_back(void **state)
         size_t bytes = mask_cache_stats(c).bytes;
         work = mask_cache_stats(c).work;
         most = bytes > most ? bytes : most;
-        mask_cache_limit(c, 5000); // less than forgetting costs, which is not taken from it
+        mask_cache_limit(c, 5000, true); // less than forgetting costs, which is not taken from it
         assert_true(matcher_accept(&m, 'x'));
     }
     struct mask_cache_stats stats = mask_cache_stats(c);

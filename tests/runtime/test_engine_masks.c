@@ -10,7 +10,7 @@
 #include "runtime/text/grammar/gbnf.h"
 #include "runtime/text/grammar/regex.h"
 #include "runtime/text/grammar/schema.h"
-#include "scheduler/engine.h"
+#include "scheduler/internal.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
 
@@ -155,6 +155,7 @@ struct asked { // a request, and what came
     uint32_t number; // of its seed and prompt
     uint32_t choices, cut;
     bool cuts; // choice `cut` is cancelled after three tokens
+    bool penalised;
     struct request *request;
     bool over;
     struct answer {
@@ -182,7 +183,7 @@ static void submit(struct fixture *f, struct asked *a)
                                .sampling = {.seed = 1000 + a->number,
                                             .temperature = a->number % 5 == 0 ? 0.0f : 1.5f,
                                             .top_p = 1.0f,
-                                            .repetition = 1.0f}};
+                                            .repetition = a->penalised ? 1.3f : 1.0f}};
     assert_int_equal(port_submit(f->port, &args, &a->request), ADMITTED);
 }
 
@@ -377,6 +378,33 @@ static void test_preempted_answers_are_the_same(void **state)
     heap_give(other);
 }
 
+// A row whose mask is not made in its step changes nothing on the device: the token that comes
+// later is that of a step with all masks, with penalties and prompts whose last block is full, too.
+static void test_postponed_answers_are_the_same(void **state)
+{
+    uint32_t count = emulated ? 4 : 16, choices = emulated ? 1 : 2;
+    struct asked *ample = asked_make(count / 4, count - count / 4, choices);
+    struct asked *scarce = asked_make(count / 4, count - count / 4, choices);
+    for (int less = 0; less < 2; less++) {
+        struct asked *asked = less ? scarce : ample;
+        struct fixture f;
+        for (uint32_t i = 0; i < count; i++)
+            asked[i].penalised = i % 2 == 0;
+        fixture_open(&f, *state, 2 * count, 0);
+        if (less)
+            f.engine->masks.limits = (struct mask_limits){1000000, 0, 25000, 25000};
+        run(&f, asked, count);
+        const struct engine_stats *stats = engine_stats(f.engine);
+        assert_true(less ? stats->masks_postponed > 0 : stats->masks_postponed == 0);
+        assert_int_equal(stats->preemptions, 0);
+        answers_check(&f, asked, count);
+        fixture_close(&f);
+    }
+    assert_same_answers(ample, scarce, count);
+    heap_give(ample);
+    heap_give(scarce);
+}
+
 static void test_a_cancelled_choice_leaves_the_others(void **state)
 {
     uint32_t count = KINDS;
@@ -415,6 +443,7 @@ int main(void)
     struct CMUnitTest tests[] = {
         cmocka_unit_test(test_free_choices_keep_every_token),
         cmocka_unit_test(test_preempted_answers_are_the_same),
+        cmocka_unit_test(test_postponed_answers_are_the_same),
         cmocka_unit_test(test_a_cancelled_choice_leaves_the_others),
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/grammar/mask.h"
 #include "runtime/grammar/token_rules.h"
 #include "tests/scheduler/rig.h"
 
@@ -20,6 +21,7 @@ struct alone { // a worker without an engine and without a thread
     struct sequence_matcher matchers[SEATS];
     struct grammar_cache caches[CACHES];
     uint8_t verdicts[SEATS];
+    uint32_t spent[SEATS], spare[WORDS];
     struct engine_stats stats;
     uint32_t rows[SEATS][WORDS];
 };
@@ -31,6 +33,8 @@ static void alone_open(struct alone *a, uint32_t caches)
     rig_defaults(&rig);
     a->worker = (struct mask_worker){.job = a->jobs,
                                      .verdict = a->verdicts,
+                                     .spent = a->spent,
+                                     .spare = a->spare,
                                      .vocabulary = rig_letters(&rig),
                                      .words = WORDS,
                                      .stats = &a->stats,
@@ -145,10 +149,11 @@ static void fan_close(struct alone *a)
     vocabulary_give(a->worker.vocabulary);
 }
 
-static void assert_ones(const struct alone *a, uint32_t sequence)
+// What tells the device to drop the row.
+static void assert_dropped(const struct alone *a, uint32_t sequence)
 {
     for (uint32_t i = 0; i < WORDS; i++)
-        assert_int_equal(a->rows[sequence][i], UINT32_MAX);
+        assert_int_equal(a->rows[sequence][i], 0);
 }
 
 static struct mask_limits wide(void)
@@ -219,7 +224,7 @@ static void test_the_work_of_a_step_is_bounded(void **state)
         for (uint32_t s = 0; s < SEATS; s++)
             assert_int_equal(a.verdicts[s],
                              s < 2 || (!all && s == SEATS - 1) ? MASK_USABLE : MASK_POSTPONED);
-        assert_ones(&a, 2);
+        assert_dropped(&a, 2);
         assert_true(work_of(&a) - before < 6 * need.work);
         postponed_again(&a);
         for (uint32_t s = 0; s < SEATS; s++)
@@ -268,7 +273,7 @@ static void test_new_caches_are_postponed(void **state)
     mask_work(&a.worker);
     assert_int_equal(a.verdicts[0], MASK_USABLE);
     assert_int_equal(a.verdicts[1], MASK_POSTPONED);
-    assert_ones(&a, 1);
+    assert_dropped(&a, 1);
     assert_int_equal(a.stats.mask_caches, 1);
     assert_int_equal(grammar_owners(g[1]), 2);
     token_push(&a, 1, MASK_NO_TOKEN, 2);
@@ -284,19 +289,24 @@ static void test_new_caches_are_postponed(void **state)
     }
 }
 
-// Caches that give way are never destroyed in a step: who needs the room of more waits.
+// Caches that give way are never destroyed in a step, and their memory counts until they are: who
+// needs the room of more waits.
 static void test_a_step_destroys_no_cache(void **state)
 {
     (void)state;
     struct alone a;
     alone_open(&a, 1);
-    struct grammar *g[MASK_GONE_MAX + 2];
-    for (uint32_t i = 0; i < MASK_GONE_MAX + 2; i++) {
+    struct grammar *g[MASK_GONE_MAX + 1];
+    for (uint32_t i = 0; i < MASK_GONE_MAX + 1; i++) {
         g[i] = rig_cycle(3 + i);
         begin_push(&a, 0, g[i]);
         mask_work(&a.worker);
-        assert_int_equal(a.verdicts[0], i <= MASK_GONE_MAX ? MASK_USABLE : MASK_POSTPONED);
-        if (i <= MASK_GONE_MAX)
+        assert_int_equal(a.verdicts[0], i < MASK_GONE_MAX ? MASK_USABLE : MASK_POSTPONED);
+        size_t bytes = a.caches[0].bytes_max;
+        for (uint32_t k = 0; k < a.worker.gone_count; k++)
+            bytes += a.worker.gone[k].bytes_max;
+        assert_in_range(bytes, 1, (size_t)512 << 20);
+        if (i < MASK_GONE_MAX)
             job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN});
     }
     assert_int_equal(grammar_owners(g[0]), 2);
@@ -305,8 +315,9 @@ static void test_a_step_destroys_no_cache(void **state)
     token_push(&a, 0, MASK_NO_TOKEN, 2);
     mask_work(&a.worker);
     assert_int_equal(a.verdicts[0], MASK_USABLE);
+    assert_int_equal(a.caches[0].bytes_max, 32 << 20);
     fan_close(&a);
-    for (uint32_t i = 0; i < MASK_GONE_MAX + 2; i++)
+    for (uint32_t i = 0; i < MASK_GONE_MAX + 1; i++)
         grammar_give(g[i]);
 }
 
@@ -341,24 +352,137 @@ static void test_an_idle_cache_gives_way(void **state)
     grammar_give(other);
 }
 
-// What a row may have of its own it has also where nothing is left to share, once and not for each
-// of the calls that make it.
+// Letters, so many that what a token can be does not depend on their count yet.
+static struct grammar *letters(void)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t root = grammar_repeat(b, grammar_byte(b, 'a', 'z'), 90, 100);
+    assert_int_equal(grammar_finish(b, root, &g, &err), STATUS_OK);
+    return g;
+}
+
+// What a row may have of its own it has also where nothing is left to share: enough for a token
+// that leads to a new state whose mask is known.
 static void test_a_row_has_work_of_its_own(void **state)
+{
+    (void)state;
+    struct grammar *g = letters(), *other = fan();
+    uint64_t own = 0;
+    for (bool made = false; !made; own++) {
+        struct alone a;
+        alone_open(&a, CACHES);
+        begin_push(&a, 0, g);
+        begin_push(&a, 1, other);
+        token_push(&a, 0, 0, 1);
+        mask_work(&a.worker);
+        a.worker.limits = (struct mask_limits){1000000, own, 1, 1};
+        struct mask_cache_stats before = mask_cache_stats(a.caches[0].cache);
+        token_push(&a, 1, 1, 2); // uses up what there is
+        token_push(&a, 0, 0, 2);
+        mask_work(&a.worker);
+        struct mask_cache_stats after = mask_cache_stats(a.caches[0].cache);
+        made = a.verdicts[0] == MASK_USABLE;
+        assert_true(made || a.verdicts[0] == MASK_POSTPONED);
+        assert_int_equal(after.computed, before.computed);
+        fan_close(&a);
+    }
+    assert_in_range(own, 2, 1000);
+    grammar_give(g);
+    grammar_give(other);
+}
+
+// Its own is no walk over the vocabulary: a step has those that the share pays, and one more.
+static void test_who_has_no_share_begins_no_walk(void **state)
+{
+    (void)state;
+    struct alone a, free;
+    struct grammar *g = fan(), *other = fan();
+    struct need need = row_need(g, other);
+    assert_true(need.work > need.least); // by the walk
+    fan_open(&free, g, other);
+    for (uint32_t s = 0; s < SEATS; s++)
+        token_push(&free, s, seat_letter(s), 2);
+    mask_work(&free.worker);
+    for (int all = 0; all < 2; all++) {
+        fan_open(&a, g, other);
+        a.worker.limits = wide();
+        a.worker.limits.own = need.least;
+        *(all ? &a.worker.limits.step : &a.worker.limits.grammar) = 1;
+        uint64_t before = mask_cache_stats(a.caches[0].cache).computed;
+        for (uint32_t s = 0; s < SEATS; s++)
+            token_push(&a, s, seat_letter(s), 2);
+        mask_work(&a.worker);
+        for (uint32_t s = 0; s < SEATS; s++)
+            assert_int_equal(a.verdicts[s],
+                             s < 1 || (!all && s == SEATS - 1) ? MASK_USABLE : MASK_POSTPONED);
+        assert_in_range(mask_cache_stats(a.caches[0].cache).computed - before, 0, 1);
+        postponed_again(&a);
+        for (uint32_t s = 0; s < SEATS; s++)
+            assert_memory_equal(a.rows[s], free.rows[s], sizeof a.rows[s]);
+        fan_close(&a);
+    }
+    fan_close(&free);
+    grammar_give(g);
+    grammar_give(other);
+}
+
+// Rules that leave nothing of a grammar do not ask for its row again: where no mask is kept, and
+// the row has no work left, there would be none.
+static void test_rules_that_leave_nothing_need_no_second_mask(void **state)
+{
+    (void)state;
+    static const int32_t allowed[] = {20};
+    struct token_rules_args args = {1000, allowed, 1, NULL, NULL, 0};
+    struct token_rules *rules = token_rules_create(&args);
+    struct grammar *g = rig_cycle(3);
+    uint64_t row = 0;
+    for (bool made = false; !made;) {
+        struct alone a;
+        alone_open(&a, 1);
+        job_push(&a, (struct mask_job){.grammar = grammar_take(g),
+                                       .rules = token_rules_take(rules),
+                                       .words = a.rows[0],
+                                       .step = 1,
+                                       .token = MASK_NO_TOKEN});
+        mask_work(&a.worker);
+        assert_int_equal(a.rows[0][0], 1); // 'a'
+        a.caches[0].cache->kept_capacity = 0;
+        a.worker.limits = wide();
+        a.worker.limits.row = ++row;
+        token_push(&a, 0, 0, 2);
+        mask_work(&a.worker);
+        made = a.verdicts[0] == MASK_USABLE;
+        assert_true(made || a.verdicts[0] == MASK_OVER);
+        assert_int_equal(a.rows[0][0], made ? 2 : 0);
+        fan_close(&a);
+    }
+    assert_true(row > 1);
+    grammar_give(g);
+    token_rules_give(rules);
+}
+
+// What a row took is told, whether its mask was made or not.
+static void test_what_a_mask_takes_is_counted(void **state)
 {
     (void)state;
     struct alone a;
     struct grammar *g = fan(), *other = fan();
     struct need need = row_need(g, other);
-    for (int less = 0; less < 2; less++) {
-        fan_open(&a, g, other);
-        a.worker.limits = (struct mask_limits){.row = 1000000, .own = need.least - less};
-        for (uint32_t s = 0; s < SEATS; s++)
-            token_push(&a, s, seat_letter(s), 2);
-        mask_work(&a.worker);
-        for (uint32_t s = 0; s < SEATS; s++)
-            assert_int_equal(a.verdicts[s], less ? MASK_OVER : MASK_USABLE);
-        fan_close(&a);
-    }
+    fan_open(&a, g, other);
+    assert_true(a.spent[0] > MASK_CACHE_WORK && a.spent[1] < MASK_CACHE_WORK);
+    a.worker.limits = (struct mask_limits){1000000, 2, need.work, need.work};
+    for (uint32_t s = 0; s < 3; s++)
+        token_push(&a, s, (int32_t)s, 2);
+    mask_work(&a.worker);
+    assert_int_equal(a.spent[0], need.work);
+    assert_int_equal(a.verdicts[1], MASK_POSTPONED);
+    assert_in_range(a.spent[1], 1, need.work - 1);
+    token_push(&a, 0, MASK_NO_TOKEN, 3); // it is kept
+    mask_work(&a.worker);
+    assert_int_equal(a.spent[0], 0);
+    fan_close(&a);
     grammar_give(g);
     grammar_give(other);
 }
@@ -478,6 +602,9 @@ int main(void)
         cmocka_unit_test(test_a_step_destroys_no_cache),
         cmocka_unit_test(test_an_idle_cache_gives_way),
         cmocka_unit_test(test_a_row_has_work_of_its_own),
+        cmocka_unit_test(test_who_has_no_share_begins_no_walk),
+        cmocka_unit_test(test_rules_that_leave_nothing_need_no_second_mask),
+        cmocka_unit_test(test_what_a_mask_takes_is_counted),
         cmocka_unit_test(test_a_token_that_is_not_taken_is_over),
         cmocka_unit_test(test_a_token_that_is_not_taken_yet_is_kept),
         cmocka_unit_test(test_caches_are_destroyed_while_nothing_waits),

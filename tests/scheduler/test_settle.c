@@ -81,6 +81,7 @@ static void test_results_that_are_no_token(void **state)
                  {{.token = -1}, FINISH_ERROR, 0},
                  {{.token = 5, .flags = SAMPLED_NOT_FINITE}, FINISH_ERROR, 0},
                  {{.token = -1, .flags = SAMPLED_DONE}, FINISH_ERROR, PROMPT / 16},
+                 {{.token = -1, .flags = SAMPLED_DROPPED}, FINISH_ERROR, PROMPT / 16},
                  {{.token = 5, .flags = SAMPLED_END}, FINISH_STOP, PROMPT / 16}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -2,6 +2,7 @@
 #include "tests/sim/fake.h"
 
 #include "base/arena.h"
+#include "runtime/grammar/vocabulary.h"
 
 #include <math.h>
 #include <string.h>
@@ -298,6 +299,16 @@ static void row_write(struct model *m, struct batch *b, uint32_t index)
     }
 }
 
+// The last token of a row that is listed is what the sequence is fed until one is sampled.
+static void listed_note(struct model *m, struct batch *b)
+{
+    for (uint32_t i = 0; i < b->row_count; i++) {
+        const struct batch_row *row = &batch_rows(b)[i];
+        if (row->token_at != BATCH_TOKEN_FED)
+            m->last_token[row->slot] = batch_tokens(b)[row->token_at + row->q_len - 1];
+    }
+}
+
 // Everything the sequence has, read through its block table; SPOILT if any of it is.
 static uint64_t row_read(const struct model *m, struct batch *b, uint32_t index)
 {
@@ -348,6 +359,10 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct fake
     if (sum == SPOILT || fake_sick(&alone, m->options.sick)) {
         m->done[row->slot] = true;
         result->flags = SAMPLED_NOT_FINITE;
+        return;
+    }
+    if (mask && mask_is_empty(mask, m->mask_words)) {
+        result->flags = SAMPLED_DROPPED;
         return;
     }
     const struct step_bias *bias = &m->bias[(size_t)row->slot * m->facts.limits.bias_max];
@@ -420,6 +435,7 @@ enum status model_launch(struct model *m, struct batch *b, struct error *err)
         for (uint32_t i = 0; i < b->row_count; i++)
             if (!m->done[batch_rows(b)[i].slot])
                 row_write(m, b, i);
+    listed_note(m, b);
     rows_note(m, b);
     m->turn = true;
     if (!m->options.cheap)

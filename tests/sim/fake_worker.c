@@ -1,14 +1,32 @@
 // A mask worker without a thread, linked in place of scheduler/mask_thread.c. It works when jobs
 // are posted or only when the engine waits for them, as its dice say, so that a run has every order
-// of the two and is the same each time.
+// of the two and is the same each time. It also postpones rows without a reason.
 #include "tests/sim/sim.h"
 
-static struct dice worker_dice;
-static uint64_t worker_ns; // seconds pass between two looks
+#include <string.h>
 
-void fake_worker_seed(uint64_t seed)
+static struct dice worker_dice;
+static uint64_t worker_ns;      // seconds pass between two looks
+static uint32_t worker_refuses; // of a hundred masks
+
+void fake_worker_seed(uint64_t seed, uint32_t refuses)
 {
     worker_dice.state = seed;
+    worker_refuses = refuses;
+}
+
+static void work(struct mask_worker *w)
+{
+    uint32_t at = atomic_load(&w->ring.tail), end = atomic_load(&w->ring.head);
+    mask_work(w);
+    for (; at != end; at++) {
+        const struct mask_job *job = &w->job[at & w->ring.mask];
+        if (!job->words || job->sequence == MASK_NO_SEQUENCE ||
+            !chance(&worker_dice, worker_refuses))
+            continue;
+        w->verdict[job->row] = MASK_POSTPONED;
+        memset(job->words, 0, w->words * sizeof *job->words);
+    }
 }
 
 enum status mask_thread_open(struct mask_worker *w, struct error *err)
@@ -31,13 +49,13 @@ static void look(struct mask_worker *w)
 void mask_thread_post(struct mask_worker *w)
 {
     if (chance(&worker_dice, 40))
-        mask_work(w);
+        work(w);
     if (chance(&worker_dice, 40))
         look(w);
 }
 
 void mask_thread_wait(struct mask_worker *w)
 {
-    mask_work(w);
+    work(w);
     look(w);
 }

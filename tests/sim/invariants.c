@@ -345,11 +345,41 @@ static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const st
     }
 }
 
+// A slot is free and a block for each, and no drawn sequence waits or has more than one token to
+// compute: so there are blocks and tokens for one more.
+static bool may_draw(const struct engine *e)
+{
+    bool may = sequence_slots(e);
+    may = may && (!e->paged || blocks_available(&e->blocks) > e->order_count);
+    for (uint32_t i = 0; i < e->order_count; i++) {
+        const struct sequence *s = e->order[i];
+        bool last = s->fed || s->postponed > 0 || s->planned_len == sequence_known(s);
+        may = may && s->state == SEQUENCE_RUNNING && last;
+    }
+    return may;
+}
+
+enum { UNDRAWN_MOST = 8 }; // the first steps of an engine on a CPU have no prompt tokens
+
+// Who waits is drawn within a few steps when nothing is in the way.
+static void draws_go_on(struct sim *sim, const struct draws *draws)
+{
+    bool stayed = false;
+    for (uint32_t i = 0; i < SIM_KEYS; i++)
+        stayed = stayed || sim->keys[i].stayed;
+    bool missed = sim->drawable && stayed && draws->count == 0 && !sim->failed;
+    sim->undrawn = missed ? sim->undrawn + 1 : 0;
+    sim_check(sim, sim->undrawn < UNDRAWN_MOST, "none of those that wait was drawn in %u steps",
+              sim->undrawn);
+    sim->drawable = may_draw(sim->engine);
+}
+
 // Draws go round by key, and by request of a key.
 static void turns_hold(struct sim *sim)
 {
     struct draws draws = {.count = 0};
     draws_look(sim, &draws);
+    draws_go_on(sim, &draws);
     for (uint32_t i = 0; i < SIM_KEYS; i++)
         turn_compare(sim, &sim->keys[i], i, &draws, true);
     for (uint32_t i = 0; i < SIM_CLIENTS; i++)

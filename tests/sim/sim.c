@@ -76,7 +76,7 @@ static void world_open(struct sim *sim)
     world_choose(sim);
     if (sim->fake.facts.kind == MODEL_GENERATOR && chance(&sim->dice, 70))
         grammars_open(sim);
-    fake_worker_seed(sim->seed);
+    fake_worker_seed(sim->seed, chance(&sim->dice, 30) ? 1 + roll(&sim->dice, 80) : 0);
     sim->model = fake_open(&sim->fake);
     fake_spoil(sim->model, sim->spoilt_step);
     if (sim->faulty)

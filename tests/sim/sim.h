@@ -90,6 +90,8 @@ struct sim {
         uint32_t planned_len, output_count, block_count, pending, state, still;
     } oldest;
     struct turn keys[SIM_KEYS];
+    bool drawable;    // nothing held up a draw at the end of the last step
+    uint32_t undrawn; // steps since then in which one waited and none was drawn
     uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts, masked,
         forced; // for the summary
 };
@@ -109,8 +111,9 @@ int32_t budget_only(const struct sim *sim, const struct client *client, uint32_t
 void budget_take_token(const struct sim *sim, struct client *client, uint32_t choice);
 void grammar_take_token(struct sim *sim, struct client *client, uint32_t choice, int32_t token);
 
-// fake_worker.c: for the order of its work.
-void fake_worker_seed(uint64_t seed);
+// fake_worker.c: for the order of its work; refuses: so many rows of a hundred whose masks it could
+// make are postponed.
+void fake_worker_seed(uint64_t seed, uint32_t refuses);
 
 // Ends the process with the seed and the step.
 #define sim_check(sim, condition, ...)                                                             \
