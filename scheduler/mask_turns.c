@@ -1,6 +1,6 @@
-// See mask_turns.h. Keys are charged for what their masks took, and one that comes begins at what
-// the least of the others has spent: so nobody saves up turns, and each key has its share of what
-// there is, whatever the others ask for.
+// See mask_turns.h. Keys are charged for what their masks took, and a key none of whose rows waits
+// is set to what those that have work done have spent: so nobody saves up turns, who asks for
+// little goes first, and the others have equal shares (start-time fair queueing).
 #include "scheduler/internal.h"
 
 #include "base/number.h"
@@ -32,7 +32,10 @@ static struct mask_key *key_take(struct mask_turns *t, uint32_t most)
 static void key_begin(struct mask_turns *t, struct mask_key *key)
 {
     key->step = t->step;
-    key->spent = larger(key->spent, t->least);
+    if (!key->waits)
+        key->spent = larger(key->spent, t->now);
+    key->began = key->spent;
+    key->waits = false;
     key->count = 0;
     uint32_t at = t->turn_count++;
     for (; at > 0 && t->turn[at - 1]->spent > key->spent; at--)
@@ -99,10 +102,13 @@ void mask_turns_make(struct engine *engine, struct launch *launch)
             row_put(engine, launch, i);
     for (uint32_t i = 0; i < t->turn_count; i++)
         key_rows(engine, launch, t->turn[i]);
-    t->least = t->turn[0]->spent;
 }
 
-void mask_turns_spend(struct engine *engine, uint32_t key, uint64_t work)
+void mask_turns_spend(struct engine *engine, uint32_t key, uint64_t work, bool postponed)
 {
-    engine->mask_turns.keys[key].spent += work;
+    struct mask_turns *t = &engine->mask_turns;
+    t->keys[key].spent += work;
+    t->keys[key].waits = t->keys[key].waits || postponed;
+    if (work > 0)
+        t->now = larger(t->now, t->keys[key].began);
 }

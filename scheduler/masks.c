@@ -121,7 +121,9 @@ void masks_wait(struct engine *engine, struct launch *launch)
         struct plan_row *row = &launch->rows[i];
         if (row->mask == BATCH_NO_MASK)
             continue;
-        mask_turns_spend(engine, row->key, engine->masks.spent[row->mask]);
+        const struct mask_worker *w = &engine->masks;
+        mask_turns_spend(engine, row->key, w->spent[row->mask],
+                         w->verdict[row->mask] == MASK_POSTPONED);
         verdict_take(engine, row);
     }
 }

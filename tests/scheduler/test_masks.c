@@ -594,6 +594,66 @@ static void test_postponed_rows_keep_nobody_from_starting(void **state)
     }
 }
 
+// Of a key the row that was postponed most often is asked for first.
+static void test_who_was_postponed_most_is_first(void **state)
+{
+    (void)state;
+    struct crowd c;
+    crowd_open(&c, 0);
+    crowd_come(&c);
+    const struct engine *e = c.rig.engine;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < 60; i++) {
+        uint32_t before[CROWD + 1] = {0}, most = most_postponed(&c.rig, 0);
+        for (uint32_t k = 0; k < e->sequences_fresh; k++)
+            before[k] = e->sequences[k].postponed;
+        crowd_step(&c);
+        const struct launch *launch = &e->launches[e->launched % ENGINE_LAUNCHES];
+        assert_int_equal(before[launch->rows[e->mask_turns.rows[0]].sequence], most);
+        seen = most > seen ? most : seen;
+    }
+    assert_true(seen > 1);
+    crowd_close(&c);
+}
+
+// A block whose last token is computed again is not what others wait for.
+static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct got got = {.last = false}, longer = {.last = false};
+        int32_t tokens[16];
+        uint32_t start[] = {0, 16};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        open(&rig);
+        rig.engine->masks.limits = (struct mask_limits){.row = 1000000}; // nothing is left at all
+        struct grammar *g = rig_cycle(9);
+        struct submit_args args = request_args(g);
+        for (int32_t i = 0; i < 16; i++)
+            tokens[i] = 100 + i;
+        args.tokens = tokens;
+        args.sequence_start = start;
+        args.token_count = 16;
+        struct request *r = rig_submit(&rig, &args, ADMITTED);
+        grammar_give(g);
+        for (uint32_t i = 0; i < 5; i++)
+            rig_step(&rig);
+        assert_true(most_postponed(&rig, 0) > 2);
+        struct request *other = rig_generate(&rig, 100, 20, 5, 1);
+        for (uint32_t i = 0; i < 5; i++)
+            rig_step(&rig);
+        take(&rig, other, &longer);
+        assert_true(longer.count[0] > 0);
+        rig.engine->masks.limits = mask_limits;
+        run(&rig, other, &longer);
+        run(&rig, r, &got);
+        assert_cycle(&got, 0, 9);
+        rig_close(&rig);
+    }
+}
+
 // How many steps eight tokens of one choice take beside a crowd of another key.
 static uint32_t steps_beside_a_crowd(uint32_t flight, bool cheap, bool spent)
 {
@@ -728,6 +788,8 @@ int main(void)
         cmocka_unit_test(test_a_postponed_row_has_the_same_token),
         cmocka_unit_test(test_postponed_rows_keep_nobody_from_starting),
         cmocka_unit_test(test_keys_take_turns_at_their_masks),
+        cmocka_unit_test(test_who_was_postponed_most_is_first),
+        cmocka_unit_test(test_nobody_waits_for_the_block_of_a_postponed_row),
         cmocka_unit_test(test_rows_take_turns_at_their_masks),
         cmocka_unit_test(test_caches_of_old_grammars_give_way),
         cmocka_unit_test(test_a_fault_between_launch_and_sample_gives_the_turn_back),

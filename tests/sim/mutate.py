@@ -111,8 +111,9 @@ FAULTS = [
     ("a postponed row's token is accepted once more", "scheduler/masks.c", "row_ask", "else if (s->postponed == 0)", "else"),
     ("the same rows have their masks first in each step", "scheduler/mask_turns.c", "key_rows", "for (uint32_t i = (uint32_t)(launch->step % key->count); i > 0; i--) row = next[row];", ""),
     ("who was postponed has no turn of its own", "scheduler/mask_turns.c", "most_postponed", "otherwise = row;", ""),
-    ("keys are not charged for their masks", "scheduler/mask_turns.c", "mask_turns_spend", "engine->mask_turns.keys[key].spent += work;", ""),
-    ("a key that comes has all turns that it did not take", "scheduler/mask_turns.c", "key_begin", "key->spent = larger(key->spent, t->least);", ""),
+    ("keys are not charged for their masks", "scheduler/mask_turns.c", "mask_turns_spend", "t->keys[key].spent += work;", ""),
+    ("a key that comes has all turns that it did not take", "scheduler/mask_turns.c", "key_begin", "key->spent = larger(key->spent, t->now);", ";"),
+    ("a key of little work holds the clock of all", "scheduler/mask_turns.c", "mask_turns_spend", "t->now = larger(t->now, t->keys[key].began);", "t->now = t->turn[0]->began;"),
     ("the key that spent most comes first", "scheduler/mask_turns.c", "key_begin", "t->turn[at - 1]->spent > key->spent", "t->turn[at - 1]->spent < key->spent"),
     ("a key goes before one whose rows wait for the step before", "scheduler/masks.c", "masks_ask", "if (!all && row->key != key) break;", ""),
     ("a postponed token is kept", "scheduler/settle.c", "row_settle", "if (row->postponed) { sequence_settled(engine, s); return; }", ""),
@@ -316,8 +317,8 @@ def main():
     missed = 0
     with tempfile.TemporaryDirectory() as temporary:
         tree = pathlib.Path(temporary) / "tree"
-        for part in ("scheduler", "tests/base", "tests/scheduler", "tests/sim", "base", "runtime/grammar", "runtime/model",
-                     "kernels"):
+        for part in ("scheduler", "tests/base", "tests/grammar", "tests/scheduler", "tests/sim", "base", "runtime/grammar",
+                     "runtime/model", "kernels"):
             (tree / part).mkdir(parents=True)
             for source in (ROOT / part).glob("*.[ch]"):
                 (tree / part / source.name).write_text(source.read_text())
