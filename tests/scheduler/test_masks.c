@@ -527,7 +527,7 @@ static void crowd_open(struct crowd *c, uint32_t flight)
     memset(c, 0, sizeof *c);
     rig_defaults(&c->rig);
     c->rig.fake.facts.steps_in_flight = flight;
-    l->rows_max = l->slots_max = CROWD + 1;
+    l->rows_max = l->slots_max = CROWD + 2;
     l->newcomers_max = 2;
     open(&c->rig);
     c->rig.engine->masks.limits = (struct mask_limits){1000000, 0, 1200, 1200};
@@ -594,7 +594,7 @@ static void test_postponed_rows_keep_nobody_from_starting(void **state)
     }
 }
 
-// Of a key the row that was postponed most often is asked for first.
+// Of a key the row that was postponed most often is the first.
 static void test_who_was_postponed_most_is_first(void **state)
 {
     (void)state;
@@ -633,17 +633,14 @@ static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
         struct submit_args args = request_args(g);
         for (int32_t i = 0; i < 16; i++)
             tokens[i] = 100 + i;
-        args.tokens = tokens;
-        args.sequence_start = start;
-        args.token_count = 16;
+        args.tokens = tokens, args.sequence_start = start, args.token_count = 16;
         struct request *r = rig_submit(&rig, &args, ADMITTED);
         grammar_give(g);
-        for (uint32_t i = 0; i < 5; i++)
-            rig_step(&rig);
+        struct request *other = NULL;
+        for (uint32_t i = 0; i < 10; i++, rig_step(&rig))
+            if (i == 5)
+                other = rig_generate(&rig, 100, 20, 5, 1);
         assert_true(most_postponed(&rig, 0) > 2);
-        struct request *other = rig_generate(&rig, 100, 20, 5, 1);
-        for (uint32_t i = 0; i < 5; i++)
-            rig_step(&rig);
         take(&rig, other, &longer);
         assert_true(longer.count[0] > 0);
         rig.engine->masks.limits = mask_limits;
@@ -654,24 +651,28 @@ static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
     }
 }
 
-// How many steps eight tokens of one choice take beside a crowd of another key.
+// Steps of eight tokens beside a crowd of another key; spent: its masks took much before.
 static uint32_t steps_beside_a_crowd(uint32_t flight, bool cheap, bool spent)
 {
     struct crowd c;
-    struct got one = {.last = false};
+    struct got one = {.last = false}, third = {.last = false};
     crowd_open(&c, flight);
-    struct grammar *g = cheap ? rig_cycle(39) : varied(5);
-    struct submit_args args = request_args(g);
+    struct grammar *g = cheap ? rig_cycle(39) : varied(5), *little = rig_cycle(38);
+    struct submit_args args = request_args(g), args_third = request_args(little);
     args.key_id = 3;
     if (!spent)
         crowd_come(&c);
     struct request *r = rig_submit(&c.rig, &args, ADMITTED);
+    struct request *beside = rig_submit(&c.rig, &args_third, ADMITTED);
     grammar_give(g);
+    grammar_give(little);
     for (uint32_t i = 0; spent && i < 5; i++) {
         rig_step(&c.rig);
-        if (i == 3)
-            c.rig.engine->mask_turns.keys[0].spent += 1000000;
+        for (uint32_t k = 0; i == 3 && k < c.rig.engine->mask_turns.key_count; k++)
+            if (c.rig.engine->mask_turns.keys[k].key_id == args.key_id)
+                c.rig.engine->mask_turns.keys[k].spent += 1000000;
     }
+    assert_true(!spent || c.rig.engine->mask_turns.now >= 1000000); // that of who had work done
     if (spent)
         crowd_come(&c);
     for (uint32_t i = 0; postponed_now(&c) < CROWD / 2 && i < ROUNDS; i++)
@@ -684,6 +685,7 @@ static uint32_t steps_beside_a_crowd(uint32_t flight, bool cheap, bool spent)
     }
     assert_false(one.last);
     run(&c.rig, r, &one);
+    run(&c.rig, beside, &third);
     crowd_close(&c);
     return steps;
 }
