@@ -16,6 +16,7 @@ tests/e2e. The copy and its build (preset release) stay under build/mutants, so 
 only what changed. Exits 1 where a fault is missed, does not build, or its text is gone.
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -51,9 +52,11 @@ def run(command, seconds=None, **more):
         try:
             process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
             return None, None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         said.seek(0)
         return process.returncode, said.read().decode(errors="replace")
 

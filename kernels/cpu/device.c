@@ -74,14 +74,15 @@ static void cpu_close(struct device *device)
 
 // Default tokens of a step. Sequences that decode wait for the whole step; products get no faster
 // beyond a panel of rows, and with few threads half a panel is as fast.
-static uint32_t step_tokens(uint32_t threads)
+static uint32_t step_tokens(const struct device *device)
 {
-    return threads < 8 ? PANEL_ROWS / 2 : PANEL_ROWS;
+    const struct device *all = device->whole ? device->whole : device; // ranks work at one step
+    return threads_count(all->threads) < 8 ? PANEL_ROWS / 2 : PANEL_ROWS;
 }
 
 static void cpu_facts(const struct device *device, struct device_facts *out)
 {
-    *out = (struct device_facts){.step_tokens = step_tokens(threads_count(device->threads)),
+    *out = (struct device_facts){.step_tokens = step_tokens(device),
                                  .exact = true,
                                  .memory_free = cpu_memory_free(),
                                  .float32_runs_as = DTYPE_F32,

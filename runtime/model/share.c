@@ -26,8 +26,8 @@ static enum status share_check(const struct model_config *c, uint32_t ranks, str
                          "--tensor-parallel-size is %u; at most %d are possible", ranks, RANKS_MAX);
     if (ranks > 1 && c->arch->family == ARCH_ENCODER)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "--tensor-parallel-size %u: a %s is an encoder and is not split; serve it "
-                         "with --tensor-parallel-size 1",
+                         "--tensor-parallel-size %u: a %s is an encoder and is not split; add "
+                         ",tensor-parallel-size=1 after its folder",
                          ranks, c->arch->name);
     if (splits(c, ranks))
         return STATUS_OK;

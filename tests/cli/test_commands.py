@@ -558,7 +558,7 @@ class Commands(unittest.TestCase):
         self.assertIn(b", shared by 2 ranks\n", said)
         self.fails(1, "4 heads and 2 KV heads cannot be shared out evenly; possible sizes: 1, 2, 4\n", *GENERATE,
                    "--tensor-parallel-size", "3")
-        self.fails(1, "a BertModel is an encoder and is not split; serve it with --tensor-parallel-size 1\n", "inspect",
+        self.fails(1, "a BertModel is an encoder and is not split; add ,tensor-parallel-size=1 after its folder\n", "inspect",
                    EMBED, "--tensor-parallel-size", "2")
         self.fails(2, "tensor-parallel-size", *GENERATE, "--tensor-parallel-size", "9")
         if (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():

@@ -183,6 +183,23 @@ static void test_devices_of_ranks(void **state)
     device_cpu()->close(whole);
 }
 
+static void test_ranks_plan_steps_of_the_whole_device(void **state)
+{
+    (void)state;
+    struct error err;
+    struct device *whole, *rank;
+    struct device_facts all, part;
+    struct device_options options = {.threads = 8};
+    assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
+    options = (struct device_options){.index = 1, .ranks = 2, .whole = whole};
+    assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
+    device_cpu()->facts(whole, &all);
+    device_cpu()->facts(rank, &part);
+    assert_int_equal(part.step_tokens, all.step_tokens);
+    device_cpu()->close(rank);
+    device_cpu()->close(whole);
+}
+
 struct taker {
     pthread_t thread;
     struct stream *stream;
@@ -243,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_a_stream_alone_is_refused),
         cmocka_unit_test(test_many_meetings),
         cmocka_unit_test(test_devices_of_ranks),
+        cmocka_unit_test(test_ranks_plan_steps_of_the_whole_device),
         cmocka_unit_test(test_ranks_take_the_turns_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

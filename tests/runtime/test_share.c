@@ -309,8 +309,8 @@ static void test_what_cannot_be_split_is_said(void **state)
     folder_remove(folder);
     golden_folder(folder, "bert-mean", DTYPE_F32);
     refused(folder, 2,
-            "--tensor-parallel-size 2: a BertModel is an encoder and is not split; serve it with "
-            "--tensor-parallel-size 1");
+            "--tensor-parallel-size 2: a BertModel is an encoder and is not split; add "
+            ",tensor-parallel-size=1 after its folder");
     folder_remove(folder);
 }
 
