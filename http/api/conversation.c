@@ -39,8 +39,10 @@ json_t *conversation_add(struct conversation *c, const char *role, struct text c
     json_object_set_new(message, "role", json_string(role));
     json_object_set_new(message, "content", json_string_of(content));
     json_array_append_new(c->messages, message);
-    if (strcmp(role, "assistant") != 0)
-        json_object_clear(c->turn_ids);
+    if (strcmp(role, "assistant") != 0 && json_object_size(c->turn_ids) > 0) {
+        json_decref(c->turn_ids); // clearing a table takes as long as it ever was large
+        c->turn_ids = json_object();
+    }
     copy_count(c, content.bytes);
     return message;
 }
