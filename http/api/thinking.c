@@ -64,10 +64,13 @@ bool thinking_is_off(const struct generation *g)
     return told && !thinking_is_asked(g);
 }
 
-// A field asks for thinking, or for none; no other one may ask for the opposite.
+// A field asks for thinking, or for none; no other one may ask for the opposite, where there is
+// any.
 static void thinking_say(struct generation *g, bool on, const char *path)
 {
     const char *other = g->thinking_said[!on];
+    if (!thinking_is_known(g->call.model))
+        return;
     g->thinking_said[on] = path;
     if (other)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, path, "asks for the opposite of '%s'",
@@ -151,7 +154,7 @@ static void budgets_read(struct generation *g)
     for (size_t i = sizeof names / sizeof *names; i-- > 0;)
         budget_read(g, fields_get(f, names[i]), names[i]);
     if (!g->thinking.limited && g->thinking.path)
-        asked_put(g, false, g->thinking.path);
+        switch_put(g, false);
 }
 
 static void openai_read(struct generation *g)
@@ -160,12 +163,14 @@ static void openai_read(struct generation *g)
     const json_t *reasoning = fields_get(f, "reasoning");
     const json_t *enabled = json_member(reasoning, "enabled");
     struct text type = json_text(json_member(fields_get(f, "thinking"), "type"));
-    bool on = text_is(type, "enabled") || text_is(type, "adaptive");
-    if (type.at && !on && !text_is(type, "disabled"))
+    bool on = text_is(type, "enabled");
+    if (type.at && !on && !text_is(type, "adaptive") && !text_is(type, "disabled"))
         fields_fail(f, HTTP_INVALID_VALUE, "thinking.type",
                     "must be 'enabled', 'adaptive' or 'disabled'");
-    else if (type.at && (!text_is(type, "adaptive") || thinking_is_known(g->call.model)))
+    else if (type.at && !text_is(type, "adaptive"))
         asked_put(g, on, "thinking.type");
+    else if (type.at && thinking_is_known(g->call.model)) // the model decides
+        switch_put(g, true);
     if (enabled)
         asked_put(g, json_is_true(enabled), "reasoning.enabled");
     effort_read(g, json_text(json_member(reasoning, "effort")), "reasoning.effort", true);
@@ -188,7 +193,7 @@ static void kwargs_say(struct generation *g, const json_t *kwargs)
             thinking_say(g, on, fields_path(f, "chat_template_kwargs.%s", by->variable));
         json_decref(is);
     }
-    if (!value && json_is_boolean(own))
+    if (by && !value && json_is_boolean(own))
         thinking_say(g, json_is_true(own), "chat_template_kwargs.enable_thinking");
 }
 
@@ -197,14 +202,16 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     struct fields *f = &g->call.fields;
     const json_t *kwargs = fields_get(f, "chat_template_kwargs");
     const json_t *own = json_member(kwargs, "enable_thinking");
+    struct text type = json_text(json_member(fields_get(f, "thinking"), "type"));
     const char *name;
     json_t *value;
     g->variables = json_object();
     if (thinking != THINKING_BY_TEMPLATE)
         switch_put(g, thinking == THINKING_ON);
-    if (f->shape == SHAPE_MESSAGES && fields_get(f, "thinking") && thinking_is_known(g->call.model))
+    bool none = f->shape == SHAPE_MESSAGES && fields_get(f, "reasoning_effort"); // which it may be
+    if (f->shape == SHAPE_MESSAGES && type.at && (none || !text_is(type, "adaptive")))
         thinking_say(g, thinking == THINKING_ON, "thinking.type");
-    if (f->shape == SHAPE_MESSAGES && fields_get(f, "reasoning_effort")) // it may be 'none'
+    if (none)
         thinking_say(g, false, "reasoning_effort");
     if (f->shape == SHAPE_OPENAI)
         openai_read(g);

@@ -159,7 +159,6 @@ static void test_fields_that_ask_for_the_opposite(void **state)
     static const struct {
         const char *fields, *path; // path: as told
     } on[] = {{"\"thinking\":{\"type\":\"enabled\"}", "thinking.type"},
-              {"\"thinking\":{\"type\":\"adaptive\"}", "thinking.type"},
               {"\"reasoning\":{\"enabled\":true}", "reasoning.enabled"},
               {"\"reasoning\":{\"effort\":\"low\"}", "reasoning.effort"},
               {"\"reasoning_effort\":\"max\"", "reasoning_effort"},
@@ -173,6 +172,7 @@ static void test_fields_that_ask_for_the_opposite(void **state)
                 "chat_template_kwargs.enable_thinking"}};
     char both[256];
     (void)state;
+    fake_chat.by = "enable_thinking";
     for (size_t i = 0; i < sizeof on / sizeof *on; i++) {
         for (size_t k = 0; k < sizeof off / sizeof *off; k++) {
             size_t same = strcspn(on[i].fields, ":");
@@ -193,10 +193,25 @@ static void test_fields_that_ask_for_the_opposite(void **state)
             "\"thinking\":{\"type\":\"disabled\"},\"chat_template_kwargs\":{\"enable_thinking\":"
             "true}",
             "chat_template_kwargs.enable_thinking", "opposite of 'thinking.type'");
+    refused(MESSAGES,
+            "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024},\"max_tokens\":2048,"
+            "\"reasoning_effort\":\"none\"",
+            "reasoning_effort", "opposite of 'thinking.type'");
+    // A budget, little effort and a model that decides ask for neither; who says nothing is
+    // contradicted by nobody, nor is anybody where the variable is another's or nobody thinks.
+    const char
+        *by = "enable_thinking",
+        *off_kwargs =
+            "\"reasoning_effort\":\"medium\",\"chat_template_kwargs\":{\"enable_thinking\":false}";
+    shown(CHAT, by, 0, by, "\"thinking\":{\"type\":\"adaptive\"},\"reasoning_effort\":\"none\"",
+          "{false}");
     refused(MESSAGES, "\"thinking\":{\"type\":\"adaptive\"},\"reasoning_effort\":\"none\"",
             "reasoning_effort", "opposite of 'thinking.type'");
-    // A budget and little effort ask for neither; who says nothing is contradicted by nobody.
-    const char *by = "enable_thinking";
+    shown(
+        MESSAGES, by, 0, by,
+        "\"thinking\":{\"type\":\"adaptive\"},\"chat_template_kwargs\":{\"enable_thinking\":false}",
+        "{false}");
+    shown(CHAT, NULL, 0, by, off_kwargs, "{false}");
     shown(CHAT, by, 0, by, "\"reasoning_effort\":\"minimal\",\"reasoning\":{\"enabled\":false}",
           "{false}");
     shown(CHAT, by, 0, by, "\"thinking_token_budget\":5,\"reasoning_effort\":\"none\"", "{false}");
@@ -218,6 +233,12 @@ static void test_a_budget_of_nothing_turns_thinking_off(void **state)
         fake_dialect("hermes", "none");
         shown(CHAT, "thinking", 0, "thinking", fields[i], "{false}");
     }
+    fake_dialect("hermes", "none");
+    shown(CHAT, NULL, 0, by, "\"thinking_budget\":0,\"reasoning_effort\":\"medium\"", "{false}");
+    fake_dialect("hermes", "none");
+    shown(CHAT, NULL, 0, by,
+          "\"reasoning_effort\":\"medium\",\"chat_template_kwargs\":{\"enable_thinking\":false}",
+          "{false}");
     fake_dialect("hermes", "none");
     shown(CHAT, NULL, 0, by, "\"thinking_token_budget\":-1,\"thinking_budget\":0", "");
     fake_dialect("hermes", "none");
