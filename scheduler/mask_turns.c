@@ -31,9 +31,9 @@ static struct mask_key *key_take(struct mask_turns *t, uint32_t most)
 // The key of a request whose first row in the step this is: it gets its turn.
 static void key_begin(struct mask_turns *t, struct mask_key *key)
 {
-    key->step = t->step;
-    if (!key->waits)
+    if (!key->waits || key->step != t->before) // who waited and left saved nothing
         key->spent = larger(key->spent, t->now);
+    key->step = t->step;
     key->began = key->spent;
     key->waits = false;
     key->count = 0;
@@ -95,6 +95,7 @@ static void key_rows(struct engine *engine, const struct launch *launch, struct 
 void mask_turns_make(struct engine *engine, struct launch *launch)
 {
     struct mask_turns *t = &engine->mask_turns;
+    t->before = t->step;
     t->step = launch->step;
     t->turn_count = t->row_count = 0;
     for (uint32_t i = 0; i < launch->row_count; i++)

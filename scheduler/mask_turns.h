@@ -25,8 +25,9 @@ struct mask_turns {
     uint32_t *next;         // [rows_max] by row of the batch: the next one of its key
     uint32_t *rows;         // [rows_max] of the batch, in the order in which they are asked for
     uint32_t key_count, turn_count, row_count;
-    uint64_t step; // whose order it is
-    uint64_t now;  // the most that a key that had work done had spent before
+    uint64_t step;   // whose order it is
+    uint64_t before; // the one before it that had masks
+    uint64_t now;    // the most that a key that had work done had spent before
 };
 
 // Sets `rows` to the rows of the launch that have a mask.

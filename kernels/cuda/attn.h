@@ -143,9 +143,11 @@ static enum status attn_launch(struct stream *stream, const attn_run &run, uint3
     using F = attn_form<T, DIM, WARPS>;
     if (count == 0)
         return STATUS_OK;
-    size_t shared =
-        (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * divide_up(run.args.shape.dim, 64) * 128;
-    if (SHARED_ALLOW((attn_kernel<T, DIM, WARPS>), shared) != cudaSuccess)
+    constexpr size_t panel = (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * 128; // 64 columns
+    size_t shared = panel * divide_up(run.args.shape.dim, 64);
+    // The most, because the engine of another dim may launch the same kernel at the same time.
+    if (SHARED_ALLOW((attn_kernel<T, DIM, WARPS>), panel * divide_up(F::COLUMNS, 64)) !=
+        cudaSuccess)
         return STATUS_DEVICE_FAULT;
     uint32_t *most = &stream->attn_blocks[WARPS == 1];
     if (*most == 0) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { WALK_NODES = 2, FORGET_BYTES = 256 }; // that are walked or forgotten in one step of work
+enum { TAILS_WALKS_MAX = 4 }; // for a mask, which is then walked as it is: at most about twice it
 
 // Places inside a character of UTF-8: 0 between characters, 1..3 continuation bytes to come, then
 // those where the next byte has narrower bounds (E0, ED, F0, F4).
@@ -199,7 +200,11 @@ static enum walk_result node_judge(const struct trie_walk *w, const struct trie_
         return WALK_ON;
     if (!plain_stays(c, state, &stays))
         return WALK_NO_ROOM;
-    return !stays ? WALK_ON : w->kind == WALK_PLAIN ? WALK_ALL : WALK_TAILS;
+    if (!stays)
+        return WALK_ON;
+    if (w->kind == WALK_PLAIN)
+        return WALK_ALL;
+    return c->tails_of == state || c->tails_walks < TAILS_WALKS_MAX ? WALK_TAILS : WALK_ON;
 }
 
 static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked);
@@ -275,6 +280,7 @@ static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked)
         return true;
     memset(c->tails, 0, c->v->words * sizeof *c->tails);
     c->tails_of = 0;
+    c->tails_walks++;
     if (!tails_walk(c, state, c->tails, walked))
         return false;
     c->tails_of = state;
@@ -403,7 +409,7 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uin
     while (kinds < PLAIN_KINDS && chars >= PLAIN_CHARS[kinds])
         kinds++;
     mask_begin(c->v, kinds, words);
-    c->tails_of = 0;
+    c->tails_of = c->tails_walks = 0;
     for (uint32_t k = kinds; k < PLAIN_KINDS && (k == 0 || PLAIN_CHARS[k - 1] < most); k++)
         if (!kind_walk(c, k, state, words, walked))
             return false;

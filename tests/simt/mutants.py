@@ -32,7 +32,7 @@ MUTANTS = [
     ("activate: relu loses what is no number", C + "activate.cu", "activated", "x > 0.0f ? x : 0.0f * x", "fmaxf(x, 0.0f)", "activate"),
     ("attention: a kernel gets a plan of another's wide items", C + "attn.cu", "attn_kernels_of", "case 96: return &attn_d96;", "case 96: return &attn_d128;", "attn"),
     ("attention: result read by other lanes without warp_sync", C + "attn.h", "tile_store", "warp_sync(); uint32_t chunk = lane % 8", "uint32_t chunk = lane % 8", KERNELS),
-    ("attention: 128 bytes of shared memory too few", C + "attn.h", "attn_launch", "* 128; if (SHARED_ALLOW", "* 128 - 128; if (SHARED_ALLOW", KERNELS),
+    ("attention: 128 bytes of shared memory too few", C + "attn.h", "attn_launch", "divide_up(run.args.shape.dim, 64);", "divide_up(run.args.shape.dim, 64) - 128;", KERNELS),
     ("attention: parts begin where those of exact mode would", C + "attn.h", "", "uint32_t begin = item.part * run.work->part_tokens", "uint32_t begin = item.part * ATTN_PART_TOKENS", KERNELS),
     ("attention: causal mask off by one", C + "attn_math.h", "tile_mask", "key >= hi[e >> 1]", "key > hi[e >> 1]", KERNELS),
     ("attention: window off by one", C + "attn_math.h", "attn_lo", "? p + 1 - s.window : 0", "? p + 2 - s.window : 0", KERNELS),

@@ -1,0 +1,90 @@
+// What is left of tokens after plain characters (runtime/grammar/mask.c): each state that they lead
+// back to has its own.
+#include "runtime/grammar/matcher.h"
+#include "runtime/text/grammar/gbnf.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { LETTERS = 26, DIGITS = 999, TOKENS_MAX = LETTERS * DIGITS, TOKEN_BYTES = 8 };
+
+struct tails {
+    char store[TOKENS_MAX][TOKEN_BYTES];
+    struct text tokens[TOKENS_MAX];
+    int32_t count;
+    struct mask_cache *cache;
+    struct vocabulary *v;
+};
+
+// Each letter begins texts of its own: plain characters up to a quote, and then the letter's digits.
+static void open_tails(struct tails *t, uint32_t letters, bool all)
+{
+    char source[LETTERS * 64];
+    int used = snprintf(source, sizeof source, "s ::= [^\"\\\\\\x00-\\x1F]*\nroot ::= ");
+    *t = (struct tails){.count = 0};
+    for (uint32_t i = 0; i < letters; i++) {
+        used += snprintf(source + used, sizeof source - (size_t)used, "%s\"%c\" s \"\\\"%03u\"",
+                         i ? " | " : "", 'a' + i, i);
+        for (uint32_t k = 0; k < (all ? 2 * LETTERS : DIGITS); k++) {
+            if (!all && k % letters != i)
+                continue;
+            char *at = t->store[t->count];
+            int bytes = snprintf(at, TOKEN_BYTES, "%cx%c\"%03u", 'a' + i, k / letters % 2 ? 'x' : 'y', k);
+            t->tokens[t->count++] = text_span(at, (size_t)bytes);
+        }
+    }
+    int32_t end = t->count;
+    struct vocabulary_args args = {(uint32_t)t->count + 1, t->tokens, (uint32_t)t->count, NULL, &end, 1};
+    struct grammar_builder *b = grammar_begin(NULL);
+    struct error err = {0};
+    struct grammar *g;
+    uint32_t root;
+    t->v = vocabulary_create(&args);
+    if (gbnf_compile(b, text_of(source), &root, &err) != STATUS_OK ||
+        grammar_finish(b, root, &g, &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    t->cache = mask_cache_create(g, t->v, NULL);
+    grammar_give(g);
+}
+
+// The tokens of the first mask are those that end with their letter's digits.
+static void first_mask(uint32_t letters, bool all)
+{
+    static struct tails t;
+    static uint32_t words[TOKENS_MAX / 32 + 1];
+    struct matcher m;
+    open_tails(&t, letters, all);
+    matcher_init(&m, t.cache);
+    assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
+    for (int32_t i = 0; i < t.count; i++) {
+        unsigned digits = 0;
+        assert_int_equal(sscanf(t.tokens[i].at + 4, "%3u", &digits), 1);
+        bool may = digits == (unsigned)(t.tokens[i].at[0] - 'a');
+        assert_int_equal((words[i / 32] >> (i % 32)) & 1, may);
+    }
+    matcher_end(&m);
+    mask_cache_destroy(t.cache);
+    vocabulary_give(t.v);
+}
+
+static void test_each_state_has_its_own_tails(void **state)
+{
+    (void)state;
+    for (uint32_t letters = 1; letters <= 8; letters++)
+        first_mask(letters, true);
+    first_mask(LETTERS, true); // more states than are walked for
+    first_mask(LETTERS, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_state_has_its_own_tails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
