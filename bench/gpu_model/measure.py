@@ -23,9 +23,11 @@ import sass  # noqa: E402
 from cards import cards  # noqa: E402
 
 STREAMS = ("gemm_small", "rms_", "layer_", "swiglu", "qkv_post", "sample_")
-# How attention is cut: keys of a part ("fill": so many parts that all processors have one), blocks a processor (0: as many
-# as fit), and whether a merge is launched where nothing is to merge. Of the launch, not of the model: it changes with it.
-PLAN = {"part_keys": "fill", "blocks_a_processor": 0, "merge_always": False}
+# How attention is launched by default (attn_plan.c, attn.h): keys of a part at most, parts a processor that smaller parts aim at
+# (0: all parts are that long), blocks a processor (0: as many as fit), whether a launch of its own merges parts, with nothing to
+# merge, too, and query rows of a prefill warp. Of the launch, not of the model: it changes with it.
+PLAN = {"part_keys": 1024, "parts_a_processor": 6, "blocks_a_processor": 0, "merge_launched": False, "prefill_warp_rows": 32}
+TILE, PARTS, MERGE = "attention, decode, pages of 64: a tile", "attention, three parts and their merge", "attention, merge of three parts"
 FP32 = {"FADD", "FMUL", "FFMA", "HFMA2", "FADD2"}
 SPECIAL = {"MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV"}
 OTHERS = {"HMMA", "LDS", "LDSM", "LDG", "STG", "STS", "LDGSTS", "SHFL", "BRA", "BSSY", "BSYNC", "BAR", "LDC", "ULDC", "EXIT", "NOP",
@@ -63,9 +65,12 @@ class Measured:
             self.code[one["entry"]] = (*found, pathlib.Path(ptx).read_text().split("\n"))
         return self.code[one["entry"]]
 
-    def kernel(self, one, shorter, units):
+    def kernel(self, one, shorter, units, last_alone=False):
+        """last_alone: only what some warps issue and others do not, as the merge by the warp that comes last."""
         instructions, labels, text = self.code_of(one)
         issues = sass.issues_of(instructions, labels, issued_of(one, shorter), text)
+        if last_alone:
+            issues = [times if times < one["warps"] else 0 for times in issues]
         pipes = collections.Counter()
         for i, times in zip(instructions, issues):
             pipes[pipe_of(i.opcode)] += times
@@ -73,7 +78,7 @@ class Measured:
         cycles = {}
         for card, constants in cards().items():
             latency = dict(constants["latency"])
-            if name.startswith(STREAMS):
+            if name.startswith(STREAMS) or last_alone:
                 latency["LDG"] = latency["stream"]
             cycles[card] = round(sass.alone(instructions, labels, issues, latency) / units, 1)
         counts = {c: (one[c] - (shorter[c] if shorter else 0)) / units
@@ -82,6 +87,14 @@ class Measured:
                 "sass": round(sum(issues) / units, 1), "pipes": {k: round(v / units, 1) for k, v in sorted(pipes.items())},
                 "cycles": cycles, "warps": one["warps"] // one["blocks"],
                 "warps_a_unit": (one["warps"] - (shorter["warps"] if shorter else 0)) / units, **self.resources["kernel " + name]}
+
+    def merge(self, tile, parts):
+        """The merge inside of attention's kernel as a record of its own: its code's issues and cycles; of the sectors all that
+        are not the tiles', so that parts' states are written and read."""
+        one, = budgets.instances(self.lines, "attn, three parts", "attn_kernel")
+        ptx = sum(times for line, times in one["lines"] if times < one["warps"])
+        sectors = round(parts["sectors"] - parts["mma"] / tile["mma"] * tile["sectors"], 2)
+        return {**self.kernel(one, None, 1, True), "ptx": ptx, "mma": 0, "wavefronts": 0, "sectors": sectors, "warps_a_unit": 1}
 
 
 def main():
@@ -99,6 +112,7 @@ def main():
             before = {one["entry"]: one for one in budgets.instances(measured.lines, case, kernel)}
             rows[what] = [measured.kernel(one, before.get(one["entry"]) if longer else None, units)
                           for one in budgets.instances(measured.lines, longer or case, kernel)]
+        rows[MERGE] = [measured.merge(rows[TILE][0], rows[PARTS][0])]
         steps = budgets.step_rows(measured.lines)
     out = {"nvcc": budgets.nvcc_version("nvcc"), "plan": PLAN, "rows": rows, "steps": steps}
     pathlib.Path(options.out).write_text(json.dumps(out, indent=1) + "\n")

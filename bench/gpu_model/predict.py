@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Predicted times of the hot kernels and of whole steps, beside their bounds. Nothing here was measured on a card.
 
-  bench/gpu_model/predict.py [--kernels FILE] [--card H100|H200|A100] [--check | --write]
+  bench/gpu_model/predict.py [--kernels FILE | --check | --write]
 
-From FILE, before.json if none is named (measure.py: exact counts, one warp's cycles by the machine code) and cards.json (constants with their
-sources). --write puts the tables into docs/CUDA.md, --check compares them.
+From FILE, after.json if none is named (measure.py: exact counts, one warp's cycles by the machine code, how attention is launched) and
+cards.json (constants with their sources). --write puts the tables of before.json and after.json into docs/CUDA.md, --check compares them.
 
 The model. What runs on a processor at once follows from registers, shared memory and warps. So many warps take, for each
 unit of work, the longest of: one warp's own cycles; instructions, one a cycle and scheduler; each pipe's cycles (mma,
@@ -125,14 +125,16 @@ class Model:
             items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 
-    def decode_attention(self, rows, context):
+    def part_keys(self, tiles):
+        """Keys of a part, as attn_plan.c cuts a step of so many tiles."""
         plan = self.kernels["plan"]
-        kernel = self.kernel("attention, decode, pages of 64: a tile")
+        workers = plan["parts_a_processor"] * self.card["processors"]
+        return min(plan["part_keys"], TILE * math.ceil(tiles / workers)) if workers else plan["part_keys"]
+
+    def decode_items(self, rows, context):
+        """The tiles of each item, how many rows and heads are merged, and from how many parts."""
         tiles, items, merges, free = math.ceil(context / TILE), [], 0, PARTIALS
-        slots = self.card["processors"] * kernel.resident
-        part = plan["part_keys"]
-        if part == "fill":
-            part = TILE * math.ceil(tiles / max(1, min(tiles, slots // (rows * KV_HEADS))))
+        part = self.part_keys(rows * KV_HEADS * tiles)
         parts = math.ceil(context / part)
         for _ in range(rows * KV_HEADS):
             if parts > 1 and free >= parts:
@@ -140,21 +142,28 @@ class Model:
                 items += [min(part, context - p * part) / TILE for p in range(parts)]
             else:
                 items.append(tiles)
+        return items, merges, parts
+
+    def decode_attention(self, rows, context):
+        plan = self.kernels["plan"]
+        kernel = self.kernel("attention, decode, pages of 64: a tile")
+        items, merges, parts = self.decode_items(rows, context)
+        slots = self.card["processors"] * kernel.resident
         items = [units / kernel.warps for units in items]  # the warps of a block share its tiles
         blocks = plan["blocks_a_processor"] * self.card["processors"] or slots
         moved = 2 * 2 * rows * context * KV_HEADS * DIM
-        out = [self.finished(kernel.dealt(items, blocks), moved, moved / self.rate)]
-        if merges or plan["merge_always"]:
-            merge = self.kernel("attention, merge of three parts")
-            cycles = merge.dealt([parts / 3] * merges, blocks) if merges else 0
-            out.append(self.finished(cycles, 0, 0))
-        return added(out)
+        merge = self.kernel("attention, merge of three parts").dealt([parts / 3] * merges, blocks) if merges else 0
+        own = kernel.dealt(items, blocks)
+        if plan["merge_launched"]:
+            return added([self.finished(own, moved, moved / self.rate), self.finished(merge, 0, 0)])
+        return self.finished(own + merge, moved, moved / self.rate)
 
     def prefill_attention(self, length):
         kernel = self.kernel("attention, prefill, pages of 64: a tile")
-        rows = 16 * kernel.warps
+        each = self.kernels["plan"]["prefill_warp_rows"] // 16  # tiles of 16 rows that a warp computes for 64 keys
+        rows = 16 * each * kernel.warps
         count = math.ceil(length * GROUP / rows)
-        items = [math.ceil((t + 1) * rows / GROUP / TILE) for t in reversed(range(count)) for _ in range(KV_HEADS)]
+        items = [each * math.ceil((t + 1) * rows / GROUP / TILE) for t in reversed(range(count)) for _ in range(KV_HEADS)]
         blocks = self.kernels["plan"]["blocks_a_processor"] * self.card["processors"] or self.card["processors"] * kernel.resident
         flops = 4 * DIM * HEADS * length * length / 2
         return self.finished(kernel.dealt(items, blocks), 0, flops / (self.card["peak_tflops"] * 1e12))
@@ -254,28 +263,58 @@ def step_table(models):
     return lines
 
 
+def counts_of(kernels):
+    """What of the counts stands in the page, in the order of counts_table."""
+    one = lambda row: kernels["rows"]["attention, %s: a tile" % row][0]
+    said = lambda rows, what: ", ".join(dict.fromkeys("{:,.0f}".format(what(one(row))) for row in rows))
+    decode, prefill = ["decode, pages of %d" % n for n in (16, 32, 64)], ["prefill, pages of %d" % n for n in (16, 64)]
+    for rows in decode, prefill:
+        yield from (said(rows, lambda k: k["sass"]), said(rows, lambda k: k["ptx"]), said(rows, lambda k: k["cycles"]["H100"]),
+                    said(rows, lambda k: k["sectors"]), said(rows, lambda k: k["registers"]))
+    m = Model("H100", kernels)
+    items = len(m.decode_items(1, 1024)[0])
+    yield "%d, %d of %d" % (items, min(items, m.card["processors"]), m.card["processors"])
+    step = lambda rows, what: "{:,.0f}".format(kernels["steps"]["step, decode %d" % rows][what])
+    yield "%s, %s" % (step(1, "launches a layer"), step(1, "graph nodes of 32 layers"))
+    yield "%s and %s" % (step(1, "copied bytes"), step(256, "copied bytes"))
+
+
+def counts_table(before, after):
+    tile = ["machine instructions of a %s tile, pages of %s", "PTX instructions of it", "cycles of it, one warp alone (H100)",
+            "sectors that it reads", "registers of its kernel"]
+    what = [line % place if "%" in line else line for place in (("decode", "16, 32 and 64"), ("prefill", "16 and 64")) for line in tile]
+    what += ["items of attention at batch 1, 1K; processors that work", "launches a decode layer, graph nodes of 32 layers",
+             "bytes copied a decode step of 1 and of 256 rows of 64 keys"]
+    rows = zip(what, counts_of(before), counts_of(after), strict=True)
+    return ["| counted | before | after |", "| --- | --- | --- |", *("| %s | %s | %s |" % row for row in rows)]
+
+
 def settle(text, place, lines):
     first, last = "<!-- model %s -->\n" % place, "<!-- end model -->"
     before, rest = text.split(first, 1)
     return before + first + "\n".join(lines) + "\n" + last + rest.split(last, 1)[1]
 
 
+def tables_of(kernels):
+    models = [Model(name, kernels) for name in ("H100", "H200", "A100")]
+    return {"kernels": kernel_table(models[0]), "steps": step_table(models)}
+
+
 def main():
     ask = argparse.ArgumentParser()
-    ask.add_argument("--kernels", default=str(HERE / "before.json"))
-    ask.add_argument("--place", default="before", help="the tables of docs/CUDA.md that --check and --write mean")
+    ask.add_argument("--kernels", type=pathlib.Path, default=HERE / "after.json")
     ask.add_argument("--check", action="store_true")
     ask.add_argument("--write", action="store_true")
     options = ask.parse_args()
-    kernels = json.loads(pathlib.Path(options.kernels).read_text())
-    models = [Model(name, kernels) for name in ("H100", "H200", "A100")]
-    tables = {options.place + " kernels": kernel_table(models[0]), options.place + " steps": step_table(models)}
     if not options.check and not options.write:
-        print("\n".join(line for lines in tables.values() for line in lines))
+        print("\n".join(line for lines in tables_of(json.loads(options.kernels.read_text())).values() for line in lines))
         return 0
     text = new = PAGE.read_text()
-    for place, lines in tables.items():
-        new = settle(new, place, lines)
+    measured = {place: json.loads((HERE / (place + ".json")).read_text()) for place in ("before", "after")}
+    for place, kernels in measured.items():
+        for what, lines in tables_of(kernels).items():
+            new = settle(new, "%s %s" % (place, what), lines)
+    new = settle(new, "counts", counts_table(**measured))
     if options.write:
         PAGE.write_text(new)
         return 0
