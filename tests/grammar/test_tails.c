@@ -21,7 +21,8 @@ struct tails {
     struct vocabulary *v;
 };
 
-// Each letter begins texts of its own: plain characters up to a quote, and then the letter's digits.
+// Each letter begins texts of its own: plain characters up to a quote, and then the letter's
+// digits.
 static void open_tails(struct tails *t, uint32_t letters, bool all)
 {
     char source[LETTERS * 64];
@@ -34,12 +35,14 @@ static void open_tails(struct tails *t, uint32_t letters, bool all)
             if (!all && k % letters != i)
                 continue;
             char *at = t->store[t->count];
-            int bytes = snprintf(at, TOKEN_BYTES, "%cx%c\"%03u", 'a' + i, k / letters % 2 ? 'x' : 'y', k);
+            int bytes =
+                snprintf(at, TOKEN_BYTES, "%cx%c\"%03u", 'a' + i, k / letters % 2 ? 'x' : 'y', k);
             t->tokens[t->count++] = text_span(at, (size_t)bytes);
         }
     }
     int32_t end = t->count;
-    struct vocabulary_args args = {(uint32_t)t->count + 1, t->tokens, (uint32_t)t->count, NULL, &end, 1};
+    struct vocabulary_args args = {
+        (uint32_t)t->count + 1, t->tokens, (uint32_t)t->count, NULL, &end, 1};
     struct grammar_builder *b = grammar_begin(NULL);
     struct error err = {0};
     struct grammar *g;

@@ -1,5 +1,5 @@
-// The order of API keys at masks (scheduler/mask_turns.h), by steps put together by hand: who waited
-// in the step before keeps its place, who waited and left has saved nothing.
+// The order of API keys at masks (scheduler/mask_turns.h), by steps put together by hand: who
+// waited in the step before keeps its place, who waited and left has saved nothing.
 #include "scheduler/internal.h"
 
 #include <setjmp.h>
