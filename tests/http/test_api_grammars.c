@@ -263,6 +263,24 @@ static void test_grammars_in_use_are_bounded(void **state)
     grammars_destroy(cache);
 }
 
+// Nobody holds it for a while, and then somebody again.
+static void test_a_grammar_that_is_found_again_is_in_use(void **state)
+{
+    struct grammars *cache = grammars_create(0);
+    struct grammar *g;
+    struct error err;
+    (void)state;
+    assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_MADE);
+    uint64_t used = grammars_stats(cache).used_bytes;
+    assert_true(used > 0);
+    grammar_give(g);
+    assert_int_equal(grammars_stats(cache).used_bytes, 0);
+    assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_MADE);
+    assert_int_equal(grammars_stats(cache).used_bytes, used);
+    grammar_give(g);
+    grammars_destroy(cache);
+}
+
 // What found no room is not compiled again before there is room for it.
 static void test_a_grammar_without_room_is_compiled_once(void **state)
 {
@@ -579,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_the_cache_is_bounded_by_bytes),
         cmocka_unit_test(test_the_values_of_a_source_are_bounded),
         cmocka_unit_test(test_grammars_in_use_are_bounded),
+        cmocka_unit_test(test_a_grammar_that_is_found_again_is_in_use),
         cmocka_unit_test(test_a_grammar_without_room_is_compiled_once),
         cmocka_unit_test(test_a_grammar_without_room_is_told_to_wait),
         cmocka_unit_test(test_the_queue_for_compiling_is_full),

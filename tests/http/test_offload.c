@@ -497,6 +497,36 @@ static void test_a_deadline_passes_while_a_grammar_waits(void **state)
     fixture_close(&bounded);
 }
 
+static bool time_is(void *context)
+{
+    return clock_ns() > *(uint64_t *)context;
+}
+
+// Only a compile is worth nothing after its deadline: an answer that is there is sent.
+static void test_an_answer_is_sent_after_its_deadline(void **state)
+{
+    enum { ANSWERS = 8 }; // more than are written at once
+    struct asked asked[ANSWERS];
+    uint32_t none = 0;
+    (void)state;
+    bounded_open(0);
+    seen.work_hold = 1;
+    for (uint32_t i = 0; i < ANSWERS; i++) {
+        uint32_t count = i + 1;
+        assert_true(http_client_open(&asked[i].client, bounded.port));
+        assert_true(http_client_request(&asked[i].client, "POST", "/v1/test/answer",
+                                        BEARER JSON "X-Stainless-Timeout: 0.1\r\n", "ab"));
+        assert_true(wait_until(bounded_are, &count));
+    }
+    uint64_t after = clock_ns() + 200000000;
+    assert_true(wait_until(time_is, &after));
+    seen.work_hold = 0;
+    for (uint32_t i = 0; i < ANSWERS; i++)
+        compile_expect(&asked[i], 200, "{\"sum\":195}");
+    assert_true(wait_until(bounded_are, &none));
+    fixture_close(&bounded);
+}
+
 // Those that began a stream meanwhile are told there.
 static void test_a_grammar_waits_so_long_at_most(void **state)
 {
@@ -625,6 +655,7 @@ int main(void)
         cmocka_unit_test(test_who_repeats_a_grammar_that_is_not_compiled_has_its_turn),
         cmocka_unit_test(test_who_asks_again_has_waited_before),
         cmocka_unit_test(test_a_deadline_passes_while_a_grammar_waits),
+        cmocka_unit_test(test_an_answer_is_sent_after_its_deadline),
         cmocka_unit_test(test_a_grammar_waits_so_long_at_most),
         cmocka_unit_test(test_a_stream_begins_before_its_grammar),
         cmocka_unit_test(test_a_client_leaves_while_its_grammar_is_compiled),

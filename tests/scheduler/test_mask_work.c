@@ -94,6 +94,26 @@ static void test_a_table_of_caches_is_full(void **state)
     vocabulary_give(a.worker.vocabulary);
 }
 
+// Where the memory of large caches is taken, a grammar more has a small one.
+static void test_a_cache_beside_large_ones_is_small(void **state)
+{
+    (void)state;
+    struct alone a;
+    alone_open(&a, CACHES);
+    struct grammar *one = rig_cycle(3), *other = rig_cycle(4);
+    begin_push(&a, 0, one);
+    mask_work(&a.worker);
+    a.caches[0].bytes_max = (size_t)512 << 20;
+    begin_push(&a, 1, other);
+    mask_work(&a.worker);
+    assert_int_equal(a.verdicts[1], MASK_USABLE);
+    assert_int_equal(a.caches[1].bytes_max, 4 << 20);
+    mask_worker_empty(&a.worker);
+    vocabulary_give(a.worker.vocabulary);
+    grammar_give(one);
+    grammar_give(other);
+}
+
 static void token_push(struct alone *a, uint32_t sequence, int32_t token, uint64_t step)
 {
     job_push(a, (struct mask_job){.words = a->rows[sequence],
@@ -602,6 +622,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_table_of_caches_is_full),
+        cmocka_unit_test(test_a_cache_beside_large_ones_is_small),
         cmocka_unit_test(test_the_work_of_a_step_is_bounded),
         cmocka_unit_test(test_a_row_that_needs_too_much_is_over),
         cmocka_unit_test(test_new_caches_are_postponed),

@@ -89,6 +89,7 @@ FAULTS = [
     ("parked with a step in flight", "scheduler/park.c", "paused_choose", "s->inflight == 0 && ", ""),
     ("the one paused last gives up its place", "scheduler/park.c", "paused_choose", "engine->paused.first; s; s = s->slow_next", "engine->paused.last; s; s = s->slow_previous"),
     ("the one paused last gives up its blocks", "scheduler/plan.c", "plan_open", "plan->paused_at = engine->paused.first;", "plan->paused_at = engine->paused.last;"),
+    ("who finds no room for a large cache waits for ever", "scheduler/mask_work.c", "cache_make", "fits && !cache_fits(w, true)", "!cache_fits(w, true)"),
     ("a mask is made of the state before the last token", "scheduler/mask_work.c", "row_fill", "if (!token_take(w, m)) return MASK_OVER;", ""),
     ("a token is accepted twice", "scheduler/mask_work.c", "row_fill", "m->token = MASK_NO_TOKEN;", "token_take(w, m); m->token = MASK_NO_TOKEN;"),
     ("the mask of the row before", "scheduler/masks.c", "row_ask", "rows + (size_t)row->mask * engine->masks.words,", "rows + (size_t)(row->mask > 0 ? row->mask - 1 : 0) * engine->masks.words,"),
