@@ -76,7 +76,7 @@ FAULTS = [
     ("a row of a product may be shorter than its output", "kernels/op_check.c", "gemm_check", "a->y_stride < shape->n", "a->y_stride + 1 < shape->n", "test_op_check"),
     ("no op is checked", "kernels/op_table.inc", "OP_CHECKED", "name##_check(args)[0] != '\\0' ? STATUS_INVALID : OP_OF(name)(stream, args)", "OP_OF(name)(stream, args)", "test_model"),
     ("a library of another ABI is taken", "kernels/plugin.c", "entry_open", "if (api->abi != DEVICE_ABI)", "if (api->abi < DEVICE_ABI)", "test_cpu_device"),
-    ("a process bound to one core counts all of them", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "cores = (uint32_t)CPU_COUNT(&set);", "", "test_cpu_cgroups"),
+    ("a process bound to one core counts all of them", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "cores = (uint32_t)CPU_COUNT(&set);", ";", "test_cpu_cgroups"),
     ("the quota of a group pays for no thread less", "kernels/cpu/cgroups.c", "cgroups_cores_usable", "return paid < cores ? paid : cores;", "return cores + 0 * paid;", "test_cpu_cgroups"),
     ("columns of ranks lie on each other", "kernels/cpu/op_collective.c", "cpu_all_gather", "args->stride + from->first", "args->stride", "conformance_cpu all_gather"),
     ("the sums of the last rank are not made", "kernels/cpu/op_collective.c", "sums_make", "end = count * (rank + 1) / comm->size", "end = count * (rank + 1) / (comm->size + 1)", "conformance_cpu all_reduce"),
