@@ -208,7 +208,8 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     g->variables = json_object();
     if (thinking != THINKING_BY_TEMPLATE)
         switch_put(g, thinking == THINKING_ON);
-    bool none = f->shape == SHAPE_MESSAGES && fields_get(f, "reasoning_effort"); // which it may be
+    // Messages take no value of it but 'none'.
+    bool none = f->shape == SHAPE_MESSAGES && fields_get(f, "reasoning_effort");
     if (f->shape == SHAPE_MESSAGES && type.at && (none || !text_is(type, "adaptive")))
         thinking_say(g, thinking == THINKING_ON, "thinking.type");
     if (none)

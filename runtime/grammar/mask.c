@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { WALK_NODES = 2, FORGET_BYTES = 256 }; // that are walked or forgotten in one step of work
-enum { TAILS_WALKS_MAX = 4 }; // for a mask, which is then walked as it is: at most about twice it
+enum { TAILS_WALKS_MAX = 4 };                // of one mask; then whole tokens are walked
 
 // Places inside a character of UTF-8: 0 between characters, 1..3 continuation bytes to come, then
 // those where the next byte has narrower bounds (E0, ED, F0, F4).

@@ -24,9 +24,10 @@ struct mask_cache {
     uint32_t edge_first[UTF8_PLACES + 1];
     uint32_t *path;  // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] states of a walk, and of one for `tails`
     uint32_t *tails; // [words] tokens of KIND_OTHER in the state tails_of; 0: not known
-    uint32_t tails_of, tails_walks; // of a mask; and how often they were walked for it
-    uint32_t *row;                  // [words] long tokens of one mask
-    uint32_t *ask;                  // [words] for matcher_accept
+    uint32_t tails_of;
+    uint32_t tails_walks; // how often tails were walked for the mask that is made
+    uint32_t *row;        // [words] long tokens of one mask
+    uint32_t *ask;        // [words] for matcher_accept
     uint64_t computed, reused, forgotten, over, starved;
     uint64_t work_max;   // of one call
     uint64_t work_limit; // of the automaton's, for all calls

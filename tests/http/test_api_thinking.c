@@ -197,8 +197,8 @@ static void test_fields_that_ask_for_the_opposite(void **state)
             "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024},\"max_tokens\":2048,"
             "\"reasoning_effort\":\"none\"",
             "reasoning_effort", "opposite of 'thinking.type'");
-    // A budget, little effort and a model that decides ask for neither; who says nothing is
-    // contradicted by nobody, nor is anybody where the variable is another's or nobody thinks.
+    // A budget, little effort and adaptive thinking ask for neither. Nothing contradicts a variable
+    // that the template does not read.
     const char
         *by = "enable_thinking",
         *off_kwargs =

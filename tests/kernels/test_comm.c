@@ -62,12 +62,21 @@ static void *call_main(void *argument)
     return NULL;
 }
 
-static void calls_start(struct pack *p, struct call *calls, uint32_t first)
+static void calls_start(struct pack *p, struct call *calls, uint32_t first, uint64_t count,
+                        uint32_t times)
 {
     for (uint32_t r = first; r < RANKS; r++) {
         calls[r] = (struct call){
-            .stream = p->stream[r], .count = COUNT, .ranks = RANKS, .calls = 1, .status = 99};
+            .stream = p->stream[r], .count = count, .ranks = RANKS, .calls = times, .status = 99};
         assert_int_equal(pthread_create(&calls[r].thread, NULL, call_main, &calls[r]), 0);
+    }
+}
+
+static void calls_end(struct call *calls, uint32_t first, enum status status)
+{
+    for (uint32_t r = first; r < RANKS; r++) {
+        pthread_join(calls[r].thread, NULL);
+        assert_int_equal(calls[r].status, status);
     }
 }
 
@@ -78,14 +87,11 @@ static void test_an_abort_ends_all_waits(void **state)
     struct pack p;
     struct call calls[RANKS];
     pack_open(&p);
-    calls_start(&p, calls, 1); // rank 0 never comes
+    calls_start(&p, calls, 1, COUNT, 1); // rank 0 never comes
     for (int i = 0; i < 1000; i++)
         sched_yield();
     device_cpu()->comm_abort(p.comm);
-    for (uint32_t r = 1; r < RANKS; r++) {
-        pthread_join(calls[r].thread, NULL);
-        assert_int_equal(calls[r].status, STATUS_DEVICE_FAULT);
-    }
+    calls_end(calls, 1, STATUS_DEVICE_FAULT);
     calls[0] = (struct call){.stream = p.stream[0], .count = COUNT, .ranks = RANKS, .calls = 1};
     call_main(&calls[0]);
     assert_int_equal(calls[0].status, STATUS_DEVICE_FAULT);
@@ -104,10 +110,7 @@ static void test_ranks_must_agree(void **state)
             .stream = p.stream[r], .count = r == 2 ? COUNT - 1 : COUNT, .ranks = RANKS, .calls = 1};
         assert_int_equal(pthread_create(&calls[r].thread, NULL, call_main, &calls[r]), 0);
     }
-    for (uint32_t r = 0; r < RANKS; r++) {
-        pthread_join(calls[r].thread, NULL);
-        assert_int_equal(calls[r].status, STATUS_INVALID);
-    }
+    calls_end(calls, 0, STATUS_INVALID);
     pack_close(&p);
 }
 
@@ -143,15 +146,8 @@ static void test_many_meetings(void **state)
     struct pack p;
     struct call calls[RANKS];
     pack_open(&p);
-    for (uint32_t r = 0; r < RANKS; r++) {
-        calls[r] = (struct call){
-            .stream = p.stream[r], .count = 5, .ranks = RANKS, .calls = 500, .status = 99};
-        assert_int_equal(pthread_create(&calls[r].thread, NULL, call_main, &calls[r]), 0);
-    }
-    for (uint32_t r = 0; r < RANKS; r++) {
-        pthread_join(calls[r].thread, NULL);
-        assert_int_equal(calls[r].status, STATUS_OK);
-    }
+    calls_start(&p, calls, 0, 5, 500);
+    calls_end(calls, 0, STATUS_OK);
     pack_close(&p);
 }
 

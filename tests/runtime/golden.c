@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "base/arena.h"
+#include "base/json.h"
 
 #include <ftw.h>
 #include <math.h>
@@ -143,6 +144,16 @@ static void weights_write(const char *folder, const json_t *golden, enum dtype d
     json_decref(index);
 }
 
+json_t *golden_read(const char *name)
+{
+    struct error err;
+    json_t *golden = NULL;
+    char path[512];
+    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, name);
+    check(json_file_parse(&golden, path, 1 << 20, &err) == STATUS_OK, "%s", err.text);
+    return golden;
+}
+
 void golden_folder_write(const char *folder, const json_t *golden, enum dtype dtype,
                          uint32_t shards)
 {
@@ -152,4 +163,12 @@ void golden_folder_write(const char *folder, const json_t *golden, enum dtype dt
     json_object_foreach(json_object_get(golden, "files"), name, json)
         file_write_json(folder, name, json);
     weights_write(folder, golden, dtype, shards);
+}
+
+void golden_folder(char *path, const char *name, enum dtype dtype)
+{
+    json_t *golden = golden_read(name);
+    folder_make(path);
+    golden_folder_write(path, golden, dtype, 1);
+    json_decref(golden);
 }

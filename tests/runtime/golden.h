@@ -36,7 +36,11 @@ void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tenso
                      enum dtype dtype);
 void tensor_file_write(struct tensor_file *file, const char *folder, const char *name);
 
+// The golden file of a family, tests/golden/<name>.json; the reference is the caller's.
+json_t *golden_read(const char *name);
 // The whole folder of a golden file: config.json, its other files, weights in `shards` files (with
 // an index from two on).
 void golden_folder_write(const char *folder, const json_t *golden, enum dtype dtype,
                          uint32_t shards);
+// The same of a family in a new folder, one file of weights.
+void golden_folder(char *path, const char *name, enum dtype dtype);

@@ -79,17 +79,12 @@ static void lists_walk(const struct model_plan *plan, bool in_place)
 
 static void family_walk(struct device *device, const char *family)
 {
-    char path[512], folder[64];
-    json_t *golden;
+    char folder[64];
     struct error err;
     struct model_plan *plan;
     struct model_options options = rig_options();
     options.load_dummy = true;
-    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, family);
-    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
-    folder_make(folder);
-    golden_folder_write(folder, golden, DTYPE_F32, 1);
-    json_decref(golden);
+    golden_folder(folder, family, DTYPE_F32);
     if (model_plan_open(&plan, folder, device_cpu(), device, &options, &err) != STATUS_OK)
         fail_msg("%s: %s", family, err.text);
     lists_walk(plan, false);

@@ -20,18 +20,6 @@
 
 enum { VOCAB = 96, PROMPT = 40, OUTPUTS = 12 };
 
-static void golden_folder(char *folder, const char *name)
-{
-    struct error err;
-    json_t *golden;
-    char path[512];
-    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, name);
-    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
-    folder_make(folder);
-    golden_folder_write(folder, golden, DTYPE_F32, 1);
-    json_decref(golden);
-}
-
 static void prompt_fill(int32_t *tokens, uint32_t which)
 {
     for (int32_t i = 0; i < PROMPT; i++)
@@ -90,7 +78,7 @@ static void test_results_do_not_depend_on_neighbours(void **state)
         char folder[64];
         float one[VOCAB], alone[VOCAB], other[VOCAB];
         int32_t tokens[OUTPUTS], same[OUTPUTS];
-        golden_folder(folder, families[f]);
+        golden_folder(folder, families[f], DTYPE_F32);
         generate_with(folder, 1, 0, PROMPT, tokens, one);
         for (uint32_t ranks = 2; ranks <= 4; ranks += 2) {
             generate_with(folder, ranks, 0, PROMPT, tokens, alone);
@@ -129,7 +117,7 @@ static void test_the_plan_is_that_of_all_ranks(void **state)
 {
     (void)state;
     char folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     struct device_api api = *device_cpu();
     api.memory_take = api.host_take = counting_take;
     api.memory_give = api.host_give = counting_give;
@@ -212,7 +200,7 @@ static void test_a_rank_that_fails_ends_the_step(void **state)
     (void)state;
     char folder[64];
     int32_t tokens[PROMPT];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     prompt_fill(tokens, 0);
     for (uint32_t rank = 0; rank < 3; rank += 1 + (rank == 0)) {
         struct group_view v;
@@ -237,7 +225,7 @@ static void test_ranks_that_disagree_are_seen(void **state)
     (void)state;
     char folder[64];
     int32_t tokens[PROMPT];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     prompt_fill(tokens, 0);
     struct group_view v;
     struct error err;

@@ -25,24 +25,6 @@
 
 enum { ROWS = 9, OUTPUTS = 20, VOCAB = 96, PROMPT_MAX = 16, SAID_MAX = 2000 };
 
-static json_t *golden_read(const char *name)
-{
-    struct error err;
-    json_t *golden;
-    char path[512];
-    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, name);
-    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
-    return golden;
-}
-
-static void golden_folder(char *folder, const char *name)
-{
-    json_t *golden = golden_read(name);
-    folder_make(folder);
-    golden_folder_write(folder, golden, DTYPE_F32, 1);
-    json_decref(golden);
-}
-
 static void test_plan_is_what_is_taken(void **state)
 {
     (void)state;
@@ -50,7 +32,7 @@ static void test_plan_is_what_is_taken(void **state)
                                         "xlm-roberta-rerank"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char folder[64];
-        golden_folder(folder, names[i]);
+        golden_folder(folder, names[i], DTYPE_F32);
         const struct device_api *api = device_wrap(0, false);
         struct model_options options = rig_options();
         options.yes_id = 4;
@@ -226,7 +208,7 @@ static void test_flight_and_graphs_change_no_token(void **state)
 {
     (void)state;
     char folder[64];
-    golden_folder(folder, "qwen3");
+    golden_folder(folder, "qwen3", DTYPE_F32);
     static int32_t plain[ROWS][OUTPUTS], got[ROWS][OUTPUTS];
     tokens_draw(plain, folder, device_wrap(0, false), ROWS);
     tokens_draw(got, folder, device_wrap(1, false), ROWS);
@@ -252,7 +234,7 @@ static void test_graphs_are_recorded_by_size(void **state)
         {1, 1},   {2, 2},   {3, 3},   {4, 3},    {7, 4},    {8, 4},    {9, 5},    {20, 6},
         {64, 11}, {65, 12}, {80, 12}, {256, 23}, {257, 24}, {288, 24}, {512, 31}, {600, 31}};
     char folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct model_options options = rig_options();
         options.max_num_seqs = cases[i][0];
@@ -265,7 +247,7 @@ static void test_graphs_are_recorded_by_size(void **state)
         rig_close(&rig);
     }
     folder_remove(folder);
-    golden_folder(folder, "llama-mean"); // only generators decode
+    golden_folder(folder, "llama-mean", DTYPE_F32); // only generators decode
     struct model_options options = rig_options();
     struct rig rig;
     rig_open_on(&rig, device_wrap(1, true), folder, &options);
@@ -291,7 +273,7 @@ static void test_heads_run_over_wanted_rows(void **state)
     prompts_make(prompts);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char folder[64];
-        golden_folder(folder, cases[i].family);
+        golden_folder(folder, cases[i].family, DTYPE_F32);
         struct model_options options = rig_options();
         struct rig rig;
         rig_open_on(&rig, device_wrap(0, false), folder, &options);
@@ -349,7 +331,7 @@ static void test_a_plain_step_copies_a_few_kilobytes(void **state)
     static int32_t prompt[PROMPT];
     static struct rig_sequence sequences[SEQUENCES];
     char folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     struct model_options options = rig_options();
     options.load_dummy = true;
     options.max_num_seqs = SEQUENCES;
@@ -383,7 +365,7 @@ static void test_a_device_says_what_float32_runs_as(void **state)
     (void)state;
     static const enum dtype cases[][2] = {{DTYPE_F32, DTYPE_F32}, {DTYPE_BF16, DTYPE_BF16}};
     char folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     for (size_t i = 0; i < 2; i++)
         for (int asked = -1; asked <= DTYPE_F32; asked++) {
             const struct device_api *api = device_wrap(0, false);
@@ -406,7 +388,7 @@ static void test_one_token_of_a_prompt_wants_nothing(void **state)
     int32_t prompts[ROWS][PROMPT_MAX];
     prompts_make(prompts);
     char folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     struct model_options options = rig_options();
     struct rig rig;
     rig_open(&rig, folder, &options);
@@ -434,7 +416,7 @@ static void test_an_open_that_fails_leaves_nothing(void **state)
     static const char *const families[] = {"llama", "bert-rerank", "qwen3-reranker"};
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
         char folder[64];
-        golden_folder(folder, families[i]);
+        golden_folder(folder, families[i], DTYPE_F32);
         const struct device_api *api = device_wrap(0, false);
         struct model_options options = rig_options();
         struct device_options device_options = {.threads = 1};
@@ -477,7 +459,7 @@ static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
     int32_t prompts[ROWS][PROMPT_MAX];
     prompts_make(prompts);
     char folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     struct model_options options = rig_options();
     struct rig rig;
     rig_open_on(&rig, device_wrap(0, false), folder, &options);
@@ -513,7 +495,7 @@ static void test_a_refused_op_says_why(void **state)
     (void)state;
     int ends[2], status = 0;
     char said[SAID_MAX] = "", folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (child == 0) {
@@ -546,7 +528,7 @@ static void test_masks_bind_their_rows(void **state)
 {
     (void)state;
     char folder[64];
-    golden_folder(folder, "llama");
+    golden_folder(folder, "llama", DTYPE_F32);
     struct model_options options = rig_options();
     struct rig rig;
     struct error err;
@@ -613,7 +595,7 @@ static void test_encoder_rows_do_not_see_each_other(void **state)
     (void)state;
     enum { TEXTS = 300, WIDTH = 64 };
     char folder[64];
-    golden_folder(folder, "bert-mean");
+    golden_folder(folder, "bert-mean", DTYPE_F32);
     struct model_options options = rig_options();
     options.max_num_batched_tokens = 4096;
     struct rig rig;

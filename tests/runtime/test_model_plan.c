@@ -24,15 +24,6 @@ static struct device *device;
 static struct error err;
 static char folder[64];
 
-static json_t *golden_read(const char *name)
-{
-    json_t *golden;
-    char path[512];
-    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, name);
-    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
-    return golden;
-}
-
 // A folder of the family; `patch` is merged into config.json, which is all a dummy load needs.
 static void put(const char *name, const char *patch)
 {

@@ -22,24 +22,6 @@ static const char *const families[] = {
     "qwen2",   "qwen2-classifier", "qwen3",          "qwen3-reranker",  "qwen3-reranker-score",
     "mistral", "mistral-model",    "qwen3-embedding"};
 
-static json_t *golden_read(const char *name)
-{
-    struct error err;
-    json_t *golden;
-    char path[512];
-    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, name);
-    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
-    return golden;
-}
-
-static void golden_folder(char *folder, const char *name, enum dtype dtype)
-{
-    json_t *golden = golden_read(name);
-    folder_make(folder);
-    golden_folder_write(folder, golden, dtype, 1);
-    json_decref(golden);
-}
-
 // A cpu device that counts what it is given of files.
 static uint64_t bytes_read;
 

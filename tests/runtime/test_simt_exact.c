@@ -74,16 +74,12 @@ static struct model_options bench_options(const struct bench *b)
 
 static void folder_fill(struct bench *b)
 {
-    struct error err;
     folder_make(b->folder);
     if (!b->of->golden) {
         file_write(b->folder, "config.json", b->of->config, strlen(b->of->config));
         return;
     }
-    char path[512];
-    json_t *golden;
-    snprintf(path, sizeof path, "%s/tests/golden/%s.json", WEFT_SOURCE_DIR, b->of->golden);
-    assert_int_equal(json_file_parse(&golden, path, 1 << 20, &err), STATUS_OK);
+    json_t *golden = golden_read(b->of->golden);
     json_object_set_new(json_object_get(golden, "config"), "max_position_embeddings",
                         json_integer(2048));
     golden_folder_write(b->folder, golden, DTYPE_BF16, 1);
