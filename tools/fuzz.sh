@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The fuzzers of tests/fuzz, one on each core at a time. `replay` runs each over its committed
-# corpus; `run SECONDS` fuzzes each for so long. Logs lie in build/fuzz.
+# corpus; `run SECONDS [--part I/N]` fuzzes each, or each of a part, for so long. Logs lie in build/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-replay}
 seconds=${2:-600}
+part=${4:-1/1}
 compiler=$(command -v clang || command -v clang-14)
 cmake --preset fuzz -DCMAKE_C_COMPILER="$compiler" >/dev/null
 cmake --build --preset fuzz
@@ -38,4 +39,5 @@ one() { # name
 export -f one replay run
 export mode seconds
 cd build/fuzz/bin && names=(fuzz_*) && cd - >/dev/null
-printf '%s\n' "${names[@]}" | xargs -P "$(nproc)" -I{} bash -c 'one {}'
+printf '%s\n' "${names[@]}" | awk -v part="$part" '{ split(part, p, "/"); if (NR % p[2] == p[1] % p[2]) print }' |
+    xargs -P "$(nproc)" -I{} bash -c 'one {}'

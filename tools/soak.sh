@@ -107,7 +107,7 @@ stage "ten thousand answers of random schemas" bash -c "$release && WEFT_E2E_GEN
 stage "agent frameworks" bash -c "$release && tests/e2e/run.sh --frameworks"
 stage "requests made from docs/openapi.yaml" bash -c "$release && WEFT_OPENAPI_REQUESTS=20000 \
     tests/e2e/run.sh test_answers_conform"
-stage "fuzzers" tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
+in_parts "fuzzers" 3 tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
 stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/bin/python -W ignore \
     tools/template_diff.py --program build/release/bin/chat_batch --templates $templates"
 stage "tokenizers against the reference" bash -c "$venv && $release && tools/soak_tokenizers.sh"
@@ -121,7 +121,7 @@ stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv
     tools/schema_diff.py build/release/bin/schema_check"
 stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000"
 in_parts "planted faults in the scheduler" 3 python3 tests/sim/mutate.py
-in_parts "planted faults in http, runtime, cli and cpu kernels" 2 tests/mutants.py
+in_parts "planted faults in http, runtime, cli and cpu kernels" 4 tests/mutants.py
 in_parts "planted faults in CUDA sources" 6 tests/simt/mutants.sh
 stage "what Triton's compiler emits, interpreted" bash -c "$release && python3 tools/triton/check.py \
     --program build/release/bin/ptx_run --check"
