@@ -30,18 +30,16 @@ stage "one end-to-end run under TSan" env WEFT_BIN="$PWD/build/tsan/bin/weft" \
 stage "emulator: ASan and race modes" bash -c 'cmake -S . -B build/simt -G Ninja \
     -DWEFT_BENCH=OFF "-DWEFT_SIMT_MODES=asan;race" >/dev/null && ninja -C build/simt simt_modes &&
     ctest --test-dir build/simt -L simt -R "_(asan|race)\$" --output-on-failure -j 2'
-if command -v nvcc >/dev/null; then
-    stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
-        -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'
-    stage "serve with the plugin, without driver or cuBLASLt" env \
-        WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
-        test_cuda_without_driver test_cuda_without_cublaslt
-    stage "what nvcc emits, interpreted" bash -c 'cmake -S . -B build/ptx -G Ninja -DWEFT_PTX=ON \
-        -DWEFT_BENCH=OFF >/dev/null && ninja -C build/ptx ptx_modes &&
-        ctest --test-dir build/ptx -L ptx --output-on-failure'
-else
-    echo "== CUDA plugin: skipped, no nvcc here"
-fi
+nvcc=$(tools/nvcc.sh) || exit 1
+export PATH=$nvcc:$PATH
+stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
+    -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'
+stage "serve with the plugin, without driver or cuBLASLt" env \
+    WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
+    test_cuda_without_driver test_cuda_without_cublaslt
+stage "what nvcc emits, interpreted" bash -c 'cmake -S . -B build/ptx -G Ninja -DWEFT_PTX=ON \
+    -DWEFT_BENCH=OFF >/dev/null && ninja -C build/ptx ptx_modes &&
+    ctest --test-dir build/ptx -L ptx --output-on-failure'
 if command -v clang >/dev/null || command -v clang-14 >/dev/null; then
     stage "fuzz corpora replayed" tools/fuzz.sh replay
 fi
