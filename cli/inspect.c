@@ -1,19 +1,20 @@
-// weft inspect: what a model folder holds, its tensors, and what serving it would take.
+// weft inspect: what a model folder holds and what serving it would take; its tensors with -v.
 #include "cli/command.h"
 #include "base/log.h"
 #include "runtime/model/safetensors.h"
 
 #include <string.h>
 
-static enum status tensors_print(const char *folder, struct error *err)
+// each: a line for each tensor, not their number alone.
+static enum status tensors_print(const char *folder, bool each, struct error *err)
 {
     struct tensors *tensors;
     enum status status = tensors_open(&tensors, folder, err);
     if (status != STATUS_OK)
         return status;
     uint32_t count = tensors_count(tensors);
-    printf("%u tensors:\n", count);
-    for (uint32_t i = 0; i < count; i++) {
+    printf("%u tensors%s\n", count, each ? ":" : " (-v lists them)");
+    for (uint32_t i = 0; each && i < count; i++) {
         const struct tensor *t = tensors_at(tensors, i);
         printf("  %-60s %-5s", safe_of(t->name).at, safe_of(text_of(t->type)).at);
         for (uint32_t d = 0; d < t->dims; d++)
@@ -40,7 +41,7 @@ static enum status inspect(struct session *session, const char *folder,
                   m->chat_is_plain          ? "none (contents joined by newlines)"
                   : settings->chat_template ? settings->chat_template
                                             : "the model's");
-    status = tensors_print(m->plan->weights_folder, err);
+    status = tensors_print(m->plan->weights_folder, log_level_get() >= LOG_DEBUG, err);
     if (status == STATUS_NOT_FOUND && settings->load_format == 1)
         return STATUS_OK; // a dummy model needs none
     return status;

@@ -83,6 +83,15 @@ static enum status auto_open(struct loaded *loaded, const struct device_settings
     return status;
 }
 
+// Where a GPU was asked for by name and there is none, the sentence says what to do.
+static enum status gpu_missing(enum status status, struct error *err)
+{
+    size_t said = strlen(err->text);
+    snprintf(err->text + said, sizeof err->text - said, ": %s--device cpu computes without a GPU",
+             status == STATUS_NOT_FOUND ? "'make cuda' builds it where nvcc is, " : "");
+    return status;
+}
+
 enum status devices_load(struct loaded *loaded, const struct device_settings *settings,
                          const struct model_spec *specs, uint32_t count, struct error *err)
 {
@@ -91,6 +100,8 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
         enum device_choice choice = (enum device_choice)specs[i].settings.device;
         status = choice == DEVICE_AUTO ? auto_open(loaded, settings, err)
                                        : choice_open(loaded, choice, settings, err);
+        if (status != STATUS_OK && choice == DEVICE_CUDA)
+            status = gpu_missing(status, err);
     }
     return status;
 }
@@ -263,6 +274,42 @@ static uint64_t device_planned(const struct loaded *loaded, const struct loaded_
     return bytes;
 }
 
+// Keys and values of a model that names no size: its share of the room, at most what all its
+// sequences can fill and, where the device has a default, what that says (docs/adr/0046).
+static void kv_default(struct loaded_model *m, uint64_t share)
+{
+    uint64_t useful = m->plan->kv_bytes_min * m->plan->facts.limits.slots_max;
+    uint64_t modest = m->device->facts.kv_default;
+    m->kv_rule = "a share of the free memory";
+    m->kv_bytes = share;
+    if (m->kv_bytes > useful) {
+        m->kv_rule = "all that --max-num-seqs can fill";
+        m->kv_bytes = useful;
+    }
+    bool longest = m->plan->kv_bytes_min > modest;
+    modest = longest ? m->plan->kv_bytes_min : modest;
+    if (m->device->facts.kv_default > 0 && m->kv_bytes > modest) {
+        m->kv_rule = longest ? "one sequence of the longest" : "the default, 1 GiB a model";
+        m->kv_bytes = modest;
+    }
+}
+
+static enum status kv_too_small(const struct loaded_model *m, struct error *err)
+{
+    const struct model_facts *facts = &m->plan->facts;
+    uint64_t tokens = m->kv_bytes / facts->block_bytes * facts->block_tokens;
+    error_set(err, STATUS_NO_MEMORY,
+              "model '%s': a sequence of %u tokens takes %.2f MiB for keys and values and "
+              "there are %.2f MiB: raise --kv-cache-memory",
+              m->spec.id, facts->max_model_len, (double)m->plan->kv_bytes_min / 0x1p20,
+              (double)m->kv_bytes / 0x1p20);
+    size_t said = strlen(err->text);
+    if (tokens > 0)
+        snprintf(err->text + said, sizeof err->text - said,
+                 ", or --max-model-len %" PRIu64 " would fit", tokens);
+    return STATUS_NO_MEMORY;
+}
+
 // Splits a device's KV memory by kv-share among the models without a kv-cache-memory of their own.
 static enum status kv_split(struct loaded *loaded, const struct loaded_device *device,
                             struct error *err)
@@ -275,6 +322,7 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
         if (m->device != device || m->plan->kv_bytes_min == 0)
             continue;
         m->kv_bytes = m->spec.settings.kv_cache_memory;
+        m->kv_rule = "--kv-cache-memory";
         fixed += m->kv_bytes;
         shares += m->kv_bytes == 0 ? m->spec.settings.kv_share : 0;
     }
@@ -290,27 +338,12 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     uint64_t room = left > most ? most : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        const struct model_facts *facts = &m->plan->facts;
         if (m->device != device || m->plan->kv_bytes_min == 0)
             continue;
-        if (m->kv_bytes == 0) {
-            m->kv_bytes = (uint64_t)((double)room * (m->spec.settings.kv_share / shares));
-            uint64_t useful = m->plan->kv_bytes_min * facts->limits.slots_max;
-            m->kv_bytes = m->kv_bytes > useful ? useful : m->kv_bytes;
-        }
-        if (m->kv_bytes < m->plan->kv_bytes_min) {
-            uint64_t tokens = m->kv_bytes / facts->block_bytes * facts->block_tokens;
-            error_set(err, STATUS_NO_MEMORY,
-                      "model '%s': a sequence of %u tokens takes %.2f MiB for keys and values and "
-                      "there are %.2f MiB: raise --kv-cache-memory",
-                      m->spec.id, facts->max_model_len, (double)m->plan->kv_bytes_min / 0x1p20,
-                      (double)m->kv_bytes / 0x1p20);
-            size_t said = strlen(err->text);
-            if (tokens > 0)
-                snprintf(err->text + said, sizeof err->text - said,
-                         ", or --max-model-len %" PRIu64 " would fit", tokens);
-            return STATUS_NO_MEMORY;
-        }
+        if (m->kv_bytes == 0)
+            kv_default(m, (uint64_t)((double)room * (m->spec.settings.kv_share / shares)));
+        if (m->kv_bytes < m->plan->kv_bytes_min)
+            return kv_too_small(m, err);
     }
     return STATUS_OK;
 }
@@ -328,9 +361,10 @@ void plan_print(FILE *out, const struct loaded_model *m)
         fprintf(out, "  %-28s %12.2f MiB\n", m->plan->need.entry[i].label,
                 (double)m->plan->need.entry[i].bytes / 0x1p20);
     if (m->kv_bytes > 0)
-        fprintf(out, "  %-28s %12.2f MiB (%" PRIu64 " blocks of %u tokens, %s)\n",
+        fprintf(out, "  %-28s %12.2f MiB (%" PRIu64 " blocks of %u tokens, %s; %s)\n",
                 "keys and values", (double)m->kv_bytes / 0x1p20,
-                (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens, dtype_name(f->kv_dtype));
+                (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens, dtype_name(f->kv_dtype),
+                m->kv_rule);
     if (m->engine_options.port_count > 0)
         fprintf(out, "  %-28s %12.2f MiB (touched as used)\n", "scheduler",
                 (double)engine_bytes(f, &m->engine_options) / 0x1p20);
@@ -355,19 +389,22 @@ static void plans_print(const struct loaded *loaded, const char *more, bool whol
         return;
     for (uint32_t d = 0; d < loaded->device_count; d++) {
         const struct loaded_device *device = &loaded->devices[d];
-        uint64_t planned = device_planned(loaded, device);
+        uint64_t planned = device_planned(loaded, device), kv = 0;
         log_text("device: %s%s\n", device->facts.name, device->facts.exact ? ", exact" : "");
         for (uint32_t i = 0; i < loaded->model_count; i++) {
             if (loaded->models[i].device != device)
                 continue;
             if (whole)
                 plan_log(&loaded->models[i]);
-            planned += loaded->models[i].kv_bytes;
+            kv += loaded->models[i].kv_bytes;
         }
+        planned += kv;
         if (more && whole && d == 0)
             log_text("%s\n", more);
-        log_text("planned: %.2f GiB of %.2f GiB%s\n", (double)planned / 0x1p30,
-                 (double)device->facts.memory_free / 0x1p30, whole ? "" : " (-v: the whole plan)");
+        log_text("planned: %.2f GiB of %.2f GiB, %.2f GiB of it for keys and values "
+                 "(--kv-cache-memory%s)\n",
+                 (double)planned / 0x1p30, (double)device->facts.memory_free / 0x1p30,
+                 (double)kv / 0x1p30, whole ? "" : "; -v: the whole plan");
     }
 }
 

@@ -39,6 +39,7 @@ struct loaded_model {
     struct engine *engine;
     struct engine_options engine_options;
     uint64_t kv_bytes;
+    const char *kv_rule; // what set kv_bytes, for the printed plan
 };
 
 enum { DEVICES_MAX = 3 }; // cpu, cuda, simt

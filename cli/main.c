@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command commands[] = {
     {"serve", "[NAME=]MODEL_DIR[,option=value]... [options]",
@@ -35,8 +36,8 @@ static const struct command commands[] = {
      "compare only figures of equal windows and strides.",
      "there is one text, FILE or - for stdin", command_perplexity},
     {"inspect", "MODEL_DIR [options]",
-     "Shows what a model folder holds and the memory that serving it takes.", "",
-     "one model is inspected at a time", command_inspect},
+     "Shows what a model folder holds and the memory that serving it takes.",
+     "Each tensor is listed with -v.", "one model is inspected at a time", command_inspect},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
@@ -65,12 +66,25 @@ static int output_end(int code)
     return command_failed(&err);
 }
 
+static void reader_left(int signal)
+{
+    (void)signal;
+    _exit(EXIT_CODE_OK);
+}
+
+// What is printed for somebody to read, who may leave once they have seen enough (| head).
+static bool shows(int argc, char **argv)
+{
+    return argc > 1 &&
+           (argv[1][0] == '-' || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "inspect") == 0);
+}
+
 int main(int argc, char **argv)
 {
     setlocale(LC_ALL, "C"); // numbers never depend on the locale
     // A server outlives the readers of its output, a command ends with them.
     bool serves = argc > 1 && strcmp(argv[1], "serve") == 0;
-    signal(SIGPIPE, serves ? SIG_IGN : SIG_DFL);
+    signal(SIGPIPE, serves ? SIG_IGN : shows(argc, argv) ? reader_left : SIG_DFL);
     if (argc < 2) {
         usage(stderr);
         return EXIT_CODE_USAGE;

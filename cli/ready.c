@@ -19,21 +19,26 @@ static void quoted_put(struct json_buffer *out, struct text in)
     json_put_literal(out, "'");
 }
 
-// Appends "http://HOST:PORT".
+// Appends "http://HOST:PORT"; this machine's own where the server listens on all its addresses.
 static void address_put(struct json_buffer *out, const struct ready_args *args)
 {
     const struct serve_settings *settings = args->settings;
-    bool v6 = strchr(settings->host, ':') != NULL;
+    const char *host = settings->host;
+    if (strcmp(host, "0.0.0.0") == 0)
+        host = "127.0.0.1";
+    else if (strcmp(host, "::") == 0)
+        host = "::1";
+    bool v6 = strchr(host, ':') != NULL;
     json_put_format(out, "%s://%s%s%s:%u", settings->ssl_certfile ? "https" : "http", v6 ? "[" : "",
-                    settings->host, v6 ? "]" : "", args->port);
+                    host, v6 ? "]" : "", args->port);
 }
 
-static void address_print(const struct ready_args *args)
+static void page_print(const struct ready_args *args)
 {
     struct json_buffer address = {0};
     address_put(&address, args);
     bool colour = options_colour(STDOUT_FILENO);
-    printf("weft " WEFT_VERSION " serves at %s%s%s\n", colour ? "\x1b[1;32m" : "",
+    printf("weft " WEFT_VERSION " serves at %s%s/%s\n", colour ? "\x1b[1;32m" : "",
            safe_of(json_buffer_text(&address)).at, colour ? "\x1b[0m" : "");
     json_buffer_free(&address);
 }
@@ -57,7 +62,7 @@ static void key_say(const struct ready_args *args)
     if (args->keys->made)
         printf("API key: %s\n", args->keys->list.at[0]);
     else if (args->settings->api_keys.count > 0)
-        puts("API key: given with --api-key; KEY stands for it here:");
+        puts("API key: given with --api-key; KEY stands for it below");
     else if (args->settings->api_key_file)
         safe_line(stdout, "API key: a line of %s", args->settings->api_key_file);
     else
@@ -88,54 +93,57 @@ static void key_print(const struct ready_args *args, struct text given)
         fputs(safe_of(given).at, stdout);
 }
 
-static void line_print(const struct ready_args *args, struct text key, enum model_kind kind,
-                       const char *path, const char *header, const char *fields)
+// A request to paste for the first model that chats, else embeds, else ranks.
+struct ready_line {
+    enum model_kind kind;
+    const char *path, *fields;
+};
+static const struct ready_line lines[] = {
+    {MODEL_GENERATOR, "chat/completions",
+     "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"max_tokens\":64"},
+    {MODEL_EMBEDDER, "embeddings", "\"input\":\"The loom is warm.\""},
+    {MODEL_RERANKER, "rerank",
+     "\"query\":\"warm wool\",\"documents\":[\"Wool is warm.\",\"Cold sea.\"]"},
+};
+
+static const struct loaded_model *model_of_kind(const struct loaded *loaded, enum model_kind kind)
 {
-    const struct loaded_model *model = NULL;
-    for (uint32_t i = 0; i < args->loaded->model_count && !model; i++)
-        if (args->loaded->models[i].plan->facts.kind == kind)
-            model = &args->loaded->models[i];
-    if (!model)
-        return;
-    struct json_buffer body = {0}, line = {0};
+    for (uint32_t i = 0; i < loaded->model_count; i++)
+        if (loaded->models[i].plan->facts.kind == kind)
+            return &loaded->models[i];
+    return NULL;
+}
+
+static void line_print(const struct ready_args *args)
+{
+    const struct ready_line *asked = lines;
+    const struct loaded_model *model = model_of_kind(args->loaded, asked->kind);
+    while (!model)
+        model = model_of_kind(args->loaded, (++asked)->kind);
+    struct json_buffer key = {0}, body = {0}, line = {0};
+    if (!args->keys->made)
+        key_put(&key, args);
     json_put_member(&body, "{\"model\":", text_of(model->spec.id));
-    json_put_format(&body, ",%s}", fields);
+    json_put_format(&body, ",%s}", asked->fields);
     json_put_literal(&line, "curl ");
     address_put(&line, args);
-    json_put_format(&line, "/v1/%s -H \"%s", path, header);
+    json_put_format(&line, "/v1/%s -H \"Authorization: Bearer ", asked->path);
     fputs(safe_of(json_buffer_text(&line)).at, stdout);
-    key_print(args, key);
+    key_print(args, json_buffer_text(&key));
     line.bytes = 0;
     json_put_literal(&line, "\" -H 'Content-Type: application/json' -d ");
     quoted_put(&line, json_buffer_text(&body));
     safe_line(stdout, "%.*s", (int)line.bytes, line.at);
+    json_buffer_free(&key);
     json_buffer_free(&body);
     json_buffer_free(&line);
 }
 
-static void lines_print(const struct ready_args *args)
-{
-    static const char hello[] = "\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],"
-                                "\"max_tokens\":32";
-    static const char bearer[] = "Authorization: Bearer ";
-    struct json_buffer key_text = {0};
-    if (!args->keys->made)
-        key_put(&key_text, args);
-    struct text key = json_buffer_text(&key_text);
-    line_print(args, key, MODEL_GENERATOR, "chat/completions", bearer, hello);
-    line_print(args, key, MODEL_EMBEDDER, "embeddings", bearer,
-               "\"input\":[\"The loom is warm.\",\"A thread of wool.\"]");
-    line_print(args, key, MODEL_RERANKER, "rerank", bearer,
-               "\"query\":\"warm wool\",\"documents\":[\"Wool is warm.\","
-               "\"Cold sea.\"]");
-    json_buffer_free(&key_text);
-}
-
 void ready_print(const struct ready_args *args)
 {
-    address_print(args);
-    models_print(args->loaded);
+    page_print(args);
     key_say(args);
-    lines_print(args);
+    models_print(args->loaded);
+    line_print(args);
     fflush(stdout);
 }

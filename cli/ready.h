@@ -1,5 +1,5 @@
 // What `weft serve` prints on stdout once it is ready, at most one screen for a few models: the
-// address, a line for each model, where the key is, and a request to paste for each task.
+// page's address, where the key is, a line for each model, and one request to paste.
 #pragma once
 
 #include "cli/keys.h"

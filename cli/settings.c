@@ -33,7 +33,9 @@ static const struct option_row model_rows[] = {
     {"block-size", OPTION_COUNT, AT(model_settings, block_size), 0, 64, {0}, "0: 64",
      "tokens of a KV block: 16, 32 or 64"},
     {"kv-cache-memory", OPTION_BYTES, AT(model_settings, kv_cache_memory), 0, 0x1p50, {0},
-     "0: a share of what is free", "bytes for keys and values; suffixes K, M, G, T"},
+     "0: 1G on a CPU, or one sequence of the longest if more; on a GPU what the plan leaves",
+     "bytes for keys and values; by default a quarter of the free memory of a CPU at most, for all "
+     "models; suffixes K, M, G, T"},
     {"tensor-parallel-size", OPTION_COUNT, AT(model_settings, tensor_parallel_size), 1, 8, {0}, "1",
      "ranks that share a decoder's weights, each with a part of the CPU's threads"},
     {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",

@@ -240,7 +240,9 @@ enum status loop_listen(struct http_thread *thread, struct error *err)
     bool taken = thread->index == 0 && server->port != 0 && port_taken(found);
     thread->listen_fd = -1;
     if (taken)
-        error_set(err, STATUS_IO, "another process listens there: choose another with --port");
+        error_set(
+            err, STATUS_IO,
+            "another process listens there: choose another with --port (PORT=... of make serve)");
     else
         thread->listen_fd = socket_bound(found, err);
     freeaddrinfo(found);

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 5, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 6, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct graph; // a recorded run of ops of one stream
@@ -43,6 +43,8 @@ struct device_facts {
     enum dtype activation[DTYPE_COUNT]; // type of activations for weights of each dtype
     enum dtype float32_runs_as;         // a float32 checkpoint, where --dtype does not say
     double kv_share;     // of memory_free that KV blocks get at most, where no option says
+    uint64_t kv_default; // bytes for KV blocks of a model where no option says, or what its longest
+                         // sequence takes where that is more; 0: as many as fit
     double step_stretch; // default of --step-stretch; 0: steps have no bound of time
     uint32_t ranks_max;  // that may share a model; 1: it has no communicators
 };

@@ -87,6 +87,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
                                  .memory_free = cpu_memory_free(),
                                  .float32_runs_as = DTYPE_F32,
                                  .kv_share = 0.25, // other programs need memory, too
+                                 .kv_default = 1ull << 30,
                                  .step_stretch = STEP_STRETCH,
                                  .ranks_max = RANKS_MAX};
     snprintf(out->name, sizeof out->name, "cpu: %u threads, %s", threads_count(device->threads),

@@ -202,6 +202,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
         error_forget();
     out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;
     out->kv_share = 1;
+    out->kv_default = 0;
     out->step_stretch = 0; // small steps would leave a GPU idle
     out->activation[DTYPE_F32] = DTYPE_F32;
     out->activation[DTYPE_BF16] = DTYPE_BF16;

@@ -136,10 +136,10 @@ class Commands(unittest.TestCase):
     def test_lines_to_paste(self):
         made, answer = self.lines_of_a_server()
         self.assertIn(b'"object":"embedding"', answer)
-        self.assertRegex(made, r"API key: (weft-\w+)\n.*Bearer \1\"")
+        self.assertRegex(made, r"(?s)^weft \S+ serves at http://127.0.0.1:\d+/\nAPI key: (weft-\w+)\n.*Bearer \1\"")
         given, answer = self.lines_of_a_server("--api-key", "typed")
         self.assertIn(b'"object":"embedding"', answer)
-        self.assertIn("API key: given with --api-key; KEY stands for it here:\n", given)
+        self.assertIn("API key: given with --api-key; KEY stands for it below\n", given)
         self.assertNotIn("typed", given)
         self.assertNotIn("WEFT_API_KEY", given)
         known, answer = self.lines_of_a_server(WEFT_API_KEY="shown")
@@ -304,14 +304,17 @@ class Commands(unittest.TestCase):
                            stdout=full)
 
     def test_a_reader_that_leaves(self):
-        """When the reader leaves, the command ends as SIGPIPE ends programs (141 in a shell) and prints nothing."""
-        for feed, *args in ((b"a\nb\n", "embed", EMBED), (b"", "help", "serve"), (b"", "--help"), (b"", "inspect", CHAT),
-                            (b"x", "tokenize", CHAT), (b"", *GENERATE)):
+        """When the reader leaves, the command ends as SIGPIPE ends programs (141 in a shell) and prints nothing; what is
+        shown for reading alone ends with 0."""
+        for code, feed, *args in ((-signal.SIGPIPE, b"a\nb\n", "embed", EMBED), (0, b"", "help", "serve"),
+                                  (0, b"", "--help"), (0, b"", "inspect", CHAT), (0, b"", "inspect", "-v", CHAT),
+                                  (-signal.SIGPIPE, b"x", "tokenize", CHAT), (-signal.SIGPIPE, b"", *GENERATE)):
             read, write = os.pipe()
             os.close(read)
             with open(write, "wb") as nobody:
                 done = weft(*args, feed=feed, stdout=nobody)
-            self.assertEqual((done.returncode, done.stderr), (-signal.SIGPIPE, b""), args)
+            self.assertEqual(done.returncode, code, args)
+            self.assertNotRegex(done.stderr, b"(?i)pipe|writing", args)
 
     def test_each_line_is_answered_at_once(self):
         with subprocess.Popen([WEFT, "embed", EMBED], stdin=subprocess.PIPE,
@@ -493,7 +496,7 @@ class Commands(unittest.TestCase):
         (folder / "modules.json").write_text(json.dumps(modules))
         self.assertEqual(weft("embed", folder, feed=b"x\n").stdout,
                          weft("embed", EMBED, feed=b"x\n").stdout)
-        self.assertIn(b"tensors:", weft("inspect", folder).stdout)
+        self.assertIn(b"tensors (-v lists them)\n", weft("inspect", folder).stdout)
 
     def test_foreign_text_on_a_terminal(self):
         """Names and texts of model files and of arguments come out without control characters."""
@@ -502,7 +505,7 @@ class Commands(unittest.TestCase):
         folder = self.copy(EMBED, "evil")
         self.rewrite(folder, lambda header, data: header.update(
             {evil: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}))
-        done = weft("inspect", folder)
+        done = weft("inspect", folder, "-v")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"  {shown} ", done.stdout.decode())
         self.assertNotRegex(done.stdout.decode(), "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
@@ -575,6 +578,8 @@ class Commands(unittest.TestCase):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual(b"no GPU is used: the CUDA plugin is not built (make cuda)\n" in done.stderr, line)
             self.assertEqual(b"libweft_cuda.so" in done.stderr, paths, done.stderr)
+            self.assertEqual(done.stderr.endswith(b": 'make cuda' builds it where nvcc is, --device cpu computes without "
+                                                  b"a GPU\n"), code != 0, done.stderr)
 
     def test_who_brings_memory_has_no_share(self):
         """The second model gets all of the memory that is split, however small its share: only the third one fails."""
@@ -582,6 +587,33 @@ class Commands(unittest.TestCase):
                     f"b={CHAT},kv-share=0.001", f"c={CHAT},kv-cache-memory=1,kv-share=1000")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"weft: model 'c': a sequence of ", done.stderr)
+
+    def test_keys_and_values_suit_a_laptop(self):
+        """What the plan gives by default, and that its line says which rule it was: decision 0046."""
+        folder = self.copy(CHAT, "large")
+        config = json.loads((folder / "config.json").read_text())
+
+        def planned(tokens, *options):
+            (folder / "config.json").write_text(json.dumps(
+                {**config, "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64,
+                 "hidden_size": 576, "max_position_embeddings": tokens}))
+            done = weft("inspect", folder, "--device", "cpu", "--load-format", "dummy", "--log-level", "info", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            free, kv = re.search(r"planned: \S+ GiB of (\S+) GiB, (\S+) GiB of it for keys and values",
+                                 done.stderr.decode()).groups()
+            mib, rule = re.search(r"keys and values +(\S+) MiB \(.*; (.*)\)", done.stdout.decode()).groups()
+            self.assertLess(abs(float(kv) - float(mib) / 1024), 0.006)
+            return float(free), float(mib), rule
+        token = 30 * 2 * 3 * 64 * 2 / 2**20  # MiB
+        free, mib, rule = planned(8192)
+        if free < 8:
+            self.skipTest("less than 8 GiB are free")
+        self.assertEqual((mib, rule), (1024, "the default, 1 GiB a model"))
+        _, mib, rule = planned(65536)
+        self.assertEqual((round(mib, 2), rule), (65536 * token, "one sequence of the longest"))
+        _, mib, rule = planned(64)
+        self.assertEqual((round(mib, 2), rule), (256 * 64 * token, "all that --max-num-seqs can fill"))
+        self.assertEqual(planned(8192, "--kv-cache-memory", "300M")[1:], (300, "--kv-cache-memory"))
 
     def test_a_plan_that_does_not_fit_is_shown(self):
         for memory in ("1000T", "1"):

@@ -230,7 +230,7 @@ class Results(unittest.TestCase):
             taken.listen()
             port = taken.getsockname()[1]
             self.fails(1, f"127.0.0.1 port {port} cannot be listened on: another process listens there: choose another "
-                          "with --port", "serve", "--port", port, "--log-level", "error", EMBED)
+                          "with --port (PORT=... of make serve)\n", "serve", "--port", port, "--log-level", "error", EMBED)
         self.fails(1, "--host not a host: ", "serve", "--port", "0", "--log-level", "error", "--host", "not a host",
                    "--api-key", "k", EMBED)
         self.fails(1, "--ssl-certfile", "serve", "--port", "0", "--log-level", "error", "--ssl-certfile", __file__,

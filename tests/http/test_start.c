@@ -205,7 +205,7 @@ static void test_a_port_that_is_taken(void **state)
     assert_int_equal(server_open(&second, &options, &err), STATUS_IO);
     snprintf(wanted, sizeof wanted,
              "127.0.0.1 port %u cannot be listened on: another process listens there: choose "
-             "another with --port",
+             "another with --port (PORT=... of make serve)",
              server_port(first));
     assert_string_equal(err.text, wanted);
     options.host = "127.0.0.3";

@@ -279,7 +279,7 @@ static void test_facts_and_needs(void **state)
     w.api->facts(w.device, &facts);
     assert_int_equal(facts.steps_in_flight, 1);
     assert_true(facts.graphs && facts.exact);
-    assert_true(facts.kv_share == 1 && facts.step_stretch == 0);
+    assert_true(facts.kv_share == 1 && facts.kv_default == 0 && facts.step_stretch == 0);
     assert_int_equal(facts.step_tokens, 0);
     assert_true(facts.memory_free > 0);
     static const enum dtype activations[DTYPE_COUNT] = {[DTYPE_F32] = DTYPE_F32,
