@@ -9,7 +9,9 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -34,6 +36,23 @@ static inline void pause_some(void)
         __builtin_ia32_pause();
 }
 
+// Sleeps until *word is not `old`, without spinning: for threads whose core others need. False:
+// CLOCK_MONOTONIC has passed until_ns before (UINT64_MAX: never).
+static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *sleepers,
+                               uint64_t until_ns)
+{
+    struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
+    bool changed;
+    // Who changes the word reads sleepers afterwards; we do the reverse: sequential consistency
+    // lets at least one of us see the other.
+    atomic_fetch_add(sleepers, 1);
+    while (!(changed = atomic_load(word) != old) && clock_ns() < until_ns)
+        syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, old,
+                until_ns == UINT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
+    atomic_fetch_sub(sleepers, 1);
+    return changed;
+}
+
 // Returns once *word is not `old`. sleepers: of all who wait for this word.
 static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *sleepers)
 {
@@ -45,12 +64,7 @@ static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uin
             pause_some();
         }
     } while (clock_ns() < until);
-    // Who changes the word reads sleepers afterwards; we do the reverse: sequential consistency
-    // lets at least one of us see the other.
-    atomic_fetch_add(sleepers, 1);
-    while (atomic_load(word) == old)
-        futex_wait(word, old);
-    atomic_fetch_sub(sleepers, 1);
+    futex_sleep(word, old, sleepers, UINT64_MAX);
 }
 
 static inline void futex_tell(_Atomic uint32_t *word, _Atomic uint32_t *sleepers)

@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { MODELS_MAX = 64 };
+
 struct engine_thread {
     pthread_t thread;
     struct engine *engine;
@@ -40,32 +42,48 @@ struct serving {
     uint64_t body_memory, http_bytes; // upper bounds: of request bodies; of all HTTP
     uint32_t thread_count;            // started
     struct signals *signals;
-    _Atomic bool failed[DEVICES_MAX]; // by loaded.devices
+    _Atomic bool failed[MODELS_MAX]; // by the first model of those that fail together
 };
 
-static bool has_failed(const struct serving *s, const struct loaded_device *device)
+// What fails together: models of one device, but that ranks have threads and memory of their own,
+// which models with as many ranks share.
+static bool fail_together(const struct loaded_model *a, const struct loaded_model *b)
 {
-    return atomic_load(&s->failed[device - s->loaded.devices]);
+    return a->device == b->device &&
+           a->spec.settings.tensor_parallel_size == b->spec.settings.tensor_parallel_size;
 }
 
-static uint32_t models_left(const struct serving *s)
+static _Atomic bool *failed_of(struct serving *s, const struct loaded_model *m)
+{
+    uint32_t first = 0;
+    while (!fail_together(&s->loaded.models[first], m))
+        first++;
+    return &s->failed[first];
+}
+
+static bool has_failed(struct serving *s, const struct loaded_model *m)
+{
+    return atomic_load(failed_of(s, m));
+}
+
+static uint32_t models_left(struct serving *s)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->loaded.model_count; i++)
-        count += !has_failed(s, s->loaded.models[i].device);
+        count += !has_failed(s, &s->loaded.models[i]);
     return count;
 }
 
 // Runs on the thread of the engine that found the failure; other engines of the device may hang in
-// it. Only the first call for a device does anything.
-static void device_failed(struct serving *s, const struct loaded_device *device, const char *text)
+// it. Only the first call for a device, or for its ranks, does anything.
+static void device_failed(struct serving *s, const struct loaded_model *model, const char *text)
 {
-    if (atomic_exchange(&s->failed[device - s->loaded.devices], true))
+    if (atomic_exchange(failed_of(s, model), true))
         return;
     log_line(LOG_ERROR, "the device failed: %s", text);
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {
         const struct loaded_model *m = &s->loaded.models[i];
-        if (m->device != device)
+        if (!fail_together(m, model))
             continue;
         engine_lose_device(m->engine);
         log_line(LOG_ERROR, "the model '%s' is not served any more", m->spec.id);
@@ -78,7 +96,7 @@ static void *engine_main(void *argument)
     struct engine_thread *self = argument;
     pthread_setname_np(pthread_self(), "engine");
     if (engine_run(self->engine) == ENGINE_FAULT)
-        device_failed(self->serving, self->model->device, engine_error(self->engine)->text);
+        device_failed(self->serving, self->model, engine_error(self->engine)->text);
     atomic_store(&self->ended, true);
     return NULL;
 }
@@ -298,7 +316,7 @@ static bool engines_end(struct serving *s, uint64_t deadline)
     bool all = true;
     for (uint32_t i = 0; i < s->thread_count; i++) {
         struct engine_thread *t = &s->threads[i];
-        if (has_failed(s, t->model->device)) // it may hang there
+        if (has_failed(s, t->model)) // it may hang there
             continue;
         while (!atomic_load(&t->ended) && clock_ns() < deadline)
             usleep(POLL_US);
@@ -379,7 +397,6 @@ static void start_failed(const struct error *err)
 
 int command_serve(const struct command *self, int argc, char **argv)
 {
-    enum { MODELS_MAX = 64 };
     struct serving s = {.loaded.arena = arena_create(0, 0)};
     struct model_settings model;
     struct device_settings device;

@@ -99,6 +99,12 @@ static enum status masks_open(struct engine *engine, struct error *err)
     return status;
 }
 
+static uint64_t step_patience(const struct engine *engine)
+{
+    uint64_t patience = engine->options.step_deadline_ns;
+    return patience > 0 ? patience : STEP_DEADLINE_NS;
+}
+
 enum status engine_open(struct engine **out, struct model *model,
                         const struct engine_options *options, struct error *err)
 {
@@ -120,6 +126,7 @@ enum status engine_open(struct engine **out, struct model *model,
     engine_layout(engine, base);
     gate_init(engine);
     state_init(engine);
+    model_step_deadline(model, step_patience(engine));
     enum status status = waker_open(&engine->gate.waker, err);
     if (status == STATUS_OK && options->vocabulary)
         status = masks_open(engine, err);
@@ -178,8 +185,7 @@ static enum engine_news engine_fail(struct engine *engine)
 static enum status step_collect(struct engine *engine)
 {
     struct launch *launch = &engine->launches[engine->settled % ENGINE_LAUNCHES];
-    uint64_t patience = engine->options.step_deadline_ns;
-    uint64_t deadline = launch->sampled_ns + (patience ? patience : STEP_DEADLINE_NS);
+    uint64_t deadline = launch->sampled_ns + step_patience(engine);
     struct model_output output;
     enum status status = model_collect(engine->model, &output, deadline, &engine->error);
     if (status != STATUS_OK)

@@ -54,3 +54,18 @@ void batch_clear(struct batch *batch, uint64_t step)
     batch->decode_count = 0;
     batch->computed_count = 0;
 }
+
+// What is there, and not what the sections could hold: these are much larger.
+void batch_copy(struct batch *to, struct batch *from)
+{
+    check(to->bytes == from->bytes, "a batch of %zu bytes into %zu", from->bytes, to->bytes);
+    *to = *from;
+    memcpy(batch_rows(to), batch_rows(from), from->row_count * sizeof(struct batch_row));
+    memcpy(batch_tokens(to), batch_tokens(from), from->token_count * sizeof(int32_t));
+    memcpy(batch_changes(to), batch_changes(from),
+           from->change_count * sizeof(struct batch_change));
+    memcpy(batch_newcomers(to), batch_newcomers(from),
+           from->newcomer_count * sizeof(struct batch_newcomer));
+    memcpy(batch_history(to), batch_history(from), from->history_count * sizeof(int32_t));
+    memcpy(batch_bias(to), batch_bias(from), from->bias_count * sizeof(struct step_bias));
+}

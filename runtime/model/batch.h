@@ -49,7 +49,8 @@ struct batch {
 // batch_init takes 16-byte aligned memory of batch_bytes() bytes.
 size_t batch_bytes(const struct step_limits *limits);
 void batch_init(struct batch *batch, const struct step_limits *limits);
-void batch_clear(struct batch *batch, uint64_t step); // sets all counts to 0
+void batch_clear(struct batch *batch, uint64_t step);  // sets all counts to 0
+void batch_copy(struct batch *to, struct batch *from); // of the same limits
 
 static inline struct batch_row *batch_rows(struct batch *b)
 {

@@ -62,7 +62,7 @@ enum status forward_gemm(struct forward *f, const struct forward_op *op)
 
 enum status forward_ranks_sum(const struct forward *f, enum model_buffer out)
 {
-    const struct model *model = f->model;
+    struct model *model = f->model;
     struct all_reduce_args args = {
         .act = model->act,
         .in = model_act(model, BUFFER_PARTIAL),
@@ -70,6 +70,7 @@ enum status forward_ranks_sum(const struct forward *f, enum model_buffer out)
         .count = (uint64_t)f->rows * model->sizes.hidden,
         .ranks = model->sizes.ranks,
     };
+    model->meetings++;
     return op_all_reduce(model, &args);
 }
 
@@ -88,7 +89,7 @@ enum status forward_head(struct forward *f, const struct forward_op *op)
 
 enum status forward_logits(struct forward *f, const struct forward_op *op)
 {
-    const struct model *model = f->model;
+    struct model *model = f->model;
     if (model->sizes.ranks == 1)
         return forward_head(f, op);
     struct all_gather_args args = {
@@ -101,7 +102,10 @@ enum status forward_logits(struct forward *f, const struct forward_op *op)
         .ranks = model->sizes.ranks,
     };
     enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
-    return status == STATUS_OK ? op_all_gather(model, &args) : status;
+    if (status != STATUS_OK)
+        return status;
+    model->meetings++;
+    return op_all_gather(model, &args);
 }
 
 enum status forward_gather(struct forward *f, const struct forward_op *op)

@@ -1,41 +1,53 @@
-// Several ranks behind one model: the engine's thread is rank 0, each other rank has a thread of
-// its own, which waits for the next job, does it on its rank's model and tells that it is done. A
-// job is a launch or a sampling; rank 0 does its part and then waits for all, so that a batch may
-// be reused when model_launch returns. What ranks exchange in between are the collectives of the
-// forward pass (kernels/collective.h). Each rank samples whole rows with the same keys, and their
-// results are compared at every step. A rank that fails ends the communicator, so that none waits
-// for it: the error of the first that failed is the step's.
+// Several ranks behind one model, each with a thread, which waits for the next job, does it on its
+// rank's model and tells that it is done. A job is a launch or a sampling, or at the start the
+// recording of graphs; the engine's thread gives it out and sleeps until all are done. What ranks
+// exchange in between are the collectives of the forward pass (kernels/collective.h). Each rank
+// samples whole rows with the same keys, and their results are compared at every step.
+//
+// A rank that fails ends the communicator, so that none waits for it: the error of the first that
+// failed is the step's. So does the engine's thread where a rank hangs or is late: it leaves with
+// an error of its own and touches nothing that the late rank may still use. Nothing is given out
+// after a failure.
 #include "runtime/model/group.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/futex.h"
+#include "kernels/collective.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-enum job_kind { JOB_LAUNCH, JOB_SAMPLE, JOB_END };
+#define JOB_NS 120000000000u // a job's deadline where none was set
+
+enum job_kind { JOB_RECORD, JOB_LAUNCH, JOB_SAMPLE };
 
 struct job {
     enum job_kind kind;
-    struct batch *batch;
-    const uint32_t *masks;
     uint32_t mask_count;
+    const uint32_t *masks;
 };
 
 struct group_rank {
     struct model_group *group;
     struct model *model;
-    pthread_t thread; // of all but the first
-    struct error err; // of the last job that failed
+    pthread_t thread;
+    struct error err; // of the job that failed
     enum status status;
+    _Atomic uint32_t done; // jobs
 };
 
 struct model_group {
     const struct device_api *api;
     struct comm *comm;
-    uint32_t size, started; // ranks; threads to join, and rank 0
+    uint64_t deadline_ns;   // of a job
+    uint32_t size, started; // ranks; threads to join
+    struct batch *batch;    // of the step under way: a late rank may read it at any time
     struct job job;
+    enum status status; // of the first job that failed, with its error; then there are no more
+    struct error err;
+    _Atomic bool ending;     // set before the last `posted`
     _Atomic uint32_t posted; // jobs so far
     _Atomic uint32_t posted_sleepers;
     _Atomic uint32_t left; // ranks that are not done with the job
@@ -44,60 +56,109 @@ struct model_group {
     struct group_rank ranks[RANKS_MAX];
 };
 
-static void job_do(struct group_rank *r, const struct job *job)
+static enum status job_do(struct group_rank *r)
 {
     struct model_group *group = r->group;
-    r->status = job->kind == JOB_LAUNCH
-                    ? rank_launch(r->model, job->batch, &r->err)
-                    : rank_sample(r->model, job->masks, job->mask_count, &r->err);
-    if (r->status == STATUS_OK)
-        return;
-    uint32_t none = 0;
-    atomic_compare_exchange_strong(&group->failed, &none, 1 + (uint32_t)(r - group->ranks));
-    group->api->comm_abort(group->comm);
+    const struct job *job = &group->job;
+    switch (job->kind) {
+    case JOB_RECORD:
+        return rank_record(r->model, &r->err);
+    case JOB_LAUNCH:
+        return rank_launch(r->model, group->batch, &r->err);
+    default:
+        return rank_sample(r->model, job->masks, job->mask_count, &r->err);
+    }
 }
 
 static void *rank_main(void *argument)
 {
     struct group_rank *r = argument;
     struct model_group *group = r->group;
-    for (uint32_t done = 0;; done++) {
-        futex_await(&group->posted, done, &group->posted_sleepers);
-        if (group->job.kind == JOB_END)
+    uint32_t number = (uint32_t)(r - group->ranks);
+    for (uint32_t seen = 0;; seen++) {
+        futex_await(&group->posted, seen, &group->posted_sleepers);
+        if (atomic_load(&group->ending))
             return NULL;
-        job_do(r, &group->job);
-        atomic_fetch_sub(&group->left, 1);
-        futex_tell(&group->left, &group->left_sleepers);
+        r->status = job_do(r);
+        if (r->status != STATUS_OK) {
+            uint32_t none = 0;
+            atomic_compare_exchange_strong(&group->failed, &none, 1 + number);
+            group->api->comm_abort(group->comm);
+        }
+        atomic_store(&r->done, seen + 1); // before `left`: who is late is looked up by it
+        if (atomic_fetch_sub(&group->left, 1) == 1)
+            futex_tell(&group->left, &group->left_sleepers);
     }
 }
 
-static void job_post(struct model_group *group, const struct job *job)
+// The others wait in a collective for the one that has begun the fewest.
+static enum status late_error(const struct model_group *group, struct error *err)
 {
-    group->job = *job;
-    atomic_store(&group->left, group->size - 1);
-    atomic_fetch_add(&group->posted, 1);
-    futex_tell(&group->posted, &group->posted_sleepers);
+    uint32_t posted = atomic_load(&group->posted), late = 0;
+    uint64_t fewest = UINT64_MAX;
+    for (uint32_t i = 0; i < group->size; i++) {
+        const struct group_rank *r = &group->ranks[i];
+        uint64_t met = rank_meetings(r->model);
+        if (atomic_load(&r->done) == posted || met >= fewest)
+            continue;
+        fewest = met;
+        late = i;
+    }
+    return error_set(err, STATUS_TIMEOUT,
+                     "rank %u of %u did not end step %llu within %.1f s: start the server again",
+                     late, group->size, (unsigned long long)group->batch->step,
+                     (double)group->deadline_ns * 1e-9);
 }
 
-// Returns when all ranks are done.
+static enum status failed_error(const struct model_group *group, struct error *err)
+{
+    uint32_t failed = atomic_load(&group->failed) - 1;
+    const struct group_rank *r = &group->ranks[failed];
+    *err = r->err;
+    error_prefix(err, "rank %u of %u", failed, group->size);
+    return r->status;
+}
+
+// False: some are not done, and the deadline has passed.
+static bool ranks_await(struct model_group *group)
+{
+    uint64_t until = clock_ns() + group->deadline_ns;
+    bool in_time = true;
+    for (uint32_t left; (left = atomic_load(&group->left)) > 0 && in_time;)
+        in_time = futex_sleep(&group->left, left, &group->left_sleepers, until);
+    return in_time;
+}
+
+// Returns when all ranks are done, or at the deadline.
 static enum status job_run(struct model_group *group, const struct job *job, struct error *err)
 {
-    job_post(group, job);
-    job_do(&group->ranks[0], job);
-    for (uint32_t left; (left = atomic_load(&group->left)) > 0;)
-        futex_await(&group->left, left, &group->left_sleepers);
-    uint32_t failed = atomic_load(&group->failed);
-    if (failed == 0)
-        return STATUS_OK;
-    const struct group_rank *r = &group->ranks[failed - 1];
-    *err = r->err;
-    error_prefix(err, "rank %u of %u", failed - 1, group->size);
-    return r->status;
+    if (group->status == STATUS_OK) {
+        group->job = *job;
+        atomic_store(&group->left, group->size);
+        atomic_fetch_add(&group->posted, 1);
+        futex_tell(&group->posted, &group->posted_sleepers);
+        if (!ranks_await(group)) {
+            group->status = late_error(group, &group->err);
+            group->api->comm_abort(group->comm);
+        } else if (atomic_load(&group->failed) > 0) {
+            group->status = failed_error(group, &group->err);
+        }
+    }
+    if (group->status != STATUS_OK)
+        *err = group->err;
+    return group->status;
+}
+
+enum status group_record(struct model_group *group, struct error *err)
+{
+    return job_run(group, &(struct job){.kind = JOB_RECORD}, err);
 }
 
 enum status group_launch(struct model_group *group, struct batch *batch, struct error *err)
 {
-    return job_run(group, &(struct job){.kind = JOB_LAUNCH, .batch = batch}, err);
+    if (group->status == STATUS_OK) // else a late rank may read it
+        batch_copy(group->batch, batch);
+    return job_run(group, &(struct job){.kind = JOB_LAUNCH}, err);
 }
 
 enum status group_sample(struct model_group *group, const uint32_t *masks, uint32_t count,
@@ -108,25 +169,26 @@ enum status group_sample(struct model_group *group, const uint32_t *masks, uint3
 }
 
 // Ranks that computed the same have the same bits.
-static bool outputs_equal(const struct model *m, const struct model_output *a,
+static bool outputs_equal(const struct model_facts *facts, const struct model_output *a,
                           const struct model_output *b)
 {
     if (a->step != b->step || a->count != b->count)
         return false;
-    if (m->facts.kind == MODEL_GENERATOR)
+    if (facts->kind == MODEL_GENERATOR)
         return memcmp(a->results, b->results, a->count * sizeof *a->results) == 0;
     return memcmp(a->values, b->values,
-                  (size_t)a->count * m->facts.output_width * sizeof *a->values) == 0;
+                  (size_t)a->count * facts->output_width * sizeof *a->values) == 0;
 }
 
 enum status group_collect(struct model_group *group, struct model_output *out, uint64_t deadline_ns,
                           struct error *err)
 {
     struct model_output other;
+    const struct model_facts *facts = model_facts(group->ranks[0].model);
     enum status status = rank_collect(group->ranks[0].model, out, deadline_ns, err);
     for (uint32_t r = 1; r < group->size && status == STATUS_OK; r++) {
         status = rank_collect(group->ranks[r].model, &other, deadline_ns, err);
-        if (status == STATUS_OK && !outputs_equal(group->ranks[0].model, out, &other))
+        if (status == STATUS_OK && !outputs_equal(facts, out, &other))
             status = error_set(err, STATUS_DEVICE_FAULT,
                                "rank %u of %u has other results than rank 0 in step %llu", r,
                                group->size, (unsigned long long)out->step);
@@ -136,7 +198,7 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
 
 static enum status threads_start(struct model_group *group, struct error *err)
 {
-    for (group->started = 1; group->started < group->size; group->started++) {
+    for (; group->started < group->size; group->started++) {
         struct group_rank *r = &group->ranks[group->started];
         int failed = pthread_create(&r->thread, NULL, rank_main, r);
         if (failed != 0)
@@ -149,41 +211,39 @@ static enum status threads_start(struct model_group *group, struct error *err)
     return STATUS_OK;
 }
 
-enum status group_open(struct model *first, const struct model_plan *plan,
-                       const struct weight_load_args *load, struct error *err)
+enum status group_open(struct model_group **out, struct model *const *models, uint32_t size,
+                       const struct device_api *api, struct comm *comm, struct error *err)
 {
     struct model_group *group = heap_take_zeroed(1, sizeof *group);
-    struct stream *streams[RANKS_MAX] = {first->stream};
-    enum status status = STATUS_OK;
-    first->group = group;
-    group->api = first->api;
-    group->size = first->sizes.ranks;
-    group->ranks[0] = (struct group_rank){.group = group, .model = first};
-    for (uint32_t r = 1; r < group->size && status == STATUS_OK; r++) {
-        const struct model_plan *other = plan->parts->others[r];
-        uint64_t kv_bytes = other->facts.block_bytes * first->facts.block_count;
-        group->ranks[r].group = group;
-        status =
-            model_open(&group->ranks[r].model, other, kv_bytes, load->progress, load->context, err);
-        if (status == STATUS_OK)
-            streams[r] = group->ranks[r].model->stream;
+    const struct step_limits *limits = &model_facts(models[0])->limits;
+    *group = (struct model_group){.api = api, .comm = comm, .deadline_ns = JOB_NS, .size = size};
+    group->batch = heap_take(batch_bytes(limits));
+    batch_init(group->batch, limits);
+    for (uint32_t r = 0; r < size; r++)
+        group->ranks[r] = (struct group_rank){.group = group, .model = models[r]};
+    enum status status = threads_start(group, err);
+    if (status != STATUS_OK) {
+        group_close(group);
+        return status;
     }
-    if (status == STATUS_OK)
-        status = group->api->comm_open(&group->comm, streams, group->size, err);
-    return status == STATUS_OK ? threads_start(group, err) : status;
+    *out = group;
+    return STATUS_OK;
 }
 
 void group_close(struct model_group *group)
 {
     if (!group)
         return;
-    if (group->started > 0)
-        job_post(group, &(struct job){.kind = JOB_END});
-    for (uint32_t r = 1; r < group->started; r++)
+    atomic_store(&group->ending, true);
+    atomic_fetch_add(&group->posted, 1);
+    futex_tell(&group->posted, &group->posted_sleepers);
+    for (uint32_t r = 0; r < group->started; r++)
         pthread_join(group->ranks[r].thread, NULL);
-    if (group->comm)
-        group->api->comm_close(group->comm);
-    for (uint32_t r = 1; r < group->size; r++)
-        model_close(group->ranks[r].model);
+    heap_give(group->batch);
     heap_give(group);
+}
+
+void group_deadline(struct model_group *group, uint64_t ns)
+{
+    group->deadline_ns = ns;
 }

@@ -1,6 +1,5 @@
 // Private to runtime/model: the parts of a plan, the layout of a model's memory, the lists of the
-// forward pass and the open model. `struct model` belongs to the engine thread once model_open has
-// returned.
+// forward pass and the open model, which belongs to the engine thread once it is open.
 #pragma once
 
 #include "kernels/device.h"
@@ -10,6 +9,7 @@
 #include "runtime/model/safetensors.h"
 #include "runtime/model/weights.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -90,10 +90,9 @@ struct host_step { // host memory of one step
     float *values;
     uint32_t *masks;
     uint64_t step;
-    uint32_t wanted; // rows that wanted something
-    uint32_t word;   // value of the signal that ends the step
-    uint32_t max_top;
-    uint32_t mask_count; // masks that its rows name
+    uint32_t wanted;              // rows that wanted something
+    uint32_t word;                // value of the signal that ends the step
+    uint32_t max_top, mask_count; // masks that its rows name
 };
 
 struct model {
@@ -118,10 +117,12 @@ struct model {
     uint8_t *top_of_slot;                  // [slots_max] top_logprobs of each resident sequence
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
-    bool turn;                 // the device's turn is held
-    bool more;                 // what the device was last told
-    uint64_t block_bytes;      // of this rank
-    struct model_group *group; // of rank 0 of several, else NULL
+    bool turn, more;                 // the device's turn is held; what the device was last told
+    uint64_t block_bytes;            // of this rank
+    _Atomic uint64_t meetings;       // collectives begun
+    struct model *others[RANKS_MAX]; // [1, ranks): all three of rank 0 of several
+    struct comm *comm;
+    struct model_group *group;
 };
 
 static inline void *model_act(const struct model *model, enum model_buffer buffer)

@@ -1,6 +1,7 @@
 // One step: launch, sample, collect. Engine thread. Only model_collect waits; the caller respects
 // steps_in_flight.
 #include "runtime/model/group.h"
+#include "runtime/model/internal.h"
 
 #include <string.h>
 
@@ -32,6 +33,17 @@ void model_more(struct model *m, bool more)
 void model_drop(struct model *m)
 {
     turn_end(m);
+}
+
+void model_step_deadline(struct model *m, uint64_t ns)
+{
+    if (m->group)
+        group_deadline(m->group, ns);
+}
+
+uint64_t rank_meetings(const struct model *m)
+{
+    return atomic_load(&m->meetings);
 }
 
 uint32_t *model_masks(struct model *m)

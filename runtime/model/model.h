@@ -111,6 +111,10 @@ void model_close(struct model *model); // NULL is allowed
 
 const struct model_facts *model_facts(const struct model *model);
 
+// Several ranks: a launch or a sampling that takes longer is given up, with TIMEOUT; 120 s where
+// this was not called. The model is of no use then, but for model_close, which waits for the rank.
+void model_step_deadline(struct model *model, uint64_t ns);
+
 // One step: launch, sample, collect, in this order; with steps_in_flight = 1 the next launch may
 // come before the collect. The batch may be reused once model_launch has returned.
 enum status model_launch(struct model *model, struct batch *batch, struct error *err) MUST_USE;

@@ -1,8 +1,9 @@
 // model_open and model_close: memory in the sizes of the plan, weights, tables, graphs. Loading
 // thread; afterwards the model belongs to its engine's thread.
-#include "runtime/model/group.h"
+#include "runtime/model/internal.h"
 
 #include "base/arena.h"
+#include "runtime/model/group.h"
 #include "runtime/model/rope.h"
 
 #include <inttypes.h>
@@ -101,7 +102,6 @@ static enum status rope_upload(struct model *m, struct error *err)
 // change each step.
 static enum status graph_record(struct model *m, uint32_t rows, struct error *err)
 {
-    struct model_graph *made = &m->graphs[m->graph_count];
     struct step *host = m->host_steps[0].record;
     struct batch *none = heap_take(batch_bytes(&m->facts.limits));
     batch_init(none, &m->facts.limits);
@@ -118,17 +118,15 @@ static enum status graph_record(struct model *m, uint32_t rows, struct error *er
         m->api->graph_close(graph);
         return error_set(err, status, "a decode step of %u rows could not be recorded", rows);
     }
-    *made = (struct model_graph){rows, graph};
-    m->graph_count++;
+    m->graphs[m->graph_count++].graph = graph;
     return STATUS_OK;
 }
 
-static enum status graphs_record(struct model *m, const struct model_parts *parts,
-                                 struct error *err)
+enum status rank_record(struct model *m, struct error *err)
 {
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; status == STATUS_OK && i < parts->stream.graphs; i++)
-        status = graph_record(m, parts->graph_rows[i], err);
+    for (uint32_t i = 0; status == STATUS_OK && i < m->limits.graphs; i++)
+        status = graph_record(m, m->graphs[i].rows, err);
     return status;
 }
 
@@ -149,6 +147,8 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->weights_bytes = parts->weights.bytes;
     m->weights = heap_take_zeroed(parts->weights.table_count, sizeof *m->weights);
     m->top_of_slot = heap_take_zeroed(m->facts.limits.slots_max, 1);
+    for (uint32_t i = 0; i < parts->stream.graphs; i++)
+        m->graphs[i].rows = parts->graph_rows[i];
     if (m->facts.block_bytes > 0) {
         uint64_t blocks = kv_bytes / m->facts.block_bytes;
         m->facts.block_count = blocks > INT32_MAX ? INT32_MAX : (uint32_t)blocks;
@@ -156,51 +156,88 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     return m;
 }
 
-enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
-                       void (*progress)(void *context, uint64_t done, uint64_t total),
-                       void *context, struct error *err)
+struct load_progress {
+    void (*tell)(void *context, uint64_t done, uint64_t total);
+    void *context;
+};
+
+// Everything of one rank but graphs, whose collectives need the other ranks.
+static enum status rank_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
+                             const struct load_progress *progress, struct error *err)
 {
     check(plan->parts->tensors || plan->parts->options.load_dummy, "a plan opens one model");
-    enum status status = kv_check(plan, kv_bytes, err);
-    if (status != STATUS_OK)
-        return status;
-    struct model *m = model_new(plan, kv_bytes);
-    status = memory_take(m, err);
+    struct model *m = *out = model_new(plan, kv_bytes);
     struct weight_load_args load = {m->api,
                                     m->device,
-                                    m->weights_memory,
-                                    progress,
-                                    context,
+                                    NULL,
+                                    progress->tell,
+                                    progress->context,
                                     plan->parts->load_before,
                                     plan->parts->load_bytes};
+    enum status status = memory_take(m, err);
     if (status == STATUS_OK) {
         places_set(m);
+        load.memory = m->weights_memory;
         status = weights_load(m->weights, &plan->parts->weights, &load, err);
         if (m->weights[MODEL_HEAD].shape.n == 0) // tied
             m->weights[MODEL_HEAD] = m->weights[MODEL_EMBED];
     }
-    if (status == STATUS_OK && plan->parts->tensors)
-        status = tensors_check(plan->parts->tensors, err);
+    struct tensors *tensors = plan->parts->tensors;
+    if (status == STATUS_OK && tensors)
+        status = tensors_check(tensors, err);
     if (status == STATUS_OK)
         status = rope_upload(m, err);
     if (status == STATUS_OK)
         status = m->api->stream_open(m->device, &m->stream, &m->limits, err);
-    if (status == STATUS_OK && plan->parts->others[1])
-        status = group_open(m, plan, &load, err);
+    if (status != STATUS_OK || !tensors)
+        return status;
+    struct hash hash = tensors_hash(tensors);
+    m->facts.checkpoint_hash[0] = hash.low;
+    m->facts.checkpoint_hash[1] = hash.high;
+    // The weights are packed: their files are not needed any more.
+    tensors_close(tensors);
+    plan->parts->tensors = NULL;
+    return STATUS_OK;
+}
+
+// The other ranks, then what joins them: streams in a communicator, and threads.
+static enum status others_open(struct model *m, const struct model_plan *plan,
+                               const struct load_progress *progress, struct error *err)
+{
+    struct model *models[RANKS_MAX] = {m};
+    struct stream *streams[RANKS_MAX] = {m->stream};
+    enum status status = STATUS_OK;
+    for (uint32_t r = 1; r < m->sizes.ranks && status == STATUS_OK; r++) {
+        const struct model_plan *other = plan->parts->others[r];
+        uint64_t kv_bytes = other->facts.block_bytes * m->facts.block_count;
+        status = rank_open(&m->others[r], other, kv_bytes, progress, err);
+        models[r] = m->others[r];
+        streams[r] = m->others[r]->stream;
+    }
     if (status == STATUS_OK)
-        status = graphs_record(m, plan->parts, err);
+        status = m->api->comm_open(&m->comm, streams, m->sizes.ranks, err);
+    if (status == STATUS_OK)
+        status = group_open(&m->group, models, m->sizes.ranks, m->api, m->comm, err);
+    return status;
+}
+
+enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
+                       void (*progress)(void *context, uint64_t done, uint64_t total),
+                       void *context, struct error *err)
+{
+    struct load_progress told = {progress, context};
+    struct model *m = NULL;
+    enum status status = kv_check(plan, kv_bytes, err);
+    if (status == STATUS_OK)
+        status = rank_open(&m, plan, kv_bytes, &told, err);
+    if (status == STATUS_OK && plan->parts->others[1])
+        status = others_open(m, plan, &told, err);
+    if (status == STATUS_OK)
+        status = m->group ? group_record(m->group, err) : rank_record(m, err);
     if (status != STATUS_OK) {
         model_close(m);
         return status;
     }
-    if (plan->parts->tensors) {
-        struct hash hash = tensors_hash(plan->parts->tensors);
-        m->facts.checkpoint_hash[0] = hash.low;
-        m->facts.checkpoint_hash[1] = hash.high;
-    }
-    // The weights are packed: their files are not needed any more.
-    tensors_close(plan->parts->tensors);
-    plan->parts->tensors = NULL;
     *out = m;
     return STATUS_OK;
 }
@@ -211,13 +248,10 @@ static void give(const struct model *m, void *at, size_t bytes)
         m->api->memory_give(m->device, at, bytes);
 }
 
-void model_close(struct model *m)
+static void rank_close(struct model *m)
 {
     if (!m)
         return;
-    for (uint32_t i = 0; i < m->graph_count; i++)
-        m->api->graph_close(m->graphs[i].graph);
-    group_close(m->group);
     if (m->stream)
         m->api->stream_close(m->stream);
     kv_memory_close(&m->kv);
@@ -230,6 +264,28 @@ void model_close(struct model *m)
     heap_give(m->top_of_slot);
     heap_give(m->weights);
     heap_give(m);
+}
+
+static void graphs_close(struct model *m)
+{
+    for (uint32_t i = 0; i < m->graph_count; i++)
+        m->api->graph_close(m->graphs[i].graph);
+}
+
+// Graphs hold collectives: those of all ranks close before the communicator.
+void model_close(struct model *m)
+{
+    if (!m)
+        return;
+    group_close(m->group);
+    graphs_close(m);
+    for (uint32_t r = 1; r < RANKS_MAX && m->others[r]; r++)
+        graphs_close(m->others[r]);
+    if (m->comm)
+        m->api->comm_close(m->comm);
+    for (uint32_t r = 1; r < RANKS_MAX; r++)
+        rank_close(m->others[r]);
+    rank_close(m);
 }
 
 const struct model_facts *model_facts(const struct model *m)

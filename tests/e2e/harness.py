@@ -51,10 +51,12 @@ def free_port():
 
 
 class Server:
+    program = WEFT
+
     def __init__(self, *args, key=KEY, env=None, stdout=None):
         self.port = free_port()
         self.log = tempfile.TemporaryFile()
-        command = [WEFT, "serve", *map(str, args), "--port", str(self.port)]
+        command = [self.program, "serve", *map(str, args), "--port", str(self.port)]
         if key:
             command += ["--api-key", key]
         self.process = subprocess.Popen(

@@ -1,9 +1,18 @@
 """Models whose weights several ranks share, beside one that is whole, on one server: all give the recorded answers."""
 
 import concurrent.futures
+import pathlib
+import tempfile
 
-from harness import MODELS, chat, golden, start, text_of, tiny, user
+from harness import MODELS, Server, Skip, WEFT, chat, golden, start, text_of, tiny, user
 from test_golden import TOKENS, record_of
+from test_life import Faults, wait_for
+
+FAULTY = pathlib.Path(WEFT).resolve().parent / "weft_faulty_cpu"
+
+
+class FaultyServer(Server):
+    program = str(FAULTY)
 
 
 def test_shared_models_answer_as_whole_ones():
@@ -35,3 +44,36 @@ def test_a_shared_model_keeps_grammars_and_prefixes():
     assert first["choices"] == again["choices"]
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
     assert server.stop() == 0
+
+
+def test_a_rank_that_hangs_ends_its_models_alone():
+    """Every live request of the shared model gets one error, new ones 503; the model beside it serves on the same cores."""
+    if not FAULTY.exists():
+        raise Skip(f"no {FAULTY.name} beside the program")
+    case = golden()[0]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        faults = Faults(folder)
+        server = FaultyServer(f"one={tiny()}", f"two={tiny()},tensor-parallel-size=2,max-num-seqs=2", "--threads", 2,
+                              env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "5000"})
+        try:
+            ask = dict(messages=user(case["prompt"]), max_tokens=TOKENS)
+            assert text_of(chat(server, model="two", **ask)) == record_of(case)["text"]
+            faults.on("hang")
+            lost = [pool.submit(chat, server, model="two", **ask) for _ in range(4)]  # two wait for a slot
+            faults.reached("hang")
+            others = [pool.submit(chat, server, model="one", **ask) for _ in range(2)]
+            for job in lost:
+                answer = job.result()
+                assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
+            for job in others:
+                assert text_of(job.result()) == record_of(case)["text"]
+            assert chat(server, model="two", **ask).status == 503
+            assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
+            wait_for(lambda: "rank 1 of 2 did not end step" in server.output(), server.output())
+            assert "the model 'two' is not served any more" in server.output()
+            assert "the model 'one' is not served any more" not in server.output()
+            faults.off("hang")  # the late rank comes back and does no harm
+            assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
+            assert server.stop() == 1  # a model was lost
+        finally:
+            server.process.kill()

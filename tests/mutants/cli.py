@@ -33,6 +33,7 @@ FAULTS = [
     ("a block of perplexity's text is in the table of one slot", "cli/perplexity.c", "block_add", "{slot, block, block}", "{0, block, block}", "test_commands"),
     ("a printed key stays in the buffer of the output", "cli/serve.c", "keys_end", "explicit_bzero(printed, sizeof printed);", "", "e2e:test_secrets"),
     ("with a key file the certificate is not renewed", "cli/serve.c", "reload", "if (settings->ssl_certfile) {", "else if (settings->ssl_certfile) {", "e2e:test_reload_certificate"),
+    ("a rank that hangs ends the models beside it", "cli/serve.c", "fail_together", "a->spec.settings.tensor_parallel_size == b->spec.settings.tensor_parallel_size", "true", "e2e:test_a_rank_that_hangs_ends_its_models_alone"),
     ("a model's name may be no UTF-8", "cli/serve.c", "specs_parse", "if (status == STATUS_OK)", "if (false)", "test_commands"),
     ("a failed device takes only the engine that found it", "cli/serve.c", "device_failed", "engine_lose_device(m->engine);", "", "e2e:test_fault_of_one_device"),
     ("a failed device ends the process", "cli/serve.c", "wait_and_drain", "(news & NEWS_STOP) == 0 && models_left(s) > 0", "news == 0", "e2e:test_fault_of_one_device"),

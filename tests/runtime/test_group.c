@@ -9,12 +9,15 @@
 #include "tests/runtime/model_rig.h"
 
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -139,19 +142,35 @@ static void test_the_plan_is_that_of_all_ranks(void **state)
 }
 
 // Devices whose ops go wrong on one rank's stream.
+static enum { ODD_NOTHING, ODD_FAILS, ODD_DIFFERS, ODD_HANGS, ODD_HANGS_SAMPLING, ODD_LATE } odd;
 static const struct stream *odd_stream;
-static bool odd_fails;
+static _Atomic bool odd_held; // a rank that hangs goes on once this is false
+static _Atomic uint32_t odd_calls;
+
+static void odd_hang(void)
+{
+    while (atomic_load(&odd_held))
+        usleep(1000);
+}
 
 static enum status odd_gemm(struct stream *stream, const struct gemm_args *args)
 {
-    return stream == odd_stream && odd_fails ? STATUS_DEVICE_FAULT
-                                             : device_cpu()->ops->gemm(stream, args);
+    if (stream == odd_stream && odd == ODD_FAILS)
+        return STATUS_DEVICE_FAULT;
+    if (stream == odd_stream && odd == ODD_HANGS)
+        odd_hang();
+    uint32_t late = odd == ODD_LATE ? atomic_fetch_add(&odd_calls, 1) * 2654435761u >> 24 : 0;
+    for (uint32_t i = 0; i < late; i++)
+        sched_yield();
+    return device_cpu()->ops->gemm(stream, args);
 }
 
 static enum status odd_sample(struct stream *stream, const struct sample_args *args)
 {
+    if (stream == odd_stream && odd == ODD_HANGS_SAMPLING)
+        odd_hang();
     enum status status = device_cpu()->ops->sample(stream, args);
-    if (stream == odd_stream && !odd_fails && args->count > 0)
+    if (stream == odd_stream && odd == ODD_DIFFERS && args->count > 0)
         args->result[args->count - 1].token ^= 1;
     return status;
 }
@@ -184,6 +203,7 @@ static void odd_open(struct group_view *v, const char *folder, uint32_t ranks)
     v->api.stream_open = odd_stream_open;
     opened_count = 0;
     odd_stream = NULL;
+    odd = ODD_NOTHING;
     rig_open_ranks(&v->rig, &v->api, folder, &options, ranks);
     assert_int_equal(opened_count, ranks);
 }
@@ -209,7 +229,7 @@ static void test_a_rank_that_fails_ends_the_step(void **state)
         struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
         odd_open(&v, folder, 4);
         odd_stream = opened[rank];
-        odd_fails = true;
+        odd = ODD_FAILS;
         step_prepare(&v.rig, &s);
         assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
         snprintf(words, sizeof words, "rank %u of 4: the device refused a forward pass", rank);
@@ -235,7 +255,7 @@ static void test_ranks_that_disagree_are_seen(void **state)
     step_prepare(&v.rig, &s);
     rig_step(&v.rig, NULL);
     odd_stream = opened[1];
-    odd_fails = false;
+    odd = ODD_DIFFERS;
     rig_begin(&v.rig);
     rig_decode(&v.rig, &s);
     assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_OK);
@@ -246,6 +266,73 @@ static void test_ranks_that_disagree_are_seen(void **state)
     folder_remove(folder);
 }
 
+// A rank that does not come is given up at the deadline, and named, wherever it hangs; the device's
+// turn is free then, and a rank that comes later does no harm.
+static void test_a_rank_that_hangs_ends_the_step(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t rank, ranks;
+        bool sampling;
+    } cases[] = {{1, 4, false}, {0, 2, true}};
+    char folder[64];
+    int32_t tokens[PROMPT];
+    golden_folder(folder, "llama", DTYPE_F32);
+    prompt_fill(tokens, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct group_view v;
+        struct error err;
+        char words[96];
+        struct stream *other;
+        struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+        odd_open(&v, folder, cases[i].ranks);
+        assert_int_equal(
+            device_cpu()->stream_open(v.rig.device, &other, &v.rig.model->limits, &err), STATUS_OK);
+        model_step_deadline(v.rig.model, 2000000000);
+        odd_stream = opened[cases[i].rank];
+        odd = cases[i].sampling ? ODD_HANGS_SAMPLING : ODD_HANGS;
+        atomic_store(&odd_held, true);
+        step_prepare(&v.rig, &s);
+        enum status status = model_launch(v.rig.model, v.rig.batch, &err);
+        assert_int_equal(status, cases[i].sampling ? STATUS_OK : STATUS_TIMEOUT);
+        if (status == STATUS_OK)
+            status = model_sample(v.rig.model, NULL, 0, &err);
+        assert_int_equal(status, STATUS_TIMEOUT);
+        snprintf(words, sizeof words,
+                 "rank %u of %u did not end step 0 within 2.0 s: start the server again",
+                 cases[i].rank, cases[i].ranks);
+        assert_string_equal(err.text, words);
+        model_drop(v.rig.model);
+        device_cpu()->turn_take(other);
+        device_cpu()->turn_give(other);
+        device_cpu()->stream_close(other);
+        atomic_store(&odd_held, false);
+        rig_close(&v.rig);
+    }
+    folder_remove(folder);
+}
+
+// Ranks that come at any time change nothing.
+static void test_late_ranks_give_the_same(void **state)
+{
+    (void)state;
+    char folder[64];
+    int32_t tokens[OUTPUTS], same[OUTPUTS];
+    float alone[VOCAB], other[VOCAB];
+    struct group_view v;
+    golden_folder(folder, "qwen3", DTYPE_F32);
+    for (uint32_t ranks = 2; ranks <= 4; ranks += 2) {
+        generate_with(folder, ranks, 0, PROMPT, tokens, alone);
+        odd_open(&v, folder, ranks);
+        odd = ODD_LATE;
+        generate(&v.rig, 3, 9, same, other);
+        assert_memory_equal(alone, other, sizeof alone);
+        assert_memory_equal(tokens, same, sizeof tokens);
+        rig_close(&v.rig);
+    }
+    folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +340,8 @@ int main(void)
         cmocka_unit_test(test_the_plan_is_that_of_all_ranks),
         cmocka_unit_test(test_a_rank_that_fails_ends_the_step),
         cmocka_unit_test(test_ranks_that_disagree_are_seen),
+        cmocka_unit_test(test_a_rank_that_hangs_ends_the_step),
+        cmocka_unit_test(test_late_ranks_give_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -453,6 +453,12 @@ bool fake_more(const struct model *m)
     return m->more;
 }
 
+void model_step_deadline(struct model *m, uint64_t ns)
+{
+    (void)m;
+    (void)ns;
+}
+
 uint32_t *model_masks(struct model *m)
 {
     return m->ring[(m->sampled + 1) % FAKE_RING].masks;
