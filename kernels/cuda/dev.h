@@ -169,6 +169,10 @@ DEV uint32_t mulhi(uint32_t a, uint32_t b)
 {
     return __umulhi(a, b);
 }
+DEV uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t order)
+{
+    return __byte_perm(a, b, order);
+}
 DEV int find_msb(uint32_t x)
 {
     return 31 - __clz((int)x);

@@ -10,6 +10,8 @@
 
 #include "kernels/cuda/lane.h"
 
+enum { PRODUCT_SLAB = 32 }; // k of two mma steps
+
 struct int8 {
     signed char value;
 };
@@ -41,13 +43,15 @@ template <class T> static __device__ __forceinline__ uint4 weight8(T, uint4 load
 {
     return loaded;
 }
+// A byte in the last place of 2^23, less 2^23 and the 128 that the turned sign adds, is its value.
 template <class T> static __device__ __forceinline__ uint4 weight8(T, uint2 loaded)
 {
+    uint32_t half[2] = {loaded.x ^ 0x80808080u, loaded.y ^ 0x80808080u};
     float v[8];
-    for (int i = 0; i < 4; i++) {
-        v[i] = (float)(signed char)(loaded.x >> (8 * i));
-        v[4 + i] = (float)(signed char)(loaded.y >> (8 * i));
-    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        v[i] =
+            add_rn(bits_float(byte_perm(half[i / 4], 0x4B000000u, 0x7440u | i % 4u)), -8388736.0f);
     uint4 w = {pack2(v, T()), pack2(v + 2, T()), pack2(v + 4, T()), pack2(v + 6, T())};
     return w;
 }

@@ -4,54 +4,98 @@
 
 enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_K = 64, WIDE_STAGES = 3 };
 
-// A stage holds WIDE_K columns of both operands, 16-byte chunks swizzled by row so that fragment
-// reads of 16 (int8: 8) bytes and asynchronous writes have no bank conflicts.
+// A stage holds WIDE_K columns of both operands. The halves of a row (a slab each) are swapped so
+// that fragment reads of 16 (int8: 8) bytes and asynchronous writes have no bank conflicts.
 template <class W> struct wide_stage {
     W weight[WIDE_FEATURES * WIDE_K];
     uint16_t token[WIDE_TOKENS * WIDE_K];
 };
-
-static __device__ __forceinline__ uint32_t chunk_at(uint32_t row, uint32_t chunk)
+template <class W> struct wide_row {
+    static constexpr uint32_t BYTES = WIDE_K * sizeof(W), SLAB = PRODUCT_SLAB * sizeof(W);
+};
+// Where a byte of a row lies. Rows 8 apart are a constant apart; the other slab is ^ SLAB.
+template <class W> static __device__ __forceinline__ uint32_t wide_at(uint32_t row, uint32_t byte)
 {
-    return row * 128 + ((chunk ^ (row & 1u) * 4u) * 16); // 8 chunks of 16 bytes a row
-}
-static __device__ __forceinline__ uint32_t chunk8_at(uint32_t row, uint32_t chunk)
-{
-    return row * 64 + ((chunk ^ (row >> 1 & 1u) * 2u) * 16); // int8: 4 chunks a row
+    uint32_t swapped = (sizeof(W) == 1 ? row >> 1 : row) & 1u;
+    return row * wide_row<W>::BYTES + (byte ^ swapped * wide_row<W>::SLAB);
 }
 
+// What a thread copies of an operand in each step: the same 16 bytes of rows that lie constants
+// apart in a stage. Rows past the end are the last one again: what comes of them is not stored.
+template <class W, uint32_t ROWS> struct wide_share {
+    static constexpr uint32_t CHUNKS = wide_row<W>::BYTES / 16, APART = 256 / CHUNKS;
+    static constexpr uint32_t COUNT = ROWS / APART;
+    const char *from[COUNT];
+    uint32_t to, k; // in an operand's stage; of its first element
+};
+template <class W, uint32_t ROWS>
+static __device__ __forceinline__ wide_share<W, ROWS> share_of(const void *from, uint32_t first,
+                                                               uint32_t rows, uint32_t stride)
+{
+    wide_share<W, ROWS> share;
+    uint32_t row = threadIdx.x / share.CHUNKS, byte = threadIdx.x % share.CHUNKS * 16;
+    share.to = wide_at<W>(row, byte);
+    share.k = byte / (uint32_t)sizeof(W);
+#pragma unroll
+    for (uint32_t i = 0; i < share.COUNT; i++) {
+        uint32_t at = first + row + i * share.APART;
+        share.from[i] =
+            (const char *)from + (size_t)(at < rows ? at : rows - 1) * stride * sizeof(W) + byte;
+    }
+    return share;
+}
+// Copies a step and goes on to the next; columns from g.k on become zeros.
+template <class W, uint32_t ROWS>
+static __device__ __forceinline__ void share_copy(wide_share<W, ROWS> *share, char *to, uint32_t k)
+{
+    bool valid = share->k < k;
+    share->k += WIDE_K;
+#pragma unroll
+    for (uint32_t i = 0; i < share->COUNT; i++) {
+        cp_async16(to + share->to + i * share->APART * wide_row<W>::BYTES, share->from[i], valid);
+        share->from[i] += wide_row<W>::BYTES;
+    }
+}
+template <class T, class W> struct wide_shares {
+    wide_share<W, WIDE_FEATURES> weight;
+    wide_share<T, WIDE_TOKENS> token;
+};
 template <class T, class W>
-static __device__ __forceinline__ void wide_issue(const gemm_run &g, wide_stage<W> *stage,
-                                                  uint32_t feature, uint32_t token, uint32_t k)
+static __device__ __forceinline__ void wide_issue(wide_shares<T, W> *shares, char *stage,
+                                                  uint32_t k)
 {
-    const uint32_t chunks = sizeof(W) == 1 ? 4 : 8, per = 16 / sizeof(W);
-    for (uint32_t i = threadIdx.x; i < WIDE_FEATURES * chunks; i += 256) {
-        uint32_t row = i / chunks, chunk = i % chunks, at = k + chunk * per;
-        bool valid = feature + row < g.n && at < g.stride;
-        const W *from = (const W *)g.weight + (valid ? (size_t)(feature + row) * g.stride + at : 0);
-        uint32_t to = sizeof(W) == 1 ? chunk8_at(row, chunk) : chunk_at(row, chunk);
-        cp_async16((char *)stage->weight + to, from, valid);
-    }
-    for (uint32_t i = threadIdx.x; i < WIDE_TOKENS * 8; i += 256) {
-        uint32_t row = i / 8, chunk = i % 8, at = k + chunk * 8;
-        bool valid = token + row < g.rows && at < g.k;
-        const T *from = (const T *)g.x + (valid ? (size_t)(token + row) * g.x_stride + at : 0);
-        cp_async16((char *)stage->token + chunk_at(row, chunk), from, valid);
-    }
+    share_copy(&shares->weight, stage, k);
+    share_copy(&shares->token, stage + sizeof(wide_stage<W>::weight), k);
+    cp_async_commit();
 }
 
-template <class T>
-static __device__ __forceinline__ uint4 wide_weight8(const wide_stage<T> *stage, T, uint32_t row,
-                                                     uint32_t slab, uint32_t t)
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(T, T, const char *at)
 {
-    return lds128((const char *)stage->weight + chunk_at(row, slab * 4 + t));
+    return lds128(at);
 }
-template <class T>
-static __device__ __forceinline__ uint4 wide_weight8(const wide_stage<int8> *stage, T, uint32_t row,
-                                                     uint32_t slab, uint32_t t)
+template <class T> static __device__ __forceinline__ uint4 wide_weight8(int8, T, const char *at)
 {
-    const char *chunk = (const char *)stage->weight + chunk8_at(row, slab * 2 + t / 2);
-    return weight8(T(), load64(chunk + t % 2 * 8));
+    return weight8(T(), load64(at));
+}
+
+// One slab of a warp's 32 features and 32 tokens.
+template <class T, class W>
+static __device__ __forceinline__ void wide_slab(float c[2][4][4], const char *weight,
+                                                 const char *token)
+{
+    const uint32_t row = wide_row<W>::BYTES;
+    uint4 x[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        x[j] = lds128(token + 8 * j * wide_row<T>::BYTES);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        uint4 lo = wide_weight8(W(), T(), weight + 16 * i * row);
+        uint4 hi = wide_weight8(W(), T(), weight + (16 * i + 8) * row);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            slab_mma<T>(c[i][j], lo, hi, x[j]);
+    }
 }
 
 // 8 warps, 4 over features x 2 over tokens, each 32 x 32. Shared: 72 KB (int8: 48 KB), dynamic.
@@ -59,10 +103,17 @@ static __device__ __forceinline__ uint4 wide_weight8(const wide_stage<int8> *sta
 template <class T, class W>
 static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
 {
-    SHARED_DYNAMIC(wide_stage<W>, stage);
+    const uint32_t bytes = sizeof(wide_stage<W>), steps_of_part = PRODUCT_PART / WIDE_K;
+    SHARED_DYNAMIC(char, shared);
     uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, r = lane / 4, t = lane % 4;
     uint32_t feature = blockIdx.x * WIDE_FEATURES, token = blockIdx.y * WIDE_TOKENS;
     uint32_t row0 = warp % 4 * 32, col0 = warp / 4 * 32;
+    wide_shares<T, W> shares = {
+        share_of<W, WIDE_FEATURES>(g.weight, feature, g.n, g.stride),
+        share_of<T, WIDE_TOKENS>(g.x, token, g.rows, g.x_stride),
+    };
+    uint32_t weight_at = wide_at<W>(row0 + r, t * 8 * sizeof(W));
+    uint32_t token_at = wide_at<T>(col0 + r, t * 8 * sizeof(T)) + sizeof(wide_stage<W>::weight);
     float c[2][4][4], total[2][4][4];
 #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -71,39 +122,25 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 c[i][j][e] = total[i][j][e] = 0;
-    uint32_t steps = (g.stride + WIDE_K - 1) / WIDE_K;
-    for (uint32_t s = 0; s < WIDE_STAGES - 1; s++) {
-        if (s < steps)
-            wide_issue<T, W>(g, stage + s, feature, token, s * WIDE_K);
-        cp_async_commit();
-    }
-    for (uint32_t s = 0; s < steps; s++) {
-        cp_async_wait<WIDE_STAGES - 2>();
-        cta_sync();
-        uint32_t next = s + WIDE_STAGES - 1;
-        if (next < steps)
-            wide_issue<T, W>(g, stage + next % WIDE_STAGES, feature, token, next * WIDE_K);
-        cp_async_commit();
-        const wide_stage<W> *now = stage + s % WIDE_STAGES;
-#pragma unroll
-        for (uint32_t slab = 0; slab < 2; slab++) {
-            if (s * WIDE_K + slab * 32 >= g.stride)
-                continue; // adds no zeros, as the small kernel adds none
-            uint4 x[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                x[j] = lds128((const char *)now->token + chunk_at(col0 + 8 * j + r, slab * 4 + t));
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                uint4 lo = wide_weight8(now, T(), row0 + 16 * i + r, slab, t);
-                uint4 hi = wide_weight8(now, T(), row0 + 16 * i + r + 8, slab, t);
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    slab_mma<T>(c[i][j], lo, hi, x[j]);
-            }
+    uint32_t steps = (g.stride + WIDE_K - 1) / WIDE_K, whole = g.stride / WIDE_K;
+    for (uint32_t s = 0; s < WIDE_STAGES - 1; s++)
+        wide_issue(&shares, shared + s * bytes, g.k);      // zeros where there is no such step
+    uint32_t now = 0, free_at = (WIDE_STAGES - 1) * bytes; // the stage of the step before
+    for (uint32_t part = 0; part < steps; part += steps_of_part) {
+        uint32_t end = part + steps_of_part < steps ? part + steps_of_part : steps;
+        for (uint32_t s = part; s < end; s++) {
+            cp_async_wait<WIDE_STAGES - 2>();
+            cta_sync();
+            wide_issue(&shares, shared + free_at, g.k);
+            wide_slab<T, W>(c, shared + weight_at, shared + token_at);
+            if (s < whole) // adds no zeros, as the small kernel adds none
+                wide_slab<T, W>(c, shared + (weight_at ^ wide_row<W>::SLAB),
+                                shared + (token_at ^ wide_row<T>::SLAB));
+            free_at = now;
+            now = now + bytes < WIDE_STAGES * bytes ? now + bytes : 0;
+            weight_at += now - free_at; // of the stage, and of the lane in it: one sum to keep
+            token_at += now - free_at;
         }
-        if ((s + 1) * WIDE_K % PRODUCT_PART != 0 && s + 1 != steps)
-            continue;
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll

@@ -177,6 +177,10 @@ static void test_conversions(void **state)
         assert_int_equal(out[1536 + i], in[i] << 16);
         assert_true(word_float(out[2048 + i]) == f16_to_f32((uint16_t)(in[i] & 0xBFFFu)));
         assert_int_equal(out[2560 + i], (uint32_t)((uint64_t)in[i] * 0x9E3779B9u >> 32));
+        for (int k = 0; k < 4; k++) {
+            uint32_t byte = in[i ^ 1] >> 4 * k & 7, word = in[byte < 4 ? i : 511 - i];
+            assert_int_equal(out[3584 + i] >> 8 * k & 255, word >> byte % 4 * 8 & 255);
+        }
     }
 }
 
