@@ -204,7 +204,8 @@ static struct server_options server_options_of(const struct serving *s)
         .body_bytes_max = s->settings.payload_limit,
         .body_memory_max = s->body_memory,
         .shutdown_timeout_ms = (uint64_t)(s->settings.shutdown_timeout * 1000),
-        .vllm_metrics = true};
+        .vllm_metrics = true,
+        .ui = s->settings.ui};
 }
 
 // Opens the port, which answers health checks while the models are loaded.

@@ -133,6 +133,7 @@ static const struct option_row serve_rows[] = {
      "private key (PEM)"},
     {"http2", OPTION_CHOICE, AT(serve_settings, http2), 0, 0, {"on", "off", "auto"},
      "auto: on loopback only", "whether HTTP/2 is served beside HTTP/1.1"},
+    {"ui", OPTION_FLAG, AT(serve_settings, ui), 0, 0, {0}, "on", "the web page at /"},
     {"shutdown-timeout", OPTION_REAL, AT(serve_settings, shutdown_timeout), 0, 86400, {0}, "30",
      "seconds that accepted requests get after SIGTERM"},
     {"max-connections", OPTION_COUNT, AT(serve_settings, connections_max), 1, 1048576, {0}, "16384",
@@ -172,6 +173,7 @@ void serve_settings_init(struct serve_settings *s)
                                  .port = 8000,
                                  .http_threads = 1,
                                  .http2 = 2,
+                                 .ui = true,
                                  .shutdown_timeout = 30,
                                  .connections_max = 16384,
                                  .payload_limit = 32u << 20};

@@ -48,6 +48,7 @@ struct serve_settings {
     uint32_t http_threads;
     const char *ssl_certfile, *ssl_keyfile;
     int http2;               // on, off, auto
+    bool ui;                 // the web page at /
     double shutdown_timeout; // seconds
     uint32_t connections_max;
     uint64_t payload_limit;   // bytes of a body

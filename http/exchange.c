@@ -93,6 +93,18 @@ void exchange_reply_type(struct exchange *x, int status, const char *content_typ
     x->reply = REPLY_ENDED;
 }
 
+void exchange_reply_bare(struct exchange *x, int status, const char *content_type, uint64_t bytes)
+{
+    x->info.head = true;
+    answer_begin(x, status, content_type, bytes);
+    x->reply = REPLY_ENDED;
+}
+
+void exchange_cache(struct exchange *x, const char *control)
+{
+    x->cache_control = control;
+}
+
 void exchange_reply(struct exchange *x, int status, struct text json)
 {
     exchange_reply_type(x, status, "application/json", json);

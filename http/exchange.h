@@ -21,6 +21,7 @@ struct exchange_info { // read-only for handlers
     struct text query;     // of the target, after its "?", not decoded; see query_find
     struct text request_id;
     struct text anthropic_version; // header, or empty
+    struct text if_none_match;     // likewise
     uint64_t started_ns;           // CLOCK_MONOTONIC
     uint64_t deadline_ns;          // from X-Stainless-Timeout, 0: none
     bool head;                     // HEAD: headers only
@@ -59,7 +60,10 @@ void exchange_fail(struct exchange *x, const struct http_failure *failure);
 void exchange_reply(struct exchange *x, int status, struct text json);
 void exchange_reply_type(struct exchange *x, int status, const char *content_type,
                          struct text body);
+// The headers that an answer with a body of so many bytes has, without it: 304.
+void exchange_reply_bare(struct exchange *x, int status, const char *content_type, uint64_t bytes);
 void exchange_header(struct exchange *x, const char *name, struct text value); // before the answer
+void exchange_cache(struct exchange *x, const char *control); // Cache-Control: a literal; no-store
 
 // Large JSON bodies in pieces (embeddings of 2,048 inputs): begin with the exact length.
 void exchange_reply_begin(struct exchange *x, int status, uint64_t content_length);

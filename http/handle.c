@@ -233,6 +233,7 @@ static void headers_read(struct exchange *x, const h2o_req_t *req, const struct 
     x->info.anthropic_version = arena_copy(x->arena, header_of(req, "anthropic-version"));
     if (match->shape_of_caller && x->info.anthropic_version.bytes > 0)
         x->info.shape = SHAPE_MESSAGES;
+    x->info.if_none_match = arena_copy(x->arena, header_of(req, "if-none-match"));
     x->info.deadline_ns = deadline_of(req, x->info.started_ns);
     x->origin = cors_origin(&x->thread->server->cors, text_trim(header_of(req, "origin")));
     struct text retries = text_trim(header_of(req, "x-stainless-retry-count"));

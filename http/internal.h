@@ -78,6 +78,7 @@ struct exchange {
     int status;
     const char *code; // of the failure that is the answer or ends the stream, or NULL
     const char *content_type;
+    const char *cache_control; // NULL: the usual one
     uint64_t content_length;
     uint32_t header_count;
     struct response_header headers[HEADERS_MAX];

@@ -16,6 +16,7 @@ static const char *reason_of(int status)
     static const struct reason reasons[] = {
         {200, "OK"},
         {204, "No Content"},
+        {304, "Not Modified"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {404, "Not Found"},
@@ -98,7 +99,8 @@ void respond_headers(struct exchange *x)
     struct text processing = arena_format(x->arena, "%llu", (unsigned long long)ms);
     if (processing.at)
         header_put(req, "openai-processing-ms", processing);
-    header_put(req, "cache-control", text_of(exchange_is_stream(x) ? "no-cache" : "no-store"));
+    const char *cache = exchange_is_stream(x) ? "no-cache" : "no-store";
+    header_put(req, "cache-control", text_of(x->cache_control ? x->cache_control : cache));
     if (exchange_is_stream(x))
         header_put(req, "x-accel-buffering", text_of("no"));
     origin_put(x, req);

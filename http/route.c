@@ -17,15 +17,19 @@ static const struct alias aliases[] = {
     {"/ping", "/health"},
 };
 
+void route_list_add(struct route_list *out, const struct route *rows)
+{
+    for (; rows->path; rows++) {
+        check(out->count < ROUTES_COUNT_MAX, "over %d routes", ROUTES_COUNT_MAX);
+        out->rows[out->count++] = rows;
+    }
+}
+
 void route_list_fill(struct route_list *out, const struct route *const *tables)
 {
     out->count = 0;
-    for (; *tables; tables++) {
-        for (const struct route *row = *tables; row->path; row++) {
-            check(out->count < ROUTES_COUNT_MAX, "over %d routes", ROUTES_COUNT_MAX);
-            out->rows[out->count++] = row;
-        }
-    }
+    for (; *tables; tables++)
+        route_list_add(out, *tables);
 }
 
 // The next character of raw; advances *at. Anything but %xx stands for itself.

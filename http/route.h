@@ -12,6 +12,7 @@ struct route_list {
 
 // tables ends with NULL.
 void route_list_fill(struct route_list *out, const struct route *const *tables);
+void route_list_add(struct route_list *out, const struct route *rows); // rows ends without a path
 
 struct route_match {
     const struct route *route; // NULL: 404, 405 or OPTIONS

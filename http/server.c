@@ -3,6 +3,7 @@
 #include "http/internal.h"
 #include "http/key_rules.h"
 #include "http/api/grammars.h"
+#include "http/ui/page.h"
 
 #include <h2o/http1.h>
 #include <h2o/http2.h>
@@ -235,6 +236,8 @@ enum status server_open(struct server **out, const struct server_options *option
     server->threads = heap_take_zeroed(server->thread_count, sizeof *server->threads);
     server->started_unix = time(NULL);
     route_list_fill(&server->routes, route_tables);
+    if (options->ui)
+        route_list_add(&server->routes, ui_routes);
     // freed bodies go back to the system; by default a first large one raises this to its own size
     mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
     signal(SIGPIPE, SIG_IGN); // h2o writes to sockets that may be closed

@@ -21,6 +21,7 @@ struct server_options {
     uint64_t body_memory_max;               // all bodies under way; 0: 256 MiB
     uint64_t shutdown_timeout_ms;           // of a drain; 0: whatever is open is cut at once
     bool vllm_metrics;
+    bool ui;                     // the web page at /
     uint64_t request_timeout_ms; // head and body of one request, keep-alive idle; 0: 60 s
     uint64_t stall_timeout_ms;   // a reader that takes nothing; 0: 60 s
     uint64_t quiet_timeout_ms;   // a connection without a request, with all taken; 0: 10 s

@@ -1,0 +1,309 @@
+// The chat panel: the conversation that is shown, sending and stopping, the list of conversations.
+import {ApiError, postStream} from "./api.js";
+import {el, find, options} from "./dom.js";
+import {requestBody, settingsFault, settingsModes, settingsShow} from "./settings.js";
+import {conversationNew, conversationsRead, conversationsWrite, preference} from "./store.js";
+import {tokenOf} from "./tokens.js";
+import {turnView} from "./turns.js";
+import {wireBegin} from "./wire.js";
+
+const STARTERS = ["Explain what a loom does to a child of six.", "Write a haiku about the sea, then one about rain.",
+  "Compare three sorting algorithms in a table."];
+const NEAR_END = 80; // pixels: who is so near the end follows the answer
+
+const state = {all: [], now: null, models: [], answering: null, views: []};
+
+const said = (text) => { find("#chat-said").textContent = text; };
+const save = () => conversationsWrite(state.all);
+
+// Conversations
+
+function titleOf(conversation) {
+  return conversation.title || "New conversation";
+}
+
+function choose(conversation) {
+  if (state.answering) state.answering.abort();
+  state.now = conversation;
+  preference("conversation", conversation.id);
+  if (!state.models.some((model) => model.id === conversation.model)) conversation.model = state.models[0]?.id || conversation.model;
+  find("#chat-model").value = conversation.model;
+  settingsShow(conversation.settings, settingsChanged, () => settingsToggle(false));
+  settingsChanged();
+  listDraw();
+  draw();
+}
+
+function begin() {
+  const empty = state.all.find((each) => each.messages.length === 0);
+  const fresh = empty || conversationNew(state.now?.settings || {}, state.now?.model || "");
+  if (!empty) state.all.unshift(fresh);
+  choose(fresh);
+  historyToggle(false);
+  find("#ask-text").focus();
+}
+
+function remove(conversation) {
+  state.all = state.all.filter((each) => each !== conversation);
+  save();
+  if (state.now === conversation) begin();
+  else listDraw();
+  find("#chat-new").focus();
+}
+
+function rename(conversation, row) {
+  const field = el("input", {type: "text", value: titleOf(conversation), "aria-label": "Title", maxlength: "120"});
+  const done = (keep) => {
+    if (!field.isConnected) return;
+    if (keep && field.value.trim()) conversation.title = field.value.trim();
+    save();
+    listDraw();
+    find(`[data-id="${CSS.escape(conversation.id)}"]`)?.focus();
+  };
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === "Escape") { event.stopPropagation(); done(event.key === "Enter"); }
+  });
+  field.addEventListener("blur", () => done(true));
+  row.replaceChildren(field);
+  field.select();
+}
+
+function listDraw() {
+  find("#conversations").replaceChildren(...state.all.map((each) => {
+    const title = titleOf(each);
+    const row = el("li", {}, el("button.conversation", {type: "button", "data-id": each.id,
+      "aria-current": each === state.now ? "true" : null, onclick: () => { choose(each); historyToggle(false); }}, title),
+    el("button.quiet.mini", {type: "button", "aria-label": `Rename ${title}`, title: "Rename", onclick: () => rename(each, row)}, "✎"),
+    el("button.quiet.mini", {type: "button", "aria-label": `Delete ${title}`, title: "Delete", onclick: () => remove(each)}, "×"));
+    return row;
+  }));
+}
+
+// Messages
+
+function follow(force) {
+  const stream = find("#stream");
+  if (force || stream.scrollHeight - stream.scrollTop - stream.clientHeight < NEAR_END) stream.scrollTop = stream.scrollHeight;
+}
+
+function actionsOf(message) {
+  const last = state.now.messages.at(-1) === message;
+  return {busy: state.answering !== null && last,
+    edit: state.answering ? null : edit,
+    again: state.answering || !last ? null : again,
+    results: last && !state.answering ? results : null};
+}
+
+function draw() {
+  const empty = state.now.messages.length === 0;
+  find("#welcome").replaceChildren(...(empty ? [welcome()] : []));
+  state.views = state.now.messages.map((message) => [message, turnView(message, state.now.model)]);
+  for (const [message, view] of state.views) view.update(actionsOf(message));
+  find("#turns").replaceChildren(...state.views.map(([, view]) => view.node));
+  find("#ask-send").hidden = state.answering !== null;
+  find("#ask-stop").hidden = state.answering === null;
+  follow(true);
+}
+
+function welcome() {
+  return el("div.welcome", {}, el("h2", {}, "What shall we weave?"),
+    el("p", {}, "Conversations stay in this browser. Settings hold the system prompt, sampling, tools and a JSON schema; ",
+      "Request shows what went over the wire, ready to copy."),
+    el("ul.starters", {}, STARTERS.map((text) => el("li", {}, el("button", {type: "button", onclick: () => {
+      find("#ask-text").value = text;
+      grow();
+      find("#ask-text").focus();
+    }}, text)))));
+}
+
+function edit(message) {
+  const at = state.now.messages.indexOf(message);
+  find("#ask-text").value = message.content;
+  state.now.messages.splice(at);
+  draw();
+  grow();
+  find("#ask-text").focus();
+}
+
+function again(message) {
+  state.now.messages.splice(state.now.messages.indexOf(message), 1);
+  answer();
+}
+
+function results(messages) {
+  state.now.messages.push(...messages);
+  answer();
+}
+
+// Answers
+
+function callsTake(message, parts) {
+  message.calls ||= [];
+  for (const part of parts) {
+    const call = message.calls[part.index] ||= {id: "", name: "", arguments: ""};
+    call.id ||= part.id || "";
+    call.name += part.function?.name || "";
+    call.arguments += part.function?.arguments || "";
+  }
+}
+
+function take(message, event, facts) {
+  if (event.error) throw new ApiError(0, event.error.message || "The stream ended with an error.");
+  if (event.usage) facts.usage = event.usage;
+  const choice = event.choices?.[0];
+  if (!choice) return;
+  const delta = choice.delta || {};
+  const more = delta.content || delta.reasoning_content || delta.tool_calls;
+  if (more) facts.first ||= performance.now();
+  message.content += delta.content || "";
+  if (delta.reasoning_content) message.reasoning = (message.reasoning || "") + delta.reasoning_content;
+  if (delta.tool_calls) callsTake(message, delta.tool_calls);
+  if (choice.logprobs?.content) (message.tokens ||= []).push(...choice.logprobs.content.map(tokenOf));
+  if (choice.finish_reason) facts.reason = choice.finish_reason;
+}
+
+const REASONS = {length: "cut at the limit", tool_calls: "calls tools", content_filter: "filtered"};
+
+function noteOf(facts, stopped) {
+  const parts = [], tokens = facts.usage?.completion_tokens;
+  if (facts.first) parts.push(`first token ${((facts.first - facts.begun) / 1000).toFixed(2)} s`);
+  if (tokens) parts.push(`${tokens} tokens`);
+  const seconds = (performance.now() - facts.first) / 1000;
+  if (tokens > 1 && seconds > 0) parts.push(`${((tokens - 1) / seconds).toFixed(1)} a second`);
+  if (stopped) parts.push("stopped");
+  else if (REASONS[facts.reason]) parts.push(REASONS[facts.reason]);
+  return parts.join(" · ");
+}
+
+// Draws at most once a frame, however fast the tokens come.
+function painter(message, view) {
+  let due = false;
+  return () => {
+    if (due) return;
+    due = true;
+    requestAnimationFrame(() => {
+      due = false;
+      view.update({busy: state.answering !== null && state.now.messages.at(-1) === message});
+      follow(false);
+    });
+  };
+}
+
+async function stream(message, paint) {
+  const body = requestBody({...state.now, messages: state.now.messages.slice(0, -1)});
+  const wire = wireBegin("chat", "/v1/chat/completions", body);
+  const facts = {begun: performance.now()};
+  let stopped = false;
+  try {
+    for await (const event of postStream(wire && "/v1/chat/completions", body, state.answering.signal, wire.line)) {
+      take(message, event, facts);
+      paint();
+    }
+  } catch (error) {
+    stopped = error.name === "AbortError";
+    if (!stopped) message.error = error.message;
+    if (!stopped) wire.failed(error.message);
+  }
+  message.note = noteOf(facts, stopped);
+}
+
+async function answer() {
+  const conversation = state.now, message = {role: "assistant", content: ""};
+  conversation.messages.push(message);
+  conversation.updated = Date.now();
+  state.answering = new AbortController();
+  said("The answer begins.");
+  draw();
+  const view = state.views.at(-1)[1];
+  find("#stream").setAttribute("aria-busy", "true");
+  await stream(message, painter(message, view));
+  state.answering = null;
+  find("#stream").removeAttribute("aria-busy");
+  save();
+  if (state.now !== conversation) return;
+  draw();
+  listDraw();
+  said(message.error ? "" : `The answer is complete: ${message.note || "empty"}.`);
+}
+
+function send() {
+  const field = find("#ask-text"), text = field.value.trim();
+  if (!text || state.answering) return;
+  const fault = state.now.model ? settingsFault() : "No model for chat is served here.";
+  if (fault) {
+    find("#ask-modes").textContent = fault;
+    return;
+  }
+  state.now.messages.push({role: "user", content: text});
+  if (!state.now.title) state.now.title = text.split("\n")[0].slice(0, 60);
+  state.all = [state.now, ...state.all.filter((each) => each !== state.now)];
+  field.value = "";
+  grow();
+  listDraw();
+  answer();
+}
+
+// The frame around
+
+function settingsChanged() {
+  find("#ask-modes").textContent = settingsModes();
+  save();
+}
+
+function settingsToggle(open) {
+  find("#settings").hidden = !open;
+  find("#settings-open").setAttribute("aria-expanded", String(open));
+  if (open) find("#settings button").focus();
+  else find("#settings-open").focus();
+}
+
+function historyToggle(open) {
+  const was = document.body.classList.contains("history-shown");
+  document.body.classList.toggle("history-shown", open);
+  find("#history-open").setAttribute("aria-expanded", String(open));
+  if (open) find("#chat-new").focus();
+  else if (was) find("#history-open").focus();
+}
+
+function grow() {
+  const field = find("#ask-text");
+  field.style.height = "auto";
+  field.style.height = `${Math.min(field.scrollHeight, 260)}px`;
+}
+
+function keys(event) {
+  if (event.key !== "Escape" || find("dialog[open]")) return;
+  if (state.answering) state.answering.abort();
+  else if (document.body.classList.contains("history-shown")) historyToggle(false);
+  else if (!find("#settings").hidden && find("#settings").contains(document.activeElement)) settingsToggle(false);
+}
+
+function listen() {
+  find("#ask").addEventListener("submit", (event) => { event.preventDefault(); send(); });
+  find("#ask-stop").addEventListener("click", () => state.answering?.abort());
+  find("#ask-text").addEventListener("input", grow);
+  find("#ask-text").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
+  });
+  find("#chat-new").addEventListener("click", begin);
+  find("#chat-model").addEventListener("change", (event) => { state.now.model = event.target.value; save(); });
+  find("#settings-open").addEventListener("click", () => settingsToggle(find("#settings").hidden));
+  find("#history-open").addEventListener("click", () => historyToggle(!document.body.classList.contains("history-shown")));
+  addEventListener("keydown", keys);
+}
+
+export function chatOpen() {
+  listen();
+  state.all = conversationsRead();
+  const wanted = preference("conversation");
+  choose(state.all.find((each) => each.id === wanted) || state.all[0] || (state.all[0] = conversationNew({}, "")));
+  return {
+    models: (all) => {
+      state.models = all.filter((model) => model.kind === "generator");
+      options(find("#chat-model"), state.models.map((model) => model.id), state.now.model);
+      if (!state.models.some((model) => model.id === state.now.model)) state.now.model = state.models[0]?.id || "";
+      find("#chat-model").value = state.now.model;
+    },
+    hide: () => historyToggle(false),
+  };
+}

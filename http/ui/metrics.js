@@ -1,0 +1,59 @@
+// Prometheus text as numbers: what /metrics says of one model, and differences between two readings.
+
+const SAMPLE = /^([\w:]+)(?:\{(.*)\})? (\S+)$/;
+const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
+const unescaped = (text) => text.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
+
+// {at, values: Map of "name" or "name|le" to a sum, for one model; the rest of the process under its own names}
+export function reading(text, model) {
+  const values = new Map();
+  for (const line of text.split("\n")) {
+    if (!line.startsWith("weft_") && !line.startsWith("process_")) continue;
+    const match = SAMPLE.exec(line);
+    if (!match) continue;
+    const labels = {};
+    for (const [, name, value] of (match[2] || "").matchAll(LABEL)) labels[name] = unescaped(value);
+    const owner = labels.model ?? labels.model_name;
+    if (owner !== undefined && owner !== model) continue;
+    const name = labels.le === undefined ? match[1] : `${match[1]}|${labels.le}`;
+    values.set(name, (values.get(name) || 0) + Number(match[3]));
+  }
+  return {at: performance.now(), values};
+}
+
+export const value = (now, name) => now.values.get(name) ?? 0;
+
+export function difference(before, now, name) {
+  const more = value(now, name) - value(before, name);
+  return more >= 0 ? more : 0; // the server was started anew
+}
+
+export function rate(before, now, name) {
+  const seconds = (now.at - before.at) / 1000;
+  return seconds > 0 ? difference(before, now, name) / seconds : 0;
+}
+
+// The quantile of what a histogram took between two readings, straight lines in its buckets; null where it took nothing.
+export function quantile(before, now, name, share) {
+  const prefix = `${name}_bucket|`;
+  const edges = [...now.values.keys()].filter((key) => key.startsWith(prefix))
+    .map((key) => [key.slice(prefix.length) === "+Inf" ? Infinity : Number(key.slice(prefix.length)), difference(before, now, key)])
+    .sort((a, b) => a[0] - b[0]);
+  const total = edges.length ? edges.at(-1)[1] : 0;
+  if (!total) return null;
+  let low = 0, under = 0;
+  for (const [edge, count] of edges) {
+    if (count >= share * total) {
+      if (edge === Infinity) return low;
+      return low + (edge - low) * (count > under ? (share * total - under) / (count - under) : 1);
+    }
+    low = edge;
+    under = count;
+  }
+  return low;
+}
+
+export function mean(before, now, name) {
+  const count = difference(before, now, `${name}_count`);
+  return count > 0 ? difference(before, now, `${name}_sum`) / count : null;
+}

@@ -1,0 +1,143 @@
+// The settings of a conversation: system prompt, sampling, tools, form of the answer; and the request body made of
+// them. An empty field is not sent: then the server's default holds.
+import {el, find} from "./dom.js";
+
+const NUMBERS = [ // name, label, least, most, step
+  ["temperature", "Temperature", 0, 2, 0.05],
+  ["top_p", "Top p", 0, 1, 0.01],
+  ["top_k", "Top k", -1, 100000, 1],
+  ["min_p", "Min p", 0, 1, 0.01],
+  ["max_completion_tokens", "Most tokens", 1, 10000000, 1],
+  ["seed", "Seed", 0, 2 ** 53 - 1, 1],
+  ["frequency_penalty", "Frequency penalty", -2, 2, 0.1],
+  ["presence_penalty", "Presence penalty", -2, 2, 0.1],
+];
+
+const TOOLS_EXAMPLE = [{type: "function", function: {name: "weather", description: "The weather in a city today",
+  parameters: {type: "object", properties: {city: {type: "string"}, unit: {enum: ["celsius", "fahrenheit"]}},
+    required: ["city"], additionalProperties: false}}}];
+
+const SCHEMA_EXAMPLE = {type: "object", properties: {name: {type: "string", maxLength: 40}, age: {type: "integer"},
+  likes: {type: "array", items: {type: "string", maxLength: 20}, maxItems: 3}},
+required: ["name", "age", "likes"], additionalProperties: false};
+
+let now = {}; // of the conversation that is shown
+let changed = () => {};
+
+function parsed(name, wanted) {
+  if (!(now[name] || "").trim()) return {};
+  try {
+    const value = JSON.parse(now[name]);
+    if (wanted === "array" ? Array.isArray(value) : value && typeof value === "object") return {value};
+    return {fault: `This is no JSON ${wanted}.`};
+  } catch (error) {
+    return {fault: `This is no JSON yet: ${error.message}.`};
+  }
+}
+
+export function settingsFault() {
+  const tools = now.tools_on ? parsed("tools", "array").fault : "";
+  const schema = now.schema_on ? parsed("schema", "object").fault : "";
+  return (tools && `Tools: ${tools}`) || (schema && `Schema: ${schema}`) || "";
+}
+
+// What is on, for the line below the composer.
+export function settingsModes() {
+  const modes = [];
+  if ((now.system || "").trim()) modes.push("system prompt");
+  if (now.tools_on) modes.push(`tools ${now.tool_choice || "auto"}`);
+  if (now.schema_on) modes.push("JSON schema");
+  if (now.logprobs) modes.push("token probabilities");
+  return modes.join(" · ");
+}
+
+function turnOf(message) {
+  const out = {role: message.role, content: message.content};
+  if (message.calls?.length) {
+    out.tool_calls = message.calls.map((call) => ({id: call.id, type: "function",
+      function: {name: call.name, arguments: call.arguments}}));
+    if (!out.content) out.content = null;
+  }
+  if (message.role === "tool") out.tool_call_id = message.tool_call_id;
+  return out;
+}
+
+export function requestBody(conversation) {
+  const body = {model: conversation.model, messages: [], stream: true, stream_options: {include_usage: true}};
+  if ((now.system || "").trim()) body.messages.push({role: "system", content: now.system});
+  body.messages.push(...conversation.messages.filter((each) => each.role !== "assistant" || each.content ||
+    each.calls?.length).map(turnOf));
+  for (const [name] of NUMBERS) if (now[name] !== undefined && now[name] !== "") body[name] = Number(now[name]);
+  const stops = (now.stop || "").split("\n").filter(Boolean);
+  if (stops.length) body.stop = stops;
+  if (now.logprobs) Object.assign(body, {logprobs: true, top_logprobs: 5});
+  const tools = now.tools_on ? parsed("tools", "array").value : null;
+  if (tools?.length) Object.assign(body, {tools, tool_choice: now.tool_choice || "auto"});
+  const schema = now.schema_on ? parsed("schema", "object").value : null;
+  if (schema) body.response_format = {type: "json_schema", json_schema: {name: "answer", strict: true, schema}};
+  return body;
+}
+
+function set(name, value) {
+  now[name] = value;
+  changed();
+}
+
+function numberField([name, label, least, most, step]) {
+  return el("label.field", {}, el("span", {}, label),
+    el("input", {type: "number", min: least, max: most, step, placeholder: "default", value: now[name] ?? "",
+      id: `set-${name}`, inputmode: "decimal", oninput: (event) => set(name, event.target.value)}));
+}
+
+function textField(name, label, rows, more = {}) {
+  return el("label.field.wide", {}, el("span", {}, label),
+    el("textarea", {rows, id: `set-${name}`, value: now[name] ?? "", spellcheck: more.code ? "false" : null,
+      placeholder: more.hint, class: more.code ? "mono" : null,
+      oninput: (event) => { set(name, event.target.value); more.after?.(); }}));
+}
+
+function check(name, label, after) {
+  return el("label.check", {}, el("input", {type: "checkbox", id: `set-${name}`, checked: Boolean(now[name]),
+    onchange: (event) => { set(name, event.target.checked); after?.(); }}), el("span", {}, label));
+}
+
+// A field of JSON with its fault below; both are described to screen readers by the field.
+function jsonField(name, label, wanted, example) {
+  const fault = el("p.fault", {id: `set-${name}-fault`, role: "status"});
+  const judge = () => { fault.textContent = parsed(name, wanted).fault || ""; };
+  const field = textField(name, label, 9, {code: true, after: judge});
+  const area = find("textarea", field);
+  area.setAttribute("aria-describedby", fault.id);
+  const button = el("button.quiet", {type: "button", onclick: () => {
+    area.value = JSON.stringify(example, null, 2);
+    set(name, area.value);
+    judge();
+  }}, "Insert an example");
+  judge();
+  return [field, fault, button];
+}
+
+function choiceField() {
+  const select = el("select", {id: "set-tool_choice", onchange: (event) => set("tool_choice", event.target.value)},
+    ["auto", "required", "none"].map((value) => el("option", {value, selected: (now.tool_choice || "auto") === value}, value)));
+  return el("label.field", {}, el("span", {}, "Choice"), select);
+}
+
+function group(title, open, ...content) {
+  return el("details.group", {open}, el("summary", {}, title), el("div.group-body", {}, content));
+}
+
+export function settingsShow(values, onChange, onClose) {
+  now = values;
+  changed = onChange;
+  find("#settings").replaceChildren(
+    el("div.dialog-head", {}, el("h2", {}, "Settings"), el("button.quiet", {type: "button", onclick: onClose}, "Close")),
+    textField("system", "System prompt", 4, {hint: "You are a helpful assistant."}),
+    group("Sampling", true, el("div.grid", {}, NUMBERS.map(numberField)), textField("stop", "Stop strings, one a line", 2),
+      check("logprobs", "Token probabilities")),
+    group("Tools", Boolean(now.tools_on), check("tools_on", "Offer these tools"), choiceField(),
+      jsonField("tools", "Tools as JSON", "array", TOOLS_EXAMPLE)),
+    group("JSON schema", Boolean(now.schema_on), check("schema_on", "The answer follows this schema"),
+      jsonField("schema", "Schema", "object", SCHEMA_EXAMPLE)),
+    el("p.hint", {}, "Empty fields keep the server's defaults."));
+}
