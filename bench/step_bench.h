@@ -31,11 +31,13 @@ struct bench {
     struct device_api api; // a copy: its op table is switched between runs
     const struct op_table *whole;
     struct op_table products, timed;
-    struct device *device;
+    struct device *device, *ranks[RANKS_MAX]; // ranks of it, or NULL
     struct model_plan *plan;
     struct model *model;
     struct batch *batch;
     uint64_t step;
+    float temperature; // of the rows
+    double sample_ms;  // of the last step
 };
 
 // step_cases.c

@@ -118,7 +118,8 @@ void bench_model_open(struct bench *b, const struct step_shape *shape,
     check(mkdtemp(folder), "no folder %s", folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
     config_write(path, shape);
-    must(model_plan_open(&b->plan, folder, &b->api, b->device, options, &err), &err);
+    struct device *device = options->devices ? options->devices[0] : b->device;
+    must(model_plan_open(&b->plan, folder, &b->api, device, options, &err), &err);
     const struct model_facts *f = &b->plan->facts;
     uint64_t kv = 0;
     if (f->block_tokens > 0)
@@ -136,6 +137,8 @@ void bench_close(struct bench *b)
     heap_give(b->batch);
     model_close(b->model);
     model_plan_close(b->plan);
+    for (uint32_t r = 0; r < RANKS_MAX && b->ranks[r]; r++)
+        b->api.close(b->ranks[r]);
     b->api.close(b->device);
 }
 
@@ -143,7 +146,9 @@ static void launch(struct bench *b)
 {
     struct error err;
     must(model_launch(b->model, b->batch, &err), &err);
+    double start = now_ms();
     must(model_sample(b->model, NULL, 0, &err), &err);
+    b->sample_ms = now_ms() - start;
 }
 
 void bench_collect(struct bench *b)
@@ -161,8 +166,11 @@ static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks
         batch_changes(batch)[batch->change_count++] = (struct batch_change){row, i, first + i};
     struct batch_newcomer *new = &batch_newcomers(batch)[batch->newcomer_count++];
     *new = (struct batch_newcomer){.slot = row};
-    new->params = (struct sample_params){
-        .top_p = 1, .repetition = 1, .flags = SAMPLE_IGNORE_END, .penalty_row = STEP_NO_ROW};
+    new->params = (struct sample_params){.temperature = b->temperature,
+                                         .top_p = b->temperature > 0 ? 0.9f : 1,
+                                         .repetition = 1,
+                                         .flags = SAMPLE_IGNORE_END,
+                                         .penalty_row = STEP_NO_ROW};
 }
 
 // The last q_len of kv_len tokens; decode rows take the token that the device drew.

@@ -209,6 +209,8 @@ static enum status ranks_open(struct loaded *loaded, const struct loaded_model *
         status = whole->api->open(&ranks->devices[ranks->count], &rank, err);
         ranks->count += status == STATUS_OK;
     }
+    if (status != STATUS_OK)
+        error_prefix(err, "model '%s'", m->spec.id);
     return status;
 }
 

@@ -27,8 +27,8 @@ struct device_options {
     int exact; // 1: results do not depend on neighbours (docs/ARCHITECTURE.md); -1: by the device
     const char *cache_folder;       // for tuned algorithms; NULL: none
     void (*note)(const char *line); // logs a line; or NULL
-    // cpu: NULL, or the device of which this one is rank `index` of `ranks`: it has a part of its
-    // threads, and its streams share its turns. It closes before that one.
+    // cpu: NULL, or the device of which this one is rank `index` of `ranks`, at most its threads:
+    // it has a part of these, and its streams share its turns. It closes before that one.
     struct device *whole;
     uint32_t ranks;
 };

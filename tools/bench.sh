@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 text=README.md
 [ -f ../shared/assets/text/tinyshakespeare.txt ] && text=../shared/assets/text/tinyshakespeare.txt
-for name in bench_ops bench_step bench_engine bench_masks bench_text bench_http; do
+for name in bench_ops bench_step bench_ranks bench_engine bench_masks bench_text bench_http; do
     program=build/release/bin/$name
     [ -x "$program" ] || continue
     echo "== $name"

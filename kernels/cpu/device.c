@@ -17,20 +17,27 @@ static enum status index_check(const struct device_options *options, struct erro
     if (!options->whole && options->index != 0)
         return error_set(err, STATUS_NO_DEVICE, "the cpu device has index 0, not %u",
                          options->index);
-    if (options->whole && options->index >= options->ranks)
+    if (!options->whole)
+        return STATUS_OK;
+    if (options->index >= options->ranks)
         return error_set(err, STATUS_NO_DEVICE, "there is no rank %u of %u", options->index,
                          options->ranks);
+    uint32_t threads = threads_count(options->whole->threads);
+    if (options->ranks > threads) // ranks on one core would wait for each other in each layer
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--tensor-parallel-size %u needs as many threads and the cpu device has "
+                         "%u: lower it, or raise --threads",
+                         options->ranks, threads);
     return STATUS_OK;
 }
 
-// Of a rank: as even a part as whole threads allow, at least one.
+// Of a rank: as even a part as whole threads allow.
 static uint32_t threads_wanted(const struct device_options *options)
 {
     if (!options->whole)
         return options->threads;
     uint32_t all = threads_count(options->whole->threads), rank = options->index;
-    uint32_t part = all * (rank + 1) / options->ranks - all * rank / options->ranks;
-    return part > 0 ? part : 1;
+    return all * (rank + 1) / options->ranks - all * rank / options->ranks;
 }
 
 enum status cpu_device_open(struct device **out, const struct device_options *options,

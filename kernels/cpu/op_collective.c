@@ -1,7 +1,7 @@
 // Collectives of ranks that are threads of this process, each with a device and a stream of its
 // own. A rank leaves in `place` where its numbers lie and meets the others; then each reads what it
-// needs from all of them and meets the others again, after which inputs may be overwritten. A rank
-// that waits spins, then sleeps on a futex.
+// needs from all of them, cut over its threads, and meets the others again, after which inputs may
+// be overwritten. A rank that waits spins, then sleeps on a futex.
 #include "kernels/cpu/internal.h"
 
 #include "base/futex.h"
@@ -95,13 +95,23 @@ static enum status collective_begin(const struct stream *stream, uint32_t ranks,
     return status;
 }
 
-// This rank's part of the sums, for all ranks.
-static void sums_make(const struct comm *comm, uint32_t rank, uint64_t count)
+// Work on elements that are cut into pieces of a thread's own.
+struct collective_job {
+    const struct stream *stream;
+    const struct all_gather_args *gather; // NULL: sums
+    uint64_t first, end, each;            // elements of the sums, or parts of rows; of a piece
+};
+
+static void sums_make(void *opaque, uint32_t chunk, uint32_t worker)
 {
     enum { PIECE = 1024 };
-    uint64_t first = count * rank / comm->size, end = count * (rank + 1) / comm->size;
+    (void)worker;
+    const struct collective_job *job = opaque;
+    const struct comm *comm = job->stream->comm;
+    uint64_t from = job->first + chunk * job->each;
+    uint64_t end = job->end - from < job->each ? job->end : from + job->each;
     float sum[PIECE];
-    for (uint64_t at = first; at < end; at += PIECE) {
+    for (uint64_t at = from; at < end; at += PIECE) {
         uint32_t n = end - at < PIECE ? (uint32_t)(end - at) : PIECE;
         memcpy(sum, comm->place[0].in + at, n * sizeof *sum);
         for (uint32_t r = 1; r < comm->size; r++)
@@ -112,13 +122,39 @@ static void sums_make(const struct comm *comm, uint32_t rank, uint64_t count)
     }
 }
 
+static void rows_gather(void *opaque, uint32_t chunk, uint32_t worker)
+{
+    (void)worker;
+    const struct collective_job *job = opaque;
+    const struct all_gather_args *args = job->gather;
+    uint64_t from = chunk * job->each;
+    uint64_t end = job->end - from < job->each ? job->end : from + job->each;
+    for (uint64_t at = from; at < end; at++) {
+        const struct comm_place *place = &job->stream->comm->place[at % args->ranks];
+        uint64_t row = at / args->ranks;
+        memcpy(args->out + row * args->stride + place->first, place->in + row * place->count,
+               place->count * sizeof(float));
+    }
+}
+
+static void job_run(threads_work *work, struct collective_job *job)
+{
+    uint64_t chunks = (job->end - job->first + job->each - 1) / job->each;
+    threads_run(job->stream->device->threads, work, job, (uint32_t)chunks);
+}
+
 enum status cpu_all_reduce(struct stream *stream, const struct all_reduce_args *args)
 {
     struct comm_place mine = {.in = args->in, .out = args->out, .count = args->count};
     enum status status = collective_begin(stream, args->ranks, &mine);
     if (status != STATUS_OK)
         return status;
-    sums_make(stream->comm, stream->rank, args->count);
+    uint64_t count = args->count, rank = stream->rank; // its part of the sums is for all ranks
+    struct collective_job job = {.stream = stream,
+                                 .first = count * rank / args->ranks,
+                                 .end = count * (rank + 1) / args->ranks,
+                                 .each = ROWS_CHUNK};
+    job_run(sums_make, &job);
     return meet(stream->comm);
 }
 
@@ -132,11 +168,10 @@ enum status cpu_all_gather(struct stream *stream, const struct all_gather_args *
     enum status status = collective_begin(stream, args->ranks, &mine);
     if (status != STATUS_OK)
         return status;
-    for (uint32_t r = 0; r < args->ranks; r++) {
-        const struct comm_place *from = &stream->comm->place[r];
-        for (uint32_t row = 0; row < args->rows; row++)
-            memcpy(args->out + (size_t)row * args->stride + from->first,
-                   from->in + (size_t)row * from->count, from->count * sizeof(float));
-    }
+    struct collective_job job = {.stream = stream,
+                                 .gather = args,
+                                 .end = (uint64_t)args->rows * args->ranks,
+                                 .each = 1 + ROWS_CHUNK * args->ranks / (args->stride + 1)};
+    job_run(rows_gather, &job);
     return meet(stream->comm);
 }

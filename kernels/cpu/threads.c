@@ -133,6 +133,11 @@ uint32_t threads_count(const struct threads *threads)
     return threads->count;
 }
 
+uint32_t threads_jobs(const struct threads *threads)
+{
+    return atomic_load(&threads->epoch);
+}
+
 enum status threads_open(struct threads **out, uint32_t count, struct error *err)
 {
     *out = NULL;

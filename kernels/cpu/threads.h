@@ -20,6 +20,7 @@ enum status threads_open(struct threads **out, uint32_t count, struct error *err
 void threads_close(struct threads *threads);
 
 uint32_t threads_count(const struct threads *threads);
+uint32_t threads_jobs(const struct threads *threads); // so far, that were cut; for tests
 
 // Runs work(job, i, worker) for each i below chunks; returns when all have returned.
 void threads_run(struct threads *threads, threads_work *work, void *job, uint32_t chunks);

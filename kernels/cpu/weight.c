@@ -193,13 +193,14 @@ enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_
                          source->rows, source->cols, shape->n, shape->k, first_row);
     struct put put = {device, weight, source, first_row, 1};
     if (vector) {
-        threads_run(device->threads, vector_chunk, &put, 1);
+        vector_chunk(&put, 0, 0);
         return STATUS_OK;
     }
+    // ranks are loaded one after the other: all threads work at each
+    const struct device *all = device->whole ? device->whole : device;
     uint32_t each = 1 + (64 << 10) / (shape->k > 0 ? shape->k : 1);
     put.rows_each = (uint32_t)round_up(each, 32);
-    threads_run(device->threads, put_chunk, &put,
-                (source->rows + put.rows_each - 1) / put.rows_each);
+    threads_run(all->threads, put_chunk, &put, (source->rows + put.rows_each - 1) / put.rows_each);
     return STATUS_OK;
 }
 

@@ -555,14 +555,16 @@ class Commands(unittest.TestCase):
         greedy = (*GENERATE, "--temperature", "0")
         whole = weft(*greedy)
         for ranks in ("2", "4"):
-            shared = weft(*greedy, "--tensor-parallel-size", ranks)
+            shared = weft(*greedy, "--tensor-parallel-size", ranks, "--threads", "4")
             self.assertEqual((shared.returncode, shared.stdout), (0, whole.stdout), shared.stderr)
-        said = weft("inspect", CHAT, "--tensor-parallel-size", "2").stdout
+        said = weft("inspect", CHAT, "--tensor-parallel-size", "2", "--threads", "2").stdout
         self.assertIn(b", shared by 2 ranks\n", said)
         self.fails(1, "4 heads and 2 KV heads cannot be shared out evenly; possible sizes: 1, 2, 4\n", *GENERATE,
-                   "--tensor-parallel-size", "3")
+                   "--tensor-parallel-size", "3", "--threads", "3")
+        self.fails(1, "needs as many threads and the cpu device has 3: lower it, or raise --threads\n", *GENERATE,
+                   "--tensor-parallel-size", "4", "--threads", "3")
         self.fails(1, "a BertModel is an encoder and is not split; add ,tensor-parallel-size=1 after its folder\n", "inspect",
-                   EMBED, "--tensor-parallel-size", "2")
+                   EMBED, "--tensor-parallel-size", "2", "--threads", "2")
         self.fails(2, "tensor-parallel-size", *GENERATE, "--tensor-parallel-size", "9")
         if (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():
             self.fails(1, "--tensor-parallel-size 2 is possible on a CPU only; add --device cpu or leave it out\n",

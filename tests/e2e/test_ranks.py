@@ -18,7 +18,8 @@ class FaultyServer(Server):
 def test_shared_models_answer_as_whole_ones():
     """Thirty requests at once: the three models take turns on the same cores."""
     names = {"one": 1, "two": 2, "four": 4}
-    server = start(*(f"{name}={tiny()},tensor-parallel-size={ranks},max-num-seqs=16" for name, ranks in names.items()))
+    server = start(*(f"{name}={tiny()},tensor-parallel-size={ranks},max-num-seqs=16" for name, ranks in names.items()),
+                   "--threads", 4)
     jobs = [(name, case) for case in golden() for name in names]
 
     def ask(job):
@@ -33,7 +34,7 @@ def test_shared_models_answer_as_whole_ones():
 
 def test_a_shared_model_keeps_grammars_and_prefixes():
     """Masks reach every rank; a prompt whose beginning is cached gives the same answer."""
-    server = start(f"two={MODELS / 'weft-demo-chat'},tensor-parallel-size=2")
+    server = start(f"two={MODELS / 'weft-demo-chat'},tensor-parallel-size=2", "--threads", 2)
     prompt = user("Once upon a time, " * 12)
     schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object", "properties": {
         "yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": False}}}

@@ -151,17 +151,17 @@ static void test_many_meetings(void **state)
     pack_close(&p);
 }
 
-// A rank's device has its part of the threads, at least one; its streams take turns with those of
-// the whole device.
+// A rank's device has its part of the threads. More ranks than threads are refused.
 static void test_devices_of_ranks(void **state)
 {
     (void)state;
     struct error err;
     struct device *whole, *rank;
-    struct device_options options = {.threads = 3, .exact = true};
+    struct device_options options = {.threads = 5, .exact = true};
     assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
-    static const uint32_t threads[][5] = {{0}, {3}, {1, 2}, {1, 1, 1}, {1, 1, 1, 1}};
-    for (uint32_t ranks = 1; ranks <= 4; ranks++)
+    static const uint32_t threads[][5] = {{0},       {5},          {2, 3},
+                                          {1, 2, 2}, {1, 1, 1, 2}, {1, 1, 1, 1, 1}};
+    for (uint32_t ranks = 1; ranks <= 5; ranks++)
         for (uint32_t i = 0; i < ranks; i++) {
             struct device_facts facts;
             char name[32];
@@ -173,10 +173,116 @@ static void test_devices_of_ranks(void **state)
             assert_memory_equal(facts.name, name, strlen(name));
             device_cpu()->close(rank);
         }
-    options.index = 4;
+    options.index = 5;
     assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_NO_DEVICE);
-    assert_string_equal(err.text, "there is no rank 4 of 4");
+    assert_string_equal(err.text, "there is no rank 5 of 5");
+    options = (struct device_options){.ranks = 6, .whole = whole, .exact = true};
+    assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_UNSUPPORTED);
+    assert_string_equal(err.text, "--tensor-parallel-size 6 needs as many threads and the cpu "
+                                  "device has 5: lower it, or raise --threads");
     device_cpu()->close(whole);
+}
+
+// Ranks are loaded one after the other, so all threads pack the weights of each.
+static void test_all_threads_pack_the_weights_of_a_rank(void **state)
+{
+    (void)state;
+    enum { N = 512, K = 512 };
+    struct error err;
+    struct device *whole, *rank;
+    struct device_options options = {.threads = 2, .exact = true};
+    assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
+    options = (struct device_options){.index = 1, .ranks = 2, .whole = whole, .exact = true};
+    assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
+    struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}};
+    weight.bytes = device_cpu()->weight_bytes(rank, &weight.shape);
+    assert_int_equal(device_cpu()->memory_take(rank, &weight.data, weight.bytes, &err), STATUS_OK);
+    struct weight_source source = {
+        .fd = -1, .dtype = DTYPE_F32, .rows = N, .cols = K, .seed = 3, .deviation = 1, .stride = K};
+    uint32_t before = threads_jobs(whole->threads);
+    assert_int_equal(device_cpu()->weight_put(rank, &weight, 0, &source, &err), STATUS_OK);
+    assert_int_equal(threads_jobs(whole->threads), before + 1);
+    device_cpu()->memory_give(rank, weight.data, weight.bytes);
+    device_cpu()->close(rank);
+    device_cpu()->close(whole);
+}
+
+enum { LARGE_ROWS = 9, LARGE = 7001 };
+
+struct large {
+    pthread_t thread;
+    struct stream *stream;
+    uint32_t rank;
+    float in[LARGE_ROWS * LARGE], sum[LARGE_ROWS * LARGE], out[LARGE_ROWS * LARGE * 2];
+    enum status status[2];
+};
+
+static void *large_main(void *argument)
+{
+    struct large *l = argument;
+    struct all_reduce_args sum = {DTYPE_F32, l->in, l->sum, LARGE_ROWS * LARGE, 2};
+    struct all_gather_args gather = {.in = l->in,
+                                     .out = l->out,
+                                     .rows = LARGE_ROWS,
+                                     .count = LARGE,
+                                     .first = l->rank * LARGE,
+                                     .stride = 2 * LARGE,
+                                     .ranks = 2};
+    l->status[0] = device_cpu()->ops->all_reduce(l->stream, &sum);
+    l->status[1] = device_cpu()->ops->all_gather(l->stream, &gather);
+    return NULL;
+}
+
+// All threads of each rank work at large sums and columns.
+static void test_large_collectives_are_cut(void **state)
+{
+    (void)state;
+    struct error err;
+    struct trial t;
+    struct device *whole = NULL, *device[2];
+    struct comm *comm;
+    struct stream *stream[2];
+    uint32_t before[2];
+    static struct large ranks[2];
+    assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
+    struct device_options options = {.threads = 5, .exact = true};
+    assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
+    for (uint32_t r = 0; r < 2; r++) {
+        options = (struct device_options){.index = r, .ranks = 2, .whole = whole, .exact = true};
+        assert_int_equal(device_cpu()->open(&device[r], &options, &err), STATUS_OK);
+        assert_int_equal(device_cpu()->stream_open(device[r], &stream[r], &t.limits, &err),
+                         STATUS_OK);
+        before[r] = threads_jobs(device[r]->threads);
+        for (uint32_t i = 0; i < LARGE_ROWS * LARGE; i++)
+            ranks[r].in[i] = (float)(i * 3 + r);
+    }
+    assert_int_equal(device_cpu()->comm_open(&comm, stream, 2, &err), STATUS_OK);
+    for (uint32_t r = 0; r < 2; r++) {
+        ranks[r].stream = stream[r];
+        ranks[r].rank = r;
+        assert_int_equal(pthread_create(&ranks[r].thread, NULL, large_main, &ranks[r]), 0);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        pthread_join(ranks[r].thread, NULL);
+        assert_int_equal(ranks[r].status[0], STATUS_OK);
+        assert_int_equal(ranks[r].status[1], STATUS_OK);
+        assert_int_equal(threads_jobs(device[r]->threads), before[r] + 2);
+        for (uint32_t i = 0; i < LARGE_ROWS * LARGE; i++)
+            assert_true(ranks[r].sum[i] == (float)(i * 6 + 1));
+    }
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t i = 0; i < LARGE_ROWS * LARGE * 2; i++) {
+            uint32_t column = i % (2 * LARGE), row = i / (2 * LARGE);
+            float want = (float)((row * LARGE + column % LARGE) * 3 + column / LARGE);
+            assert_true(ranks[r].out[i] == want);
+        }
+    device_cpu()->comm_close(comm);
+    for (uint32_t r = 0; r < 2; r++) {
+        device_cpu()->stream_close(stream[r]);
+        device_cpu()->close(device[r]);
+    }
+    device_cpu()->close(whole);
+    trial_close(&t);
 }
 
 static void test_ranks_plan_steps_of_the_whole_device(void **state)
@@ -256,6 +362,8 @@ int main(void)
         cmocka_unit_test(test_a_stream_alone_is_refused),
         cmocka_unit_test(test_many_meetings),
         cmocka_unit_test(test_devices_of_ranks),
+        cmocka_unit_test(test_all_threads_pack_the_weights_of_a_rank),
+        cmocka_unit_test(test_large_collectives_are_cut),
         cmocka_unit_test(test_ranks_plan_steps_of_the_whole_device),
         cmocka_unit_test(test_ranks_take_the_turns_of_the_whole),
     };

@@ -60,6 +60,7 @@ FAULTS = [
     ("an encoder's head reads the last token", "runtime/model/forward.c", "forward_gather", "!model->facts.causal", "0", "test_golden"),
     ("a pass goes on after an op that failed", "runtime/model/forward.c", "list_run", "status == STATUS_OK && op->run", "op->run", "test_model"),
     ("heads run over all tokens of a step", "runtime/model/forward.c", "forward_gather", "f->rows = args.count;", "", "test_model"),
+    ("columns beyond an even part are not gated", "runtime/model/decoder.c", "swiglu", "model->sizes.intermediate.count", "model->sizes.intermediate.whole / model->sizes.ranks", "test_group"),
     ("parts of a product are not added", "runtime/model/forward.c", "forward_sum", "status == STATUS_OK ? forward_ranks_sum(f, op->out) : status", "status", "test_group"),
     ("logits of all ranks go to the first columns", "runtime/model/forward.c", "forward_logits", ".first = model->sizes.vocab.first,", ".first = 0,", "test_group"),
     ("ranks may answer with different tokens", "runtime/model/group.c", "outputs_equal", "memcmp(a->results, b->results, a->count * sizeof *a->results) == 0", "true", "test_group"),

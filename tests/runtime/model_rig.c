@@ -77,7 +77,7 @@ static void open_sized(struct rig *rig, const struct device_api *api, const char
 {
     struct error err;
     *rig = (struct rig){.api = api};
-    struct device_options device = {.threads = 2, .exact = true};
+    struct device_options device = {.threads = ranks > 2 ? ranks : 2, .exact = true};
     struct model_options own = *options;
     must(rig->api->open(&rig->device, &device, &err), &err);
     if (ranks > 1 && splits(folder))
