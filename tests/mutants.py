@@ -86,7 +86,7 @@ def commands():
 
 def targets_of(test, known):
     if test.startswith("e2e:"):
-        return ["weft", "weft_faulty"]
+        return ["weft", "weft_faulty", "weft_faulty_cpu"]
     name = test.split()[0]
     if name not in known:
         sys.exit(f"no test {name} in CTest")

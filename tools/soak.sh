@@ -119,7 +119,7 @@ stage "embeddings against sentence-transformers" bash -c "$torch && build/torch-
     build/torch-venv/bin/python tools/sentence_vectors.py --check"
 stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv/bin/python \
     tools/schema_diff.py build/release/bin/schema_check"
-stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000"
+stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000 && build/release/bin/sim 1000 300 1 4"
 in_parts "planted faults in the scheduler" 3 python3 tests/sim/mutate.py
 in_parts "planted faults in http, runtime, cli and cpu kernels" 4 tests/mutants.py
 in_parts "planted faults in CUDA sources" 6 tests/simt/mutants.sh

@@ -1,10 +1,14 @@
-// The fake model; see fake.h. Steps run whole at launch, results are shown at collect.
+// The fake model; see fake.h. Steps run whole at launch, results are shown at collect. Several
+// ranks are as many fake models in the group of production; each has its own blocks, and reads back
+// from them alone.
 #include "tests/sim/fake.h"
 
 #include "base/arena.h"
 #include "runtime/grammar/vocabulary.h"
+#include "runtime/model/group.h"
 
 #include <math.h>
+#include <sched.h>
 #include <string.h>
 
 enum { FAKE_RING = 3 };
@@ -45,7 +49,10 @@ struct model {
     struct batch *batch;   // a copy of the last one
     struct fake_row *rows; // [rows_max]
     uint32_t row_count, mask_count, mask_words;
-    bool turn; // launched, and neither sampled nor given up
+    bool turn;                       // launched, and neither sampled nor given up
+    struct model *others[RANKS_MAX]; // [1, ranks)
+    struct model_group *group;       // or NULL
+    uint64_t dice;                   // for the delays of a rank
 };
 
 static inline uint64_t mix(uint64_t x)
@@ -125,7 +132,7 @@ float fake_value(const struct fake_alone *alone, uint32_t column)
     return (float)(mix(alone->sum + column) >> 42);
 }
 
-struct model *fake_open(const struct fake_options *options)
+static struct model *rank_open(const struct fake_options *options)
 {
     struct model *m = heap_take_zeroed(1, sizeof *m);
     const struct model_facts *f = &options->facts;
@@ -155,10 +162,32 @@ struct model *fake_open(const struct fake_options *options)
                                         sizeof *slot->values);
     }
     m->batch = heap_take_zeroed(1, batch_bytes(limits));
+    batch_init(m->batch, limits);
     return m;
 }
 
-void model_close(struct model *m)
+static void comm_abort(struct comm *comm) // nobody waits: the ranks of a fake do not meet
+{
+    (void)comm;
+}
+
+struct model *fake_open(const struct fake_options *options)
+{
+    static const struct device_api api = {.comm_abort = comm_abort};
+    struct model *models[RANKS_MAX];
+    struct error err;
+    struct model *m = models[0] = rank_open(options);
+    for (uint32_t r = 1; r < options->ranks; r++)
+        models[r] = m->others[r] = rank_open(options);
+    for (uint32_t r = 0; r < options->ranks; r++)
+        models[r]->dice = 1 + r;
+    if (options->ranks > 1)
+        check(group_open(&m->group, models, options->ranks, &api, NULL, &err) == STATUS_OK, "%s",
+              err.text);
+    return m;
+}
+
+static void rank_close(struct model *m)
 {
     if (!m)
         return;
@@ -175,6 +204,16 @@ void model_close(struct model *m)
     heap_give(m);
 }
 
+void model_close(struct model *m)
+{
+    if (!m)
+        return;
+    group_close(m->group);
+    for (uint32_t r = 1; r < RANKS_MAX; r++)
+        rank_close(m->others[r]);
+    rank_close(m);
+}
+
 const struct model_facts *model_facts(const struct model *m)
 {
     return &m->facts;
@@ -182,13 +221,17 @@ const struct model_facts *model_facts(const struct model *m)
 
 void fake_fault(struct model *m, uint64_t step, bool at_collect)
 {
-    m->fault_step = step;
-    m->fault_at_collect = at_collect;
+    uint32_t rank = m->group ? (uint32_t)(step % m->options.ranks) : 0;
+    struct model *odd = rank > 0 ? m->others[rank] : m;
+    odd->fault_step = step;
+    odd->fault_at_collect = at_collect;
 }
 
 void fake_spoil(struct model *m, uint64_t step)
 {
     m->spoilt_step = step;
+    for (uint32_t r = 1; r < RANKS_MAX && m->others[r]; r++)
+        m->others[r]->spoilt_step = step;
 }
 
 uint64_t fake_steps(const struct model *m)
@@ -414,8 +457,32 @@ static void rows_note(struct model *m, struct batch *b)
     }
 }
 
-enum status model_launch(struct model *m, struct batch *b, struct error *err)
+// A rank comes at any time.
+static void delay(struct model *m)
 {
+    if (m->dice == 0)
+        return;
+    m->dice = mix(m->dice + 0x9e3779b97f4a7c15u);
+    for (uint64_t i = m->dice % 8 == 0 ? m->dice >> 32 & 31 : 0; i > 0; i--)
+        sched_yield();
+}
+
+enum status rank_record(struct model *m, struct error *err)
+{
+    (void)m;
+    (void)err;
+    return STATUS_OK;
+}
+
+uint64_t rank_meetings(const struct model *m)
+{
+    (void)m;
+    return 0;
+}
+
+enum status rank_launch(struct model *m, struct batch *b, struct error *err)
+{
+    delay(m);
     check(m->launched == m->sampled, "launch before sample");
     check(m->launched - m->collected <= m->facts.steps_in_flight, "%llu in flight",
           (unsigned long long)(m->launched - m->collected));
@@ -439,8 +506,13 @@ enum status model_launch(struct model *m, struct batch *b, struct error *err)
     rows_note(m, b);
     m->turn = true;
     if (!m->options.cheap)
-        memcpy(m->batch, b, b->bytes);
+        batch_copy(m->batch, b);
     return STATUS_OK;
+}
+
+enum status model_launch(struct model *m, struct batch *b, struct error *err)
+{
+    return m->group ? group_launch(m->group, b, err) : rank_launch(m, b, err);
 }
 
 void model_more(struct model *m, bool more)
@@ -474,9 +546,10 @@ bool fake_turn(const struct model *m)
     return m->turn;
 }
 
-enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
+enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
 {
     (void)err;
+    delay(m);
     check(m->launched == m->sampled + 1, "sample without launch");
     check(count == m->mask_count && (count == 0) == !masks, "%u masks of %u", count, m->mask_count);
     m->ahead += count > 0 && m->sampled > m->collected;
@@ -492,8 +565,13 @@ enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count,
     return STATUS_OK;
 }
 
-enum status model_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
-                          struct error *err)
+enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
+{
+    return m->group ? group_sample(m->group, masks, count, err) : rank_sample(m, masks, count, err);
+}
+
+enum status rank_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
+                         struct error *err)
 {
     (void)deadline_ns;
     check(m->collected < m->sampled, "collect without a step");
@@ -507,4 +585,11 @@ enum status model_collect(struct model *m, struct model_output *out, uint64_t de
                                  .tops = slot->tops,
                                  .values = slot->values};
     return STATUS_OK;
+}
+
+enum status model_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
+                          struct error *err)
+{
+    return m->group ? group_collect(m->group, out, deadline_ns, err)
+                    : rank_collect(m, out, deadline_ns, err);
 }

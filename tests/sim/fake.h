@@ -11,11 +11,12 @@ struct fake_options {
     bool cheap;               // for benchmarks: no KV is written or read
     bool text;                // for demonstrations: outputs end by length only
     uint32_t sick;            // logits are not finite for one history in so many; 0: for none
+    uint32_t ranks; // that compute the same (runtime/model/group.c), late at random; 0: one
 };
 
 struct model *fake_open(const struct fake_options *options);
 
-// The launch of this step (from 1) or its collect fails; 0: never.
+// The launch of this step (from 1) or its collect fails, of some rank; 0: never.
 void fake_fault(struct model *model, uint64_t step, bool at_collect);
 
 // What this step writes is not finite, and so is every result that reads it. Prompts are not

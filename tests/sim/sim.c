@@ -4,7 +4,10 @@
 // off, generators, embedders and rerankers. After every step the invariants of invariants.c hold;
 // every token equals that of the request computed alone.
 //
-//   sim [seeds] [steps] [first seed]      default: 100 seeds of 2,000 steps from seed 1
+// With a number of ranks the worlds are the same, and 2 to so many ranks compute each step, late at
+// random.
+//
+//   sim [seeds] [steps] [first seed] [ranks]      default: 100 seeds of 2,000 steps from seed 1
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -212,7 +215,8 @@ static uint64_t argument(int argc, char **argv, int index, uint64_t otherwise)
     uint64_t number = strtoull(argv[index], &end, 10);
     if (*end == '\0' && number > 0)
         return number;
-    fprintf(stderr, "sim: '%s' is no number above 0; usage: sim [seeds [steps [first seed]]]\n",
+    fprintf(stderr,
+            "sim: '%s' is no number above 0; usage: sim [seeds [steps [first seed [ranks]]]]\n",
             argv[index]);
     exit(2);
 }
@@ -221,7 +225,7 @@ int main(int argc, char **argv)
 {
     uint64_t seeds = argument(argc, argv, 1, 100);
     uint32_t steps = (uint32_t)argument(argc, argv, 2, 2000);
-    uint64_t first = argument(argc, argv, 3, 1);
+    uint64_t first = argument(argc, argv, 3, 1), ranks = argument(argc, argv, 4, 1);
     uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0,
              masked = 0, forced = 0, postponed = 0;
     uint64_t cuts = 0;
@@ -231,6 +235,7 @@ int main(int argc, char **argv)
         memset(sim, 0, sizeof *sim);
         sim->seed = sim->dice.state = seed;
         sim->now_ns = 1000000000;
+        sim->fake.ranks = ranks > 1 ? (uint32_t)(2 + seed % (ranks - 1)) : 0;
         world_open(sim);
         world_run(sim, steps);
         pauses += sim->engine->stats.pauses;
