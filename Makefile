@@ -4,17 +4,18 @@ SHELL := /bin/bash
 BUILD := build/release
 WEFT := $(BUILD)/bin/weft
 PORT ?= 8000
+OFFLINE ?=
 
 .PHONY: help serve test soak dev bench cuda check fmt clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-serve: ## build and serve the models under models/ on 127.0.0.1:8000; PORT=8001 takes another port
+serve: ## build, fetch two small models once (OFFLINE=1: the built-in ones) and serve them on 127.0.0.1:8000 (PORT=8001)
 	@tools/deps.sh build
 	@tools/build.sh weft
 	@if [ -e /dev/nvidia0 ] && command -v nvcc >/dev/null; then $(MAKE) -s cuda; fi
-	@exec $(WEFT) serve --port $(PORT) models/weft-demo-chat models/weft-demo-embed models/weft-demo-rerank
+	@models=$$(OFFLINE=$(OFFLINE) python3 tools/first_models.py --weft $(WEFT)); exec $(WEFT) serve --port $(PORT) $$models
 
 test: ## everything that needs no GPU; the last line counts
 	@tools/deps.sh build test

@@ -26,6 +26,7 @@ int command_embed(const struct command *self, int argc, char **argv);
 int command_rerank(const struct command *self, int argc, char **argv);
 int command_perplexity(const struct command *self, int argc, char **argv);
 int command_inspect(const struct command *self, int argc, char **argv);
+int command_chat(const struct command *self, int argc, char **argv);
 
 // Parses the arguments of a command that takes positional_min..max positional ones. Returns -1 to
 // go on, else the exit code (help or a usage error was printed).
@@ -111,6 +112,9 @@ enum status session_tokens_check(const struct session *session, const int32_t *t
 
 enum status session_submit(struct session *session, const struct submit_args *args,
                            struct request **out, struct error *err) MUST_USE;
+// One event of the request, or one step of the engine where there is none yet.
+enum status session_poll(struct session *session, struct request *request, struct token_event *out,
+                         bool *came, struct error *err) MUST_USE;
 // Steps the engine until the request has an event.
 enum status session_next(struct session *session, struct request *request, struct token_event *out,
                          struct error *err) MUST_USE;

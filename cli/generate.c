@@ -1,10 +1,8 @@
 // weft generate: one prompt, one continuation.
-#include "cli/command.h"
+#include "cli/continuation.h"
 #include "base/random.h"
-#include "runtime/text/prompt.h"
 
 #include <string.h>
-#include <time.h>
 
 struct generate_settings {
     const char *prompt;
@@ -48,11 +46,6 @@ static enum status encode_raw(const struct session *session, const char *prompt,
     return tokenizer_encode(tokenizer, &encode, tokens, bound, &submit->token_count, err);
 }
 
-static void message_add(json_t *messages, const char *role, const char *content)
-{
-    json_array_append_new(messages, json_pack("{s:s,s:s}", "role", role, "content", content));
-}
-
 static enum status encode_chat(const struct session *session, const struct generate_settings *s,
                                struct submit_args *submit, struct error *err)
 {
@@ -60,66 +53,16 @@ static enum status encode_chat(const struct session *session, const struct gener
     if (s->system)
         message_add(messages, "system", s->system);
     message_add(messages, "user", s->prompt);
-    json_t *variables = json_pack("{s:o,s:b}", "messages", messages, "add_generation_prompt", 1);
-    struct prompt_args args = {.tokenizer = session->model->tokenizer,
-                               .chat = session->model->chat,
-                               .plain = session->model->chat_is_plain,
-                               .variables = variables,
-                               .now = (int64_t)time(NULL),
-                               .arena = session->loaded.arena};
-    int32_t *tokens;
-    enum status status = prompt_tokens(&args, &tokens, &submit->token_count, err);
-    submit->tokens = tokens;
-    json_decref(variables);
+    enum status status = conversation_encode(session, messages, session->loaded.arena, submit, err);
+    json_decref(messages);
     return status;
 }
 
-struct continuation {
-    int32_t *tokens;
-    uint32_t token_count;
-    enum finish finish;
-    struct json_buffer text;
-};
-
-static enum status text_add(struct continuation *out, struct text text, bool show,
-                            struct error *err)
+static enum status show(void *context, struct text piece, struct error *err)
 {
-    json_put_raw(&out->text, text);
-    if (!show || text.bytes == 0)
-        return STATUS_OK;
-    fwrite(text.at, 1, text.bytes, stdout);
+    (void)context;
+    fwrite(piece.at, 1, piece.bytes, stdout);
     return output_flush(err);
-}
-
-static enum status continue_prompt(struct session *session, const struct submit_args *submit,
-                                   bool show, struct continuation *out, struct error *err)
-{
-    struct request *request;
-    enum status status = session_submit(session, submit, &request, err);
-    if (status != STATUS_OK)
-        return status;
-    struct detok detok;
-    detok_init(&detok, session->model->tokenizer, true);
-    detok_continue(&detok);
-    uint32_t room = detok_bound(session->model->tokenizer);
-    char *piece = arena_take(session->loaded.arena, room + 16);
-    struct token_event event = {0};
-    while (!(event.flags & EVENT_LAST)) {
-        status = session_next(session, request, &event, err);
-        if (status != STATUS_OK)
-            return status;
-        if (event.flags & EVENT_TOKEN) {
-            out->tokens = heap_grow(out->tokens, (out->token_count + 1) * sizeof *out->tokens);
-            out->tokens[out->token_count++] = event.token;
-            uint32_t bytes = detok_push(&detok, event.token, piece, room);
-            status = text_add(out, text_span(piece, bytes), show, err);
-            if (status != STATUS_OK)
-                return status;
-        }
-        out->finish = event.finish != FINISH_NONE ? event.finish : out->finish;
-    }
-    port_free(session->port, request);
-    return text_add(out, text_span(piece, detok_finish(&detok, piece, room + 16)), show, err);
 }
 
 static void ids_put(struct json_buffer *b, const int32_t *ids, uint32_t count)
@@ -169,25 +112,20 @@ static enum status generate(struct session *session, void *settings, struct erro
                                 : encode_chat(session, s, &submit, err);
     if (status != STATUS_OK)
         return status;
-    uint32_t context = engine_facts(session->model->engine)->max_model_len;
-    if (submit.token_count == 0)
-        return error_set(err, STATUS_INVALID,
-                         "the prompt has no tokens and the model no begin-of-sequence token");
-    if (submit.token_count >= context)
-        return error_set(err, STATUS_TOO_LARGE,
-                         "prompt is too long: %u tokens > %u maximum (one is left to generate)",
-                         submit.token_count, context - 1);
+    status = prompt_bounds(session, &submit, s->max_tokens, err);
+    if (status != STATUS_OK)
+        return status;
     uint32_t start[2] = {0, submit.token_count};
     submit.sequence_start = start;
-    submit.max_tokens = s->max_tokens > 0 ? s->max_tokens : context - submit.token_count;
     struct continuation made = {0};
-    status = continue_prompt(session, &submit, !s->json, &made, err);
+    struct continue_args args = {
+        .submit = &submit, .show = s->json ? NULL : show, .arena = session->loaded.arena};
+    status = prompt_continue(session, &args, &made, err);
     if (status == STATUS_OK && s->json)
         json_print(&submit, &made);
     else if (status == STATUS_OK)
         putchar('\n');
-    heap_give(made.tokens);
-    json_buffer_free(&made.text);
+    continuation_end(&made);
     return status;
 }
 

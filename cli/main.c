@@ -12,6 +12,13 @@ static const struct command commands[] = {
      "Options of one model follow its folder, separated by commas (a comma in a path is written\n"
      "'\\,'); the same options with -- apply to all models.",
      "at most 64 models are served", command_serve},
+    {"chat", "[MODEL_DIR] [--url URL] [options]", "Chats in the terminal.",
+     "A line that begins with / is a command: /help lists them. Ctrl-C stops an answer, Ctrl-D "
+     "ends.\n"
+     "With --url a server answers, and MODEL_DIR is the name of one of its models. Lines of a pipe "
+     "are\n"
+     "answered one after the other.",
+     "one model chats, and messages are typed", command_chat},
     {"generate", "MODEL_DIR --prompt TEXT [options]", "Continues one prompt.", "",
      "the prompt is given with --prompt TEXT", command_generate},
     {"embed", "MODEL_DIR [options]", "Embeds texts: one per line of stdin, one JSON array each.",

@@ -250,10 +250,20 @@ void options_help(FILE *out, const struct option_table *table, const char *title
     }
 }
 
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value != '\0' ? value : NULL;
+}
+
 const char *options_environment_key(void)
 {
-    const char *key = getenv("WEFT_API_KEY");
-    return key && *key != '\0' ? key : NULL;
+    return environment("WEFT_API_KEY");
+}
+
+const char *options_environment_openai_key(void)
+{
+    return environment("OPENAI_API_KEY");
 }
 
 bool options_colour(int descriptor)

@@ -74,6 +74,8 @@ void options_help(FILE *out, const struct option_table *table, const char *title
 
 // Nothing else in weft reads the environment. WEFT_API_KEY; NULL where unset or empty.
 const char *options_environment_key(void);
+// OPENAI_API_KEY likewise: the key of a server that `weft chat` speaks to.
+const char *options_environment_openai_key(void);
 // Whether text on this descriptor may be coloured: a terminal that can, and NO_COLOR unset or
 // empty.
 bool options_colour(int descriptor);

@@ -297,18 +297,25 @@ static void on_ready(void *context, void *owner, struct request *request)
     (void)context, (void)owner, (void)request; // events are read by session_next
 }
 
-enum status session_next(struct session *session, struct request *request, struct token_event *out,
-                         struct error *err)
+enum status session_poll(struct session *session, struct request *request, struct token_event *out,
+                         bool *came, struct error *err)
 {
-    struct engine *engine = session->model->engine;
-    while (!port_next(session->port, request, out, NULL)) {
-        engine_step(engine, clock_ns());
+    *came = port_next(session->port, request, out, NULL);
+    if (!*came) {
+        engine_step(session->model->engine, clock_ns());
         waker_clear(session->waker);
         port_drain(session->port, on_ready, NULL);
     }
-    if (out->finish == FINISH_ERROR)
-        return failed(session, err);
-    return STATUS_OK;
+    return *came && out->finish == FINISH_ERROR ? failed(session, err) : STATUS_OK;
+}
+
+enum status session_next(struct session *session, struct request *request, struct token_event *out,
+                         struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (bool came = false; !came && status == STATUS_OK;)
+        status = session_poll(session, request, out, &came, err);
+    return status;
 }
 
 enum status session_pool(struct session *session, const struct submit_args *args, uint32_t width,

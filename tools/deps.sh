@@ -6,8 +6,8 @@
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build make pkg-config python3 libh2o-evloop-dev libssl-dev libjansson-dev
-  libpcre2-dev libutf8proc-dev zlib1g-dev"
-test="libcmocka-dev libcurl4-openssl-dev python3-venv curl git"
+  libpcre2-dev libutf8proc-dev zlib1g-dev libedit-dev libcurl4-openssl-dev python3-venv"
+test="libcmocka-dev curl git"
 fuzz="clang-14 libclang-rt-14-dev"
 
 [ $# -gt 0 ] || set -- build

@@ -33,6 +33,8 @@ sentence() { echo "the library $1 is missing: install the Debian package $2, or 
 configure jansson 1 "$(sentence jansson libjansson-dev)"
 configure libpcre2-8 1 "$(sentence libpcre2-8 libpcre2-dev)"
 configure libutf8proc 1 "$(sentence libutf8proc libutf8proc-dev)"
+configure libedit 1 "$(sentence libedit libedit-dev)"
+configure libcurl 1 "$(sentence libcurl libcurl4-openssl-dev)"
 configure cmocka 0 "the tests are left out: the Debian package libcmocka-dev is missing"
 configure cmocka 1 "the Debian package libcmocka-dev is missing: tools/deps.sh test" -DWEFT_TESTS=ON
 configure libh2o-evloop 0 "weft serve is left out: the Debian package libh2o-evloop-dev"

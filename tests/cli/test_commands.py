@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEFT = str(pathlib.Path(sys.argv.pop(1)).resolve())
 CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat", "embed", "rerank"))
 COMMANDS = ("serve", "generate", "embed", "rerank", "tokenize", "detokenize", "render", "inspect",
-            "perplexity")
+            "perplexity", "chat")
 GENERATE = ("generate", CHAT, "--prompt", "hi", "--max-tokens", "4")
 
 

@@ -1,0 +1,534 @@
+// weft chat: a conversation in the terminal, with a model of this process or with a server. A line
+// that begins with / is a command; every other one is a message that is answered.
+#include "cli/chat.h"
+#include "cli/continuation.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/utf8.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_BYTES_MAX = 64 << 20 };
+
+struct chat_settings {
+    const char *url, *api_key, *system, *history;
+};
+
+struct chat {
+    struct chat_source source;
+    struct chat_params params;
+    json_t *messages;   // without the system message
+    json_t *system;     // a string, or NULL
+    struct arena *turn; // of one answer
+    struct session *session;
+    struct chat_answer last;
+    bool terminal, speed; // speed: said after each answer
+    bool ended;
+};
+
+#define AT(field) offsetof(struct chat_settings, field)
+static const struct option_row chat_rows[] = {
+    OPTION_ROW("url", OPTION_TEXT, AT(url), "none",
+               "a server with OpenAI's chat completions; MODEL is then a name it knows"),
+    OPTION_ROW("api-key", OPTION_TEXT, AT(api_key), "OPENAI_API_KEY of the environment",
+               "key of the server"),
+    OPTION_ROW("system", OPTION_TEXT, AT(system), "none", "system message"),
+    OPTION_ROW("history", OPTION_TEXT, AT(history), "none, lines are forgotten",
+               "file that keeps the lines typed at a terminal"),
+};
+#undef AT
+
+#define AT(field) offsetof(struct chat_params, field)
+static const struct option_row params_rows[] = {
+    OPTION_NUMBER("temperature", OPTION_REAL, AT(temperature), 0, 2, "0.7, a server's own",
+                  "0 takes the likeliest token"),
+    OPTION_NUMBER("top-p", OPTION_REAL, AT(top_p), 0, 1, "0.95, a server's own",
+                  "draw from the likeliest tokens with this probability together"),
+    OPTION_NUMBER("top-k", OPTION_COUNT, AT(top_k), 0, 1e9, "0, off",
+                  "draw from so many of the likeliest tokens"),
+    OPTION_NUMBER("max-tokens", OPTION_COUNT, AT(max_tokens), 0, 1e9, "0, what the context leaves",
+                  "tokens of an answer at most"),
+    OPTION_NUMBER("seed", OPTION_INTEGER, AT(seed), 0, 0, "-1, random",
+                  "seed of the random numbers"),
+};
+#undef AT
+static const struct option_table params_table = {params_rows,
+                                                 sizeof params_rows / sizeof *params_rows};
+
+static bool shown_safe; // answers go to a terminal
+
+enum status chat_show(struct text piece, struct error *err)
+{
+    enum { PART = 256, LONGEST = 4 * PART + 32 }; // an escape has four bytes for each it stands for
+    if (!shown_safe)
+        fwrite(piece.at, 1, piece.bytes, stdout);
+    while (shown_safe && piece.bytes > 0) {
+        char part[LONGEST];
+        size_t bytes = piece.bytes < PART ? piece.bytes : PART, plain = 0;
+        while (plain < bytes && piece.at[plain] != '\n' && piece.at[plain] != '\t')
+            plain++;
+        size_t whole = utf8_whole(piece.at, plain);
+        plain = whole > 0 ? whole : plain;
+        fwrite(part, 1, safe_put(part, sizeof part, text_span(piece.at, plain)), stdout);
+        if (plain == 0)
+            putchar(piece.at[plain++]);
+        piece = text_span(piece.at + plain, piece.bytes - plain);
+    }
+    return output_flush(err);
+}
+
+static enum status show(void *context, struct text piece, struct error *err)
+{
+    (void)context;
+    return chat_show(piece, err);
+}
+
+static bool stop(void *context)
+{
+    struct chat_answer *answer = context;
+    answer->stopped |= interrupt_take();
+    return answer->stopped;
+}
+
+// The model of this process; for chat_source.
+static enum status session_answer(void *state, json_t *messages, const struct chat_params *params,
+                                  struct chat_answer *out, struct error *err)
+{
+    struct chat *chat = state;
+    uint64_t seed = params->seed == -1 ? random_seed() : (uint64_t)params->seed;
+    float temperature = params->temperature >= 0 ? (float)params->temperature : 0.7f;
+    float top_p = params->top_p >= 0 ? (float)params->top_p : 0.95f;
+    struct submit_args submit = {.kind = REQUEST_GENERATE,
+                                 .sequence_count = 1,
+                                 .choice_count = 1,
+                                 .sampling = {.seed = seed,
+                                              .temperature = temperature,
+                                              .top_p = top_p,
+                                              .top_k = params->top_k,
+                                              .repetition = 1}};
+    out->begun_ns = clock_ns();
+    enum status status = conversation_encode(chat->session, messages, chat->turn, &submit, err);
+    if (status == STATUS_OK)
+        status = prompt_bounds(chat->session, &submit, params->max_tokens, err);
+    if (status != STATUS_OK)
+        return status;
+    uint32_t start[2] = {0, submit.token_count};
+    submit.sequence_start = start;
+    struct continuation made = {0};
+    struct continue_args args = {
+        .submit = &submit, .show = show, .stop = stop, .context = out, .arena = chat->turn};
+    status = prompt_continue(chat->session, &args, &made, err);
+    out->ended_ns = clock_ns();
+    out->first_ns = made.first_ns;
+    out->tokens = made.token_count;
+    out->cut = made.finish == FINISH_LENGTH || made.finish == FINISH_CONTEXT;
+    json_put_raw(&out->text, json_buffer_text(&made.text));
+    continuation_end(&made);
+    return status;
+}
+
+static enum status server_answer(void *state, json_t *messages, const struct chat_params *params,
+                                 struct chat_answer *out, struct error *err)
+{
+    return chat_remote_answer(state, messages, params, out, err);
+}
+
+// Whatever the user is told beside answers: on stderr, so that a pipe gets answers alone.
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    char line[LINE_BYTES_MAX];
+    va_list args;
+    va_start(args, format);
+    safe_format(line, sizeof line, format, args);
+    va_end(args);
+    fflush(stdout);
+    fprintf(stderr, "%s\n", line);
+}
+
+static void speed_say(const struct chat_answer *answer)
+{
+    if (answer->first_ns == 0) {
+        say("there is no answer yet");
+        return;
+    }
+    double seconds = (double)(answer->ended_ns - answer->first_ns) * 1e-9;
+    double first = (double)(answer->first_ns - answer->begun_ns) * 1e-9;
+    if (answer->tokens > 1 && seconds > 0)
+        say("[%u tokens, %.1f a second, the first after %.2f s]", answer->tokens,
+            (double)(answer->tokens - 1) / seconds, first);
+    else
+        say("[%u tokens, the first after %.2f s]", answer->tokens, first);
+}
+
+// The whole conversation, a new reference.
+static json_t *conversation(const struct chat *chat)
+{
+    json_t *all = json_array();
+    if (chat->system)
+        message_add(all, "system", json_string_value(chat->system));
+    json_array_extend(all, chat->messages);
+    return all;
+}
+
+// A question that got no answer is not part of the conversation.
+static enum status ask(struct chat *chat, const char *question, struct error *err)
+{
+    struct chat_answer answer = {0};
+    size_t before = json_array_size(chat->messages);
+    message_add(chat->messages, "user", question);
+    json_t *all = conversation(chat);
+    interrupt_take(); // an old one
+    enum status status = chat->source.answer(chat->source.state, all, &chat->params, &answer, err);
+    json_decref(all);
+    if (answer.first_ns > 0)
+        putchar('\n');
+    json_put_raw(&answer.text, text_span("", 1));
+    if (status == STATUS_OK && answer.text.bytes > 1)
+        message_add(chat->messages, "assistant", answer.text.at);
+    else
+        json_array_remove(chat->messages, before);
+    json_buffer_free(&answer.text);
+    answer.text = (struct json_buffer){0};
+    chat->last = answer;
+    if (status == STATUS_OK && answer.stopped)
+        say("[stopped]");
+    if (status == STATUS_OK && answer.cut)
+        say("[cut: the answer reached max-tokens or the end of the context]");
+    if (status == STATUS_OK && chat->speed)
+        speed_say(&answer);
+    arena_reset(chat->turn);
+    return status == STATUS_OK ? output_flush(err) : status;
+}
+
+// Commands. text: what follows the name, without blanks at its ends.
+static void do_help(struct chat *chat, const char *text);
+
+static void do_quit(struct chat *chat, const char *text)
+{
+    (void)text;
+    chat->ended = true;
+}
+
+static void do_clear(struct chat *chat, const char *text)
+{
+    (void)text;
+    json_array_clear(chat->messages);
+    say("the conversation is forgotten%s", chat->system ? ", the system message stays" : "");
+}
+
+static void do_system(struct chat *chat, const char *text)
+{
+    if (*text == '\0') {
+        say("system message: %s", chat->system ? json_string_value(chat->system) : "none");
+        return;
+    }
+    json_decref(chat->system);
+    chat->system = strcmp(text, "-") == 0 ? NULL : json_string(text);
+}
+
+static void params_say(const struct chat_params *p)
+{
+    char temperature[32] = "default", top_p[32] = "default", seed[32] = "random";
+    if (p->temperature >= 0)
+        snprintf(temperature, sizeof temperature, "%.6g", p->temperature);
+    if (p->top_p >= 0)
+        snprintf(top_p, sizeof top_p, "%.6g", p->top_p);
+    if (p->seed != -1)
+        snprintf(seed, sizeof seed, "%lld", (long long)p->seed);
+    say("temperature=%s top-p=%s top-k=%u max-tokens=%u seed=%s", temperature, top_p, p->top_k,
+        p->max_tokens, seed);
+}
+
+static void do_params(struct chat *chat, const char *text)
+{
+    struct error err;
+    while (*text != '\0') {
+        size_t bytes = strcspn(text, " ");
+        char word[128];
+        snprintf(word, sizeof word, "%.*s", (int)bytes, text);
+        char *value = strchr(word, '=');
+        if (value)
+            *value++ = '\0';
+        if (option_assign(&params_table, &chat->params, word, value, chat->turn, &err) != STATUS_OK)
+            say("%s (/params temperature=0.2 top-p=1)", err.text);
+        text += bytes + strspn(text + bytes, " ");
+    }
+    params_say(&chat->params);
+}
+
+static void do_speed(struct chat *chat, const char *text)
+{
+    bool on = strcmp(text, "on") == 0, off = strcmp(text, "off") == 0;
+    if (on || off)
+        chat->speed = on;
+    else if (*text == '\0')
+        speed_say(&chat->last);
+    else
+        say("/speed tells the speed of the last answer, /speed on that of each, /speed off none");
+}
+
+static void do_save(struct chat *chat, const char *text)
+{
+    if (*text == '\0') {
+        say("/save takes the name of a file");
+        return;
+    }
+    json_t *all = json_pack("{s:o}", "messages", conversation(chat));
+    FILE *file = fopen(text, "w");
+    bool wrote = file && json_dumpf(all, file, JSON_INDENT(2)) == 0;
+    wrote &= file && fputc('\n', file) != EOF;
+    wrote &= file && fclose(file) == 0;
+    say(wrote ? "%zu messages are in %s"
+              : "%zu messages cannot be written to %s: is the folder "
+                "there, and may you write in it?",
+        json_array_size(json_object_get(all, "messages")), text);
+    json_decref(all);
+}
+
+static bool message_is_known(const json_t *message, size_t index)
+{
+    const char *role = json_string_value(json_object_get(message, "role"));
+    const json_t *content = json_object_get(message, "content");
+    bool turn = role && (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0);
+    bool first = role && index == 0 && strcmp(role, "system") == 0;
+    return (turn || first) && json_is_string(content);
+}
+
+static void do_load(struct chat *chat, const char *text)
+{
+    json_t *file = NULL;
+    struct error err;
+    if (json_file_parse(&file, text, FILE_BYTES_MAX, &err) != STATUS_OK) {
+        say("%s", *text != '\0' ? err.text : "/load takes the name of a file");
+        return;
+    }
+    json_t *found = json_object_get(file, "messages");
+    json_t *all = json_copy(json_is_array(file) ? file : found), *message;
+    size_t i;
+    bool known = json_is_array(all);
+    json_array_foreach(all, i, message) known &= message_is_known(message, i);
+    if (!known) {
+        say("%s is no conversation: it takes {\"messages\": [...]} with texts of user, assistant "
+            "and, first, system",
+            text);
+    } else {
+        json_t *first = json_array_get(all, 0);
+        const char *role = json_string_value(json_object_get(first, "role"));
+        json_decref(chat->system);
+        chat->system = NULL;
+        if (role && strcmp(role, "system") == 0) {
+            chat->system = json_incref(json_object_get(first, "content"));
+            json_array_remove(all, 0);
+        }
+        json_decref(chat->messages);
+        chat->messages = json_incref(all);
+        say("%zu messages are loaded", json_array_size(all));
+    }
+    json_decref(all);
+    json_decref(file);
+}
+
+static const struct chat_command {
+    const char *name, *arguments, *help;
+    void (*run)(struct chat *chat, const char *text);
+} commands[] = {
+    {"help", "", "this list", do_help},
+    {"system", "[TEXT|-]", "shows, sets or (-) removes the system message", do_system},
+    {"params", "[NAME=VALUE ...]", "shows or sets temperature, top-p, top-k, max-tokens, seed",
+     do_params},
+    {"save", "FILE", "writes the conversation as JSON", do_save},
+    {"load", "FILE", "goes on with a conversation that was saved", do_load},
+    {"clear", "", "forgets the conversation", do_clear},
+    {"speed", "[on|off]", "tokens a second of the last answer, or of each from now on", do_speed},
+    {"quit", "", "ends, as Ctrl-D does", do_quit},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void do_help(struct chat *chat, const char *text)
+{
+    (void)chat, (void)text;
+    for (int i = 0; i < COMMANDS; i++)
+        say("  /%-7s%-17s %s", commands[i].name, commands[i].arguments, commands[i].help);
+    say("  a line that ends with \\ goes on in the next one; // begins a message with /; Ctrl-C "
+        "stops an answer");
+}
+
+static void command_do(struct chat *chat, const char *line)
+{
+    size_t bytes = strcspn(line, " ");
+    const char *text = line + bytes + strspn(line + bytes, " ");
+    for (int i = 0; i < COMMANDS; i++)
+        if (strlen(commands[i].name) == bytes && memcmp(commands[i].name, line, bytes) == 0) {
+            commands[i].run(chat, text);
+            return;
+        }
+    say("there is no command /%.*s: /help lists them", (int)bytes, line);
+}
+
+// One message or command of one or more lines, in the arena of the turn.
+static enum chat_line message_read(struct chat *chat, struct chat_lines *lines, struct text *out)
+{
+    struct arena_text all = {0};
+    struct text line;
+    enum chat_line came = chat_lines_next(lines, "> ", &line);
+    while (came == CHAT_LINE && line.bytes > 0 && line.at[line.bytes - 1] == '\\') {
+        arena_text_add(chat->turn, &all, text_span(line.at, line.bytes - 1));
+        arena_text_add(chat->turn, &all, text_of("\n"));
+        came = chat_lines_next(lines, "| ", &line);
+    }
+    if (came == CHAT_LINE)
+        arena_text_add(chat->turn, &all, line);
+    *out = arena_copy(chat->turn, text_trim(text_span(all.at, all.bytes)));
+    return came == CHAT_END && all.bytes > 0 ? CHAT_LINE : came;
+}
+
+static enum status line_do(struct chat *chat, struct text line, struct error *err)
+{
+    if (line.bytes == 0)
+        return STATUS_OK;
+    enum status status = text_check("the line", line, err);
+    if (status != STATUS_OK)
+        return status;
+    if (strlen(line.at) < line.bytes)
+        return error_set(err, STATUS_INVALID, "the line holds a NUL");
+    if (line.at[0] == '/' && line.at[1] != '/') {
+        command_do(chat, line.at + 1);
+        return STATUS_OK;
+    }
+    return ask(chat, line.at[0] == '/' ? line.at + 1 : line.at, err);
+}
+
+// A mistake is told and forgotten on a terminal; in a pipe it ends the conversation.
+static enum status talk(struct chat *chat, struct chat_lines *lines, struct error *err)
+{
+    enum status status = STATUS_OK;
+    while (!chat->ended) {
+        struct text line;
+        enum chat_line came = message_read(chat, lines, &line);
+        if (came == CHAT_END)
+            break;
+        if (came == CHAT_INTERRUPTED)
+            continue;
+        status = line_do(chat, line, err);
+        arena_reset(chat->turn);
+        bool fatal = status == STATUS_IO || status == STATUS_DEVICE_FAULT;
+        if (status != STATUS_OK && (fatal || !chat->terminal))
+            return status;
+        if (status != STATUS_OK)
+            say("%s", err->text);
+    }
+    return STATUS_OK;
+}
+
+static enum status chat_run(struct chat *chat, const struct chat_settings *settings,
+                            const char *with, struct error *err)
+{
+    struct chat_lines *lines;
+    chat->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    chat->messages = json_array();
+    chat->system = settings->system ? json_string(settings->system) : NULL;
+    chat->turn = arena_create(0, 0);
+    shown_safe = isatty(STDOUT_FILENO);
+    enum status status = chat_lines_open(&lines, chat->terminal, settings->history, err);
+    if (status == STATUS_OK && chat->terminal) {
+        status = interrupt_open(err);
+        say("%s answers. /help lists commands, Ctrl-C stops an answer, Ctrl-D ends.", with);
+    }
+    if (status == STATUS_OK)
+        status = talk(chat, lines, err);
+    chat_lines_close(lines);
+    json_decref(chat->messages);
+    json_decref(chat->system);
+    arena_destroy(chat->turn);
+    return status;
+}
+
+static enum status chat_server(struct chat *chat, const struct chat_settings *settings,
+                               const char *model, struct error *err)
+{
+    struct chat_remote *remote;
+    struct chat_remote_args args = {settings->url, settings->api_key, model};
+    if (!args.key)
+        args.key = options_environment_openai_key();
+    enum status status = chat_remote_open(&remote, &args, err);
+    chat->source = (struct chat_source){remote, server_answer};
+    if (status == STATUS_OK)
+        status = chat_run(chat, settings, chat_remote_model(remote), err);
+    chat_remote_close(remote);
+    return status;
+}
+
+static enum status chat_session(struct chat *chat, const struct chat_settings *settings,
+                                const char *folder, const struct model_settings *model,
+                                const struct device_settings *device, struct error *err)
+{
+    struct session session;
+    enum status status = session_open(&session, folder, model, device, err);
+    if (status == STATUS_OK)
+        status = session_kind(&session, MODEL_GENERATOR, err);
+    chat->session = &session;
+    chat->source = (struct chat_source){chat, session_answer};
+    if (status == STATUS_OK)
+        status = chat_run(chat, settings, session.model->spec.id, err);
+    session_close(&session);
+    return status;
+}
+
+// Refuses what is wrong whatever the model or the server is.
+static enum status arguments_check(const struct chat_settings *s, bool model, struct error *err)
+{
+    bool web =
+        s->url && (strncmp(s->url, "http://", 7) == 0 || strncmp(s->url, "https://", 8) == 0);
+    if (!s->url && !model)
+        return error_set(err, STATUS_INVALID,
+                         "MODEL_DIR or --url is missing: give a model folder, or the address of a "
+                         "server such as --url http://127.0.0.1:8000");
+    if (s->url && !web)
+        return error_set(err, STATUS_INVALID, "--url must begin with http:// or https://");
+    if (s->api_key && !s->url)
+        return error_set(err, STATUS_INVALID, "--api-key is of use with --url alone");
+    if (s->api_key && strpbrk(s->api_key, "\r\n"))
+        return error_set(err, STATUS_INVALID, "--api-key must be one line");
+    return s->system ? text_check("--system", text_of(s->system), err) : STATUS_OK;
+}
+
+int command_chat(const struct command *self, int argc, char **argv)
+{
+    struct chat chat = {.params = {.temperature = -1, .top_p = -1, .seed = -1}};
+    struct chat_settings settings = {0};
+    struct model_settings model;
+    struct device_settings device;
+    model_settings_init(&model);
+    device_settings_init(&device);
+    device.log_level = LOG_WARNING;
+    const struct option_table tables[] = {{chat_rows, sizeof chat_rows / sizeof *chat_rows},
+                                          params_table,
+                                          device_options_table,
+                                          session_options_table};
+    void *const fields[] = {&settings, &chat.params, &device, &model};
+    static const char *const titles[] = {"Chat:", "Generation:", "Device:", "Model:"};
+    struct arena *arena = arena_create(0, 0);
+    struct texts positional;
+    struct error err;
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 4, 0, 1};
+    int code = command_parse(&parse, arena, &positional);
+    const char *given = code < 0 && positional.count > 0 ? positional.at[0] : NULL;
+    if (code < 0 && arguments_check(&settings, given, &err) != STATUS_OK) {
+        safe_line(stderr, "weft chat: %s, usage: weft chat %s", err.text, self->usage);
+        code = EXIT_CODE_USAGE;
+    }
+    log_level_set((enum log_level)device.log_level);
+    log_format_set((enum log_format)device.log_format);
+    if (code < 0) {
+        enum status status = settings.url
+                                 ? chat_server(&chat, &settings, given, &err)
+                                 : chat_session(&chat, &settings, given, &model, &device, &err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+    }
+    arena_destroy(arena);
+    return code;
+}

@@ -1,0 +1,58 @@
+// What the files of `weft chat` share: the two that answer (a model of this process, a server), the
+// reading of lines, Ctrl-C. Everything runs on the main thread.
+#pragma once
+
+#include "cli/command.h"
+
+struct chat_params {
+    double temperature, top_p; // -1: not said
+    uint32_t top_k, max_tokens;
+    int64_t seed; // -1: random
+};
+
+// One answer. All zero before; text is the caller's to free.
+struct chat_answer {
+    struct json_buffer text;
+    uint32_t tokens;
+    uint64_t begun_ns, first_ns, ended_ns; // first_ns 0: nothing came
+    bool stopped;                          // by Ctrl-C
+    bool cut;                              // by max-tokens or the context
+};
+
+// Where the answers come from. STATUS_IO and STATUS_DEVICE_FAULT: it cannot be asked again.
+struct chat_source {
+    void *state;
+    enum status (*answer)(void *state, json_t *messages, const struct chat_params *params,
+                          struct chat_answer *out, struct error *err);
+};
+
+// Prints a piece of an answer: on a terminal made safe for it, line ends and tabs kept.
+enum status chat_show(struct text piece, struct error *err) MUST_USE;
+
+// Ctrl-C: before interrupt_open it ends the process, then it is told.
+enum status interrupt_open(struct error *err) MUST_USE;
+int interrupt_descriptor(void); // readable while one was not taken; -1: not opened
+bool interrupt_take(void);      // whether one came since the last call
+
+// Lines: edited, with history, on a terminal; else as they come.
+struct chat_lines;
+enum chat_line { CHAT_LINE, CHAT_END, CHAT_INTERRUPTED };
+// history: a file, or NULL.
+enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *history,
+                            struct error *err) MUST_USE;
+// The text, without its line end, lives until the next call.
+enum chat_line chat_lines_next(struct chat_lines *lines, const char *prompt, struct text *out);
+void chat_lines_close(struct chat_lines *lines); // NULL is allowed
+
+// A server with OpenAI's chat completions.
+struct chat_remote;
+struct chat_remote_args {
+    const char *url, *key; // key: NULL: none
+    const char *model;     // NULL: the first that the server lists
+};
+enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_args *args,
+                             struct error *err) MUST_USE;
+const char *chat_remote_model(const struct chat_remote *remote);
+enum status chat_remote_answer(void *remote, json_t *messages, const struct chat_params *params,
+                               struct chat_answer *out, struct error *err) MUST_USE;
+void chat_remote_close(struct chat_remote *remote); // NULL is allowed

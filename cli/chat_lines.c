@@ -1,0 +1,178 @@
+// The lines that somebody types for `weft chat`, by libedit on a terminal, and Ctrl-C; see chat.h.
+#include "cli/chat.h"
+
+#include <errno.h>
+#include <histedit.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <wchar.h>
+
+enum { HISTORY_LINES = 1000 };
+
+struct chat_lines {
+    EditLine *edit; // NULL: not a terminal
+    History *history;
+    const char *history_file, *prompt;
+    struct line_reader reader;
+    bool interrupted;
+};
+
+static int interrupts = -1;
+
+// Writing to an eventfd is allowed in a signal's handler.
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    int kept = errno;
+    uint64_t one = 1;
+    ssize_t wrote = write(interrupts, &one, sizeof one);
+    (void)wrote;
+    errno = kept;
+}
+
+enum status interrupt_open(struct error *err)
+{
+    interrupts = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    if (interrupts < 0 || sigaction(SIGINT, &action, NULL) != 0)
+        return error_set(err, STATUS_IO, "Ctrl-C cannot be waited for: %s", strerror(errno));
+    return STATUS_OK;
+}
+
+int interrupt_descriptor(void)
+{
+    return interrupts;
+}
+
+bool interrupt_take(void)
+{
+    uint64_t count;
+    return interrupts >= 0 && read(interrupts, &count, sizeof count) == sizeof count;
+}
+
+// One byte of the terminal: 1, 0 at its end, -1 on Ctrl-C and on errors.
+static int byte_read(struct chat_lines *lines, char *out)
+{
+    struct pollfd wait[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                            {.fd = interrupts, .events = POLLIN}};
+    for (;;) {
+        if (poll(wait, 2, -1) < 0 && errno != EINTR)
+            return -1;
+        lines->interrupted = interrupt_take();
+        if (lines->interrupted)
+            return -1;
+        if (wait[0].revents == 0)
+            continue;
+        ssize_t got = read(STDIN_FILENO, out, 1);
+        if (got >= 0 || errno != EINTR)
+            return got == 1 ? 1 : got == 0 ? 0 : -1;
+    }
+}
+
+// For libedit: the next character. Bytes that are no UTF-8 are passed over.
+static int character_read(EditLine *edit, wchar_t *out)
+{
+    struct chat_lines *lines = NULL;
+    el_get(edit, EL_CLIENTDATA, &lines);
+    mbstate_t state = {0};
+    for (;;) {
+        char byte;
+        int got = byte_read(lines, &byte);
+        if (got != 1)
+            return got;
+        size_t is = mbrtowc(out, &byte, 1, &state);
+        if (is == (size_t)-1)
+            state = (mbstate_t){0};
+        else if (is != (size_t)-2)
+            return 1;
+    }
+}
+
+static char *prompt_say(EditLine *edit)
+{
+    struct chat_lines *lines = NULL;
+    el_get(edit, EL_CLIENTDATA, &lines);
+    return (char *)(uintptr_t)lines->prompt; // libedit does not write to it
+}
+
+static void history_open(struct chat_lines *lines, const char *file)
+{
+    HistEvent event;
+    lines->history = history_init();
+    check(lines->history, "no memory for a history of %d lines", HISTORY_LINES);
+    history(lines->history, &event, H_SETSIZE, HISTORY_LINES);
+    history(lines->history, &event, H_SETUNIQUE, 1);
+    lines->history_file = file;
+    if (file)
+        history(lines->history, &event, H_LOAD, file); // it need not be there yet
+    el_set(lines->edit, EL_HIST, history, lines->history);
+}
+
+enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *file,
+                            struct error *err)
+{
+    struct chat_lines *lines = heap_take_zeroed(1, sizeof *lines);
+    *out = lines;
+    if (!terminal)
+        return STATUS_OK;
+    setlocale(LC_CTYPE, "C.UTF-8"); // for libedit; numbers keep the locale "C"
+    lines->edit = el_init("weft", stdin, stdout, stderr);
+    if (!lines->edit)
+        return error_set(err, STATUS_IO,
+                         "the terminal cannot be edited on: set TERM, or write lines in a pipe");
+    el_set(lines->edit, EL_CLIENTDATA, lines);
+    el_set(lines->edit, EL_EDITOR, "emacs");
+    el_set(lines->edit, EL_SIGNAL, 0);
+    el_set(lines->edit, EL_PROMPT, prompt_say);
+    el_set(lines->edit, EL_GETCFN, character_read);
+    el_set(lines->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    history_open(lines, file);
+    el_source(lines->edit, NULL); // ~/.editrc
+    return STATUS_OK;
+}
+
+static enum chat_line line_edit(struct chat_lines *lines, struct text *out)
+{
+    HistEvent event;
+    int bytes = 0;
+    lines->interrupted = false;
+    el_resize(lines->edit);
+    const char *line = el_gets(lines->edit, &bytes);
+    if (!line || bytes <= 0) {
+        fputs("\n", stdout);
+        return lines->interrupted ? CHAT_INTERRUPTED : CHAT_END;
+    }
+    size_t length = (size_t)bytes;
+    if (strspn(line, " \t\n") < length)
+        history(lines->history, &event, H_ENTER, line);
+    *out = text_span(line, length - (line[length - 1] == '\n'));
+    return CHAT_LINE;
+}
+
+enum chat_line chat_lines_next(struct chat_lines *lines, const char *prompt, struct text *out)
+{
+    lines->prompt = prompt;
+    if (lines->edit)
+        return line_edit(lines, out);
+    return line_next(&lines->reader, out) ? CHAT_LINE : CHAT_END;
+}
+
+void chat_lines_close(struct chat_lines *lines)
+{
+    HistEvent event;
+    if (!lines)
+        return;
+    if (lines->history && lines->history_file &&
+        history(lines->history, &event, H_SAVE, lines->history_file) < 0)
+        safe_line(stderr, "weft: the history cannot be written to %s", lines->history_file);
+    if (lines->history)
+        history_end(lines->history);
+    if (lines->edit)
+        el_end(lines->edit);
+    heap_give(lines->reader.at);
+    heap_give(lines);
+}

@@ -1,0 +1,333 @@
+// `weft chat --url`: one request a turn to a server with OpenAI's chat completions, streamed, by
+// libcurl; see chat.h. Text is shown as it comes; Ctrl-C ends the connection, which ends the
+// answer.
+#include "cli/chat.h"
+
+#include "base/clock.h"
+
+#include <curl/curl.h>
+#include <string.h>
+
+enum { EVENT_BYTES_MAX = 16 << 20, CONNECT_SECONDS = 10 };
+
+struct chat_remote {
+    CURLM *multi;
+    char *base, *model, *key; // base: URL up to and with /v1; key: a header, or NULL
+};
+
+// One exchange with the server. Events of a stream are read as they come, other bodies at the end.
+struct transfer {
+    CURL *easy;
+    struct chat_answer *answer; // NULL: the body is wanted whole
+    struct json_buffer body;    // or the line that has begun
+    struct error *err;
+    enum status status;
+    bool done; // the stream said that it is complete
+};
+
+static char *joined(const char *a, const char *b)
+{
+    size_t first = strlen(a), second = strlen(b);
+    char *both = heap_take(first + second + 1);
+    memcpy(both, a, first);
+    memcpy(both + first, b, second + 1);
+    return both;
+}
+
+// "http://host:8000" and "http://host:8000/" mean the API under /v1, other paths are taken as
+// given.
+static char *base_of(const char *url)
+{
+    size_t bytes = strlen(url);
+    while (bytes > 0 && url[bytes - 1] == '/')
+        bytes--;
+    char *trimmed = joined(url, "");
+    trimmed[bytes] = '\0';
+    const char *host = strstr(trimmed, "://") + 3;
+    char *base = joined(trimmed, strchr(host, '/') ? "" : "/v1");
+    heap_give(trimmed);
+    return base;
+}
+
+static const char *error_of(const json_t *body)
+{
+    const json_t *error = json_object_get(body, "error");
+    const char *said = json_string_value(json_object_get(error, "message"));
+    said = said ? said : json_string_value(error);
+    return said ? said : json_string_value(json_object_get(body, "message"));
+}
+
+static void usage_take(struct chat_answer *answer, const json_t *usage)
+{
+    json_int_t tokens = json_integer_value(json_object_get(usage, "completion_tokens"));
+    if (tokens > 0 && tokens <= UINT32_MAX)
+        answer->tokens = (uint32_t)tokens;
+}
+
+static void delta_take(struct transfer *t, const json_t *delta)
+{
+    struct chat_answer *answer = t->answer;
+    const json_t *content = json_object_get(delta, "content");
+    const json_t *thought = json_object_get(delta, "reasoning_content");
+    const json_t *shown = json_string_length(content) > 0 ? content : thought;
+    if (json_string_length(shown) == 0)
+        return;
+    if (answer->first_ns == 0)
+        answer->first_ns = clock_ns();
+    answer->tokens++; // until usage says how many
+    struct text piece = text_span(json_string_value(shown), json_string_length(shown));
+    if (shown == content)
+        json_put_raw(&answer->text, piece);
+    t->status = chat_show(piece, t->err);
+}
+
+static void event_take(struct transfer *t, struct text line)
+{
+    static const struct text head = {"data:", 5};
+    if (line.bytes < head.bytes || memcmp(line.at, head.at, head.bytes) != 0)
+        return; // a comment, or the name of an event
+    line = text_trim(text_span(line.at + head.bytes, line.bytes - head.bytes));
+    if (line.bytes > 0 && line.at[line.bytes - 1] == '\r')
+        line.bytes--;
+    if (text_is(line, "[DONE]")) {
+        t->done = true;
+        return;
+    }
+    json_t *event = NULL;
+    if (json_parse(&event, line, NULL) != STATUS_OK) {
+        t->status = error_set(t->err, STATUS_INVALID, "the server sent an event that is no JSON");
+        return;
+    }
+    if (json_object_get(event, "error")) {
+        const char *said = error_of(event);
+        t->status = error_set(t->err, STATUS_REFUSED, "the server ended the answer: %s",
+                              said ? said : "it does not say why");
+    }
+    const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
+    const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
+    if (t->status == STATUS_OK)
+        delta_take(t, json_object_get(choice, "delta"));
+    t->done |= finish != NULL;
+    t->answer->cut |= finish && strcmp(finish, "length") == 0;
+    usage_take(t->answer, json_object_get(event, "usage"));
+    json_decref(event);
+}
+
+static long http_status(const struct transfer *t)
+{
+    long status = 0;
+    curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+// libcurl ends the transfer where less than `count` is returned.
+static size_t body_take(char *at, size_t size, size_t count, void *context)
+{
+    struct transfer *t = context;
+    (void)size; // always 1
+    size_t left = count;
+    while (t->answer && http_status(t) == 200 && left > 0 && t->status == STATUS_OK) {
+        const char *end = memchr(at, '\n', left);
+        if (!end)
+            break;
+        json_put_raw(&t->body, text_span(at, (size_t)(end - at)));
+        event_take(t, json_buffer_text(&t->body));
+        t->body.bytes = 0;
+        left -= (size_t)(end + 1 - at);
+        at += end + 1 - at;
+    }
+    if (t->status == STATUS_OK && t->body.bytes + left > EVENT_BYTES_MAX)
+        t->status = error_set(t->err, STATUS_TOO_LARGE, "the server's answer has over %d MiB",
+                              EVENT_BYTES_MAX >> 20);
+    if (t->status != STATUS_OK)
+        return 0;
+    json_put_raw(&t->body, text_span(at, left));
+    return count;
+}
+
+// Runs the transfer to its end, or until Ctrl-C.
+static CURLcode transfer_run(struct chat_remote *remote, struct transfer *t)
+{
+    int running = 1, left;
+    struct curl_waitfd also = {.fd = interrupt_descriptor(), .events = CURL_WAIT_POLLIN};
+    curl_multi_add_handle(remote->multi, t->easy);
+    while (running > 0 && !(t->answer && t->answer->stopped)) {
+        if (curl_multi_perform(remote->multi, &running) != CURLM_OK)
+            break;
+        if (running > 0)
+            curl_multi_poll(remote->multi, &also, also.fd >= 0, 1000, NULL);
+        if (t->answer)
+            t->answer->stopped = interrupt_take();
+    }
+    CURLMsg *message = curl_multi_info_read(remote->multi, &left);
+    CURLcode code = message ? message->data.result : CURLE_OK;
+    curl_multi_remove_handle(remote->multi, t->easy);
+    return code;
+}
+
+static enum status refused(const struct chat_remote *remote, struct transfer *t)
+{
+    long status = http_status(t);
+    json_t *body = NULL;
+    const char *said = NULL;
+    if (json_parse(&body, json_buffer_text(&t->body), NULL) == STATUS_OK)
+        said = error_of(body);
+    if (status == 401 || status == 403)
+        t->status = error_set(t->err, STATUS_REFUSED,
+                              "the server refuses the key (%ld%s%.200s): give its key with "
+                              "--api-key or OPENAI_API_KEY",
+                              status, said ? ": " : "", said ? said : "");
+    else if (status == 404 && !said)
+        t->status = error_set(t->err, STATUS_REFUSED,
+                              "%s answers 404: give the address of an API such as "
+                              "http://127.0.0.1:8000 with --url",
+                              remote->base);
+    else
+        t->status = error_set(t->err, STATUS_REFUSED, "the server answers %ld%s%s", status,
+                              said ? ": " : "", said ? said : "");
+    json_decref(body);
+    return t->status;
+}
+
+// body: of a POST, or NULL. The caller frees t->body.
+static enum status transfer(struct chat_remote *remote, struct transfer *t, const char *path,
+                            const struct json_buffer *body)
+{
+    char reason[CURL_ERROR_SIZE] = "";
+    char *url = joined(remote->base, path);
+    struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+    if (remote->key)
+        headers = curl_slist_append(headers, remote->key);
+    t->easy = curl_easy_init();
+    check(t->easy && headers, "libcurl has no memory");
+    curl_easy_setopt(t->easy, CURLOPT_URL, url);
+    curl_easy_setopt(t->easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, reason);
+    curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, body_take);
+    curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
+    if (body) {
+        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->bytes);
+        curl_easy_setopt(t->easy, CURLOPT_POSTFIELDS, body->at);
+    }
+    CURLcode code = transfer_run(remote, t);
+    bool stopped = t->answer && t->answer->stopped;
+    bool answered = http_status(t) != 0;
+    if (t->status == STATUS_OK && !stopped && code != CURLE_OK)
+        t->status = error_set(t->err, STATUS_REFUSED,
+                              answered ? "%s went away in the middle of its answer (%s)"
+                                       : "no server answers at %s (%s): start one with 'weft "
+                                         "serve', or give its address with --url",
+                              remote->base, *reason != '\0' ? reason : curl_easy_strerror(code));
+    if (t->status == STATUS_OK && !stopped && http_status(t) != 200)
+        refused(remote, t);
+    curl_easy_cleanup(t->easy);
+    curl_slist_free_all(headers);
+    heap_give(url);
+    return t->status;
+}
+
+// The first model that chats, as far as the server says what its models do.
+static const char *first_model(const json_t *list)
+{
+    size_t i;
+    json_t *model;
+    json_array_foreach(json_object_get(list, "data"), i, model)
+    {
+        const char *kind = json_string_value(json_object_get(model, "kind"));
+        if (!kind || strcmp(kind, "generator") == 0)
+            return json_string_value(json_object_get(model, "id"));
+    }
+    return NULL;
+}
+
+static enum status model_find(struct chat_remote *remote, struct error *err)
+{
+    struct transfer t = {.err = err};
+    json_t *list = NULL;
+    enum status status = transfer(remote, &t, "/models", NULL);
+    if (status == STATUS_OK)
+        status = json_parse(&list, json_buffer_text(&t.body), err);
+    const char *id = status == STATUS_OK ? first_model(list) : NULL;
+    if (id)
+        remote->model = joined(id, "");
+    else if (status == STATUS_OK)
+        status = error_set(err, STATUS_NOT_FOUND,
+                           "%s lists no model that chats: name one, weft chat --url %s MODEL",
+                           remote->base, remote->base);
+    json_decref(list);
+    json_buffer_free(&t.body);
+    return status;
+}
+
+enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_args *args,
+                             struct error *err)
+{
+    struct chat_remote *remote = heap_take_zeroed(1, sizeof *remote);
+    *out = remote;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return error_set(err, STATUS_IO, "libcurl cannot be used");
+    remote->multi = curl_multi_init();
+    remote->base = base_of(args->url);
+    remote->key = args->key ? joined("Authorization: Bearer ", args->key) : NULL;
+    if (!args->model)
+        return model_find(remote, err);
+    remote->model = joined(args->model, "");
+    return STATUS_OK;
+}
+
+const char *chat_remote_model(const struct chat_remote *remote)
+{
+    return remote->model;
+}
+
+static void request_write(struct json_buffer *out, const struct chat_remote *remote,
+                          const json_t *messages, const struct chat_params *params)
+{
+    json_put_member(out, "{\"model\":", text_of(remote->model));
+    json_put_literal(out, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
+    if (params->temperature >= 0)
+        json_put_format(out, ",\"temperature\":%.6g", params->temperature);
+    if (params->top_p >= 0)
+        json_put_format(out, ",\"top_p\":%.6g", params->top_p);
+    if (params->top_k > 0)
+        json_put_format(out, ",\"top_k\":%u", params->top_k);
+    if (params->max_tokens > 0)
+        json_put_format(out, ",\"max_tokens\":%u", params->max_tokens);
+    if (params->seed != -1)
+        json_put_format(out, ",\"seed\":%lld", (long long)params->seed);
+    json_put_literal(out, ",\"messages\":");
+    json_put_value(out, messages);
+    json_put_literal(out, "}");
+}
+
+enum status chat_remote_answer(void *state, json_t *messages, const struct chat_params *params,
+                               struct chat_answer *out, struct error *err)
+{
+    struct chat_remote *remote = state;
+    struct transfer t = {.answer = out, .err = err};
+    struct json_buffer body = {0};
+    request_write(&body, remote, messages, params);
+    out->begun_ns = clock_ns();
+    enum status status = transfer(remote, &t, "/chat/completions", &body);
+    if (status == STATUS_OK && !out->stopped && !t.done)
+        status = error_set(err, STATUS_REFUSED, "%s ended its answer before it was complete",
+                           remote->base);
+    out->ended_ns = clock_ns();
+    json_buffer_free(&body);
+    json_buffer_free(&t.body);
+    return status;
+}
+
+void chat_remote_close(struct chat_remote *remote)
+{
+    if (!remote)
+        return;
+    curl_multi_cleanup(remote->multi);
+    curl_global_cleanup();
+    heap_give(remote->base);
+    heap_give(remote->model);
+    heap_give(remote->key);
+    heap_give(remote);
+}

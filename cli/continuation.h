@@ -1,0 +1,41 @@
+// A conversation continued by the model of a session, on the calling thread: what `weft generate`
+// and `weft chat` share.
+#pragma once
+
+#include "cli/command.h"
+
+// Appends {"role", "content"} to an array of messages.
+void message_add(json_t *messages, const char *role, const char *content);
+
+// Renders the messages (borrowed) by the model's template; tokens are in the arena.
+enum status conversation_encode(const struct session *session, json_t *messages,
+                                struct arena *arena, struct submit_args *submit,
+                                struct error *err) MUST_USE;
+
+// Refuses a prompt of no tokens or one that leaves no room to answer, and sets max_tokens: 0
+// becomes what the context leaves.
+enum status prompt_bounds(const struct session *session, struct submit_args *submit,
+                          uint32_t max_tokens, struct error *err) MUST_USE;
+
+struct continuation {
+    int32_t *tokens; // [token_count] on the heap
+    uint32_t token_count;
+    enum finish finish;
+    struct json_buffer text;
+    uint64_t first_ns; // clock_ns of the first token; 0: there was none
+};
+
+struct continue_args {
+    const struct submit_args *submit;
+    // Called with each piece of text, whole characters; NULL: nobody looks.
+    enum status (*show)(void *context, struct text piece, struct error *err);
+    bool (*stop)(void *context); // asked after each step; NULL: never
+    void *context;
+    struct arena *arena; // scratch
+};
+
+// Until the model ends or stop says so. The caller ends `out` (all zero before) with
+// continuation_end, also after an error.
+enum status prompt_continue(struct session *session, const struct continue_args *args,
+                            struct continuation *out, struct error *err) MUST_USE;
+void continuation_end(struct continuation *made);

