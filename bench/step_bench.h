@@ -38,6 +38,7 @@ struct bench {
     uint64_t step;
     float temperature; // of the rows
     double sample_ms;  // of the last step
+    bool share_blocks; // decode rows read the same blocks: only for counting, memory is less
 };
 
 // step_cases.c

@@ -224,7 +224,7 @@ void decodes_admit(struct bench *b, const struct step_case *c)
         for (; row < c->decodes && b->batch->newcomer_count < limits->newcomers_max &&
                b->batch->change_count + each <= limits->changes_max;
              row++) {
-            admit(b, row, row * each, each);
+            admit(b, row, b->share_blocks ? 0 : row * each, each);
             row_add(b, row, 1, c->context, false);
         }
         launch(b);

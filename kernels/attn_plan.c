@@ -15,12 +15,13 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
     struct attn_capacity capacity = {.wide_rows = ATTN_WIDE_ROWS, .workers = workers};
     if (shape->kv_heads == 0)
         return capacity;
-    check(limits->step.rows_max <= UINT16_MAX + 1 && shape->kv_heads <= UINT16_MAX + 1,
-          "%u rows and %u KV heads, an item of attention counts to 65535", limits->step.rows_max,
-          shape->kv_heads);
     uint32_t group = shape->heads / shape->kv_heads;
-    uint64_t tiles =
-        limits->step.rows_max + (uint64_t)limits->step.tokens_max * group / ATTN_WIDE_ROWS + 1;
+    uint64_t queries = (uint64_t)limits->step.tokens_max * group;
+    uint64_t tiles = limits->step.rows_max + queries / ATTN_WIDE_ROWS + 1;
+    check(limits->step.rows_max <= UINT16_MAX + 1, "%u rows, an item of attention counts to 65535",
+          limits->step.rows_max);
+    check(queries <= UINT32_MAX && (tiles + ATTN_APART_MAX) * shape->kv_heads <= UINT32_MAX,
+          "a step of %u tokens has more attention than 32 bits count", limits->step.tokens_max);
     uint64_t keys = (uint64_t)limits->step.blocks_max * KV_BLOCK_TOKENS;
     uint64_t parts = (keys + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
     uint64_t walks = (uint64_t)limits->step.rows_max * shape->kv_heads;
@@ -32,9 +33,13 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
             partials = workers + 2 * walks;
         partials = partials < fit ? partials : fit;
     }
+    uint64_t apart = partials / shape->kv_heads;
+    apart = apart < ATTN_APART_MAX ? apart : ATTN_APART_MAX;
     capacity.partials = (uint32_t)partials;
-    capacity.merges = (uint32_t)(partials / 2);
-    capacity.items = (uint32_t)(tiles * shape->kv_heads + partials);
+    capacity.apart = (uint32_t)apart;
+    capacity.merges =
+        (uint32_t)(apart / 2 < limits->step.rows_max ? apart / 2 : limits->step.rows_max);
+    capacity.items = (uint32_t)(tiles + apart);
     return capacity;
 }
 
@@ -52,7 +57,7 @@ struct attn_planner {
     struct attn_work *work;
     struct attn_item *items; // wide ones first, then narrow ones
     struct attn_merge *merges;
-    uint32_t item_count;
+    uint32_t item_count, apart_count;
 };
 
 static bool row_is_narrow(const struct attn_planner *p, const struct step_row *row)
@@ -97,44 +102,31 @@ static uint32_t part_tokens_of(const struct attn_planner *p, const struct step_r
                                                      : ATTN_PART_TOKENS;
 }
 
-static void item_add(struct attn_planner *p, uint32_t row, uint32_t kv_head, uint32_t tile,
-                     uint32_t part, uint32_t partial, uint32_t merge)
+static void item_add(struct attn_planner *p, uint32_t row, uint32_t merge, uint32_t at)
 {
     check(p->item_count < p->capacity->items, "%u attention items", p->item_count);
-    p->items[p->item_count++] = (struct attn_item){
-        .row = (uint16_t)row,
-        .kv_head = (uint16_t)kv_head,
-        .tile = tile,
-        .part = part,
-        .partial = partial,
-        .merge = merge,
-    };
+    p->items[p->item_count++] =
+        (struct attn_item){.row = (uint16_t)row, .merge = (uint16_t)merge, .at = at};
 }
 
 static void narrow_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
+    struct attn_work *work = p->work;
     uint32_t parts[2];
-    row_pieces(p, row, p->work->part_tokens, parts);
+    row_pieces(p, row, work->part_tokens, parts);
     uint32_t count = row_parts(p, row);
-    for (uint32_t head = 0; head < p->shape->kv_heads; head++) {
-        bool apart = count > 1 && p->work->partial_count + count <= p->capacity->partials &&
-                     p->work->merge_count < p->capacity->merges;
-        if (!apart) {
-            item_add(p, index, head, 0, ATTN_WALK, 0, 0);
-            continue;
-        }
-        for (uint32_t i = 0; i < count; i++)
-            item_add(p, index, head, 0, parts[0] + i, p->work->partial_count + i,
-                     p->work->merge_count);
-        p->merges[p->work->merge_count++] = (struct attn_merge){
-            .row = (uint16_t)index,
-            .kv_head = (uint16_t)head,
-            .tile = 0,
-            .partial = p->work->partial_count,
-            .parts = count,
-        };
-        p->work->partial_count += count;
+    uint64_t partials = work->partial_count + (uint64_t)count * p->shape->kv_heads;
+    if (count <= 1 || partials > p->capacity->partials ||
+        p->apart_count + count > p->capacity->apart || work->merge_count >= p->capacity->merges) {
+        item_add(p, index, ATTN_WALK, 0);
+        return;
     }
+    for (uint32_t part = parts[0]; part < parts[1]; part++)
+        item_add(p, index, work->merge_count, part);
+    p->merges[work->merge_count++] = (struct attn_merge){
+        .row = index, .partial = work->partial_count, .part = parts[0], .parts = count};
+    work->partial_count = (uint32_t)partials;
+    p->apart_count += count;
 }
 
 // Rows of many parts first, by powers of two: they take the partials and are begun first.
@@ -159,9 +151,8 @@ static void narrow_add_all(struct attn_planner *p, const struct step_row *rows, 
 static void wide_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
     uint32_t tiles = divide_round_up(row->q_len * p->group, p->capacity->wide_rows);
-    for (uint32_t tile = tiles; tile-- > 0;)
-        for (uint32_t head = 0; head < p->shape->kv_heads; head++)
-            item_add(p, index, head, tile, ATTN_WALK, 0, 0);
+    while (tiles-- > 0)
+        item_add(p, index, ATTN_WALK, tiles);
 }
 
 size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,

@@ -15,25 +15,23 @@
 #include "kernels/attn_tiles.h"
 #include "kernels/device.h"
 
-enum { ATTN_WALK = 0xFFFFFFFFu, ATTN_WIDE_ROWS = 64 };
+enum { ATTN_WALK = 0xFFFF, ATTN_WIDE_ROWS = 64, ATTN_APART_MAX = 4096 };
 
-// One item of work: the packed queries of one tile of a row, one KV head, and either one part of
-// the keys (its state goes to `partial`) or all parts in order (ATTN_WALK).
-struct attn_item { // 20 bytes
-    uint16_t row;  // of the step
-    uint16_t kv_head;
-    uint32_t tile;    // packed queries from tile * (16 or wide_rows) on
-    uint32_t part;    // keys from part * part_tokens on, or ATTN_WALK
-    uint32_t partial; // index of the state
-    uint32_t merge;   // index of the merge that takes it
+// Work that every KV head has alike, so it is listed once: piece i of a list is KV head i %
+// kv_heads of item i / kv_heads. The packed queries of one tile of a row, and either one part of
+// the keys, whose state goes to a merge, or all parts in order. Narrow rows have one tile.
+struct attn_item {  // 8 bytes
+    uint16_t row;   // of the step
+    uint16_t merge; // index of the merge that takes the part, or ATTN_WALK: all parts
+    uint32_t at;    // of a part: keys from at * part_tokens on; else queries from at * wide_rows on
 };
 
-// A tile of up to 16 packed queries whose parts were computed apart. The last part is the row's
-// last; a layer with a narrower window leaves the first ones empty.
+// A row whose parts were computed apart. The last part is the row's last; a layer with a narrower
+// window leaves the first ones empty. States of KV head h begin at partial + h * parts.
 struct attn_merge { // 16 bytes
-    uint16_t row, kv_head;
-    uint32_t tile;
-    uint32_t partial; // of its first part; the others follow
+    uint32_t row;
+    uint32_t partial; // of the first part of the first KV head
+    uint32_t part;    // which part of the row is the first
     uint32_t parts;
 };
 
@@ -50,13 +48,16 @@ struct attn_work {
 };
 
 struct attn_capacity {
-    uint32_t items, merges, partials;
-    uint32_t wide_rows; // packed queries of a wide item
-    uint32_t workers;   // items that should run at once; 0: parts are ATTN_PART_TOKENS
+    uint32_t items, merges; // listed
+    uint32_t apart;         // items that are parts, at most: this bounds the bytes that are copied
+    uint32_t partials;      // states, of all KV heads
+    uint32_t wide_rows;     // packed queries of a wide item
+    uint32_t workers;       // items that should run at once; 0: parts are ATTN_PART_TOKENS
 };
 
 // What any step within the limits needs. Partials, each 16 x dim floats, take at most
-// partial_bytes_max; once they are used up, further rows are walked whole: the shortest.
+// partial_bytes_max; once they or the items apart are used up, further rows are walked whole: the
+// shortest.
 struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
                                         size_t partial_bytes_max, uint32_t workers);
 size_t attn_plan_bytes(const struct attn_capacity *capacity);

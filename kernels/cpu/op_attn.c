@@ -26,8 +26,11 @@ static const void *work_at(const struct attn_call *call, uint32_t offset)
     return (const char *)call->work + offset;
 }
 
-static float *state_at(const struct attn_call *call, uint32_t partial)
+// The state of a part: `at` counts from the first of its row that is apart.
+static float *state_at(const struct attn_call *call, const struct attn_merge *merge,
+                       uint32_t kv_head, uint32_t at)
 {
+    size_t partial = merge->partial + kv_head * merge->parts + at;
     return call->stream->partial + partial * attn_state_floats(call->args->shape.dim);
 }
 
@@ -68,20 +71,27 @@ static void row_clear(const struct attn_call *call, const struct step_row *row)
 static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 {
     const struct attn_call *call = opaque;
+    uint32_t kv_heads = call->args->shape.kv_heads;
+    uint32_t index = chunk / kv_heads;
+    uint32_t kv_head = chunk % kv_heads;
     uint32_t wide = call->work->wide_count;
-    uint32_t queries = chunk < wide ? ATTN_WIDE_ROWS : ATTN_TILE_ROWS;
+    uint32_t queries = index < wide ? ATTN_WIDE_ROWS : ATTN_TILE_ROWS;
     const struct attn_item *item = work_at(call, call->work->wide_at);
-    item += chunk < wide ? chunk : wide + call->work->narrow_count - 1 - (chunk - wide);
+    item += index < wide ? index : wide + call->work->narrow_count - 1 - (index - wide);
+    bool walk = item->merge == ATTN_WALK;
+    uint32_t first = walk ? item->at * queries : 0;
     if (call->rows[item->row].kv_len == 0) { // padding: it sees no keys; one item clears the row
-        if (item->kv_head == 0 && item->tile == 0)
+        if (kv_head == 0 && first == 0)
             row_clear(call, &call->rows[item->row]);
         return;
     }
-    struct attn_job job = job_make(call, item->row, item->kv_head, item->tile * queries, queries);
+    struct attn_job job = job_make(call, item->row, kv_head, first, queries);
     job.scratch = call->stream->attn + worker * call->stream->attn_floats;
-    if (item->part != ATTN_WALK) {
-        uint32_t begin = item->part * ATTN_PART_TOKENS;
-        job.state = state_at(call, item->partial);
+    if (!walk) {
+        const struct attn_merge *merge = work_at(call, call->work->merge_at);
+        merge += item->merge;
+        uint32_t begin = item->at * ATTN_PART_TOKENS;
+        job.state = state_at(call, merge, kv_head, item->at - merge->part);
         job.key_first = job.key_first > begin ? job.key_first : begin;
         job.key_end = attn_part_end(&job, begin);
         if (job.key_first >= job.key_end)
@@ -93,13 +103,14 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 static void merge_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 {
     const struct attn_call *call = opaque;
+    uint32_t kv_heads = call->args->shape.kv_heads;
+    uint32_t kv_head = chunk % kv_heads;
     const struct attn_merge *merge = work_at(call, call->work->merge_at);
-    merge += chunk;
-    struct attn_job job = job_make(call, merge->row, merge->kv_head, 0, ATTN_TILE_ROWS);
+    merge += chunk / kv_heads;
+    struct attn_job job = job_make(call, merge->row, kv_head, 0, ATTN_TILE_ROWS);
     job.scratch = call->stream->attn + worker * call->stream->attn_floats;
-    uint32_t past = (job.row->kv_len + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
-    uint32_t unseen = job.key_first / ATTN_PART_TOKENS - (past - merge->parts);
-    job.state = state_at(call, merge->partial + unseen);
+    uint32_t unseen = job.key_first / ATTN_PART_TOKENS - merge->part;
+    job.state = state_at(call, merge, kv_head, unseen);
     job.parts = merge->parts - unseen;
     call->stream->device->kernels.attn_merge(&job);
 }
@@ -126,8 +137,10 @@ enum status cpu_attn(struct stream *stream, const struct attn_args *args)
                                                          args->step_host->layout.private_part),
     };
     struct threads *threads = stream->device->threads;
-    threads_run(threads, attn_chunk, &call, call.work->wide_count + call.work->narrow_count);
+    uint32_t kv_heads = args->shape.kv_heads;
+    uint32_t items = call.work->wide_count + call.work->narrow_count;
+    threads_run(threads, attn_chunk, &call, items * kv_heads);
     if (call.work->merge_count > 0)
-        threads_run(threads, merge_chunk, &call, call.work->merge_count);
+        threads_run(threads, merge_chunk, &call, call.work->merge_count * kv_heads);
     return STATUS_OK;
 }

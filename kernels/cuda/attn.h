@@ -46,25 +46,27 @@ static __device__ __forceinline__ void tile_store(const attn_run &run, const att
     }
 }
 
-// The items of this kernel.
-template <class F> static __device__ __forceinline__ uint32_t item_count(const attn_run &run)
+// The pieces of this kernel: an item of the plan for each KV head.
+template <class F> static __device__ __forceinline__ uint32_t piece_count(const attn_run &run)
 {
-    return F::WARPS == 1 ? run.work->narrow_count : run.work->wide_count;
+    uint32_t items = F::WARPS == 1 ? run.work->narrow_count : run.work->wide_count;
+    return items * run.args.shape.kv_heads;
 }
 template <class F>
-static __device__ __forceinline__ attn_item item_of(const attn_run &run, uint32_t i)
+static __device__ __forceinline__ attn_item item_of(const attn_run &run, uint32_t piece)
 {
     uint32_t at = F::WARPS == 1 ? run.work->narrow_at : run.work->wide_at;
-    return ((const attn_item *)((const char *)run.work + at))[i];
+    return ((const attn_item *)((const char *)run.work + at))[piece / run.args.shape.kv_heads];
 }
 template <class F>
-static __device__ __forceinline__ attn_span span_of(const attn_run &run, const attn_item &item)
+static __device__ __forceinline__ attn_span span_of(const attn_run &run, const attn_item &item,
+                                                    uint32_t piece)
 {
     const step *step = run.args.step;
     attn_span w;
     w.row = ((const step_row *)((const char *)step + step->layout.rows))[item.row];
-    w.kv_head = item.kv_head;
-    w.first_row = item.tile * F::ROWS;
+    w.kv_head = piece % run.args.shape.kv_heads;
+    w.first_row = F::WARPS == 1 ? 0 : item.at * F::ROWS;
     w.position = w.row.kv_len > w.row.q_len ? w.row.kv_len - w.row.q_len : 0;
     return w;
 }
@@ -86,9 +88,9 @@ static __global__ void __launch_bounds__(32 * WARPS, (attn_blocks<WARPS>()))
     SHARED_DYNAMIC(char, shared);
     const attn_args &a = run.args;
     attn_place<F> at = place_of<F>(a, shared);
-    for (uint32_t i = blockIdx.x; i < item_count<F>(run); i += gridDim.x) {
+    for (uint32_t i = blockIdx.x; i < piece_count<F>(run); i += gridDim.x) {
         attn_item item = item_of<F>(run, i);
-        attn_span w = span_of<F>(run, item);
+        attn_span w = span_of<F>(run, item, i);
         query_issue<F>(run, w, at.query);
         cp_async_commit(); // waited for with the first tile of keys
         uint32_t packed = w.row.q_len * run.group;
@@ -98,22 +100,22 @@ static __global__ void __launch_bounds__(32 * WARPS, (attn_blocks<WARPS>()))
         attn_state<F> st[F::TILES];
         state_clear<F>(st);
         first = first / ATTN_TILE_KEYS * ATTN_TILE_KEYS;
-        if (F::WARPS != 1 || item.part == ATTN_WALK) {
+        if (F::WARPS != 1 || item.merge == ATTN_WALK) {
             walk_run<F>(run, w, at, first, last, st);
             cp_async_wait<0>();
-            w = span_of<F>(run, item_of<F>(run, i)); // not kept in registers meanwhile
+            w = span_of<F>(run, item_of<F>(run, i), i); // not kept in registers meanwhile
 #pragma unroll
             for (uint32_t t = 0; t < F::TILES; t++)
                 tile_store<F>(run, w, at.query, t, &st[t]);
         } else {
-            uint32_t begin = item.part * run.work->part_tokens, end = begin + run.work->part_tokens;
+            uint32_t begin = item.at * run.work->part_tokens, end = begin + run.work->part_tokens;
             part_run<F>(run, w, at, first > begin ? first : begin, last < end ? last : end, st);
             item = item_of<F>(run, i);
-            w = span_of<F>(run, item);
-            part_store<F>(run, w, item.partial, &st[0]);
+            w = span_of<F>(run, item, i);
             const attn_merge &merge =
                 ((const attn_merge *)((const char *)run.work + run.work->merge_at))[item.merge];
-            if (part_last(run, item.merge, merge.parts))
+            part_store<F>(run, w, partial_first(merge, w.kv_head) + item.at - merge.part, &st[0]);
+            if (part_last(run, item.merge * a.shape.kv_heads + w.kv_head, merge.parts))
                 merge_run<F>(run, w, merge);
         }
         block_sync<F>();
@@ -171,7 +173,8 @@ template <int DIM> static enum status attn_of(struct stream *stream, const struc
 {
     attn_run run = attn_run_of(stream, args);
     const struct attn_work *work = attn_plan_of(args->step_host);
-    uint32_t wide = work->wide_count, narrow = work->narrow_count;
+    uint32_t wide = work->wide_count * args->shape.kv_heads;
+    uint32_t narrow = work->narrow_count * args->shape.kv_heads;
     if (stream->capturing) {
         wide = run.group > ATTN_TILE_ROWS || args->step_host->q_len_max > 1 ? 0xFFFFFFFFu : 0;
         narrow = run.group > ATTN_TILE_ROWS ? 0 : 0xFFFFFFFFu;

@@ -5,6 +5,12 @@
 
 #include "kernels/cuda/attn_walk.h"
 
+// The state of the first part of a KV head; the others follow.
+static __device__ __forceinline__ uint32_t partial_first(const attn_merge &merge, uint32_t kv_head)
+{
+    return merge.partial + kv_head * merge.parts;
+}
+
 // Where lane (r, t) keeps element (row r + 8 h, column 8 i + 2 t) of a [16][dim] f32 tile. Rows
 // past the item's end are not kept: nobody reads them.
 template <class F>
@@ -55,8 +61,9 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
                                                  const attn_merge &merge)
 {
     uint32_t dim = dim_of<F>(run.args), all = w.row.q_len * run.group * dim;
-    const float *outs = run.partial_out + (size_t)merge.partial * ATTN_TILE_ROWS * dim;
-    const float *states = run.partial_state + (size_t)merge.partial * ATTN_TILE_ROWS * 2;
+    size_t partial = partial_first(merge, w.kv_head);
+    const float *outs = run.partial_out + partial * ATTN_TILE_ROWS * dim;
+    const float *states = run.partial_state + partial * ATTN_TILE_ROWS * 2;
     typename F::T type;
     cta_sync(); // what lane 0 has acquired is read by all
     for (uint32_t from = threadIdx.x % 32 * 4; from < all; from += 512) {

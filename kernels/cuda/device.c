@@ -241,7 +241,7 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
     size_t tiles = (size_t)device->processors * ATTN_WALK_ROWS / ATTN_TILE_ROWS;
     bytes.partial_out = capacity.partials * tile;
     bytes.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
-    bytes.arrived = capacity.merges * sizeof(uint32_t);
+    bytes.arrived = (size_t)capacity.merges * limits->attn.kv_heads * sizeof(uint32_t);
     bytes.walk_out = dim != 0 ? tiles * attn_kernels_of(dim)->walk_floats * sizeof(float) : 0;
     if (limits->step.vocab != 0) {
         size_t rows = limits->step.rows_max;

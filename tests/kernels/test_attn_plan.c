@@ -83,39 +83,37 @@ static const void *work_at(const struct scene *s, uint32_t offset)
     return (const char *)attn_plan_of(s->step) + offset;
 }
 
-// Items of a tile: either one that walks, or one for each part, with a state of its own each.
-static void tile_check(const struct scene *s, uint32_t index, uint32_t kv_head, uint32_t tile,
-                       bool wide)
+// Items of a tile: either one that walks, or one for each part, with a state of its own for each KV
+// head.
+static void tile_check(const struct scene *s, uint32_t index, uint32_t tile, bool wide)
 {
     const struct attn_work *work = attn_plan_of(s->step);
     const struct attn_item *item = work_at(s, wide ? work->wide_at : work->narrow_at);
+    const struct attn_merge *merge = work_at(s, work->merge_at);
     uint32_t count = wide ? work->wide_count : work->narrow_count;
-    uint32_t walks = 0, apart = 0, partial = 0, merging = 0, parts[2];
+    uint32_t walks = 0, apart = 0, parts[2];
     parts_of(s, &rows_of(s)[index], parts);
     for (uint32_t i = 0; i < count; i++) {
-        if (item[i].row != index || item[i].kv_head != kv_head || item[i].tile != tile)
+        if (item[i].row != index)
             continue;
-        if (item[i].part == ATTN_WALK) {
-            walks++;
+        if (item[i].merge == ATTN_WALK) {
+            walks += item[i].at == tile;
             continue;
         }
-        assert_int_equal(item[i].part, parts[0] + apart);
-        assert_true(item[i].partial < s->capacity.partials);
-        assert_int_equal(s->used[item[i].partial]++, 0);
-        partial = apart++ == 0 ? item[i].partial : partial;
-        merging = apart == 1 ? item[i].merge : merging;
-        assert_int_equal(item[i].merge, merging);
-        assert_int_equal(item[i].partial, partial + apart - 1);
+        const struct attn_merge *m = &merge[item[i].merge];
+        assert_true(item[i].merge < work->merge_count && m->row == index && !wide);
+        assert_int_equal(item[i].at, parts[0] + apart++);
+        assert_int_equal(m->part, parts[0]);
+        assert_int_equal(m->parts, parts[1] - parts[0]);
+        for (uint32_t head = 0; head < s->limits.attn.kv_heads; head++) {
+            uint32_t partial = m->partial + head * m->parts + item[i].at - m->part;
+            assert_true(partial < s->capacity.partials);
+            assert_int_equal(s->used[partial]++, 0);
+        }
     }
-    const struct attn_merge *merge = work_at(s, work->merge_at);
     uint32_t merges = 0;
     for (uint32_t i = 0; i < work->merge_count; i++)
-        if (merge[i].row == index && merge[i].kv_head == kv_head && merge[i].tile == tile) {
-            assert_int_equal(i, merging);
-            assert_int_equal(merge[i].partial, partial);
-            assert_int_equal(merge[i].parts, apart);
-            merges++;
-        }
+        merges += merge[i].row == index && !wide;
     assert_int_equal(walks + merges, 1);
     assert_true(apart == 0 || (merges == 1 && apart == parts[1] - parts[0] && apart > 1));
 }
@@ -132,16 +130,16 @@ static void plan_check(const struct scene *s)
         uint32_t queries = rows_of(s)[i].q_len * group;
         bool wide = queries > ATTN_TILE_ROWS;
         uint32_t tiles = wide ? (queries + ATTN_WIDE_ROWS - 1) / ATTN_WIDE_ROWS : 1;
-        for (uint32_t head = 0; head < s->limits.attn.kv_heads; head++)
-            for (uint32_t tile = 0; tile < tiles; tile++)
-                tile_check(s, i, head, tile, wide);
-        items += tiles * s->limits.attn.kv_heads;
+        for (uint32_t tile = 0; tile < tiles; tile++)
+            tile_check(s, i, tile, wide);
+        items += tiles;
     }
     uint32_t tokens = work->part_tokens;
     assert_true(tokens % ATTN_TILE_KEYS == 0 && tokens > 0 && tokens <= ATTN_PART_TOKENS);
     assert_true(s->capacity.workers > 0 || tokens == ATTN_PART_TOKENS);
     // tiles that are of no row: each part but one of a tile is one item more than the tile
-    uint32_t parts_more = work->partial_count - work->merge_count;
+    uint32_t parts_more = work->partial_count / s->limits.attn.kv_heads - work->merge_count;
+    assert_true(parts_more + work->merge_count <= s->capacity.apart);
     assert_int_equal(work->wide_count + work->narrow_count, items + parts_more);
 }
 
@@ -212,7 +210,7 @@ static void test_a_long_chunk_has_all_its_tiles(void **state)
     const struct attn_item *item = work_at(&s, attn_plan_of(s.step)->wide_at);
     assert_int_equal(attn_plan_of(s.step)->wide_count, TILES);
     for (uint32_t i = 0; i < TILES; i++)
-        assert_int_equal(item[i].tile, TILES - 1 - i);
+        assert_int_equal(item[i].at, TILES - 1 - i);
     free(s.step);
 }
 
@@ -240,7 +238,7 @@ static void test_a_narrow_row_begins_with_its_first_window(void **state)
         lists_check(&s, attn_plan_fill(&limits, &capacity, s.step));
         plan_check(&s);
         const struct attn_item *item = work_at(&s, attn_plan_of(s.step)->narrow_at);
-        assert_int_equal(item[0].part, beyond < QUERIES - 1 ? 1 : 2);
+        assert_int_equal(item[0].at, beyond < QUERIES - 1 ? 1 : 2);
         free(s.step);
         free(s.used);
     }
@@ -274,7 +272,7 @@ static struct scene fast_make(uint32_t count, uint32_t kv_len, uint32_t last, ui
 static uint32_t fast_items(uint32_t count, uint32_t kv_len, uint32_t workers, uint32_t *tokens)
 {
     struct scene s = fast_make(count, kv_len, kv_len, workers, 64 << 20);
-    uint32_t items = attn_plan_of(s.step)->narrow_count;
+    uint32_t items = attn_plan_of(s.step)->narrow_count * 8; // KV heads
     *tokens = attn_plan_of(s.step)->part_tokens;
     free(s.step);
     free(s.used);
@@ -309,15 +307,54 @@ static void test_the_longest_row_takes_partials_first(void **state)
     const struct attn_item *item = work_at(&s, work->narrow_at);
     uint32_t apart = 0;
     for (uint32_t i = 0; i < work->narrow_count; i++)
-        apart += item[i].row == 255 && item[i].part != ATTN_WALK;
-    assert_int_equal(apart, 8 * 128);
+        apart += item[i].row == 255 && item[i].merge != ATTN_WALK;
+    assert_int_equal(apart, 128);
     assert_int_equal(item[0].row, 255);
     assert_in_range(work->partial_count, 2044, 2048);
     free(s.step);
     free(s.used);
 }
 
-// An item counts rows and KV heads in 16 bits; a model without attention has no plan.
+// What a decode step of 256 rows copies of its plan has at most 40 KB, whatever the contexts and
+// the model's KV heads, so that the step stays below 64 KB.
+static void test_the_plan_of_256_rows_is_small(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t kv_heads, dim, workers;
+    } models[] = {{1, 64, 792},  {1, 64, 0},  {2, 64, 792},
+                  {8, 128, 792}, {8, 128, 0}, {32, 128, 792}};
+    static const uint32_t contexts[] = {64, 1024, 8192, 40000, 262144};
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        struct stream_limits limits = {
+            .step = {.rows_max = 256, .tokens_max = 256, .blocks_max = 4096},
+            .attn = {.heads = 32,
+                     .kv_heads = models[i].kv_heads,
+                     .dim = models[i].dim,
+                     .causal = 1,
+                     .paged = 1}};
+        struct attn_capacity capacity = attn_plan_capacity(&limits, 64 << 20, models[i].workers);
+        struct step_layout layout;
+        step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
+        struct scene s = {limits, capacity, calloc(1, layout.bytes), NULL};
+        assert_non_null(s.step);
+        s.step->layout = layout;
+        s.step->row_count = s.step->token_count = 256;
+        for (size_t j = 0; j < sizeof contexts / sizeof contexts[0]; j++) {
+            for (uint32_t row = 0; row < 256; row++)
+                rows_of(&s)[row] = (struct step_row){
+                    .q_start = row, .q_len = 1, .kv_len = contexts[(j + row % 2 * row) % 5]};
+            size_t bytes = attn_plan_fill(&limits, &capacity, s.step);
+            lists_check(&s, bytes);
+            most = bytes > most ? bytes : most;
+        }
+        free(s.step);
+    }
+    assert_in_range(most, ATTN_APART_MAX * 7, 40 << 10); // the limit of parts was met
+}
+
+// An item counts rows in 16 bits; a model without attention has no plan.
 static void test_the_widest_and_none(void **state)
 {
     (void)state;
@@ -355,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_a_narrow_row_begins_with_its_first_window),
         cmocka_unit_test(test_parts_fill_the_processors),
         cmocka_unit_test(test_the_longest_row_takes_partials_first),
+        cmocka_unit_test(test_the_plan_of_256_rows_is_small),
         cmocka_unit_test(test_the_widest_and_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

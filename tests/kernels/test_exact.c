@@ -222,11 +222,8 @@ static void parts_join(struct prompt *p)
     struct attn_item *item = step_section(p->step, p->step->layout.private_part + work->narrow_at);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < work->narrow_count; i++)
-        if (i == 0 || item[i].row != item[kept - 1].row ||
-            item[i].kv_head != item[kept - 1].kv_head) {
-            item[kept] = item[i];
-            item[kept++].part = ATTN_WALK;
-        }
+        if (i == 0 || item[i].row != item[kept - 1].row)
+            item[kept++] = (struct attn_item){.row = item[i].row, .merge = ATTN_WALK};
     work->narrow_count = kept;
     work->merge_count = work->partial_count = 0;
 }

@@ -52,7 +52,8 @@ ROWS = [
     *[("sampling of 32768, %s: a row" % form, "sample_", "sample, %s, rows 1, vocabulary 32768" % form, None, 1)
       for form in ("greedy", "temperature", "top-k 50, top-p 0.9", "penalties", "20 logprobs")],
 ]
-STEPS = ("decode 1", "decode 256", "prefill 64", "decode 1, exact", "decode 256, exact", "prefill 64, exact")
+STEPS = ("decode 1", "decode 256", "decode 256 at 8000", "prefill 64", "decode 1, exact", "decode 256, exact",
+         "decode 256 at 8000, exact", "prefill 64, exact")
 
 
 def nvcc_version(nvcc):

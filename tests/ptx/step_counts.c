@@ -26,8 +26,10 @@ static void step_count(struct bench *b, const struct step_case *c, uint32_t laye
 
 static void model_count(const struct device_api *api, uint32_t layers, bool exact)
 {
-    static const struct step_case cases[] = {
-        {"decode 1", 1, 64, 0, 0}, {"decode 256", 256, 64, 0, 0}, {"prefill 64", 0, 0, 1, 64}};
+    static const struct step_case cases[] = {{"decode 1", 1, 64, 0, 0},
+                                             {"decode 256", 256, 64, 0, 0},
+                                             {"decode 256 at 8000", 256, 8000, 0, 0},
+                                             {"prefill 64", 0, 0, 1, 64}};
     const struct step_shape shape = {
         "counted", "LlamaForCausalLM", 512, 64, layers, 8, 8, 16, 96, 8192, false, false, 8192, 1,
         1};
@@ -40,7 +42,7 @@ static void model_count(const struct device_api *api, uint32_t layers, bool exac
                                     .load_dummy = true,
                                     .yes_id = -1,
                                     .no_id = -1};
-    struct bench b = {.api = *api, .whole = api->ops};
+    struct bench b = {.api = *api, .whole = api->ops, .share_blocks = true};
     struct device_options how = {.exact = exact};
     struct error err;
     must(api->open(&b.device, &how, &err), &err);
