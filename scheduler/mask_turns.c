@@ -1,6 +1,8 @@
-// See mask_turns.h. Keys are charged for what their masks took, and a key none of whose rows waits
-// is set to what those that have work done have spent: so nobody saves up turns, who asks for
-// little goes first, and the others have equal shares (start-time fair queueing).
+// See mask_turns.h. Keys are charged for what their masks took of what rows share, and a key none
+// of whose rows waits is set to what those that took something have spent: so nobody saves up
+// turns, who asks for little goes first, and the others have equal shares (start-time fair
+// queueing). What a row has of its own counts for neither, because keys that are not served have
+// that, too.
 #include "scheduler/internal.h"
 
 #include "base/number.h"

@@ -1,7 +1,7 @@
 // In which order the rows of a step are asked for their masks. What masks may build is shared by
 // the rows of a step, so who comes first has most of it: of the API keys that have rows in the step
-// the one whose masks took least work of late; of a key the row that was postponed most often, then
-// the others, beginning with another one in each step. Engine thread only.
+// the one whose masks took least of it of late; of a key the row that was postponed most often,
+// then the others, beginning with another one in each step. Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ struct launch;
 struct mask_key { // an API key whose rows had masks
     uint32_t key_id;
     uint64_t step;               // the last one with a row of it; 0: the entry is free
-    uint64_t spent;              // work of its masks, on the clock of `now`
+    uint64_t spent;              // what its masks took of what rows share, on the clock of `now`
     uint64_t began;              // what it was before the step
     bool waits;                  // a row of it was postponed in that step
     uint32_t first, last, count; // its rows in that step, in the order of the batch
@@ -27,10 +27,11 @@ struct mask_turns {
     uint32_t key_count, turn_count, row_count;
     uint64_t step;   // whose order it is
     uint64_t before; // the one before it that had masks
-    uint64_t now;    // the most that a key that had work done had spent before
+    uint64_t now;    // the most that a key that took something had spent before
 };
 
 // Sets `rows` to the rows of the launch that have a mask.
 void mask_turns_make(struct engine *engine, struct launch *launch);
-// What a mask of a key, an index into `keys`, took, and whether it could not be made.
+// What a mask of a key, an index into `keys`, took of what rows share, and whether it could not be
+// made.
 void mask_turns_spend(struct engine *engine, uint32_t key, uint64_t work, bool postponed);

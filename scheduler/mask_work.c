@@ -89,7 +89,7 @@ static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *gramm
     bool fits = cache_fits(w, false);
     if (fits && !cache_fits(w, true))
         return MASK_POSTPONED;
-    w->total += MASK_CACHE_WORK;
+    w->shared += MASK_CACHE_WORK;
     w->work -= smaller(w->work, (uint64_t)MASK_CACHE_WORK);
     c->bytes_max = fits ? CACHE_BYTES : CACHE_BYTES_MIN;
     c->grammar = grammar;
@@ -239,7 +239,8 @@ static void step_begin(struct mask_worker *w, uint64_t step)
 
 struct row_work { // of a row in a cache
     uint64_t before;
-    bool all; // it may build as much as any row
+    bool shares; // something of what rows share is left to it
+    bool all;    // it may build as much as any row
 };
 
 // What a row may build; the answer is for work_end.
@@ -251,16 +252,16 @@ static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c
     c->step = w->step;
     uint64_t most = smaller(limits->own + smaller(limits->grammar, limits->step), limits->row);
     uint64_t work = smaller(limits->own + smaller(c->work, w->work), limits->row);
-    bool walks = c->work > 0 && w->work > 0;
-    mask_cache_limit(c->cache, work, walks);
-    return (struct row_work){mask_cache_stats(c->cache).work, walks && work >= most};
+    bool shares = c->work > 0 && w->work > 0;
+    mask_cache_limit(c->cache, work, shares);
+    return (struct row_work){mask_cache_stats(c->cache).work, shares, shares && work >= most};
 }
 
-static void work_end(struct mask_worker *w, struct grammar_cache *c, uint64_t before)
+static void work_end(struct mask_worker *w, struct grammar_cache *c, const struct row_work *row)
 {
-    uint64_t work = mask_cache_stats(c->cache).work - before;
-    w->total += work;
-    work -= smaller(work, w->limits.own);
+    uint64_t work = mask_cache_stats(c->cache).work - row->before;
+    work = row->shares ? work - smaller(work, w->limits.own) : 0; // its last step may go beyond
+    w->shared += work;
     c->work -= smaller(work, c->work);
     w->work -= smaller(work, w->work);
 }
@@ -288,7 +289,7 @@ static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matc
     struct row_work work = work_begin(w, m->of);
     verdict = row_fill(w, m, words);
     bool limited = verdict == MASK_OVER && mask_cache_limited(m->of->cache);
-    work_end(w, m->of, work.before);
+    work_end(w, m->of, &work);
     if (limited && !work.all)
         return MASK_POSTPONED;
     stat_add(&w->stats->mask_tokens_refused, m->token != MASK_NO_TOKEN);
@@ -321,12 +322,12 @@ void mask_work(struct mask_worker *w)
     uint32_t place;
     while (ring_peek(&w->ring, &place)) {
         const struct mask_job *job = &w->job[place];
-        uint64_t before = w->total;
+        uint64_t before = w->shared;
         if (!job->words) {
             matcher_leave(&w->matchers[job->sequence]);
         } else {
             w->verdict[job->row] = (uint8_t)row_make(w, job);
-            w->spent[job->row] = (uint32_t)(w->total - before);
+            w->spent[job->row] = (uint32_t)(w->shared - before);
         }
         ring_take(&w->ring); // after it is done, so that an empty ring says that all are
     }

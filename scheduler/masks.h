@@ -94,7 +94,7 @@ struct mask_worker {
     struct ring ring;              // engine -> worker; a job is taken when it is done
     struct mask_job *job;          // [ring.mask + 1]
     uint8_t *verdict;              // [rows_max] enum mask_verdict of the step's rows
-    uint32_t *spent;               // [rows_max] work that they took
+    uint32_t *spent;               // [rows_max] what they took of what rows share
     struct vocabulary *vocabulary; // the engine's
     uint32_t words;
     struct mask_limits limits;
@@ -107,7 +107,7 @@ struct mask_worker {
     uint32_t matcher_count, cache_count;
     uint64_t began;                       // matchers
     uint64_t step, work;                  // the last one, and what is left in it
-    uint64_t total;                       // work of all masks
+    uint64_t shared;                      // taken of what rows share, by all masks
     uint32_t *spare;                      // [words]
     struct mask_gone gone[MASK_GONE_MAX]; // to be destroyed
     uint32_t gone_count;
