@@ -27,6 +27,7 @@ enum http_error {
     HTTP_METHOD,           // 405
     HTTP_UNKNOWN_URL,      // 404
     HTTP_OVERLOADED,       // 503 / 529
+    HTTP_CROWDED,          // 503 / 529, seen while the answer was made: x-should-retry: true
     HTTP_UNAVAILABLE,      // 503 loading or draining
     HTTP_TIMEOUT,          // 504
     HTTP_INTERNAL,         // 500

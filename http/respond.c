@@ -128,9 +128,11 @@ static void failure_headers(struct exchange *x, enum http_error error)
         exchange_header(x, "www-authenticate", text_of("Bearer"));
     if (error == HTTP_INTERNAL_SAME || error == HTTP_GRAMMAR)
         exchange_header(x, "x-should-retry", text_of("false"));
+    if (error == HTTP_CROWDED)
+        exchange_header(x, "x-should-retry", text_of("true"));
     if (error == HTTP_TOO_LARGE)
         x->close = true;
-    if (error != HTTP_OVERLOADED && error != HTTP_UNAVAILABLE)
+    if (error != HTTP_OVERLOADED && error != HTTP_CROWDED && error != HTTP_UNAVAILABLE)
         return;
     char value[32];
     uint32_t seconds = retry_seconds(x, error);

@@ -72,7 +72,7 @@ static bool cache_fits(const struct mask_worker *w, bool gone)
 }
 
 // A cache for a grammar that has none. POSTPONED: the step has had enough of them, or caches that
-// give way must be destroyed first. OVER: matchers stand in all there may be.
+// give way must be destroyed first. CROWDED: matchers stand in all there may be.
 static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *grammar,
                                     struct grammar_cache **out)
 {
@@ -85,7 +85,7 @@ static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *gramm
         cache_drop(w, idle);
     }
     if (!c)
-        return MASK_OVER;
+        return MASK_CROWDED;
     bool fits = cache_fits(w, false);
     if (fits && !cache_fits(w, true))
         return MASK_POSTPONED;
@@ -180,6 +180,15 @@ static void row_set(const struct mask_worker *w, uint32_t *words, bool allowed)
     memset(words, allowed ? 0xff : 0, w->words * sizeof *words);
 }
 
+// Its matcher met a bound. That of memory is the answer's own only where it is alone in a cache of
+// full size.
+static enum mask_verdict over_or_crowded(const struct sequence_matcher *m)
+{
+    bool small = m->of->bytes_max < CACHE_BYTES;
+    bool crowded = matcher_crowded(&m->matcher) || (small && matcher_starved(&m->matcher));
+    return crowded ? MASK_CROWDED : MASK_OVER;
+}
+
 static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
                                    uint32_t *words)
 {
@@ -190,7 +199,7 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
     enum matcher_result result = matcher_mask(&m->matcher, words);
     cache_note(w, m->of);
     if (result != MATCHER_OK)
-        return result == MATCHER_OVER ? MASK_OVER : MASK_STUCK;
+        return result == MATCHER_OVER ? over_or_crowded(m) : MASK_STUCK;
     if (mask_is_empty(words, w->words))
         return MASK_DONE;
     m->free = vocabulary_allows_all(w->vocabulary, words);
@@ -270,7 +279,7 @@ static enum mask_verdict row_fill(struct mask_worker *w, struct sequence_matcher
                                   uint32_t *words)
 {
     if (!token_take(w, m))
-        return MASK_OVER;
+        return over_or_crowded(m);
     m->token = MASK_NO_TOKEN;
     enum mask_verdict verdict = mask_make(w, m, words);
     if (verdict == MASK_USABLE && m->rules)
@@ -288,7 +297,8 @@ static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matc
         return row_fill(w, m, words);
     struct row_work work = work_begin(w, m->of);
     verdict = row_fill(w, m, words);
-    bool limited = verdict == MASK_OVER && mask_cache_limited(m->of->cache);
+    bool bound = verdict == MASK_OVER || verdict == MASK_CROWDED;
+    bool limited = bound && mask_cache_limited(m->of->cache);
     work_end(w, m->of, &work);
     if (limited && !work.all)
         return MASK_POSTPONED;

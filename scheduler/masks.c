@@ -102,10 +102,12 @@ static void verdict_take(struct engine *engine, struct plan_row *row)
         return;
     stat_add(&engine->stats.grammars_stuck, verdict == MASK_STUCK);
     stat_add(&engine->stats.grammars_over, verdict == MASK_OVER);
+    stat_add(&engine->stats.grammars_crowded, verdict == MASK_CROWDED);
     choice_end(engine, s->request, s->number,
                verdict == MASK_DONE    ? FINISH_STOP
                : verdict == MASK_STUCK ? FINISH_STUCK
-                                       : FINISH_OVER);
+               : verdict == MASK_OVER  ? FINISH_OVER
+                                       : FINISH_CROWDED);
 }
 
 void masks_wait(struct engine *engine, struct launch *launch)

@@ -46,6 +46,7 @@ enum mask_verdict {
     MASK_POSTPONED, // others have used up what the rows of a step share
     MASK_STUCK,     // nothing may follow that the model has
     MASK_OVER,      // a bound of work or memory was met, also where its token was not taken
+    MASK_CROWDED,   // the same of memory, which other answers have
 };
 
 struct mask_job {

@@ -136,6 +136,7 @@ void port_owner_set(struct port *port, struct request *request, void *owner);
     X(ERROR, error)     /* the device failed, a result is not finite */                            \
     X(STUCK, error)     /* no token of the model is what the grammar wants next */                 \
     X(OVER, error)      /* finding what the grammar lets follow met a bound */                     \
+    X(CROWDED, error)   /* the same, but other answers have the memory that it needs */            \
     X(DONE, pooling)    /* pooling: values are ready */
 
 enum finish {

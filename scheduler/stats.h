@@ -46,9 +46,9 @@ struct engine_stats {
     _Atomic uint64_t steps_masked; // with a row that has a grammar
     _Atomic uint64_t mask_waits;   // steps that waited for masks: as many as steps_masked
     _Atomic uint64_t mask_wait_ns;
-    _Atomic uint64_t mask_rows;                     // rows with a grammar, summed over steps
-    _Atomic uint64_t masks_postponed;               // of these, computed again in the next step
-    _Atomic uint64_t grammars_stuck, grammars_over; // choices that ended so
+    _Atomic uint64_t mask_rows;       // rows with a grammar, summed over steps
+    _Atomic uint64_t masks_postponed; // of these, computed again in the next step
+    _Atomic uint64_t grammars_stuck, grammars_over, grammars_crowded; // choices that ended so
     _Atomic uint64_t masks_computed, masks_reused;
     _Atomic uint64_t masks_forgotten;     // times that the memory of a cache was full
     _Atomic uint64_t mask_tokens_refused; // drawn under a mask and not taken by its grammar

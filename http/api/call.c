@@ -272,6 +272,9 @@ void call_fail_late(struct call *call)
     {COUNTED_ERROR, HTTP_GRAMMAR,                                                                  \
      "it can be read in too many ways at once to find the next token: make it smaller, or nest "   \
      "fewer repetitions and alternatives"}
+#define TOLD_CROWDED                                                                               \
+    {COUNTED_ERROR, HTTP_CROWDED,                                                                  \
+     "other answers have the memory that the next token of its grammar needs, try again later"}
 #define TOLD_DONE {COUNTED_POOLED, 0, NULL}
 
 const struct finish_told *finish_told(enum finish finish)

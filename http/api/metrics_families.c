@@ -87,6 +87,8 @@ static const struct family families[] = {
      "Choices that ended because no token of the model fits their grammar."},
     {"grammars_over_total", "counter",
      "Choices that ended because a mask took too much work or memory."},
+    {"grammars_crowded_total", "counter",
+     "Choices that ended because other answers had the memory for a mask."},
     {"requests_submitted_total", "counter", "Requests submitted to the engine."},
     {"requests_refused_total", "counter", "Requests refused because a queue was full."},
     {"finished_total", "counter", "Choices and pooling requests that ended, by reason."},

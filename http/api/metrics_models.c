@@ -38,6 +38,7 @@ static const struct stat_metric weft_stats[] = {
     {"mask_cache_bytes", STAT(mask_cache_bytes)},
     {"grammars_stuck_total", STAT(grammars_stuck)},
     {"grammars_over_total", STAT(grammars_over)},
+    {"grammars_crowded_total", STAT(grammars_crowded)},
     {"requests_submitted_total", STAT(requests_submitted)},
     {"sequences_running", STAT(sequences_running)},
     {"sequences_waiting", STAT(sequences_waiting)},

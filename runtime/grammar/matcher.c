@@ -105,6 +105,22 @@ static struct matcher *lightest(struct mask_cache *c)
     return least;
 }
 
+// Answers stand in the cache beside that of one matcher.
+static bool others_stand(const struct mask_cache *c)
+{
+    uint32_t count = 0;
+    for (const struct matcher *m = c->matchers; m && count < 2; m = m->next)
+        count += !m->ahead;
+    return count > 1;
+}
+
+static void room_lacks(struct matcher *m)
+{
+    m->starved = true;
+    m->crowded = m->crowded || others_stand(m->cache);
+    m->cache->starved++;
+}
+
 // Where the matchers pin more than half of a table, those that hold most lose their places, so that
 // nested answers of a few requests do not end those of all others. The lightest one stays.
 static void places_share(struct mask_cache *c)
@@ -124,7 +140,7 @@ static void places_share(struct mask_cache *c)
         if (!m->kept && !m->lost) {
             m->lost = true;
             m->state = c->start;
-            c->starved++;
+            room_lacks(m);
         }
     automaton_unkeep(&c->a);
 }
@@ -164,6 +180,8 @@ struct attempt {
 static struct attempt call_begin(struct matcher *m)
 {
     struct automaton *a = &m->cache->a;
+    m->starved = m->starved && m->lost;
+    m->crowded = m->crowded && m->lost;
     a->over = false;
     a->work_max = a->work + m->cache->work_max;
     if (a->work_max > m->cache->work_limit)
@@ -181,7 +199,7 @@ static bool call_again(struct attempt *call)
     else if (c->a.over)
         c->over++;
     else
-        c->starved++;
+        room_lacks(call->m);
     return call->tries == 1 && !c->a.over && !call->m->lost;
 }
 
@@ -199,6 +217,8 @@ void matcher_copy(struct matcher *m, const struct matcher *from)
     m->state = from->state;
     m->done = from->done;
     m->lost = from->lost;
+    m->starved = from->starved;
+    m->crowded = from->crowded;
 }
 
 void matcher_end(struct matcher *m)
@@ -276,8 +296,9 @@ static uint32_t step(struct matcher *m, uint8_t byte)
 static uint32_t state_after(struct matcher *m, struct text bytes)
 {
     struct matcher ahead;
+    struct attempt call = call_begin(m);
     matcher_copy(&ahead, m);
-    struct attempt call = call_begin(&ahead);
+    ahead.ahead = true;
     for (size_t i = 0; i < bytes.bytes && ahead.state >= STATE_FIRST && !ahead.lost; i++) {
         if (i % VOCABULARY_TOKEN_BYTES_MAX == 0)
             call = call_begin(&ahead);
@@ -287,6 +308,8 @@ static uint32_t state_after(struct matcher *m, struct text bytes)
         ahead.state = to;
     }
     uint32_t state = m->lost || ahead.lost ? STATE_NO_ROOM : ahead.state;
+    m->starved = m->starved || ahead.starved;
+    m->crowded = m->crowded || ahead.crowded;
     matcher_end(&ahead);
     return state;
 }
@@ -310,6 +333,16 @@ bool matcher_accept(struct matcher *m, int32_t token)
         return false;
     m->done = matcher_may_end(m) || matcher_mask(m, c->ask) != MATCHER_OK;
     return m->done;
+}
+
+bool matcher_starved(const struct matcher *m)
+{
+    return m->starved;
+}
+
+bool matcher_crowded(const struct matcher *m)
+{
+    return m->crowded;
 }
 
 bool matcher_is_done(const struct matcher *m)

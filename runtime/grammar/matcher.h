@@ -59,6 +59,8 @@ struct matcher {
     struct matcher *previous, *next; // all matchers of the cache
     uint32_t state;
     bool done, lost, kept;
+    bool ahead;            // a copy of one, for the length of a call
+    bool starved, crowded; // as matcher_starved and matcher_crowded say
 };
 
 void matcher_init(struct matcher *m, struct mask_cache *c);       // at the beginning of the grammar
@@ -87,6 +89,11 @@ enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);
 bool matcher_accept(struct matcher *m, int32_t token);
 // The same for bytes that are no token's, such as a forced beginning.
 bool matcher_accept_bytes(struct matcher *m, struct text bytes);
+
+// The call that met a bound met that of memory: a larger cache might have had room. Where matchers
+// of other answers stood in it, they may have taken what it needed: it is crowded, too.
+bool matcher_starved(const struct matcher *m);
+bool matcher_crowded(const struct matcher *m);
 
 bool matcher_is_done(const struct matcher *m); // an end id was accepted
 // The string is complete as it stands. False also where a bound was met.

@@ -565,18 +565,16 @@ static void test_too_many_ways_are_said(void **state)
     assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
     assert_false(matcher_accept(&m, 'a'));
     assert_true(mask_cache_stats(c).over >= 2);
+    assert_false(matcher_starved(&m) || matcher_crowded(&m));
     matcher_end(&m);
     mask_cache_destroy(c);
     grammar_give(g);
     vocabulary_give(v);
 }
 
-// Answers that are nested deeply, each in its own way, fill the cache: they end, the others go on.
-static void test_nested_answers_do_not_end_others(void **state)
+// Lists and objects of digits, as deep as one likes.
+static struct grammar *nested_lists(void)
 {
-    (void)state;
-    enum { NESTED = 12, LEVELS = 1500 };
-    struct vocabulary *v = mixed_vocabulary(0);
     struct grammar_builder *b = grammar_begin(NULL);
     uint32_t rule, value = grammar_rule(b, text_of("value"), &rule);
     uint32_t lists[] = {literal(b, "["), value, literal(b, "]")};
@@ -586,7 +584,16 @@ static void test_nested_answers_do_not_end_others(void **state)
                                     grammar_either(b, grammar_join_all(b, lists, 3),
                                                    grammar_join_all(b, other, 3)),
                                     grammar_repeat(b, grammar_byte(b, '0', '9'), 1, 9)));
-    struct grammar *g = finished(b, value);
+    return finished(b, value);
+}
+
+// Answers that are nested deeply, each in its own way, fill the cache: they end, the others go on.
+static void test_nested_answers_do_not_end_others(void **state)
+{
+    (void)state;
+    enum { NESTED = 12, LEVELS = 1500 };
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar *g = nested_lists();
     struct mask_cache_options options = {.bytes_max = 4 << 20};
     struct mask_cache *c = mask_cache_create(g, v, &options);
     struct matcher nested[NESTED], small;
@@ -604,7 +611,10 @@ static void test_nested_answers_do_not_end_others(void **state)
             assert_int_equal(matcher_mask(&small, words), MATCHER_OK);
         }
     for (int i = 0; i < NESTED; i++)
-        lost += matcher_mask(&nested[i], words) == MATCHER_OVER;
+        if (matcher_mask(&nested[i], words) == MATCHER_OVER) {
+            assert_true(matcher_starved(&nested[i]) && matcher_crowded(&nested[i]));
+            lost++;
+        }
     assert_in_range(lost, NESTED / 2, NESTED - 1);
     assert_true(mask_cache_stats(c).starved >= lost);
     compare_bits(&small, v);
@@ -613,6 +623,33 @@ static void test_nested_answers_do_not_end_others(void **state)
     for (int i = 0; i < NESTED; i++)
         matcher_end(&nested[i]);
     matcher_end(&small);
+    mask_cache_destroy(c);
+    grammar_give(g);
+    vocabulary_give(v);
+}
+
+// An answer that alone needs more than its cache has room for is starved, and nobody crowds it.
+static void test_an_answer_alone_is_not_crowded(void **state)
+{
+    (void)state;
+    enum { LEVELS = 200000 };
+    struct vocabulary *v = mixed_vocabulary(0);
+    struct grammar *g = nested_lists();
+    struct mask_cache_options options = {.bytes_max = 4 << 20};
+    struct mask_cache *c = mask_cache_create(g, v, &options);
+    struct matcher m;
+    uint64_t seed = 5;
+    uint32_t level = 0;
+    matcher_init(&m, c);
+    while (level < LEVELS &&
+           matcher_accept_bytes(&m, text_of(oracle_random(&seed, 2) ? "[" : "{"))) {
+        assert_false(matcher_starved(&m));
+        level++;
+    }
+    assert_in_range(level, 100, LEVELS - 1);
+    assert_true(matcher_starved(&m));
+    assert_false(matcher_crowded(&m));
+    matcher_end(&m);
     mask_cache_destroy(c);
     grammar_give(g);
     vocabulary_give(v);
@@ -635,6 +672,7 @@ int main(void)
         cmocka_unit_test(test_least_counts_share_a_mask),
         cmocka_unit_test(test_long_texts_are_read_at_once),
         cmocka_unit_test(test_nested_answers_do_not_end_others),
+        cmocka_unit_test(test_an_answer_alone_is_not_crowded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

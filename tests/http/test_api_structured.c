@@ -387,7 +387,8 @@ static void test_a_request_that_is_not_admitted(void **state)
 }
 
 // A form that cannot be followed to the end is refused as one that cannot be compiled: 400 with its
-// field before the stream, the same as an event in it. A device that fails is another matter.
+// field before the stream, the same as an event in it. Where others have the memory, or a device
+// fails, is another matter.
 static void test_a_grammar_that_cannot_be_followed(void **state)
 {
     static const struct {
@@ -402,6 +403,8 @@ static void test_a_grammar_that_cannot_be_followed(void **state)
          "\"message\":\"'response_format.json_schema.schema' is refused: it can be read in too "
          "many "
          "ways at once"},
+        {FINISH_CROWDED, 503, HTTP_CROWDED,
+         "\"message\":\"other answers have the memory that the next token of its grammar needs"},
         {FINISH_ERROR, 500, HTTP_INTERNAL, "\"message\":\"the model failed on this request\""},
     };
     (void)state;
@@ -428,9 +431,11 @@ static void test_a_grammar_that_cannot_be_followed(void **state)
         fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}");
         fake_finish(ends[i].finish, -1);
         fake_ready();
-        assert_int_equal(fake.status, ends[i].status);
-        assert_non_null(strstr(fake.sent, grammar ? "\"type\":\"invalid_request_error\""
-                                                  : "\"type\":\"api_error\""));
+        bool crowded = ends[i].error == HTTP_CROWDED;
+        assert_int_equal(fake.status, crowded ? 529 : ends[i].status);
+        assert_non_null(strstr(fake.sent, grammar   ? "\"type\":\"invalid_request_error\""
+                                          : crowded ? "\"type\":\"overloaded_error\""
+                                                    : "\"type\":\"api_error\""));
         assert_int_equal(strstr(fake.sent, "output_config.format.schema: is refused") != NULL,
                          grammar);
     }

@@ -38,6 +38,7 @@ static const struct expected table[] = {
     {HTTP_METHOD, 405, 405, BAD, "method_not_allowed", BAD},
     {HTTP_UNKNOWN_URL, 404, 404, BAD, "unknown_url", "not_found_error"},
     {HTTP_OVERLOADED, 503, 529, "server_error", "overloaded", "overloaded_error"},
+    {HTTP_CROWDED, 503, 529, "server_error", "overloaded", "overloaded_error"},
     {HTTP_UNAVAILABLE, 503, 503, "server_error", "unavailable", "api_error"},
     {HTTP_TIMEOUT, 504, 504, "server_error", "timeout", "timeout_error"},
     {HTTP_INTERNAL, 500, 500, "server_error", "internal_error", "api_error"},

@@ -308,10 +308,11 @@ static void test_headers_of_failures(void **state)
     for (int error = 0; error < HTTP_ERROR_COUNT; error++) {
         bool key = error == HTTP_MISSING_KEY || error == HTTP_INVALID_KEY;
         const char *wanted[] = {key ? "Bearer" : NULL,
-                                error == HTTP_OVERLOADED    ? "1"
-                                : error == HTTP_UNAVAILABLE ? "5"
-                                                            : NULL,
+                                error == HTTP_OVERLOADED || error == HTTP_CROWDED ? "1"
+                                : error == HTTP_UNAVAILABLE                       ? "5"
+                                                                                  : NULL,
                                 error == HTTP_INTERNAL_SAME || error == HTTP_GRAMMAR ? "false"
+                                : error == HTTP_CROWDED                              ? "true"
                                                                                      : NULL,
                                 error == HTTP_TOO_LARGE ? "close" : "keep-alive"};
         char body[16], value[32];

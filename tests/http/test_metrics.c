@@ -105,6 +105,7 @@ static void test_statistics_of_engines(void **state)
         STAT("mask_cache_bytes", mask_cache_bytes),
         STAT("grammars_stuck_total", grammars_stuck),
         STAT("grammars_over_total", grammars_over),
+        STAT("grammars_crowded_total", grammars_crowded),
     };
     static const struct stat_case vllm[] = {
         STAT("num_requests_running", sequences_running),

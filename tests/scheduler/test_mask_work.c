@@ -64,8 +64,8 @@ static void begin_push(struct alone *a, uint32_t sequence, struct grammar *g)
                                   .token = MASK_NO_TOKEN});
 }
 
-// With matchers in all caches there may be, one with another grammar is over; its end and those of
-// the others make room again.
+// With matchers in all caches there may be, one with another grammar is told so; its end and those
+// of the others make room again.
 static void test_a_table_of_caches_is_full(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void test_a_table_of_caches_is_full(void **state)
     begin_push(&a, 1, other);
     mask_work(&a.worker);
     assert_int_equal(a.verdicts[0], MASK_USABLE);
-    assert_int_equal(a.verdicts[1], MASK_OVER);
+    assert_int_equal(a.verdicts[1], MASK_CROWDED);
     assert_int_equal(grammar_owners(other), 1);
     for (uint32_t s = 0; s < 2; s++)
         job_push(&a, (struct mask_job){.sequence = s, .token = MASK_NO_TOKEN});
@@ -566,6 +566,63 @@ static void test_a_token_that_is_not_taken_is_over(void **state)
     grammar_give(g);
 }
 
+// "a...b" and "c...d" in each other, as deep as one likes.
+static struct grammar *nested(void)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t rule, value = grammar_rule(b, text_of("value"), &rule);
+    uint32_t one[] = {grammar_byte(b, 'a', 'a'), value, grammar_byte(b, 'b', 'b')};
+    uint32_t other[] = {grammar_byte(b, 'c', 'c'), value, grammar_byte(b, 'd', 'd')};
+    uint32_t ways[] = {grammar_join_all(b, one, 3), grammar_join_all(b, other, 3),
+                       grammar_repeat(b, grammar_byte(b, 'e', 'z'), 1, 9)};
+    grammar_rule_set(b, rule, grammar_either_of(b, ways, 3));
+    assert_int_equal(grammar_finish(b, value, &g, &err), STATUS_OK);
+    return g;
+}
+
+// Answers go on, each in its own way, until one finds no room; its verdict.
+static enum mask_verdict nested_verdict(struct alone *a, uint32_t seats)
+{
+    enum { LEVELS = 10000 };
+    uint32_t seed = 1;
+    for (uint32_t level = 0; level < LEVELS; level++)
+        for (uint32_t s = 0; s < seats; s++) {
+            seed = seed * 1664525 + 1013904223;
+            struct text open = text_of(seed >> 31 ? "a" : "c");
+            if (matcher_accept_bytes(&a->matchers[s].matcher, open))
+                continue;
+            token_push(a, s, 0, 2);
+            mask_work(&a->worker);
+            return a->verdicts[s];
+        }
+    return MASK_USABLE;
+}
+
+// An answer that finds no memory: that is its own doing, but not where its cache is small because
+// others had the memory, nor where other answers stand in it.
+static void test_who_finds_no_memory_is_told_why(void **state)
+{
+    (void)state;
+    struct grammar *g = nested();
+    for (uint32_t which = 0; which < 3; which++) {
+        struct alone a;
+        uint32_t seats = which == 2 ? SEATS : 1;
+        alone_open(&a, CACHES);
+        a.caches[1].bytes_max = (size_t)512 << 20; // others'
+        for (uint32_t s = 0; s < seats; s++)
+            begin_push(&a, s, g);
+        mask_work(&a.worker);
+        assert_int_equal(a.caches[0].bytes_max, 4 << 20);
+        if (which != 1)
+            a.caches[0].bytes_max = 32 << 20; // as if that were its size
+        assert_int_equal(nested_verdict(&a, seats), which == 0 ? MASK_OVER : MASK_CROWDED);
+        fan_close(&a);
+    }
+    grammar_give(g);
+}
+
 // A cache that gives way is destroyed once no step waits; so are those of large grammars that
 // nobody uses.
 static void test_caches_are_destroyed_while_nothing_waits(void **state)
@@ -637,6 +694,7 @@ int main(void)
         cmocka_unit_test(test_rules_that_leave_nothing_need_no_second_mask),
         cmocka_unit_test(test_what_a_mask_takes_is_counted),
         cmocka_unit_test(test_a_token_that_is_not_taken_is_over),
+        cmocka_unit_test(test_who_finds_no_memory_is_told_why),
         cmocka_unit_test(test_a_token_that_is_not_taken_yet_is_kept),
         cmocka_unit_test(test_caches_are_destroyed_while_nothing_waits),
         cmocka_unit_test(test_jobs_that_nobody_did_give_their_counts_back),

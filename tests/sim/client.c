@@ -287,7 +287,7 @@ static void finish_check(struct sim *sim, struct client *c, const struct token_e
                   fake_sick(&c->alone[event->choice], sim->fake.sick);
     else if (event->finish == FINISH_STUCK)
         allowed = next == NEXT_STUCK;
-    else if (event->finish == FINISH_OVER)
+    else if (event->finish == FINISH_OVER || event->finish == FINISH_CROWDED)
         allowed = false; // no grammar here is so large
     else if (event->finish == FINISH_DONE)
         values_compare(sim, c);

@@ -1,0 +1,327 @@
+// Who goes first where the masks of a step may build less than its rows need: keys, requests and
+// rows take turns, who is postponed has the same token, and keeps nobody else from anything.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/scheduler/answers.h"
+
+#include <string.h>
+
+// Letters of which each leads to other states, so that each row builds its own.
+static struct grammar *varied(uint32_t which)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t letters = grammar_byte(b, 'a', 'z'), root = grammar_literal(b, text_of("a"));
+    for (uint32_t i = 0; i < 6 + which; i++)
+        root = grammar_join(b, root, grammar_repeat(b, letters, 1, 2 + which));
+    assert_int_equal(grammar_finish(b, root, &g, &err), STATUS_OK);
+    return g;
+}
+
+static uint32_t most_postponed(const struct rig *rig, uint32_t most)
+{
+    for (uint32_t i = 0; i < rig->engine->sequences_fresh; i++)
+        if (rig->engine->sequences[i].postponed > most)
+            most = rig->engine->sequences[i].postponed;
+    return most;
+}
+
+// Answers of several grammars at once, where the masks of a step may build so much.
+static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct got got[CHOICES])
+{
+    struct rig rig;
+    rig_defaults(&rig);
+    rig.fake.facts.steps_in_flight = flight;
+    rig.options.prefix_cache = prefix_cache;
+    rig.fake.facts.limits.newcomers_max = 2;
+    open_letters(&rig);
+    rig.engine->masks.limits = (struct mask_limits){1000000, 0, work, work};
+    struct request *requests[CHOICES];
+    for (uint32_t i = 0; i < CHOICES; i++) {
+        struct grammar *g = varied(i);
+        struct submit_args args = request_args(g);
+        args.sampling.seed = i;
+        args.sampling.repetition = i < 2 ? 1.5f : 1.0f; // there are two rows of penalties
+        requests[i] = rig_submit(&rig, &args, ADMITTED);
+        grammar_give(g);
+    }
+    for (uint32_t i = 0, most = 0; i < CHOICES; i++) {
+        while (!got[i].last) {
+            rig_step(&rig);
+            take(&rig, requests[i], &got[i]);
+            most = most_postponed(&rig, most);
+        }
+        assert_in_range(most, 0, 3 * CHOICES); // nobody waits for the others without end
+        port_free(rig.port, requests[i]);
+    }
+    const struct engine_stats *stats = engine_stats(rig.engine);
+    assert_int_equal(stats->grammars_over, 0);
+    assert_int_equal(stats->mask_waits, stats->steps_masked);
+    assert_true(work < 1000000 ? stats->masks_postponed > CHOICES : stats->masks_postponed == 0);
+    assert_int_equal(stats->preemptions, 0);
+    assert_int_equal(stats->prompt_tokens_computed, 3 * CHOICES); // none of them twice
+    rig_close(&rig);
+}
+
+// Who waits for the masks of others gets the tokens that it gets without them.
+static void test_a_postponed_row_has_the_same_token(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < 4; which++) {
+        struct got alone[CHOICES] = {{.last = false}}, beside[CHOICES] = {{.last = false}};
+        answers_of(which % 2, which < 2, 1000000, alone);
+        answers_of(which % 2, which < 2, 1200, beside);
+        assert_memory_equal(alone, beside, sizeof alone);
+        assert_true(alone[0].count[0] > 5);
+    }
+}
+
+// A world with room for a crowd of choices whose masks are dear, and for one more.
+enum { CROWD = 15 };
+struct crowd {
+    struct rig rig;
+    struct request *requests[CROWD];
+    struct got got[CROWD];
+};
+
+static void crowd_open(struct crowd *c, uint32_t flight)
+{
+    struct step_limits *l = &c->rig.fake.facts.limits;
+    memset(c, 0, sizeof *c);
+    rig_defaults(&c->rig);
+    c->rig.fake.facts.steps_in_flight = flight;
+    l->rows_max = l->slots_max = CROWD + 2;
+    l->newcomers_max = 2;
+    open_letters(&c->rig);
+    c->rig.engine->masks.limits = (struct mask_limits){1000000, 0, 1200, 1200};
+}
+
+static void crowd_come(struct crowd *c, uint32_t keys)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct grammar *g = varied(6 + i % 2);
+        struct submit_args args = request_args(g);
+        args.sampling.seed = 10 + i;
+        args.key_id = 7 + i % keys;
+        c->requests[i] = rig_submit(&c->rig, &args, ADMITTED);
+        grammar_give(g);
+    }
+}
+
+static void crowd_step(struct crowd *c)
+{
+    rig_step(&c->rig);
+    for (uint32_t i = 0; i < CROWD; i++)
+        if (c->requests[i])
+            take(&c->rig, c->requests[i], &c->got[i]);
+}
+
+static void crowd_close(struct crowd *c)
+{
+    for (uint32_t i = 0; i < CROWD; i++)
+        run(&c->rig, c->requests[i], &c->got[i]);
+    assert_int_equal(engine_stats(c->rig.engine)->grammars_over, 0);
+    rig_close(&c->rig);
+}
+
+static uint32_t postponed_now(const struct crowd *c)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->rig.engine->order_count; i++)
+        count += c->rig.engine->order[i]->postponed > 0;
+    return count;
+}
+
+// Rows that are postponed need nothing that a new request needs: more of them than a step has
+// sampling records for do not keep it from its first token.
+static void test_postponed_rows_keep_nobody_from_starting(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct crowd c;
+        struct got plain = {.last = false};
+        crowd_open(&c, flight);
+        crowd_come(&c, 1);
+        for (uint32_t i = 0; postponed_now(&c) < CROWD / 2 && i < ROUNDS; i++)
+            crowd_step(&c);
+        assert_true(postponed_now(&c) >= CROWD / 2);
+        struct request *r = rig_generate(&c.rig, 100, 20, 10, 1);
+        for (uint32_t i = 0; i < 3 + flight; i++) {
+            crowd_step(&c);
+            assert_true(postponed_now(&c) > 2);
+        }
+        take(&c.rig, r, &plain);
+        assert_true(plain.count[0] > 0);
+        run(&c.rig, r, &plain);
+        crowd_close(&c);
+    }
+}
+
+// Of a key the row that was postponed most often is the first.
+static void test_who_was_postponed_most_is_first(void **state)
+{
+    (void)state;
+    struct crowd c;
+    crowd_open(&c, 0);
+    crowd_come(&c, 1);
+    const struct engine *e = c.rig.engine;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < 60; i++) {
+        uint32_t before[CROWD + 1] = {0}, most = most_postponed(&c.rig, 0);
+        for (uint32_t k = 0; k < e->sequences_fresh; k++)
+            before[k] = e->sequences[k].postponed;
+        crowd_step(&c);
+        const struct launch *launch = &e->launches[e->launched % ENGINE_LAUNCHES];
+        assert_int_equal(before[launch->rows[e->mask_turns.rows[0]].sequence], most);
+        seen = most > seen ? most : seen;
+    }
+    assert_true(seen > 1);
+    crowd_close(&c);
+}
+
+// A block whose last token is computed again is not what others wait for.
+static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++) {
+        struct rig rig;
+        struct got got = {.last = false}, longer = {.last = false};
+        int32_t tokens[16];
+        uint32_t start[] = {0, 16};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = flight;
+        open_letters(&rig);
+        rig.engine->masks.limits = (struct mask_limits){.row = 1000000}; // nothing is left at all
+        struct grammar *g = rig_cycle(9);
+        struct submit_args args = request_args(g);
+        for (int32_t i = 0; i < 16; i++)
+            tokens[i] = 100 + i;
+        args.tokens = tokens, args.sequence_start = start, args.token_count = 16;
+        struct request *r = rig_submit(&rig, &args, ADMITTED);
+        grammar_give(g);
+        struct request *other = NULL;
+        for (uint32_t i = 0; i < 10; i++, rig_step(&rig))
+            if (i == 5)
+                other = rig_generate(&rig, 100, 20, 5, 1);
+        assert_true(most_postponed(&rig, 0) > 2);
+        take(&rig, other, &longer);
+        assert_true(longer.count[0] > 0);
+        rig.engine->masks.limits = mask_limits;
+        run(&rig, other, &longer);
+        run(&rig, r, &got);
+        assert_cycle(&got, 0, 9);
+        rig_close(&rig);
+    }
+}
+
+// Steps of eight tokens beside a crowd of so many other keys; spent: its masks took much before.
+static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap, bool spent)
+{
+    struct crowd c;
+    struct got one = {.last = false}, third = {.last = false};
+    crowd_open(&c, flight);
+    c.rig.engine->masks.limits.own = keys > 1 ? 40 : 0;
+    struct grammar *g = cheap ? rig_cycle(39) : varied(5), *little = rig_cycle(38);
+    struct submit_args args = request_args(g), args_third = request_args(little);
+    args.key_id = 3;
+    if (!spent)
+        crowd_come(&c, keys);
+    struct request *r = rig_submit(&c.rig, &args, ADMITTED);
+    struct request *beside = rig_submit(&c.rig, &args_third, ADMITTED);
+    grammar_give(g);
+    grammar_give(little);
+    for (uint32_t i = 0; spent && i < 5; i++) {
+        rig_step(&c.rig);
+        for (uint32_t k = 0; i == 3 && k < c.rig.engine->mask_turns.key_count; k++)
+            if (c.rig.engine->mask_turns.keys[k].key_id == args.key_id)
+                c.rig.engine->mask_turns.keys[k].spent += 1000000;
+    }
+    assert_true(!spent || c.rig.engine->mask_turns.now >= 1000000); // that of who had work done
+    if (spent)
+        crowd_come(&c, keys);
+    const struct engine_stats *stats = engine_stats(c.rig.engine);
+    for (uint32_t i = 0; postponed_now(&c) < CROWD / 2 && i < ROUNDS; i++)
+        crowd_step(&c);
+    for (uint32_t i = 0; keys > 1 && stats->mask_caches < CROWD + 2 && i < ROUNDS; i++)
+        crowd_step(&c); // making one takes more than a step of this world has
+    take(&c.rig, r, &one);
+    uint32_t before = one.count[0], steps = 0;
+    for (; one.count[0] < before + 8 && !one.last; steps++) {
+        crowd_step(&c);
+        take(&c.rig, r, &one);
+    }
+    assert_false(one.last);
+    run(&c.rig, r, &one);
+    run(&c.rig, beside, &third);
+    crowd_close(&c);
+    return steps;
+}
+
+// Keys take turns at masks: who asks for little has all of it, who asks for as much as the others
+// has a share, also where its masks took more until the others came.
+static void test_keys_take_turns_at_their_masks(void **state)
+{
+    (void)state;
+    for (uint32_t which = 0; which < 8; which++) {
+        bool cheap = which & 2;
+        uint32_t steps = steps_beside_a_crowd(which & 1, 1, cheap, which & 4);
+        assert_in_range(steps, 8, cheap ? 8 : 2 * 8);
+    }
+}
+
+// Among many keys whose masks are dear, and whose rows all build what is their own in each step,
+// the one that asks for little does not wait for all of them again after each of its turns.
+static void test_who_asks_for_little_goes_first_among_many_keys(void **state)
+{
+    (void)state;
+    for (uint32_t flight = 0; flight <= 1; flight++)
+        assert_in_range(steps_beside_a_crowd(flight, 8, true, false), 8, 12);
+}
+
+// Another row is asked for first in each step.
+static void test_rows_take_turns_at_their_masks(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got got = {.last = false};
+    rig_defaults(&rig);
+    open_letters(&rig);
+    struct grammar *g = varied(1);
+    struct submit_args args = request_args(g);
+    args.choice_count = 4;
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
+    grammar_give(g);
+    for (uint32_t i = 0; i < 4; i++)
+        rig_step(&rig); // all run
+    uint32_t first = 0;
+    const struct mask_worker *w = &rig.engine->masks;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t head = atomic_load(&w->ring.head);
+        rig_step(&rig);
+        assert_int_equal(atomic_load(&w->ring.head) - head, 4);
+        first |= 1u << w->job[head & w->ring.mask].row;
+    }
+    assert_int_equal(first, 15);
+    run(&rig, r, &got);
+    rig_close(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_postponed_row_has_the_same_token),
+        cmocka_unit_test(test_postponed_rows_keep_nobody_from_starting),
+        cmocka_unit_test(test_who_was_postponed_most_is_first),
+        cmocka_unit_test(test_nobody_waits_for_the_block_of_a_postponed_row),
+        cmocka_unit_test(test_keys_take_turns_at_their_masks),
+        cmocka_unit_test(test_who_asks_for_little_goes_first_among_many_keys),
+        cmocka_unit_test(test_rows_take_turns_at_their_masks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
