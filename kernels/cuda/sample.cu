@@ -141,14 +141,33 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     else
         row.temperature = p.temperature;
     if (row.temperature != 0.0f) {
-        row.raw_max = top.value / row.temperature; // from here: of scaled logits
+        row.raw_max = mul_rn(top.value, temperature_inverse(row)); // from here: of scaled logits
         if (p.min_p > 0.0f)
             row.threshold = row.raw_max + logf(p.min_p);
     }
     run.row[n] = row;
 }
 
-// Survivors get noise; one block of 256 a chunk. Bound: memory, 4 bytes a logit.
+// Logits i to i + 3 of a chunk over the temperature; -infinity where they are filtered or not
+// there.
+static __device__ __forceinline__ void scaled4(const float *in, uint32_t i, uint32_t count,
+                                               bool whole, float inverse, float threshold,
+                                               float z[4])
+{
+    uint4 v = {0, 0, 0, 0};
+    if (whole)
+        v = ldg128(in + i);
+    const uint32_t word[4] = {v.x, v.y, v.z, v.w};
+    for (uint32_t k = 0; k < 4; k++) {
+        float l = whole ? bits_float(word[k]) : i + k < count ? in[i + k] : -INFINITY;
+        z[k] = mul_rn(l, inverse);
+        if (z[k] < threshold)
+            z[k] = -INFINITY;
+    }
+}
+
+// Survivors get noise; one block of 256 a chunk, four tokens a thread, which share the words of one
+// counter. Bound: math.
 static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
 {
     SHARED(best_pair, pairs, [8]);
@@ -160,14 +179,21 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
         return;
     const sample_params p = a.state.params[a.sampled[n].slot];
     const float *in = run.processed + (size_t)n * vocab + base;
+    float inverse = temperature_inverse(row);
     best_pair top = {0, NOBODY};
-    for (uint32_t i = threadIdx.x; i < count; i += 256) {
-        float z = in[i] / row.temperature;
-        if (z < row.threshold || z == -INFINITY)
+    for (uint32_t i = threadIdx.x * 4; i < count; i += 1024) {
+        float z[4];
+        scaled4(in, i, count, vocab % 4 == 0, inverse, row.threshold, z);
+        if (z[0] == -INFINITY && z[1] == -INFINITY && z[2] == -INFINITY && z[3] == -INFINITY)
             continue;
-        best_pair mine = {add_rn(z, gumbel_noise(p, base + i)), base + i};
-        if (pair_better(mine, top))
-            top = mine;
+        philox words = noise_words(p, base + i);
+        for (uint32_t k = 0; k < 4; k++) {
+            if (z[k] == -INFINITY)
+                continue;
+            best_pair mine = {add_rn(z[k], gumbel_noise(words.word[k])), base + i + k};
+            if (pair_better(mine, top))
+                top = mine;
+        }
     }
     best_pair best = block_best(top, pairs);
     if (threadIdx.x == 0) {
@@ -220,7 +246,43 @@ static __device__ bool mask_is_empty(const uint32_t *mask, uint32_t words, best_
     return block_best(some, pairs).id == NOBODY;
 }
 
-// One block of 256 a row: the greatest raw logits one after another (a pass each), then the result.
+// The greatest raw logits in one pass: each thread knows the best of its own, every 256th. Where
+// the best of all was found, the warp of its thread looks for the next in that thread's share.
+// Returns how many there are. Every thread of the block calls it.
+static __device__ uint32_t tops_write(const float *raw, uint32_t vocab, uint32_t wanted,
+                                      float log_sum, sample_top *out, best_pair *pairs)
+{
+    best_pair mine = {0, NOBODY};
+    for (uint32_t i = threadIdx.x; wanted != 0 && i < vocab; i += 256) {
+        best_pair one = {raw[i], i};
+        if (pair_better(one, mine))
+            mine = one;
+    }
+    for (uint32_t k = 0; k < wanted; k++) {
+        best_pair best = block_best(mine, pairs);
+        if (best.id == NOBODY)
+            return k;
+        if (threadIdx.x == 0) {
+            sample_top top = {(int32_t)best.id, best.value - log_sum};
+            out[k] = top;
+        }
+        uint32_t owner = best.id % 256;
+        if (threadIdx.x / 32 != owner / 32)
+            continue;
+        best_pair next = {0, NOBODY};
+        for (uint32_t i = owner + threadIdx.x % 32 * 256; i < vocab; i += 8192) {
+            best_pair one = {raw[i], i};
+            if (pair_better(best, one) && pair_better(one, next))
+                next = one;
+        }
+        next = warp_best(next);
+        if (threadIdx.x == owner)
+            mine = next;
+    }
+    return wanted;
+}
+
+// One block of 256 a row: the list of top logprobs, then the result.
 static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
 {
     SHARED(best_pair, pairs, [8]);
@@ -245,22 +307,8 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
     uint32_t top_max = SAMPLE_TOP_MAX;
     uint32_t wanted = p.top_logprobs < top_max ? p.top_logprobs : top_max;
     wanted = a.top ? wanted : 0;
-    best_pair before = {INFINITY, 0}; // better than any logit
-    for (uint32_t k = 0; k < wanted && k < vocab; k++) {
-        best_pair top = {0, NOBODY};
-        for (uint32_t i = threadIdx.x; i < vocab; i += 256) {
-            best_pair mine = {raw[i], i};
-            if (pair_better(before, mine) && pair_better(mine, top))
-                top = mine;
-        }
-        before = block_best(top, pairs);
-        sample_top out = {(int32_t)before.id, before.value - row.raw_log_sum};
-        if (before.id == NOBODY)
-            break;
-        if (threadIdx.x == 0)
-            a.top[(size_t)n * SAMPLE_TOP_MAX + k] = out;
-        result.top_count = k + 1;
-    }
+    result.top_count = tops_write(raw, vocab, wanted < vocab ? wanted : vocab, row.raw_log_sum,
+                                  a.top + (size_t)n * SAMPLE_TOP_MAX, pairs);
     uint32_t best = mask ? banned_best(raw, mask, vocab, pairs) : NOBODY;
     row.greedy = best != NOBODY ? best : row.greedy;
     cta_sync(); // all have read the parameters that commit changes

@@ -13,6 +13,12 @@ struct sample_run {
     uint32_t chunks, mask_words;
 };
 
+// What a drawn row's logits are multiplied by, the same number wherever it is asked for.
+static __device__ __forceinline__ float temperature_inverse(const sample_decision &row)
+{
+    return 1.0f / row.temperature;
+}
+
 // Logits of the chunk that begins at `base`.
 static __device__ __forceinline__ uint32_t chunk_count(uint32_t vocab, uint32_t base)
 {
@@ -20,11 +26,16 @@ static __device__ __forceinline__ uint32_t chunk_count(uint32_t vocab, uint32_t 
     return vocab - base < most ? vocab - base : most;
 }
 
-// -log(-log(1 - u)), u = (word + 1/2) / 2^32, accurate for small u, where the winners are. The word
-// depends on the sequence's own counters alone, never on the batch.
-static __device__ __forceinline__ float gumbel_noise(const sample_params &p, uint32_t token)
+// Four words, of tokens from `token` on, a multiple of four. They depend on the sequence's own
+// counters alone, never on the batch.
+static __device__ __forceinline__ philox noise_words(const sample_params &p, uint32_t token)
 {
-    uint32_t word = philox_at(p.seed, token >> 2, p.output_count, p.choice, 0).word[token & 3u];
+    return philox_at(p.seed, token >> 2, p.output_count, p.choice, 0);
+}
+
+// -log(-log(1 - u)), u = (word + 1/2) / 2^32, accurate for small u, where the winners are.
+static __device__ __forceinline__ float gumbel_noise(uint32_t word)
+{
     float u = ((float)word + 0.5f) * 0x1p-32f, rest = ((float)~word + 0.5f) * 0x1p-32f;
     float e = u < 0.25f ? log1pf(-u) : logf(rest);
     return -logf(-e);
@@ -53,13 +64,18 @@ static __device__ __forceinline__ bool pair_better(best_pair a, best_pair b)
         return b.id == NOBODY && a.id != NOBODY;
     return a.value > b.value || (a.value == b.value && a.id < b.id);
 }
-static __device__ __forceinline__ best_pair block_best(best_pair mine, best_pair *shared)
+static __device__ __forceinline__ best_pair warp_best(best_pair mine)
 {
     for (int step = 16; step > 0; step >>= 1) {
         best_pair other = {shfl_xor(mine.value, step), shfl_xor(mine.id, step)};
         if (pair_better(other, mine))
             mine = other;
     }
+    return mine;
+}
+static __device__ __forceinline__ best_pair block_best(best_pair mine, best_pair *shared)
+{
+    mine = warp_best(mine);
     cta_sync();
     if (threadIdx.x % 32 == 0)
         shared[threadIdx.x / 32] = mine;

@@ -6,7 +6,7 @@
 enum { SELECT_BINS = 2048, SELECT_THREADS = 1024 };
 
 struct select_shared {
-    uint64_t bins[SELECT_BINS];
+    uint32_t low[SELECT_BINS], high[SELECT_BINS]; // of each bin's weight
     uint64_t segments[32];
     uint64_t before; // weight above the chosen digit
     uint32_t digit;
@@ -18,18 +18,35 @@ static __device__ __forceinline__ uint64_t select_weight(float z, float top, boo
     return mass ? (uint64_t)(expf(z - top) * 0x1p40f) : 1u;
 }
 
+static __device__ __forceinline__ uint64_t bin_weight(const select_shared *shared, uint32_t bin)
+{
+    return (uint64_t)shared->high[bin] << 32 | shared->low[bin];
+}
+
+// Adds by words: processors add 32 bits in shared memory, and 64 only by compare-and-swap in a
+// loop. Whoever passes 2^32 carries, so the sum is the same in any order.
+static __device__ __forceinline__ void bin_add(select_shared *shared, uint32_t bin, uint64_t weight)
+{
+    uint32_t low = (uint32_t)weight, high = (uint32_t)(weight >> 32);
+    uint32_t before = atom_add(&shared->low[bin], low);
+    high += before + low < low;
+    if (high != 0)
+        atom_add(&shared->high[bin], high);
+}
+
 // Counts survivors whose key begins with `prefix` by their next digit.
 static __device__ void select_count(const sample_run &run, const sample_decision &row,
                                     select_shared *shared, uint32_t prefix, uint32_t shift,
                                     uint32_t bits, bool mass)
 {
     for (uint32_t i = threadIdx.x; i < SELECT_BINS; i += SELECT_THREADS)
-        shared->bins[i] = 0;
+        shared->low[i] = shared->high[i] = 0;
     cta_sync();
     uint32_t vocab = run.args.limits.vocab;
     const float *in = run.processed + (size_t)blockIdx.x * vocab;
+    float inverse = temperature_inverse(row);
     for (uint32_t i = threadIdx.x; i < vocab; i += SELECT_THREADS) {
-        float z = in[i] / row.temperature;
+        float z = mul_rn(in[i], inverse);
         if (z < row.threshold || z == -INFINITY)
             continue;
         uint32_t key = order_key(z);
@@ -37,7 +54,7 @@ static __device__ void select_count(const sample_run &run, const sample_decision
             continue;
         uint64_t weight = select_weight(z, row.raw_max, mass);
         if (weight != 0)
-            atom_add(&shared->bins[key >> shift & ((1u << bits) - 1u)], weight);
+            bin_add(shared, key >> shift & ((1u << bits) - 1u), weight);
     }
     cta_sync();
 }
@@ -47,7 +64,7 @@ static __device__ void select_segments(select_shared *shared)
 {
     static_assert(SELECT_BINS == 64 * (SELECT_THREADS / 32), "a warp has two bins a lane");
     uint32_t first = threadIdx.x / 32 * 64 + threadIdx.x % 32;
-    uint64_t sum = shared->bins[first] + shared->bins[first + 32];
+    uint64_t sum = bin_weight(shared, first) + bin_weight(shared, first + 32);
     for (int step = 16; step > 0; step >>= 1) {
         uint64_t low = shfl_xor((uint32_t)sum, step), high = shfl_xor((uint32_t)(sum >> 32), step);
         sum += high << 32 | low;
@@ -66,8 +83,8 @@ static __device__ void select_digit(select_shared *shared, uint64_t target)
         while (segment > 0 && above + shared->segments[segment] < target)
             above += shared->segments[segment--];
         uint32_t first = segment * (SELECT_BINS / 32), bin = first + SELECT_BINS / 32 - 1;
-        while (bin > first && above + shared->bins[bin] < target)
-            above += shared->bins[bin--];
+        while (bin > first && above + bin_weight(shared, bin) < target)
+            above += bin_weight(shared, bin--);
         shared->digit = bin;
         shared->before = above;
     }
