@@ -3,8 +3,8 @@
 // machine's other work meets both; a line a case: medians of the steps, and the median, least and
 // largest ratio of the pairs. Aim: at most 1.2.
 //
-// Usage: bench_ranks [ranks] [pairs] [bfloat16|int8|float32|float16] [temperature]
-//        2, 10, bfloat16 and 0 by default
+// Usage: bench_ranks [ranks] [pairs] [bfloat16|int8|float32|float16] [temperature] [case]
+//        2, 10, bfloat16, 0 and all cases by default; case: those whose name has it
 #include "bench/step_bench.h"
 
 #include "base/status.h"
@@ -103,7 +103,8 @@ int main(int argc, char **argv)
     printf("%u pairs, %s, dummy Qwen2.5-0.5B\n%-18s %12s %12s\n", pairs,
            dtype_name((enum dtype)dtype), "", "one rank", "ranks");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        case_run(sides, &cases[i], pairs);
+        if (argc <= 5 || strstr(cases[i].name, argv[5]))
+            case_run(sides, &cases[i], pairs);
     bench_close(&sides[0]);
     bench_close(&sides[1]);
     return 0;

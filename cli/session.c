@@ -1,6 +1,7 @@
 // What commands share; see command.h. Everything runs on the main thread: the engine is stepped
 // between reads of its port.
 #include "cli/command.h"
+#include "cli/signals.h"
 
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -199,6 +200,10 @@ static int session_run(const struct session_command *c, const char *folder,
     if (status == STATUS_OK)
         status = c->body(&session, c->settings, &err);
     int code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+    if (session.model && engine_error(session.model->engine)->text[0] != '\0') {
+        fflush(NULL);
+        process_end(code); // without cleaning up: a thread may hang in the device
+    }
     session_close(&session);
     return code;
 }

@@ -1,7 +1,9 @@
 """Models whose weights several ranks share, beside one that is whole, on one server: all give the recorded answers."""
 
 import concurrent.futures
+import os
 import pathlib
+import subprocess
 import tempfile
 
 from harness import MODELS, Server, Skip, WEFT, chat, golden, start, text_of, tiny, user
@@ -78,3 +80,16 @@ def test_a_rank_that_hangs_ends_its_models_alone():
             assert server.stop() == 1  # a model was lost
         finally:
             server.process.kill()
+
+
+def test_a_command_ends_where_a_rank_hangs():
+    """One sentence and 1; nothing waits for the rank."""
+    if not FAULTY.exists():
+        raise Skip(f"no {FAULTY.name} beside the program")
+    with tempfile.TemporaryDirectory() as folder:
+        Faults(folder).on("hang")
+        done = subprocess.run([FAULTY, "generate", tiny(), "--prompt", "Once", "--tensor-parallel-size", "2", "--threads", "2"],
+                              env={**os.environ, "WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "1000"},
+                              capture_output=True, timeout=600)
+        assert done.returncode == 1, done
+        assert b"rank 1 of 2 did not end step" in done.stderr, done.stderr

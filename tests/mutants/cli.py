@@ -54,6 +54,7 @@ FAULTS = [
     ("models are served once the reader of stdout has taken all", "cli/serve.c", "start", "signals_serving(s->signals);", "keys_end(s); signals_serving(s->signals);", "e2e:test_stalled_stdout"),
     ("arguments are looked at once the model is read", "cli/session.c", "session_command_run", "code < 0 && c->settings_check", "false", "test_commands"),
     ("a key on the command line is looked at late", "cli/serve.c", "arguments_check", "return keys_options_check(settings, err);", "return STATUS_OK;", "test_commands"),
+    ("a command waits for a device that hangs", "cli/session.c", "session_run", "session.model && engine_error(session.model->engine)->text[0] != '\\0'", "false", "e2e:test_a_command_ends_where_a_rank_hangs"),
     ("one argument too many is passed over", "cli/session.c", "positional_check", "positional->count > args->positional_max", "false", "test_commands"),
     ("a pipe is told that stdin is read", "cli/session.c", "stdin_announce", "if (isatty(STDIN_FILENO))", "", "test_commands"),
     ("an error keeps what a file put into it", "cli/session.c", "command_failed", "safe_line(stderr, \"weft: %s\", err->text)", "fprintf(stderr, \"weft: %s\\n\", err->text)", "test_commands"),
