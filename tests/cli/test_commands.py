@@ -548,7 +548,9 @@ class Commands(unittest.TestCase):
     def test_too_little_memory_names_the_remedy(self):
         self.fails(1, "raise --kv-cache-memory\n", *GENERATE, "--kv-cache-memory", "1")
         self.fails(1, "--max-model-len 128 would fit", *GENERATE, "--kv-cache-memory", "40K")
-        self.fails(1, "--max-num-seqs or --max-model-len\n", *GENERATE, "--kv-cache-memory", "1000T")
+        self.fails(1, "GiB are free: serve fewer models, smaller ones or with --dtype int8, or lower --kv-cache-memory, "
+                      "--max-num-batched-tokens, --max-num-seqs or --max-model-len\n", *GENERATE, "--kv-cache-memory",
+                   "1000T")
 
     def test_ranks_that_share_a_model(self):
         """The same answer; the plan says how many; what cannot be shared is one sentence."""

@@ -22,6 +22,8 @@ with open(os.environ["CALLS"], "a") as calls:
 play = os.environ["PLAY"]
 if play == "hangs":
     time.sleep(30)
+if play == "offline":
+    sys.exit("WARNING: Retrying (Retry(total=0)) after connection broken\\nERROR: No matching distribution found")
 if play == "fails":
     sys.exit("WARNING: retrying\\nERROR: hashes do not match")
 print("Downloading x.whl", flush=True)
@@ -52,7 +54,8 @@ class FirstModels(unittest.TestCase):
     def run_it(self, play, *options, **more):
         environment = {**os.environ, "PYTHONPATH": str(self.folder), "CALLS": str(self.calls), "PLAY": play, **more}
         environment = {name: value for name, value in environment.items() if value is not None}
-        done = subprocess.run([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got", *options],
+        done = subprocess.run([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got", "--limit",
+                               "600", *options],
                               capture_output=True, text=True, cwd=self.folder, env={"OFFLINE": "", **environment})
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.splitlines(), done.stderr
@@ -84,6 +87,7 @@ class FirstModels(unittest.TestCase):
 
     def test_without_a_network(self):
         self.built_in("hangs", "no network answered within 0.5 s", "--limit", "0.5")
+        self.built_in("offline", "no network answered pip")
         self.built_in("fails", "pip fetched nothing (ERROR: hashes do not match)")
         self.assertEqual(self.fetched(), [])
         calls = self.calls.read_text()
@@ -105,7 +109,8 @@ class FirstModels(unittest.TestCase):
 
     def test_one_line_moves_on_a_terminal(self):
         ours, theirs = pty.openpty()
-        subprocess.run([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got"], cwd=self.folder,
+        subprocess.run([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got", "--limit", "600"],
+                       cwd=self.folder,
                        stdout=subprocess.DEVNULL, stderr=theirs, check=True,
                        env={**os.environ, "OFFLINE": "", "PYTHONPATH": str(self.folder), "CALLS": str(self.calls),
                             "PLAY": "works"})
