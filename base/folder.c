@@ -4,8 +4,10 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { ENTRIES_MAX = 4096 }; // looked at in one folder
 
@@ -62,9 +64,8 @@ static enum status is_file(const char *path, struct error *err)
     int folder = !slash ? 1 : slash == path ? 1 : (int)(slash - path);
     if (ends_with(path, ".gguf"))
         return error_set(err, STATUS_NOT_FOUND,
-                         "%s is a file, not a model folder: GGUF is not read, give the folder of "
-                         "the model that it was made from (config.json, *.safetensors, "
-                         "tokenizer.json)",
+                         "%s does not begin as a GGUF file: it is cut or something else that was "
+                         "downloaded in its place, download it again",
                          path);
     if (ends_with(path, ".safetensors") || ends_with(path, "config.json"))
         return error_set(err, STATUS_NOT_FOUND,
@@ -72,8 +73,18 @@ static enum status is_file(const char *path, struct error *err)
                          path, folder, !slash ? "." : path);
     return error_set(err, STATUS_NOT_FOUND,
                      "%s is a file, not a model folder: give a folder with config.json, "
-                     "*.safetensors and tokenizer.json",
+                     "*.safetensors and tokenizer.json, or a GGUF file",
                      path);
+}
+
+static bool is_gguf_file(const char *path)
+{
+    char head[4] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool read_all = fd >= 0 && read(fd, head, sizeof head) == sizeof head;
+    if (fd >= 0)
+        close(fd);
+    return read_all && memcmp(head, "GGUF", sizeof head) == 0;
 }
 
 enum status folder_check(const char *path, struct error *err)
@@ -83,7 +94,8 @@ enum status folder_check(const char *path, struct error *err)
         return error_set(err, STATUS_INVALID, "the name of the model folder is too long");
     if (stat(path, &about) != 0)
         return absent(path, errno, err);
-    return S_ISDIR(about.st_mode) ? STATUS_OK : is_file(path, err);
+    bool fits = S_ISDIR(about.st_mode) || (S_ISREG(about.st_mode) && is_gguf_file(path));
+    return fits ? STATUS_OK : is_file(path, err);
 }
 
 // The first entry, by name, that passes; out has FOLDER_BYTES_MAX bytes and is empty if none does.
@@ -142,10 +154,8 @@ enum status folder_lacks(const char *path, const char *lacks, struct error *err)
                          path, lacks, found);
     first_entry(found, path, is_gguf);
     if (found[0] != '\0')
-        return error_set(err, STATUS_NOT_FOUND,
-                         "%s %s: GGUF (%s) is not read, give the folder of the model that it was "
-                         "made from (config.json, *.safetensors, tokenizer.json)",
-                         path, lacks, found);
+        return error_set(err, STATUS_NOT_FOUND, "%s %s: give the GGUF file itself, %s/%s", path,
+                         lacks, path, found);
     first_entry(found, path, is_model);
     snprintf(inside, sizeof inside, "%s/snapshots", path); // the download cache of a hub
     const char *between = "";
@@ -158,6 +168,7 @@ enum status folder_lacks(const char *path, const char *lacks, struct error *err)
                          "%s %s, but folders in it are models: give one of them, such as %s/%s%s",
                          path, lacks, path, between, found);
     return error_set(err, STATUS_NOT_FOUND,
-                     "%s %s: give a folder with config.json, *.safetensors and tokenizer.json",
+                     "%s %s: give a folder with config.json, *.safetensors and tokenizer.json, or "
+                     "a GGUF file",
                      path, lacks);
 }

@@ -1,10 +1,10 @@
 // See fingerprint.h. Main thread, once the model is loaded.
 #include "cli/fingerprint.h"
 
-#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/modules.h"
+#include "runtime/source/modules.h"
+#include "runtime/source/source.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static struct hash file_hash(const char *model, const char *folder, const char *
     struct arena *arena = arena_create(0, 0);
     enum status status = folder_path(path, folder, name, &err);
     if (status == STATUS_OK)
-        status = file_read(&text, arena, path, TOKENIZER_FILE_BYTES_MAX, &err);
+        status = model_file_read(&text, arena, path, TOKENIZER_FILE_BYTES_MAX, &err);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
         log_line(LOG_WARNING, "model '%s': system_fingerprint does not tell this file: %s", model,
                  err.text);

@@ -1,4 +1,4 @@
-// weft inspect: what a model folder holds and what serving it would take; its tensors with -v.
+// weft inspect: what a model holds and what serving it would take; its tensors with -v.
 #include "cli/command.h"
 #include "base/log.h"
 #include "runtime/model/safetensors.h"

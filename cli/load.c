@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/safe.h"
+#include "runtime/source/modules.h"
 #include "runtime/text/vocabulary.h"
 
 #include <inttypes.h>
@@ -156,10 +157,8 @@ static enum status tokenizer_load(struct loaded_model *m, struct error *err)
     if (status != STATUS_NOT_FOUND || m->spec.settings.load_format != 1)
         return status;
     // A dummy model without a tokenizer gets a word list as long as its vocabulary.
-    char path[4096];
-    snprintf(path, sizeof path, "%s/config.json", m->spec.folder);
     json_t *config;
-    status = json_file_parse(&config, path, 16 << 20, err);
+    status = folder_json(&config, m->spec.folder, "config.json", true, err);
     if (status != STATUS_OK)
         return status;
     int64_t vocab = 0;
@@ -167,7 +166,8 @@ static enum status tokenizer_load(struct loaded_model *m, struct error *err)
                  vocab <= INT32_MAX;
     json_decref(config);
     if (!known)
-        return error_set(err, STATUS_INVALID, "%s: vocab_size is missing or out of range", path);
+        return error_set(err, STATUS_INVALID,
+                         "%s/config.json: vocab_size is missing or out of range", m->spec.folder);
     return tokenizer_open_words(&m->tokenizer, (uint32_t)vocab, err);
 }
 

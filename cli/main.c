@@ -9,8 +9,9 @@
 static const struct command commands[] = {
     {"serve", "[NAME=]MODEL_DIR[,option=value]... [options]",
      "Serves models over HTTP: chat, messages, embeddings and rerank.",
-     "Options of one model follow its folder, separated by commas (a comma in a path is written\n"
-     "'\\,'); the same options with -- apply to all models.",
+     "MODEL_DIR is a Hugging Face folder or a GGUF file, here and in all commands. Options of one\n"
+     "model follow it, separated by commas (a comma in a path is written '\\,'); the same options\n"
+     "with -- apply to all models.",
      "at most 64 models are served", command_serve},
     {"chat", "[MODEL_DIR] [--url URL] [options]", "Chats in the terminal.",
      "A line that begins with / is a command: /help lists them. Ctrl-C stops an answer, Ctrl-D "
@@ -43,7 +44,7 @@ static const struct command commands[] = {
      "compare only figures of equal windows and strides.",
      "there is one text, FILE or - for stdin", command_perplexity},
     {"inspect", "MODEL_DIR [options]",
-     "Shows what a model folder holds and the memory that serving it takes.",
+     "Shows what a model folder or a GGUF file holds and the memory that serving it takes.",
      "Each tensor is listed with -v.", "one model is inspected at a time", command_inspect},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };

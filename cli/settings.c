@@ -198,7 +198,8 @@ static char *part_next(char **rest)
     }
 }
 
-// The folder's last part; of "." and "..", that of the folder which they mean.
+// The folder's last part, of a GGUF file without its ending; of "." and "..", that of the folder
+// which they mean.
 static const char *last_part(const char *folder, struct arena *arena)
 {
     size_t end = strlen(folder);
@@ -207,6 +208,10 @@ static const char *last_part(const char *folder, struct arena *arena)
     size_t start = end;
     while (start > 0 && folder[start - 1] != '/')
         start--;
+    static const char gguf[] = ".gguf";
+    size_t tail = sizeof gguf - 1;
+    if (end - start > tail && memcmp(folder + end - tail, gguf, tail) == 0)
+        end -= tail;
     const char *part = arena_copy(arena, text_span(folder + start, end - start)).at;
     char resolved[PATH_MAX];
     bool relative = strcmp(part, ".") == 0 || strcmp(part, "..") == 0;
@@ -255,7 +260,8 @@ enum status model_spec_find(struct model_spec *out, const char *text,
                             struct error *err)
 {
     struct stat about;
-    if (*text == '\0' || stat(text, &about) != 0 || !S_ISDIR(about.st_mode))
+    if (*text == '\0' || stat(text, &about) != 0 ||
+        (!S_ISDIR(about.st_mode) && !S_ISREG(about.st_mode)))
         return model_spec_parse(out, text, all, arena, err);
     *out = (struct model_spec){.settings = *all, .folder = text, .id = last_part(text, arena)};
     return STATUS_OK;

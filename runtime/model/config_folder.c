@@ -4,7 +4,6 @@
 #include "runtime/model/config.h"
 
 #include "base/json.h"
-#include "base/modules.h"
 
 #include <math.h>
 #include <stdio.h>

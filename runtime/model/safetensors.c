@@ -5,7 +5,9 @@
 
 #include "base/folder.h"
 #include "base/json.h"
-#include "runtime/model/mapping.h"
+#include "runtime/model/gguf_tensors.h"
+#include "runtime/source/mapping.h"
+#include "runtime/source/source.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,6 +25,7 @@ struct tensors {
     uint32_t shard_count;
     struct tensor *tensors; // [count], sorted by name
     uint32_t count;
+    bool gguf;
 };
 
 static const struct {
@@ -273,21 +276,22 @@ enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena
     return status;
 }
 
-// Opens one more file and appends its tensors.
+// Opens one more file, FOLDER/NAME or a GGUF file, and appends its tensors.
 static enum status shard_add(struct tensors *set, const char *folder, const char *name,
                              struct error *err)
 {
     struct shard *shard = &set->shards[set->shard_count];
-    struct text path = arena_format(set->arena, "%s/%s", folder, name);
+    const char *path = set->gguf ? name : arena_format(set->arena, "%s/%s", folder, name).at;
     shard->name = arena_copy(set->arena, text_of(name)).at;
-    enum status status = mapping_open(&shard->file, path.at, sizeof(uint64_t), err);
+    enum status status = mapping_open(&shard->file, path, sizeof(uint64_t), err);
     set->shard_count++; // also after a failure: tensors_close frees what was opened
     if (status != STATUS_OK)
         return status;
     struct tensor *list = NULL;
     uint32_t count = 0;
-    status = safetensors_parse(&list, &count, set->arena,
-                               text_span(shard->file.at, shard->file.bytes), shard->name, err);
+    struct text bytes = text_span(shard->file.at, shard->file.bytes);
+    status = set->gguf ? gguf_tensors_parse(&list, &count, set->arena, bytes, shard->name, err)
+                       : safetensors_parse(&list, &count, set->arena, bytes, shard->name, err);
     if (status != STATUS_OK)
         return status;
     if (count > TENSORS_MAX - set->count)
@@ -405,7 +409,13 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     struct text index = arena_format(arena, "%s/model.safetensors.index.json", folder);
     struct text single = arena_format(arena, "%s/model.safetensors", folder);
     enum status status;
-    if (entry_exists(single.at)) {
+    size_t end;
+    set->gguf = source_is_gguf(folder, &end) && folder[end] == '\0';
+    if (set->gguf) {
+        status = shard_add(set, folder, folder, err);
+        if (status == STATUS_OK)
+            status = names_check(set, err);
+    } else if (entry_exists(single.at)) {
         status = shard_add(set, folder, "model.safetensors", err);
         if (status == STATUS_OK)
             status = names_check(set, err);
@@ -481,6 +491,21 @@ const struct tensor *tensors_find(const struct tensors *set, const char *name)
     if (set->count == 0)
         return NULL;
     return bsearch(&key, set->tensors, set->count, sizeof key, tensor_name_order);
+}
+
+const char *tensors_name_in_file(const struct tensors *set, const char *name,
+                                 char out[TENSOR_NAME_MAX])
+{
+    return set->gguf && gguf_tensor_name_back(out, name) ? out : name;
+}
+
+const struct tensors_words *tensors_words(const struct tensors *set)
+{
+    static const struct tensors_words folder = {"config.json", "F32, BF16 and F16", ""};
+    static const struct tensors_words gguf = {
+        "the metadata", "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K",
+        "; take another file of the model"};
+    return set->gguf ? &gguf : &folder;
 }
 
 uint32_t tensors_count(const struct tensors *set)

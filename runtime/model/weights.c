@@ -75,11 +75,15 @@ static const struct tensor *find_any(const struct tensors *tensors, const char *
 static void part_find(struct lister *p, struct weight_part *part, const char *name, uint32_t rows,
                       uint32_t cols)
 {
-    const struct tensor *tensor = find_any(p->args->tensors, name);
+    const struct tensors *tensors = p->args->tensors;
+    const struct tensor *tensor = find_any(tensors, name);
+    char in_file[TENSOR_NAME_MAX];
+    const char *said = tensors_name_in_file(tensors, name, in_file);
+    const struct tensors_words *words = tensors_words(tensors);
     if (!tensor) {
         p->status = error_set(p->err, STATUS_NOT_FOUND,
-                              "the tensor %s, which %s needs, is not in the checkpoint", name,
-                              p->config->arch->name);
+                              "the tensor %s, which %s needs, is not in the checkpoint%s", said,
+                              p->config->arch->name, words->remedy);
         return;
     }
     bool vector = cols == 1;
@@ -90,16 +94,16 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
         shape_text(shape, sizeof shape, tensor);
         if (vector)
             p->status =
-                error_set(p->err, STATUS_INVALID,
-                          "the tensor %s has shape %s, config.json wants [%u]", name, shape, rows);
+                error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants [%u]%s",
+                          said, shape, words->config, rows, words->remedy);
         else
-            p->status = error_set(p->err, STATUS_INVALID,
-                                  "the tensor %s has shape %s, config.json wants [%u, %u]", name,
-                                  shape, rows, cols);
-    } else if (tensor->dtype < 0) {
+            p->status =
+                error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants [%u, %u]%s",
+                          said, shape, words->config, rows, cols, words->remedy);
+    } else if (tensor->dtype < 0 && !tensor->blocks) {
         p->status = error_set(p->err, STATUS_UNSUPPORTED,
-                              "the tensor %s has the dtype %s; F32, BF16 and F16 are supported",
-                              name, tensor->type);
+                              "the tensor %s has the dtype %s; %s are supported%s", said,
+                              tensor->type, words->types, words->remedy);
     }
     part->tensor = tensor;
 }
@@ -449,11 +453,25 @@ static int checkpoint_dtype(const struct lister *p)
     char name[NAME_MAX_BYTES];
     name_make(name, p, p->config->arch->names->o.name, 0, ".weight");
     const struct tensor *tensor = tensors_find(p->args->tensors, name);
-    return tensor ? tensor->dtype : -1;
+    return !tensor ? -1 : tensor->blocks ? DTYPE_BF16 : tensor->dtype;
+}
+
+// Rounding to bfloat16 changes what quantised blocks stand for less than quantising again does.
+static void quantised_note(const struct lister *p)
+{
+    char name[NAME_MAX_BYTES];
+    name_make(name, p, p->config->arch->names->o.name, 0, ".weight");
+    const struct tensor *tensor = p->args->tensors ? tensors_find(p->args->tensors, name) : NULL;
+    if (tensor && tensor->blocks && p->args->dtype < 0 && p->args->sizes->rank == 0)
+        log_line(LOG_INFO,
+                 "the weights are quantised (%s) and run as bfloat16, which loses least; --dtype "
+                 "int8 takes half the memory",
+                 tensor->type);
 }
 
 static void dtypes_choose(struct lister *p)
 {
+    quantised_note(p);
     int stored = checkpoint_dtype(p);
     enum dtype held = stored < 0 ? DTYPE_F32 : (enum dtype)stored;
     struct weight_list *list = p->list;

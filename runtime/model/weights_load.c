@@ -3,6 +3,7 @@
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
+#include "runtime/model/dequantise.h"
 
 #include <string.h>
 
@@ -14,24 +15,6 @@ struct loader {
     struct error *err;
 };
 
-static float element(const struct tensor *tensor, uint64_t index)
-{
-    const char *at = (const char *)tensor->map + index * dtype_bytes((enum dtype)tensor->dtype);
-    uint16_t half;
-    float value;
-    switch (tensor->dtype) {
-    case DTYPE_F32:
-        memcpy(&value, at, sizeof value);
-        return value;
-    case DTYPE_BF16:
-        memcpy(&half, at, sizeof half);
-        return bf16_to_f32(half);
-    default:
-        memcpy(&half, at, sizeof half);
-        return f16_to_f32(half);
-    }
-}
-
 static enum status put(struct loader *l, struct weight *weight, uint32_t row,
                        const struct weight_source *source)
 {
@@ -42,12 +25,14 @@ static enum status put_difference(struct loader *l, struct weight *weight,
                                   const struct weight_entry *entry)
 {
     uint32_t width = entry->parts[0].cols;
-    float *row = heap_take(width * sizeof *row);
-    for (uint32_t i = 0; i < width; i++) {
-        uint64_t yes = (uint64_t)entry->parts[0].from_row * width + i;
-        uint64_t no = (uint64_t)entry->parts[1].from_row * width + i;
-        row[i] = element(entry->parts[0].tensor, yes) - element(entry->parts[1].tensor, no);
+    float *row = heap_take(2 * width * sizeof *row);
+    for (int p = 0; p < 2; p++) {
+        const struct weight_part *part = &entry->parts[p];
+        const struct tensor_place place = {part->from_row, 1, 0, width, width};
+        tensor_rows_read(row + p * width, part->tensor, &place);
     }
+    for (uint32_t i = 0; i < width; i++)
+        row[i] -= row[width + i];
     struct weight_source source = {.map = row, .fd = -1, .rows = 1, .cols = width};
     source.dtype = DTYPE_F32;
     enum status status = put(l, weight, 0, &source);
@@ -60,10 +45,33 @@ static uint64_t part_first(const struct weight_part *part)
     return (uint64_t)part->from_row * part->stride + part->from_col;
 }
 
+// Rows that are computed: quantised ones, and those that the file has in another order. So many at
+// a time that the buffer stays in a cache.
+static enum status put_rows(struct loader *l, struct weight *weight, const struct weight_part *part)
+{
+    enum { ELEMENTS = 1 << 18, ROWS_LEAST = 32 };
+    uint32_t each = (ELEMENTS / part->cols + ROWS_LEAST) / ROWS_LEAST * ROWS_LEAST;
+    float *rows = heap_take((size_t)each * part->cols * sizeof *rows);
+    enum status status = STATUS_OK;
+    for (uint32_t done = 0; done < part->rows && status == STATUS_OK; done += each) {
+        uint32_t count = part->rows - done < each ? part->rows - done : each;
+        const struct tensor_place place = {part->from_row + done, count, part->from_col, part->cols,
+                                           part->stride};
+        struct weight_source source = {
+            .map = rows, .fd = -1, .dtype = DTYPE_F32, .rows = count, .cols = part->cols};
+        tensor_rows_read(rows, part->tensor, &place);
+        status = put(l, weight, part->to_row + done, &source);
+    }
+    heap_give(rows);
+    return status;
+}
+
 static enum status put_tensor(struct loader *l, struct weight *weight,
                               const struct weight_part *part)
 {
     const struct tensor *tensor = part->tensor;
+    if (tensor->blocks || tensor->rope_head > 0)
+        return put_rows(l, weight, part);
     struct weight_source source = {
         .map = tensor->map,
         .fd = tensor->fd,

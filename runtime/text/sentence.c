@@ -2,7 +2,7 @@
 #include "runtime/text/sentence.h"
 
 #include "base/json.h"
-#include "base/modules.h"
+#include "runtime/source/modules.h"
 
 #include <string.h>
 

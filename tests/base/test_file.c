@@ -142,13 +142,12 @@ static void test_a_file_is_no_folder(void **state)
     static const struct {
         const char *path, *says;
     } cases[] = {
-        {"m.gguf", "GGUF is not read, give the folder of the model that it was made from "
-                   "(config.json, *.safetensors, tokenizer.json)"},
         {"m.safetensors", "give the folder that holds it, ."},
         {"in/m.safetensors", "give the folder that holds it, in"},
         {"in/config.json", "give the folder that holds it, in"},
         {"config.json", "give the folder that holds it, ."},
-        {"in/other.txt", "give a folder with config.json, *.safetensors and tokenizer.json"},
+        {"in/other.txt", "give a folder with config.json, *.safetensors and tokenizer.json, or a "
+                         "GGUF file"},
     };
     mkdir("in", 0700);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -165,15 +164,14 @@ static void test_a_file_is_no_folder(void **state)
 static void test_what_a_folder_holds_instead_is_told(void **state)
 {
     (void)state;
-    static const char gguf[] = "GGUF (%s) is not read, give the folder of the model that it was "
-                               "made from (config.json, *.safetensors, tokenizer.json)";
+    static const char gguf[] = "give the GGUF file itself, holds/%s";
     static const char inside[] = "folders in it are models: give one of them, such as holds/%s";
     static const char other[] =
         "%s is not read, only safetensors are; convert it once, for example with transformers: "
         "AutoModel...from_pretrained(IN).save_pretrained(OUT)";
     static const char adapter[] = "it is an adapter; merge it into its base model and give that";
     static const char nothing[] = "give a folder with config.json, *.safetensors and "
-                                  "tokenizer.json";
+                                  "tokenizer.json, or a GGUF file";
     static const struct {
         const char *put, *sentence, *word;
     } cases[] = {

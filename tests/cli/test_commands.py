@@ -209,6 +209,7 @@ class Commands(unittest.TestCase):
         quant = self.folder / "quant"
         quant.mkdir()
         (quant / "x.Q8_0.gguf").write_bytes(b"GGUF")
+        (quant / "y.gguf").write_bytes(b"<html>")
         pointer = self.copy(EMBED, "pointer")
         (pointer / "model.safetensors").write_text(
             "version https://git-lfs.github.com/spec/v1\noid sha256:" + 64 * "0" + "\nsize 1234567\n")
@@ -221,8 +222,9 @@ class Commands(unittest.TestCase):
                 (pickled, "has no model.safetensors and no model.safetensors.index.json: "
                           "pytorch_model.bin is not read, only safetensors are; convert it once"),
                 (shards, "pytorch_model-00001-of-00002.bin is not read, only safetensors are"),
-                (quant, "GGUF (x.Q8_0.gguf) is not read, give the folder of the model that it"),
-                (quant / "x.Q8_0.gguf", "GGUF is not read, give the folder of the model that it"),
+                (quant, f"give the GGUF file itself, {quant}/x.Q8_0.gguf"),
+                (quant / "x.Q8_0.gguf", "byte 4: 4 bytes of the version are said to be here and 0 are"),
+                (quant / "y.gguf", "does not begin as a GGUF file: it is cut or something else"),
                 (f"{EMBED}/model.safetensors", f"give the folder that holds it, {EMBED}\n"),
                 (pointer, "model.safetensors is a Git LFS pointer, not the weights: run 'git lfs pull' in"),
                 (lora, "it is an adapter; merge it into its base model and give that"),

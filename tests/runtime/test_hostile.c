@@ -590,7 +590,7 @@ static void test_a_file_that_loses_its_last_bytes_is_refused(void **state)
 }
 
 // The file was whole when its header was read, and is cut before its tensors are: the process that
-// loads it ends with one sentence (runtime/model/mapping.h).
+// loads it ends with one sentence (runtime/source/mapping.h).
 static void test_a_file_that_shrinks_ends_the_process(void **state)
 {
     struct ground *g = *state;

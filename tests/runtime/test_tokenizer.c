@@ -136,11 +136,13 @@ static json_t *ids_of_line(const char *line, size_t bytes)
     return ids;
 }
 
-static void gguf_vectors(const char *name)
+// direct: the file itself is the model.
+static void gguf_vectors(const char *name, bool direct)
 {
     static const char mark[] = "\n__ggml_vocab_test__\n";
     char path[512];
-    struct tokenizer *t = open_gguf(name);
+    snprintf(path, sizeof path, ASSETS "gguf-vocab/ggml-vocab-%s.gguf", name);
+    struct tokenizer *t = direct ? open_folder(path) : open_gguf(name);
     struct arena *arena = arena_create(0, 0);
     snprintf(path, sizeof path, ASSETS "gguf-vocab/ggml-vocab-%s.gguf.inp", name);
     struct text in = read_all(arena, path);
@@ -171,8 +173,10 @@ static void test_gguf_vocabularies(void **state)
     (void)state;
     static const char *const names[] = {"bert-bge", "deepseek-coder", "falcon",
                                         "gpt-2",    "llama-spm",      "phi-3"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        gguf_vectors(names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        gguf_vectors(names[i], false);
+        gguf_vectors(names[i], true);
+    }
 }
 
 // The vocabulary of a model name in tokenizer_tests.json; NULL: not in the assets.

@@ -1,7 +1,7 @@
 // What the other files of a model folder say about a tokenizer: names of special tokens, whether
 // BOS and EOS are added, and chat templates.
-#include "base/file.h"
-#include "base/modules.h"
+#include "runtime/source/modules.h"
+#include "runtime/source/source.h"
 #include "runtime/text/tokenizer/internal.h"
 
 #include <stdio.h>
@@ -179,7 +179,7 @@ enum status folder_json_read(struct tokenizer *t, const char *folder, const char
     struct text source;
     *out = NULL;
     snprintf(path, sizeof path, "%s/%s", folder, file);
-    enum status status = file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    enum status status = model_file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_NOT_FOUND)
         return STATUS_OK;
     return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
@@ -196,7 +196,7 @@ enum status folder_templates_open(struct tokenizer *t, const char *folder, struc
         return status;
     templates_read(t, jtree_get(root, "chat_template"));
     snprintf(path, sizeof path, "%s/chat_template.jinja", folder);
-    status = file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    status = model_file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_OK)
         template_add(t, text_of("default"), source);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;

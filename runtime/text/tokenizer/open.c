@@ -1,5 +1,5 @@
 // Opens a tokenizer from a folder, from memory or from nothing, and answers questions about it.
-#include "base/file.h"
+#include "runtime/source/source.h"
 #include "runtime/text/tokenizer/internal.h"
 
 #include <stdio.h>
@@ -156,7 +156,7 @@ static enum status open_folder(struct tokenizer *t, const char *model, struct er
     if (status != STATUS_OK)
         return status;
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    status = file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
+    status = model_file_read(&source, t->arena, path, TOKENIZER_FILE_BYTES_MAX, err);
     if (status == STATUS_OK)
         status = tokenizer_open_parts(t, source, path, err);
     else if (status == STATUS_NOT_FOUND)

@@ -1,7 +1,8 @@
 // Reading modules.json and other JSON files of a model folder; see modules.h.
-#include "base/modules.h"
+#include "runtime/source/modules.h"
 
 #include "base/json.h"
+#include "runtime/source/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,6 +20,20 @@ enum status folder_path(char out[MODULE_FOLDER_MAX], const char *folder, const c
     return STATUS_OK;
 }
 
+static enum status json_read(json_t **out, const char *path, struct error *err)
+{
+    struct arena *arena = arena_create(0, 0);
+    struct text text;
+    enum status status = model_file_read(&text, arena, path, FOLDER_JSON_BYTES_MAX, err);
+    if (status == STATUS_OK) {
+        status = json_parse(out, text, err);
+        if (status != STATUS_OK)
+            error_prefix(err, "%s", path);
+    }
+    arena_destroy(arena);
+    return status;
+}
+
 enum status folder_json(json_t **out, const char *folder, const char *name, bool needed,
                         struct error *err)
 {
@@ -27,13 +42,17 @@ enum status folder_json(json_t **out, const char *folder, const char *name, bool
     enum status status = folder_path(path, folder, name, err);
     if (status != STATUS_OK)
         return status;
+    size_t end;
+    bool in_gguf = source_is_gguf(folder, &end);
     struct stat about;
-    if (lstat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    if (!in_gguf && lstat(path, &about) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
         if (!needed)
             return STATUS_OK;
         return error_set(err, STATUS_NOT_FOUND, "%s is missing: download the model again", path);
     }
-    status = json_file_parse(out, path, FOLDER_JSON_BYTES_MAX, err);
+    status = json_read(out, path, err);
+    if (in_gguf && status == STATUS_NOT_FOUND && !needed)
+        return STATUS_OK;
     if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {
         json_decref(*out);
         *out = NULL;

@@ -1,6 +1,6 @@
 // Files of a model as read-only memory; see mapping.h. The table of mappings is read by the handler
 // of SIGBUS, on whichever thread met a file that has become shorter.
-#include "runtime/model/mapping.h"
+#include "runtime/source/mapping.h"
 
 #include "base/arena.h"
 

@@ -1,0 +1,196 @@
+// Quantised blocks to float32, and rows of tensors from them; see dequantise.h.
+#include "runtime/model/dequantise.h"
+
+#include "base/status.h"
+
+#include <string.h>
+
+static float half_at(const uint8_t *at)
+{
+    return f16_to_f32((uint16_t)(at[0] | at[1] << 8));
+}
+
+// 32 elements, a scale: d * q.
+static void q8_0(float *out, const uint8_t *b)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = (float)(int8_t)b[2 + i] * d;
+}
+
+// The lower halves of 16 bytes are elements 0 to 15, the upper ones 16 to 31.
+static int nibble(const uint8_t *at, int i)
+{
+    return i < 16 ? at[i] & 15 : at[i - 16] >> 4;
+}
+
+static int fifth_bit(const uint8_t *at, int i)
+{
+    return (at[i / 8] >> i % 8 & 1) << 4;
+}
+
+static void q4_0(float *out, const uint8_t *b)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = (float)(nibble(b + 2, i) - 8) * d;
+}
+
+static void q4_1(float *out, const uint8_t *b)
+{
+    float d = half_at(b), least = half_at(b + 2);
+    for (int i = 0; i < 32; i++)
+        out[i] = (float)nibble(b + 4, i) * d + least;
+}
+
+static void q5_0(float *out, const uint8_t *b)
+{
+    float d = half_at(b);
+    for (int i = 0; i < 32; i++)
+        out[i] = (float)((nibble(b + 6, i) | fifth_bit(b + 2, i)) - 16) * d;
+}
+
+static void q5_1(float *out, const uint8_t *b)
+{
+    float d = half_at(b), least = half_at(b + 2);
+    for (int i = 0; i < 32; i++)
+        out[i] = (float)(nibble(b + 8, i) | fifth_bit(b + 4, i)) * d + least;
+}
+
+// Eight scales and eight minima of 6 bits in 12 bytes.
+static void scale_of(const uint8_t *s, int group, float *scale, float *least)
+{
+    int a = s[group] & 63, b = s[group + 4] & 63;
+    if (group >= 4) {
+        a = (s[group + 4] & 15) | s[group - 4] >> 6 << 4;
+        b = s[group + 4] >> 4 | s[group] >> 6 << 4;
+    }
+    *scale = (float)a;
+    *least = (float)b;
+}
+
+// 256 elements in 8 groups: d * scale * q - dmin * least. high: the fifth bits, or NULL.
+static void k_groups(float *out, const uint8_t *b, const uint8_t *high, const uint8_t *low)
+{
+    float d = half_at(b), dmin = half_at(b + 2);
+    for (int group = 0; group < 8; group++) {
+        float scale, least;
+        scale_of(b + 4, group, &scale, &least);
+        scale *= d;
+        least *= dmin;
+        for (int i = 0; i < 32; i++) {
+            int byte = low[group / 2 * 32 + i];
+            int q = group % 2 ? byte >> 4 : byte & 15;
+            if (high)
+                q |= (high[i] >> group & 1) << 4;
+            out[group * 32 + i] = scale * (float)q - least;
+        }
+    }
+}
+
+static void q4_k(float *out, const uint8_t *b)
+{
+    k_groups(out, b, NULL, b + 16);
+}
+
+static void q5_k(float *out, const uint8_t *b)
+{
+    k_groups(out, b, b + 16, b + 48);
+}
+
+// 256 elements in 16 groups: four lower bits, two upper bits, a scale of a byte.
+static void q6_k(float *out, const uint8_t *b)
+{
+    float d = half_at(b + 208);
+    for (int i = 0; i < 256; i++) {
+        int half = i / 128, quarter = i % 128 / 32, at = i % 32;
+        int low = b[half * 64 + quarter % 2 * 32 + at];
+        int high = b[128 + half * 32 + at] >> 2 * quarter & 3;
+        int q = ((quarter < 2 ? low & 15 : low >> 4) | high << 4) - 32;
+        out[i] = d * (float)(int8_t)b[192 + i / 16] * (float)q;
+    }
+}
+
+static const struct {
+    enum gguf_type_id id;
+    void (*block)(float *, const uint8_t *);
+} formats[] = {
+    {GGUF_TYPE_Q4_0, q4_0}, {GGUF_TYPE_Q4_1, q4_1}, {GGUF_TYPE_Q5_0, q5_0}, {GGUF_TYPE_Q5_1, q5_1},
+    {GGUF_TYPE_Q8_0, q8_0}, {GGUF_TYPE_Q4_K, q4_k}, {GGUF_TYPE_Q5_K, q5_k}, {GGUF_TYPE_Q6_K, q6_k},
+};
+
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+bool dequantise_knows(const struct gguf_type *type)
+{
+    for (int i = 0; i < FORMATS; i++)
+        if (formats[i].id == type->id)
+            return true;
+    return false;
+}
+
+void dequantise_block(float *out, const struct gguf_type *type, const void *block)
+{
+    for (int i = 0; i < FORMATS; i++)
+        if (formats[i].id == type->id) {
+            formats[i].block(out, block);
+            return;
+        }
+    check(false, "blocks of %s", type->name);
+}
+
+static void plain_read(float *out, const struct tensor *tensor, uint64_t first, uint32_t count)
+{
+    enum dtype dtype = (enum dtype)tensor->dtype;
+    const char *at = (const char *)tensor->map + first * dtype_bytes(dtype);
+    if (dtype == DTYPE_F32) {
+        memcpy(out, at, count * sizeof *out);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint16_t half;
+        memcpy(&half, at + i * sizeof half, sizeof half);
+        out[i] = dtype == DTYPE_BF16 ? bf16_to_f32(half) : f16_to_f32(half);
+    }
+}
+
+// Blocks that the range shares with others are computed aside.
+static void blocks_read(float *out, const struct tensor *tensor, uint64_t first, uint32_t count)
+{
+    const struct gguf_type *type = tensor->blocks;
+    float aside[BLOCK_ELEMENTS_MAX];
+    for (uint64_t at = first; at < first + count;) {
+        const char *block = (const char *)tensor->map + at / type->elements * type->bytes;
+        uint32_t inside = (uint32_t)(at % type->elements), left = type->elements - inside;
+        uint32_t taken = left < first + count - at ? left : (uint32_t)(first + count - at);
+        bool whole = taken == type->elements;
+        dequantise_block(whole ? out : aside, type, block);
+        if (!whole)
+            memcpy(out, aside + inside, taken * sizeof *out);
+        out += taken;
+        at += taken;
+    }
+}
+
+// The row of the file: GGUF has the rows of llama's heads such that those which rotary embedding
+// turns together are neighbours, models have them half a head apart.
+static uint64_t row_in_file(const struct tensor *tensor, uint64_t row)
+{
+    uint64_t head = tensor->rope_head;
+    if (head == 0)
+        return row;
+    uint64_t inside = row % head, half = head / 2;
+    return row - inside + inside % half * 2 + inside / half;
+}
+
+void tensor_rows_read(float *out, const struct tensor *tensor, const struct tensor_place *place)
+{
+    for (uint32_t r = 0; r < place->rows; r++, out += place->cols) {
+        uint64_t row = row_in_file(tensor, (uint64_t)place->first_row + r);
+        uint64_t first = row * place->stride + place->first_col;
+        if (tensor->blocks)
+            blocks_read(out, tensor, first, place->cols);
+        else
+            plain_read(out, tensor, first, place->cols);
+    }
+}

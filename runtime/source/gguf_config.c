@@ -1,0 +1,391 @@
+// The keys of a GGUF file about the model, written as config.json, generation_config.json and, for
+// embedders, modules.json and the configuration of the pooling. All keys are checked here, so that
+// an error names a key and not a field that the file does not have. Loading thread only.
+#include "runtime/source/gguf_documents.h"
+
+#include "base/safe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEY_BYTES = 160 };
+
+enum gguf_pooling { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK };
+
+struct gguf_family {
+    const char *name;                 // of general.architecture
+    const char *generator, *embedder; // in config.json; NULL: not served as such
+    bool ranks;                       // its rerankers compare the tokens yes and no
+};
+
+static const struct gguf_family families[] = {
+    {"bert", NULL, "BertModel", false},
+    {"llama", "LlamaForCausalLM", "LlamaModel", false},
+    {"qwen2", "Qwen2ForCausalLM", "Qwen2Model", false},
+    {"qwen3", "Qwen3ForCausalLM", "Qwen3Model", true},
+};
+
+struct document {
+    struct json_buffer *out;
+    const struct gguf *file;
+    const struct gguf_family *family;
+    struct error *err;
+    enum status status; // the first failure; later steps do nothing
+    uint32_t pooling;
+    uint32_t heads, hidden, head_dim, layers;
+};
+
+// "llama.block_count" of "block_count".
+static void key_make(char out[KEY_BYTES], const struct document *w, const char *rest)
+{
+    snprintf(out, KEY_BYTES, "%s.%s", w->family->name, rest);
+}
+
+static uint32_t count_get(struct document *w, const char *rest, double low, double high,
+                          double fallback)
+{
+    char key[KEY_BYTES];
+    uint32_t out = 0;
+    key_make(key, w, rest);
+    struct gguf_number wanted = {key, low, high, fallback};
+    if (w->status == STATUS_OK)
+        w->status = gguf_count(&out, w->file, &wanted, w->err);
+    return out;
+}
+
+static double number_get(struct document *w, const char *rest, double low, double high,
+                         double fallback)
+{
+    char key[KEY_BYTES];
+    double out = 0;
+    key_make(key, w, rest);
+    struct gguf_number wanted = {key, low, high, fallback};
+    if (w->status == STATUS_OK)
+        w->status = gguf_number(&out, w->file, &wanted, w->err);
+    return out;
+}
+
+static void put_count(struct document *w, const char *field, uint32_t value)
+{
+    json_put_format(w->out, ",\"%s\":%u", field, value);
+}
+
+static void put_double(struct document *w, const char *field, double value)
+{
+    json_put_format(w->out, ",\"%s\":", field);
+    json_put_double(w->out, isfinite(value) ? value : 0);
+}
+
+static enum status family_find(struct document *w)
+{
+    struct text name;
+    enum status status = gguf_text(&name, w->file, "general.architecture", w->err);
+    if (status != STATUS_OK)
+        return status;
+    for (size_t i = 0; name.at && i < sizeof families / sizeof families[0]; i++)
+        if (text_is(name, families[i].name))
+            w->family = &families[i];
+    if (w->family)
+        return STATUS_OK;
+    return error_set(w->err, STATUS_UNSUPPORTED,
+                     "%s: the key general.architecture is %.64s; bert, llama, qwen2 and qwen3 are "
+                     "served, take a model of one of them",
+                     w->file->name, name.at ? safe_of(name).at : "missing");
+}
+
+static bool has_tensor(const struct document *w, const char *name)
+{
+    return gguf_tensor_find(w->file, name) != NULL;
+}
+
+static void put_architecture(struct document *w)
+{
+    w->pooling = count_get(w, "pooling_type", 0, 4, POOLING_NONE);
+    const struct gguf_family *family = w->family;
+    bool ranks = w->pooling == POOLING_RANK && family->ranks;
+    bool embeds = !family->generator || (w->pooling >= POOLING_MEAN && w->pooling <= POOLING_LAST);
+    if (w->status == STATUS_OK && w->pooling == POOLING_RANK && !ranks)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.pooling_type is 4, a reranker: of GGUF files those "
+                              "of qwen3 are served, take its Hugging Face folder",
+                              w->file->name, family->name);
+    json_put_format(w->out, "{\"architectures\":[\"%s\"]",
+                    embeds ? family->embedder : family->generator);
+    if (ranks)
+        json_put_literal(w->out, ",\"is_original_qwen3_reranker\":true");
+}
+
+// Rows of the embedding table; a file of a vocabulary alone has the length of its list.
+static uint32_t vocab_of(struct document *w)
+{
+    const struct gguf_tensor *table = gguf_tensor_find(w->file, "token_embd.weight");
+    const struct gguf_value *tokens = gguf_find(w->file, "tokenizer.ggml.tokens");
+    uint64_t rows = table && table->dims == 2 ? table->shape[1] : tokens ? tokens->count : 0;
+    if (w->status == STATUS_OK && (rows == 0 || rows > 1 << 24))
+        w->status = error_set(w->err, STATUS_INVALID,
+                              "%s: the tensor token_embd.weight is missing or no table of 1 to "
+                              "%d rows; take another file of the model",
+                              w->file->name, 1 << 24);
+    return (uint32_t)rows;
+}
+
+static void put_shape(struct document *w)
+{
+    w->hidden = count_get(w, "embedding_length", 8, 1 << 16, NAN);
+    w->layers = count_get(w, "block_count", 1, 1024, NAN);
+    w->heads = count_get(w, "attention.head_count", 1, 1024, NAN);
+    uint32_t kv = count_get(w, "attention.head_count_kv", 1, 1024, w->heads);
+    uint32_t share = w->heads > 0 ? w->hidden / w->heads : 0;
+    w->head_dim = count_get(w, "attention.key_length", 8, 512, share);
+    uint32_t values = count_get(w, "attention.value_length", 8, 512, w->head_dim);
+    bool whole = w->heads > 0 && w->head_dim >= 16 &&
+                 (w->head_dim != share || w->hidden % w->heads == 0) && kv > 0 &&
+                 w->heads % kv == 0;
+    if (w->status == STATUS_OK && !whole)
+        w->status = error_set(w->err, STATUS_INVALID,
+                              "%s: the keys %s.embedding_length %u, %s.attention.head_count %u, "
+                              "%s.attention.head_count_kv %u and heads of %u columns do not fit "
+                              "each other; take another file of the model",
+                              w->file->name, w->family->name, w->hidden, w->family->name, w->heads,
+                              w->family->name, kv, w->head_dim);
+    if (w->status == STATUS_OK && values != w->head_dim)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.attention.value_length is %u and key_length %u: "
+                              "heads of two lengths are not served, take another model",
+                              w->file->name, w->family->name, values, w->head_dim);
+    put_count(w, "hidden_size", w->hidden);
+    put_count(w, "num_hidden_layers", w->layers);
+    put_count(w, "num_attention_heads", w->heads);
+    put_count(w, "num_key_value_heads", kv);
+    put_count(w, "intermediate_size", count_get(w, "feed_forward_length", 8, 1 << 20, NAN));
+    put_count(w, "vocab_size", vocab_of(w));
+}
+
+// What the tensor rope_freqs divides each frequency by (Llama 3), as factors of longrope.
+static void put_factors(struct document *w, const struct gguf_tensor *factors)
+{
+    uint64_t count = factors->shape[0];
+    if (factors->type->id != GGUF_TYPE_F32 || factors->dims != 1 || count != w->head_dim / 2) {
+        w->status = error_set(w->err, STATUS_INVALID,
+                              "%s: the tensor rope_freqs.weight is not %u factors in F32; take "
+                              "another file of the model",
+                              w->file->name, w->head_dim / 2);
+        return;
+    }
+    static const char *const names[] = {"short_factor", "long_factor"};
+    json_put_literal(w->out,
+                     ",\"rope_scaling\":{\"rope_type\":\"longrope\",\"attention_factor\":1");
+    for (int n = 0; n < 2; n++) {
+        json_put_format(w->out, ",\"%s\":[", names[n]);
+        for (uint64_t i = 0; i < count && w->status == STATUS_OK; i++) {
+            float factor;
+            memcpy(&factor, w->file->file.at + factors->offset + i * sizeof factor, sizeof factor);
+            if (!(factor >= 1e-3f && factor <= 1e6f))
+                w->status = error_set(w->err, STATUS_INVALID,
+                                      "%s: the tensor rope_freqs.weight has a factor that is not "
+                                      "0.001 to 1e+06; the file is damaged, download it again",
+                                      w->file->name);
+            json_put_literal(w->out, i > 0 ? "," : "");
+            json_put_double(w->out, w->status == STATUS_OK ? (double)factor : 1);
+        }
+        json_put_literal(w->out, "]");
+    }
+    json_put_literal(w->out, "}");
+}
+
+static void put_scaling(struct document *w)
+{
+    char key[KEY_BYTES];
+    struct text type;
+    key_make(key, w, "rope.scaling.type");
+    w->status = gguf_text(&type, w->file, key, w->err);
+    bool linear = type.at && text_is(type, "linear"), yarn = type.at && text_is(type, "yarn");
+    if (w->status != STATUS_OK || !type.at || text_is(type, "none"))
+        return;
+    if (!linear && !yarn) {
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s is %.64s; none, linear and yarn are served, take the "
+                              "model's Hugging Face folder",
+                              w->file->name, key, safe_of(type).at);
+        return;
+    }
+    json_put_format(w->out, ",\"rope_scaling\":{\"rope_type\":\"%s\"", yarn ? "yarn" : "linear");
+    put_double(w, "factor", number_get(w, "rope.scaling.factor", 1e-3, 1e6, NAN));
+    uint32_t original = count_get(w, "rope.scaling.original_context_length", 1, 1 << 24, 0);
+    double attention = number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 0);
+    if (original > 0)
+        put_count(w, "original_max_position_embeddings", original);
+    if (attention > 0)
+        put_double(w, "attention_factor", attention);
+    put_double(w, "beta_fast", number_get(w, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
+    put_double(w, "beta_slow", number_get(w, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
+    json_put_literal(w->out, "}");
+}
+
+static void put_rope(struct document *w)
+{
+    put_double(w, "rope_theta", number_get(w, "rope.freq_base", 1.0001, 1e12, 10000));
+    uint32_t rotary = count_get(w, "rope.dimension_count", 4, 512, w->head_dim);
+    if (w->status == STATUS_OK && rotary != w->head_dim)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.rope.dimension_count is %u and heads have %u "
+                              "columns: rotating some of them is not served, take another model",
+                              w->file->name, w->family->name, rotary, w->head_dim);
+    const struct gguf_tensor *factors = gguf_tensor_find(w->file, "rope_freqs.weight");
+    if (w->status == STATUS_OK && factors)
+        put_factors(w, factors);
+    else if (w->status == STATUS_OK)
+        put_scaling(w);
+}
+
+static void put_decoder(struct document *w)
+{
+    uint32_t length = count_get(w, "context_length", 1, 1 << 24, NAN);
+    put_count(w, "max_position_embeddings", length);
+    put_double(w, "rms_norm_eps", number_get(w, "attention.layer_norm_rms_epsilon", 0, 1, NAN));
+    put_count(w, "head_dim", w->head_dim);
+    put_rope(w);
+    if (count_get(w, "expert_count", 0, 1 << 16, 0) > 0 && w->status == STATUS_OK)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.expert_count: mixtures of experts are not served, "
+                              "take a dense model",
+                              w->file->name, w->family->name);
+    uint32_t window = count_get(w, "attention.sliding_window", 0, 1 << 24, 0);
+    if (window > 0 && window < length && w->status == STATUS_OK)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.attention.sliding_window: which layers have the "
+                              "window is not in the file, take the model's Hugging Face folder",
+                              w->file->name, w->family->name);
+    if (has_tensor(w, "blk.0.attn_q.bias"))
+        json_put_literal(w->out, ",\"attention_bias\":true");
+    if (has_tensor(w, "blk.0.ffn_up.bias"))
+        json_put_literal(w->out, ",\"mlp_bias\":true");
+}
+
+static void put_encoder(struct document *w)
+{
+    const struct gguf_tensor *positions = gguf_tensor_find(w->file, "position_embd.weight");
+    const struct gguf_tensor *kinds = gguf_tensor_find(w->file, "token_types.weight");
+    uint32_t length = count_get(w, "context_length", 1, 1 << 24, NAN);
+    put_double(w, "layer_norm_eps", number_get(w, "attention.layer_norm_epsilon", 0, 1, NAN));
+    if (w->status == STATUS_OK && positions && positions->dims == 2 &&
+        positions->shape[1] < 1 << 24)
+        length = (uint32_t)positions->shape[1];
+    put_count(w, "max_position_embeddings", length);
+    put_count(w, "type_vocab_size",
+              kinds && kinds->dims == 2 && kinds->shape[1] <= 1024 ? (uint32_t)kinds->shape[1]
+              : kinds && kinds->dims == 1                          ? 1
+                                                                   : 0);
+}
+
+static void put_ends(struct document *w, uint32_t vocab)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    uint32_t put = 0, ids[3];
+    for (int i = 0; i < 3 && w->status == STATUS_OK; i++) {
+        uint32_t id;
+        struct gguf_number wanted = {keys[i], 0, vocab > 0 ? vocab - 1 : 0, 1 << 25};
+        w->status = gguf_count(&id, w->file, &wanted, w->err);
+        bool known = w->status != STATUS_OK || id == 1 << 25;
+        for (uint32_t k = 0; k < put; k++)
+            known = known || ids[k] == id;
+        if (!known)
+            ids[put++] = id;
+    }
+    json_put_literal(w->out, ",\"eos_token_id\":[");
+    for (uint32_t k = 0; k < put; k++)
+        json_put_format(w->out, "%s%u", k > 0 ? "," : "", ids[k]);
+    json_put_literal(w->out, "]}");
+}
+
+static void config_json(struct document *w)
+{
+    uint32_t parts = 0;
+    struct gguf_number wanted = {"split.count", 0, 65535, 1};
+    w->status = gguf_count(&parts, w->file, &wanted, w->err);
+    if (w->status == STATUS_OK && parts > 1)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key split.count is %u: the file is a part of a model, merge "
+                              "the parts (llama-gguf-split --merge) and give the whole",
+                              w->file->name, parts);
+    if (w->status != STATUS_OK)
+        return;
+    put_architecture(w);
+    put_shape(w);
+    if (w->status != STATUS_OK)
+        return;
+    if (w->family->generator)
+        put_decoder(w);
+    else
+        put_encoder(w);
+    if (w->status == STATUS_OK)
+        put_ends(w, vocab_of(w));
+}
+
+// Sampling defaults, which newer files have.
+static void generation_json(struct document *w)
+{
+    static const struct {
+        struct gguf_number wanted;
+        const char *field;
+    } defaults[] = {
+        {{"general.sampling.temp", 0, 100, -1}, "temperature"},
+        {{"general.sampling.top_p", 0, 1, -1}, "top_p"},
+        {{"general.sampling.top_k", 0, 1 << 24, -1}, "top_k"},
+    };
+    json_put_literal(w->out, "{\"from\":\"gguf\"");
+    for (int i = 0; i < 3 && w->status == STATUS_OK; i++) {
+        double value;
+        w->status = gguf_number(&value, w->file, &defaults[i].wanted, w->err);
+        if (w->status == STATUS_OK && value >= 0)
+            put_double(w, defaults[i].field, value);
+    }
+    json_put_literal(w->out, "}");
+}
+
+static bool pools(struct document *w)
+{
+    w->pooling = count_get(w, "pooling_type", 0, 4, POOLING_NONE);
+    return w->pooling >= POOLING_MEAN && w->pooling <= POOLING_LAST;
+}
+
+static enum status absent(const struct gguf *file, const char *name, struct error *err)
+{
+    return error_set(err, STATUS_NOT_FOUND, "%s has nothing for %s", file->name, name);
+}
+
+enum status gguf_document(struct json_buffer *out, const struct gguf *file, const char *name,
+                          struct arena *scratch, struct error *err)
+{
+    static const char *const poolings[] = {"", "mean", "cls", "lasttoken"};
+    struct document w = {.out = out, .file = file, .err = err, .status = STATUS_OK};
+    if (strcmp(name, "tokenizer.json") == 0)
+        return gguf_tokenizer_json(out, file, scratch, err);
+    if (strcmp(name, "tokenizer_config.json") == 0)
+        return gguf_tokenizer_config_json(out, file, scratch, err);
+    bool config = strcmp(name, "config.json") == 0;
+    bool generation = strcmp(name, "generation_config.json") == 0;
+    bool modules = strcmp(name, "modules.json") == 0;
+    bool pooling = strcmp(name, "1_Pooling/config.json") == 0;
+    if (!config && !generation && !modules && !pooling)
+        return absent(file, name, err);
+    w.status = family_find(&w);
+    if (w.status == STATUS_UNSUPPORTED && !config) // config.json says so; a tokenizer needs neither
+        return absent(file, name, err);
+    if (w.status != STATUS_OK)
+        return w.status;
+    if (config)
+        config_json(&w);
+    else if (generation)
+        generation_json(&w);
+    else if (!pools(&w))
+        return w.status == STATUS_OK ? absent(file, name, err) : w.status;
+    else if (modules)
+        json_put_literal(out, "[{\"type\":\"gguf.Transformer\",\"path\":\"\"},"
+                              "{\"type\":\"gguf.Pooling\",\"path\":\"1_Pooling\"}]");
+    else
+        json_put_format(out, "{\"pooling_mode\":\"%s\"}", poolings[w.pooling]);
+    return w.status;
+}

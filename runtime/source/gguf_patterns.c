@@ -1,0 +1,129 @@
+// Pre-tokenizers by the names that GGUF files use: the file has the name alone, the patterns are
+// those of the tokenizers that the names stand for. Constant data and its writing.
+#include "runtime/source/gguf_documents.h"
+
+#include "base/safe.h"
+
+enum { STAGES_MOST = 8 };
+
+// The published patterns, one for each family of vocabularies.
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define ENDING "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define LETTERS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
+#define OTHERS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+#define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASED(tail)                                                                                \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" tail "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER    \
+    "*" tail
+
+static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+                           "\\s+(?!\\S)|\\s+";
+static const char three_digits[] = CONTRACTIONS "|" LETTERS "|\\p{N}{1,3}" OTHERS ENDING;
+static const char one_digit[] = CONTRACTIONS "|" LETTERS "|\\p{N}" OTHERS ENDING;
+static const char tekken[] = CASED("") "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" ENDING;
+static const char cased[] =
+    CASED(CONTRACTIONS "?") "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" ENDING;
+
+enum stage_kind { STAGE_END, STAGE_SPLIT, STAGE_DIGITS, STAGE_DIGIT_RUNS, STAGE_PUNCTUATION };
+
+struct stage {
+    enum stage_kind kind;
+    const char *pattern; // of a split
+};
+
+struct pattern_set {
+    const char *names[10];
+    bool whole_words, nfc;
+    struct stage stages[STAGES_MOST]; // before the bytes become characters
+};
+
+static const struct pattern_set sets[] = {
+    {.names = {"gpt-2", "phi-2", "olmo", "jais", "mpt"}, .stages = {{STAGE_SPLIT, gpt2}}},
+    {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "minerva-7b"},
+     .stages = {{STAGE_DIGITS, NULL}, {STAGE_SPLIT, gpt2}}},
+    {.names = {"llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "midm-2.0", "lfm2"},
+     .whole_words = true,
+     .stages = {{STAGE_SPLIT, three_digits}}},
+    {.names = {"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"},
+     .stages = {{STAGE_SPLIT, three_digits}}},
+    {.names = {"qwen2", "deepseek-r1-qwen", "megrez"},
+     .nfc = true,
+     .stages = {{STAGE_SPLIT, one_digit}}},
+    {.names = {"stablelm2", "hunyuan"}, .stages = {{STAGE_SPLIT, one_digit}}},
+    {.names = {"tekken"}, .whole_words = true, .stages = {{STAGE_SPLIT, tekken}}},
+    {.names = {"gpt-4o", "llama4"}, .stages = {{STAGE_SPLIT, cased}}},
+    {.names = {"deepseek-coder"},
+     .stages = {{STAGE_SPLIT, "[\\r\\n]"},
+                {STAGE_SPLIT, "\\s?\\p{L}+"},
+                {STAGE_SPLIT, "\\s?\\p{P}+"},
+                {STAGE_SPLIT, "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"},
+                {STAGE_DIGITS, NULL}}},
+    {.names = {"deepseek-llm"},
+     .stages = {{STAGE_SPLIT, "[\\r\\n]"},
+                {STAGE_SPLIT, "\\s?[\\p{Lu}\\p{Ll}\\p{Lt}]+"},
+                {STAGE_SPLIT, "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"},
+                {STAGE_SPLIT, "\\s+$"},
+                {STAGE_SPLIT, "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"},
+                {STAGE_DIGIT_RUNS, NULL}}},
+    {.names = {"falcon"},
+     .stages = {{STAGE_PUNCTUATION, NULL},
+                {STAGE_SPLIT, gpt2},
+                {STAGE_SPLIT, "[0-9]+"},
+                {STAGE_SPLIT, "[0-9][0-9][0-9]"}}},
+    {.names = {"default"},
+     .stages = {{STAGE_SPLIT, "[\\p{P}\\$\\+<=>\\^~\\|]+"},
+                {STAGE_SPLIT, gpt2},
+                {STAGE_SPLIT, "\\p{N}+"},
+                {STAGE_SPLIT, "[0-9][0-9][0-9]"}}},
+};
+
+static void put_stage(struct json_buffer *out, const struct stage *stage)
+{
+    switch (stage->kind) {
+    case STAGE_SPLIT:
+        json_put_literal(out, "{\"type\":\"Split\",\"pattern\":{\"Regex\":");
+        json_put_string(out, text_of(stage->pattern));
+        json_put_literal(out, "},\"behavior\":\"Isolated\",\"invert\":false},");
+        break;
+    case STAGE_DIGITS:
+    case STAGE_DIGIT_RUNS:
+        json_put_format(out, "{\"type\":\"Digits\",\"individual_digits\":%s},",
+                        stage->kind == STAGE_DIGITS ? "true" : "false");
+        break;
+    case STAGE_PUNCTUATION:
+        json_put_literal(out, "{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"},");
+        break;
+    case STAGE_END:
+        break;
+    }
+}
+
+static const struct pattern_set *set_find(struct text name)
+{
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+        for (const char *const *known = sets[i].names; *known; known++)
+            if (text_is(name, *known))
+                return &sets[i];
+    return NULL;
+}
+
+enum status gguf_patterns_put(struct json_buffer *out, struct text name, bool *whole_words,
+                              const struct gguf *file, struct error *err)
+{
+    const struct pattern_set *set = set_find(name);
+    if (!set)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "%s: the key tokenizer.ggml.pre is %.64s, a pre-tokenizer that is not "
+                         "known; take the model's Hugging Face folder",
+                         file->name, safe_of(name).at);
+    *whole_words = set->whole_words;
+    if (set->nfc)
+        json_put_literal(out, "\"normalizer\":{\"type\":\"NFC\"},");
+    json_put_literal(out, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
+    for (const struct stage *stage = set->stages; stage->kind != STAGE_END; stage++)
+        put_stage(out, stage);
+    json_put_literal(out, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":"
+                          "true,\"use_regex\":false}]},");
+    return STATUS_OK;
+}

@@ -1,0 +1,405 @@
+// The keys of a GGUF file about the tokenizer, written as tokenizer.json and tokenizer_config.json:
+// byte-level BPE ("gpt2"), sentencepiece's BPE by scores ("llama") and WordPiece ("bert"). Loading
+// thread only.
+#include "runtime/source/gguf_documents.h"
+
+#include "base/safe.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    TOKENS_MAX = 1 << 22,
+    TOKEN_BYTES_MAX = 1 << 16,
+    WORD_CHARS_MAX = 100,
+    ID_ABSENT = -1,
+};
+
+enum token_kind { TOKEN_NORMAL = 1, TOKEN_UNKNOWN, TOKEN_CONTROL, TOKEN_USER };
+
+#define KEY(rest) "tokenizer.ggml." rest
+
+struct vocabulary_read {
+    const struct gguf *file;
+    struct text *tokens; // [count]
+    uint32_t count;
+    const struct gguf_value *kinds;  // [count], or NULL: all normal
+    const struct gguf_value *scores; // likewise; of sentencepiece
+    struct arena *scratch;
+    struct json_buffer *out;
+    struct error *err;
+};
+
+static int kind_of(const struct vocabulary_read *v, uint32_t id)
+{
+    return v->kinds ? (int)gguf_item(v->kinds, id) : TOKEN_NORMAL;
+}
+
+// ID_ABSENT where the file does not say.
+static enum status id_get(int32_t *out, const struct vocabulary_read *v, const char *key)
+{
+    double id;
+    struct gguf_number wanted = {key, 0, v->count > 0 ? v->count - 1 : 0, ID_ABSENT};
+    // Some converters write the largest number where a model has no such token.
+    const struct gguf_value *value = gguf_find(v->file, key);
+    if (value && value->kind == GGUF_U32 && value->bytes.bytes == 4 &&
+        memcmp(value->bytes.at, "\xff\xff\xff\xff", 4) == 0)
+        value = NULL;
+    *out = ID_ABSENT;
+    if (!value)
+        return STATUS_OK;
+    enum status status = gguf_number(&id, v->file, &wanted, v->err);
+    if (status == STATUS_OK)
+        *out = (int32_t)id;
+    return status;
+}
+
+// An array that belongs to the tokens and must be as long.
+static enum status beside_tokens(const struct gguf_value **out, const struct vocabulary_read *v,
+                                 const char *key)
+{
+    uint32_t numbers = 1u << GGUF_I32 | 1u << GGUF_U32 | 1u << GGUF_F32 | 1u << GGUF_I8 |
+                       1u << GGUF_U8 | 1u << GGUF_I16 | 1u << GGUF_U16;
+    enum status status = gguf_array(out, v->file, key, numbers, v->err);
+    if (status == STATUS_OK && *out && (*out)->count != v->count)
+        return error_set(v->err, STATUS_INVALID,
+                         "%s: the key %s has %" PRIu64 " items and tokenizer.ggml.tokens %u; take "
+                         "another file of the model",
+                         v->file->name, key, (*out)->count, v->count);
+    return status;
+}
+
+static enum status vocabulary_get(struct vocabulary_read *v)
+{
+    const struct gguf_value *tokens;
+    enum status status = gguf_array(&tokens, v->file, KEY("tokens"), 1u << GGUF_STRING, v->err);
+    if (status == STATUS_OK && (!tokens || tokens->count == 0))
+        status = error_set(v->err, STATUS_INVALID,
+                           "%s: the key tokenizer.ggml.tokens is missing or empty; take a file "
+                           "with a tokenizer",
+                           v->file->name);
+    if (status == STATUS_OK)
+        status = gguf_strings(&v->tokens, v->file, tokens, TOKENS_MAX, v->scratch, v->err);
+    if (status != STATUS_OK)
+        return status;
+    v->count = (uint32_t)tokens->count;
+    for (uint32_t i = 0; i < v->count; i++)
+        if (v->tokens[i].bytes > TOKEN_BYTES_MAX)
+            return error_set(v->err, STATUS_TOO_LARGE,
+                             "%s: the key tokenizer.ggml.tokens: item %u has %zu bytes, at most %d "
+                             "are read; take another file of the model",
+                             v->file->name, i, v->tokens[i].bytes, TOKEN_BYTES_MAX);
+    status = beside_tokens(&v->kinds, v, KEY("token_type"));
+    if (status == STATUS_OK)
+        status = beside_tokens(&v->scores, v, KEY("scores"));
+    return status;
+}
+
+static void put_vocab(struct vocabulary_read *v)
+{
+    json_put_literal(v->out, "\"vocab\":{");
+    for (uint32_t id = 0; id < v->count; id++) {
+        json_put_literal(v->out, id > 0 ? "," : "");
+        json_put_string(v->out, v->tokens[id]);
+        json_put_format(v->out, ":%u", id);
+    }
+    json_put_literal(v->out, "}");
+}
+
+static void put_added(struct vocabulary_read *v)
+{
+    bool any = false;
+    json_put_literal(v->out, "\"added_tokens\":[");
+    for (uint32_t id = 0; id < v->count; id++) {
+        int kind = kind_of(v, id);
+        if (v->tokens[id].bytes == 0 ||
+            (kind != TOKEN_CONTROL && kind != TOKEN_USER && kind != TOKEN_UNKNOWN))
+            continue;
+        json_put_format(v->out, "%s{\"id\":%u,\"content\":", any ? "," : "", id);
+        any = true;
+        json_put_string(v->out, v->tokens[id]);
+        json_put_format(v->out,
+                        ",\"special\":%s,\"normalized\":false,\"single_word\":false,"
+                        "\"lstrip\":false,\"rstrip\":false}",
+                        kind == TOKEN_USER ? "false" : "true");
+    }
+    json_put_literal(v->out, "]");
+}
+
+static void put_special(struct vocabulary_read *v, const char *name, uint8_t type)
+{
+    json_put_format(v->out, "{\"SpecialToken\":{\"id\":\"%s\",\"type_id\":%u}},", name, type);
+}
+
+// What stands before and after each text, by the two flags of the file. Empty: nothing.
+static enum status put_post(struct vocabulary_read *v, bool bos_default)
+{
+    int32_t bos, eos;
+    bool add_bos, add_eos;
+    enum status status = id_get(&bos, v, KEY("bos_token_id"));
+    if (status == STATUS_OK)
+        status = id_get(&eos, v, KEY("eos_token_id"));
+    if (status == STATUS_OK)
+        status = gguf_flag(&add_bos, v->file, KEY("add_bos_token"), bos_default, v->err);
+    if (status == STATUS_OK)
+        status = gguf_flag(&add_eos, v->file, KEY("add_eos_token"), false, v->err);
+    if (status != STATUS_OK)
+        return status;
+    add_bos = add_bos && bos >= 0;
+    add_eos = add_eos && eos >= 0;
+    if (!add_bos && !add_eos)
+        return STATUS_OK;
+    json_put_literal(v->out, "\"post_processor\":{\"type\":\"TemplateProcessing\"");
+    for (int pair = 0; pair < 2; pair++) {
+        json_put_format(v->out, ",\"%s\":[", pair ? "pair" : "single");
+        for (uint8_t half = 0; half <= pair; half++) {
+            json_put_literal(v->out, half > 0 ? "," : "");
+            if (add_bos)
+                put_special(v, "bos", half);
+            json_put_format(v->out, "{\"Sequence\":{\"id\":\"%s\",\"type_id\":%u}}",
+                            half ? "B" : "A", half);
+            if (add_eos)
+                json_put_format(v->out, ",{\"SpecialToken\":{\"id\":\"eos\",\"type_id\":%u}}",
+                                half);
+        }
+        json_put_literal(v->out, "]");
+    }
+    json_put_format(v->out,
+                    ",\"special_tokens\":{\"bos\":{\"id\":\"bos\",\"ids\":[%d],\"tokens\":[]},"
+                    "\"eos\":{\"id\":\"eos\",\"ids\":[%d],\"tokens\":[]}}},",
+                    add_bos ? bos : 0, add_eos ? eos : 0);
+    return STATUS_OK;
+}
+
+static enum status put_gpt2(struct vocabulary_read *v)
+{
+    struct text pre, *merges = NULL;
+    const struct gguf_value *list;
+    bool whole_words = false;
+    enum status status = gguf_text(&pre, v->file, KEY("pre"), v->err);
+    if (status == STATUS_OK)
+        status = gguf_array(&list, v->file, KEY("merges"), 1u << GGUF_STRING, v->err);
+    if (status == STATUS_OK && !list)
+        status = error_set(v->err, STATUS_INVALID,
+                           "%s: the key tokenizer.ggml.merges is missing; take a file that a "
+                           "current converter wrote",
+                           v->file->name);
+    if (status == STATUS_OK)
+        status = gguf_strings(&merges, v->file, list, 2 * (uint64_t)TOKENS_MAX, v->scratch, v->err);
+    if (status == STATUS_OK)
+        status = gguf_patterns_put(v->out, pre.at ? pre : text_of("default"), &whole_words, v->file,
+                                   v->err);
+    if (status == STATUS_OK)
+        status = put_post(v, whole_words);
+    if (status != STATUS_OK)
+        return status;
+    json_put_format(v->out,
+                    "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
+                    "\"ignore_merges\":%s,",
+                    whole_words ? "true" : "false");
+    put_vocab(v);
+    json_put_literal(v->out, ",\"merges\":[");
+    for (uint64_t i = 0; i < list->count; i++) {
+        json_put_literal(v->out, i > 0 ? "," : "");
+        json_put_string(v->out, merges[i]);
+    }
+    json_put_literal(v->out, "]},");
+    return STATUS_OK;
+}
+
+static enum status put_llama(struct vocabulary_read *v)
+{
+    bool prefix;
+    int32_t unknown;
+    if (!v->scores)
+        return error_set(v->err, STATUS_INVALID,
+                         "%s: the key tokenizer.ggml.scores is missing; take a file that a current "
+                         "converter wrote",
+                         v->file->name);
+    enum status status = gguf_flag(&prefix, v->file, KEY("add_space_prefix"), true, v->err);
+    if (status == STATUS_OK)
+        status = id_get(&unknown, v, KEY("unknown_token_id"));
+    if (status == STATUS_OK)
+        status = put_post(v, true);
+    if (status != STATUS_OK)
+        return status;
+    json_put_format(v->out,
+                    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[%s{\"type\":"
+                    "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}]},",
+                    prefix ? "{\"type\":\"Prepend\",\"prepend\":\"\u2581\"}," : "");
+    json_put_format(v->out,
+                    "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\","
+                    "\"pattern\":{\"String\":\"\u2581\"},\"content\":\" \"},{\"type\":"
+                    "\"ByteFallback\"},{\"type\":\"Fuse\"}%s]},",
+                    prefix ? ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}" : "");
+    json_put_literal(v->out, "\"model\":{\"type\":\"BPE\",\"fuse_unk\":true,\"byte_fallback\":true,"
+                             "\"unk_token\":");
+    json_put_string(v->out, unknown >= 0 ? v->tokens[unknown] : text_of("<unk>"));
+    json_put_literal(v->out, ",");
+    put_vocab(v);
+    json_put_literal(v->out, ",\"merges\":");
+    gguf_merges_put(v->out, v->tokens, v->scores, v->count, v->scratch);
+    json_put_literal(v->out, "},");
+    return STATUS_OK;
+}
+
+// Files mark the beginning of words where a vocabulary of WordPiece marks their inside.
+static void pieces_rename(struct vocabulary_read *v)
+{
+    static const char mark[] = "\u2581";
+    for (uint32_t id = 0; id < v->count; id++) {
+        struct text *name = &v->tokens[id];
+        int kind = kind_of(v, id);
+        bool whole = kind == TOKEN_CONTROL || kind == TOKEN_UNKNOWN ||
+                     (name->bytes > 1 && name->at[0] == '[' && name->at[name->bytes - 1] == ']');
+        if (name->bytes >= sizeof mark - 1 && memcmp(name->at, mark, sizeof mark - 1) == 0)
+            *name = text_span(name->at + sizeof mark - 1, name->bytes - (sizeof mark - 1));
+        else if (!whole)
+            *name = arena_format(v->scratch, "##%.*s", (int)name->bytes, name->at);
+    }
+}
+
+static enum status put_bert(struct vocabulary_read *v)
+{
+    int32_t cls, sep, unknown;
+    bool lower;
+    pieces_rename(v);
+    enum status status = id_get(&cls, v, KEY("cls_token_id"));
+    if (status == STATUS_OK && cls < 0) // newer files have them under the names of all models
+        status = id_get(&cls, v, KEY("bos_token_id"));
+    if (status == STATUS_OK)
+        status = id_get(&sep, v, KEY("seperator_token_id")); // spelled so in the format
+    if (status == STATUS_OK && sep < 0)
+        status = id_get(&sep, v, KEY("eos_token_id"));
+    if (status == STATUS_OK)
+        status = id_get(&unknown, v, KEY("unknown_token_id"));
+    if (status == STATUS_OK)
+        status = gguf_flag(&lower, v->file, KEY("normalizer.lowercase"), true, v->err);
+    if (status == STATUS_OK && (cls < 0 || sep < 0))
+        status = error_set(v->err, STATUS_INVALID,
+                           "%s: the keys tokenizer.ggml.cls_token_id and seperator_token_id are "
+                           "missing; take a file that a current converter wrote",
+                           v->file->name);
+    if (status != STATUS_OK)
+        return status;
+    json_put_format(v->out,
+                    "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
+                    "\"handle_chinese_chars\":true,\"strip_accents\":null,\"lowercase\":%s},"
+                    "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+                    "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+                    "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[",
+                    lower ? "true" : "false");
+    json_put_string(v->out, v->tokens[sep]);
+    json_put_format(v->out, ",%d],\"cls\":[", sep);
+    json_put_string(v->out, v->tokens[cls]);
+    json_put_format(v->out,
+                    ",%d]},\"model\":{\"type\":\"WordPiece\",\"continuing_subword_prefix\":\"##\","
+                    "\"max_input_chars_per_word\":%d,\"unk_token\":",
+                    cls, WORD_CHARS_MAX);
+    json_put_string(v->out, unknown >= 0 ? v->tokens[unknown] : text_of("[UNK]"));
+    json_put_literal(v->out, ",");
+    put_vocab(v);
+    json_put_literal(v->out, "},");
+    return STATUS_OK;
+}
+
+static enum status open(struct vocabulary_read *v, struct text *model)
+{
+    enum status status = gguf_text(model, v->file, KEY("model"), v->err);
+    if (status != STATUS_OK)
+        return status;
+    if (!model->at)
+        return error_set(v->err, STATUS_INVALID,
+                         "%s: the key tokenizer.ggml.model is missing; take a file with a "
+                         "tokenizer",
+                         v->file->name);
+    return vocabulary_get(v);
+}
+
+enum status gguf_tokenizer_json(struct json_buffer *out, const struct gguf *file,
+                                struct arena *scratch, struct error *err)
+{
+    static const struct {
+        const char *name;
+        enum status (*put)(struct vocabulary_read *);
+    } kinds[] = {{"gpt2", put_gpt2}, {"llama", put_llama}, {"bert", put_bert}};
+    struct vocabulary_read v = {.file = file, .scratch = scratch, .out = out, .err = err};
+    struct text model;
+    enum status status = open(&v, &model);
+    json_put_literal(out, "{");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && status == STATUS_OK; i++)
+        if (text_is(model, kinds[i].name)) {
+            status = kinds[i].put(&v);
+            put_added(&v);
+            json_put_literal(out, "}");
+            return status;
+        }
+    if (status == STATUS_OK)
+        status = error_set(err, STATUS_UNSUPPORTED,
+                           "%s: the key tokenizer.ggml.model is %.64s; gpt2, llama and bert are "
+                           "read, take the model's Hugging Face folder",
+                           file->name, safe_of(model).at);
+    return status;
+}
+
+// The templates: one without a name, and further ones as tokenizer.chat_template.NAME.
+static enum status put_templates(struct vocabulary_read *v)
+{
+    static const char key[] = "tokenizer.chat_template";
+    bool any = false;
+    enum status status = STATUS_OK;
+    json_put_literal(v->out, ",\"chat_template\":[");
+    for (uint32_t i = 0; i < v->file->value_count && status == STATUS_OK; i++) {
+        struct text name = v->file->values[i].key, source;
+        size_t bytes = sizeof key - 1;
+        if (name.bytes < bytes || memcmp(name.at, key, bytes) != 0 ||
+            (name.bytes > bytes && name.at[bytes] != '.'))
+            continue;
+        status = gguf_text(&source, v->file, arena_copy(v->scratch, name).at, v->err);
+        struct text label = name.bytes > bytes + 1
+                                ? text_span(name.at + bytes + 1, name.bytes - bytes - 1)
+                                : text_of("default");
+        if (status != STATUS_OK)
+            break;
+        json_put_literal(v->out, any ? ",{\"name\":\"" : "{\"name\":\"");
+        json_put_lossy(v->out, label);
+        json_put_literal(v->out, "\",\"template\":");
+        json_put_string(v->out, source);
+        json_put_literal(v->out, "}");
+        any = true;
+    }
+    json_put_literal(v->out, "]");
+    return status;
+}
+
+enum status gguf_tokenizer_config_json(struct json_buffer *out, const struct gguf *file,
+                                       struct arena *scratch, struct error *err)
+{
+    static const struct {
+        const char *key, *field;
+    } specials[] = {
+        {KEY("bos_token_id"), "bos_token"},     {KEY("eos_token_id"), "eos_token"},
+        {KEY("unknown_token_id"), "unk_token"}, {KEY("seperator_token_id"), "sep_token"},
+        {KEY("padding_token_id"), "pad_token"}, {KEY("cls_token_id"), "cls_token"},
+        {KEY("mask_token_id"), "mask_token"},
+    };
+    struct vocabulary_read v = {.file = file, .scratch = scratch, .out = out, .err = err};
+    struct text model;
+    enum status status = open(&v, &model);
+    if (status == STATUS_OK && text_is(model, "bert"))
+        pieces_rename(&v);
+    json_put_literal(out, "{\"from\":\"gguf\"");
+    for (size_t i = 0; i < sizeof specials / sizeof specials[0] && status == STATUS_OK; i++) {
+        int32_t id;
+        status = id_get(&id, &v, specials[i].key);
+        if (status != STATUS_OK || id < 0)
+            continue;
+        json_put_format(out, ",\"%s\":", specials[i].field);
+        json_put_string(out, v.tokens[id]);
+    }
+    if (status == STATUS_OK)
+        status = put_templates(&v);
+    json_put_literal(out, "}");
+    return status;
+}

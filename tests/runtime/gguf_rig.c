@@ -1,0 +1,333 @@
+// Making of GGUF files; see gguf_rig.h.
+#include "tests/runtime/gguf_rig.h"
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 32, NAME_BYTES = 256 };
+enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
+
+void gguf_put(struct gguf_bytes *to, const void *from, size_t bytes)
+{
+    to->at = heap_grow(to->at, to->bytes + bytes + 1);
+    memcpy(to->at + to->bytes, from, bytes);
+    to->bytes += bytes;
+}
+
+void gguf_put_number(struct gguf_bytes *to, uint64_t value, size_t bytes)
+{
+    gguf_put(to, &value, bytes);
+}
+
+void gguf_put_text(struct gguf_bytes *to, const char *text)
+{
+    gguf_put_number(to, strlen(text), 8);
+    gguf_put(to, text, strlen(text));
+}
+
+void gguf_key(struct gguf_build *b, const char *key, uint32_t kind)
+{
+    gguf_put_text(&b->keys, key);
+    gguf_put_number(&b->keys, kind, 4);
+    b->key_count++;
+}
+
+void gguf_key_count(struct gguf_build *b, const char *key, uint32_t value)
+{
+    gguf_key(b, key, U32);
+    gguf_put_number(&b->keys, value, 4);
+}
+
+void gguf_key_number(struct gguf_build *b, const char *key, float value)
+{
+    gguf_key(b, key, F32);
+    gguf_put(&b->keys, &value, 4);
+}
+
+void gguf_key_flag(struct gguf_build *b, const char *key, bool value)
+{
+    gguf_key(b, key, BOOL);
+    gguf_put_number(&b->keys, value, 1);
+}
+
+void gguf_key_text(struct gguf_build *b, const char *key, const char *text)
+{
+    gguf_key(b, key, STRING);
+    gguf_put_text(&b->keys, text);
+}
+
+void gguf_key_texts(struct gguf_build *b, const char *key, const char *const *texts, uint64_t count)
+{
+    gguf_key(b, key, ARRAY);
+    gguf_put_number(&b->keys, STRING, 4);
+    gguf_put_number(&b->keys, count, 8);
+    for (uint64_t i = 0; i < count; i++)
+        gguf_put_text(&b->keys, texts[i]);
+}
+
+void gguf_key_array(struct gguf_build *b, const char *key, uint32_t kind, const void *items,
+                    uint64_t count, size_t each)
+{
+    gguf_key(b, key, ARRAY);
+    gguf_put_number(&b->keys, kind, 4);
+    gguf_put_number(&b->keys, count, 8);
+    gguf_put(&b->keys, items, count * each);
+}
+
+static void align(struct gguf_bytes *bytes)
+{
+    while (bytes->bytes % ALIGNMENT != 0)
+        gguf_put_number(bytes, 0, 1);
+}
+
+void gguf_tensor_add(struct gguf_build *b, const char *name, const uint64_t *shape, uint32_t dims,
+                     uint32_t type, const void *data, size_t bytes)
+{
+    align(&b->data);
+    gguf_put_text(&b->infos, name);
+    gguf_put_number(&b->infos, dims, 4);
+    for (uint32_t i = 0; i < dims; i++)
+        gguf_put_number(&b->infos, shape[i], 8);
+    gguf_put_number(&b->infos, type, 4);
+    gguf_put_number(&b->infos, b->data.bytes, 8);
+    gguf_put(&b->data, data, bytes);
+    b->tensor_count++;
+}
+
+struct gguf_bytes gguf_finish(struct gguf_build *b)
+{
+    struct gguf_bytes out = {NULL, 0};
+    gguf_put(&out, "GGUF\3\0\0\0", 8);
+    gguf_put_number(&out, b->tensor_count, 8);
+    gguf_put_number(&out, b->key_count, 8);
+    if (b->keys.bytes > 0)
+        gguf_put(&out, b->keys.at, b->keys.bytes);
+    if (b->infos.bytes > 0)
+        gguf_put(&out, b->infos.at, b->infos.bytes);
+    align(&out);
+    if (b->data.bytes > 0)
+        gguf_put(&out, b->data.at, b->data.bytes);
+    heap_give(b->keys.at);
+    heap_give(b->infos.at);
+    heap_give(b->data.at);
+    *b = (struct gguf_build){.key_count = 0};
+    return out;
+}
+
+static uint32_t field(const json_t *config, const char *name, uint32_t otherwise)
+{
+    const json_t *value = json_object_get(config, name);
+    return json_is_integer(value) ? (uint32_t)json_integer_value(value) : otherwise;
+}
+
+static void put_key(struct gguf_build *b, const char *family, const char *rest, uint32_t value)
+{
+    char key[NAME_BYTES];
+    snprintf(key, sizeof key, "%s.%s", family, rest);
+    gguf_key_count(b, key, value);
+}
+
+static void put_fraction(struct gguf_build *b, const char *family, const char *rest, double value)
+{
+    char key[NAME_BYTES];
+    snprintf(key, sizeof key, "%s.%s", family, rest);
+    gguf_key_number(b, key, (float)value);
+}
+
+static void put_scaling(struct gguf_build *b, const char *family, const json_t *config)
+{
+    const json_t *scaling = json_object_get(config, "rope_scaling");
+    const char *type = json_string_value(json_object_get(scaling, "rope_type"));
+    type = type ? type : json_string_value(json_object_get(scaling, "type"));
+    char key[NAME_BYTES];
+    if (!type)
+        return;
+    snprintf(key, sizeof key, "%s.rope.scaling.type", family);
+    gguf_key_text(b, key, type);
+    put_fraction(b, family, "rope.scaling.factor",
+                 json_number_value(json_object_get(scaling, "factor")));
+    uint32_t original = field(scaling, "original_max_position_embeddings", 0);
+    if (original > 0)
+        put_key(b, family, "rope.scaling.original_context_length", original);
+}
+
+static void put_config(struct gguf_build *b, const char *family, const json_t *config)
+{
+    uint32_t heads = field(config, "num_attention_heads", 1);
+    uint32_t hidden = field(config, "hidden_size", 1);
+    uint32_t head_dim = field(config, "head_dim", hidden / heads);
+    bool bert = strcmp(family, "bert") == 0;
+    gguf_key_text(b, "general.architecture", family);
+    put_key(b, family, "embedding_length", hidden);
+    put_key(b, family, "block_count", field(config, "num_hidden_layers", 1));
+    put_key(b, family, "feed_forward_length", field(config, "intermediate_size", 1));
+    put_key(b, family, "context_length", field(config, "max_position_embeddings", 1));
+    put_key(b, family, "attention.head_count", heads);
+    if (bert) {
+        put_fraction(b, family, "attention.layer_norm_epsilon",
+                     json_number_value(json_object_get(config, "layer_norm_eps")));
+        return;
+    }
+    put_key(b, family, "attention.head_count_kv", field(config, "num_key_value_heads", heads));
+    put_key(b, family, "attention.key_length", head_dim);
+    put_key(b, family, "attention.value_length", head_dim);
+    put_fraction(b, family, "attention.layer_norm_rms_epsilon",
+                 json_number_value(json_object_get(config, "rms_norm_eps")));
+    put_fraction(b, family, "rope.freq_base",
+                 json_number_value(json_object_get(config, "rope_theta")));
+    put_scaling(b, family, config);
+}
+
+// A vocabulary of bytes, of words that stand for no text, and of two tokens that end.
+static void put_vocabulary(struct gguf_build *b, const json_t *config, const char *family)
+{
+    uint32_t vocab = field(config, "vocab_size", 1);
+    char(*names)[16] = heap_take_zeroed(vocab, sizeof *names);
+    const char **list = heap_take(vocab * sizeof *list);
+    int32_t *kinds = heap_take(vocab * sizeof *kinds);
+    for (uint32_t i = 0; i < vocab; i++) {
+        snprintf(names[i], sizeof names[i],
+                 i == 1   ? "<s>"
+                 : i == 2 ? "</s>"
+                          : "w%c%u",
+                 'a' + (int)(i % 26), i);
+        list[i] = names[i];
+        kinds[i] = i == 1 || i == 2 ? 3 : 1;
+    }
+    bool bert = strcmp(family, "bert") == 0;
+    gguf_key_text(b, "tokenizer.ggml.model", bert ? "bert" : "gpt2");
+    gguf_key_text(b, "tokenizer.ggml.pre", "smollm");
+    gguf_key_texts(b, "tokenizer.ggml.tokens", list, vocab);
+    gguf_key_array(b, "tokenizer.ggml.token_type", I32, kinds, vocab, 4);
+    gguf_key_texts(b, "tokenizer.ggml.merges", NULL, 0);
+    gguf_key_count(b, bert ? "tokenizer.ggml.cls_token_id" : "tokenizer.ggml.bos_token_id", 1);
+    gguf_key_count(b, bert ? "tokenizer.ggml.seperator_token_id" : "tokenizer.ggml.eos_token_id",
+                   2);
+    heap_give(names);
+    heap_give(list);
+    heap_give(kinds);
+}
+
+// Converters interleave the halves of each head's rows.
+static void rows_interleave(char *to, const char *from, uint32_t rows, size_t row_bytes,
+                            uint32_t heads)
+{
+    uint32_t half = rows / heads / 2;
+    for (uint32_t head = 0; head < heads; head++)
+        for (uint32_t i = 0; i < half; i++)
+            for (uint32_t h = 0; h < 2; h++)
+                memcpy(to + (head * 2 * half + 2 * i + h) * row_bytes,
+                       from + (head * 2 * half + h * half + i) * row_bytes, row_bytes);
+}
+
+static bool name_make(char out[NAME_BYTES], const char *name)
+{
+    static const char *const names[][2] = {
+        {"embed_tokens.", "token_embd."},
+        {"norm.", "output_norm."},
+        {"lm_head.", "output."},
+        {"self_attn.q_proj.", "attn_q."},
+        {"self_attn.k_proj.", "attn_k."},
+        {"self_attn.v_proj.", "attn_v."},
+        {"self_attn.o_proj.", "attn_output."},
+        {"self_attn.q_norm.", "attn_q_norm."},
+        {"self_attn.k_norm.", "attn_k_norm."},
+        {"input_layernorm.", "attn_norm."},
+        {"post_attention_layernorm.", "ffn_norm."},
+        {"mlp.gate_proj.", "ffn_gate."},
+        {"mlp.up_proj.", "ffn_up."},
+        {"mlp.down_proj.", "ffn_down."},
+        {"embeddings.word_embeddings.", "token_embd."},
+        {"embeddings.position_embeddings.", "position_embd."},
+        {"embeddings.token_type_embeddings.", "token_types."},
+        {"embeddings.LayerNorm.", "token_embd_norm."},
+        {"attention.self.query.", "attn_q."},
+        {"attention.self.key.", "attn_k."},
+        {"attention.self.value.", "attn_v."},
+        {"attention.output.dense.", "attn_output."},
+        {"attention.output.LayerNorm.", "attn_output_norm."},
+        {"intermediate.dense.", "ffn_up."},
+        {"output.dense.", "ffn_down."},
+        {"output.LayerNorm.", "layer_output_norm."},
+    };
+    uint32_t layer;
+    int used = 0;
+    char prefix[32] = "";
+    const char *rest = name;
+    if (strncmp(rest, "model.", 6) == 0)
+        rest += 6;
+    else if (strncmp(rest, "bert.", 5) == 0)
+        rest += 5;
+    if (strncmp(rest, "pooler.", 7) == 0) // converters leave it out
+        return false;
+    if (sscanf(rest, "layers.%u.%n", &layer, &used) == 1 ||
+        sscanf(rest, "encoder.layer.%u.%n", &layer, &used) == 1) {
+        rest += used;
+        snprintf(prefix, sizeof prefix, "blk.%u.", layer);
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t bytes = strlen(names[i][0]);
+        if (strncmp(rest, names[i][0], bytes) != 0)
+            continue;
+        snprintf(out, NAME_BYTES, "%s%s%s", prefix, names[i][1], rest + bytes);
+        return true;
+    }
+    check(false, "no name for %s", name);
+}
+
+static void put_tensors(struct gguf_build *b, const json_t *golden, const char *family)
+{
+    const json_t *config = json_object_get(golden, "config");
+    const json_t *tensors = json_object_get(golden, "tensors");
+    uint32_t heads = field(config, "num_attention_heads", 1);
+    uint32_t kv = field(config, "num_key_value_heads", heads);
+    for (uint32_t i = 0; i < json_array_size(tensors); i++) {
+        const json_t *entry = json_array_get(tensors, i);
+        struct golden_tensor tensor = {
+            json_string_value(json_array_get(entry, 0)), json_array_get(entry, 1),
+            (uint64_t)json_integer_value(json_object_get(golden, "seed")), i,
+            (int)json_integer_value(json_array_get(entry, 2))};
+        struct tensor_file made;
+        char name[NAME_BYTES];
+        tensor_file_begin(&made);
+        tensor_file_add(&made, &tensor, DTYPE_F32);
+        uint32_t dims = (uint32_t)json_array_size(tensor.shape);
+        uint64_t shape[4] = {0};
+        for (uint32_t d = 0; d < dims; d++)
+            shape[dims - 1 - d] = (uint64_t)json_integer_value(json_array_get(tensor.shape, d));
+        char *data = heap_take(made.bytes);
+        memcpy(data, made.data, made.bytes);
+        bool q = strstr(tensor.name, "q_proj."), k = strstr(tensor.name, "k_proj.");
+        uint32_t rows = (uint32_t)shape[dims - 1];
+        if (strcmp(family, "llama") == 0 && (q || k))
+            rows_interleave(data, made.data, rows, made.bytes / rows, q ? heads : kv);
+        if (name_make(name, tensor.name))
+            gguf_tensor_add(b, name, shape, dims, 0, data, made.bytes);
+        heap_give(data);
+        heap_give(made.data);
+        json_decref(made.header);
+    }
+}
+
+void gguf_of_golden(struct gguf_build *b, const json_t *golden)
+{
+    static const char *const modes[] = {"", "pooling_mode_mean_tokens", "pooling_mode_cls_token",
+                                        "pooling_mode_lasttoken"};
+    const json_t *config = json_object_get(golden, "config");
+    const json_t *pooling =
+        json_object_get(json_object_get(golden, "files"), "1_Pooling/config.json");
+    const char *family = json_string_value(json_object_get(config, "model_type"));
+    put_config(b, family, config);
+    for (uint32_t i = 1; i < 4; i++)
+        if (json_is_true(json_object_get(pooling, modes[i])))
+            put_key(b, family, "pooling_type", i);
+    if (json_is_true(json_object_get(config, "is_original_qwen3_reranker")))
+        put_key(b, family, "pooling_type", 4);
+    put_vocabulary(b, config, family);
+    put_tensors(b, golden, family);
+}

@@ -1,0 +1,285 @@
+// Models from GGUF files: the same bits as from a Hugging Face folder of the same weights, for each
+// family; quantised blocks beside the reference library (gguf_vectors.json, which
+// tools/gguf_vectors.py wrote); ranges of rows and columns; what is chosen for quantised weights.
+// Refusals are in test_hostile_gguf.c, tokenizers in test_gguf_text.c.
+#include "base/arena.h"
+#include "base/json.h"
+#include "runtime/model/dequantise.h"
+#include "tests/runtime/gguf_rig.h"
+#include "tests/runtime/model_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TOKENS = 24, WIDTH_MAX = 4096 };
+
+static struct gguf_bytes unhex(const json_t *value)
+{
+    struct text hex = text_span(json_string_value(value), json_string_length(value));
+    struct gguf_bytes out = {NULL, 0};
+    for (size_t i = 0; i + 1 < hex.bytes; i += 2)
+        gguf_put_number(&out, (uint64_t)text_hex_read(text_span(hex.at + i, 2), 2), 1);
+    return out;
+}
+
+static void test_blocks_are_the_reference_s(void **state)
+{
+    (void)state;
+    struct error err;
+    json_t *root;
+    const char *path = WEFT_SOURCE_DIR "/tests/runtime/gguf_vectors.json", *name;
+    assert_int_equal(json_file_parse(&root, path, 1 << 20, &err), STATUS_OK);
+    json_t *entry;
+    json_object_foreach(root, name, entry)
+    {
+        const struct gguf_type *type =
+            gguf_type_of((uint32_t)json_integer_value(json_object_get(entry, "type")));
+        struct gguf_bytes blocks = unhex(json_object_get(entry, "blocks"));
+        struct gguf_bytes values = unhex(json_object_get(entry, "values"));
+        assert_string_equal(type->name, name);
+        assert_true(dequantise_knows(type));
+        size_t count = blocks.bytes / type->bytes;
+        assert_int_equal(values.bytes, count * type->elements * sizeof(float));
+        for (size_t i = 0; i < count; i++) {
+            float got[BLOCK_ELEMENTS_MAX];
+            dequantise_block(got, type, blocks.at + i * type->bytes);
+            assert_memory_equal(got, values.at + i * type->elements * sizeof *got,
+                                type->elements * sizeof *got);
+        }
+        // Any range of rows and columns is that part of the whole.
+        uint32_t stride = type->elements * (uint32_t)count;
+        struct tensor tensor = {.dtype = -1, .blocks = type, .map = blocks.at};
+        float part[64];
+        for (uint32_t first = 0; first + 37 < stride; first += 29) {
+            const struct tensor_place place = {0, 1, first, 37, stride};
+            tensor_rows_read(part, &tensor, &place);
+            assert_memory_equal(part, values.at + first * sizeof *part, 37 * sizeof *part);
+        }
+        heap_give(blocks.at);
+        heap_give(values.at);
+    }
+    assert_int_equal(json_object_size(root), 8);
+    json_decref(root);
+}
+
+static void test_rows_of_heads_are_put_in_order(void **state)
+{
+    (void)state;
+    enum { HEADS = 3, HEAD = 8, ROWS = HEADS * HEAD, COLS = 5 };
+    float file[ROWS][COLS], out[ROWS][COLS];
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLS; c++)
+            file[r][c] = (float)(r * 100 + c);
+    struct tensor tensor = {.dtype = DTYPE_F32, .map = file, .rope_head = HEAD};
+    for (uint32_t first = 0; first < ROWS; first++) {
+        const struct tensor_place place = {first, ROWS - first, 1, 3, COLS};
+        tensor_rows_read(&out[0][0], &tensor, &place);
+        for (uint32_t r = first; r < ROWS; r++) {
+            uint32_t head = r / HEAD, inside = r % HEAD, half = inside / (HEAD / 2);
+            uint32_t pair = inside % (HEAD / 2), from = head * HEAD + 2 * pair + half;
+            float want = (float)(from * 100 + 2);
+            assert_true((&out[0][0])[(r - first) * 3 + 1] == want);
+        }
+    }
+}
+
+struct outcome {
+    uint32_t width;
+    enum dtype dtype;
+    enum model_kind kind;
+    uint32_t positions, end_count;
+    int32_t end;
+    uint64_t parameters;
+    float values[WIDTH_MAX];
+};
+
+// What the model makes of one input: logits, a vector or a score.
+static void outcome_of(struct outcome *out, const char *path, int dtype, uint32_t ranks)
+{
+    int32_t tokens[TOKENS];
+    struct rig rig;
+    struct model_options options = rig_options();
+    options.dtype = dtype;
+    options.yes_id = 17;
+    options.no_id = 5;
+    options.max_num_seqs = 2;
+    options.max_num_batched_tokens = 64;
+    rig_open_ranks(&rig, device_cpu(), path, &options, ranks);
+    for (int32_t i = 0; i < TOKENS; i++)
+        tokens[i] = 3 + i * 7 % 36;
+    struct rig_sequence s = {0, tokens, TOKENS, 0, STEP_NO_TYPE};
+    out->kind = rig.facts->kind;
+    out->dtype = rig.facts->dtype;
+    out->positions = rig.facts->max_model_len;
+    out->end_count = rig.facts->end_count;
+    out->end = rig.facts->end_ids[0];
+    out->parameters = rig.facts->parameter_count;
+    bool generates = out->kind == MODEL_GENERATOR;
+    out->width = generates ? rig.facts->vocab : rig.facts->output_width;
+    assert_true(out->width <= WIDTH_MAX);
+    rig_begin(&rig);
+    rig_prefill(&rig, &s, TOKENS,
+                generates                     ? WANT_TOKEN
+                : out->kind == MODEL_EMBEDDER ? WANT_VECTOR
+                                              : WANT_SCORE);
+    struct model_output result = rig_step(&rig, generates ? out->values : NULL);
+    if (!generates)
+        memcpy(out->values, result.values, out->width * sizeof(float));
+    rig_close(&rig);
+}
+
+static void gguf_write(const char *folder, const char *name, struct gguf_build *b)
+{
+    struct gguf_bytes bytes = gguf_finish(b);
+    file_write(folder, name, bytes.at, bytes.bytes);
+    heap_give(bytes.at);
+}
+
+static void test_a_file_is_the_folder_s_model(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "llama",          "llama-tied", "llama-bias", "llama-linear", "llama-yarn",
+        "llama-mean",     "qwen2",      "qwen3",      "qwen3-model",  "qwen3-embedding",
+        "qwen3-reranker", "bert-mean",  "bert-cls"};
+    static struct outcome want, got;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[64], path[128];
+        json_t *golden = golden_read(names[i]);
+        struct gguf_build b = {.key_count = 0};
+        folder_make(folder);
+        // A pooling of decoders is in GGUF a key; without it the file is a generator's.
+        bool last = strcmp(names[i], "qwen3-model") == 0;
+        golden_folder_write(folder, golden, DTYPE_F32, 1);
+        gguf_of_golden(&b, golden);
+        if (last)
+            gguf_key_count(&b, "qwen3.pooling_type", 3);
+        gguf_write(folder, "m.gguf", &b);
+        snprintf(path, sizeof path, "%s/m.gguf", folder);
+        outcome_of(&want, folder, -1, 1);
+        outcome_of(&got, path, -1, 1);
+        assert_int_equal(want.kind, got.kind);
+        assert_int_equal(want.width, got.width);
+        assert_int_equal(want.dtype, got.dtype);
+        assert_int_equal(want.positions, got.positions);
+        assert_int_equal(want.end_count, got.end_count);
+        assert_int_equal(want.end, got.end);
+        assert_int_equal(want.parameters, got.parameters);
+        if (memcmp(want.values, got.values, want.width * sizeof(float)) != 0)
+            fail_msg("%s: other values from the file", names[i]);
+        json_decref(golden);
+        folder_remove(folder);
+    }
+}
+
+// Small files that the reference's writer made: every type of 32 elements, three tokenizers.
+static void test_files_of_the_reference_writer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum model_kind kind;
+        enum dtype dtype;
+    } files[] = {{"llama", MODEL_GENERATOR, DTYPE_BF16},
+                 {"scores", MODEL_GENERATOR, DTYPE_BF16},
+                 {"bert", MODEL_EMBEDDER, DTYPE_BF16}};
+    static struct outcome got;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/tests/fuzz/corpus/gguf/%s", WEFT_SOURCE_DIR, files[i].name);
+        outcome_of(&got, path, -1, 1);
+        assert_int_equal(got.kind, files[i].kind);
+        assert_int_equal(got.dtype, files[i].dtype);
+        assert_int_equal(got.positions, 64);
+        float largest = 0;
+        for (uint32_t k = 0; k < got.width; k++)
+            largest = got.values[k] > largest ? got.values[k] : largest;
+        assert_true(largest > 0 && largest < 100);
+    }
+}
+
+// The golden model of llama with its products in Q8_0: 32 columns to a block, scale 2^-8.
+static void quantised_write(const char *folder, const json_t *golden)
+{
+    struct gguf_build b = {.key_count = 0}, plain = {.key_count = 0};
+    gguf_of_golden(&plain, golden);
+    struct gguf_bytes bytes = gguf_finish(&plain);
+    struct arena *arena = arena_create(0, 0);
+    struct gguf file;
+    struct error err;
+    assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),
+                     STATUS_OK);
+    struct gguf_build keys = {.key_count = 0};
+    gguf_of_golden(&keys, golden);
+    b.keys = keys.keys;
+    b.key_count = keys.key_count;
+    heap_give(keys.infos.at);
+    heap_give(keys.data.at);
+    for (uint32_t i = 0; i < file.tensor_count; i++) {
+        const struct gguf_tensor *t = &file.tensors[i];
+        char name[GGUF_NAME_MAX + 1];
+        snprintf(name, sizeof name, "%.*s", (int)t->name.bytes, t->name.at);
+        struct gguf_bytes blocks = {NULL, 0};
+        for (uint64_t k = 0; t->dims == 2 && k < t->bytes / 4; k++) {
+            float value;
+            memcpy(&value, file.file.at + t->offset + 4 * k, 4);
+            if (k % 32 == 0)
+                gguf_put_number(&blocks, f32_to_f16(0x1p-8f), 2);
+            gguf_put_number(&blocks, (uint8_t)(int8_t)(value * 0x1p8f), 1);
+        }
+        if (t->dims == 2)
+            gguf_tensor_add(&b, name, t->shape, 2, GGUF_TYPE_Q8_0, blocks.at, blocks.bytes);
+        else
+            gguf_tensor_add(&b, name, t->shape, t->dims, 0, file.file.at + t->offset, t->bytes);
+        heap_give(blocks.at);
+    }
+    gguf_write(folder, "q.gguf", &b);
+    arena_destroy(arena);
+    heap_give(bytes.at);
+}
+
+// Quantised weights: bfloat16 unless --dtype says another; every rank reads its rows and columns.
+static void test_quantised_weights_and_ranks(void **state)
+{
+    (void)state;
+    static struct outcome one, two, exact;
+    char folder[64], path[128];
+    json_t *golden = golden_read("llama");
+    folder_make(folder);
+    quantised_write(folder, golden);
+    snprintf(path, sizeof path, "%s/q.gguf", folder);
+    outcome_of(&one, path, -1, 1);
+    assert_int_equal(one.dtype, DTYPE_BF16);
+    outcome_of(&exact, path, DTYPE_F32, 1);
+    assert_int_equal(exact.dtype, DTYPE_F32);
+    outcome_of(&one, path, DTYPE_I8, 1);
+    assert_int_equal(one.dtype, DTYPE_I8);
+    outcome_of(&two, path, DTYPE_F32, 2);
+    float largest = 0, apart = 0;
+    for (uint32_t i = 0; i < exact.width; i++) {
+        float d = exact.values[i] - two.values[i], v = exact.values[i];
+        apart = d > apart ? d : -d > apart ? -d : apart;
+        largest = v > largest ? v : -v > largest ? -v : largest;
+    }
+    assert_true(largest > 0.01f && apart < 1e-5f * largest);
+    json_decref(golden);
+    folder_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_are_the_reference_s),
+        cmocka_unit_test(test_rows_of_heads_are_put_in_order),
+        cmocka_unit_test(test_a_file_is_the_folder_s_model),
+        cmocka_unit_test(test_files_of_the_reference_writer),
+        cmocka_unit_test(test_quantised_weights_and_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

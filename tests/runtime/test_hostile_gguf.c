@@ -1,0 +1,512 @@
+// Malformed and hostile GGUF files: each is refused with a status and exactly one sentence, nothing
+// crashes, nothing leaks (the sanitizer presets run this too). A good file is written, one thing in
+// it is broken; at the end the good file must still open. And every single byte of the head
+// damaged, and the file cut everywhere: refused or read.
+#include "base/arena.h"
+#include "base/json.h"
+#include "runtime/model/dequantise.h"
+#include "runtime/source/source.h"
+#include "tests/runtime/gguf_rig.h"
+#include "tests/runtime/model_rig.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum operation {
+    CUT,          // so many bytes are left
+    CUT_END,      // so many bytes are missing
+    AT,           // the text stands at this byte
+    RENAME,       // the key has the name of the text
+    KIND,         // the key's value has this type
+    VALUE,        // its value has these 4 bytes
+    TEXT,         // its string begins with the text
+    TEXT_ANY,     // the first such text anywhere becomes another
+    TENSOR_NAME,  // the tensor has the name of the text
+    TENSOR_DIMS,  // this number of dimensions
+    TENSOR_SHAPE, // this length of rows
+    TENSOR_TYPE,
+    TENSOR_PLACE,
+    ADD_COUNT, // a further key
+    ADD_TEXT,
+    ADD_DEEP, // arrays of arrays
+};
+
+static const struct hostile {
+    const char *label;
+    enum operation operation;
+    const char *target;
+    int64_t number;
+    const char *text;
+    size_t text_bytes;
+    const char *document; // of the folder that the file stands for; NULL: the model is planned
+    const char *sentence; // after the file's name
+} cases[] = {
+    {"cut at 0", CUT, "", 0, NULL, 0, NULL,
+     " does not begin as a GGUF file: it is cut or something else that was downloaded in its "
+     "place, download it again"},
+    {"cut at 3", CUT, "", 3, NULL, 0, NULL,
+     " does not begin as a GGUF file: it is cut or something else that was downloaded in its "
+     "place, download it again"},
+    {"cut at 4", CUT, "", 4, NULL, 0, NULL,
+     ": byte 4: 4 bytes of the version are said to be here and 0 are left; the file is cut or "
+     "damaged, download it again"},
+    {"cut at 7", CUT, "", 7, NULL, 0, NULL,
+     ": byte 4: 4 bytes of the version are said to be here and 3 are left; the file is cut or "
+     "damaged, download it again"},
+    {"cut at 8", CUT, "", 8, NULL, 0, NULL,
+     ": byte 8: 8 bytes of the number of tensors are said to be here and 0 are left; the file is "
+     "cut or damaged, download it again"},
+    {"cut at 15", CUT, "", 15, NULL, 0, NULL,
+     ": byte 8: 8 bytes of the number of tensors are said to be here and 7 are left; the file is "
+     "cut or damaged, download it again"},
+    {"cut at 20", CUT, "", 20, NULL, 0, NULL,
+     ": byte 16: 8 bytes of the number of keys are said to be here and 4 are left; the file is cut "
+     "or damaged, download it again"},
+    {"cut at 24", CUT, "", 24, NULL, 0, NULL,
+     ": byte 24: 8 bytes of a key are said to be here and 0 are left; the file is cut or damaged, "
+     "download it again"},
+    {"cut at 31", CUT, "", 31, NULL, 0, NULL,
+     ": byte 24: 8 bytes of a key are said to be here and 7 are left; the file is cut or damaged, "
+     "download it again"},
+    {"cut at 40", CUT, "", 40, NULL, 0, NULL,
+     ": byte 32: 20 bytes of a key are said to be here and 8 are left; the file is cut or damaged, "
+     "download it again"},
+    {"cut in the tensors", CUT_END, "", 1, NULL, 0, NULL,
+     ": the tensor output_norm.weight has 256 bytes at 295936 after byte 3552, and the file has "
+     "299743; the file is cut or damaged, download it again"},
+    {"another magic", AT, "", 0, "GGUX", sizeof "GGUX" - 1, NULL,
+     " does not begin as a GGUF file: it is cut or something else that was downloaded in its "
+     "place, download it again"},
+    {"version 1", AT, "", 4, "\1\0\0\0", sizeof "\1\0\0\0" - 1, NULL,
+     ": byte 4: version 1 of GGUF is not read, 2 and 3 are; take a newer file of the model"},
+    {"version 4", AT, "", 4, "\4\0\0\0", sizeof "\4\0\0\0" - 1, NULL,
+     ": byte 4: version 4 of GGUF is not read, 2 and 3 are; take a newer file of the model"},
+    {"big-endian", AT, "", 4, "\0\0\0\3", sizeof "\0\0\0\3" - 1, NULL,
+     ": byte 4: the file is big-endian; take the little-endian one"},
+    {"too many tensors", AT, "", 8, "\xff\xff\xff\xff\xff\xff\xff\x7f",
+     sizeof "\xff\xff\xff\xff\xff\xff\xff\x7f" - 1, NULL,
+     ": byte 8: the number of tensors is 9223372036854775807, at most 65536 are read; the file is "
+     "cut or damaged, download it again"},
+    {"too many keys", AT, "", 16, "\xff\xff\xff\xff\xff\xff\xff\xff",
+     sizeof "\xff\xff\xff\xff\xff\xff\xff\xff" - 1, NULL,
+     ": byte 16: the number of keys is 18446744073709551615, at most 65536 are read; the file is "
+     "cut or damaged, download it again"},
+    {"one key too many", AT, "", 16, "\x20\0\0\0\0\0\0\0", sizeof "\x20\0\0\0\0\0\0\0" - 1, NULL,
+     ": byte 2355: 27021597764222976 bytes of a key are said to be here and 297389 are left; the "
+     "file is cut or damaged, download it again"},
+    {"a key of huge length", AT, "", 24, "\xff\xff\xff\xff\xff\xff\xff\xff",
+     sizeof "\xff\xff\xff\xff\xff\xff\xff\xff" - 1, NULL,
+     ": byte 32: 18446744073709551615 bytes of a key are said to be here and 299712 are left; the "
+     "file is cut or damaged, download it again"},
+    {"an empty key", AT, "", 24, "\0\0\0\0\0\0\0\0", sizeof "\0\0\0\0\0\0\0\0" - 1, NULL,
+     ": byte 24: a key has 0 bytes or a NUL among them, allowed are 1 to 1024; the file is cut or "
+     "damaged, download it again"},
+    {"a NUL in a key", AT, "", 34, "\0", sizeof "\0" - 1, NULL,
+     ": byte 24: a key has 20 bytes or a NUL among them, allowed are 1 to 1024; the file is cut or "
+     "damaged, download it again"},
+    {"an unknown type of value", KIND, "llama.block_count", 13, NULL, 0, NULL,
+     ": byte 132: the key llama.block_count has a value of the unknown type 13; the file is cut or "
+     "damaged, download it again"},
+    {"a key twice", RENAME, "tokenizer.ggml.bos_token_id", 0, "tokenizer.ggml.eos_token_id",
+     sizeof "tokenizer.ggml.eos_token_id" - 1, NULL,
+     ": the key tokenizer.ggml.eos_token_id stands there twice; the file is cut or damaged, "
+     "download it again"},
+    {"no architecture", RENAME, "general.architecture", 0, "general.architecturx",
+     sizeof "general.architecturx" - 1, NULL,
+     ": the key general.architecture is missing; bert, llama, qwen2 and qwen3 are served, take a "
+     "model of one of them"},
+    {"an architecture that is not served", TEXT, "general.architecture", 0, "lamma",
+     sizeof "lamma" - 1, NULL,
+     ": the key general.architecture is lamma; bert, llama, qwen2 and qwen3 are served, take a "
+     "model of one of them"},
+    {"no block count", RENAME, "llama.block_count", 0, "llama.block_counx",
+     sizeof "llama.block_counx" - 1, NULL,
+     ": the key llama.block_count is missing; take a file that a current converter wrote"},
+    {"no width", RENAME, "llama.embedding_length", 0, "llama.embedding_lengtx",
+     sizeof "llama.embedding_lengtx" - 1, NULL,
+     ": the key llama.embedding_length is missing; take a file that a current converter wrote"},
+    {"no heads", RENAME, "llama.attention.head_count", 0, "llama.attention.head_counx",
+     sizeof "llama.attention.head_counx" - 1, NULL,
+     ": the key llama.attention.head_count is missing; take a file that a current converter wrote"},
+    {"no epsilon", RENAME, "llama.attention.layer_norm_rms_epsilon", 0,
+     "llama.attention.layer_norm_rms_epsilox", sizeof "llama.attention.layer_norm_rms_epsilox" - 1,
+     NULL,
+     ": the key llama.attention.layer_norm_rms_epsilon is missing; take a file that a current "
+     "converter wrote"},
+    {"no layers", VALUE, "llama.block_count", 0, NULL, 0, NULL,
+     ": the key llama.block_count is 0, allowed is 1 to 1024; take another file of the model"},
+    {"too many layers", VALUE, "llama.block_count", 5000, NULL, 0, NULL,
+     ": the key llama.block_count is 5000, allowed is 1 to 1024; take another file of the model"},
+    {"one layer too many", VALUE, "llama.block_count", 3, NULL, 0, NULL,
+     ": the tensor blk.2.attn_q.weight, which LlamaForCausalLM needs, is not in the checkpoint; "
+     "take another file of the model"},
+    {"a width of no heads", VALUE, "llama.embedding_length", 65, NULL, 0, NULL,
+     ": the keys llama.embedding_length 65, llama.attention.head_count 4, "
+     "llama.attention.head_count_kv 2 and heads of 16 columns do not fit each other; take another "
+     "file of the model"},
+    {"another width", VALUE, "llama.embedding_length", 128, NULL, 0, NULL,
+     ": the tensor token_embd.weight has shape [96, 64], the metadata wants [96, 128]; take "
+     "another file of the model"},
+    {"KV heads that do not divide", VALUE, "llama.attention.head_count_kv", 3, NULL, 0, NULL,
+     ": the keys llama.embedding_length 64, llama.attention.head_count 4, "
+     "llama.attention.head_count_kv 3 and heads of 16 columns do not fit each other; take another "
+     "file of the model"},
+    {"heads of two lengths", VALUE, "llama.attention.value_length", 24, NULL, 0, NULL,
+     ": the key llama.attention.value_length is 24 and key_length 16: heads of two lengths are not "
+     "served, take another model"},
+    {"an epsilon that is no number", VALUE, "llama.attention.layer_norm_rms_epsilon", 0x7FC00000,
+     NULL, 0, NULL,
+     ": the key llama.attention.layer_norm_rms_epsilon is nan, allowed is 0 to 1; take another "
+     "file of the model"},
+    {"a base below one", VALUE, "llama.rope.freq_base", 0, NULL, 0, NULL,
+     ": the key llama.rope.freq_base is 0, allowed is 1.0001 to 1e+12; take another file of the "
+     "model"},
+    {"a length of zero", VALUE, "llama.context_length", 0, NULL, 0, NULL,
+     ": the key llama.context_length is 0, allowed is 1 to 1.67772e+07; take another file of the "
+     "model"},
+    {"a count that is a float", KIND, "llama.feed_forward_length", 6, NULL, 0, NULL,
+     ": the key llama.feed_forward_length is 1.34525e-43, allowed is 8 to 1.04858e+06; take "
+     "another file of the model"},
+    {"an end beyond the vocabulary", VALUE, "tokenizer.ggml.eos_token_id", 4096, NULL, 0, NULL,
+     ": the key tokenizer.ggml.eos_token_id is 4096, allowed is 0 to 95; take another file of the "
+     "model"},
+    {"dimensions", TENSOR_DIMS, "blk.0.attn_q.weight", 5, NULL, 0, NULL,
+     ": byte 2868: the tensor blk.0.attn_q.weight has 5 dimensions, allowed are 1 to 4; the file "
+     "is cut or damaged, download it again"},
+    {"no dimensions", TENSOR_DIMS, "blk.0.attn_q.weight", 0, NULL, 0, NULL,
+     ": byte 2868: the tensor blk.0.attn_q.weight has 0 dimensions, allowed are 1 to 4; the file "
+     "is cut or damaged, download it again"},
+    {"an empty tensor", TENSOR_SHAPE, "blk.0.attn_q.weight", 0, NULL, 0, NULL,
+     ": byte 2868: the shape of the tensor blk.0.attn_q.weight is empty or overflows; the file is "
+     "cut or damaged, download it again"},
+    {"a shape that overflows", TENSOR_SHAPE, "blk.0.attn_q.weight", -2, NULL, 0, NULL,
+     ": byte 2868: the shape of the tensor blk.0.attn_q.weight is empty or overflows; the file is "
+     "cut or damaged, download it again"},
+    {"another shape", TENSOR_SHAPE, "blk.0.attn_q.weight", 32, NULL, 0, NULL,
+     ": the tensor blk.0.attn_q.weight has shape [64, 32], the metadata wants [64, 64]; take "
+     "another file of the model"},
+    {"an unknown type", TENSOR_TYPE, "blk.0.attn_q.weight", 77, NULL, 0, NULL,
+     ": byte 2888: the tensor blk.0.attn_q.weight has the unknown type 77; take a file in Q8_0, "
+     "Q4_K_M or BF16"},
+    {"a type that is not read", TENSOR_TYPE, "blk.0.attn_q.weight", 20, NULL, 0, NULL,
+     ": the tensor blk.0.attn_q.weight has the dtype IQ4_NL; F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
+     "Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are supported; take another file of the model"},
+    {"rows that are no blocks", TENSOR_TYPE, "blk.0.attn_q.weight", 12, NULL, 0, NULL,
+     ": byte 2888: rows of 64 elements of the tensor blk.0.attn_q.weight are no whole blocks of "
+     "Q4_K, which have 256; the file is cut or damaged, download it again"},
+    {"a place beyond the file", TENSOR_PLACE, "blk.0.attn_q.weight", 1ll << 40, NULL, 0, NULL,
+     ": the tensor blk.0.attn_q.weight has 16384 bytes at 1099511627776 after byte 3552, and the "
+     "file has 299744; the file is cut or damaged, download it again"},
+    {"a place that overflows", TENSOR_PLACE, "blk.0.attn_q.weight", -32, NULL, 0, NULL,
+     ": the tensor blk.0.attn_q.weight has 16384 bytes at 18446744073709551584 after byte 3552, "
+     "and the file has 299744; the file is cut or damaged, download it again"},
+    {"a place between two", TENSOR_PLACE, "blk.0.attn_q.weight", 8, NULL, 0, NULL,
+     ": the tensor blk.0.attn_q.weight lies at 8, no multiple of the alignment 32; the file is cut "
+     "or damaged, download it again"},
+    {"the place of another tensor", TENSOR_PLACE, "blk.0.attn_q.weight", 0, NULL, 0, NULL,
+     ": byte 3552: the tensors output.weight and blk.0.attn_q.weight overlap; the file is cut or "
+     "damaged, download it again"},
+    {"a tensor that is missing", TENSOR_NAME, "blk.0.attn_q.weight", 0, "blk.1.attn_q.weighs",
+     sizeof "blk.1.attn_q.weighs" - 1, NULL,
+     ": the tensor blk.1.attn_q.weighs is none that this architecture has: the file is of a "
+     "variant that is not served, take the model's Hugging Face folder"},
+    {"a tensor twice", TENSOR_NAME, "blk.0.attn_q.weight", 0, "blk.1.attn_q.weight",
+     sizeof "blk.1.attn_q.weight" - 1, NULL,
+     ": the tensor blk.1.attn_q.weight stands there twice; the file is cut or damaged, download it "
+     "again"},
+    {"a layer that is missing", TENSOR_NAME, "blk.0.attn_q.weight", 0, "blk.7.attn_q.weight",
+     sizeof "blk.7.attn_q.weight" - 1, NULL,
+     ": the tensor blk.0.attn_q.weight, which LlamaForCausalLM needs, is not in the checkpoint; "
+     "take another file of the model"},
+    {"a file of experts", ADD_COUNT, "llama.expert_count", 8, NULL, 0, NULL,
+     ": the key llama.expert_count: mixtures of experts are not served, take a dense model"},
+    {"rope of another kind", ADD_TEXT, "llama.rope.scaling.type", 0, "dynamic",
+     sizeof "dynamic" - 1, NULL,
+     ": the key llama.rope.scaling.type is dynamic; none, linear and yarn are served, take the "
+     "model's Hugging Face folder"},
+    {"a part of heads is turned", ADD_COUNT, "llama.rope.dimension_count", 8, NULL, 0, NULL,
+     ": the key llama.rope.dimension_count is 8 and heads have 16 columns: rotating some of them "
+     "is not served, take another model"},
+    {"a window", ADD_COUNT, "llama.attention.sliding_window", 16, NULL, 0, NULL,
+     ": the key llama.attention.sliding_window: which layers have the window is not in the file, "
+     "take the model's Hugging Face folder"},
+    {"a part of a model", ADD_COUNT, "split.count", 3, NULL, 0, NULL,
+     ": the key split.count is 3: the file is a part of a model, merge the parts (llama-gguf-split "
+     "--merge) and give the whole"},
+    {"an alignment that is none", ADD_COUNT, "general.alignment", 48, NULL, 0, NULL,
+     ": the key general.alignment is 48, no power of two; the file is cut or damaged, download it "
+     "again"},
+    {"an alignment of one", ADD_COUNT, "general.alignment", 1, NULL, 0, NULL,
+     ": the key general.alignment is 1, allowed is 8 to 65536; take another file of the model"},
+    {"a pooling of rerankers", ADD_COUNT, "llama.pooling_type", 4, NULL, 0, NULL,
+     ": the key llama.pooling_type is 4, a reranker: of GGUF files those of qwen3 are served, take "
+     "its Hugging Face folder"},
+    {"arrays in arrays", ADD_DEEP, "general.deep", 0, NULL, 0, NULL,
+     ": byte 2392: the key general.deep has arrays in arrays over 4 levels; the file is cut or "
+     "damaged, download it again"},
+    {"a tokenizer of another kind", TEXT, "tokenizer.ggml.model", 0, "t5xx", sizeof "t5xx" - 1,
+     "tokenizer.json",
+     ": the key tokenizer.ggml.model is t5xx; gpt2, llama and bert are read, take the model's "
+     "Hugging Face folder"},
+    {"no tokenizer", RENAME, "tokenizer.ggml.model", 0, "tokenizer.ggml.modex",
+     sizeof "tokenizer.ggml.modex" - 1, "tokenizer.json",
+     ": the key tokenizer.ggml.model is missing; take a file with a tokenizer"},
+    {"no tokens", RENAME, "tokenizer.ggml.tokens", 0, "tokenizer.ggml.tokenx",
+     sizeof "tokenizer.ggml.tokenx" - 1, "tokenizer.json",
+     ": the key tokenizer.ggml.tokens is missing or empty; take a file with a tokenizer"},
+    {"no merges", RENAME, "tokenizer.ggml.merges", 0, "tokenizer.ggml.mergex",
+     sizeof "tokenizer.ggml.mergex" - 1, "tokenizer.json",
+     ": the key tokenizer.ggml.merges is missing; take a file that a current converter wrote"},
+    {"an unknown pre-tokenizer", TEXT, "tokenizer.ggml.pre", 0, "unknow", sizeof "unknow" - 1,
+     "tokenizer.json",
+     ": the key tokenizer.ggml.pre is unknow, a pre-tokenizer that is not known; take the model's "
+     "Hugging Face folder"},
+    {"a token that is no text", TEXT_ANY, "wd3", 0, "w\3773", sizeof "w\3773" - 1, "tokenizer.json",
+     ": the key tokenizer.ggml.tokens: item 3 is not UTF-8 at its byte 1; the file is cut or "
+     "damaged, download it again"},
+    {"a start beyond the vocabulary", VALUE, "tokenizer.ggml.bos_token_id", 96, NULL, 0,
+     "tokenizer.json",
+     ": the key tokenizer.ggml.bos_token_id is 96, allowed is 0 to 95; take another file of the "
+     "model"},
+    {"a flag that is a number", ADD_COUNT, "tokenizer.ggml.add_bos_token", 1, NULL, 0,
+     "tokenizer.json",
+     ": the key tokenizer.ggml.add_bos_token is neither true nor false; take a file that a current "
+     "converter wrote"},
+    {"a template that is a number", ADD_COUNT, "tokenizer.chat_template", 1, NULL, 0,
+     "tokenizer_config.json",
+     ": the key tokenizer.chat_template is not a string; take a file that a current converter "
+     "wrote"},
+};
+
+struct ground {
+    char folder[64], path[128];
+    struct device *device;
+};
+
+static struct gguf_bytes good_make(const struct hostile *add)
+{
+    struct gguf_build b = {.key_count = 0};
+    json_t *golden = golden_read("llama");
+    gguf_of_golden(&b, golden);
+    if (add && add->operation == ADD_COUNT)
+        gguf_key_count(&b, add->target, (uint32_t)add->number);
+    if (add && add->operation == ADD_TEXT)
+        gguf_key_text(&b, add->target, add->text);
+    if (add && add->operation == ADD_DEEP) {
+        gguf_key(&b, add->target, 9);
+        for (int i = 0; i < 1000; i++) {
+            gguf_put_number(&b.keys, 9, 4);
+            gguf_put_number(&b.keys, 1, 8);
+        }
+    }
+    json_decref(golden);
+    return gguf_finish(&b);
+}
+
+static int setup(void **state)
+{
+    static struct ground ground;
+    struct error err;
+    struct device_options options = {.threads = 1, .exact = true};
+    folder_make(ground.folder);
+    snprintf(ground.path, sizeof ground.path, "%s/m.gguf", ground.folder);
+    assert_int_equal(device_cpu()->open(&ground.device, &options, &err), STATUS_OK);
+    *state = &ground;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct ground *g = *state;
+    device_cpu()->close(g->device);
+    folder_remove(g->folder);
+    return 0;
+}
+
+// Where the text begins, after its length.
+static size_t place_of(const struct gguf_bytes *file, const char *text)
+{
+    const char *at = memmem(file->at, file->bytes, text, strlen(text));
+    assert_non_null(at);
+    return (size_t)(at - file->at);
+}
+
+static void damage(struct gguf_bytes *file, const struct hostile *h)
+{
+    size_t at = 0, bytes = 8;
+    bool tensor = h->operation >= TENSOR_NAME && h->operation <= TENSOR_PLACE;
+    if (h->target[0] != '\0' && h->operation < ADD_COUNT)
+        at = place_of(file, h->target) + strlen(h->target);
+    size_t begin = at - strlen(h->target);
+    const void *from = &h->number;
+    switch (h->operation) {
+    case CUT:
+        file->bytes = (size_t)h->number;
+        return;
+    case CUT_END:
+        file->bytes -= (size_t)h->number;
+        return;
+    case AT:
+        at = (size_t)h->number;
+        break;
+    case RENAME:
+    case TEXT_ANY:
+    case TENSOR_NAME:
+        at = begin;
+        break;
+    case KIND:
+    case TENSOR_DIMS:
+        bytes = 4;
+        break;
+    case VALUE:
+        at += 4;
+        bytes = 4;
+        break;
+    case TEXT:
+        at += 4 + 8;
+        break;
+    case TENSOR_SHAPE:
+        at += 4;
+        break;
+    case TENSOR_TYPE:
+        at += 4 + 2 * 8;
+        bytes = 4;
+        break;
+    case TENSOR_PLACE:
+        at += 4 + 2 * 8 + 4;
+        break;
+    default:
+        return;
+    }
+    if (h->text && !(tensor && h->operation != TENSOR_NAME)) {
+        from = h->text;
+        bytes = h->text_bytes;
+    }
+    memcpy(file->at + at, from, bytes);
+}
+
+// Plans the model, or reads one document.
+static enum status attempt(const struct ground *g, const char *document, struct error *err)
+{
+    if (!document) {
+        struct model_options options = rig_options();
+        struct model_plan *plan = NULL;
+        enum status status =
+            model_plan_open(&plan, g->path, device_cpu(), g->device, &options, err);
+        if (status == STATUS_OK)
+            model_plan_close(plan);
+        return status;
+    }
+    char path[256];
+    struct text text;
+    struct arena *arena = arena_create(0, 0);
+    snprintf(path, sizeof path, "%s/%s", g->path, document);
+    enum status status = model_file_read(&text, arena, path, 1 << 24, err);
+    arena_destroy(arena);
+    return status;
+}
+
+static void good_is_read(const struct ground *g)
+{
+    static const char *const documents[] = {NULL, "tokenizer.json", "tokenizer_config.json"};
+    struct gguf_bytes file = good_make(NULL);
+    struct error err;
+    file_write(g->folder, "m.gguf", file.at, file.bytes);
+    for (int i = 0; i < 3; i++)
+        if (attempt(g, documents[i], &err) != STATUS_OK)
+            fail_msg("a good file was refused: %s", err.text);
+    heap_give(file.at);
+}
+
+static void test_hostile_files_are_refused(void **state)
+{
+    const struct ground *g = *state;
+    uint32_t refused = 0, wrong = 0;
+    good_is_read(g);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct hostile *h = &cases[i];
+        struct error err = {.status = STATUS_OK};
+        char want[1024];
+        struct gguf_bytes file = good_make(h);
+        damage(&file, h);
+        file_write(g->folder, "m.gguf", file.at, file.bytes);
+        heap_give(file.at);
+        enum status status = attempt(g, h->document, &err);
+        snprintf(want, sizeof want, "%s%s", g->path, h->sentence);
+        refused += status != STATUS_OK;
+        if (status != STATUS_OK && status == err.status && strcmp(err.text, want) == 0)
+            continue;
+        wrong++;
+        print_error("%s\t%s\n", h->label,
+                    status == STATUS_OK ? "was accepted" : err.text + strlen(g->path));
+    }
+    printf("%u hostile files refused\n", refused);
+    assert_int_equal(wrong, 0);
+    assert_true(refused >= 40);
+    good_is_read(g);
+}
+
+// Reads what can be read of a file in memory, whole tensors included.
+static void read_all(struct text bytes, struct arena *arena)
+{
+    struct gguf file;
+    struct error err;
+    if (gguf_parse(&file, arena, bytes, "m", &err) != STATUS_OK)
+        return;
+    for (uint32_t i = 0; i < file.tensor_count; i++) {
+        const struct gguf_tensor *t = &file.tensors[i];
+        assert_true(t->offset + t->bytes <= bytes.bytes);
+    }
+    for (uint32_t i = 0; i < file.value_count; i++) {
+        const struct gguf_value *v = &file.values[i];
+        assert_true(v->bytes.at >= bytes.at &&
+                    v->bytes.at + v->bytes.bytes <= bytes.at + bytes.bytes);
+    }
+}
+
+static void test_every_byte_damaged_and_every_cut(void **state)
+{
+    (void)state;
+    struct gguf_bytes file = good_make(NULL);
+    struct gguf whole;
+    struct error err;
+    struct arena *arena = arena_create(0, 0);
+    assert_int_equal(gguf_parse(&whole, arena, text_span(file.at, file.bytes), "m", &err),
+                     STATUS_OK);
+    size_t head = file.bytes;
+    for (uint32_t i = 0; i < whole.tensor_count; i++)
+        head = whole.tensors[i].offset < head ? whole.tensors[i].offset : head;
+    for (size_t at = 0; at < head; at++) {
+        char before = file.at[at];
+        for (unsigned bit = 0; bit < 8; bit += 7) {
+            file.at[at] = (char)(before ^ 1 << bit);
+            read_all(text_span(file.at, file.bytes), arena);
+            arena_reset(arena);
+        }
+        file.at[at] = before;
+        // A copy of exactly the bytes, so that the sanitizers see a read behind them.
+        char *cut = heap_take(at + 1);
+        memcpy(cut, file.at, at + 1);
+        read_all(text_span(cut, at + 1), arena);
+        heap_give(cut);
+        arena_reset(arena);
+    }
+    arena_destroy(arena);
+    heap_give(file.at);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hostile_files_are_refused),
+        cmocka_unit_test(test_every_byte_damaged_and_every_cut),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
