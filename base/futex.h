@@ -33,7 +33,11 @@ static inline void futex_wake(_Atomic uint32_t *word, int count)
 static inline void pause_some(void)
 {
     for (int i = 0; i < SPIN_PAUSES; i++)
+#if defined(__x86_64__)
         __builtin_ia32_pause();
+#else
+        atomic_signal_fence(memory_order_seq_cst);
+#endif
 }
 
 // Sleeps until *word is not `old`, without spinning: for threads whose core others need. False:

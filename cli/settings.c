@@ -36,8 +36,8 @@ static const struct option_row model_rows[] = {
      "0: 1G on a CPU, or one sequence of the longest if more; on a GPU what the plan leaves",
      "bytes for keys and values; by default a quarter of the free memory of a CPU at most, for all "
      "models; suffixes K, M, G, T"},
-    {"tensor-parallel-size", OPTION_COUNT, AT(model_settings, tensor_parallel_size), 1, 8, {0}, "1",
-     "ranks that share a decoder's weights, each with a part of the CPU's threads"},
+    {"tensor-parallel-size", OPTION_COUNT, AT(model_settings, tensor_parallel_size), 1, RANKS_MAX,
+     {0}, "1", "ranks that share a decoder's weights, each with a part of the CPU's threads"},
     {"chat-template", OPTION_TEXT, AT(model_settings, chat_template), 0, 0, {0}, "the model's",
      "file with the chat template to use"},
     {"rerank-prompt", OPTION_CHOICE, AT(model_settings, rerank_prompt), 0, 0,

@@ -329,7 +329,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
     static const struct {
         uint32_t rank, ranks;
         bool sampling;
-    } cases[] = {{1, 4, false}, {0, 2, true}};
+    } cases[] = {{1, 2, false}, {0, 2, true}};
     char folder[64];
     int32_t tokens[PROMPT];
     golden_folder(folder, "llama", DTYPE_F32);
@@ -343,7 +343,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
         odd_open(&v, folder, cases[i].ranks);
         assert_int_equal(
             device_cpu()->stream_open(v.rig.device, &other, &v.rig.model->limits, &err), STATUS_OK);
-        model_step_deadline(v.rig.model, 2000000000);
+        model_step_deadline(v.rig.model, 3000000000);
         odd_stream = opened[cases[i].rank];
         odd = cases[i].sampling ? ODD_HANGS_SAMPLING : ODD_HANGS;
         atomic_store(&odd_held, true);
@@ -354,7 +354,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
             status = model_sample(v.rig.model, NULL, 0, &err);
         assert_int_equal(status, STATUS_TIMEOUT);
         snprintf(words, sizeof words,
-                 "rank %u of %u did not end step 0 within 2.0 s: start the server again",
+                 "rank %u of %u did not end step 0 within 3.0 s: start the server again",
                  cases[i].rank, cases[i].ranks);
         assert_string_equal(err.text, words);
         model_drop(v.rig.model);
