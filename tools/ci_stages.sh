@@ -34,6 +34,7 @@ nvcc=$(tools/nvcc.sh) || exit 1
 export PATH=$nvcc:$PATH
 stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \
     -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF >/dev/null && ninja -C build/cuda weft_cuda'
+stage "the plugin's host files for aarch64" tools/aarch64.sh
 stage "serve with the plugin, without driver or cuBLASLt" env \
     WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
     test_cuda_without_driver test_cuda_without_cublaslt

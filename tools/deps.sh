@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing weft needs and that are missing here. Says
 # nothing and touches no network when all are there. On other systems it names them and leaves the
-# rest to the build, which reports what is missing. Groups: build (default), test, fuzz. usage:
-# tools/deps.sh [build] [test] [fuzz]
+# rest to the build, which reports what is missing. Groups: build (default), test, fuzz, cross (aarch64).
+# usage: tools/deps.sh [build] [test] [fuzz] [cross]
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build make pkg-config python3 libh2o-evloop-dev libssl-dev libjansson-dev
   libpcre2-dev libutf8proc-dev zlib1g-dev libedit-dev libcurl4-openssl-dev python3-venv"
 test="libcmocka-dev curl git"
 fuzz="clang-14 libclang-rt-14-dev"
+cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 
 [ $# -gt 0 ] || set -- build
 wanted=""
@@ -17,7 +18,8 @@ for group in "$@"; do
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
     fuzz) wanted="$wanted $fuzz" ;;
-    *) echo "deps.sh: there is no group '$group' (build, test, fuzz)" >&2; exit 2 ;;
+    cross) wanted="$wanted $cross" ;;
+    *) echo "deps.sh: there is no group '$group' (build, test, fuzz, cross)" >&2; exit 2 ;;
     esac
 done
 

@@ -465,6 +465,15 @@ static bool word_reached(const uint32_t *word, uint32_t value)
     return (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
 }
 
+static void core_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    __asm__ volatile("yield" ::: "memory"); // aarch64 (GH200)
+#endif
+}
+
 // Spins on the word; once a millisecond asks the driver whether the stream has failed. An emulated
 // stream makes progress in that call.
 static enum status stream_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
@@ -477,7 +486,7 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
             return error_set(err, STATUS_TIMEOUT, "the device did not finish a step in time");
         if (now < query_at) {
             for (int i = 0; i < 32; i++)
-                __builtin_ia32_pause();
+                core_pause();
             continue;
         }
         query_at = now + QUERY_NS;

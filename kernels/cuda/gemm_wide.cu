@@ -187,8 +187,8 @@ struct plain_run {
 template <class T> static __global__ void __launch_bounds__(256) gemm_plain_kernel(plain_run p)
 {
     const gemm_run &g = p.g;
-    uint32_t feature = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
-    uint32_t token = blockIdx.y * 4;
+    uint32_t feature = blockIdx.y * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    uint32_t token = blockIdx.x * 4;
     if (feature >= g.n)
         return;
     float total[4] = {0, 0, 0, 0};
@@ -236,7 +236,7 @@ enum status gemm_wide(struct stream *stream, const struct gemm_args *args)
 enum status gemm_plain(struct stream *stream, const struct gemm_args *args)
 {
     plain_run p = {gemm_run_of(args), args->weight->shape.dtype};
-    dim3 grid(divide_up(p.g.n, 8), divide_up(p.g.rows, 4));
+    dim3 grid(divide_up(p.g.rows, 4), divide_up(p.g.n, 8)); // rows in x: y ends at 65,535
     return with_type(args->x_dtype, [&](auto type) {
         LAUNCH(gemm_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, p);
         return launch_status();

@@ -34,7 +34,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     SHARED(best_pair, pairs, [8]);
     SHARED(float, sums, [8]);
     const sample_args &a = run.args;
-    uint32_t n = blockIdx.y, vocab = a.limits.vocab, base = blockIdx.x * SAMPLE_CHUNK;
+    uint32_t n = blockIdx.x, vocab = a.limits.vocab, base = blockIdx.y * SAMPLE_CHUNK;
     uint32_t count = chunk_count(vocab, base);
     step_sampled s = a.sampled[n];
     if (a.state.done[s.slot] != 0)
@@ -89,7 +89,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     best_pair best = block_best(top, pairs);
     if (threadIdx.x == 0) {
         sample_chunk c = {raw_top.value, sum, best.value, 0, best.id, raw_top.id, 0, bad != 0};
-        run.chunk[(size_t)n * run.chunks + blockIdx.x] = c;
+        run.chunk[(size_t)n * run.chunks + blockIdx.y] = c;
     }
 }
 
@@ -172,7 +172,7 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
 {
     SHARED(best_pair, pairs, [8]);
     const sample_args &a = run.args;
-    uint32_t n = blockIdx.y, vocab = a.limits.vocab, base = blockIdx.x * SAMPLE_CHUNK;
+    uint32_t n = blockIdx.x, vocab = a.limits.vocab, base = blockIdx.y * SAMPLE_CHUNK;
     uint32_t count = chunk_count(vocab, base);
     sample_decision row = run.row[n];
     if (row.flags != 0 || row.greedy != NOBODY)
@@ -197,8 +197,8 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
     }
     best_pair best = block_best(top, pairs);
     if (threadIdx.x == 0) {
-        run.chunk[(size_t)n * run.chunks + blockIdx.x].max = best.value;
-        run.chunk[(size_t)n * run.chunks + blockIdx.x].best = best.id;
+        run.chunk[(size_t)n * run.chunks + blockIdx.y].max = best.value;
+        run.chunk[(size_t)n * run.chunks + blockIdx.y].best = best.id;
     }
 }
 
@@ -344,7 +344,7 @@ enum status cuda_sample(struct stream *stream, const struct sample_args *args)
     run.row = stream->sample;
     run.chunks = divide_up(args->limits.vocab, SAMPLE_CHUNK);
     run.mask_words = divide_up(args->limits.vocab, 32);
-    dim3 grid(run.chunks, args->count);
+    dim3 grid(args->count, run.chunks); // rows in x: y ends at 65,535
     LAUNCH(sample_process, grid, dim3(256), 0, stream->cuda, run);
     LAUNCH(sample_decide, dim3(args->count), dim3(32), 0, stream->cuda, run);
     enum status status = sample_select(stream, run);

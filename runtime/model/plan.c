@@ -91,16 +91,22 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
                      wanted, c->length_max);
 }
 
-static void kv_facts(struct model_facts *facts, struct model_parts *parts)
+static enum status kv_facts(struct model_facts *facts, struct model_parts *parts, struct error *err)
 {
     const struct model_config *c = &parts->config;
     const struct model_sizes *sizes = &parts->sizes;
     // The checkpoint's precision: 16-bit weights get 16-bit keys and values even where the device
-    // computes in float32.
-    enum dtype own = c->arch->family == ARCH_DECODER ? parts->weights.side : parts->act;
+    // computes in float32. Where it computes in 16 bits, its kernels take them in that type alone.
+    bool wide = c->arch->family == ARCH_DECODER && parts->act == DTYPE_F32;
+    enum dtype own = wide ? parts->weights.side : parts->act;
     facts->kv_dtype = parts->options.kv_dtype < 0 ? own : (enum dtype)parts->options.kv_dtype;
     if (c->arch->family == ARCH_ENCODER)
-        return;
+        return STATUS_OK;
+    if (parts->act != DTYPE_F32 && facts->kv_dtype != parts->act)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "--kv-cache-dtype %s: this device computes in %s and keeps keys and "
+                         "values in that type; leave it out",
+                         dtype_name(facts->kv_dtype), dtype_name(parts->act));
     uint32_t tokens = parts->options.block_size > 0 ? parts->options.block_size : KV_BLOCK_TOKENS;
     uint64_t token = (uint64_t)sizes->head_dim * dtype_bytes(facts->kv_dtype);
     uint64_t bytes = token * tokens * sizes->kv_heads.count * 2 * sizes->layers;
@@ -108,6 +114,7 @@ static void kv_facts(struct model_facts *facts, struct model_parts *parts)
     facts->block_bytes = (bytes + TABLE_UNIT_BYTES - 1) / TABLE_UNIT_BYTES * TABLE_UNIT_BYTES;
     parts->block_bytes = facts->block_bytes;
     facts->blocks_per_sequence_max = (facts->max_model_len + tokens - 1) / tokens;
+    return STATUS_OK;
 }
 
 // Capacity of a step. A generator has a row for each sequence. An encoder keeps nothing between
@@ -313,8 +320,9 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
     status = length_choose(facts, parts, err);
     if (status != STATUS_OK)
         return status;
-    kv_facts(facts, parts);
-    status = limits_choose(facts, &device, parts, err);
+    status = kv_facts(facts, parts, err);
+    if (status == STATUS_OK)
+        status = limits_choose(facts, &device, parts, err);
     if (status != STATUS_OK)
         return status;
     stream_limits_init(parts, facts, &device);

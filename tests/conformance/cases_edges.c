@@ -106,6 +106,18 @@ static void greatest(struct trial *t, uint32_t vocab)
     expect(t, &e, (int32_t)last, 0);
 }
 
+// Of 1.8 the upper eleven bits are the last of 64 in a row: whoever sums these must take it, too.
+static void last_of_64(struct trial *t, uint32_t vocab)
+{
+    struct edge e = edge_make(t, "those that top-k leaves have a digit at the end of 64", vocab);
+    for (uint32_t i = 0; i < vocab; i++)
+        e.logits[i] = i < 10 ? 1.8f : 0;
+    e.params.temperature = 1;
+    e.params.top_k = 10;
+    edge_run(t, &e);
+    trial_true(t, e.what, e.result.token >= 0 && e.result.token < 10 && e.result.flags == 0);
+}
+
 static void not_finite(struct trial *t, uint32_t vocab)
 {
     const uint32_t last = vocab - 1, places[] = {0, last / 2, last};
@@ -242,4 +254,5 @@ void sample_edges(struct trial *t)
         if (i % 2 == 0)
             ends(t, vocabs[i]);
     }
+    last_of_64(t, 8193);
 }

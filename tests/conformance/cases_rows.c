@@ -17,7 +17,7 @@ enum { WIDTHS = sizeof widths / sizeof *widths, ODD_EACH = 4 };
 // The last ODD_EACH cases of an op have widths that no vector divides.
 static uint32_t width_choose(struct trial *t, uint64_t i, uint64_t usual)
 {
-    static const uint32_t odd[ODD_EACH] = {9, 100, 1001, 31};
+    static const uint32_t odd[ODD_EACH] = {9, 100, 1101, 31};
     uint32_t width = widths[trial_below(t, WIDTHS)];
     return i < usual ? width : odd[i - usual];
 }

@@ -101,6 +101,7 @@ FAULTS = [
     ("the switch of reranker forms is not looked at", "runtime/model/plan.c", "form_choose", "if (wanted >= 0)", "if (0)", "test_model"),
     ("dynamic frequencies are not spoken of", "runtime/model/plan.c", "length_choose", "&& facts->max_model_len > c->positions", "&& 0", "test_commands"),
     ("a window as long as the model is a window", "runtime/model/plan.c", "stream_limits_init", "c->window >= facts->max_model_len", "c->window > facts->max_model_len", "test_model_plan"),
+    ("a device of 16 bits is given any keys and values", "runtime/model/plan.c", "kv_facts", "if (parts->act != DTYPE_F32 && facts->kv_dtype != parts->act)", "if (false)", "test_model_plan"),
     ("a float32 KV cache is as the weights", "runtime/model/plan.c", "kv_facts", "parts->options.kv_dtype < 0", "parts->options.kv_dtype < 1", "test_model_plan"),
     ("the folder's top_p is lost", "runtime/model/plan.c", "facts_init", "facts->default_top_p = c->default_top_p;", "facts->default_top_p = 1;", "test_model_plan"),
     ("the plan leaves the other ranks out", "runtime/model/plan.c", "need_merge", "plan->bytes += other->bytes;", "", "test_group"),

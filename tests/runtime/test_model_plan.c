@@ -37,10 +37,12 @@ static void put(const char *name, const char *patch)
     json_decref(golden);
 }
 
+static const struct device_api *planned; // NULL: the cpu device's
 static struct model_plan *plan_of(const struct model_options *options)
 {
     struct model_plan *plan;
-    if (model_plan_open(&plan, folder, device_cpu(), device, options, &err) != STATUS_OK)
+    if (model_plan_open(&plan, folder, planned ? planned : device_cpu(), device, options, &err) !=
+        STATUS_OK)
         fail_msg("%s", err.text);
     return plan;
 }
@@ -48,7 +50,8 @@ static struct model_plan *plan_of(const struct model_options *options)
 static void refused(const struct model_options *options, enum status status, const char *words)
 {
     struct model_plan *plan = NULL;
-    enum status got = model_plan_open(&plan, folder, device_cpu(), device, options, &err);
+    enum status got =
+        model_plan_open(&plan, folder, planned ? planned : device_cpu(), device, options, &err);
     if (got != status || plan || !strstr(err.text, words))
         fail_msg("%s: %s, not %s", status_name(got), err.text, words);
 }
@@ -268,6 +271,29 @@ static void test_facts_of_the_folder(void **state)
         assert_string_equal(plan->weights_folder, folder);
         model_plan_close(plan);
     }
+}
+
+static void facts_of_16_bits(const struct device *at, struct device_facts *out)
+{
+    device_cpu()->facts(at, out);
+    out->activation[DTYPE_I8] = DTYPE_BF16;
+}
+
+// A device that computes in 16 bits keeps keys and values in that type alone.
+static void test_a_device_of_16_bits_keeps_keys_and_values_so(void **state)
+{
+    (void)state;
+    struct device_api api = *device_cpu();
+    api.facts = facts_of_16_bits;
+    planned = &api;
+    struct model_options options = rig_options();
+    options.dtype = DTYPE_I8;
+    struct model_plan *plan = plan_of(&options);
+    assert_int_equal(plan->facts.kv_dtype, DTYPE_BF16);
+    model_plan_close(plan);
+    options.kv_dtype = DTYPE_F32;
+    refused(&options, STATUS_UNSUPPORTED, "--kv-cache-dtype float32: this device computes in bf");
+    planned = NULL;
 }
 
 static void test_attention_has_a_shape(void **state)
@@ -759,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_lengths_are_chosen),
         cmocka_unit_test(test_facts_of_kinds),
         cmocka_unit_test(test_facts_of_the_folder),
+        cmocka_unit_test(test_a_device_of_16_bits_keeps_keys_and_values_so),
         cmocka_unit_test(test_attention_has_a_shape),
         cmocka_unit_test(test_nothing_of_a_model_overlaps),
         cmocka_unit_test(test_a_record_is_copied_without_gaps),

@@ -376,6 +376,50 @@ static void test_no_code(void **state)
     world_close(&w);
 }
 
+// The most rows and tokens that options admit are launched: a grid's y ends at 65,535 blocks.
+// Recorded and not run, since nothing of so many rows is there.
+static void test_grids_at_their_limits(void **state)
+{
+    (void)state;
+    enum { SAMPLED = 65536, TOKENS = 1 << 20 };
+    struct world w;
+    world_open(&w, 0);
+    void *at = w.in;
+    struct stream *stream = NULL;
+    struct graph *graph = NULL;
+    struct stream_limits limits = {.step = {.rows_max = SAMPLED, .tokens_max = TOKENS, .vocab = 16},
+                                   .width_max = WIDTH};
+    assert_int_equal(w.api->stream_open(w.device, &stream, &limits, NULL), STATUS_OK);
+    struct sample_args sample = {.logits = at,
+                                 .sampled = at,
+                                 .state = {.params = at, .done = at, .last_token = at},
+                                 .result = at,
+                                 .limits = limits.step,
+                                 .count = SAMPLED,
+                                 .stride = 16};
+    struct swiglu_args swiglu = {DTYPE_BF16, at, at, TOKENS, WIDTH};
+    struct activate_args activate = {DTYPE_BF16, ACTIVATE_GELU, at, TOKENS, WIDTH};
+    struct weight weight = {.shape = {.n = 16, .k = 32, .dtype = DTYPE_F32, .use = WEIGHT_PRODUCT},
+                            .data = at};
+    struct gemm_args gemm = {.x_dtype = DTYPE_F32,
+                             .y_dtype = DTYPE_F32,
+                             .x = at,
+                             .weight = &weight,
+                             .y = at,
+                             .rows = TOKENS,
+                             .x_stride = 32,
+                             .y_stride = 16};
+    assert_int_equal(w.api->graph_begin(stream), STATUS_OK);
+    assert_int_equal(w.api->ops->sample(stream, &sample), STATUS_OK);
+    assert_int_equal(w.api->ops->swiglu(stream, &swiglu), STATUS_OK);
+    assert_int_equal(w.api->ops->activate(stream, &activate), STATUS_OK);
+    assert_int_equal(w.api->ops->gemm(stream, &gemm), STATUS_OK);
+    assert_int_equal(w.api->graph_end(stream, &graph, NULL), STATUS_OK);
+    w.api->graph_close(graph);
+    w.api->stream_close(stream);
+    world_close(&w);
+}
+
 int main(void)
 {
     struct device_options options = {.exact = true};
@@ -387,11 +431,17 @@ int main(void)
     }
     weft_device_plugin()->close(device);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_after_waiting),   cmocka_unit_test(test_after_refusals),
-        cmocka_unit_test(test_spoiled_graph),   cmocka_unit_test(test_zeroed_before),
-        cmocka_unit_test(test_second_device),   cmocka_unit_test(test_facts_and_needs),
-        cmocka_unit_test(test_waits_that_fail), cmocka_unit_test(test_no_code),
-        cmocka_unit_test(test_words_wrap),      cmocka_unit_test(test_pinned_memory_is_zero),
+        cmocka_unit_test(test_after_waiting),
+        cmocka_unit_test(test_after_refusals),
+        cmocka_unit_test(test_spoiled_graph),
+        cmocka_unit_test(test_zeroed_before),
+        cmocka_unit_test(test_second_device),
+        cmocka_unit_test(test_facts_and_needs),
+        cmocka_unit_test(test_waits_that_fail),
+        cmocka_unit_test(test_no_code),
+        cmocka_unit_test(test_words_wrap),
+        cmocka_unit_test(test_pinned_memory_is_zero),
+        cmocka_unit_test(test_grids_at_their_limits),
     };
     return cmocka_run_group_tests_name("device", tests, NULL, NULL);
 }
