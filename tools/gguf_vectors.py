@@ -33,9 +33,9 @@ def model(path, family, kind, random):
         out.add_layer_norm_rms_eps(1e-5)
         out.add_rope_freq_base(10000.0)
     out.add_tokenizer_model(kind)
-    tokens = [chr(97 + i) if i < 26 else f"<{i}>" for i in range(vocab)]
+    tokens = [chr(97 + i) for i in range(26)] + ["ab", "cd"] + [f"<{i}>" for i in range(28, vocab)]
     out.add_token_list(tokens)
-    out.add_token_types([1] * 26 + [3] * (vocab - 26))
+    out.add_token_types([1] * 28 + [3] * (vocab - 28))
     if kind == "gpt2":
         out.add_tokenizer_pre("smollm")
         out.add_token_merges(["a b", "c d"])

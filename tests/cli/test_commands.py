@@ -45,6 +45,29 @@ class Commands(unittest.TestCase):
     def copy(self, source, name):
         return pathlib.Path(shutil.copytree(source, self.folder / name))
 
+    def test_a_gguf_file_is_a_model_for_all_commands(self):
+        files = ROOT / "tests/fuzz/corpus/gguf"
+        chat, embed = self.folder / "my chat.gguf", self.folder / "vectors"
+        shutil.copy(files / "llama", chat)
+        shutil.copy(files / "bert", embed)
+        ids = json.loads(weft("tokenize", chat, feed=b"abcd e").stdout)
+        self.assertEqual(weft("detokenize", chat, feed=json.dumps(ids).encode()).stdout.decode().strip()[:4], "abcd")
+        asked = {"messages": [{"role": "user", "content": "abc"}]}
+        self.assertEqual(weft("render", chat, feed=json.dumps(asked).encode()).stdout.strip(), b"abc")
+        done = weft("generate", chat, "--prompt", "ab", "--max-tokens", "3", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(json.loads(done.stdout)["prompt_token_ids"])
+        self.assertEqual(len(json.loads(weft("embed", embed, feed=b"a b").stdout)), 32)
+        shown = weft("inspect", chat).stdout.decode()
+        self.assertTrue(shown.startswith("my chat: LlamaForCausalLM, generator, "), shown)
+        self.assertIn(" in bfloat16, 64 tokens at most", shown)
+        self.fails(1, "cut.gguf: byte 8: 8 bytes of the number of tensors", "inspect", self.cut(chat, 12))
+
+    def cut(self, file, bytes_left):
+        path = self.folder / "cut.gguf"
+        path.write_bytes(file.read_bytes()[:bytes_left])
+        return path
+
     def test_help_and_usage(self):
         for command in COMMANDS:
             done = weft(command, "--help")
