@@ -481,14 +481,16 @@ static enum status chat_session(struct chat *chat, const struct chat_settings *s
 // Refuses what is wrong whatever the model or the server is.
 static enum status arguments_check(const struct chat_settings *s, bool model, struct error *err)
 {
-    bool web =
-        s->url && (strncmp(s->url, "http://", 7) == 0 || strncmp(s->url, "https://", 8) == 0);
+    const char *host = s->url ? strstr(s->url, "://") : NULL;
+    bool web = host && host[3] != '\0' && host[3] != '/' &&
+               (strncmp(s->url, "http://", 7) == 0 || strncmp(s->url, "https://", 8) == 0);
     if (!s->url && !model)
         return error_set(err, STATUS_INVALID,
                          "MODEL_DIR or --url is missing: give a model folder, or the address of a "
                          "server such as --url http://127.0.0.1:8000");
     if (s->url && !web)
-        return error_set(err, STATUS_INVALID, "--url must begin with http:// or https://");
+        return error_set(err, STATUS_INVALID,
+                         "--url must be an address such as http://127.0.0.1:8000");
     if (s->api_key && !s->url)
         return error_set(err, STATUS_INVALID, "--api-key is of use with --url alone");
     if (s->api_key && strpbrk(s->api_key, "\r\n"))

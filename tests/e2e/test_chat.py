@@ -323,7 +323,9 @@ def test_keys_and_addresses():
         assert "refuses the key (401" in said and "--api-key or OPENAI_API_KEY" in said, said
     _, said = piped("--url", server.base, "none", "--api-key", KEY, feed="go\n", code=1)
     assert "answers 404" in said and "none" in said, said
-    for says, *options in (("must begin with http", "--url", "localhost:8000"), ("MODEL_DIR or --url is missing",),
+    for says, *options in (("must be an address such as http://", "--url", "localhost:8000"),
+                           ("must be an address such as http://", "--url", "http://"),
+                           ("must be an address such as http://", "--url", "https:///"), ("MODEL_DIR or --url is missing",),
                            ("--api-key is of use with --url", CHAT, "--api-key", "x"),
                            ("one line", "--url", "http://x", "--api-key", "a\nb"),
                            ("argument too many", CHAT, CHAT)):
