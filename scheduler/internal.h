@@ -27,9 +27,9 @@ struct plan_row {
     uint32_t sequence; // index in engine.sequences
     uint32_t from;     // first token computed
     uint32_t q_len;
-    uint32_t mask; // of the step, or BATCH_NO_MASK; once it is in a batch
-    uint32_t key;  // of a row with a mask: whose turn it has (mask_turns.h)
-    uint8_t want;  // enum batch_want
+    uint32_t mask;      // of the step, or BATCH_NO_MASK; once it is in a batch
+    uint32_t key, turn; // with a mask: whose turn it has, its number in its request (mask_turns.h)
+    uint8_t want;       // enum batch_want
     bool fed;
     bool asked, postponed; // the worker was told to make its mask; and could not
 };

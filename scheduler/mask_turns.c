@@ -55,6 +55,8 @@ static void row_put(struct engine *engine, struct launch *launch, uint32_t row)
         *key = (struct mask_key){.key_id = r->asked.key_id};
     }
     r->run.mask_key = (uint32_t)(key - t->keys);
+    if (r->run.mask_served == 0) // who comes is as one that was served before
+        r->run.mask_served = t->before;
     launch->rows[row].key = r->run.mask_key;
     if (key->step != t->step)
         key_begin(t, key);
@@ -65,33 +67,61 @@ static void row_put(struct engine *engine, struct launch *launch, uint32_t row)
     key->last = row;
 }
 
-// The row of a key that was postponed most often, or `otherwise`.
-static uint32_t most_postponed(const struct engine *engine, const struct launch *launch,
-                               const struct mask_key *key, uint32_t otherwise)
+static const struct sequence *sequence_of(const struct engine *engine, const struct launch *launch,
+                                          uint32_t row)
 {
-    uint32_t row = key->first, most = 0;
-    for (uint32_t i = 0; i < key->count; i++, row = engine->mask_turns.next[row]) {
-        uint32_t postponed = engine->sequences[launch->rows[row].sequence].postponed;
-        if (postponed <= most)
-            continue;
-        most = postponed;
-        otherwise = row;
-    }
-    return otherwise;
+    return &engine->sequences[launch->rows[row].sequence];
 }
 
-static void key_rows(struct engine *engine, const struct launch *launch, struct mask_key *key)
+// First rows of requests before second ones; of these those whose request waits longest.
+static bool turn_before(const struct engine *engine, const struct launch *launch, uint32_t x,
+                        uint32_t y)
+{
+    uint32_t p = launch->rows[x].turn, q = launch->rows[y].turn;
+    if (p != q)
+        return p < q;
+    return sequence_of(engine, launch, x)->request->run.mask_served <
+           sequence_of(engine, launch, y)->request->run.mask_served;
+}
+
+static bool postponed_before(const struct engine *engine, const struct launch *launch, uint32_t x,
+                             uint32_t y)
+{
+    return sequence_of(engine, launch, x)->postponed > sequence_of(engine, launch, y)->postponed;
+}
+
+typedef bool row_before(const struct engine *engine, const struct launch *launch, uint32_t x,
+                        uint32_t y);
+
+// Equal ones stay as they are.
+static void rows_sort(const struct engine *engine, const struct launch *launch, uint32_t *rows,
+                      uint32_t count, row_before *before)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t row = rows[i], at = i;
+        for (; at > 0 && before(engine, launch, row, rows[at - 1]); at--)
+            rows[at] = rows[at - 1];
+        rows[at] = row;
+    }
+}
+
+// Of a key requests take turns, and of a request the row that was postponed most often is first.
+static void key_rows(struct engine *engine, struct launch *launch, const struct mask_key *key)
 {
     struct mask_turns *t = &engine->mask_turns;
-    uint32_t *next = t->next, row = key->first;
+    uint32_t *next = t->next, *rows = t->rows + t->row_count, row = key->first;
     next[key->last] = key->first; // a ring
     for (uint32_t i = (uint32_t)(launch->step % key->count); i > 0; i--)
         row = next[row];
-    uint32_t first = most_postponed(engine, launch, key, row);
-    t->rows[t->row_count++] = first;
-    for (uint32_t i = 0; i < key->count; i++, row = next[row])
-        if (row != first)
-            t->rows[t->row_count++] = row;
+    for (uint32_t i = 0; i < key->count; i++, row = next[row]) {
+        rows[i] = row;
+        sequence_of(engine, launch, row)->request->run.mask_rows = 0;
+    }
+    rows_sort(engine, launch, rows, key->count, postponed_before);
+    for (uint32_t i = 0; i < key->count; i++)
+        launch->rows[rows[i]].turn = sequence_of(engine, launch, rows[i])->request->run.mask_rows++;
+    rows_sort(engine, launch, rows, key->count, turn_before);
+    t->row_count += key->count;
 }
 
 void mask_turns_make(struct engine *engine, struct launch *launch)

@@ -85,7 +85,7 @@ void masks_post(struct engine *engine)
 }
 
 // A choice whose grammar lets nothing follow ends without the token of its row.
-static void verdict_take(struct engine *engine, struct plan_row *row)
+static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t step)
 {
     struct sequence *s = &engine->sequences[row->sequence];
     enum mask_verdict verdict = engine->masks.verdict[row->mask];
@@ -98,6 +98,7 @@ static void verdict_take(struct engine *engine, struct plan_row *row)
         return;
     }
     s->postponed = 0;
+    s->request->run.mask_served = step;
     if (verdict == MASK_USABLE)
         return;
     stat_add(&engine->stats.grammars_stuck, verdict == MASK_STUCK);
@@ -126,7 +127,7 @@ void masks_wait(struct engine *engine, struct launch *launch)
         const struct mask_worker *w = &engine->masks;
         mask_turns_spend(engine, row->key, w->spent[row->mask],
                          w->verdict[row->mask] == MASK_POSTPONED);
-        verdict_take(engine, row);
+        verdict_take(engine, row, launch->step);
     }
 }
 

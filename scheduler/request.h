@@ -39,6 +39,8 @@ struct request_run {
     struct sequence *first, *last;               // started and not ended, in order of drawing
     struct request *live_next, *live_previous;
     uint32_t mask_key;                         // where its key may be (mask_turns.h)
+    uint32_t mask_rows;                        // of it in the order that is being made
+    uint64_t mask_served;                      // the last step that made one of its masks
     struct queue_key *wait_key;                // in the queue: sequences are left to draw
     struct request *wait_next, *wait_previous; // of its key, with or without penalties
     uint64_t wait_ticket;                      // ticket of its place in the queue

@@ -177,7 +177,7 @@ static void test_who_was_postponed_most_is_first(void **state)
         for (uint32_t k = 0; k < e->sequences_fresh; k++)
             before[k] = e->sequences[k].postponed;
         crowd_step(&c);
-        const struct launch *launch = &e->launches[e->launched % ENGINE_LAUNCHES];
+        const struct launch *launch = &e->launches[(e->mask_turns.step - 1) % ENGINE_LAUNCHES];
         assert_int_equal(before[launch->rows[e->mask_turns.rows[0]].sequence], most);
         seen = most > seen ? most : seen;
     }
@@ -284,6 +284,62 @@ static void test_who_asks_for_little_goes_first_among_many_keys(void **state)
         assert_in_range(steps_beside_a_crowd(flight, 8, true, false), 8, 12);
 }
 
+// A step of rows of a few requests: of each the row that was postponed most often comes first.
+static void step_in_order(struct rig *rig)
+{
+    const struct engine *e = rig->engine;
+    uint32_t before[CROWD + 2] = {0};
+    for (uint32_t k = 0; k < e->sequences_fresh; k++)
+        before[k] = e->sequences[k].postponed;
+    rig_step(rig);
+    const struct launch *launch = &e->launches[(e->mask_turns.step - 1) % ENGINE_LAUNCHES];
+    assert_int_equal(e->mask_turns.step, launch->step);
+    for (uint32_t i = 0; i < e->mask_turns.row_count; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            uint32_t x = launch->rows[e->mask_turns.rows[k]].sequence;
+            uint32_t y = launch->rows[e->mask_turns.rows[i]].sequence;
+            if (e->sequences[x].request && e->sequences[x].request == e->sequences[y].request)
+                assert_true(before[x] >= before[y]);
+        }
+}
+
+// Of a key, or without keys, requests take turns at masks: one with one choice does not wait for
+// all choices of the others each time.
+static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
+{
+    (void)state;
+    struct crowd c;
+    struct got one = {.last = false};
+    struct request *r[3] = {NULL};
+    crowd_open(&c, 0);
+    c.rig.engine->masks.limits = (struct mask_limits){1000000, 0, 300, 300};
+    struct grammar *g[] = {varied(7), varied(6), rig_cycle(38)};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct submit_args args = request_args(g[i]);
+        args.choice_count = i < 2 ? CHOICES - 1 : 1;
+        args.sampling.seed = i;
+        r[i] = rig_submit(&c.rig, &args, ADMITTED);
+        grammar_give(g[i]);
+        for (uint32_t k = 0; i == 1 && postponed_now(&c) < CHOICES && k < ROUNDS; k++)
+            rig_step(&c.rig);
+    }
+    for (; one.count[0] == 0; take(&c.rig, r[2], &one))
+        rig_step(&c.rig);
+    uint32_t before = one.count[0], steps = 0;
+    for (; one.count[0] < before + 8 && !one.last; steps++) {
+        step_in_order(&c.rig);
+        for (uint32_t i = 0; i < 2; i++)
+            take(&c.rig, r[i], &c.got[i]);
+        take(&c.rig, r[2], &one);
+    }
+    assert_false(one.last);
+    assert_in_range(steps, 8, 3 * 8); // there are three requests
+    run(&c.rig, r[2], &one);
+    for (uint32_t i = 0; i < 2; i++)
+        run(&c.rig, r[i], &c.got[i]);
+    rig_close(&c.rig);
+}
+
 // Another row is asked for first in each step.
 static void test_rows_take_turns_at_their_masks(void **state)
 {
@@ -321,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_nobody_waits_for_the_block_of_a_postponed_row),
         cmocka_unit_test(test_keys_take_turns_at_their_masks),
         cmocka_unit_test(test_who_asks_for_little_goes_first_among_many_keys),
+        cmocka_unit_test(test_requests_of_a_key_take_turns_at_their_masks),
         cmocka_unit_test(test_rows_take_turns_at_their_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

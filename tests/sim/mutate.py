@@ -22,7 +22,7 @@ import plant  # noqa: E402
 COMPILER = ["ccache", "gcc"] if shutil.which("ccache") else ["gcc"]
 GRAMMAR = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "runtime/grammar").glob("*.c"))
 COMMON = ["base/status.c", "base/arena.c", "base/hash.c", "base/random.c", "base/utf8.c", "base/waker.c",
-          "runtime/model/batch.c", *GRAMMAR]
+          "runtime/model/batch.c", "runtime/model/group.c", *GRAMMAR]
 PROGRAMS = {
     "test_ring": ["tests/base/test_ring.c"],
     "sim": ["tests/sim/sim.c", "tests/sim/client.c", "tests/sim/grammars.c",
@@ -116,7 +116,8 @@ FAULTS = [
     ("the device draws the token of a postponed row", "scheduler/mask_work.c", "row_make", "row_set(w, job->words, false); // the device drops it", "row_set(w, job->words, true);"),
     ("a postponed row's token is accepted once more", "scheduler/masks.c", "row_ask", "else if (s->postponed == 0)", "else"),
     ("the same rows have their masks first in each step", "scheduler/mask_turns.c", "key_rows", "for (uint32_t i = (uint32_t)(launch->step % key->count); i > 0; i--) row = next[row];", ""),
-    ("who was postponed has no turn of its own", "scheduler/mask_turns.c", "most_postponed", "otherwise = row;", ""),
+    ("who was postponed has no turn of its own", "scheduler/mask_turns.c", "key_rows", "rows_sort(engine, launch, rows, key->count, postponed_before);", ""),
+    ("rows of a key take turns, not its requests", "scheduler/mask_turns.c", "key_rows", "rows_sort(engine, launch, rows, key->count, turn_before);", ""),
     ("keys are not charged for their masks", "scheduler/mask_turns.c", "mask_turns_spend", "t->keys[key].spent += work;", ""),
     ("a key that comes has all turns that it did not take", "scheduler/mask_turns.c", "key_begin", "key->spent = larger(key->spent, t->now);", ";"),
     ("a key that waited and left saves up turns", "scheduler/mask_turns.c", "key_begin", "|| key->step != t->before", ""),
