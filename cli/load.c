@@ -18,92 +18,26 @@
 
 enum { TEMPLATE_BYTES_MAX = 4 << 20, QUEUED_TOKENS_DEFAULT = 2097152 };
 
-static void device_note(const char *line)
-{
-    log_line(LOG_INFO, "%s", line);
-}
-
-// Fills the next device of the list; choice_open counts it once it is open.
-static enum status plugin_open(struct loaded *loaded, const char *name,
-                               const struct device_settings *settings, struct error *err)
-{
-    struct loaded_device *d = &loaded->devices[loaded->device_count];
-    enum status status = device_plugin_open(&d->api, name, settings->device_library, err);
-    if (status != STATUS_OK)
-        return status;
-    struct device_options options = {.threads = settings->threads,
-                                     .exact = settings->exact,
-                                     .cache_folder = settings->device_cache,
-                                     .note = device_note};
-    return d->api->open(&d->device, &options, err);
-}
-
-static enum status cpu_open(struct loaded *loaded, const struct device_settings *settings,
-                            struct error *err)
-{
-    struct loaded_device *d = &loaded->devices[loaded->device_count];
-    d->api = device_cpu();
-    struct device_options options = {.threads = settings->threads, .exact = settings->exact};
-    return d->api->open(&d->device, &options, err);
-}
-
-// Any choice but auto.
-static enum status choice_open(struct loaded *loaded, enum device_choice choice,
-                               const struct device_settings *settings, struct error *err)
-{
-    static const char *const names[] = {[DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
-    if (loaded->of_choice[choice])
-        return STATUS_OK;
-    enum status status = choice == DEVICE_CPU ? cpu_open(loaded, settings, err)
-                                              : plugin_open(loaded, names[choice], settings, err);
-    if (status != STATUS_OK)
-        return status;
-    struct loaded_device *d = &loaded->devices[loaded->device_count++];
-    d->api->facts(d->device, &d->facts);
-    loaded->of_choice[choice] = d;
-    return STATUS_OK;
-}
-
-static enum status auto_open(struct loaded *loaded, const struct device_settings *settings,
-                             struct error *err)
-{
-    if (loaded->of_choice[DEVICE_AUTO])
-        return STATUS_OK;
-    enum device_choice taken = DEVICE_CUDA;
-    enum status status = choice_open(loaded, taken, settings, err);
-    if (status != STATUS_OK) {
-        bool built = status != STATUS_NOT_FOUND;
-        log_line(LOG_INFO, "no GPU is used: %s",
-                 built ? err->text : "the CUDA plugin is not built (make cuda)");
-        if (!built)
-            log_line(LOG_DEBUG, "%s", err->text);
-        taken = DEVICE_CPU;
-        status = choice_open(loaded, taken, settings, err);
-    }
-    loaded->of_choice[DEVICE_AUTO] = loaded->of_choice[taken];
-    return status;
-}
-
-// Where a GPU was asked for by name and there is none, the sentence says what to do.
-static enum status gpu_missing(enum status status, struct error *err)
-{
-    size_t said = strlen(err->text);
-    snprintf(err->text + said, sizeof err->text - said, ": %s--device cpu computes without a GPU",
-             status == STATUS_NOT_FOUND ? "'make cuda' builds it where nvcc is, " : "");
-    return status;
-}
-
 enum status devices_load(struct loaded *loaded, const struct device_settings *settings,
                          const struct model_spec *specs, uint32_t count, struct error *err)
 {
     enum status status = STATUS_OK;
+    uint32_t copies = 0, at = 0;
+    for (uint32_t i = 0; i < count; i++)
+        copies += specs[i].settings.data_parallel_size;
+    loaded->models = arena_take_zeroed(loaded->arena, copies, sizeof *loaded->models);
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
-        enum device_choice choice = (enum device_choice)specs[i].settings.device;
-        status = choice == DEVICE_AUTO ? auto_open(loaded, settings, err)
-                                       : choice_open(loaded, choice, settings, err);
-        if (status != STATUS_OK && choice == DEVICE_CUDA)
-            status = gpu_missing(status, err);
+        struct loaded_model *first = &loaded->models[at];
+        first->spec = specs[i];
+        status = devices_of(&loaded->devices, first->choices, &first->choice_count, &specs[i],
+                            settings, err);
+        at += specs[i].settings.data_parallel_size;
+        for (uint32_t c = 1; &first[c] < &loaded->models[at]; c++) {
+            first[c] = *first;
+            first[c].copy = c;
+        }
     }
+    loaded->model_count = at;
     return status;
 }
 
@@ -214,9 +148,21 @@ static enum status ranks_open(struct loaded *loaded, const struct loaded_model *
     return status;
 }
 
+// Gives a copy what it has of the first one.
+static void copy_fill(struct loaded_model *m, const struct loaded_model *first)
+{
+    struct loaded_device *device = m->device;
+    uint32_t copy = m->copy;
+    *m = *first;
+    m->copy = copy;
+    m->device = device;
+    m->plan = NULL;
+}
+
 static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
-    enum status status = tokenizer_load(m, err);
+    struct loaded_model *first = model_first(m);
+    enum status status = m == first ? tokenizer_load(m, err) : STATUS_OK;
     if (status != STATUS_OK)
         return status;
     struct model_options options;
@@ -224,11 +170,17 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     status = ranks_open(loaded, m, &options, err);
     if (status != STATUS_OK)
         return status;
+    if (m != first) {
+        copy_fill(m, first);
+        options.copy_of = m->device == first->device ? first->plan : NULL;
+    }
     options.yes_id = tokenizer_token(m->tokenizer, text_of("yes"));
     options.no_id = tokenizer_token(m->tokenizer, text_of("no"));
     options.tokenizer_length = tokenizer_length(m->tokenizer);
     struct device *device = options.devices ? options.devices[0] : m->device->device;
     status = model_plan_open(&m->plan, m->spec.folder, m->device->api, device, &options, err);
+    if (m != first)
+        return status;
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
                  "model '%s': the tokenizer has %u ids, the model %u: texts with the ids beyond "
@@ -264,14 +216,20 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
                                                 .choices_max = larger(s->max_n, s->max_prompts),
                                                 .prefix_cache = s->enable_prefix_caching,
                                                 .step_stretch = step_stretch(m)};
-    random_fill(m->engine_options.hash_key, sizeof m->engine_options.hash_key);
+    // Copies share the secret: a prompt's blocks have the same keys in all of them.
+    struct loaded_model *first = model_first(m);
+    if (m == first)
+        random_fill(m->engine_options.hash_key, sizeof m->engine_options.hash_key);
+    else
+        memcpy(m->engine_options.hash_key, first->engine_options.hash_key,
+               sizeof m->engine_options.hash_key);
 }
 
 static uint64_t device_planned(const struct loaded *loaded, const struct loaded_device *device)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < loaded->model_count; i++)
-        if (loaded->models[i].device == device)
+        if (loaded->models[i].device == device && loaded->models[i].plan)
             bytes += loaded->models[i].plan->bytes;
     return bytes;
 }
@@ -357,8 +315,11 @@ void plan_print(FILE *out, const struct loaded_model *m)
     char ranks[32] = "";
     if (f->ranks > 1)
         snprintf(ranks, sizeof ranks, ", shared by %u ranks", f->ranks);
-    fprintf(out, "%s: %s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
-            safe_of(text_of(m->spec.id)).at, f->architecture, model_kind_name(f->kind),
+    char copy[32] = "";
+    if (m->spec.settings.data_parallel_size > 1)
+        snprintf(copy, sizeof copy, ", copy %u", m->copy);
+    fprintf(out, "%s%s: %s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
+            safe_of(text_of(m->spec.id)).at, copy, f->architecture, model_kind_name(f->kind),
             (double)f->parameter_count / 1e6, dtype_name(f->dtype), f->max_model_len, ranks);
     for (uint32_t i = 0; i < m->plan->need.count; i++)
         fprintf(out, "  %-28s %12.2f MiB\n", m->plan->need.entry[i].label,
@@ -385,15 +346,60 @@ static void plan_log(const struct loaded_model *m)
     free(text);
 }
 
+static void table_row(const struct loaded *loaded, const char *name, const uint64_t *bytes)
+{
+    char line[64 + 12 * DEVICES_MAX];
+    int at = snprintf(line, sizeof line, "  %-28.28s", name);
+    for (uint32_t d = 0; d < loaded->devices.count; d++)
+        at += bytes[d] > 0 ? snprintf(line + at, sizeof line - (size_t)at, " %9.2f",
+                                      (double)bytes[d] / 0x1p30)
+                           : snprintf(line + at, sizeof line - (size_t)at, " %9s", "-");
+    log_text("%s\n", line);
+}
+
+// Where there are several devices: a column each, a row for each copy of a model.
+static void table_print(const struct loaded *loaded)
+{
+    char line[64 + 12 * DEVICES_MAX];
+    uint64_t planned[DEVICES_MAX] = {0}, had[DEVICES_MAX] = {0};
+    int at = snprintf(line, sizeof line, "  %-28s", "GiB");
+    for (uint32_t d = 0; d < loaded->devices.count; d++) {
+        at += snprintf(line + at, sizeof line - (size_t)at, " %9s", loaded->devices.at[d].label);
+        had[d] = loaded->devices.at[d].facts.memory_free;
+    }
+    log_text("%s\n", line);
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        const struct loaded_model *m = &loaded->models[i];
+        if (!m->plan)
+            continue;
+        uint64_t bytes[DEVICES_MAX] = {0};
+        uint32_t d = (uint32_t)(m->device - loaded->devices.at);
+        char name[64];
+        safe_put(name, sizeof name, text_of(m->spec.id));
+        size_t said = strlen(name);
+        if (m->spec.settings.data_parallel_size > 1)
+            snprintf(name + (said < 20 ? said : 20), sizeof name - 20, " copy %u", m->copy);
+        bytes[d] = m->plan->bytes + m->kv_bytes;
+        planned[d] += bytes[d];
+        table_row(loaded, name, bytes);
+    }
+    table_row(loaded, "planned", planned);
+    table_row(loaded, "free", had);
+}
+
 // whole: every entry of the plan; otherwise the device and the sum alone.
 static void plans_print(const struct loaded *loaded, const char *more, bool whole)
 {
     if (log_level_get() < LOG_INFO)
         return;
-    for (uint32_t d = 0; d < loaded->device_count; d++) {
-        const struct loaded_device *device = &loaded->devices[d];
+    bool several = loaded->devices.count > 1;
+    if (several)
+        table_print(loaded);
+    for (uint32_t d = 0; d < loaded->devices.count; d++) {
+        const struct loaded_device *device = &loaded->devices.at[d];
         uint64_t planned = device_planned(loaded, device), kv = 0;
-        log_text("device: %s%s\n", device->facts.name, device->facts.exact ? ", exact" : "");
+        log_text("device: %s%s%s%s\n", several ? device->label : "", several ? ", " : "",
+                 device->facts.name, device->facts.exact ? ", exact" : "");
         for (uint32_t i = 0; i < loaded->model_count; i++) {
             if (loaded->models[i].device != device)
                 continue;
@@ -411,24 +417,55 @@ static void plans_print(const struct loaded *loaded, const char *more, bool whol
     }
 }
 
-enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
-                        uint32_t port_count, const char *more, struct error *err)
+static bool has_earlier_copy(const struct loaded_model *m, const struct loaded_device *device)
 {
-    loaded->models = arena_take_zeroed(loaded->arena, count, sizeof *loaded->models);
-    loaded->model_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct loaded_model *m = &loaded->models[i];
-        m->spec = specs[i];
-        m->device = loaded->of_choice[m->spec.settings.device];
-        check(m->device, "no device %d was opened", m->spec.settings.device);
-        enum status status = model_prepare(loaded, m, err);
-        if (status != STATUS_OK)
-            return status;
-        engine_options_fill(m, port_count);
+    for (uint32_t back = 1; back <= m->copy; back++)
+        if (m[-(ptrdiff_t)back].device == device)
+            return true;
+    return false;
+}
+
+// Of the devices that the copy may have, the one with most memory left; copies are apart where
+// there are as many devices.
+static struct loaded_device *device_choose(const struct loaded *loaded,
+                                           const struct loaded_model *m)
+{
+    struct loaded_device *best = NULL;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < m->choice_count; i++) {
+        struct loaded_device *device = m->choices[i];
+        uint64_t planned = device_planned(loaded, device), free = device->facts.memory_free;
+        uint64_t left = free > planned ? free - planned : 0;
+        if (m->choice_count > 1 && has_earlier_copy(m, device))
+            continue;
+        if (!best || left > most) {
+            best = device;
+            most = left;
+        }
     }
+    check(best, "no device is left for copy %u", m->copy);
+    return best;
+}
+
+enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *more,
+                        struct error *err)
+{
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < loaded->device_count && status == STATUS_OK; i++)
-        status = kv_split(loaded, &loaded->devices[i], err);
+    for (int spread = 0; spread <= 1; spread++) { // first those that have no choice
+        for (uint32_t i = 0; i < loaded->model_count && status == STATUS_OK; i++) {
+            struct loaded_model *m = &loaded->models[i];
+            if ((m->choice_count > m->spec.settings.data_parallel_size) != spread)
+                continue;
+            m->device = device_choose(loaded, m);
+            status = model_prepare(loaded, m, err);
+            if (status == STATUS_OK)
+                engine_options_fill(m, port_count);
+        }
+    }
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t i = 0; i < loaded->devices.count && status == STATUS_OK; i++)
+        status = kv_split(loaded, &loaded->devices.at[i], err);
     // A plan that does not fit is shown whole, so that one sees what takes the memory.
     plans_print(loaded, more, status != STATUS_OK || log_level_get() >= LOG_DEBUG);
     return status;
@@ -481,8 +518,10 @@ enum status models_load(struct loaded *loaded, struct error *err)
         progress_end(&progress);
         if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR) {
             const struct model_facts *facts = &m->plan->facts;
-            m->vocabulary =
-                tokenizer_vocabulary(m->tokenizer, facts->vocab, facts->end_ids, facts->end_count);
+            struct loaded_model *first = model_first(m);
+            m->vocabulary = m != first ? first->vocabulary
+                                       : tokenizer_vocabulary(m->tokenizer, facts->vocab,
+                                                              facts->end_ids, facts->end_count);
             m->engine_options.vocabulary = m->vocabulary;
             m->engine_options.mask_idle_bytes = MASK_IDLE_GRAMMAR_BYTES / generators(loaded);
         }
@@ -497,13 +536,15 @@ enum status models_load(struct loaded *loaded, struct error *err)
 
 void loaded_close(struct loaded *loaded)
 {
-    for (uint32_t i = 0; i < loaded->model_count; i++) {
+    for (uint32_t i = loaded->model_count; i-- > 0;) { // the first copy after the others
         struct loaded_model *m = &loaded->models[i];
         if (m->engine)
             engine_close(m->engine);
         model_close(m->model);
         if (m->plan)
             model_plan_close(m->plan);
+        if (m->copy > 0)
+            continue;
         chat_template_close(m->chat);
         vocabulary_give(m->vocabulary);
         tokenizer_close(m->tokenizer);
@@ -511,7 +552,6 @@ void loaded_close(struct loaded *loaded)
     for (uint32_t size = 2; size <= RANKS_MAX; size++)
         for (uint32_t r = 0; r < loaded->ranks[size].count; r++)
             device_cpu()->close(loaded->ranks[size].devices[r]);
-    for (uint32_t i = 0; i < loaded->device_count; i++)
-        loaded->devices[i].api->close(loaded->devices[i].device);
+    devices_close(&loaded->devices);
     arena_destroy(loaded->arena);
 }

@@ -2,7 +2,7 @@
 // every command that computes.
 #pragma once
 
-#include "cli/settings.h"
+#include "cli/devices.h"
 #include "runtime/text/chat.h"
 #include "runtime/text/dialect/budget.h"
 #include "runtime/text/dialect/switch.h"
@@ -10,21 +10,20 @@
 #include "runtime/text/tokenizer.h"
 #include "scheduler/engine.h"
 
-struct loaded_device {
-    const struct device_api *api;
-    struct device *device;
-    struct device_facts facts;
-};
-
 // Devices of the ranks that share a model; those of all models with as many ranks.
 struct loaded_ranks {
     struct device *devices[RANKS_MAX];
     uint32_t count;
 };
 
+// One copy of a model. Copies stand one after the other; what is loaded before the plan belongs to
+// the first, whose weights those on the same device read as well.
 struct loaded_model {
     struct model_spec spec;
-    struct loaded_device *device;
+    uint32_t copy;                                     // its number
+    struct loaded_device *choices[OPTION_DEVICES_MAX]; // devices of which the copies have one each
+    uint32_t choice_count;
+    struct loaded_device *device; // once planned
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only, once loaded
     struct chat_template *chat;    // generators only
@@ -42,30 +41,32 @@ struct loaded_model {
     const char *kv_rule; // what set kv_bytes, for the printed plan
 };
 
-enum { DEVICES_MAX = 3 }; // cpu, cuda, simt
-
 struct loaded {
-    struct loaded_device devices[DEVICES_MAX]; // in the order in which the models name them
-    uint32_t device_count;
-    struct loaded_device *of_choice[DEVICES_MAX + 1]; // by enum device_choice
-    struct loaded_ranks ranks[RANKS_MAX + 1];         // of the cpu, by their number
-    struct arena *arena;                              // of the process: ids, texts, lists
-    struct loaded_model *models;
+    struct device_list devices;
+    struct loaded_ranks ranks[RANKS_MAX + 1]; // of the cpu, by their number
+    struct arena *arena;                      // of the process: ids, texts, lists
+    struct loaded_model *models;              // [model_count], copies counted
     uint32_t model_count;
 };
 
-// The devices that the specs name, each opened once; on `auto` without a GPU one line says why and
-// the CPU is taken.
+// Opens the devices that the specs name, each once, and gives each copy of a model its own.
 enum status devices_load(struct loaded *loaded, const struct device_settings *settings,
                          const struct model_spec *specs, uint32_t count,
                          struct error *err) MUST_USE;
 
-// Opens tokenizers, templates and plans of all specs; allocates no tensor. Splits the KV memory and
-// checks the sum of the plans against the free memory of each device. Prints the sum to stderr, the
-// whole plan at level debug or where it does not fit. more: a line of the whole plan about other
-// memory of the process, or NULL.
-enum status models_plan(struct loaded *loaded, const struct model_spec *specs, uint32_t count,
-                        uint32_t port_count, const char *more, struct error *err) MUST_USE;
+// After devices_load: opens tokenizers, templates and plans of all models; allocates no tensor.
+// A copy that may be on several devices comes on the one with most memory left. Splits the KV
+// memory and checks the sum of the plans against the free memory of each device. Prints the sum to
+// stderr, the whole plan at level debug or where it does not fit. more: a line of the whole plan
+// about other memory of the process, or NULL.
+enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *more,
+                        struct error *err) MUST_USE;
+
+// The first copy of its model, which may be itself.
+static inline struct loaded_model *model_first(struct loaded_model *m)
+{
+    return m - m->copy;
+}
 
 // Loads the weights, with progress on stderr, and opens the engines.
 enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;

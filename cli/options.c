@@ -83,6 +83,47 @@ static enum status choice_assign(const struct option_row *row, int *field, const
                      value);
 }
 
+// "0,3": numbers up to `high`, each once.
+static bool numbers_read(const struct option_row *row, struct option_devices *field,
+                         const char *value)
+{
+    uint64_t seen = 0;
+    for (field->count = 0; field->count < OPTION_DEVICES_MAX; value++) {
+        char *end;
+        unsigned long number = strtoul(value, &end, 10);
+        if (*value < '0' || *value > '9' || number > (unsigned long)row->high || seen >> number & 1)
+            return false;
+        seen |= UINT64_C(1) << number;
+        field->at[field->count++] = (uint32_t)number;
+        value = end;
+        if (*value != ',')
+            return *value == '\0';
+    }
+    return false;
+}
+
+static enum status devices_assign(const struct option_row *row, struct option_devices *field,
+                                  const char *value, struct arena *arena, struct error *err)
+{
+    const char *colon = strchr(value, ':');
+    *field = (struct option_devices){0};
+    if (!colon)
+        return choice_assign(row, &field->kind, value, err);
+    const char *kind = arena_copy(arena, text_span(value, (size_t)(colon - value))).at;
+    enum status status = choice_assign(row, &field->kind, kind, err);
+    if (status != STATUS_OK)
+        return status;
+    if (field->kind < (int)row->low)
+        return error_set(err, STATUS_INVALID, "--%s: '%s' takes no numbers, got '%s'", row->name,
+                         kind, value);
+    if (!numbers_read(row, field, colon + 1))
+        return error_set(err, STATUS_INVALID,
+                         "--%s %s:N,N... takes at most %d numbers from 0 to %.10g, each once, got "
+                         "'%s'",
+                         row->name, kind, OPTION_DEVICES_MAX, row->high, value);
+    return STATUS_OK;
+}
+
 static enum status flag_assign(const struct option_row *row, bool *field, const char *value,
                                struct error *err)
 {
@@ -117,6 +158,8 @@ static enum status row_assign(const struct option_row *row, void *fields, const 
         return error_set(err, STATUS_INVALID, "--%s needs a value", row->name);
     if (row->kind == OPTION_CHOICE)
         return choice_assign(row, field, value, err);
+    if (row->kind == OPTION_DEVICES)
+        return devices_assign(row, field, value, arena, err);
     if (row->kind == OPTION_TEXT) {
         *(const char **)field = value;
         return STATUS_OK;
@@ -227,8 +270,10 @@ static void help_value(FILE *out, const struct option_row *row)
         help_bytes(out, row->high);
         return;
     case OPTION_CHOICE:
+    case OPTION_DEVICES:
         for (int i = 0; row->choices[i]; i++)
-            fprintf(out, "%s%s", i > 0 ? "|" : " ", row->choices[i]);
+            fprintf(out, "%s%s%s", i > 0 ? "|" : " ", row->choices[i],
+                    row->kind == OPTION_DEVICES && i >= (int)row->low ? "[:N,...]" : "");
         return;
     case OPTION_TEXT:
     case OPTION_TEXTS:

@@ -20,11 +20,20 @@ enum option_kind {
     OPTION_TEXT,    // const char *
     OPTION_TEXTS,   // struct texts: may be repeated
     OPTION_CHOICE,  // int: index into `choices`
+    OPTION_DEVICES, // struct option_devices: a choice; from number `low` on with numbers up to
+                    // `high`
 };
 
 struct texts {
     const char **at;
     uint32_t count;
+};
+
+enum { OPTION_DEVICES_MAX = 16 };
+struct option_devices { // "cuda:0,3" is the choice cuda with the numbers 0 and 3
+    int kind;           // index into `choices`
+    uint32_t count;     // of numbers; 0: none was given
+    uint32_t at[OPTION_DEVICES_MAX];
 };
 
 struct option_row {

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MODELS_MAX = 64 };
+enum { MODELS_MAX = 64, ENGINES_MAX = MODELS_MAX * COPIES_MAX };
 
 struct engine_thread {
     pthread_t thread;
@@ -37,12 +37,13 @@ struct serving {
     struct server *server;
     struct served served;
     struct served_model *models;
-    struct port **ports;              // [model * http_threads + thread]
+    struct served_copy *copies;       // of all models, as in loaded.models
+    struct port **ports;              // [copy * http_threads + thread]
     struct engine_thread *threads;    // one per engine
     uint64_t body_memory, http_bytes; // upper bounds: of request bodies; of all HTTP
     uint32_t thread_count;            // started
     struct signals *signals;
-    _Atomic bool failed[MODELS_MAX]; // by the first model of those that fail together
+    _Atomic bool failed[ENGINES_MAX]; // by the first model of those that fail together
 };
 
 // What fails together: models of one device, but that ranks have threads and memory of their own,
@@ -66,12 +67,22 @@ static bool has_failed(struct serving *s, const struct loaded_model *m)
     return atomic_load(failed_of(s, m));
 }
 
-static uint32_t models_left(struct serving *s)
+static uint32_t engines_left(struct serving *s)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->loaded.model_count; i++)
         count += !has_failed(s, &s->loaded.models[i]);
     return count;
+}
+
+// A copy of the model on another device serves on.
+static bool has_copy_left(struct serving *s, const struct loaded_model *m)
+{
+    const struct loaded_model *first = m - m->copy;
+    for (uint32_t i = 0; i < m->spec.settings.data_parallel_size; i++)
+        if (!has_failed(s, &first[i]))
+            return true;
+    return false;
 }
 
 // Runs on the thread of the engine that found the failure; other engines of the device may hang in
@@ -80,13 +91,20 @@ static void device_failed(struct serving *s, const struct loaded_model *model, c
 {
     if (atomic_exchange(failed_of(s, model), true))
         return;
-    log_line(LOG_ERROR, "the device failed: %s", text);
+    if (s->loaded.devices.count > 1)
+        log_line(LOG_ERROR, "the device %s failed: %s", model->device->label, text);
+    else
+        log_line(LOG_ERROR, "the device failed: %s", text);
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {
         const struct loaded_model *m = &s->loaded.models[i];
         if (!fail_together(m, model))
             continue;
         engine_lose_device(m->engine);
-        log_line(LOG_ERROR, "the model '%s' is not served any more", m->spec.id);
+        if (has_copy_left(s, m))
+            log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
+                     m->spec.id);
+        else if (m->copy == 0 || !fail_together(m - 1, model)) // once
+            log_line(LOG_ERROR, "the model '%s' is not served any more", m->spec.id);
     }
     signals_post(s->signals, NEWS_FAULT);
 }
@@ -113,14 +131,23 @@ static void served_fill(struct serving *s)
 {
     struct loaded *loaded = &s->loaded;
     uint32_t http_threads = s->settings.http_threads;
+    uint32_t count = 0;
     s->models = arena_take_zeroed(loaded->arena, loaded->model_count, sizeof *s->models);
+    s->copies = arena_take_zeroed(loaded->arena, loaded->model_count, sizeof *s->copies);
     s->ports =
         arena_take_zeroed(loaded->arena, loaded->model_count * http_threads, sizeof(struct port *));
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        s->models[i] = (struct served_model){
+        for (uint32_t t = 0; t < http_threads; t++)
+            s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
+        s->copies[i] =
+            (struct served_copy){&s->models[m->copy == 0 ? count : count - 1], m->engine};
+        if (m->copy > 0)
+            continue;
+        s->models[count] = (struct served_model){
             .id = m->spec.id,
-            .engine = m->engine,
+            .copies = &s->copies[i],
+            .copy_count = m->spec.settings.data_parallel_size,
             .facts = engine_facts(m->engine),
             .tokenizer = m->tokenizer,
             .vocabulary = m->vocabulary,
@@ -138,11 +165,13 @@ static void served_fill(struct serving *s)
             .max_queued_tokens = m->engine_options.max_queued_tokens,
             .choices_max = m->engine_options.choices_max,
             .n_max = m->spec.settings.max_n};
-        fingerprint_make(s->models[i].fingerprint, m);
-        for (uint32_t t = 0; t < http_threads; t++)
-            s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
+        fingerprint_make(s->models[count++].fingerprint, m);
     }
-    s->served = (struct served){s->models, loaded->model_count, grammars_create(0)};
+    s->served = (struct served){.models = s->models,
+                                .count = count,
+                                .grammars = grammars_create(0),
+                                .copies = s->copies,
+                                .copy_count = loaded->model_count};
 }
 
 static enum status engines_start(struct serving *s, struct error *err)
@@ -224,8 +253,7 @@ static enum status server_up(struct serving *s, struct error *err)
 }
 
 // Plans and loads the models and starts their engines; nothing is served yet.
-static enum status models_up(struct serving *s, const struct model_spec *specs, uint32_t count,
-                             struct error *err)
+static enum status models_up(struct serving *s, struct error *err)
 {
     char http_line[200];
     snprintf(
@@ -233,8 +261,7 @@ static enum status models_up(struct serving *s, const struct model_spec *specs, 
         "http: connections, request bodies and their preparation may take up to %.2f GiB beside "
         "the models, of them %.2f GiB for bodies under way (--max-body-memory)",
         (double)s->http_bytes / 0x1p30, (double)s->body_memory / 0x1p30);
-    enum status status =
-        models_plan(&s->loaded, specs, count, s->settings.http_threads, http_line, err);
+    enum status status = models_plan(&s->loaded, s->settings.http_threads, http_line, err);
     if (status == STATUS_OK)
         status = models_load(&s->loaded, err);
     if (status != STATUS_OK)
@@ -252,7 +279,7 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     if (status == STATUS_OK)
         status = server_up(s, err);
     if (status == STATUS_OK)
-        status = models_up(s, specs, count, err);
+        status = models_up(s, err);
     if (status != STATUS_OK)
         return status;
     signals_serving(s->signals);
@@ -336,19 +363,19 @@ static bool engines_end(struct serving *s, uint64_t deadline)
 // Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
-    for (uint32_t news = 0; (news & NEWS_STOP) == 0 && models_left(s) > 0;) {
+    for (uint32_t news = 0; (news & NEWS_STOP) == 0 && engines_left(s) > 0;) {
         news = signals_wait(s->signals);
         if (news & NEWS_RELOAD)
             reload(s);
     }
-    if (models_left(s) == 0)
+    if (engines_left(s) == 0)
         log_line(LOG_ERROR, "no model is left: ending");
     uint64_t deadline = clock_ns() + (uint64_t)(s->settings.shutdown_timeout * 1e9);
     int lost = server_drain(s->server);
     if (lost != 0)
         log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", lost);
     bool ended = engines_end(s, deadline);
-    if (models_left(s) < s->loaded.model_count || lost != 0 || !ended)
+    if (engines_left(s) < s->loaded.model_count || lost != 0 || !ended)
         return EXIT_CODE_FAILURE; // a thread may hang: the caller ends the process at once
     signals_closing(s->signals);
     server_close(s->server);

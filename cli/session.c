@@ -150,7 +150,7 @@ enum status session_plan(struct session *session, const char *folder,
     if (status == STATUS_OK)
         status = devices_load(loaded, device, &spec, 1, err);
     if (status == STATUS_OK)
-        status = models_plan(loaded, &spec, 1, 1, NULL, err);
+        status = models_plan(loaded, 1, NULL, err);
     return status;
 }
 

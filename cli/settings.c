@@ -2,19 +2,23 @@
 // the meaning is the same.
 #include "cli/settings.h"
 
+#include "scheduler/port.h"
+
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SERVING_ROWS = 11 }; // the last ones of model_rows
+enum { SERVING_ROWS = 12 }; // the last ones of model_rows
 
 #define AT(type, field) offsetof(struct type, field)
 
 // clang-format off: a row is easier to read in few lines
 static const struct option_row model_rows[] = {
-    {"device", OPTION_CHOICE, AT(model_settings, device), 0, 0, {"auto", "cpu", "cuda", "simt"},
-     "auto", "where to compute; auto takes a GPU if there is one, simt is the emulator for tests"},
+    {"device", OPTION_DEVICES, AT(model_settings, device), DEVICE_CUDA, 63,
+     {"auto", "cpu", "cuda", "simt"}, "auto",
+     "where to compute; auto takes a GPU if there is one, simt is the emulator for tests; with "
+     "numbers: GPUs over which models and copies are spread (after a folder: device=cuda:0\\,1)"},
     {"dtype", OPTION_CHOICE, AT(model_settings, dtype), 0, 0,
      {"auto", "float32", "bfloat16", "float16", "int8"}, "auto, the checkpoint's",
      "type of the weights; int8 is quantised at load"},
@@ -55,6 +59,10 @@ static const struct option_row model_rows[] = {
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights, only config.json is needed"},
     // SERVING_ROWS: of use where many requests, or several models, share a device.
+    {"data-parallel-size", OPTION_COUNT, AT(model_settings, data_parallel_size), 1, COPIES_MAX,
+     {0}, "1",
+     "copies of the model behind its name, each on a GPU of its own; on a CPU they share weights "
+     "and threads"},
     {"kv-share", OPTION_REAL, AT(model_settings, kv_share), 0.001, 1000, {0}, "1",
      "weight of this model when the memory for keys and values is split"},
     {"step-stretch", OPTION_REAL, AT(model_settings, step_stretch), 0, 1000, {0},
@@ -152,6 +160,7 @@ const struct option_table serve_options_table = {serve_rows,
 void model_settings_init(struct model_settings *s)
 {
     *s = (struct model_settings){.tensor_parallel_size = 1,
+                                 .data_parallel_size = 1,
                                  .kv_share = 1,
                                  .step_stretch = -1,
                                  .max_queued_requests = 2048,

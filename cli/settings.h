@@ -7,12 +7,12 @@
 enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIMT };
 enum generation_config { GENERATION_CONFIG_NONE, GENERATION_CONFIG_AUTO };
 
-struct model_settings { // given after a folder for that model, or with -- for all
-    int device;         // enum device_choice
-    int dtype;          // index into auto, float32, bfloat16, float16, int8
-    int kv_cache_dtype; // index into auto, float32, bfloat16, float16
+struct model_settings {           // given after a folder for that model, or with -- for all
+    struct option_devices device; // kind: enum device_choice
+    int dtype;                    // index into auto, float32, bfloat16, float16, int8
+    int kv_cache_dtype;           // index into auto, float32, bfloat16, float16
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
-    uint32_t tensor_parallel_size;
+    uint32_t tensor_parallel_size, data_parallel_size;
     uint64_t kv_cache_memory; // bytes; 0: by share
     double kv_share;
     double step_stretch;       // -1: the device's default

@@ -89,9 +89,9 @@ void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, u
 
 static struct model_counters *counters_of(struct exchange *x)
 {
-    if (!x->model || !x->thread->counters.models)
+    if (!x->copy || !x->thread->counters.copies)
         return NULL;
-    return &x->thread->counters.models[x->model - x->info.served->models];
+    return &x->thread->counters.copies[x->copy - x->info.served->copies];
 }
 
 static void observe(struct exchange *x, enum histogram_id id, uint64_t value)

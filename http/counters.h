@@ -94,7 +94,7 @@ struct thread_counters {
     _Atomic uint64_t body_floods;    // connections closed by the body budget
     _Atomic uint64_t retries;        // requests with X-Stainless-Retry-Count > 0
     _Atomic uint64_t fields_ignored; // unknown request fields
-    struct model_counters *models;   // [served->count] once served
+    struct model_counters *copies;   // [served->copy_count] once served
 };
 
 // Unknown request fields of this exchange that were ignored.

@@ -46,8 +46,11 @@ void *exchange_state(const struct exchange *x);
 // What the body says which model it wants, for the access log; copied.
 void exchange_model_named(struct exchange *x, struct text id);
 
-// The port of this h2o thread to the model's engine. Drained requests arrive as on_ready.
-struct port *exchange_port(struct exchange *x, const struct served_model *model);
+// The port of this h2o thread to an engine of the model: of several copies the one that has the
+// least to do for the request (scheduler/route.h). Asked again, one that was not given before;
+// NULL: there is none left. Drained requests arrive as on_ready.
+struct port *exchange_port(struct exchange *x, const struct served_model *model,
+                           const struct submit_args *args);
 
 // Ties an engine request to the exchange (port_submit's owner must be the exchange). When the
 // client leaves, the exchange cancels it, unlinks itself, drops its events and frees it.

@@ -3,14 +3,29 @@
 // the last finish event comes, then it is freed. All on the port's h2o thread.
 #include "http/internal.h"
 
-struct port *exchange_port(struct exchange *x, const struct served_model *model)
+static struct port *port_of(const struct http_thread *thread, uint32_t copy)
+{
+    const struct server *server = thread->server;
+    return server->ports[copy * server->thread_count + thread->index];
+}
+
+struct port *exchange_port(struct exchange *x, const struct served_model *model,
+                           const struct submit_args *args)
 {
     const struct served *served = x->info.served;
     check(served && model >= served->models && model < served->models + served->count,
           "a model that is not served");
+    struct port *ports[COPIES_MAX];
+    uint32_t first = (uint32_t)(model->copies - served->copies), count = model->copy_count;
+    for (uint32_t i = 0; i < count; i++)
+        ports[i] = x->copies_asked >> i & 1 ? NULL : port_of(x->thread, first + i);
+    uint32_t chosen = port_choose(ports, count, args, x->thread->routed++);
     x->model = model;
-    uint32_t index = (uint32_t)(model - served->models);
-    return x->thread->server->ports[index * x->thread->server->thread_count + x->thread->index];
+    if (chosen == count)
+        return NULL;
+    x->copies_asked |= 1u << chosen;
+    x->copy = &model->copies[chosen];
+    return ports[chosen];
 }
 
 void exchange_attach(struct exchange *x, struct port *port, struct request *request)
@@ -75,10 +90,10 @@ static void on_request_news(void *context, void *owner, struct request *request)
 
 void exchange_requests_drain(struct http_thread *thread)
 {
-    struct server *server = thread->server;
+    const struct server *server = thread->server;
     const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
-    for (uint32_t i = 0; served && i < served->count; i++) {
-        struct port *port = server->ports[i * server->thread_count + thread->index];
+    for (uint32_t i = 0; served && i < served->copy_count; i++) {
+        struct port *port = port_of(thread, i);
         struct drain_context context = {thread, port};
         if (port)
             port_drain(port, on_request_news, &context);

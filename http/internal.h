@@ -65,10 +65,12 @@ struct exchange {
     struct port *port; // attached engine request
     struct request *request;
     const struct served_model *model;
-    struct text model_named; // by the body, served or not
-    uint32_t choices;        // of a generation
-    uint32_t tokens_max;     // of any choice
-    uint64_t token_ns;       // when the last tokens were read
+    const struct served_copy *copy; // of it, that was asked last
+    uint32_t copies_asked;          // bit set: exchange_port gave this one
+    struct text model_named;        // by the body, served or not
+    uint32_t choices;               // of a generation
+    uint32_t tokens_max;            // of any choice
+    uint64_t token_ns;              // when the last tokens were read
     uint64_t tokens_out;
     uint64_t intervals;         // between tokens, recorded so far
     uint64_t tokens_answered;   // of all choices, as the usage counts them

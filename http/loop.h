@@ -91,6 +91,7 @@ struct http_thread {
     bool bodies_refused;          // a connection of this thread is refused
     _Atomic uint64_t bodies_rank; // of the next one to close; 0: not known
     _Atomic bool bodies_asked;    // to look, by a thread that found the budget exceeded
+    uint32_t routed;              // requests for which a port was chosen, about
     uint64_t drain_ns;            // 0: not draining
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests that the deadline cut
@@ -125,7 +126,7 @@ struct server {
     struct http_thread *threads; // [thread_count]
     int64_t started_unix;
     _Atomic(const struct served *) served; // stored last by server_serve
-    struct port **ports;                   // [model * thread_count + thread]
+    struct port **ports;                   // [copy * thread_count + thread]
 };
 
 // server.c

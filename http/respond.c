@@ -114,9 +114,9 @@ static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
     enum { PER_SECOND = 16, SECONDS_MAX = 60, LOADING = 5 };
     if (error == HTTP_UNAVAILABLE)
         return x->info.draining ? 1 : LOADING;
-    if (!x->model || !x->model->engine)
+    if (!x->copy)
         return 1;
-    const struct engine_stats *stats = engine_stats(x->model->engine);
+    const struct engine_stats *stats = engine_stats(x->copy->engine);
     uint64_t waiting = atomic_load_explicit(&stats->sequences_waiting, memory_order_relaxed);
     uint64_t seconds = 1 + waiting / PER_SECOND;
     return seconds < SECONDS_MAX ? (uint32_t)seconds : SECONDS_MAX;

@@ -9,8 +9,16 @@ const struct served_model *served_find(const struct served *served, struct text 
     return NULL;
 }
 
+bool served_copy_failed(const struct served_copy *copy)
+{
+    const struct engine_stats *stats = engine_stats(copy->engine);
+    return atomic_load_explicit(&stats->failed, memory_order_relaxed) != 0;
+}
+
 bool served_has_failed(const struct served_model *model)
 {
-    return model->engine &&
-           atomic_load_explicit(&engine_stats(model->engine)->failed, memory_order_relaxed) != 0;
+    uint32_t failed = 0;
+    for (uint32_t i = 0; i < model->copy_count; i++)
+        failed += served_copy_failed(&model->copies[i]);
+    return failed > 0 && failed == model->copy_count;
 }

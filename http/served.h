@@ -12,10 +12,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct served_model;
+
+// One of the engines behind a model's name. Those of all models stand in one list, a model's one
+// after the other; the place in it is the engine's number in metrics.
+struct served_copy {
+    const struct served_model *model;
+    struct engine *engine;
+};
+
 struct served_model {
     const char *id; // as clients name it
-    struct engine *engine;
-    const struct model_facts *facts; // engine_facts(engine)
+    const struct served_copy *copies;
+    uint32_t copy_count;
+    const struct model_facts *facts; // of its engines
     const struct tokenizer *tokenizer;
     struct vocabulary *vocabulary;    // as the engine has it; NULL for embedders and rerankers
     const struct chat_template *chat; // NULL for embedders and rerankers
@@ -41,9 +51,13 @@ struct served {
     const struct served_model *models;
     uint32_t count;
     struct grammars *grammars; // of all models
+    const struct served_copy *copies;
+    uint32_t copy_count;
 };
 
-// Its device failed: it answers 503 until the process ends.
+// Its device failed: it takes no request until the process ends.
+bool served_copy_failed(const struct served_copy *copy);
+// All its copies failed: it answers 503.
 bool served_has_failed(const struct served_model *model);
 
 // NULL if no model has this id.

@@ -267,9 +267,9 @@ struct waker *server_waker(struct server *server, uint32_t http_thread)
 void server_serve(struct server *server, const struct served *served, struct port *const *ports)
 {
     for (uint32_t i = 0; i < server->thread_count; i++)
-        server->threads[i].counters.models =
-            heap_take_zeroed(served->count, sizeof(struct model_counters));
-    size_t count = (size_t)served->count * server->thread_count;
+        server->threads[i].counters.copies =
+            heap_take_zeroed(served->copy_count, sizeof(struct model_counters));
+    size_t count = (size_t)served->copy_count * server->thread_count;
     server->ports = heap_take_zeroed(count, sizeof(struct port *));
     memcpy(server->ports, ports, count * sizeof(struct port *));
     // release: whoever sees served sees ports and counters
@@ -303,8 +303,8 @@ static bool any_has_failed(const struct server *server)
 {
     const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
     bool any = false;
-    for (uint32_t i = 0; served && i < served->count; i++)
-        any = any || served_has_failed(&served->models[i]);
+    for (uint32_t i = 0; served && i < served->copy_count; i++)
+        any = any || served_copy_failed(&served->copies[i]);
     return any;
 }
 
@@ -346,7 +346,7 @@ static void thread_close(struct http_thread *thread)
     waker_close(thread->control);
     if (thread->waker)
         waker_close(thread->waker);
-    heap_give(thread->counters.models);
+    heap_give(thread->counters.copies);
 }
 
 void server_close(struct server *server)

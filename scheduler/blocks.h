@@ -13,7 +13,7 @@
 // once the step that computes it is settled; until then others wait for it. Engine thread only.
 #pragma once
 
-#include "base/hash.h"
+#include "scheduler/route.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +41,7 @@ struct blocks {
     uint32_t *free;         // [count] stack
     uint32_t *bucket;       // [bucket_mask + 1] heads of chains
     uint32_t bucket_mask;
+    struct route_table route; // of named blocks, for other threads; without lines in some tests
     uint32_t free_count, cached_count;
     uint32_t releasing_count; // used blocks all of whose holders are leaving
     uint32_t newest, oldest;  // ends of the LRU list

@@ -61,6 +61,9 @@ static void gate_init(struct engine *engine)
     gate->max_model_len = engine->facts.max_model_len;
     gate->generates = engine->facts.kind == MODEL_GENERATOR;
     gate->vocabulary = o->vocabulary != NULL;
+    gate->route = engine->sharing && o->prefix_cache ? &engine->blocks.route : NULL;
+    gate->secret = engine->options.hash_key;
+    gate->block_tokens = engine->facts.block_tokens;
 }
 
 static void state_init(struct engine *engine)
@@ -124,8 +127,8 @@ enum status engine_open(struct engine **out, struct model *model,
     engine->model = model;
     engine->bytes = bytes;
     engine_layout(engine, base);
-    gate_init(engine);
     state_init(engine);
+    gate_init(engine);
     model_step_deadline(model, step_patience(engine));
     enum status status = waker_open(&engine->gate.waker, err);
     if (status == STATUS_OK && options->vocabulary)

@@ -20,7 +20,7 @@ struct engine_options {
     bool prefix_cache;
     double step_stretch; // with prompts a step takes at most so many times as long; 0: no bound
     uint64_t step_deadline_ns; // a step later than this is a device fault; 0: 120 s
-    uint64_t hash_key[2];      // of the prefix cache
+    uint64_t hash_key[2];      // of the prefix cache; copies of a model have the same
     // The model's tokens as grammars read them, of as many ids as the model has; engine_open takes
     // a count, engine_close gives it back. NULL: no request may have a grammar.
     struct vocabulary *vocabulary;

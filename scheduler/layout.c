@@ -139,6 +139,9 @@ static void blocks_place(struct carve *c, struct engine *engine)
     b->token = carve(c, (size_t)b->count * b->tokens, sizeof *b->token);
     b->free = carve(c, b->count, sizeof *b->free);
     b->bucket = carve(c, buckets, sizeof *b->bucket);
+    uint32_t lines = b->count > 0 ? route_lines(b->count) : 0;
+    b->route.mask = lines - 1;
+    b->route.line = carve(c, lines, sizeof *b->route.line);
 }
 
 // Each sequence may have a matcher; a job for its end and those of a step's rows are all that the

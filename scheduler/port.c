@@ -1,5 +1,6 @@
 // The h2o side of a port: admission, submit, cancel, drain, free. One h2o thread per port; nothing
 // here blocks or allocates. The engine's side is in intake.c, ring_credit.c and settle.c.
+#include "scheduler/prefix.h"
 #include "scheduler/request.h"
 
 #include "base/clock.h"
@@ -198,6 +199,60 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     if (admission == ADMITTED)
         waker_raise(port->gate->waker);
     return admission;
+}
+
+// Counts, for each copy, the tokens of one prompt that it has from the start on.
+static void cached_count(struct route_copy *copies, struct port *const *ports, uint32_t count,
+                         const struct submit_args *args, uint32_t from, uint32_t to,
+                         uint32_t *looks)
+{
+    const struct admission_gate *gate = ports[0]->gate;
+    struct prefix_apart apart = {.salt = {args->cache_salt[0], args->cache_salt[1]}};
+    struct hash key = prefix_root(gate->secret, &apart);
+    uint32_t each = gate->block_tokens, left = (1u << count) - 1; // that had all blocks so far
+    for (; left != 0 && from + each < to && *looks > 0; from += each, (*looks)--) {
+        key = prefix_hash(gate->secret, &key, args->tokens + from, each);
+        for (uint32_t i = 0; i < count; i++) {
+            if (left >> i & 1 && !route_has(ports[i]->gate->route, &key))
+                left &= ~(1u << i);
+            copies[i].cached += left >> i & 1 ? each : 0;
+        }
+    }
+}
+
+void ports_look(struct route_copy *copies, struct port *const *ports, uint32_t count,
+                const struct submit_args *args)
+{
+    uint32_t looks = ROUTE_BLOCKS_MAX;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct admission_gate *gate = ports[i]->gate;
+        // Relaxed: a copy that is chosen too late or too early refuses, and another one is asked.
+        copies[i] = (struct route_copy){
+            .queued = atomic_load_explicit(&gate->counters.tokens, memory_order_relaxed),
+            .closed = atomic_load_explicit(&gate->state, memory_order_relaxed) != GATE_OPEN};
+    }
+    for (uint32_t i = 0; ports[0]->gate->route && i < args->sequence_count; i++)
+        cached_count(copies, ports, count, args, args->sequence_start[i],
+                     args->sequence_start[i + 1], &looks);
+}
+
+uint32_t port_choose(struct port *const *ports, uint32_t count, const struct submit_args *args,
+                     uint32_t after)
+{
+    struct port *asked[COPIES_MAX];
+    struct route_copy copies[COPIES_MAX];
+    uint32_t place[COPIES_MAX], found = 0;
+    check(count <= COPIES_MAX, "%u copies", count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!ports[i])
+            continue;
+        asked[found] = ports[i];
+        place[found++] = i;
+    }
+    if (found < 2)
+        return found == 0 ? count : place[0];
+    ports_look(copies, asked, found, args);
+    return place[route_choose(copies, found, args->token_count, after)];
 }
 
 // Called after the change it announces. Either the engine gets this notice, or it has not yet

@@ -20,6 +20,7 @@ struct request; // a number in the port's table; valid from port_submit to port_
 enum {
     REQUEST_STOP_IDS_MAX = 64,
     TOP_LOGPROBS_MAX = 20,
+    COPIES_MAX = 16,             // engines of one model
     TYPE_FROM_NONE = 0xFFFFFFFF, // no token of the sequence has token type 1
 };
 
@@ -112,6 +113,12 @@ enum admission {
 
 enum admission port_submit(struct port *port, const struct submit_args *args,
                            struct request **out) MUST_USE;
+
+// Of ports to several copies of one model the one that the request is submitted to: route.h. after:
+// number that grows with each request of the thread, for equals. ports: [count], NULL: is not
+// asked. Returns its place, or count where there is none.
+uint32_t port_choose(struct port *const *ports, uint32_t count, const struct submit_args *args,
+                     uint32_t after);
 
 // Ends the request in any state. Each choice gets exactly one finish event.
 void port_cancel(struct port *port, struct request *request);

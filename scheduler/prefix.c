@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+struct hash prefix_root(const uint64_t secret[2], const struct prefix_apart *apart)
+{
+    return hash_bytes(secret, apart, sizeof *apart);
+}
+
 struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
                         uint32_t count)
 {
@@ -61,6 +66,8 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
     uint32_t *head = bucket_of(blocks, &b->hash);
     b->next = *head;
     *head = id;
+    if (blocks->route.line)
+        route_put(&blocks->route, &b->hash);
 }
 
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
@@ -100,6 +107,8 @@ void prefix_drop(struct blocks *blocks, uint32_t id)
 {
     struct block *b = &blocks->block[id];
     links_drop(blocks, b);
+    if (blocks->route.line)
+        route_drop(&blocks->route, &b->hash);
     uint32_t *link = bucket_of(blocks, &b->hash);
     while (*link != id) {
         check(*link != BLOCK_NONE, "block %u is not in its bucket", id);

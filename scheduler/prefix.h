@@ -5,6 +5,13 @@
 
 #include "scheduler/blocks.h"
 
+// What stands for the parent of a prompt's first block: it keeps apart what must not share blocks.
+// Salts of requests, or 0; serial and port: of a request where there is no prefix cache, else 0.
+struct prefix_apart {
+    uint64_t salt[2], serial, port;
+};
+struct hash prefix_root(const uint64_t secret[2], const struct prefix_apart *apart);
+
 // Hash of the block with these tokens after `parent`.
 struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
                         uint32_t count);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "scheduler/ring.h"
+#include "scheduler/route.h"
 #include "scheduler/store.h"
 
 struct sequence;
@@ -109,13 +110,21 @@ struct admission_gate {
     _Alignas(CACHE_LINE) _Atomic uint32_t state; // enum gate_state
     struct waker *waker;                         // the engine sleeps on it
     uint32_t choices_max, bias_max, output_width, vocab, max_model_len;
-    bool generates;  // the model's kind
-    bool vocabulary; // requests may have grammars
+    bool generates;                  // the model's kind
+    bool vocabulary;                 // requests may have grammars
+    const struct route_table *route; // of its prefix cache, or NULL
+    const uint64_t *secret;          // [2] of the cache's keys; all copies of a model have the same
+    uint32_t block_tokens;
 };
 
 // port.c: takes room for a request under the limits, from any h2o thread; gives it back.
 bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes);
 void counters_lower(struct admission_gate *gate, uint64_t tokens, uint64_t bytes);
+
+struct port;
+// port.c: what the router knows of the copies behind some ports, for this request.
+void ports_look(struct route_copy *copies, struct port *const *ports, uint32_t count,
+                const struct submit_args *args);
 
 struct port {
     struct admission_gate *gate;

@@ -65,17 +65,14 @@ static void sequence_prompt(struct sequence *s, const struct request *r)
     s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : TYPE_FROM_NONE;
 }
 
-// The root keeps apart what must not share blocks: salts and, without a prefix cache, requests.
 static struct hash sequence_root(const struct engine *engine, const struct request *r)
 {
-    struct {
-        uint64_t salt[2], serial, port;
-    } text = {.salt = {r->asked.cache_salt[0], r->asked.cache_salt[1]}};
+    struct prefix_apart apart = {.salt = {r->asked.cache_salt[0], r->asked.cache_salt[1]}};
     if (!engine->options.prefix_cache) {
-        text.serial = r->serial;
-        text.port = (uint64_t)(r->port - engine->ports) + 1;
+        apart.serial = r->serial;
+        apart.port = (uint64_t)(r->port - engine->ports) + 1;
     }
-    return hash_bytes(engine->options.hash_key, &text, sizeof text);
+    return prefix_root(engine->options.hash_key, &apart);
 }
 
 static void place_take(struct engine *engine, struct sequence *s)

@@ -196,9 +196,25 @@ static bool tokens_fit(const struct call *call, const struct submit_args *args)
     return known == args->token_count;
 }
 
+// Asks the copies of the model in turn until one takes the request. Of their refusals a full queue
+// counts most: it may have room again.
+static enum admission submit(struct call *call, const struct submit_args *args,
+                             struct request **out)
+{
+    enum admission admission = ADMISSION_FAILED;
+    struct port *port;
+    while ((port = exchange_port(call->exchange, call->model, args))) {
+        enum admission said = port_submit(port, args, out);
+        call->port = port;
+        if (said != ADMISSION_BUSY && said != ADMISSION_FAILED)
+            return said;
+        admission = said == ADMISSION_BUSY ? said : admission;
+    }
+    return admission;
+}
+
 struct request *call_try_submit(struct call *call, struct submit_args *args)
 {
-    struct port *port = exchange_port(call->exchange, call->model);
     struct request *request = NULL;
     struct fields *f = &call->fields;
     if (!tokens_fit(call, args)) {
@@ -209,9 +225,9 @@ struct request *call_try_submit(struct call *call, struct submit_args *args)
     args->owner = call->exchange;
     args->key_id = call->info->key_id;
     args->deadline_ns = call->info->deadline_ns;
-    switch (port_submit(port, args, &request)) {
+    switch (submit(call, args, &request)) {
     case ADMITTED:
-        exchange_attach(call->exchange, port, request);
+        exchange_attach(call->exchange, call->port, request);
         counters_tokenized(call->exchange, call->prepare_ns);
         return request;
     case ADMISSION_BUSY:

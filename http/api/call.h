@@ -13,6 +13,7 @@ struct call {
     struct exchange *exchange;
     const struct exchange_info *info;
     const struct served_model *model; // set by call_model
+    struct port *port;                // set by call_submit
     struct fields fields;
     struct slice *slice; // of a large body, until call_body_end; else NULL
     json_t *body;        // until call_body_end; fields give strings of it

@@ -169,7 +169,7 @@ static void submit(struct generation *g)
                         g->submit.max_tokens);
     else
         submission_failed(g);
-    g->port = exchange_port(call->exchange, call->model);
+    g->port = call->port;
     g->submit.tokens = g->tokens = NULL; // the scratch arena goes
     g->submit.sequence_start = g->starts = NULL;
     constraints_give(g);

@@ -29,8 +29,6 @@ static bool is_past(uint64_t since_ns, uint64_t now, uint64_t seconds)
 // the end of its step.
 static const char *engine_fault(const struct engine *engine, uint64_t now)
 {
-    if (!engine)
-        return NULL;
     const struct engine_stats *stats = engine_stats(engine);
     uint64_t begun = atomic_load_explicit(&stats->step_started_ns, memory_order_relaxed);
     uint64_t beat = atomic_load_explicit(&stats->beat_ns, memory_order_relaxed);
@@ -58,12 +56,16 @@ static bool health_is_fine(struct exchange *x, const struct server_view *view)
         unavailable(x, text_of("Degraded: every model has failed."));
         return false;
     }
-    for (uint32_t i = 0; i < view->served->count; i++) {
-        const struct served_model *model = &view->served->models[i];
-        const char *fault = engine_fault(model->engine, now);
-        if (!fault || served_has_failed(model))
+    for (uint32_t i = 0; i < view->served->copy_count; i++) {
+        const struct served_copy *copy = &view->served->copies[i];
+        const struct served_model *model = copy->model;
+        const char *fault = engine_fault(copy->engine, now);
+        if (!fault || served_copy_failed(copy))
             continue;
-        unavailable(x, arena_format(exchange_arena(x), "Degraded: the engine of '%s' %s.",
+        char which[32] = "";
+        if (model->copy_count > 1)
+            snprintf(which, sizeof which, "copy %u of ", (uint32_t)(copy - model->copies));
+        unavailable(x, arena_format(exchange_arena(x), "Degraded: the engine of %s'%s' %s.", which,
                                     model->id, fault));
         return false;
     }
@@ -80,6 +82,29 @@ static void health_request(struct exchange *x)
         exchange_reply(x, 200, text_of("{\"status\":\"ok\"}"));
 }
 
+static const char *state_of(bool failed)
+{
+    return failed ? "\"failed\"" : "\"ready\"";
+}
+
+// The copies of each model that has several; nothing where none has.
+static void copies_put(struct json_buffer *out, const struct served *served)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < served->count; i++) {
+        const struct served_model *model = &served->models[i];
+        if (model->copy_count < 2)
+            continue;
+        json_put_member(out, some ? "," : ",\"copies\":{", text_of(model->id));
+        for (uint32_t c = 0; c < model->copy_count; c++)
+            json_put_format(out, "%s%s", c > 0 ? "," : ":[",
+                            state_of(served_copy_failed(&model->copies[c])));
+        json_put_literal(out, "]");
+        some = true;
+    }
+    json_put_literal(out, some ? "}" : "");
+}
+
 // Lists the models by name if one has failed.
 static void ready_reply(struct exchange *x, const struct served *served)
 {
@@ -90,10 +115,11 @@ static void ready_reply(struct exchange *x, const struct served *served)
         for (uint32_t i = 0; i < served->count; i++) {
             const struct served_model *model = &served->models[i];
             json_put_member(&out, i > 0 ? "," : "", text_of(model->id));
-            json_put_literal(&out, served_has_failed(model) ? ":\"failed\"" : ":\"ready\"");
+            json_put_format(&out, ":%s", state_of(served_has_failed(model)));
         }
         json_put_literal(&out, "}");
     }
+    copies_put(&out, served);
     json_put_literal(&out, "}");
     exchange_reply(x, 200, json_buffer_text(&out));
     json_buffer_free(&out);

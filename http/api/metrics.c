@@ -37,11 +37,11 @@ static void label_put(struct json_buffer *out, const char *value)
     }
 }
 
-void metric_model_labels(struct metrics *m, const char *name, uint32_t model, const char *more)
+void metric_model_labels(struct metrics *m, const char *name, uint32_t copy, const char *more)
 {
     json_put_format(m->out, "%s%s{model_name=\"", m->prefix, name);
-    label_put(m->out, m->view.served->models[model].id);
-    json_put_format(m->out, "\",engine=\"%u\"%s} ", model, more);
+    label_put(m->out, m->view.served->copies[copy].model->id);
+    json_put_format(m->out, "\",engine=\"%u\"%s} ", copy, more);
 }
 
 static void http_histogram(struct metrics *m, const struct route *row, uint32_t index)

@@ -13,7 +13,7 @@ struct metrics {
 // # HELP and # TYPE of a family, from the table in metrics_families.c.
 void metric_head(struct metrics *m, const char *name);
 void metric_number(struct metrics *m, double value);
-// name{model_name="...",engine="0"more}, followed by a blank
-void metric_model_labels(struct metrics *m, const char *name, uint32_t model, const char *more);
+// name{model_name="...",engine="0"more}, followed by a blank; copy: its place in served->copies
+void metric_model_labels(struct metrics *m, const char *name, uint32_t copy, const char *more);
 
 void metrics_models(struct metrics *m); // metrics_models.c

@@ -1,5 +1,6 @@
-// The part of /metrics that is per model: engine statistics and request histograms under our
-// prefix, and the same values under the names of vLLM (generators) and TEI (embedders, rerankers).
+// The part of /metrics that is per engine (one for each copy of a model): engine statistics and
+// request histograms under our prefix, and the same values under the names of vLLM (generators) and
+// TEI (embedders, rerankers).
 #include "http/api/metrics.h"
 
 #include <stdio.h>
@@ -67,26 +68,24 @@ static const char *const finish_labels[COUNTED_FINISH_COUNT] = {
     ",finished_reason=\"error\"", ",finished_reason=\"pooled\"",
 };
 
-static uint64_t stat_of(const struct metrics *m, uint32_t model, size_t offset)
+static uint64_t stat_of(const struct metrics *m, uint32_t copy, size_t offset)
 {
-    const struct engine *engine = m->view.served->models[model].engine;
-    if (!engine)
-        return 0;
+    const struct engine *engine = m->view.served->copies[copy].engine;
     const char *stats = (const char *)engine_stats(engine);
     return atomic_load_explicit((const _Atomic uint64_t *)(stats + offset), memory_order_relaxed);
 }
 
-static bool is_generator(const struct metrics *m, uint32_t model)
+static bool is_generator(const struct metrics *m, uint32_t copy)
 {
-    return m->view.served->models[model].facts->kind == MODEL_GENERATOR;
+    return m->view.served->copies[copy].model->facts->kind == MODEL_GENERATOR;
 }
 
-typedef bool model_filter(const struct metrics *m, uint32_t model); // which models a metric is of
+typedef bool model_filter(const struct metrics *m, uint32_t copy); // which models a metric is of
 
-static bool any_model(const struct metrics *m, uint32_t model)
+static bool any_model(const struct metrics *m, uint32_t copy)
 {
     (void)m;
-    (void)model;
+    (void)copy;
     return true;
 }
 
@@ -95,12 +94,12 @@ static void stats_put(struct metrics *m, const struct stat_metric *table, size_t
 {
     for (size_t i = 0; i < count; i++) {
         metric_head(m, table[i].name);
-        for (uint32_t model = 0; model < m->view.served->count; model++) {
-            if (!filter(m, model))
+        for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+            if (!filter(m, copy))
                 continue;
-            metric_model_labels(m, table[i].name, model, "");
+            metric_model_labels(m, table[i].name, copy, "");
             json_put_format(m->out, "%llu\n",
-                            (unsigned long long)stat_of(m, model, table[i].offset));
+                            (unsigned long long)stat_of(m, copy, table[i].offset));
         }
     }
 }
@@ -110,8 +109,8 @@ struct histogram_sums {
     uint64_t sum;
 };
 
-// The lines of one model; `bounds` has one number less than `sums` has buckets.
-static void histogram_lines(struct metrics *m, const char *name, uint32_t model,
+// The lines of one copy; `bounds` has one number less than `sums` has buckets.
+static void histogram_lines(struct metrics *m, const char *name, uint32_t copy,
                             const double *bounds, uint32_t count, const struct histogram_sums *sums,
                             double sum)
 {
@@ -127,24 +126,24 @@ static void histogram_lines(struct metrics *m, const char *name, uint32_t model,
         else
             json_put_literal(&le, "+Inf");
         json_put_raw(&le, text_span("\"\0", 2)); // NUL: a C string below
-        metric_model_labels(m, series, model, le.at);
+        metric_model_labels(m, series, copy, le.at);
         json_put_format(m->out, "%llu\n", (unsigned long long)total);
         json_buffer_free(&le);
     }
     snprintf(series, sizeof series, "%s_sum", name);
-    metric_model_labels(m, series, model, "");
+    metric_model_labels(m, series, copy, "");
     metric_number(m, sum);
     snprintf(series, sizeof series, "%s_count", name);
-    metric_model_labels(m, series, model, "");
+    metric_model_labels(m, series, copy, "");
     json_put_format(m->out, "%llu\n", (unsigned long long)total);
 }
 
-static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t model,
+static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t copy,
                                            enum histogram_id id)
 {
     struct histogram_sums sums = {0};
     for (uint32_t t = 0; t < m->view.thread_count; t++) {
-        const struct histogram *h = &m->threads[t]->models[model].histograms[id];
+        const struct histogram *h = &m->threads[t]->copies[copy].histograms[id];
         for (uint32_t b = 0; b <= HISTOGRAM_BUCKETS_MAX; b++)
             sums.bucket[b] += atomic_load_explicit(&h->bucket[b], memory_order_relaxed);
         sums.sum += atomic_load_explicit(&h->sum, memory_order_relaxed);
@@ -152,14 +151,14 @@ static struct histogram_sums histogram_sum(const struct metrics *m, uint32_t mod
     return sums;
 }
 
-static void histogram_model(struct metrics *m, const char *name, uint32_t model,
+static void histogram_model(struct metrics *m, const char *name, uint32_t copy,
                             enum histogram_id id)
 {
-    struct histogram_sums sums = histogram_sum(m, model, id);
+    struct histogram_sums sums = histogram_sum(m, copy, id);
     double bounds[HISTOGRAM_BUCKETS_MAX];
-    uint32_t window = m->view.served->models[model].facts->max_model_len;
+    uint32_t window = m->view.served->copies[copy].model->facts->max_model_len;
     uint32_t count = histogram_bounds(id, window, bounds);
-    histogram_lines(m, name, model, bounds, count, &sums,
+    histogram_lines(m, name, copy, bounds, count, &sums,
                     histogram_in_seconds(id) ? (double)sums.sum / 1e9 : (double)sums.sum);
 }
 
@@ -167,9 +166,9 @@ static void histogram_put(struct metrics *m, const char *name, enum histogram_id
                           model_filter *filter)
 {
     metric_head(m, name);
-    for (uint32_t model = 0; model < m->view.served->count; model++)
-        if (filter(m, model))
-            histogram_model(m, name, model, id);
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++)
+        if (filter(m, copy))
+            histogram_model(m, name, copy, id);
 }
 
 // Sizes of the steps an engine has launched: `buckets` and `sum` are places in engine_stats.
@@ -180,22 +179,22 @@ static void steps_put(struct metrics *m, const char *name, size_t buckets, size_
     for (uint32_t b = 0; b + 1 < STEP_BUCKETS; b++)
         bounds[b] = (double)step_bound(b);
     metric_head(m, name);
-    for (uint32_t model = 0; model < m->view.served->count; model++) {
-        if (!filter(m, model))
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        if (!filter(m, copy))
             continue;
         struct histogram_sums sums = {0};
         for (uint32_t b = 0; b < STEP_BUCKETS; b++)
-            sums.bucket[b] = stat_of(m, model, buckets + b * sizeof(uint64_t));
-        histogram_lines(m, name, model, bounds, STEP_BUCKETS - 1, &sums,
-                        (double)stat_of(m, model, sum));
+            sums.bucket[b] = stat_of(m, copy, buckets + b * sizeof(uint64_t));
+        histogram_lines(m, name, copy, bounds, STEP_BUCKETS - 1, &sums,
+                        (double)stat_of(m, copy, sum));
     }
 }
 
-static uint64_t finished_sum(const struct metrics *m, uint32_t model, enum counted_finish finish)
+static uint64_t finished_sum(const struct metrics *m, uint32_t copy, enum counted_finish finish)
 {
     uint64_t sum = 0;
     for (uint32_t t = 0; t < m->view.thread_count; t++)
-        sum += atomic_load_explicit(&m->threads[t]->models[model].finished[finish],
+        sum += atomic_load_explicit(&m->threads[t]->copies[copy].finished[finish],
                                     memory_order_relaxed);
     return sum;
 }
@@ -204,13 +203,13 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t model, enum count
 static void finished_put(struct metrics *m, const char *name, int finishes, model_filter *filter)
 {
     metric_head(m, name);
-    for (uint32_t model = 0; model < m->view.served->count; model++) {
-        if (!filter(m, model))
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        if (!filter(m, copy))
             continue;
         for (int f = 0; f < finishes; f++) {
-            metric_model_labels(m, name, model, finish_labels[f]);
+            metric_model_labels(m, name, copy, finish_labels[f]);
             json_put_format(m->out, "%llu\n",
-                            (unsigned long long)finished_sum(m, model, (enum counted_finish)f));
+                            (unsigned long long)finished_sum(m, copy, (enum counted_finish)f));
         }
     }
 }
@@ -218,12 +217,12 @@ static void finished_put(struct metrics *m, const char *name, int finishes, mode
 static void refused_put(struct metrics *m)
 {
     metric_head(m, "requests_refused_total");
-    for (uint32_t model = 0; model < m->view.served->count; model++) {
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
         uint64_t sum = 0;
         for (uint32_t t = 0; t < m->view.thread_count; t++)
-            sum += atomic_load_explicit(&m->threads[t]->models[model].refused_busy,
+            sum += atomic_load_explicit(&m->threads[t]->copies[copy].refused_busy,
                                         memory_order_relaxed);
-        metric_model_labels(m, "requests_refused_total", model, "");
+        metric_model_labels(m, "requests_refused_total", copy, "");
         json_put_format(m->out, "%llu\n", (unsigned long long)sum);
     }
 }
@@ -231,12 +230,12 @@ static void refused_put(struct metrics *m)
 static void usage_put(struct metrics *m, const char *name)
 {
     metric_head(m, name);
-    for (uint32_t model = 0; model < m->view.served->count; model++) {
-        if (!is_generator(m, model))
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        if (!is_generator(m, copy))
             continue;
-        uint64_t total = stat_of(m, model, STAT(blocks_total));
-        uint64_t used = stat_of(m, model, STAT(blocks_used));
-        metric_model_labels(m, name, model, "");
+        uint64_t total = stat_of(m, copy, STAT(blocks_total));
+        uint64_t used = stat_of(m, copy, STAT(blocks_used));
+        metric_model_labels(m, name, copy, "");
         metric_number(m, total > 0 ? (double)used / (double)total : 0);
     }
 }
@@ -249,14 +248,14 @@ static void vllm_put(struct metrics *m)
     usage_put(m, "gpu_cache_usage_perc");
     finished_put(m, "request_success_total", COUNTED_ABORT + 1, is_generator);
     metric_head(m, "cache_config_info");
-    for (uint32_t model = 0; model < m->view.served->count; model++) {
-        const struct model_facts *facts = m->view.served->models[model].facts;
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        const struct model_facts *facts = m->view.served->copies[copy].model->facts;
         char labels[96];
-        if (!is_generator(m, model))
+        if (!is_generator(m, copy))
             continue;
         snprintf(labels, sizeof labels, ",block_size=\"%u\",num_gpu_blocks=\"%u\"",
                  facts->block_tokens, facts->block_count);
-        metric_model_labels(m, "cache_config_info", model, labels);
+        metric_model_labels(m, "cache_config_info", copy, labels);
         json_put_literal(m->out, "1\n");
     }
     for (int id = 0; id < HISTOGRAM_COUNT; id++)
@@ -268,22 +267,21 @@ static void vllm_put(struct metrics *m)
     histogram_put(m, "time_per_output_token_seconds", HISTOGRAM_INTER_TOKEN, is_generator);
 }
 
-static bool is_pooling(const struct metrics *m, uint32_t model)
+static bool is_pooling(const struct metrics *m, uint32_t copy)
 {
-    return !is_generator(m, model);
+    return !is_generator(m, copy);
 }
 
 static void te_counter(struct metrics *m, const char *name, const char *more, bool success)
 {
     metric_head(m, name);
-    for (uint32_t model = 0; model < m->view.served->count; model++) {
-        if (!is_pooling(m, model))
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        if (!is_pooling(m, copy))
             continue;
-        uint64_t good = finished_sum(m, model, COUNTED_POOLED);
-        uint64_t bad =
-            finished_sum(m, model, COUNTED_ERROR) + finished_sum(m, model, COUNTED_ABORT);
+        uint64_t good = finished_sum(m, copy, COUNTED_POOLED);
+        uint64_t bad = finished_sum(m, copy, COUNTED_ERROR) + finished_sum(m, copy, COUNTED_ABORT);
         bool all = strcmp(name, "request_count") == 0;
-        metric_model_labels(m, name, model, more);
+        metric_model_labels(m, name, copy, more);
         json_put_format(m->out, "%llu\n",
                         (unsigned long long)(all       ? good + bad
                                              : success ? good

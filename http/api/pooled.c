@@ -10,7 +10,7 @@ void pooled_submit(struct pooled *p, struct submit_args *args)
     p->prompt_tokens = args->token_count;
     args->choice_count = 1;
     p->request = call_submit(&p->call, args);
-    p->port = exchange_port(p->call.exchange, p->call.model);
+    p->port = p->call.port;
 }
 
 void pooled_close(struct pooled *p)

@@ -51,8 +51,7 @@ struct model_layout {
     size_t records, results, tops, host_values, host_masks; // [MODEL_HOST_STEPS] each
     size_t word;
     size_t record_bytes, results_bytes, tops_bytes, values_bytes, masks_bytes; // of one step
-    size_t host_bytes;
-    size_t rope_bytes;
+    size_t host_bytes, rope_bytes;
 };
 
 struct model_parts {
@@ -71,6 +70,7 @@ struct model_parts {
     enum dtype act;
     uint64_t block_bytes;                 // of this rank
     uint64_t load_before, load_bytes;     // packed bytes of the ranks before it; of all
+    struct model *model;                  // of this rank, once it is opened
     struct model_plan *others[RANKS_MAX]; // [1, ranks): of the other ranks, in the plan of rank 0
 };
 

@@ -45,6 +45,9 @@ struct model_options {
     // plan; NULL: the plan is of rank share.tp_rank alone.
     struct model_share share;
     struct device *const *devices;
+    // NULL, or the plan of the same model with the same options on the same device: the weights of
+    // that one's model, which opens first and closes last, are this one's, too.
+    const struct model_plan *copy_of;
 };
 
 struct model_facts {

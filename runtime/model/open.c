@@ -34,7 +34,9 @@ static enum status memory_take(struct model *m, struct error *err)
 {
     const struct device_api *api = m->api;
     const struct model_layout *at = &m->layout;
-    enum status status = api->memory_take(m->device, &m->weights_memory, m->weights_bytes, err);
+    enum status status = STATUS_OK;
+    if (m->weights_bytes > 0)
+        status = api->memory_take(m->device, &m->weights_memory, m->weights_bytes, err);
     if (status == STATUS_OK)
         status = api->memory_take(m->device, &m->activations, at->activation_bytes, err);
     if (status == STATUS_OK)
@@ -144,7 +146,7 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->layout = parts->layout;
     m->step = parts->step;
     m->block_bytes = parts->block_bytes;
-    m->weights_bytes = parts->weights.bytes;
+    m->weights_bytes = parts->options.copy_of ? 0 : parts->weights.bytes;
     m->weights = heap_take_zeroed(parts->weights.table_count, sizeof *m->weights);
     m->top_of_slot = heap_take_zeroed(m->facts.limits.slots_max, 1);
     for (uint32_t i = 0; i < parts->stream.graphs; i++)
@@ -154,6 +156,17 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
         m->facts.block_count = blocks > INT32_MAX ? INT32_MAX : (uint32_t)blocks;
     }
     return m;
+}
+
+// Packed weights are only read, so models on one device may have the same.
+static enum status weights_share(struct model *m, const struct model_plan *plan)
+{
+    const struct model_parts *first = plan->parts->options.copy_of->parts;
+    uint32_t count = plan->parts->weights.table_count;
+    check(first->model && first->device == m->device && first->weights.table_count == count,
+          "the weights of another model");
+    memcpy(m->weights, first->model->weights, count * sizeof *m->weights);
+    return STATUS_OK;
 }
 
 struct load_progress {
@@ -166,7 +179,7 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
                              const struct load_progress *progress, struct error *err)
 {
     check(plan->parts->tensors || plan->parts->options.load_dummy, "a plan opens one model");
-    struct model *m = *out = model_new(plan, kv_bytes);
+    struct model *m = *out = plan->parts->model = model_new(plan, kv_bytes);
     struct weight_load_args load = {m->api,
                                     m->device,
                                     NULL,
@@ -178,7 +191,9 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     if (status == STATUS_OK) {
         places_set(m);
         load.memory = m->weights_memory;
-        status = weights_load(m->weights, &plan->parts->weights, &load, err);
+        status = plan->parts->options.copy_of
+                     ? weights_share(m, plan)
+                     : weights_load(m->weights, &plan->parts->weights, &load, err);
         if (m->weights[MODEL_HEAD].shape.n == 0) // tied
             m->weights[MODEL_HEAD] = m->weights[MODEL_EMBED];
     }

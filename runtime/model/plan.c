@@ -265,7 +265,8 @@ static enum status need_sum(struct model_plan *plan, struct error *err)
     enum status status = parts->api->need(parts->device, &parts->stream, &device, err);
     if (status != STATUS_OK)
         return status;
-    need_add(plan, "weights", parts->weights.bytes);
+    if (!parts->options.copy_of)
+        need_add(plan, "weights", parts->weights.bytes);
     need_add(plan, "activations", parts->layout.activation_bytes);
     need_add(plan, "sequence state", parts->layout.state_bytes);
     need_add(plan, "rotary table", parts->layout.rope_bytes);
@@ -358,6 +359,8 @@ static enum status others_plan(struct model_plan *plan, const char *folder, stru
     other.devices = NULL;
     for (uint32_t r = 1; options->devices && r < parts->sizes.ranks; r++) {
         other.share.tp_rank = r;
+        if (options->copy_of)
+            other.copy_of = options->copy_of->parts->others[r];
         enum status status = model_plan_open(&parts->others[r], folder, parts->api,
                                              options->devices[r], &other, err);
         if (status != STATUS_OK)

@@ -98,6 +98,53 @@ static void test_refusals(void **state)
     refused("--no-exact=true", "--no-exact takes no value");
 }
 
+static void test_devices(void **state)
+{
+    (void)state;
+    struct parsed p;
+    struct error err;
+    assert_int_equal(parse(&p, "--device cuda:3,0,63 --data-parallel-size 3", &err), STATUS_OK);
+    assert_int_equal(p.model.device.kind, DEVICE_CUDA);
+    assert_int_equal(p.model.device.count, 3);
+    assert_int_equal(p.model.device.at[0], 3);
+    assert_int_equal(p.model.device.at[1], 0);
+    assert_int_equal(p.model.device.at[2], 63);
+    assert_int_equal(p.model.data_parallel_size, 3);
+    assert_int_equal(parse(&p, "--device simt:1 --device=auto", &err), STATUS_OK);
+    assert_int_equal(p.model.device.kind, DEVICE_AUTO);
+    assert_int_equal(p.model.device.count, 0);
+    refused("--device cpu:0", "--device: 'cpu' takes no numbers, got 'cpu:0'");
+    refused("--device auto:1", "'auto' takes no numbers");
+    refused("--device gpu:1", "auto, cpu, cuda, simt, got 'gpu'");
+    static const char *const bad[] = {"",
+                                      "x",
+                                      "1,",
+                                      ",1",
+                                      "1,1",
+                                      "64",
+                                      "-1",
+                                      "+1",
+                                      "0x1",
+                                      "1;2",
+                                      "99999999999999999999",
+                                      "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "--device cuda:%s", bad[i]);
+        refused(line, "takes at most 16 numbers from 0 to 63, each once");
+    }
+    assert_int_equal(parse(&p, "--device cuda:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", &err),
+                     STATUS_OK);
+    assert_int_equal(p.model.device.count, OPTION_DEVICES_MAX);
+    struct model_spec spec;
+    assert_int_equal(
+        model_spec_parse(&spec, "m,device=cuda:1\\,2,data-parallel-size=2", &p.model, arena, &err),
+        STATUS_OK);
+    assert_int_equal(spec.settings.device.count, 2);
+    assert_int_equal(spec.settings.device.at[1], 2);
+    assert_int_equal(spec.settings.data_parallel_size, 2);
+}
+
 static void test_every_number_row(void **state)
 {
     (void)state;
@@ -228,7 +275,9 @@ static void test_defaults(void **state)
     assert_int_equal(p.device.threads, 0);
     assert_int_equal(p.device.log_level, 2); // info
     assert_int_equal(p.device.log_format, 0);
-    assert_int_equal(p.model.device, DEVICE_AUTO);
+    assert_int_equal(p.model.device.kind, DEVICE_AUTO);
+    assert_int_equal(p.model.device.count, 0);
+    assert_int_equal(p.model.data_parallel_size, 1);
     assert_int_equal(p.model.dtype, 0);
     assert_int_equal(p.model.kv_cache_dtype, 0);
     assert_int_equal(p.model.max_model_len, 0);
@@ -261,7 +310,8 @@ static void test_every_option_has_its_field(void **state)
               "--max-num-seqs 12 --max-num-batched-tokens 13 --block-size 14",
               &err),
         STATUS_OK);
-    assert_int_equal(p.model.device, DEVICE_SIMT);
+    assert_int_equal(p.model.device.kind, DEVICE_SIMT);
+    assert_int_equal(p.model.device.count, 0);
     assert_int_equal(p.model.dtype, 3);
     assert_int_equal(p.model.kv_cache_dtype, 2);
     assert_int_equal(p.model.max_model_len, 11);
@@ -477,7 +527,7 @@ static void test_options_of_one_request(void **state)
     static const char *const none[] = {
         "kv-share",          "step-stretch",     "generation-config",     "max-queued-requests",
         "max-queued-tokens", "max-result-bytes", "enable-prefix-caching", "max-n",
-        "max-prompts",       "penalty-rows",     "max-client-batch-size"};
+        "max-prompts",       "penalty-rows",     "max-client-batch-size", "data-parallel-size"};
     static const char *const some[] = {"device",
                                        "dtype",
                                        "max-model-len",
@@ -532,6 +582,7 @@ int main(void)
                                        cmocka_unit_test(test_values),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_every_number_row),
+                                       cmocka_unit_test(test_devices),
                                        cmocka_unit_test(test_model_argument),
                                        cmocka_unit_test(test_zero_stands_for_the_default),
                                        cmocka_unit_test(test_integers)};

@@ -5,6 +5,7 @@
 //   hang   a wait for the device does not return until the file is gone
 //   fault  a wait for the device says that it failed
 //   still  an engine that begins to have work, or ends it, stands there, between steps
+// slow and fault of one device alone: fault.1 is of device 1.
 // Given to weft with --device simt --device-library.
 #include "kernels/device.h"
 
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { POLL_US = 10000, SLOW_US = 20000 };
+enum { POLL_US = 10000, SLOW_US = 20000, OPENED_MAX = 256 };
 
 static const struct device_api *real;
 
@@ -31,6 +32,59 @@ static const char *path_of(const char *fault, const char *ending)
 static bool is_on(const char *fault)
 {
     return access(path_of(fault, ""), F_OK) == 0;
+}
+
+// Devices and streams, by the number of the device. Written while models are loaded, by one thread.
+static struct {
+    const void *at;
+    uint32_t device;
+} opened[OPENED_MAX];
+static uint32_t opened_count;
+
+static void opened_put(const void *at, uint32_t device)
+{
+    for (uint32_t i = 0; i < opened_count; i++)
+        if (opened[i].at == at) { // freed, and taken again
+            opened[i].device = device;
+            return;
+        }
+    if (opened_count < OPENED_MAX) {
+        opened[opened_count].at = at;
+        opened[opened_count++].device = device;
+    }
+}
+
+static uint32_t device_of(const void *at)
+{
+    for (uint32_t i = 0; i < opened_count; i++)
+        if (opened[i].at == at)
+            return opened[i].device;
+    return 0;
+}
+
+static bool is_on_of(const char *fault, const struct stream *stream)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.%u", fault, device_of(stream));
+    return is_on(fault) || is_on(name);
+}
+
+static enum status faulty_open(struct device **out, const struct device_options *options,
+                               struct error *err)
+{
+    enum status status = real->open(out, options, err);
+    if (status == STATUS_OK)
+        opened_put(*out, options->index);
+    return status;
+}
+
+static enum status faulty_stream_open(struct device *device, struct stream **out,
+                                      const struct stream_limits *limits, struct error *err)
+{
+    enum status status = real->stream_open(device, out, limits, err);
+    if (status == STATUS_OK)
+        opened_put(*out, device_of(device));
+    return status;
 }
 
 // The file NAME.reached tells the test that a thread waits.
@@ -56,13 +110,13 @@ static enum status faulty_weight_put(struct device *device, struct weight *weigh
 static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
-    if (is_on("fault")) { // while another engine hangs
+    if (is_on_of("fault", stream)) { // while another engine hangs
         err->status = STATUS_DEVICE_FAULT;
         snprintf(err->text, sizeof err->text, "a fault that the test has planted");
         return STATUS_DEVICE_FAULT;
     }
     wait_while("hang");
-    if (is_on("slow"))
+    if (is_on_of("slow", stream))
         usleep(SLOW_US);
     return real->wait(stream, host_word, value, deadline_ns, err);
 }
@@ -96,6 +150,8 @@ const struct device_api *weft_device_plugin(void)
     if (!real)
         return NULL;
     api = *real;
+    api.open = faulty_open;
+    api.stream_open = faulty_stream_open;
     api.weight_put = faulty_weight_put;
     api.wait = faulty_wait;
     api.turn_more = faulty_turn_more;

@@ -163,7 +163,7 @@ void fake_begin(enum model_kind kind)
                                   .choices_max = 24,
                                   .n_max = 8,
                                   .inputs_max = kind == MODEL_EMBEDDER ? 2048 : 1000};
-    served = (struct served){&model, 1, grammars_create(0)};
+    served = (struct served){.models = &model, .count = 1, .grammars = grammars_create(0)};
     fake.info = (struct exchange_info){.request_id = text_of("req_1"), .served = &served};
     fake.room = 4096;
     fake.sent = calloc(1, 1);
@@ -479,15 +479,20 @@ void exchange_model_named(struct exchange *x, struct text id)
     (void)x, (void)id;
 }
 
-struct port *exchange_port(struct exchange *x, const struct served_model *m)
+struct port *exchange_port(struct exchange *x, const struct served_model *m,
+                           const struct submit_args *args)
 {
-    (void)x, (void)m;
-    return &port;
+    (void)x, (void)m, (void)args;
+    if (fake.asked++ <= fake.more_copies)
+        return &port;
+    fake.asked = 0;
+    return NULL;
 }
 
 void exchange_attach(struct exchange *x, struct port *p, struct request *r)
 {
     (void)x, (void)p, (void)r;
+    fake.asked = 0;
 }
 
 void exchange_detach(struct exchange *x)
@@ -500,6 +505,7 @@ void exchange_fail(struct exchange *x, const struct http_failure *failure)
 {
     struct json_buffer out = {0};
     (void)x;
+    fake.asked = 0;
     http_error_body(&out, failure, fake.info.shape, fake.info.request_id);
     fake.error = failure->error;
     exchange_reply(x, http_error_status(failure->error, fake.info.shape),
@@ -685,6 +691,8 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
 {
     (void)p;
     fake.submits++;
+    if (fake.more_copies > 0)
+        fake.admission = fake.said[fake.asked - 1];
     fake.kind = args->kind;
     fake.token_count = args->token_count;
     fake.sequence_count = args->sequence_count;

@@ -45,7 +45,9 @@ struct fake {
     enum http_error error; // of exchange_fail, or exchange_stream_failed
     uint32_t stream_failures;
     // What was submitted.
-    enum admission admission; // what the next submit says
+    enum admission admission;    // what the next submit says
+    uint32_t more_copies, asked; // beside the first; of all, so many were asked
+    enum admission said[4];      // with more copies: what each says in place of `admission`
     uint32_t submits, frees, cancels;
     uint32_t choice_cancels, choice_cancelled; // how many, and which was the last
     enum request_kind kind;

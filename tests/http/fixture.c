@@ -59,12 +59,15 @@ void fixture_serve(struct fixture *f)
 {
     for (int m = 0; m < 2; m++) {
         f->models[m] = models[m];
-        f->models[m].engine = f->engine;
+        f->copies[m] = (struct served_copy){&f->models[m], f->engine};
+        f->models[m].copies = &f->copies[m];
+        f->models[m].copy_count = 1;
         for (uint32_t t = 0; t < f->threads; t++)
             f->ports[(uint32_t)m * f->threads + t] =
                 port_double_open(server_waker(f->server, t), f->engine);
     }
-    f->served = (struct served){.models = f->models, .count = 2};
+    f->served =
+        (struct served){.models = f->models, .count = 2, .copies = f->copies, .copy_count = 2};
     server_serve(f->server, &f->served, f->ports);
 }
 

@@ -18,6 +18,7 @@ struct fixture {
     struct engine *engine;
     struct port *ports[2 * FIXTURE_THREADS_MAX]; // [model * threads + thread]
     struct served_model models[2];
+    struct served_copy copies[2]; // one of each
     struct served served;
 };
 

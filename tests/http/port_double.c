@@ -113,6 +113,20 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     return ADMITTED;
 }
 
+uint32_t port_choose(struct port *const *ports, uint32_t count, const struct submit_args *args,
+                     uint32_t after)
+{
+    (void)args;
+    uint32_t best = count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (after + i) % count;
+        if (ports[at] && (best == count || (ports[at]->engine->admission == (int)ADMITTED &&
+                                            ports[best]->engine->admission != (int)ADMITTED)))
+            best = at;
+    }
+    return best;
+}
+
 void port_cancel(struct port *port, struct request *request)
 {
     pthread_mutex_lock(&port->lock);

@@ -16,34 +16,36 @@ static void echo_request(struct exchange *x)
     exchange_reply(x, 200, exchange_info(x)->body);
 }
 
+struct submitted {
+    struct port *port;
+    struct request *request;
+};
+
 static void submit(struct exchange *x)
 {
     const struct served_model *model = &exchange_info(x)->served->models[0];
-    struct port *port = exchange_port(x, model);
     struct submit_args args = {.owner = x, .choice_count = 1, .token_count = 7};
-    struct request *request = NULL;
-    if (port_submit(port, &args, &request) != ADMITTED) {
+    struct submitted *s = arena_take_zeroed(exchange_arena(x), 1, sizeof *s);
+    enum admission admission = ADMISSION_FAILED;
+    while (admission != ADMITTED && (s->port = exchange_port(x, model, &args)))
+        admission = port_submit(s->port, &args, &s->request);
+    if (admission != ADMITTED) {
         struct http_failure failure = {.error = HTTP_OVERLOADED, .message = text_of("Full.")};
         exchange_fail(x, &failure);
         return;
     }
-    exchange_state_set(x, (void *)request);
-    exchange_attach(x, port, request);
+    exchange_state_set(x, s);
+    exchange_attach(x, s->port, s->request);
     counters_params(x, 1, 1, 16);
-}
-
-static struct port *port_of(struct exchange *x)
-{
-    return exchange_port(x, &exchange_info(x)->served->models[0]);
 }
 
 static void stream_ready(struct exchange *x)
 {
-    struct request *request = exchange_state(x);
+    const struct submitted *s = exchange_state(x);
     struct token_event event;
     if (exchange_gone(x))
         seen.ready_when_gone++;
-    while (exchange_room(x) > 0 && port_next(port_of(x), request, &event, NULL)) {
+    while (exchange_room(x) > 0 && port_next(s->port, s->request, &event, NULL)) {
         if (!exchange_answered(x))
             exchange_stream_begin(x);
         if (event.flags & EVENT_LAST) {
@@ -62,9 +64,9 @@ static void stream_ready(struct exchange *x)
 
 static void wait_ready(struct exchange *x)
 {
-    struct request *request = exchange_state(x);
+    const struct submitted *s = exchange_state(x);
     struct token_event event;
-    while (port_next(port_of(x), request, &event, NULL)) {
+    while (port_next(s->port, s->request, &event, NULL)) {
         if ((event.flags & EVENT_LAST) == 0)
             continue;
         exchange_detach(x);
@@ -76,8 +78,9 @@ static void wait_ready(struct exchange *x)
 // Ends at the first token, as a stop string does: the engine request is still running then.
 static void stop_ready(struct exchange *x)
 {
+    const struct submitted *s = exchange_state(x);
     struct token_event event;
-    if (port_next(port_of(x), exchange_state(x), &event, NULL))
+    if (port_next(s->port, s->request, &event, NULL))
         exchange_reply(x, 200, text_of("{\"stopped\":true}"));
 }
 

@@ -225,6 +225,34 @@ static void test_refusals_of_the_engine(void **state)
     }
 }
 
+// A copy that refuses is followed by the next; what all say is what the fullest says.
+static void test_refusals_of_copies(void **state)
+{
+    static const struct {
+        enum admission said[3];
+        uint32_t submits;
+        const char *says; // NULL: admitted
+    } cases[] = {
+        {{ADMISSION_BUSY, ADMITTED}, 2, NULL},
+        {{ADMISSION_FAILED, ADMISSION_BUSY, ADMITTED}, 3, NULL},
+        {{ADMISSION_FAILED, ADMISSION_BUSY, ADMISSION_FAILED}, 3, "\"code\":\"overloaded\""},
+        {{ADMISSION_BUSY, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "\"code\":\"overloaded\""},
+        {{ADMISSION_FAILED, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "it is not served"},
+        {{ADMISSION_TOO_MANY_TOKENS, ADMITTED}, 1, "max-queued-tokens"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_again();
+        fake.more_copies = 2;
+        memcpy(fake.said, cases[i].said, sizeof cases[i].said);
+        fake_request(CHAT, "{" HI "}");
+        assert_int_equal(fake.submits, cases[i].submits);
+        assert_int_equal(fake.answers, cases[i].says ? 1 : 0);
+        if (cases[i].says)
+            has(cases[i].says);
+    }
+}
+
 // Of the folder where the operator asks for it, and only what a request leaves open.
 static void test_sampling_of_the_model(void **state)
 {
@@ -748,6 +776,7 @@ int main(void)
         TEST(test_cut_by_the_server),
         TEST(test_62_an_error_between_the_200_and_the_first_token),
         TEST(test_refusals_of_the_engine),
+        TEST(test_refusals_of_copies),
         TEST(test_sampling_of_the_model),
         TEST(test_bounds_of_sampling),
         TEST(test_bounds_of_stops),

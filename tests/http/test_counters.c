@@ -13,7 +13,10 @@ enum { WINDOW = 1000, MODELS = 2, SERVED = 1 };
 static const struct model_facts facts = {.kind = MODEL_GENERATOR, .max_model_len = WINDOW};
 static const struct served_model served_models[MODELS] = {{.id = "a", .facts = &facts},
                                                           {.id = "b", .facts = &facts}};
-static const struct served served = {.models = served_models, .count = MODELS};
+static const struct served_copy copies[MODELS] = {{&served_models[0], NULL},
+                                                  {&served_models[1], NULL}};
+static const struct served served = {
+    .models = served_models, .count = MODELS, .copies = copies, .copy_count = MODELS};
 static struct http_thread thread;
 static struct model_counters models[MODELS];
 static struct exchange x; // of the model SERVED
@@ -24,10 +27,11 @@ static int fresh(void **state)
     memset(&thread, 0, sizeof thread);
     memset(models, 0, sizeof models);
     memset(&x, 0, sizeof x);
-    thread.counters.models = models;
+    thread.counters.copies = models;
     x.thread = &thread;
     x.info.served = &served;
     x.model = &served_models[SERVED];
+    x.copy = &copies[SERVED];
     return 0;
 }
 
@@ -265,9 +269,9 @@ static void test_nothing_without_a_model(void **state)
     for (int turn = 0; turn < 2; turn++) {
         fresh(NULL);
         if (turn == 0)
-            x.model = NULL;
+            x.copy = NULL;
         else
-            thread.counters.models = NULL;
+            thread.counters.copies = NULL;
         counters_params(&x, 1, 1, 1);
         counters_tokens(&x, 3);
         counters_finish(&x, COUNTED_STOP, 3);

@@ -687,7 +687,7 @@ static void test_health_beside_a_failed_model(void **state)
     struct engine_stats *failed = engine_double_stats(fixture.engine);
     struct engine *other = engine_double_open(fixture.models[1].facts);
     struct http_answer answer;
-    fixture.models[1].engine = other;
+    fixture.copies[1].engine = other;
     failed->failed = 1;
     failed->beat_ns = 1;
     for (int late = 0; late <= 1; late++) { // 1: the other model is late as well
@@ -698,7 +698,7 @@ static void test_health_beside_a_failed_model(void **state)
         http_answer_free(&answer);
     }
     failed->failed = failed->beat_ns = 0;
-    fixture.models[1].engine = fixture.engine;
+    fixture.copies[1].engine = fixture.engine;
     engine_double_close(other);
 }
 

@@ -113,7 +113,7 @@ static void test_failed_models(void **state)
     (void)state;
     struct engine *other = engine_double_open(fixture.models[1].facts);
     struct engine_stats *first = engine_double_stats(fixture.engine);
-    fixture.models[1].engine = other;
+    fixture.copies[1].engine = other;
     says("/ready", 200, "{\"status\":\"ready\"}");
     first->failed = 1;
     says("/ready", 200,
@@ -125,9 +125,40 @@ static void test_failed_models(void **state)
     first->failed = 0;
     says("/ready", 200,
          "{\"status\":\"ready\",\"models\":{\"org/qwen-x\":\"ready\",\"embed\":\"failed\"}}");
-    fixture.models[1].engine = NULL; // has nothing that could fail
+    fixture.models[1].copy_count = 0; // has nothing that could fail
     says("/ready", 200, "{\"status\":\"ready\"}");
-    fixture.models[1].engine = fixture.engine;
+    fixture.copies[1].engine = fixture.engine;
+    engine_double_close(other);
+}
+
+// One of two copies fails: the model is ready, and the copies are told apart.
+static void test_failed_copies(void **state)
+{
+    (void)state;
+    struct engine *other = engine_double_open(fixture.models[0].facts);
+    struct engine_stats *stats = engine_double_stats(other);
+    struct served_copy copies[] = {fixture.copies[0], {&fixture.models[0], other}};
+    struct served_model *model = &fixture.models[0];
+    fixture.served.copies = model->copies = copies;
+    model->copy_count = fixture.served.copy_count = 2;
+    says("/ready", 200, "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"ready\"]}}");
+    stats->beat_ns = 1;
+    says("/ready", 503, "Degraded: the engine of copy 1 of 'org/qwen-x' does not turn.");
+    stats->failed = 1;
+    says("/ready", 200,
+         "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"failed\"]}}");
+    says("/health", 200, "{\"status\":\"ok\"}");
+    engine_double_stats(fixture.engine)->failed = 1;
+    model->copy_count = 2;
+    fixture.models[1].copy_count = 0; // has nothing that could fail
+    says("/ready", 200,
+         "{\"status\":\"ready\",\"models\":{\"org/qwen-x\":\"failed\",\"embed\":\"ready\"},"
+         "\"copies\":{\"org/qwen-x\":[\"failed\",\"failed\"]}}");
+    engine_double_stats(fixture.engine)->failed = 0;
+    fixture.served.copies = fixture.copies;
+    fixture.served.copy_count = 2;
+    fixture.models[0].copies = &fixture.copies[0];
+    fixture.models[0].copy_count = fixture.models[1].copy_count = 1;
     engine_double_close(other);
 }
 
@@ -265,13 +296,10 @@ static int close_main(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beats_of_engines),
-        cmocka_unit_test(test_beats_of_threads),
-        cmocka_unit_test(test_failed_models),
-        cmocka_unit_test(test_a_model),
-        cmocka_unit_test(test_a_model_that_is_not_there),
-        cmocka_unit_test(test_while_loading),
-        cmocka_unit_test(test_when_to_come_again),
+        cmocka_unit_test(test_beats_of_engines), cmocka_unit_test(test_beats_of_threads),
+        cmocka_unit_test(test_failed_models),    cmocka_unit_test(test_failed_copies),
+        cmocka_unit_test(test_a_model),          cmocka_unit_test(test_a_model_that_is_not_there),
+        cmocka_unit_test(test_while_loading),    cmocka_unit_test(test_when_to_come_again),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);
 }

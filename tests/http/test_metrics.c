@@ -124,7 +124,7 @@ static void test_statistics_of_engines(void **state)
     struct engine *other = engine_double_open(fixture.models[1].facts);
     char *stats[2] = {(char *)engine_double_stats(fixture.engine),
                       (char *)engine_double_stats(other)};
-    fixture.models[1].engine = other;
+    fixture.copies[1].engine = other;
     for (int i = 0; i < OURS; i++)
         for (int m = 0; m < 2; m++)
             *(_Atomic uint64_t *)(stats[m] + ours[i].offset) = (uint64_t)(100 * m + i + 1);
@@ -151,7 +151,7 @@ static void test_statistics_of_engines(void **state)
     is("vllm:cache_config_info" CHAT ",block_size=\"64\",num_gpu_blocks=\"10\"}", 1);
     for (int i = 0; i < OURS; i++)
         *(_Atomic uint64_t *)(stats[0] + ours[i].offset) = 0;
-    fixture.models[1].engine = fixture.engine;
+    fixture.copies[1].engine = fixture.engine;
     engine_double_close(other);
 }
 
@@ -198,7 +198,7 @@ static struct thread_counters *fixture_counters(const struct fixture *f, uint32_
 
 static struct model_counters *counters_of(uint32_t thread, uint32_t model)
 {
-    return &fixture_counters(&fixture, thread)->models[model];
+    return &fixture_counters(&fixture, thread)->copies[model];
 }
 
 // Of all threads together, each end under its own word.

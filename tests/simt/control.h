@@ -17,7 +17,7 @@ struct simt_options {
     bool quiet;               // reports are counted and kept, not printed
     bool lint;                // count bank conflicts and sectors (race build only)
     bool no_image;            // the device can run none of the kernels
-    uint32_t devices;         // more than the first
+    uint32_t devices;         // more than the first; 3 until the first simt_configure
     uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
     uint32_t blas_best;       // which of them is the fastest by the emulated events
     uint32_t blas_refuses;    // rows that every algorithm but the first refuses

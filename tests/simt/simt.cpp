@@ -31,7 +31,11 @@ namespace simt
 {
 
 std::recursive_mutex emu_lock;
-simt_options options;
+simt_options options = [] {
+    simt_options four{};
+    four.devices = 3; // beside a server, for several copies
+    return four;
+}();
 thread_local fiber *current;
 thread_local view *here;
 block_run block;

@@ -344,6 +344,7 @@ static void test_waits_that_fail(void **state)
     world_close(&w);
     if (!simt_configure)
         return;
+    configure(&(struct simt_options){0});
     struct device_options options = {.index = 7, .exact = true};
     struct device *device = NULL;
     assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);

@@ -1,0 +1,115 @@
+// Opening devices; see devices.h. Runs on the main thread.
+#include "cli/devices.h"
+
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void device_note(const char *line)
+{
+    log_line(LOG_INFO, "%s", line);
+}
+
+static const char *const names[] = {
+    [DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
+
+// Fills the next device of the list; device_take counts it once it is open.
+static enum status device_open(struct loaded_device *d, const struct device_settings *settings,
+                               struct error *err)
+{
+    struct device_options options = {
+        .index = d->index, .threads = settings->threads, .exact = settings->exact};
+    if (d->kind == DEVICE_CPU) {
+        d->api = device_cpu();
+        return d->api->open(&d->device, &options, err);
+    }
+    enum status status = device_plugin_open(&d->api, names[d->kind], settings->device_library, err);
+    if (status != STATUS_OK)
+        return status;
+    options.cache_folder = settings->device_cache;
+    options.note = device_note;
+    return d->api->open(&d->device, &options, err);
+}
+
+static enum status device_take(struct device_list *list, struct loaded_device **out,
+                               enum device_choice kind, uint32_t index,
+                               const struct device_settings *settings, struct error *err)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        *out = &list->at[i];
+        if ((*out)->kind == kind && (*out)->index == index)
+            return STATUS_OK;
+    }
+    if (list->count == DEVICES_MAX)
+        return error_set(err, STATUS_INVALID, "the models name more than %d devices", DEVICES_MAX);
+    struct loaded_device *d = *out = &list->at[list->count];
+    *d = (struct loaded_device){.kind = kind, .index = index};
+    snprintf(d->label, sizeof d->label, kind == DEVICE_CPU ? "%s" : "%s:%u", names[kind], index);
+    enum status status = device_open(d, settings, err);
+    if (status != STATUS_OK)
+        return status;
+    d->api->facts(d->device, &d->facts);
+    list->count++;
+    return STATUS_OK;
+}
+
+// Settles what auto is, with the first device of that kind.
+static enum status auto_choose(struct device_list *list, const struct device_settings *settings,
+                               struct error *err)
+{
+    struct loaded_device *first;
+    enum status status = device_take(list, &first, DEVICE_CUDA, 0, settings, err);
+    list->chosen = DEVICE_CUDA;
+    if (status == STATUS_OK)
+        return status;
+    bool built = status != STATUS_NOT_FOUND;
+    log_line(LOG_INFO, "no GPU is used: %s",
+             built ? err->text : "the CUDA plugin is not built (make cuda)");
+    if (!built)
+        log_line(LOG_DEBUG, "%s", err->text);
+    list->chosen = DEVICE_CPU;
+    return STATUS_OK;
+}
+
+// Where a GPU was asked for by name and there is none, the sentence says what to do.
+static enum status gpu_missing(enum status status, struct error *err)
+{
+    size_t said = strlen(err->text);
+    snprintf(err->text + said, sizeof err->text - said, ": %s--device cpu computes without a GPU",
+             status == STATUS_NOT_FOUND ? "'make cuda' builds it where nvcc is, " : "");
+    return status;
+}
+
+enum status devices_of(struct device_list *list, struct loaded_device *out[OPTION_DEVICES_MAX],
+                       uint32_t *count, const struct model_spec *spec,
+                       const struct device_settings *settings, struct error *err)
+{
+    const struct option_devices *asked = &spec->settings.device;
+    uint32_t copies = spec->settings.data_parallel_size;
+    enum device_choice kind = (enum device_choice)asked->kind;
+    enum status status = STATUS_OK;
+    if (kind == DEVICE_AUTO && list->chosen == DEVICE_AUTO)
+        status = auto_choose(list, settings, err);
+    if (kind == DEVICE_AUTO)
+        kind = list->chosen;
+    if (asked->count > 0 && asked->count < copies)
+        return error_set(err, STATUS_INVALID,
+                         "model '%s': --data-parallel-size %u needs as many GPUs and --device "
+                         "names %u: name more or ask for fewer copies",
+                         spec->id, copies, asked->count);
+    *count = asked->count > 0 ? asked->count : kind == DEVICE_CPU ? 1 : copies;
+    for (uint32_t i = 0; i < *count && status == STATUS_OK; i++) {
+        uint32_t index = asked->count > 0 ? asked->at[i] : i;
+        status = device_take(list, &out[i], kind, index, settings, err);
+        if (status != STATUS_OK && index > 0)
+            error_prefix(err, "model '%s': device %s:%u", spec->id, names[kind], index);
+    }
+    return status != STATUS_OK && kind == DEVICE_CUDA ? gpu_missing(status, err) : status;
+}
+
+void devices_close(struct device_list *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        list->at[i].api->close(list->at[i].device);
+}

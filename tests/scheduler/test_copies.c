@@ -1,0 +1,334 @@
+// Which copy of a model takes a request: the rule alone, the table of fingerprints alone and beside
+// a thread that reads it, and both through ports of several engines.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/scheduler/rig.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { COPIES = 3, PROMPT = 200 };
+
+static uint32_t chosen(const struct route_copy *copies, uint32_t count, uint64_t tokens)
+{
+    uint32_t first = route_choose(copies, count, tokens, 0);
+    for (uint32_t after = 1; after < 2 * count; after++) // no equals
+        assert_int_equal(route_choose(copies, count, tokens, after), first);
+    return first;
+}
+
+static void test_the_least_work_is_chosen(void **state)
+{
+    (void)state;
+    enum { EACH = ROUTE_UNCACHED }; // in the unit of an uncached token
+    struct route_copy copies[COPIES] = {
+        {.cached = 100, .queued = 300 * EACH}, {0}, {.queued = 50 * EACH}};
+    assert_int_equal(chosen(copies, COPIES, 150), 1); // 350, 150, 200
+    copies[0].queued = 40 * EACH;
+    assert_int_equal(chosen(copies, COPIES, 150), 0); // 90
+    copies[1].cached = 70;
+    assert_int_equal(chosen(copies, COPIES, 150), 1); // 80
+    copies[1].cached = 50;
+    assert_int_equal(chosen(copies, COPIES, 150), 0);             // 100
+    copies[2] = (struct route_copy){.cached = 1000, .queued = 0}; // no more than the prompt counts
+    assert_int_equal(chosen(copies, COPIES, 150), 2);
+    copies[2].queued = 90 * EACH + 1;
+    assert_int_equal(chosen(copies, COPIES, 150), 0);
+}
+
+static void test_equals_take_turns(void **state)
+{
+    (void)state;
+    struct route_copy copies[COPIES] = {{0}};
+    for (uint32_t after = 0; after < 7; after++)
+        assert_int_equal(route_choose(copies, COPIES, 10, after), after % COPIES);
+    copies[1].queued = 1;
+    for (uint32_t after = 0; after < 7; after++)
+        assert_int_equal(route_choose(copies, COPIES, 10, after), after % COPIES == 0 ? 0 : 2);
+    assert_int_equal(route_choose(copies, 1, 10, UINT32_MAX), 0);
+}
+
+static void test_a_closed_copy_is_chosen_last(void **state)
+{
+    (void)state;
+    struct route_copy copies[COPIES] = {
+        {.cached = 10, .closed = true}, {.queued = 1000000}, {.queued = 1000001}};
+    assert_int_equal(chosen(copies, COPIES, 10), 1);
+    copies[1].closed = true;
+    assert_int_equal(chosen(copies, COPIES, 10), 2);
+    copies[2].closed = true; // it says why no request is taken
+    assert_int_equal(chosen(copies, COPIES, 10), 0);
+}
+
+static struct hash key_of(uint64_t number)
+{
+    static const uint64_t secret[2] = {3, 4};
+    return hash_bytes(secret, &number, sizeof number);
+}
+
+static void test_the_table_has_what_was_put(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 1000 };
+    uint32_t lines = route_lines(BLOCKS), lost = 0, strange = 0;
+    struct route_table table = {calloc(lines, sizeof *table.line), lines - 1};
+    assert_int_equal(lines & (lines - 1), 0);
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        struct hash key = key_of(i);
+        route_put(&table, &key);
+        assert_true(route_has(&table, &key));
+    }
+    for (uint64_t i = 0; i < 2 * BLOCKS; i++) {
+        struct hash key = key_of(i);
+        bool has = route_has(&table, &key);
+        lost += i < BLOCKS && !has;
+        strange += i >= BLOCKS && has;
+    }
+    assert_true(lost <= BLOCKS / 50); // a line was full
+    assert_int_equal(strange, 0);
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        struct hash key = key_of(i);
+        route_drop(&table, &key);
+        assert_false(route_has(&table, &key));
+        route_drop(&table, &key); // one that is not there
+    }
+    for (uint32_t i = 0; i < lines; i++)
+        for (uint32_t way = 0; way < ROUTE_WAYS; way++)
+            assert_int_equal(table.line[i].way[way], 0);
+    free(table.line);
+}
+
+// A line of its own size: the newest is always there, and a key of the value 0 is one.
+static void test_a_full_line_forgets(void **state)
+{
+    (void)state;
+    struct route_line line = {0};
+    struct route_table table = {&line, 0};
+    for (uint64_t i = 0; i < 100; i++) {
+        struct hash key = {0, i << 32 | i};
+        route_put(&table, &key);
+        assert_true(route_has(&table, &key));
+    }
+}
+
+struct reader {
+    struct route_table *table;
+    _Atomic bool stop;
+    uint64_t found;
+};
+
+static void *reader_main(void *argument)
+{
+    struct reader *r = argument;
+    for (uint64_t i = 0; !atomic_load(&r->stop); i++) {
+        struct hash key = key_of(i % 400);
+        r->found += route_has(r->table, &key);
+    }
+    return NULL;
+}
+
+// For ThreadSanitizer; what stays is found, whatever is put and dropped meanwhile.
+static void test_a_thread_reads_while_the_engine_writes(void **state)
+{
+    (void)state;
+    uint32_t lines = route_lines(400);
+    struct route_table table = {calloc(lines, sizeof *table.line), lines - 1};
+    struct reader reader = {.table = &table};
+    pthread_t thread;
+    struct hash stays = key_of(1000);
+    route_put(&table, &stays);
+    assert_int_equal(pthread_create(&thread, NULL, reader_main, &reader), 0);
+    for (uint64_t i = 0; i < 20000; i++) {
+        struct hash key = key_of(i % 400), old = key_of((i + 200) % 400);
+        route_put(&table, &key);
+        route_drop(&table, &old);
+        assert_true(route_has(&table, &stays));
+    }
+    atomic_store(&reader.stop, true);
+    pthread_join(thread, NULL);
+    free(table.line);
+}
+
+// Ports of several engines
+
+struct copies {
+    struct rig rig[COPIES];
+    struct port *ports[COPIES];
+};
+
+static void copies_open(struct copies *c, bool cache)
+{
+    for (uint32_t i = 0; i < COPIES; i++) {
+        rig_defaults(&c->rig[i]);
+        c->rig[i].options.prefix_cache = cache;
+        rig_open(&c->rig[i]);
+        c->ports[i] = c->rig[i].port;
+    }
+}
+
+static void copies_close(struct copies *c)
+{
+    for (uint32_t i = 0; i < COPIES; i++)
+        rig_close(&c->rig[i]);
+}
+
+struct prompt {
+    int32_t tokens[PROMPT];
+    uint32_t start[2];
+    struct submit_args args;
+};
+
+static const struct submit_args *prompt_make(struct prompt *p, int32_t first, uint32_t length)
+{
+    for (uint32_t i = 0; i < length; i++)
+        p->tokens[i] = (int32_t)((uint32_t)first + i) % 1000;
+    p->start[0] = 0;
+    p->start[1] = length;
+    p->args = (struct submit_args){.kind = REQUEST_GENERATE,
+                                   .tokens = p->tokens,
+                                   .token_count = length,
+                                   .sequence_count = 1,
+                                   .sequence_start = p->start,
+                                   .choice_count = 1,
+                                   .max_tokens = 1,
+                                   .sampling = {.repetition = 1.0f}};
+    return &p->args;
+}
+
+static void run(struct rig *rig, const struct submit_args *args)
+{
+    struct request *r = rig_submit(rig, args, ADMITTED);
+    struct token_event event = {0};
+    for (uint32_t steps = 0; steps < 1000 && !(event.flags & EVENT_LAST); steps++)
+        if (!port_next(rig->port, r, &event, NULL))
+            rig_step(rig);
+    assert_true(event.flags & EVENT_LAST);
+    port_free(rig->port, r);
+}
+
+static void all_choose(struct copies *c, const struct submit_args *args, uint32_t wanted)
+{
+    for (uint32_t after = 0; after < COPIES; after++)
+        assert_int_equal(port_choose(c->ports, COPIES, args, after), wanted);
+}
+
+// What a copy has computed leads requests with the same beginning to it, until it has more to do
+// than that saves.
+static void test_a_prompt_goes_where_its_beginning_is(void **state)
+{
+    (void)state;
+    struct copies c;
+    struct prompt p;
+    copies_open(&c, true);
+    for (uint32_t after = 0; after < COPIES; after++) // none has anything
+        assert_int_equal(port_choose(c.ports, COPIES, prompt_make(&p, 0, 150), after), after);
+    run(&c.rig[2], &p.args);
+    all_choose(&c, prompt_make(&p, 0, 150), 2);
+    all_choose(&c, prompt_make(&p, 0, PROMPT), 2);
+    p.tokens[0]++; // another beginning
+    assert_int_equal(port_choose(c.ports, COPIES, &p.args, 1), 1);
+    prompt_make(&p, 0, 150);
+    p.args.cache_salt[1] = 1; // another cache
+    assert_int_equal(port_choose(c.ports, COPIES, &p.args, 1), 1);
+    run(&c.rig[0], prompt_make(&p, 0, 40)); // two blocks of the nine
+    all_choose(&c, prompt_make(&p, 0, 150), 2);
+    struct prompt other;
+    static const uint32_t lengths[] = {200, 200, 47, 2};
+    enum { QUEUED = sizeof lengths / sizeof *lengths };
+    struct request *queued[QUEUED];
+    for (int i = 0; i < QUEUED; i++) {
+        all_choose(&c, &p.args, 2); // up to 4 * 6 + 447 against 4 * 118
+        queued[i] = rig_submit(&c.rig[2], prompt_make(&other, 500, lengths[i]), ADMITTED);
+    }
+    all_choose(&c, &p.args, 0);
+    for (int i = 0; i < QUEUED; i++) {
+        struct token_event event = {0};
+        while (!(event.flags & EVENT_LAST))
+            if (!port_next(c.ports[2], queued[i], &event, NULL))
+                rig_step(&c.rig[2]);
+        port_free(c.ports[2], queued[i]);
+    }
+    all_choose(&c, &p.args, 2);
+    copies_close(&c);
+}
+
+// Several prompts of one request count together; what was evicted counts no more.
+static void test_all_prompts_of_a_request_count(void **state)
+{
+    (void)state;
+    struct copies c;
+    struct prompt p;
+    copies_open(&c, true);
+    run(&c.rig[1], prompt_make(&p, 300, 100));
+    run(&c.rig[2], prompt_make(&p, 0, 100));
+    run(&c.rig[2], prompt_make(&p, 600, 34));
+    prompt_make(&p, 0, 50);
+    for (uint32_t i = 0; i < 100; i++)
+        p.tokens[50 + i] = 300 + (int32_t)i;
+    uint32_t start[3] = {0, 50, 150};
+    p.args.sequence_start = start;
+    p.args.sequence_count = 2;
+    p.args.token_count = 150;
+    all_choose(&c, &p.args, 1); // 96 tokens against 48
+    for (int32_t i = 0; i < 20; i++)
+        run(&c.rig[1], prompt_make(&p, 17 * i + 301, PROMPT));
+    prompt_make(&p, 300, 100);
+    assert_int_equal(port_choose(c.ports, COPIES, &p.args, 0), 0);
+    copies_close(&c);
+}
+
+static void test_without_a_cache_the_queue_alone_counts(void **state)
+{
+    (void)state;
+    struct copies c;
+    struct prompt p;
+    copies_open(&c, false);
+    run(&c.rig[2], prompt_make(&p, 0, 150));
+    for (uint32_t after = 0; after < COPIES; after++)
+        assert_int_equal(port_choose(c.ports, COPIES, &p.args, after), after);
+    copies_close(&c);
+}
+
+// A failed copy is asked only where no other is left; one that was asked is not asked again.
+static void test_a_failed_copy_is_not_chosen(void **state)
+{
+    (void)state;
+    struct copies c;
+    struct prompt p;
+    struct request *none = NULL;
+    copies_open(&c, true);
+    run(&c.rig[1], prompt_make(&p, 0, 150));
+    all_choose(&c, &p.args, 1);
+    engine_lose_device(c.rig[1].engine);
+    for (uint32_t after = 0; after < COPIES; after++)
+        assert_int_not_equal(port_choose(c.ports, COPIES, &p.args, after), 1);
+    c.ports[0] = c.ports[2] = NULL;
+    all_choose(&c, &p.args, 1);
+    assert_int_equal(port_submit(c.ports[1], &p.args, &none), ADMISSION_FAILED);
+    c.ports[1] = NULL;
+    all_choose(&c, &p.args, COPIES);
+    copies_close(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_least_work_is_chosen),
+        cmocka_unit_test(test_equals_take_turns),
+        cmocka_unit_test(test_a_closed_copy_is_chosen_last),
+        cmocka_unit_test(test_the_table_has_what_was_put),
+        cmocka_unit_test(test_a_full_line_forgets),
+        cmocka_unit_test(test_a_thread_reads_while_the_engine_writes),
+        cmocka_unit_test(test_a_prompt_goes_where_its_beginning_is),
+        cmocka_unit_test(test_all_prompts_of_a_request_count),
+        cmocka_unit_test(test_without_a_cache_the_queue_alone_counts),
+        cmocka_unit_test(test_a_failed_copy_is_not_chosen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
