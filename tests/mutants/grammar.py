@@ -39,6 +39,7 @@ FAULTS = [
     ("a walk over the vocabulary costs nothing", "runtime/grammar/mask.c", "mask_find", "c->a.work += walked / WALK_NODES;", "", "test_matcher"),
     ("what is forgotten costs nothing", "runtime/grammar/mask.c", "mask_charge_forgotten", "c->a.work += work;", "", "test_matcher"),
     ("what is forgotten is taken from the row that met it", "runtime/grammar/mask.c", "mask_charge_forgotten", "c->work_limit = more(c->work_limit, work);", "", "test_matcher"),
+    ("a mask walks the tails of each state", "runtime/grammar/mask.c", "", "TAILS_WALKS_MAX = 4", "TAILS_WALKS_MAX = 4000", "test_tails"),
     ("tails of one state are those of another", "runtime/grammar/mask.c", "tails_find", "if (c->tails_of == state)", "if (c->tails_of != 0)", "test_tails"),
     ("a call that met the limit does not say so", "runtime/grammar/matcher.c", "call_again", "c->limited = c->limited || (c->a.over && c->a.work >= c->work_limit);", "", "test_matcher"),
     ("a cache hits on another vocabulary", "runtime/grammar/matcher.c", "mask_cache_create", "c->v = vocabulary_take(v);", "static struct vocabulary *first;\n    first = first ? first : vocabulary_take(v);\n    c->v = vocabulary_take(first);", "test_matcher"),
