@@ -64,7 +64,6 @@ MUTANTS = [
     ("float16 of the register before", DEV, "float_to_f16", '"f"(x)', '"f"(x * 1.0009765625f)', "embed", "bits"),
     ("the high half of a product is that of signed numbers", DEV, "mulhi", "__umulhi(a, b)", "(uint32_t)__mulhi((int)a, (int)b)", "sample", "values"),
     ("launch bounds of half the block", "kernels/cuda/gemm_small.cu", "gemm_small_kernel", "__launch_bounds__(256)", "__launch_bounds__(128)", "gemm", "values"),
-    ("dynamic shared memory is aligned to words", DEV, "SHARED_DYNAMIC", "__align__(128)", "__align__(4)", "attn", "values"),
     ("the barrier of a warp is none", DEV, "warp_sync", "__syncwarp();", "", "attn", "values"),
     ("the barrier of a block is that of a warp", DEV, "cta_sync", "__syncthreads();", "__syncwarp();", "sample", "values"),
     ("the host's signal is not released", DEV, "st_release_sys", "st.release.sys.global", "st.relaxed.gpu.global", "prep", "values"),
