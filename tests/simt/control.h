@@ -25,6 +25,7 @@ struct simt_options {
     bool blas_bad_first;      // the first named one does not run, as its state says
     uint64_t fail_at;         // the call that fails, counted from simt_reset on; 0: none
     uint32_t major;           // compute capability of the device; 0: 8
+    uint32_t shared_most;     // bytes of shared memory a block may have; 0: those of an H100
 };
 
 // Counts since the last simt_reset.

@@ -250,7 +250,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
         *value = 0;
         return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        *value = SHARED_MAX;
+        *value = options.shared_most != 0 ? (int)options.shared_most : SHARED_MAX;
         return cudaSuccess;
     }
     return fail(cudaErrorInvalidValue);

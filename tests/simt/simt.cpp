@@ -5,6 +5,7 @@
 // Everything runs on the OS thread that called, under emu_lock. Stacks are taken once.
 #include "emu.h"
 
+#include <numeric>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,9 +218,15 @@ static void run_launch(const launch_work &work)
     check_launch();
     uint32_t blocks = shape.grid.x * shape.grid.y * shape.grid.z;
     uint32_t threads = shape.block.x * shape.block.y * shape.block.z;
-    uint32_t first = options.seed != 0 ? random_next() % blocks : 0;
-    for (uint32_t i = 0; i < blocks; i++) {
-        uint32_t b = (i + first) % blocks;
+    uint32_t at = 0, by = 1; // a step that meets every block: any of them may be the last
+    if (options.seed != 0 && blocks > 1) {
+        at = random_next() % blocks;
+        do
+            by = 1 + random_next() % (blocks - 1);
+        while (std::gcd(blocks, by) != 1);
+    }
+    for (uint32_t i = 0; i < blocks; i++, at = (uint32_t)(((uint64_t)at + by) % blocks)) {
+        uint32_t b = at;
         block = block_run();
         block.index = b;
         block.threads = threads;
@@ -249,7 +256,7 @@ static std::unordered_map<const void *, size_t> &shared_allowed()
 cudaError_t shared_allow(const void *kernel, size_t bytes)
 {
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
-    if (bytes > SHARED_MAX)
+    if (bytes > (options.shared_most != 0 ? options.shared_most : (uint32_t)SHARED_MAX))
         return cudaErrorInvalidValue;
     shared_allowed()[kernel] = bytes;
     return cudaSuccess;
