@@ -146,10 +146,11 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     uint64_t value_offset = head_bytes * c->shape.kv_heads, block_bytes = 2 * value_offset;
     uint32_t width = (c->shape.heads + 2 * c->shape.kv_heads) * c->shape.dim;
     struct weight qkv = random_weight(b, c->rows * c->q_len, width, 1);
-    struct weight kv = random_weight(b, c->rows * blocks + 1, (uint32_t)(block_bytes / 2), 2);
+    uint32_t held = c->window != 0 ? 1 : c->rows * blocks; // of a window the last is read alone
+    struct weight kv = random_weight(b, held + 1, (uint32_t)(block_bytes / 2), 2);
     uint32_t *table = calloc((size_t)c->rows * blocks + 1, 4);
     for (uint32_t i = 0; i < c->rows * blocks; i++)
-        table[i] = (uint32_t)(i * block_bytes / 256);
+        table[i] = (uint32_t)(i % held * block_bytes / 256);
     void *table_device = take(b, ((size_t)c->rows * blocks + 1) * 4);
     need(b->api->upload(b->device, table_device, table, (size_t)c->rows * blocks * 4, NULL),
          "table");
@@ -170,6 +171,7 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
                              .block_shift = c->block_shift,
                              .row_count = c->rows,
                              .token_count = c->rows * c->q_len};
+    args.shape.window = c->window != 0 ? c->window : c->shape.window;
     need(b->api->ops->attn(stream, &args), "attn");
     settle(b, stream);
     double start = clock_s();

@@ -37,6 +37,7 @@ struct attn_bench { // equal rows; blocks of 1 << block_shift tokens
     const char *name;
     struct attn_shape shape;
     uint32_t rows, q_len, kv_len, block_shift;
+    uint32_t window; // of the layer, where it is narrower than the plan's: parts without keys
 };
 void bench_attn(struct bench *b, const struct attn_bench *c);
 

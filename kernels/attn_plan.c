@@ -29,17 +29,19 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
     if (shape->paged && (parts > 1 || workers > 0)) {
         uint64_t fit = partial_bytes_max / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
         partials = walks * parts;
-        if (workers > 0 && partials < workers + 2 * walks) // what begins and ends inside of a part
-            partials = workers + 2 * walks;
+        // Parts of rows cut into narrow tiles, of which there are at most so many as workers; what
+        // begins and ends inside of a part.
+        uint64_t filling = workers > 0 ? workers + 2 * (walks + workers) : 0;
+        partials = partials > filling ? partials : filling;
         partials = partials < fit ? partials : fit;
     }
     uint64_t apart = partials / shape->kv_heads;
     apart = apart < ATTN_APART_MAX ? apart : ATTN_APART_MAX;
     capacity.partials = (uint32_t)partials;
     capacity.apart = (uint32_t)apart;
-    capacity.merges =
-        (uint32_t)(apart / 2 < limits->step.rows_max ? apart / 2 : limits->step.rows_max);
-    capacity.items = (uint32_t)(tiles + apart);
+    uint64_t narrow = limits->step.rows_max + workers / shape->kv_heads; // tiles
+    capacity.merges = (uint32_t)(apart / 2 < narrow ? apart / 2 : narrow);
+    capacity.items = (uint32_t)(tiles + workers / shape->kv_heads + apart);
     return capacity;
 }
 
@@ -54,6 +56,7 @@ struct attn_planner {
     const struct attn_shape *shape;
     const struct attn_capacity *capacity;
     uint32_t group;
+    uint32_t narrow_most; // packed queries of the rows that are cut into narrow tiles
     struct attn_work *work;
     struct attn_item *items; // wide ones first, then narrow ones
     struct attn_merge *merges;
@@ -62,7 +65,12 @@ struct attn_planner {
 
 static bool row_is_narrow(const struct attn_planner *p, const struct step_row *row)
 {
-    return (uint64_t)row->q_len * p->group <= ATTN_TILE_ROWS;
+    return (uint64_t)row->q_len * p->group <= p->narrow_most;
+}
+
+static uint32_t row_narrow_tiles(const struct attn_planner *p, const struct step_row *row)
+{
+    return divide_round_up(row->q_len * p->group, ATTN_TILE_ROWS);
 }
 
 // The pieces [first, last) of `tokens` keys that hold keys seen by the row's queries.
@@ -83,23 +91,56 @@ static uint32_t row_parts(const struct attn_planner *p, const struct step_row *r
     return parts[1] > parts[0] ? parts[1] - parts[0] : 0;
 }
 
-// Parts of so many whole tiles that the step's narrow rows make about as many as run at once.
+static uint32_t row_key_tiles(const struct attn_planner *p, const struct step_row *row)
+{
+    uint32_t seen[2];
+    row_pieces(p, row, ATTN_TILE_KEYS, seen);
+    return seen[1] > seen[0] ? seen[1] - seen[0] : 0;
+}
+
+// A wide item walks all its keys in turn. Where a step has few of them over many keys, most
+// processors would have none: rows of up to so many packed queries are then cut into narrow tiles,
+// whose parts are items. A narrow tile costs about twice as much as one that shares its keys, so
+// all of them must be half of what the workers do in the time of the longest walk.
+static uint32_t narrow_most_of(const struct attn_planner *p, const struct step_row *rows,
+                               uint32_t count)
+{
+    uint32_t workers = p->capacity->workers;
+    uint32_t most = workers / (2 * p->shape->kv_heads) * ATTN_TILE_ROWS;
+    uint64_t tiles = 0;
+    uint64_t work = 0;
+    uint64_t longest = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t queries = (uint64_t)rows[i].q_len * p->group;
+        if (queries <= ATTN_TILE_ROWS || queries > most)
+            continue;
+        uint64_t mine = (uint64_t)row_narrow_tiles(p, &rows[i]) * p->shape->kv_heads;
+        uint64_t keys = row_key_tiles(p, &rows[i]);
+        tiles += mine;
+        work += mine * keys;
+        longest = keys > longest ? keys : longest;
+    }
+    bool few = tiles <= workers && 2 * work <= workers * longest;
+    bool many_keys = longest * ATTN_TILE_KEYS >= ATTN_PART_TOKENS;
+    return p->shape->paged && few && many_keys ? most : ATTN_TILE_ROWS;
+}
+
+// Parts of so many whole tiles that the step's narrow rows make about as many as run at once; of a
+// step whose wide rows are cut, too, all run at once.
 static uint32_t part_tokens_of(const struct attn_planner *p, const struct step_row *rows,
                                uint32_t count)
 {
     uint64_t tiles = 0;
     if (p->capacity->workers == 0)
         return ATTN_PART_TOKENS;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t seen[2] = {0, 0};
+    for (uint32_t i = 0; i < count; i++)
         if (row_is_narrow(p, &rows[i]))
-            row_pieces(p, &rows[i], ATTN_TILE_KEYS, seen);
-        tiles += seen[1] > seen[0] ? seen[1] - seen[0] : 0;
-    }
+            tiles += (uint64_t)row_key_tiles(p, &rows[i]) * row_narrow_tiles(p, &rows[i]);
     tiles = (tiles * p->shape->kv_heads + p->capacity->workers - 1) / p->capacity->workers;
     tiles = tiles > 1 ? tiles : 1;
-    return tiles * ATTN_TILE_KEYS < ATTN_PART_TOKENS ? (uint32_t)tiles * ATTN_TILE_KEYS
-                                                     : ATTN_PART_TOKENS;
+    if (p->narrow_most == ATTN_TILE_ROWS && tiles * ATTN_TILE_KEYS > ATTN_PART_TOKENS)
+        return ATTN_PART_TOKENS;
+    return (uint32_t)tiles * ATTN_TILE_KEYS;
 }
 
 static void item_add(struct attn_planner *p, uint32_t row, uint32_t merge, uint32_t at)
@@ -109,24 +150,32 @@ static void item_add(struct attn_planner *p, uint32_t row, uint32_t merge, uint3
         (struct attn_item){.row = (uint16_t)row, .merge = (uint16_t)merge, .at = at};
 }
 
+// The tiles of a part lie side by side: they read the same keys.
 static void narrow_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
     struct attn_work *work = p->work;
     uint32_t parts[2];
     row_pieces(p, row, work->part_tokens, parts);
     uint32_t count = row_parts(p, row);
-    uint64_t partials = work->partial_count + (uint64_t)count * p->shape->kv_heads;
+    uint32_t tiles = row_narrow_tiles(p, row);
+    uint64_t items = (uint64_t)count * tiles;
+    uint64_t partials = work->partial_count + items * p->shape->kv_heads;
     if (count <= 1 || partials > p->capacity->partials ||
-        p->apart_count + count > p->capacity->apart || work->merge_count >= p->capacity->merges) {
-        item_add(p, index, ATTN_WALK, 0);
+        p->apart_count + items > p->capacity->apart ||
+        work->merge_count + tiles > p->capacity->merges) {
+        for (uint32_t tile = 0; tile < tiles; tile++)
+            item_add(p, index, ATTN_WALK, tile);
         return;
     }
     for (uint32_t part = parts[0]; part < parts[1]; part++)
-        item_add(p, index, work->merge_count, part);
-    p->merges[work->merge_count++] = (struct attn_merge){
-        .row = index, .partial = work->partial_count, .part = parts[0], .parts = count};
-    work->partial_count = (uint32_t)partials;
-    p->apart_count += count;
+        for (uint32_t tile = 0; tile < tiles; tile++)
+            item_add(p, index, work->merge_count + tile, part | tile << ATTN_TILE_SHIFT);
+    for (uint32_t tile = 0; tile < tiles; tile++) {
+        p->merges[work->merge_count++] = (struct attn_merge){
+            .row = index, .partial = work->partial_count, .part = parts[0], .parts = count};
+        work->partial_count += count * p->shape->kv_heads;
+    }
+    p->apart_count += (uint32_t)items;
 }
 
 // Rows of many parts first, by powers of two: they take the partials and are begun first.
@@ -171,6 +220,7 @@ size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capa
         .items = (struct attn_item *)(work + 1),
     };
     p.merges = (struct attn_merge *)(p.items + capacity->items);
+    p.narrow_most = narrow_most_of(&p, rows, step->row_count);
     work->part_tokens = part_tokens_of(&p, rows, step->row_count);
     for (uint32_t i = 0; i < step->row_count; i++)
         if (!row_is_narrow(&p, &rows[i]))

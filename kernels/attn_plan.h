@@ -4,8 +4,8 @@
 //
 // A part (ATTN_PART_TOKENS keys) begins with an empty state and parts are merged in order, whether
 // one item computes them all or each is an item of its own, so the plan does not affect results.
-// Outside of exact mode a device may ask for smaller parts, which fill its processors; results then
-// depend on the step.
+// Outside of exact mode a device may ask for parts that fill its processors, of few wide rows over
+// many keys as of narrow ones; results then depend on the step.
 // Computing parts apart keeps a device busy that has more threads than a long sequence has KV heads
 // (Dao et al., "Flash-Decoding for long-context inference", 2023).
 //
@@ -15,19 +15,21 @@
 #include "kernels/attn_tiles.h"
 #include "kernels/device.h"
 
-enum { ATTN_WALK = 0xFFFF, ATTN_WIDE_ROWS = 64, ATTN_APART_MAX = 4096 };
+enum { ATTN_WALK = 0xFFFF, ATTN_WIDE_ROWS = 64, ATTN_APART_MAX = 4096, ATTN_TILE_SHIFT = 20 };
 
 // Work that every KV head has alike, so it is listed once: piece i of a list is KV head i %
 // kv_heads of item i / kv_heads. The packed queries of one tile of a row, and either one part of
-// the keys, whose state goes to a merge, or all parts in order. Narrow rows have one tile.
+// the keys, whose state goes to a merge, or all parts in order.
 struct attn_item {  // 8 bytes
     uint16_t row;   // of the step
     uint16_t merge; // index of the merge that takes the part, or ATTN_WALK: all parts
-    uint32_t at;    // of a part: keys from at * part_tokens on; else queries from at * wide_rows on
+    uint32_t at;    // the tile: queries from at * (16 or wide_rows) on; of a part the tile from bit
+                    // ATTN_TILE_SHIFT on, below it the part: keys from there times part_tokens on
 };
 
-// A row whose parts were computed apart. The last part is the row's last; a layer with a narrower
-// window leaves the first ones empty. States of KV head h begin at partial + h * parts.
+// A narrow tile of a row whose parts were computed apart. The last part is the row's last; a layer
+// with a narrower window leaves the first ones empty. States of KV head h begin at partial + h *
+// parts.
 struct attn_merge { // 16 bytes
     uint32_t row;
     uint32_t partial; // of the first part of the first KV head
@@ -38,8 +40,9 @@ struct attn_merge { // 16 bytes
 // The private part of a step record: this header, then the lists. Wide items lie right before
 // narrow ones.
 struct attn_work {
-    uint32_t wide_count;   // items of up to wide_rows packed queries
-    uint32_t narrow_count; // items of rows with up to 16
+    uint32_t wide_count; // items of up to wide_rows packed queries
+    uint32_t
+        narrow_count; // items of up to 16: of rows with no more, and of wide rows cut into such
     uint32_t merge_count;
     uint32_t partial_count;
     uint32_t wide_at, narrow_at, merge_at; // bytes from this header

@@ -27,7 +27,7 @@ STREAMS = ("gemm_small", "rms_", "layer_", "swiglu", "qkv_post", "sample_")
 # (0: all parts are that long), blocks a processor (0: as many as fit), whether a launch of its own merges parts, with nothing to
 # merge, too, and query rows of a prefill warp. Of the launch, not of the model: it changes with it.
 PLAN = {"part_keys": 1024, "parts_a_processor": 6, "blocks_a_processor": 0, "merge_launched": False, "prefill_warp_rows": 32}
-TILE, PARTS, MERGE = "attention, decode, pages of 64: a tile", "attention, three parts and their merge", "attention, merge of three parts"
+MERGE = "attention, merge of three parts"
 FP32 = {"FADD", "FMUL", "FFMA", "HFMA2", "FADD2"}
 SPECIAL = {"MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV"}
 OTHERS = {"HMMA", "LDS", "LDSM", "LDG", "STG", "STS", "LDGSTS", "SHFL", "BRA", "BSSY", "BSYNC", "BAR", "LDC", "ULDC", "EXIT", "NOP",
@@ -67,10 +67,12 @@ class Measured:
 
     def kernel(self, one, shorter, units, last_alone=False):
         """last_alone: only what some warps issue and others do not, as the merge by the warp that comes last."""
+        warps = one["warps"] - (shorter["warps"] if shorter else 0)
         instructions, labels, text = self.code_of(one)
         issues = sass.issues_of(instructions, labels, issued_of(one, shorter), text)
-        if last_alone:
-            issues = [times if times < one["warps"] else 0 for times in issues]
+        if last_alone:  # each launch by itself: what begins a merge is issued as often in both
+            longer, less = (sass.issues_of(instructions, labels, dict(x["lines"]), text) for x in (one, shorter))
+            issues = [a - b if a - b < warps else 0 for a, b in zip(longer, less)]
         pipes = collections.Counter()
         for i, times in zip(instructions, issues):
             pipes[pipe_of(i.opcode)] += times
@@ -88,13 +90,13 @@ class Measured:
                 "cycles": cycles, "warps": one["warps"] // one["blocks"],
                 "warps_a_unit": (one["warps"] - (shorter["warps"] if shorter else 0)) / units, **self.resources["kernel " + name]}
 
-    def merge(self, tile, parts):
-        """The merge inside of attention's kernel as a record of its own: its code's issues and cycles; of the sectors all that
-        are not the tiles', so that parts' states are written and read."""
-        one, = budgets.instances(self.lines, "attn, three parts", "attn_kernel")
-        ptx = sum(times for line, times in one["lines"] if times < one["warps"])
-        sectors = round(parts["sectors"] - parts["mma"] / tile["mma"] * tile["sectors"], 2)
-        return {**self.kernel(one, None, 1, True), "ptx": ptx, "mma": 0, "wavefronts": 0, "sectors": sectors, "warps_a_unit": 1}
+    def merge(self):
+        """The merge inside of attention's kernel as a record of its own: its code's issues and cycles, and the sectors of parts' states,
+        written and read; of three parts, by the difference of 64 parts and 32, of which all but the last have no keys."""
+        (one,), (shorter,) = (budgets.instances(self.lines, "attn, %d parts" % n, "attn_kernel") for n in (64, 32))
+        units = 32 / 3
+        ptx = sum(times for times in issued_of(one, shorter).values() if times < 32) / units
+        return {**self.kernel(one, shorter, units, True), "ptx": round(ptx, 2), "mma": 0, "wavefronts": 0, "warps_a_unit": 1}
 
 
 def main():
@@ -112,7 +114,7 @@ def main():
             before = {one["entry"]: one for one in budgets.instances(measured.lines, case, kernel)}
             rows[what] = [measured.kernel(one, before.get(one["entry"]) if longer else None, units)
                           for one in budgets.instances(measured.lines, longer or case, kernel)]
-        rows[MERGE] = [measured.merge(rows[TILE][0], rows[PARTS][0])]
+        rows[MERGE] = [measured.merge()]
         steps = budgets.step_rows(measured.lines)
     out = {"nvcc": budgets.nvcc_version("nvcc"), "plan": PLAN, "rows": rows, "steps": steps}
     pathlib.Path(options.out).write_text(json.dumps(out, indent=1) + "\n")

@@ -88,20 +88,48 @@ enum status attn_plain(struct stream *stream, const struct attn_args *args)
     });
 }
 
-const struct attn_kernels *attn_kernels_of(uint32_t dim)
+const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim)
 {
+    bool two = device->shared_most >= 2 * ATTN_SHARED_WIDE; // wide blocks of 128 rows
     switch (dim) {
     case 64:
         return &attn_d64;
     case 96:
-        return &attn_d96;
+        return two ? &attn_d96 : &attn_d96_small;
     case 128:
-        return &attn_d128;
+        return two ? &attn_d128 : &attn_d128_small;
     case 256:
         return &attn_d256;
     default:
         return &attn_any;
     }
+}
+
+// One head dim of each form.
+static const uint32_t form_dims[ATTN_DIMS] = {64, 96, 128, 256, 32, 80, 160, 224};
+
+static uint32_t form_of(uint32_t dim)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        if (form_dims[i] == dim)
+            return i;
+    return 4 + (dim - 1) / 64;
+}
+
+enum status attn_workers_ask(struct device *device)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < ATTN_DIMS && status == STATUS_OK; i++) {
+        uint32_t dim = form_dims[i];
+        status = attn_kernels_of(device, dim)->narrow_blocks(dim, &device->attn_workers[i]);
+        device->attn_workers[i] *= device->processors;
+    }
+    return status;
+}
+
+uint32_t attn_workers_of(const struct device *device, uint32_t dim)
+{
+    return dim == 0 || dim > 256 ? 0 : device->attn_workers[form_of(dim)];
 }
 
 enum status cuda_attn(struct stream *stream, const struct attn_args *args)
@@ -113,5 +141,5 @@ enum status cuda_attn(struct stream *stream, const struct attn_args *args)
         return attn_plain(stream, args);
     if (args->shape.dim != stream->limits.attn.dim) // the plan is made for the stream's
         return STATUS_INVALID;
-    return attn_kernels_of(args->shape.dim)->run(stream, args);
+    return attn_kernels_of(stream->device, args->shape.dim)->run(stream, args);
 }

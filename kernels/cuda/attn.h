@@ -58,6 +58,10 @@ static __device__ __forceinline__ attn_item item_of(const attn_run &run, uint32_
     uint32_t at = F::WARPS == 1 ? run.work->narrow_at : run.work->wide_at;
     return ((const attn_item *)((const char *)run.work + at))[piece / run.args.shape.kv_heads];
 }
+static __device__ __forceinline__ uint32_t part_of(const attn_item &item)
+{
+    return item.at & ((1u << ATTN_TILE_SHIFT) - 1u);
+}
 template <class F>
 static __device__ __forceinline__ attn_span span_of(const attn_run &run, const attn_item &item,
                                                     uint32_t piece)
@@ -66,25 +70,22 @@ static __device__ __forceinline__ attn_span span_of(const attn_run &run, const a
     attn_span w;
     w.row = ((const step_row *)((const char *)step + step->layout.rows))[item.row];
     w.kv_head = piece % run.args.shape.kv_heads;
-    w.first_row = F::WARPS == 1 ? 0 : item.at * F::ROWS;
+    w.first_row = (item.merge == ATTN_WALK ? item.at : item.at >> ATTN_TILE_SHIFT) * F::ROWS;
     w.position = w.row.kv_len > w.row.q_len ? w.row.kv_len - w.row.q_len : 0;
     return w;
 }
 
-// Blocks per processor that the compiler must leave registers for: as many as shared memory admits
-// of one warp, two of four warps. Left to itself it would spill for a third.
-template <int WARPS> constexpr int attn_blocks()
-{
-    return WARPS == 4 ? 2 : 8;
-}
-
 // Blocks take items in turn, so the grid is fixed. Shared: (ROWS + 128) rows of whole panels.
-// Bound: four warps math, one warp the bytes of K and V.
-template <class T, int DIM, int WARPS>
-static __global__ void __launch_bounds__(32 * WARPS, (attn_blocks<WARPS>()))
-    attn_kernel(attn_run run)
+// Bound: four warps math, one warp the bytes of K and V. Registers are left for two blocks of four
+// warps a processor, or eight of one (twelve at dim 64, for which there is shared memory): left to
+// itself the compiler would spill for a third.
+template <class T, int DIM, int ROWS>
+static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
+                                         ROWS != ATTN_TILE_ROWS ? 2
+                                         : DIM == 64            ? 12
+                                                                : 8) attn_kernel(attn_run run)
 {
-    using F = attn_form<T, DIM, WARPS>;
+    using F = attn_form<T, DIM, ROWS>;
     SHARED_DYNAMIC(char, shared);
     const attn_args &a = run.args;
     attn_place<F> at = place_of<F>(a, shared);
@@ -108,15 +109,17 @@ static __global__ void __launch_bounds__(32 * WARPS, (attn_blocks<WARPS>()))
             for (uint32_t t = 0; t < F::TILES; t++)
                 tile_store<F>(run, w, at.query, t, &st[t]);
         } else {
-            uint32_t begin = item.at * run.work->part_tokens, end = begin + run.work->part_tokens;
+            uint32_t begin = part_of(item) * run.work->part_tokens;
+            uint32_t end = begin + run.work->part_tokens;
             part_run<F>(run, w, at, first > begin ? first : begin, last < end ? last : end, st);
             item = item_of<F>(run, i);
             w = span_of<F>(run, item, i);
             const attn_merge &merge =
                 ((const attn_merge *)((const char *)run.work + run.work->merge_at))[item.merge];
-            part_store<F>(run, w, partial_first(merge, w.kv_head) + item.at - merge.part, &st[0]);
+            part_store<F>(run, w, partial_first(merge, w.kv_head) + part_of(item) - merge.part,
+                          &st[0]);
             if (part_last(run, item.merge * a.shape.kv_heads + w.kv_head, merge.parts))
-                merge_run<F>(run, w, merge);
+                merge_run<F>(run, w, merge, (attn_weights *)shared);
         }
         block_sync<F>();
     }
@@ -139,56 +142,72 @@ static inline attn_run attn_run_of(struct stream *stream, const struct attn_args
     return run;
 }
 
-template <class T, int DIM, int WARPS>
+// Of an instance: shared memory for a head dim, and how many blocks of it a processor runs at once,
+// for no more of which there is room to walk. The most is allowed, because the engine of another
+// dim may launch the same kernel at the same time.
+template <class F> static size_t attn_shared(uint32_t dim)
+{
+    return (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * 128 * divide_up(dim, 64); // of 64 columns each
+}
+template <class F> static enum status attn_blocks(uint32_t dim, uint32_t *out)
+{
+    int blocks = 0;
+    uint32_t walked = ATTN_WALK_ROWS / F::ROWS;
+    auto kernel = attn_kernel<typename F::T, F::DIM, F::ROWS>;
+    enum status status = call_status(SHARED_ALLOW(kernel, attn_shared<F>(F::COLUMNS)));
+    if (status == STATUS_OK)
+        status = call_status(OCCUPANCY(kernel, F::THREADS, attn_shared<F>(dim), &blocks));
+    *out = (uint32_t)blocks < walked ? (uint32_t)blocks : walked;
+    return status;
+}
+
+template <class T, int DIM, int ROWS>
 static enum status attn_launch(struct stream *stream, const attn_run &run, uint32_t count)
 {
-    using F = attn_form<T, DIM, WARPS>;
+    using F = attn_form<T, DIM, ROWS>;
+    uint32_t dim = run.args.shape.dim;
     if (count == 0)
         return STATUS_OK;
-    constexpr size_t panel = (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * 128; // 64 columns
-    size_t shared = panel * divide_up(run.args.shape.dim, 64);
-    // The most, because the engine of another dim may launch the same kernel at the same time.
-    if (SHARED_ALLOW((attn_kernel<T, DIM, WARPS>), panel * divide_up(F::COLUMNS, 64)) !=
-        cudaSuccess)
-        return STATUS_DEVICE_FAULT;
-    uint32_t *most = &stream->attn_blocks[WARPS == 1];
+    uint32_t *most = &stream->attn_blocks[F::WARPS == 1];
     if (*most == 0) {
-        int blocks = 0;
-        enum status status =
-            call_status(OCCUPANCY((attn_kernel<T, DIM, WARPS>), 32 * WARPS, shared, &blocks));
+        enum status status = attn_blocks<F>(dim, most);
         if (status != STATUS_OK)
             return status;
-        uint32_t walked = ATTN_WALK_ROWS / F::ROWS; // there is no room for more
-        *most =
-            stream->device->processors * ((uint32_t)blocks < walked ? (uint32_t)blocks : walked);
+        *most *= stream->device->processors;
     }
     dim3 grid(count < *most ? count : *most);
-    LAUNCH((attn_kernel<T, DIM, WARPS>), grid, dim3(32 * WARPS), shared, stream->cuda, run);
+    LAUNCH((attn_kernel<T, DIM, ROWS>), grid, dim3(F::THREADS), attn_shared<F>(dim), stream->cuda,
+           run);
     return launch_status();
 }
 
 // While a graph is recorded the counts of later replays are unknown: the whole grid is launched,
-// the wide kernel only where one query token has more than 16 heads a KV head.
-template <int DIM> static enum status attn_of(struct stream *stream, const struct attn_args *args)
+// the wide kernel only where one query token has more than 16 heads a KV head, which outside of
+// exact mode the narrow one may serve, too.
+template <class T, int DIM, int WIDE>
+static enum status attn_typed(struct stream *stream, const struct attn_args *args)
 {
     attn_run run = attn_run_of(stream, args);
     const struct attn_work *work = attn_plan_of(args->step_host);
     uint32_t wide = work->wide_count * args->shape.kv_heads;
     uint32_t narrow = work->narrow_count * args->shape.kv_heads;
     if (stream->capturing) {
-        wide = run.group > ATTN_TILE_ROWS || args->step_host->q_len_max > 1 ? 0xFFFFFFFFu : 0;
-        narrow = run.group > ATTN_TILE_ROWS ? 0 : 0xFFFFFFFFu;
+        bool many = run.group > ATTN_TILE_ROWS, cut = stream->attn_capacity.workers > 0;
+        wide = many || args->step_host->q_len_max > 1 ? 0xFFFFFFFFu : 0;
+        narrow = many && !cut ? 0 : 0xFFFFFFFFu;
     }
-    if (args->act == DTYPE_BF16) {
-        enum status status = attn_launch<bf16, DIM, 4>(stream, run, wide);
-        return status != STATUS_OK ? status : attn_launch<bf16, DIM, 1>(stream, run, narrow);
-    }
-    enum status status = attn_launch<f16, DIM, 4>(stream, run, wide);
-    return status != STATUS_OK ? status : attn_launch<f16, DIM, 1>(stream, run, narrow);
+    enum status status = attn_launch<T, DIM, WIDE>(stream, run, wide);
+    return status != STATUS_OK ? status : attn_launch<T, DIM, ATTN_TILE_ROWS>(stream, run, narrow);
+}
+template <int DIM, int WIDE>
+static enum status attn_of(struct stream *stream, const struct attn_args *args)
+{
+    return args->act == DTYPE_BF16 ? attn_typed<bf16, DIM, WIDE>(stream, args)
+                                   : attn_typed<f16, DIM, WIDE>(stream, args);
 }
 
-template <int DIM> constexpr attn_kernels kernels_of()
+template <int DIM, int WIDE> constexpr attn_kernels kernels_of()
 {
-    using wide = attn_form<bf16, DIM, 4>;
-    return {attn_of<DIM>, wide::WALK_FLOATS, wide::ROWS};
+    using narrow = attn_form<bf16, DIM, ATTN_TILE_ROWS>;
+    return {attn_of<DIM, WIDE>, attn_blocks<narrow>, narrow::WALK_FLOATS, WIDE};
 }

@@ -2,4 +2,4 @@
 // (two types, four warps and one) that take the dim at run time.
 #include "kernels/cuda/attn.h"
 
-const struct attn_kernels attn_any = kernels_of<0>();
+const struct attn_kernels attn_any = kernels_of<0, 64>();

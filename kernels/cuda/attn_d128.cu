@@ -1,4 +1,6 @@
-// Attention for the head dim 128: four instances of attn.h (two types, four warps and one).
+// Attention for the head dim 128: six instances of attn.h (two types; four
+// warps, also for cards of little shared memory, and one).
 #include "kernels/cuda/attn.h"
 
-const struct attn_kernels attn_d128 = kernels_of<128>();
+const struct attn_kernels attn_d128 = kernels_of<128, 128>();
+const struct attn_kernels attn_d128_small = kernels_of<128, 64>();

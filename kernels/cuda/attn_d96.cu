@@ -1,4 +1,6 @@
-// Attention for the head dim 96: four instances of attn.h (two types, four warps and one).
+// Attention for the head dim 96: six instances of attn.h (two types; four
+// warps, also for cards of little shared memory, and one).
 #include "kernels/cuda/attn.h"
 
-const struct attn_kernels attn_d96 = kernels_of<96>();
+const struct attn_kernels attn_d96 = kernels_of<96, 128>();
+const struct attn_kernels attn_d96_small = kernels_of<96, 64>();

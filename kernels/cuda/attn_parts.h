@@ -54,56 +54,143 @@ static __device__ __forceinline__ bool part_last(const attn_run &run, uint32_t m
     return shfl_idx(before, 0) + 1 == parts;
 }
 
-// Four floats of a row at a time, of four places at once so that loads overlap; parts are folded in
-// order by the arithmetic of walk_fold.
-template <class F>
-static __device__ __forceinline__ void merge_run(const attn_run &run, const attn_span &w,
-                                                 const attn_merge &merge)
+// How a part enters the state of those before it, and its sum. Kept in shared memory, for the rows
+// of a merge and 32 parts at a time; the room of the tiles is free then.
+struct attn_weight {
+    float keep, add, sum, none;
+};
+enum { MERGE_PARTS = 32, MERGE_PITCH = MERGE_PARTS + 1, MERGE_PLACES = 4 };
+struct attn_weights {
+    attn_weight of[ATTN_TILE_ROWS * MERGE_PITCH]; // [row][part]: rows on banks of their own
+    float max[2][ATTN_TILE_ROWS]; // of the parts before: read of the one, written to the other
+};
+
+// Weighs parts [first, first + 32), a part a lane, by fold_weights in the parts' order. The first
+// of all is kept as it is: -0 is what it can be added to.
+static __device__ __forceinline__ void parts_weigh(attn_weights *weights, const float *states,
+                                                   uint32_t rows, uint32_t first, uint32_t parts)
 {
-    uint32_t dim = dim_of<F>(run.args), all = w.row.q_len * run.group * dim;
-    size_t partial = partial_first(merge, w.kv_head);
-    const float *outs = run.partial_out + partial * ATTN_TILE_ROWS * dim;
-    const float *states = run.partial_state + partial * ATTN_TILE_ROWS * 2;
-    typename F::T type;
-    cta_sync(); // what lane 0 has acquired is read by all
-    for (uint32_t from = threadIdx.x % 32 * 4; from < all; from += 512) {
-        float max[4], sum[4], out[4][4];
-#pragma unroll
-        for (uint32_t k = 0; k < 4; k++) {
-            max[k] = -INFINITY;
-            sum[k] = out[k][0] = out[k][1] = out[k][2] = out[k][3] = 0;
-        }
+    uint32_t lane = threadIdx.x % 32, part = first + lane, turn = first / MERGE_PARTS % 2;
 #pragma unroll 2
-        for (uint32_t p = 0; p < merge.parts; p++)
+    for (uint32_t row = 0; row < rows; row++) {
+        float max = -INFINITY, sum = 0, keep, add, now;
+        if (part < parts) {
+            const float *state = states + (part * ATTN_TILE_ROWS + row) * 2;
+            max = state[0];
+            sum = state[1];
+        }
+        float before = first != 0 ? weights->max[turn][row] : -INFINITY, top = fmaxf(before, max);
 #pragma unroll
-            for (uint32_t k = 0; k < 4; k++) {
-                uint32_t at = from + 128 * k < all ? from + 128 * k : from;
-                const float *state = states + (p * ATTN_TILE_ROWS + at / dim) * 2;
-                uint4 v = ldg128(outs + (size_t)p * ATTN_TILE_ROWS * dim + at);
-                float part[4] = {bits_float(v.x), bits_float(v.y), bits_float(v.z),
-                                 bits_float(v.w)};
-                float keep, add;
-                fold_weights(max[k], state[0], &keep, &add, &max[k]);
-                sum[k] = p == 0 ? state[1] : fmaf(add, state[1], mul_rn(keep, sum[k]));
+        for (uint32_t step = 1; step < 32; step *= 2) {
+            float other = shfl_idx(top, (int)((lane - step) % 32));
+            top = lane >= step ? fmaxf(top, other) : top;
+        }
+        float last = shfl_idx(top, (int)((lane - 1) % 32));
+        fold_weights(lane > 0 ? last : before, max, &keep, &add, &now);
+        uint4 w = {float_bits(part > 0 ? keep : -0.0f), float_bits(add), float_bits(sum), 0};
+        sts128(&weights->of[row * MERGE_PITCH + lane], w);
+        if (lane == 31)
+            weights->max[turn ^ 1][row] = top;
+    }
+}
+
+// What a lane merges at a time: four floats at each of four places of the tile; places past its end
+// are the first again.
+struct merge_places {
+    const float *from[MERGE_PLACES]; // of the next part
+    const attn_weight *weight[MERGE_PLACES];
+    float out[MERGE_PLACES][4], sum[MERGE_PLACES];
+};
+
+// Folds AHEAD parts, whose loads overlap.
+template <uint32_t AHEAD>
+static __device__ __forceinline__ void parts_fold(merge_places *m, size_t stride)
+{
+    uint4 v[AHEAD][MERGE_PLACES];
 #pragma unroll
-                for (uint32_t e = 0; e < 4; e++)
-                    out[k][e] = p == 0 ? part[e] : fmaf(add, part[e], mul_rn(keep, out[k][e]));
-            }
+    for (uint32_t k = 0; k < MERGE_PLACES; k++)
 #pragma unroll
-        for (uint32_t k = 0; k < 4; k++) {
-            uint32_t at = from + 128 * k, row = at / dim;
-            if (at >= all)
-                break;
-            float inverse = sum[k] > 0.0f ? 1.0f / sum[k] : 0.0f;
+        for (uint32_t u = 0; u < AHEAD; u++) {
+            v[u][k] = ldg128(m->from[k]);
+            m->from[k] += stride;
+        }
+#pragma unroll
+    for (uint32_t u = 0; u < AHEAD; u++)
+#pragma unroll
+        for (uint32_t k = 0; k < MERGE_PLACES; k++) {
+            uint4 w = lds128(m->weight[k] + u);
+            float keep = bits_float(w.x), add = bits_float(w.y);
+            float part[4] = {bits_float(v[u][k].x), bits_float(v[u][k].y), bits_float(v[u][k].z),
+                             bits_float(v[u][k].w)};
+            m->sum[k] = fmaf(add, bits_float(w.z), mul_rn(keep, m->sum[k]));
 #pragma unroll
             for (uint32_t e = 0; e < 4; e++)
-                out[k][e] = mul_rn(out[k][e], inverse);
-            size_t token = w.row.q_start + row / run.group;
-            uint32_t head = w.kv_head * run.group + row % run.group;
-            typename F::T *to = (typename F::T *)run.args.out +
-                                (token * run.args.shape.heads + head) * dim + at % dim;
-            ((uint32_t *)to)[0] = pack2(out[k], type);
-            ((uint32_t *)to)[1] = pack2(out[k] + 2, type);
+                m->out[k][e] = fmaf(add, part[e], mul_rn(keep, m->out[k][e]));
         }
+#pragma unroll
+    for (uint32_t k = 0; k < MERGE_PLACES; k++)
+        m->weight[k] += AHEAD;
+}
+
+template <class F>
+static __device__ __forceinline__ void merge_store(const attn_run &run, const attn_span &w,
+                                                   uint32_t at, float sum, float out[4])
+{
+    uint32_t dim = dim_of<F>(run.args), row = w.first_row + at / dim;
+    float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+#pragma unroll
+    for (uint32_t e = 0; e < 4; e++)
+        out[e] = mul_rn(out[e], inverse);
+    size_t token = w.row.q_start + row / run.group;
+    uint32_t head = w.kv_head * run.group + row % run.group;
+    typename F::T *to =
+        (typename F::T *)run.args.out + (token * run.args.shape.heads + head) * dim + at % dim;
+    ((uint32_t *)to)[0] = pack2(out, typename F::T());
+    ((uint32_t *)to)[1] = pack2(out + 2, typename F::T());
+}
+
+// Folds the parts of a tile in order, by the arithmetic of walk_fold, 512 floats of it at a time.
+template <class F>
+static __device__ __forceinline__ void merge_run(const attn_run &run, const attn_span &w,
+                                                 const attn_merge &merge, attn_weights *weights)
+{
+    uint32_t dim = dim_of<F>(run.args), left = w.row.q_len * run.group - w.first_row;
+    uint32_t all = (left < ATTN_TILE_ROWS ? left : ATTN_TILE_ROWS) * dim;
+    const uint32_t each = 128, most = MERGE_PLACES * each;
+    const uint32_t ahead = F::COLUMNS > 128 ? 2 : 4; // more would spill
+    size_t stride = ATTN_TILE_ROWS * dim;
+    size_t partial = partial_first(merge, w.kv_head);
+    const float *outs = run.partial_out + partial * stride;
+    const float *states = run.partial_state + partial * ATTN_TILE_ROWS * 2;
+    for (uint32_t from = 0; from < all; from += most) {
+        uint32_t end = from + most < all ? from + most : all, mine = from + threadIdx.x % 32 * 4;
+        uint32_t row = from / dim;
+        merge_places m;
+#pragma unroll
+        for (uint32_t k = 0; k < MERGE_PLACES; k++) {
+            uint32_t at = mine + each * k < all ? mine + each * k : from; // dim is a multiple of 8
+            m.from[k] = outs + at;
+            m.weight[k] = weights->of + (at / dim - row) * MERGE_PITCH;
+            m.sum[k] = m.out[k][0] = m.out[k][1] = m.out[k][2] = m.out[k][3] = 0;
+        }
+        for (uint32_t first = 0; first < merge.parts; first += MERGE_PARTS) {
+            uint32_t count = merge.parts - first < MERGE_PARTS ? merge.parts - first : MERGE_PARTS;
+            cta_sync(); // lane 0 has acquired what all read; the weights before have been read
+            parts_weigh(weights, states + 2 * row, (end - 1) / dim + 1 - row, first, merge.parts);
+            warp_sync();
+#pragma unroll 1
+            for (uint32_t p = ahead; p <= count; p += ahead)
+                parts_fold<ahead>(&m, stride);
+#pragma unroll 1
+            for (uint32_t p = count / ahead * ahead; p < count; p++)
+                parts_fold<1>(&m, stride);
+#pragma unroll
+            for (uint32_t k = 0; k < MERGE_PLACES; k++)
+                m.weight[k] -= count;
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < MERGE_PLACES; k++)
+            if (mine + each * k < all)
+                merge_store<F>(run, w, mine + each * k, m.sum[k], m.out[k]);
     }
 }

@@ -24,19 +24,16 @@ struct attn_span {
     uint32_t position;           // of the row's first query token
 };
 
-// Query tiles of 16 rows on a warp of a wide item: two where registers hold their sums.
-constexpr uint32_t wide_tiles(uint32_t dim)
-{
-    return dim != 0 && dim <= 128 ? 2 : 1;
-}
-// What a kernel is compiled for. DIM 0 is the general body: any head dim up to 256, at run time.
-template <class TYPE, int D, int W> struct attn_form {
+// What a kernel is compiled for: query rows of a block, of which narrow items have 16 on one warp
+// and wide ones 64 or 128 on four, that is one or two tiles a warp. DIM 0 is the general body: any
+// head dim up to 256, at run time.
+template <class TYPE, int D, int R> struct attn_form {
     using T = TYPE;
     static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
     static constexpr int UNROLL = D != 0 ? 16 : 1; // copies; the general body lacks registers
-    static constexpr uint32_t WARPS = W, THREADS = 32 * W, STEP = THREADS / 8;
-    static constexpr uint32_t TILES = W == 1 ? 1 : wide_tiles(D);   // a warp
-    static constexpr uint32_t ROWS = ATTN_TILE_ROWS * W * TILES;    // query rows, a block
+    static constexpr uint32_t ROWS = R, WARPS = R == ATTN_TILE_ROWS ? 1 : 4;
+    static constexpr uint32_t THREADS = 32 * WARPS, STEP = THREADS / 8;
+    static constexpr uint32_t TILES = R / (ATTN_TILE_ROWS * WARPS); // a warp
     static constexpr uint32_t WALK_FLOATS = (COLUMNS / 2 + 4) * 32; // state of a query tile
 };
 template <class F> static __device__ __forceinline__ uint32_t dim_of(const attn_args &a)

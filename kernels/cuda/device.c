@@ -24,7 +24,6 @@
 
 enum {
     STAGING_SLACK = 3 * 4096,
-    PARTS_PER_PROCESSOR = 6, // of attention, one warp each: what shared memory admits at dim 128
     QUERY_NS = 1000000,
     GRAPH_LAYER_BYTES = 64 << 10, // of a recorded graph, at most
 };
@@ -81,6 +80,7 @@ static enum status device_choose(struct device *device, struct error *err)
     int count = 0;
     int major = 0;
     int processors = 0;
+    int shared = 0;
     cudaError_t code = cudaGetDeviceCount(&count);
     if (code != cudaSuccess || count == 0) {
         error_forget();
@@ -97,6 +97,8 @@ static enum status device_choose(struct device *device, struct error *err)
         (code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index)) !=
             cudaSuccess ||
         (code = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, index)) !=
+            cudaSuccess ||
+        (code = cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, index)) !=
             cudaSuccess) {
         error_forget();
         return error_set(err, STATUS_NO_DEVICE, "the CUDA device cannot be used: %s",
@@ -104,6 +106,7 @@ static enum status device_choose(struct device *device, struct error *err)
     }
     snprintf(device->name, sizeof device->name, "%.90s", prop.name);
     device->processors = (uint32_t)processors;
+    device->shared_most = (uint32_t)shared;
     if (major < 8)
         return error_set(err, STATUS_NO_DEVICE, "%s is too old: compute capability 8.0 is needed",
                          device->name);
@@ -177,6 +180,9 @@ static enum status device_open(struct device **out, const struct device_options 
         status = staging_take(device, err);
     if (status == STATUS_OK)
         status = device_try(device, err);
+    if (status == STATUS_OK && attn_workers_ask(device) != STATUS_OK)
+        status = error_set(err, STATUS_NO_DEVICE, "%s does not take the plugin's kernels: %s",
+                           device->name, call_failure());
     if (status != STATUS_OK) {
         device_close(device);
         return status;
@@ -220,9 +226,9 @@ static void need_add(struct device_need *need, const char *label, uint64_t bytes
 static struct attn_capacity attn_capacity_of(const struct device *device,
                                              const struct stream_limits *limits)
 {
-    uint32_t workers = device->exact ? 0 : device->processors * PARTS_PER_PROCESSOR;
+    uint32_t workers = device->exact ? 0 : attn_workers_of(device, limits->attn.dim);
     struct attn_capacity capacity = attn_plan_capacity(limits, PARTIAL_BYTES_MAX, workers);
-    capacity.wide_rows = attn_kernels_of(limits->attn.dim)->wide_rows;
+    capacity.wide_rows = attn_kernels_of(device, limits->attn.dim)->wide_rows;
     return capacity;
 }
 
@@ -242,7 +248,8 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
     bytes.partial_out = capacity.partials * tile;
     bytes.partial_state = (size_t)capacity.partials * ATTN_TILE_ROWS * 2 * sizeof(float);
     bytes.arrived = (size_t)capacity.merges * limits->attn.kv_heads * sizeof(uint32_t);
-    bytes.walk_out = dim != 0 ? tiles * attn_kernels_of(dim)->walk_floats * sizeof(float) : 0;
+    bytes.walk_out =
+        dim != 0 ? tiles * attn_kernels_of(device, dim)->walk_floats * sizeof(float) : 0;
     if (limits->step.vocab != 0) {
         size_t rows = limits->step.rows_max;
         size_t chunks = (limits->step.vocab + SAMPLE_CHUNK - 1) / SAMPLE_CHUNK;

@@ -25,6 +25,8 @@ enum {
     BLAS_WORKSPACE = 32 << 20,
     ATTN_WALK_ROWS = 512, // packed queries that attention's blocks of a processor walk at once
     PARTIAL_BYTES_MAX = 64 << 20, // states of attention's parts, at most
+    ATTN_SHARED_WIDE = 65 << 10,  // of a wide block of 128 rows at dim 128, with the driver's share
+    ATTN_DIMS = 8, // head dims whose kernels differ: four of their own, and others by panels of 64
     WEIGHTS_KNOWN = 2048,
 };
 
@@ -33,7 +35,9 @@ struct blas; // cuBLASLt handle, descriptors and algorithms (blas.c)
 struct device {
     struct device_options options;
     char name[96];
-    uint32_t processors; // SMs
+    uint32_t processors;              // SMs
+    uint32_t shared_most;             // bytes of shared memory that a block may have
+    uint32_t attn_workers[ATTN_DIMS]; // narrow items of attention that run at once, by head dim
     bool exact;
     cudaStream_t loading;
     void *staging_host[2], *staging_device[2];
@@ -117,14 +121,19 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
 void blas_weight_known(struct device *device, const struct weight *weight);
 void blas_weight_gone(struct device *device, const void *at, size_t bytes);
 
-// Attention's kernels for a head dim, or for any up to 256.
+// Attention's kernels for a head dim, or for any up to 256. Of 96 and 128 there are two: `small`
+// for cards whose processors would run one wide block of 128 rows alone.
 struct attn_kernels {
     enum status (*run)(struct stream *stream, const struct attn_args *args);
+    enum status (*narrow_blocks)(uint32_t dim, uint32_t *blocks); // that a processor runs at once
     uint32_t walk_floats; // of the walked state of 16 packed queries
     uint32_t wide_rows;   // packed queries of a wide item
 };
 extern const struct attn_kernels attn_d64, attn_d96, attn_d128, attn_d256, attn_any;
-const struct attn_kernels *attn_kernels_of(uint32_t dim);
+extern const struct attn_kernels attn_d96_small, attn_d128_small;
+const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim);
+enum status attn_workers_ask(struct device *device); // at open, of all head dims
+uint32_t attn_workers_of(const struct device *device, uint32_t dim);
 enum status attn_plain(struct stream *stream, const struct attn_args *args);
 
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);

@@ -14,12 +14,12 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = re.compile(r"rms_kernel|layer_kernel|embed_bert|sample_|attn_kernel<[^>]*, 1>|attn_plain|merge")
+STRICT = re.compile(r"rms_kernel|layer_kernel|embed_bert|sample_|attn_kernel<[^>]*, 16>|attn_plain|merge")
 FLAGS = ["-std=c++17", "-fmad=false", f"-I{HERE.parents[1]}", "-Xptxas", "-v", "-x", "cu", "-c"]
 
 
 def short(name):
-    """attn_kernel<bf16, 64, 4> from the demangled entry."""
+    """attn_kernel<bf16, 64, 128> from the demangled entry."""
     name = re.sub(r"\(anonymous namespace\)::|\(int\)|void ", "", name)
     return name.split("(")[0]
 

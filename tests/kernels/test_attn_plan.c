@@ -91,7 +91,7 @@ static void tile_check(const struct scene *s, uint32_t index, uint32_t tile, boo
     const struct attn_item *item = work_at(s, wide ? work->wide_at : work->narrow_at);
     const struct attn_merge *merge = work_at(s, work->merge_at);
     uint32_t count = wide ? work->wide_count : work->narrow_count;
-    uint32_t walks = 0, apart = 0, parts[2];
+    uint32_t walks = 0, apart = 0, merging = 0, parts[2];
     parts_of(s, &rows_of(s)[index], parts);
     for (uint32_t i = 0; i < count; i++) {
         if (item[i].row != index)
@@ -102,20 +102,33 @@ static void tile_check(const struct scene *s, uint32_t index, uint32_t tile, boo
         }
         const struct attn_merge *m = &merge[item[i].merge];
         assert_true(item[i].merge < work->merge_count && m->row == index && !wide);
-        assert_int_equal(item[i].at, parts[0] + apart++);
+        if (item[i].at >> ATTN_TILE_SHIFT != tile)
+            continue;
+        uint32_t part = item[i].at & ((1u << ATTN_TILE_SHIFT) - 1);
+        merging = apart == 0 ? item[i].merge : merging;
+        assert_int_equal(item[i].merge, merging);
+        assert_int_equal(part, parts[0] + apart++);
         assert_int_equal(m->part, parts[0]);
         assert_int_equal(m->parts, parts[1] - parts[0]);
         for (uint32_t head = 0; head < s->limits.attn.kv_heads; head++) {
-            uint32_t partial = m->partial + head * m->parts + item[i].at - m->part;
+            uint32_t partial = m->partial + head * m->parts + part - m->part;
             assert_true(partial < s->capacity.partials);
             assert_int_equal(s->used[partial]++, 0);
         }
     }
-    uint32_t merges = 0;
-    for (uint32_t i = 0; i < work->merge_count; i++)
-        merges += merge[i].row == index && !wide;
+    uint32_t merges = apart > 0;
     assert_int_equal(walks + merges, 1);
     assert_true(apart == 0 || (merges == 1 && apart == parts[1] - parts[0] && apart > 1));
+}
+
+static bool row_is_wide(const struct scene *s, uint32_t index)
+{
+    const struct attn_work *work = attn_plan_of(s->step);
+    const struct attn_item *item = work_at(s, work->wide_at);
+    bool wide = false;
+    for (uint32_t i = 0; i < work->wide_count; i++)
+        wide = wide || item[i].row == index;
+    return wide;
 }
 
 static void plan_check(const struct scene *s)
@@ -128,14 +141,17 @@ static void plan_check(const struct scene *s)
     assert_int_equal(work->narrow_at, work->wide_at + work->wide_count * sizeof(struct attn_item));
     for (uint32_t i = 0; i < s->step->row_count; i++) {
         uint32_t queries = rows_of(s)[i].q_len * group;
-        bool wide = queries > ATTN_TILE_ROWS;
-        uint32_t tiles = wide ? (queries + ATTN_WIDE_ROWS - 1) / ATTN_WIDE_ROWS : 1;
+        bool wide = row_is_wide(s, i);
+        uint32_t each = wide ? ATTN_WIDE_ROWS : ATTN_TILE_ROWS;
+        uint32_t tiles = (queries + each - 1) / each;
+        assert_true(queries > ATTN_TILE_ROWS || !wide);
+        assert_true(queries <= ATTN_TILE_ROWS || wide || s->capacity.workers > 0);
         for (uint32_t tile = 0; tile < tiles; tile++)
             tile_check(s, i, tile, wide);
         items += tiles;
     }
     uint32_t tokens = work->part_tokens;
-    assert_true(tokens % ATTN_TILE_KEYS == 0 && tokens > 0 && tokens <= ATTN_PART_TOKENS);
+    assert_true(tokens % ATTN_TILE_KEYS == 0 && tokens > 0);
     assert_true(s->capacity.workers > 0 || tokens == ATTN_PART_TOKENS);
     // tiles that are of no row: each part but one of a tile is one item more than the tile
     uint32_t parts_more = work->partial_count / s->limits.attn.kv_heads - work->merge_count;
@@ -296,6 +312,71 @@ static void test_parts_fill_the_processors(void **state)
     assert_int_equal(tokens, 1024);
 }
 
+// Rows of `q_len` queries over `kv_len` keys in a step, on 132 processors that take `each` parts.
+static struct scene turn_make(uint32_t rows, uint32_t q_len, uint32_t kv_len,
+                              struct attn_shape shape, uint32_t workers)
+{
+    struct scene s = {.limits = {.step = {.rows_max = 256, .tokens_max = 8192, .blocks_max = 4096},
+                                 .attn = shape}};
+    s.capacity = attn_plan_capacity(&s.limits, 64 << 20, workers);
+    struct step_layout layout;
+    step_layout_init(&layout, &s.limits.step, attn_plan_bytes(&s.capacity));
+    s.step = calloc(1, layout.bytes);
+    s.used = calloc(1, s.capacity.partials + 1);
+    assert_non_null(s.step);
+    assert_non_null(s.used);
+    s.step->layout = layout;
+    s.step->row_count = rows;
+    s.step->token_count = rows * q_len;
+    for (uint32_t i = 0; i < rows; i++)
+        rows_of(&s)[i] = (struct step_row){.q_start = i * q_len, .q_len = q_len, .kv_len = kv_len};
+    lists_check(&s, attn_plan_fill(&s.limits, &s.capacity, s.step));
+    plan_check(&s);
+    return s;
+}
+
+// The next turn of a chat, some new tokens over many cached keys, would be one wide item a KV head;
+// so would a decode row of more than 16 heads a KV head. Outside of exact mode their parts fill the
+// processors; a step that does so anyhow, and one of few keys, stay wide.
+static void test_few_wide_rows_fill_the_processors(void **state)
+{
+    (void)state;
+    enum { PROCESSORS = 132, WORKERS = 6 * PROCESSORS, WIDE = 0 };
+    static const struct attn_shape llama = {32, 8, 128, 0, 0.09f, 1, 1};
+    static const struct attn_shape one = {71, 1, 64, 0, 0.125f, 1, 1};
+    static const struct {
+        uint32_t rows, q_len, kv_len;
+        const struct attn_shape *shape;
+        uint32_t workers, least; // items; WIDE: not cut
+    } cases[] = {
+        {1, 8, 100000, &llama, WORKERS, WORKERS - 2 * 16},
+        {1, 32, 100000, &llama, WORKERS, WORKERS - 64},
+        {1, 32, 1024, &llama, WORKERS, WORKERS / 2},
+        {4, 8, 20000, &llama, WORKERS, WORKERS - 64},
+        {1, 1, 32768, &one, WORKERS, 512}, // parts of a tile
+        {32, 1, 32768, &one, WORKERS, WORKERS - 160},
+        {1, 32, 100000, &llama, 0, WIDE}, // exact mode
+        {1, 2048, 100000, &llama, WORKERS, WIDE},
+        {64, 32, 8192, &llama, WORKERS, WIDE},
+        {1, 32, 200, &llama, WORKERS, WIDE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct scene s = turn_make(cases[i].rows, cases[i].q_len, cases[i].kv_len, *cases[i].shape,
+                                   cases[i].workers);
+        const struct attn_work *work = attn_plan_of(s.step);
+        if (cases[i].least != WIDE) {
+            assert_int_equal(work->wide_count, 0);
+            uint32_t heads = cases[i].shape->kv_heads;
+            assert_in_range(work->narrow_count * heads, cases[i].least,
+                            WORKERS + 2 * work->merge_count * heads);
+        } else {
+            assert_int_equal(work->narrow_count, 0);
+        }
+        free(s.step);
+        free(s.used);
+    }
+}
+
 // Behind 255 rows of 4K keys a row of 128K has all its parts apart, though there is not room for
 // all.
 static void test_the_longest_row_takes_partials_first(void **state)
@@ -391,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_a_long_chunk_has_all_its_tiles),
         cmocka_unit_test(test_a_narrow_row_begins_with_its_first_window),
         cmocka_unit_test(test_parts_fill_the_processors),
+        cmocka_unit_test(test_few_wide_rows_fill_the_processors),
         cmocka_unit_test(test_the_longest_row_takes_partials_first),
         cmocka_unit_test(test_the_plan_of_256_rows_is_small),
         cmocka_unit_test(test_the_widest_and_none),

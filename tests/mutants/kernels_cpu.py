@@ -2,7 +2,7 @@
 # stands in tests/mutants.py.
 FAULTS = [
     ("tiles of long chunks wrap", "kernels/attn_plan.c", "item_add", ".at = at};", ".at = (uint16_t)at};", "test_attn_plan"),
-    ("a plan lists all the parts that there are states for", "kernels/attn_plan.c", "narrow_add", "p->apart_count + count > p->capacity->apart ||", "", "test_attn_plan"),
+    ("a plan lists all the parts that there are states for", "kernels/attn_plan.c", "narrow_add", "p->apart_count + items > p->capacity->apart ||", "", "test_attn_plan"),
     ("a narrow row's parts begin with the window of its last query", "kernels/attn_plan.c", "row_pieces", "row->kv_len > row->q_len ? row->kv_len - row->q_len : 0", "row->kv_len > 0 ? row->kv_len - 1 : 0", "test_attn_plan"),
     ("parts of a step are twice what fills the processors", "kernels/attn_plan.c", "part_tokens_of", "tiles = tiles > 1 ? tiles : 1;", "tiles = tiles > 1 ? tiles : 2;", "test_attn_plan"),
     ("parts before a row's window are planned", "kernels/attn_plan.c", "row_pieces", "pieces[0] = low / tokens;", "pieces[0] = 0;", "test_attn_plan"),

@@ -40,6 +40,7 @@ ROWS = [
     attention("decode, dim 64: a tile", "decode, dim 64", 8),
     attention("encoder, dim 64: a tile", "encoder, dim 64", 48, 128),
     ("attention, three parts and their merge", "attn_kernel", "attn, three parts", None, 1),
+    ("attention, 64 parts and their merge", "attn_kernel", "attn, 64 parts", None, 1),
     *[("product, %d tokens, bfloat16: a slab" % m, "gemm_small_kernel<bf16, bf16", GEMM % (16, 2048, m),
        GEMM % (16, 4096, m), 64) for m in (1, 16, 32)],
     *[("product, %d tokens, int8: a slab" % m, "gemm_small_kernel<bf16, int8", GEMM % (16, 2048, m),
@@ -72,7 +73,7 @@ def counted(program, *arguments):
 
 
 def short(kernel):
-    """attn_kernel<bf16, 128, 1> of a kernel as it is printed."""
+    """attn_kernel<bf16, 128, 16> of a kernel as it is printed."""
     name = re.sub(r"\(anonymous namespace\)::", "", kernel)
     return re.sub(r"\(.*", "", name.replace("(int)", ""))
 

@@ -119,7 +119,7 @@ struct {
     {"gemm_small_kernel<f16, f16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
     {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
     {"attn_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
-    {"attn_kernel<bf16, 128, 1>", "atom.acq_rel.gpu.global.add.u32", 0}, // the last part reads all
+    {"attn_kernel<bf16, 128, 16>", "atom.acq_rel.gpu.global.add.u32", 0}, // the last part reads all
 };
 
 bool holds(const ptx_kernel *k, const char *opcode)

@@ -62,6 +62,7 @@ MUTANTS = [
     ("bfloat16 is cut, not rounded", DEV, "float_to_bf16", 'asm("cvt.rn.bf16.f32 %0, %1;\\n" : "=h"(h) : "f"(x));', "h = (uint16_t)(__float_as_uint(x) >> 16);", "rms_norm", "bits"),
     ("bfloat16 is widened without its last bit", DEV, "bf16_to_float", "(uint32_t)h << 16", "(uint32_t)(h & 0xFFFEu) << 16", "rms_norm", "bits"),
     ("float16 of the register before", DEV, "float_to_f16", '"f"(x)', '"f"(x * 1.0009765625f)', "embed", "bits"),
+    ("bytes are picked from the other word", DEV, "byte_perm", "__byte_perm(a, b, order)", "__byte_perm(b, a, order)", "gemm", "values"),
     ("the high half of a product is that of signed numbers", DEV, "mulhi", "__umulhi(a, b)", "(uint32_t)__mulhi((int)a, (int)b)", "sample", "values"),
     ("launch bounds of half the block", "kernels/cuda/gemm_small.cu", "gemm_small_kernel", "__launch_bounds__(256)", "__launch_bounds__(128)", "gemm", "values"),
     ("the barrier of a warp is none", DEV, "warp_sync", "__syncwarp();", "", "attn", "values"),

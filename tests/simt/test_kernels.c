@@ -5,57 +5,45 @@
 //
 // Everything goes through the device table, so the same program runs on a GPU (bench/gpu.sh). With
 // the argument `small` only shapes that the slow modes can afford run.
-#include "kernels/attn_tiles.h"
-#include "kernels/cuda/internal.h" // attn_work
-#include "tests/simt/control.h"
+#include "tests/simt/kernel_tests.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 const struct device_api *weft_device_plugin(void);
-
-// There only under the emulator.
-__attribute__((weak)) void simt_configure(const struct simt_options *options);
-__attribute__((weak)) void simt_read(struct simt_counts *out);
 
 enum { HOST_WORDS = 16 };
 static const uint64_t FOREVER = UINT64_MAX;
 
-static const struct device_api *api;
-static struct device *device;
+const struct device_api *api;
+struct device *device;
 static uint32_t *done; // host-visible
 static uint32_t signals;
-static bool small;
+bool small;
 static bool mask_all; // attention masks every tile
-static uint32_t random_state = 20240817;
+uint32_t random_state = 20240817;
 
-static float uniform(void)
+float uniform(void)
 {
     random_state = random_state * 1664525u + 1013904223u;
     return (float)(random_state >> 8) * 0x1p-23f - 1.0f;
 }
 
-static void *take(size_t bytes)
+void *take(size_t bytes)
 {
     void *at = NULL;
     assert_int_equal(api->memory_take(device, &at, bytes, NULL), STATUS_OK);
     return at;
 }
 
-static void give(void *at)
+void give(void *at)
 {
     api->memory_give(device, at, 0);
 }
 
-static void wait_for(struct stream *stream)
+void wait_for(struct stream *stream)
 {
     struct error err;
     assert_int_equal(api->signal(stream, done, ++signals), STATUS_OK);
@@ -63,14 +51,14 @@ static void wait_for(struct stream *stream)
         fail_msg("%s", err.text);
 }
 
-static void *host_take(size_t bytes)
+void *host_take(size_t bytes)
 {
     void *at = NULL;
     assert_int_equal(api->host_take(device, &at, bytes, NULL), STATUS_OK);
     return at;
 }
 
-static void store(void *to, enum dtype dtype, size_t i, float value)
+void store(void *to, enum dtype dtype, size_t i, float value)
 {
     if (dtype == DTYPE_F32)
         ((float *)to)[i] = value;
@@ -78,7 +66,7 @@ static void store(void *to, enum dtype dtype, size_t i, float value)
         ((uint16_t *)to)[i] = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
 }
 
-static float load(const void *from, enum dtype dtype, size_t i)
+float load(const void *from, enum dtype dtype, size_t i)
 {
     if (dtype == DTYPE_F32)
         return ((const float *)from)[i];
@@ -87,7 +75,7 @@ static float load(const void *from, enum dtype dtype, size_t i)
 }
 
 // A host array of random numbers of a type, and a device array of the same.
-static void *random_array(enum dtype dtype, size_t count, float size, void **on_device)
+void *random_array(enum dtype dtype, size_t count, float size, void **on_device)
 {
     char *host = malloc(count * dtype_bytes(dtype) + 1);
     for (size_t i = 0; i < count; i++)
@@ -101,238 +89,6 @@ static void *random_array(enum dtype dtype, size_t count, float size, void **on_
 static double bound_of(enum dtype dtype)
 {
     return dtype == DTYPE_F32 ? 2e-6 : dtype == DTYPE_F16 ? 1e-3 : 5e-3;
-}
-
-// --- products -----------------------------------------------------------------------------------
-
-struct product_case {
-    enum dtype act, held;
-    uint32_t n, k, rows;
-};
-
-static struct stream *product_stream(void)
-{
-    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = 4096};
-    struct stream *stream = NULL;
-    assert_int_equal(api->stream_open(device, &stream, &limits, NULL), STATUS_OK);
-    return stream;
-}
-
-static struct weight weight_make(const struct weight_shape *shape, const void *from,
-                                 enum dtype type)
-{
-    struct weight weight = {.shape = *shape, .bytes = api->weight_bytes(device, shape)};
-    weight.data = take(weight.bytes);
-    struct weight_source source = {
-        .map = from, .fd = -1, .dtype = type, .rows = shape->n, .cols = shape->k};
-    assert_int_equal(api->weight_put(device, &weight, 0, &source, NULL), STATUS_OK);
-    assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
-    return weight;
-}
-
-static void product_run(struct stream *stream, const struct gemm_args *args, void *result)
-{
-    size_t bytes = (size_t)args->rows * args->y_stride * dtype_bytes(args->y_dtype);
-    void *host = host_take(bytes);
-    assert_int_equal(api->ops->gemm(stream, args), STATUS_OK);
-    assert_int_equal(api->copy_out(stream, host, args->y, bytes), STATUS_OK);
-    wait_for(stream);
-    memcpy(result, host, bytes);
-    api->host_give(device, host, bytes);
-}
-
-// int8 weights as the loader makes them: the reference multiplies what is held.
-static float held_weight(const struct product_case *c, const float *w, uint32_t row, uint32_t k)
-{
-    const float *line = w + (size_t)row * c->k;
-    if (c->held != DTYPE_I8)
-        return load(&(uint16_t){c->held == DTYPE_F16 ? f32_to_f16(line[k]) : f32_to_bf16(line[k])},
-                    c->held == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16, 0);
-    float top = 0;
-    for (uint32_t i = 0; i < c->k; i++)
-        top = fmaxf(top, fabsf(line[i]));
-    float scale = top / 127.0f;
-    return rintf(line[k] * (1.0f / scale)) * scale;
-}
-
-static void product_check(const struct product_case *c)
-{
-    struct stream *stream = product_stream();
-    void *x_device, *bias_device;
-    void *x = random_array(c->act, (size_t)c->rows * c->k, 1.0f, &x_device);
-    float *w = malloc((size_t)c->n * c->k * 4);
-    for (size_t i = 0; i < (size_t)c->n * c->k; i++)
-        w[i] = uniform();
-    float *bias = random_array(DTYPE_F32, c->n, 1.0f, &bias_device);
-    struct weight_shape shape = {WEIGHT_PRODUCT, c->held, c->n, c->k};
-    struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, c->n, 1};
-    struct weight weight = weight_make(&shape, w, DTYPE_F32);
-    struct weight offset = weight_make(&vector, bias, DTYPE_F32);
-    size_t bytes = (size_t)c->rows * c->n * 4;
-    struct gemm_args args = {.x_dtype = c->act,
-                             .y_dtype = DTYPE_F32,
-                             .x = x_device,
-                             .weight = &weight,
-                             .bias = &offset,
-                             .y = take(bytes),
-                             .rows = c->rows,
-                             .x_stride = c->k,
-                             .y_stride = c->n};
-    float *y = malloc(bytes), *alone = malloc((size_t)c->n * 4);
-    product_run(stream, &args, y);
-    double error = 0, size = 0;
-    for (uint32_t r = 0; r < c->rows; r++)
-        for (uint32_t j = 0; j < c->n; j++) {
-            double want = bias[j];
-            for (uint32_t k = 0; k < c->k; k++)
-                want += (double)load(x, c->act, (size_t)r * c->k + k) *
-                        (c->held == DTYPE_F32 ? w[(size_t)j * c->k + k] : held_weight(c, w, j, k));
-            error += (y[(size_t)r * c->n + j] - want) * (y[(size_t)r * c->n + j] - want);
-            size += want * want;
-        }
-    printf("  %s x %s n %u k %u rows %u: %.2e\n", dtype_name(c->act), dtype_name(c->held), c->n,
-           c->k, c->rows, sqrt(error / size));
-    assert_true(sqrt(error / size) <= 3e-6);
-    for (uint32_t r = 0; r < c->rows; r += 1 + c->rows / 3) { // the same row by itself
-        args.x = (const char *)x_device + (size_t)r * c->k * dtype_bytes(c->act);
-        args.rows = 1;
-        product_run(stream, &args, alone);
-        assert_memory_equal(alone, y + (size_t)r * c->n, (size_t)c->n * 4);
-    }
-    api->stream_close(stream);
-    void *rooms[] = {x_device, bias_device, weight.data, offset.data, args.y};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        give(rooms[i]);
-    free(x);
-    free(w);
-    free(bias);
-    free(y);
-    free(alone);
-}
-
-static void test_products(void **state)
-{
-    (void)state;
-    static const struct product_case cases[] = {
-        {DTYPE_BF16, DTYPE_BF16, 24, 40, 3},    {DTYPE_BF16, DTYPE_BF16, 70, 608, 37},
-        {DTYPE_BF16, DTYPE_I8, 40, 544, 5},     {DTYPE_BF16, DTYPE_I8, 136, 96, 40},
-        {DTYPE_F32, DTYPE_F32, 33, 70, 5},      {DTYPE_F16, DTYPE_F16, 48, 64, 34},
-        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35},  // rows that vectors cannot read
-        {DTYPE_BF16, DTYPE_BF16, 20, 4640, 2}, // more parts than warps
-        {DTYPE_BF16, DTYPE_BF16, 144, 4640, 1}, {DTYPE_BF16, DTYPE_BF16, 260, 1536, 70},
-        {DTYPE_F16, DTYPE_F16, 64, 1088, 20},   {DTYPE_BF16, DTYPE_I8, 64, 1600, 66},
-    };
-    for (size_t i = 0; i < (small ? 8 : sizeof cases / sizeof cases[0]); i++)
-        product_check(&cases[i]);
-}
-
-// A weight put in slices while nothing waits: a staging buffer that is filled again before its copy
-// has run would carry the wrong rows. Emulated streams are lazy here, so that it would.
-static void test_staging(void **state)
-{
-    (void)state;
-    enum { ROWS = 10, DEPTH = 64 };
-    struct simt_options lazy = {.lazy = true};
-    if (simt_configure)
-        simt_configure(&lazy);
-    struct stream *stream = product_stream();
-    float x[DEPTH], w[ROWS][DEPTH], y[ROWS];
-    struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
-    struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
-    weight.data = take(weight.bytes);
-    void *x_device = take(sizeof x);
-    for (int k = 0; k < DEPTH; k++)
-        x[k] = (float)(k % 7);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        for (int k = 0; k < DEPTH; k++)
-            w[r][k] = (float)((int)(r * 3) - k % 5);
-        struct weight_source source = {
-            .map = w[r], .fd = -1, .dtype = DTYPE_F32, .rows = 1, .cols = DEPTH};
-        assert_int_equal(api->weight_put(device, &weight, r, &source, NULL), STATUS_OK);
-    }
-    assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
-    assert_int_equal(api->upload(device, x_device, x, sizeof x, NULL), STATUS_OK);
-    struct gemm_args args = {.x_dtype = DTYPE_F32,
-                             .y_dtype = DTYPE_F32,
-                             .x = x_device,
-                             .weight = &weight,
-                             .y = take(sizeof y),
-                             .rows = 1,
-                             .x_stride = DEPTH,
-                             .y_stride = ROWS};
-    product_run(stream, &args, y);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        float want = 0; // small integers: exact
-        for (int k = 0; k < DEPTH; k++)
-            want += x[k] * w[r][k];
-        assert_true(y[r] == want);
-    }
-    lazy.lazy = false;
-    if (simt_configure)
-        simt_configure(&lazy);
-    give(args.y);
-    give(x_device);
-    give(weight.data);
-    api->stream_close(stream);
-}
-
-// Rows of which the staging buffer holds one: each of three pieces goes to its own row.
-static void test_three_pieces(void **state)
-{
-    (void)state;
-    enum { ROWS = 3, DEPTH = (1 << 19) + 32, COUNT = ROWS * DEPTH }; // a little over 2 MiB a row
-    float *w = malloc(COUNT * sizeof *w);
-    assert_non_null(w);
-    for (uint32_t i = 0; i < COUNT; i++)
-        w[i] = (float)i;
-    struct weight weight =
-        weight_make(&(struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH}, w, DTYPE_F32);
-    struct stream *stream = product_stream();
-    float *got = host_take(COUNT * sizeof *got);
-    assert_int_equal(api->copy_out(stream, got, weight.data, COUNT * sizeof *got), STATUS_OK);
-    wait_for(stream);
-    assert_memory_equal(got, w, COUNT * sizeof *got);
-    api->host_give(device, got, COUNT * sizeof *got);
-    api->stream_close(stream);
-    give(weight.data);
-    free(w);
-}
-
-static uint32_t notes;
-static void note(const char *line)
-{
-    assert_non_null(strstr(line, "O_DIRECT"));
-    notes++;
-}
-
-// If a file cannot be opened a second time, the mapped bytes are used, and one line says so.
-static void test_direct_refused(void **state)
-{
-    (void)state;
-    enum { ROWS = 2, DEPTH = 32 };
-    float w[ROWS * DEPTH];
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_true(fd >= 0);
-    for (int i = 0; i < ROWS * DEPTH; i++)
-        w[i] = (float)i;
-    struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
-    struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
-    weight.data = take(weight.bytes);
-    struct weight_source source = {
-        .map = w, .fd = fd, .dtype = DTYPE_F32, .rows = ROWS, .cols = DEPTH};
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(api->weight_put(device, &weight, 0, &source, NULL), STATUS_OK);
-    assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
-    assert_int_equal(notes, 1);
-    struct stream *stream = product_stream();
-    float *got = host_take(sizeof w);
-    assert_int_equal(api->copy_out(stream, got, weight.data, sizeof w), STATUS_OK);
-    wait_for(stream);
-    assert_memory_equal(got, w, sizeof w);
-    api->host_give(device, got, sizeof w);
-    api->stream_close(stream);
-    give(weight.data);
-    (void)close(fd);
 }
 
 // --- attention ----------------------------------------------------------------------------------
@@ -413,6 +169,8 @@ static void world_close(struct attn_world *w)
     free(w->table_host);
 }
 
+static bool recorded; // attention runs as a graph does
+
 // Runs rows [first, first + count) of the case's list, each as its queries [from, from + q_len).
 static void world_run(struct attn_world *w, const struct step_row *rows, uint32_t count)
 {
@@ -446,9 +204,17 @@ static void world_run(struct attn_world *w, const struct step_row *rows, uint32_
                              .block_shift = w->c->block_shift,
                              .row_count = count,
                              .token_count = step->token_count};
+    struct graph *graph = NULL;
+    if (recorded)
+        assert_int_equal(api->graph_begin(w->stream), STATUS_OK);
     assert_int_equal(api->ops->attn(w->stream, &args), STATUS_OK);
+    if (recorded) {
+        assert_int_equal(api->graph_end(w->stream, &graph, NULL), STATUS_OK);
+        assert_int_equal(api->graph_launch(w->stream, graph), STATUS_OK);
+    }
     assert_int_equal(api->copy_out(w->stream, w->out_host, w->out, w->out_bytes), STATUS_OK);
     wait_for(w->stream);
+    api->graph_close(graph);
 }
 
 static uint32_t case_rows(const struct attn_case *c, struct step_row rows[8])
@@ -692,6 +458,10 @@ static void test_small_parts(void **state)
         {DTYPE_BF16, {4, 4, 64, 0, 0.125f, 1, 1}, 6, 4, 3, {1, 4, 70}, {256, 150, 180}},
         {DTYPE_F16, {3, 1, 256, 70, 0.06f, 1, 1}, 6, 4, 2, {5, 1}, {190, 256}},
         {DTYPE_BF16, {2, 1, 96, 0, 0.1f, 1, 1}, 4, 18, 2, {8, 1}, {1100, 1}},
+        // rows of more than 16 packed queries, cut into narrow tiles
+        {DTYPE_BF16, {4, 1, 128, 0, 0.09f, 1, 1}, 4, 18, 2, {9, 1}, {1100, 300}},
+        {DTYPE_F16, {20, 1, 96, 0, 0.1f, 1, 1}, 6, 18, 2, {1, 1}, {1150, 70}},
+        {DTYPE_BF16, {6, 2, 80, 1060, 0.11f, 1, 1}, 5, 20, 1, {11}, {1279}},
     };
     struct device *exact = device;
     struct device_options options = {.exact = false, .note = note};
@@ -707,13 +477,53 @@ static void test_small_parts(void **state)
         const struct attn_work *work =
             (const struct attn_work *)((const char *)w.host + w.host->layout.private_part);
         assert_true(work->part_tokens < ATTN_PART_TOKENS && work->merge_count > 0);
+        assert_int_equal(work->wide_count != 0, i == 2);
         world_compare(&w, rows, count);
-        for (uint32_t seed = 0; seed < 3; seed++)
+        for (uint32_t seed = 1; seed <= 3; seed++)
             world_again(&w, rows, count, seed);
+        recorded = w.host->q_len_max == 1;
+        world_again(&w, rows, count, 0);
+        recorded = false;
         world_close(&w);
     }
     api->close(device);
     device = exact;
+}
+
+// A card with less shared memory has wide items of 64 rows where others have 128: the same bits.
+static void test_cards_of_little_shared_memory(void **state)
+{
+    (void)state;
+    static const struct attn_case cases[] = {
+        {DTYPE_BF16, {4, 2, 128, 0, 0.09f, 1, 1}, 6, 36, 3, {40, 1, 70}, {1100, 300, 130}},
+        {DTYPE_F16, {3, 1, 96, 100, 0.1f, 1, 1}, 5, 8, 2, {50, 1}, {200, 70}},
+    };
+    if (!simt_configure)
+        skip();
+    struct error err;
+    struct device *roomy = device;
+    struct device_options options = {.exact = true, .note = note};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct attn_world w[2];
+        struct step_row rows[8];
+        uint32_t count = case_rows(&cases[i], rows), seed = random_state, wide[2];
+        for (uint32_t k = 0; k < 2; k++) {
+            random_state = seed;
+            simt_configure(&(struct simt_options){.shared_most = k == 0 ? 0 : 99 << 10});
+            if (k == 1)
+                assert_int_equal(api->open(&device, &options, &err), STATUS_OK);
+            world_open(&w[k], &cases[i]);
+            world_run(&w[k], rows, count);
+            wide[k] = attn_plan_of(w[k].host)->wide_count;
+        }
+        assert_true(wide[1] > wide[0]);
+        assert_memory_equal(w[0].out_host, w[1].out_host, w[0].out_bytes);
+        world_close(&w[1]);
+        api->close(device);
+        device = roomy;
+        simt_configure(&(struct simt_options){0});
+        world_close(&w[0]);
+    }
 }
 
 static uint64_t blocks_of_run(struct attn_world *w, const struct step_row *rows, uint32_t count)
@@ -790,10 +600,15 @@ int main(int argc, char **argv)
 {
     small = argc > 1 && strcmp(argv[1], "small") == 0;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),     cmocka_unit_test(test_staging),
-        cmocka_unit_test(test_three_pieces), cmocka_unit_test(test_direct_refused),
-        cmocka_unit_test(test_attention),    cmocka_unit_test(test_both_bodies),
-        cmocka_unit_test(test_small_parts),  cmocka_unit_test(test_grid_after_recording),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_staging),
+        cmocka_unit_test(test_three_pieces),
+        cmocka_unit_test(test_direct_refused),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_both_bodies),
+        cmocka_unit_test(test_small_parts),
+        cmocka_unit_test(test_grid_after_recording),
+        cmocka_unit_test(test_cards_of_little_shared_memory),
         cmocka_unit_test(test_counts),
     };
     return cmocka_run_group_tests_name("kernels", tests, setup, teardown);

@@ -25,7 +25,7 @@ import check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NVCC = ["nvcc", "-ptx", "-std=c++17", "-fmad=false", "-I%s" % ROOT, "-arch=compute_80"]
-DIM, PAGE_UNIT, WALK = 128, 256, 0xFFFFFFFF
+DIM, PAGE_UNIT, WALK = 128, 256, 0xFFFF
 BF16 = 1  # of enum dtype
 
 
@@ -68,7 +68,7 @@ def attention_ours(kernel, program, folder, case, warps, page):
     step = np.zeros(72, np.uint32)
     step[16] = 256  # layout.rows
     step[64:68] = 0, 0, lq, lk
-    item = [0, 0, WALK, 0, 0]  # row and head, tile, part, partial, merge
+    item = [WALK << 16, 0]  # row and merge, tile
     work = np.array([warps == 4, warps == 1, 0, 0, 36, 36, 0, 0, 1024, *item], np.uint32)
     scale = 1 / DIM**0.5
     name = lambda n: "%s.bin" % n
@@ -112,7 +112,7 @@ def attention(program, folder):
     """The lines of the table."""
     for what, warps, bm in (("prefill, four warps", 4, 128), ("one warp", 1, 16)):
         case = lambda lk: cases.attention("bf16", DIM, bm, lk, False, heads=1, group=1, bm=bm, warps=warps)
-        kernel = Kernel(folder, "attn_d128", "_Z11attn_kernelI4bf16Li128ELi%dEEv8attn_run" % warps)
+        kernel = Kernel(folder, "attn_d128", "_Z11attn_kernelI4bf16Li128ELi%dEEv8attn_run" % bm)
         theirs = slope(lambda lk: triton_counts(program, folder, case(lk)), 256, 512, bm // 4)
         for page in (16, 64):
             ours = slope(lambda lk: attention_ours(kernel, program, folder, case(lk), warps, page), 256, 512, bm // 4)
