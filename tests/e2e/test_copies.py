@@ -171,9 +171,9 @@ def test_models_are_spread_over_the_devices():
     server = server_on("simt:0,1,2", f"big={CHAT}", f"pinned={CHAT},device=simt:0", f"small={MODELS / 'weft-demo-embed'}",
                        f"both={MODELS / 'weft-demo-rerank'},data-parallel-size=3")
     rows = {row[0] + (row[2] if row[1] == "copy" else ""): row[3 if row[1] == "copy" else 1:]
-            for line in server.output().splitlines() if line.startswith("  ") and len(row := line.split()) >= 4}
+            for line in server.output().splitlines() if line.startswith("  ") and len(row := line.split()) >= 4 and re.search(r" [-0-9.]+$", line)}
     places = {name: [i for i, cell in enumerate(cells) if cell != "-"] for name, cells in rows.items()}
-    assert places["pinned"] == [0] and places["big"] == [1] and places["small"] == [2], rows
+    assert places["pinned"] == [0] and places["big"] in ([1], [2]) and len(places["small"]) == 1, rows
     assert sorted(places[f"both{copy}"] for copy in range(3)) == [[0], [1], [2]], rows
     assert chat(server, model="big", messages=user("a"), max_tokens=2).status == 200
     assert chat(server, model="pinned", messages=user("a"), max_tokens=2).status == 200
