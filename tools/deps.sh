@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing weft needs and that are missing here. Says
 # nothing and touches no network when all are there. On other systems it names them and leaves the
-# rest to the build, which reports what is missing. Groups: build (default), test, fuzz, cross (aarch64).
-# usage: tools/deps.sh [build] [test] [fuzz] [cross]
+# rest to the build, which reports what is missing. Groups: build (default), test, fuzz, cross (aarch64),
+# browser. usage: tools/deps.sh [build] [test] [fuzz] [cross] [browser]
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build make pkg-config python3 libh2o-evloop-dev libssl-dev libjansson-dev
@@ -10,6 +10,7 @@ build="gcc g++ cmake ninja-build make pkg-config python3 libh2o-evloop-dev libss
 test="libcmocka-dev curl git"
 fuzz="clang-14 libclang-rt-14-dev"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+browser="chromium"
 
 [ $# -gt 0 ] || set -- build
 wanted=""
@@ -19,7 +20,8 @@ for group in "$@"; do
     test) wanted="$wanted $test" ;;
     fuzz) wanted="$wanted $fuzz" ;;
     cross) wanted="$wanted $cross" ;;
-    *) echo "deps.sh: there is no group '$group' (build, test, fuzz, cross)" >&2; exit 2 ;;
+    browser) wanted="$wanted $browser" ;;
+    *) echo "deps.sh: there is no group '$group' (build, test, fuzz, cross, browser)" >&2; exit 2 ;;
     esac
 done
 

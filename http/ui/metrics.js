@@ -4,19 +4,27 @@ const SAMPLE = /^([\w:]+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 const unescaped = (text) => text.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
 
-// {at, values: Map of "name" or "name|le" to a sum, for one model; the rest of the process under its own names}
-export function reading(text, model) {
-  const values = new Map();
+// The samples of these families: {name, labels, value}. Without a list: of all of weft's.
+export function samples(text, families) {
+  const out = [];
   for (const line of text.split("\n")) {
     if (!line.startsWith("weft_") && !line.startsWith("process_")) continue;
     const match = SAMPLE.exec(line);
-    if (!match) continue;
+    if (!match || (families && !families.includes(match[1]))) continue;
     const labels = {};
     for (const [, name, value] of (match[2] || "").matchAll(LABEL)) labels[name] = unescaped(value);
-    const owner = labels.model ?? labels.model_name;
-    if (owner !== undefined && owner !== model) continue;
-    const name = labels.le === undefined ? match[1] : `${match[1]}|${labels.le}`;
-    values.set(name, (values.get(name) || 0) + Number(match[3]));
+    out.push({name: match[1], labels, value: Number(match[3])});
+  }
+  return out;
+}
+
+// {at, values: Map of "name" or "name|le" to a sum} of one model
+export function reading(text, model) {
+  const values = new Map();
+  for (const {name, labels, value: count} of samples(text)) {
+    if (labels.model_name !== undefined && labels.model_name !== model) continue;
+    const key = labels.le === undefined ? name : `${name}|${labels.le}`;
+    values.set(key, (values.get(key) || 0) + count);
   }
   return {at: performance.now(), values};
 }

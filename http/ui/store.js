@@ -36,7 +36,8 @@ function message(value) {
 
 function conversation(value) {
   if (!value || typeof value.id !== "string" || !Array.isArray(value.messages)) return null;
-  const settings = value.settings && typeof value.settings === "object" ? value.settings : {};
+  const settings = Object.fromEntries(Object.entries(value.settings || {})
+    .filter(([, each]) => typeof each === "string" || typeof each === "boolean"));
   return {id: value.id, title: text(value.title), model: text(value.model), settings,
     updated: Number(value.updated) || 0, messages: value.messages.map(message).filter(Boolean)};
 }
@@ -59,7 +60,8 @@ export function conversationNew(settings, model) {
 }
 
 export function preference(name, value) {
-  const all = read(PREFERENCES, {}) || {};
+  const kept = read(PREFERENCES, {});
+  const all = kept && typeof kept === "object" ? kept : {};
   if (value === undefined) return typeof all[name] === "string" ? all[name] : "";
   all[name] = value;
   write(PREFERENCES, all);

@@ -3,6 +3,7 @@
   run.py [NAMES...]                names of files or functions; without them all
   run.py --older [NAMES...]        only what also runs with the clients' older major versions (OLDER)
   run.py --frameworks [NAMES...]   the files in frameworks/
+  run.py --browser [NAMES...]      the files in browser/
 
 With WEFT_E2E_DURATIONS=1 the forty slowest and the time of each file stand at the end.
 
@@ -110,8 +111,8 @@ def main():
     mode = sys.argv[1] if sys.argv[1:] and sys.argv[1].startswith("--") else ""
     names = set(sys.argv[2 if mode else 1:])
     folder = HERE
-    if mode == "--frameworks":
-        folder = HERE / "frameworks"
+    if mode in ("--frameworks", "--browser"):
+        folder = HERE / mode[2:]
         sys.path.insert(0, str(folder))
 
     def wanted(file, name):

@@ -8,6 +8,7 @@
 #   run.sh [names of test files or functions]     without names: all, then the client files with the older clients
 #                                                 (with names only where WEFT_E2E_VENV_OLDER is set)
 #   run.sh --frameworks [names]                   tests/e2e/frameworks
+#   run.sh --browser [names]                      tests/e2e/browser; needs the Debian package chromium (tools/deps.sh browser)
 set -uo pipefail
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
@@ -31,6 +32,11 @@ made() { # folder, requirements: whether the environment is there with just thes
 if [ "${1:-}" = --frameworks ]; then
     venv=${WEFT_E2E_VENV_FRAMEWORKS:-$build/e2e-venv-frameworks}
     made "$venv" requirements-frameworks.txt || exit 1
+    exec "$venv/bin/python" -B run.py "$@"
+fi
+if [ "${1:-}" = --browser ]; then
+    venv=${WEFT_E2E_VENV_BROWSER:-$build/e2e-venv-browser}
+    made "$venv" requirements-browser.txt || exit 1
     exec "$venv/bin/python" -B run.py "$@"
 fi
 

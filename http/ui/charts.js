@@ -1,0 +1,51 @@
+// A small line chart of the last minute: a title, the number of now, one or two lines over the same time. The number
+// is text beside the picture, so that nobody needs the picture.
+import {el, svg} from "./dom.js";
+
+export const POINTS = 60; // samples that are kept, one a second
+const WIDTH = 360, HEIGHT = 96;
+
+// 1, 2 or 5 times a power of ten, at least the value.
+function ceiling(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999) || value;
+}
+
+function path(points, top) {
+  let out = "", pen = false;
+  points.forEach((value, at) => {
+    if (value === null) { pen = false; return; }
+    const x = WIDTH - (points.length - 1 - at) * (WIDTH / (POINTS - 1)), y = HEIGHT - Math.min(1, value / top) * HEIGHT;
+    out += `${pen ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
+    pen = true;
+  });
+  return out;
+}
+
+const area = (line, points) => (line && !points.includes(null)
+  ? `${line}V${HEIGHT}H${(WIDTH - (points.length - 1) * (WIDTH / (POINTS - 1))).toFixed(1)}Z` : "");
+
+// {title, unit, lines: [name...], least: the least top of the scale, top: a fixed one, digits}
+export function chart({title, unit, lines, least = 1, top = 0, format}) {
+  const series = lines.map(() => []);
+  const strokes = lines.map((_, at) => svg("path", {class: `line line-${at}`, fill: "none", "vector-effect": "non-scaling-stroke"}));
+  const fill = svg("path", {class: "area"});
+  const scale = el("span.scale.number", {"aria-hidden": "true"});
+  const now = el("p.now"), words = lines.map(() => el("span.number"));
+  now.append(...lines.map((name, at) => el(`span.value.value-${at}`, {}, words[at], el("small", {}, name))));
+  const picture = svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true"},
+    svg("path", {class: "rule", d: `M0 0.5H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT - 0.5}H${WIDTH}`, "vector-effect": "non-scaling-stroke"}), fill, ...strokes);
+  const node = el("figure.chart", {}, el("figcaption", {}, el("h2", {}, title), now), el("div.plot", {}, picture, scale));
+  return {node, push: (values) => {
+    values.forEach((value, at) => {
+      series[at].push(value);
+      if (series[at].length > POINTS) series[at].shift();
+      words[at].textContent = value === null ? "–" : format(value);
+    });
+    const most = top || ceiling(Math.max(least, ...series.flat().filter((value) => value !== null)));
+    scale.textContent = `${format(most)} ${unit}`;
+    strokes.forEach((stroke, at) => stroke.setAttribute("d", path(series[at], most)));
+    fill.setAttribute("d", area(strokes[0].getAttribute("d"), series[0]));
+    node.dataset.points = String(series[0].length);
+  }, clear: () => { for (const each of series) each.length = 0; }};
+}

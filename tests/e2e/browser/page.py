@@ -1,0 +1,114 @@
+"""The web page in headless Chromium: one browser and one server for all tests, a fresh profile for each.
+
+opened() gives a page and, at its end, fails where the console had an error, a script threw, a dialog came up or a request
+went elsewhere than to the server.
+"""
+
+import contextlib
+import functools
+import json
+import pathlib
+import shutil
+import time
+
+import axe_core_python
+import harness
+from harness import KEY, MODELS, start
+from playwright.sync_api import sync_playwright
+
+CHROMIUM = shutil.which("chromium")
+if not CHROMIUM:
+    raise harness.Skip("no chromium here: tools/deps.sh browser installs it")
+WAIT_MS = 120_000  # a loaded machine is slow
+AXE = (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
+WIDE, PHONE = (1440, 900), (390, 844)
+TEMPLATE = pathlib.Path(harness.__file__).parent / "hermes.jinja"
+
+
+@functools.cache
+def server():
+    """chat: a model that writes nonsense, with a template that knows tools."""
+    return start(f"chat={MODELS / 'weft-demo-chat'},chat-template={TEMPLATE}", f"embed={MODELS / 'weft-demo-embed'}",
+                 f"rerank={MODELS / 'weft-demo-rerank'}")
+
+
+@functools.cache
+def browser():
+    return sync_playwright().start().chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+
+def until(page, expression):
+    """Waits for it to hold; Playwright's own wait evaluates in the page, which the page's policy forbids."""
+    end = time.monotonic() + WAIT_MS / 1000
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(30)
+
+
+@contextlib.contextmanager
+def opened(panel="chat", size=WIDE, theme="light", key=KEY, stored=None, allowed=()):
+    """allowed: words of console errors that are to be expected."""
+    context = browser().new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=theme,
+                                    reduced_motion="reduce")
+    context.set_default_timeout(WAIT_MS)
+    if key:
+        context.add_init_script("sessionStorage.setItem('weft-key', %s)" % json.dumps(key))
+    for name, value in (stored or {}).items():
+        context.add_init_script("localStorage.getItem(%s) || localStorage.setItem(%s, %s)"
+                                % (json.dumps(name), json.dumps(name), json.dumps(json.dumps(value))))
+    faults, foreign = [], []
+    page = context.new_page()
+    page.on("console", lambda m: faults.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda r: foreign.append(r.url) if not r.url.startswith(server().base + "/") else None)
+    try:
+        page.goto(f"{server().base}/#{panel}")
+        if key:
+            until(page, "document.querySelector('#server-state').classList.contains('fine')")
+        yield page
+    finally:
+        context.close()
+    faults = [fault for fault in faults if not any(word in fault for word in allowed)]
+    assert not faults, faults
+    assert not foreign, foreign
+
+
+def answered(page):
+    """Waits until the answer is complete."""
+    until(page, "document.querySelector('#ask-stop').hidden && document.querySelector('.turn.assistant .actions')")
+
+
+def setting(page, name, value):
+    """Opens the settings where they are closed and fills one."""
+    if not page.is_visible("#settings"):
+        page.click("#settings-open")
+    page.evaluate("for (const group of document.querySelectorAll('.group')) group.open = true")
+    field = page.locator(f"#set-{name}")
+    if isinstance(value, bool):
+        field.set_checked(value)
+    elif field.evaluate("node => node.tagName") == "SELECT":
+        field.select_option(value)
+    else:
+        field.fill(value)
+
+
+def ask(page, text="Hello", tokens="8"):
+    if tokens:
+        setting(page, "max_completion_tokens", tokens)
+    page.fill("#ask-text", text)
+    page.press("#ask-text", "Enter")
+    answered(page)
+
+
+def sent(page, path="/v1/chat/completions"):
+    """A context manager's value .value.post_data_json: the body of the next request."""
+    return page.expect_request(lambda request: request.url.endswith(path))
+
+
+def serious(page):
+    """What axe-core finds, of serious impact or worse."""
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [(each["id"], each["impact"], [node["target"] + [node["failureSummary"][:200]] for node in each["nodes"][:3]])
+            for each in found["violations"] if each["impact"] in ("serious", "critical")]

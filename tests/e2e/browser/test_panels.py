@@ -1,0 +1,272 @@
+"""Each panel of the web page in headless Chromium: what it shows and does, by mouse and by keyboard."""
+
+import json
+import os
+import subprocess
+import sys
+
+from page import KEY, PHONE, answered, ask, opened, sent, server, serious, setting, until
+
+PANELS = ("chat", "embeddings", "rerank", "live", "models")
+TOOL = [{"type": "function", "function": {"name": "paint", "parameters": {
+    "type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"],
+    "additionalProperties": False}}}]
+SCHEMA = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"], "additionalProperties": False}
+
+
+def test_key_is_asked_for_and_stays_in_the_tab():
+    with opened(key=None, allowed=("401",)) as page:
+        page.wait_for_selector("#key-dialog[open]")
+        assert page.evaluate("document.activeElement.id") == "key-text"
+        page.fill("#key-text", "wrong")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('#key-fault').textContent.includes('does not know')")
+        page.fill("#key-text", KEY)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#key-dialog:not([open])", state="attached")
+        until(page, "document.querySelector('#server-state').textContent.startsWith('3 models')")
+        assert page.evaluate("sessionStorage.getItem('weft-key')") == KEY
+        stored = page.evaluate("JSON.stringify(localStorage) + document.cookie + document.documentElement.outerHTML + location")
+        assert KEY not in stored
+        page.reload()
+        until(page, "document.querySelector('#server-state').classList.contains('fine')")
+        assert not page.is_visible("#key-dialog")
+
+
+def test_chat_streams_and_is_kept():
+    with opened() as page:
+        setting(page, "system", "Be brief.")
+        setting(page, "temperature", "0.5")
+        setting(page, "stop", "one\ntwo")
+        with sent(page) as request:
+            ask(page, "Hello <b>there</b>")
+        body = request.value.post_data_json
+        assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello <b>there</b>"}]
+        assert body["stream"] and body["temperature"] == 0.5 and body["stop"] == ["one", "two"]
+        assert body["model"] == "chat" and body["max_completion_tokens"] == 8 and "seed" not in body
+        text = page.inner_text(".turn.assistant > .prose")
+        note = page.inner_text(".turn.assistant .note")
+        assert "first token" in note and "tokens" in note, note
+        page.reload()
+        page.wait_for_selector(".turn.assistant .actions")
+        assert page.inner_text(".turn.assistant > .prose") == text
+        assert page.inner_text(".turn.user > .prose") == "Hello <b>there</b>"
+        assert page.inner_text(".conversation") == "Hello <b>there</b>"
+        page.click("#chat-new")
+        assert page.locator(".turn").count() == 0 and page.locator(".conversation").count() == 2
+        page.click("text=Hello <b>there</b>")
+        assert page.locator(".turn").count() == 2
+        page.click(".turn.assistant >> text=Try again")
+        answered(page)
+        assert page.locator(".turn").count() == 2
+        page.get_by_role("button", name="Rename Hello <b>there</b>").click()
+        page.keyboard.type("Greeting")
+        page.keyboard.press("Enter")
+        assert "Greeting" in page.locator(".conversation").all_inner_texts()
+        page.get_by_role("button", name="Delete Greeting").click()
+        assert "Greeting" not in page.locator(".conversation").all_inner_texts()
+
+
+# An answer that begins and goes on until it is aborted: how fast a model is must not decide a test.
+ENDLESS = """() => { window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
+  out.enqueue(new TextEncoder().encode('data: {"choices":[{"delta":{"content":"on and on"}}]}\\n\\n'));
+  init.signal.addEventListener("abort", () => out.error(new DOMException("left", "AbortError")));
+}}))); }"""
+
+
+def test_escape_stops_an_answer():
+    with opened() as page:
+        page.evaluate(ENDLESS)
+        page.fill("#ask-text", "Talk on and on")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('.turn.assistant > .prose')?.textContent === 'on and on'")
+        assert page.is_visible("#ask-stop") and not page.is_visible("#ask-send")
+        page.keyboard.press("Escape")
+        answered(page)
+        assert "stopped" in page.inner_text(".turn.assistant .note")
+        assert page.is_visible("#ask-send") and page.inner_text(".turn.assistant > .prose") == "on and on"
+
+
+def test_an_error_of_the_server_is_shown():
+    with opened(allowed=("400",)) as page:
+        setting(page, "temperature", "9")
+        page.fill("#ask-text", "Hello")
+        page.keyboard.press("Enter")
+        answered(page)
+        assert "temperature" in page.inner_text(".turn.assistant .fault")
+
+
+def test_a_tool_is_called_and_answered():
+    with opened() as page:
+        setting(page, "tools", "{")
+        setting(page, "tools_on", True)
+        assert "no JSON" in page.inner_text("#set-tools-fault")
+        page.fill("#ask-text", "Paint")
+        page.click("#ask-send")
+        assert "Tools" in page.inner_text("#ask-modes") and page.locator(".turn").count() == 0
+        setting(page, "tools", json.dumps(TOOL))
+        setting(page, "tool_choice", "required")
+        ask(page, "Paint", "80")
+        assert page.inner_text(".call-name code") == "paint"
+        assert json.loads(page.inner_text(".call pre"))["colour"] in ("red", "blue")
+        setting(page, "tool_choice", "none")
+        page.fill(".results textarea", "It is painted.")
+        with sent(page) as request:
+            page.click("text=Send the results")
+        answered(page)
+        messages = request.value.post_data_json["messages"]
+        assert [each["role"] for each in messages] == ["user", "assistant", "tool"]
+        assert messages[2]["content"] == "It is painted."
+        assert messages[2]["tool_call_id"] == messages[1]["tool_calls"][0]["id"]
+
+
+def test_an_answer_follows_a_schema():
+    with opened() as page:
+        setting(page, "schema", json.dumps(SCHEMA))
+        setting(page, "schema_on", True)
+        ask(page, "Sure?", "60")
+        assert json.loads(page.inner_text(".turn.assistant .code pre"))["sure"] in (True, False)
+
+
+def test_token_probabilities():
+    with opened() as page:
+        setting(page, "logprobs", True)
+        ask(page)
+        page.get_by_role("button", name="Tokens", exact=True).click()
+        assert 1 <= page.locator(".token").count() <= 8
+        page.locator(".token").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Home")
+        assert page.evaluate("document.activeElement === document.querySelector('.token')")
+        assert page.locator(".token-detail li").count() >= 5
+        assert page.locator(".token-detail [aria-current]").count() == 1
+        assert "%" in page.inner_text(".token-detail")
+        assert page.locator(".token[tabindex='0']").count() == 1
+        assert not serious(page)
+
+
+def test_what_went_over_the_wire():
+    with opened() as page:
+        ask(page, "It's \"quoted\" \\ and $HOME `x`")
+        page.click("[data-wire=chat]")
+        shown = page.inner_text("#wire-dialog")
+        assert "POST /v1/chat/completions" in shown and "data: [DONE]" in shown and '"delta"' in shown
+        assert KEY not in page.content()
+        assert page.locator("#wire-dialog button", has_text="Copy as").count() == 3
+        assert not serious(page)
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#wire-dialog")
+        code = page.evaluate("""async () => {
+          const wire = await import("/ui/wire.js");
+          const record = {path: "/v1/completions", body: {model: "chat", prompt: `It's "quoted" \\\\ $HOME \\n`, max_tokens: 3,
+            echo: true, stop: null, stream: false}};
+          return [wire.asCurl(record), wire.asPython(record), wire.asJavaScript(record)];
+        }""")
+    environment = {**os.environ, "WEFT_API_KEY": KEY}
+    for command in ["sh", "-c", code[0]], [sys.executable, "-c", code[1]]:
+        out = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        answer = json.loads(out.stdout)
+        assert answer["choices"][0]["text"].startswith("It's \"quoted\" \\ $HOME \n"), (command, out)
+    assert "process.env.WEFT_API_KEY" in code[2] and "/v1/completions" in code[2]
+
+
+def test_embeddings_as_a_matrix():
+    with opened("embeddings") as page:
+        page.fill("#embeddings-text", "warm wool\nwarm wool\n<i>cold</i> sea")
+        page.click("#embeddings-go")
+        page.wait_for_selector(".matrix")
+        cells = [row.locator("td").all_inner_texts() for row in page.locator(".matrix tbody tr").all()]
+        assert len(cells) == 3 and all(len(row) == 3 for row in cells)
+        assert cells[0][0] == cells[0][1] == "1.00" and cells[0][2] == cells[2][0]
+        assert page.locator(".pairs li").count() == 3
+        assert page.locator(".matrix tbody th").nth(2).inner_text().endswith("<i>cold</i> sea")
+        page.fill("#embeddings-text", "one")
+        page.click("#embeddings-go")
+        assert "2 to 40" in page.inner_text("#embeddings-out .fault")
+
+
+def test_rerank_as_bars():
+    with opened("rerank") as page:
+        with page.expect_response(lambda response: response.url.endswith("/v1/rerank")) as answer:
+            page.click("#rerank-go")
+        page.wait_for_selector(".ranks")
+        results = answer.value.json()["results"]
+        shown = page.locator(".ranks .number").all_inner_texts()
+        assert shown == [f"{each['relevance_score']:.3f}" for each in results] and len(shown) == 6
+        widths = page.evaluate("[...document.querySelectorAll('.ranks .meter-fill')].map((e) => e.getBoundingClientRect().width)")
+        assert widths == sorted(widths, reverse=True) and widths[0] > 100
+        page.click("[data-wire=rerank]")
+        assert "relevance_score" in page.inner_text("#wire-dialog")
+
+
+def test_live_charts_move():
+    with opened("live") as page:
+        until(page, "Number(document.querySelector('.chart')?.dataset.points) >= 2")
+        titles = page.locator(".chart h2").all_inner_texts()
+        assert titles == ["Throughput", "Time to first token", "Time between tokens", "Batch size", "Keys and values", "Queue", "Cache hits"]
+        server().post("/v1/chat/completions", {"model": "chat", "max_tokens": 100, "messages": [{"role": "user", "content": "a"}]})
+        until(page, "document.querySelectorAll('.line-0')[2].getAttribute('d').includes('M')")
+        page.select_option("#live-model", "embed")
+        assert page.locator(".chart h2").all_inner_texts() == ["Throughput", "Batch size", "Queue"]
+        page.click("#live-pause")
+        assert page.get_attribute("#live-pause", "aria-pressed") == "true"
+
+
+def test_models():
+    with opened("models") as page:
+        page.wait_for_selector(".card")
+        assert page.locator(".card h2").all_inner_texts() == ["chat", "embed", "rerank"]
+        assert "4,096 tokens" in page.inner_text(".card >> nth=0") and "embeddings" in page.inner_text(".card >> nth=1")
+
+
+def test_nothing_serious_for_screen_readers():
+    for theme, size in (("light", (1440, 900)), ("dark", PHONE)):
+        for panel in PANELS:
+            with opened(panel, size, theme) as page:
+                if panel == "chat":
+                    ask(page)
+                if panel in ("embeddings", "rerank"):
+                    page.click(f"#{panel}-go")
+                    page.wait_for_selector(".matrix, .ranks")
+                if panel == "models":
+                    page.wait_for_selector(".card")
+                if panel == "live":
+                    page.wait_for_selector(".chart")
+                assert not serious(page), (panel, theme, serious(page))
+
+
+def test_nothing_is_wider_than_the_window():
+    for width in 390, 620, 860, 1100, 1440:
+        with opened(size=(width, 800)) as page:
+            for panel in PANELS:
+                page.evaluate(f"location.hash = '{panel}'")
+                page.wait_for_selector(f"#panel-{panel}:not([hidden])")
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (panel, width)
+
+
+def test_all_by_keyboard():
+    with opened() as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        page.keyboard.press("Enter")
+        seen = set()
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            seen.add(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        for each in "chat-model", "settings-open", "ask-text", "ask-send", "Request":
+            assert each in seen, seen
+        page.focus("#settings-open")
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.querySelector('#settings').contains(document.activeElement)")
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.activeElement.id") == "settings-open" and not page.is_visible("#settings")
+
+
+def test_theme_is_kept():
+    with opened() as page:
+        light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.select_option("#theme", "dark")
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.reload()
+        page.wait_for_selector("#ask-text")
+        assert light != dark == page.evaluate("getComputedStyle(document.body).backgroundColor")
