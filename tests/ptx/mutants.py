@@ -69,7 +69,6 @@ MUTANTS = [
     ("the barrier of a block is that of a warp", DEV, "cta_sync", "__syncthreads();", "__syncwarp();", "sample", "values"),
     ("the host's signal is not released", DEV, "st_release_sys", "st.release.sys.global", "st.relaxed.gpu.global", "prep", "values"),
     ("bits are set by a load and a store", DEV, "atom_or", "return atomicOr(p, v);", "uint32_t old = *p; *p = old | v; return old;", "prep", "values"),
-    ("what a word was before an addition is what it is after", DEV, "atom_add", "return atomicAdd(p, v);", "return atomicAdd(p, v) + v;", "sample", "values"),
     ("shuffle by xor within half a warp", DEV, "shfl_xor", "v, mask)", "v, mask, 16)", "rms_norm", "values"),
     ("shared memory by its generic address", DEV, "smem_addr", "__cvta_generic_to_shared(p)", "(uintptr_t)p", "gemm", "values"),
     ("a part's arrival orders nothing", DEV, "atom_add_acqrel_gpu", "atom.acq_rel.gpu", "atom.relaxed.gpu", "attn", "values"),
