@@ -92,7 +92,7 @@ static void device_failed(struct serving *s, const struct loaded_model *model, c
     if (atomic_exchange(failed_of(s, model), true))
         return;
     if (s->loaded.devices.count > 1)
-        log_line(LOG_ERROR, "the device %s failed: %s", model->device->label, text);
+        log_line(LOG_ERROR, "the device failed: %s (%s)", text, model->device->label);
     else
         log_line(LOG_ERROR, "the device failed: %s", text);
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {

@@ -141,7 +141,7 @@ def test_fault_of_one_copy():
         ready = s.request("GET", "/ready")
         assert ready.status == 200 and ready.json == {"status": "ready", "copies": {"m": ["ready", "failed"]}}, ready.text
         assert s.request("GET", "/health").json == {"status": "ok"}
-        assert "the device simt:1 failed: a fault that the test has planted" in s.output()
+        assert "the device failed: a fault that the test has planted (simt:1)" in s.output()
         assert "copy 1 of the model 'm' has failed, others serve on" in s.output()
         assert "not served any more" not in s.output()
         faults.on("fault.0")
