@@ -72,8 +72,8 @@ def test_a_rank_that_hangs_ends_its_models_alone():
                 assert text_of(job.result()) == record_of(case)["text"]
             assert chat(server, model="two", **ask).status == 503
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
-            wait_for(lambda: "rank 1 of 2 did not end step" in server.output(), server.output())
-            assert "the model 'two' is not served any more" in server.output()
+            wait_for(lambda: "the model 'two' is not served any more" in server.output(), server.output())
+            assert "rank 1 of 2 did not end step" in server.output()
             assert "the model 'one' is not served any more" not in server.output()
             faults.off("hang")  # the late rank comes back and does no harm
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
