@@ -47,6 +47,9 @@ class Reference:
             folder, gguf_file=name, torch_dtype=torch.float32).eval()
         self.model.lm_head.weight = self.model.model.embed_tokens.weight
         self.template = self.tokenizer.chat_template
+        # An end of a GGUF file by its text, which the file's keys do not name.
+        self.ends = {self.model.config.eos_token_id,
+                     self.tokenizer.get_vocab().get("<|endoftext|>")}
 
     def prompt(self, text):
         rendered = self.tokenizer.apply_chat_template(messages(text), tokenize=False,
@@ -63,7 +66,7 @@ class Reference:
             if (best.values[0] - best.values[1]).item() < GAP:
                 return drawn, True
             drawn.append(best.indices[0].item())
-            if drawn[-1] == self.model.config.eos_token_id:
+            if drawn[-1] in self.ends:
                 return drawn, False
             past, ids = out.past_key_values, torch.tensor([[drawn[-1]]])
         return drawn, False

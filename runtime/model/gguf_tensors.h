@@ -4,8 +4,9 @@
 
 #include "runtime/model/safetensors.h"
 
-// As safetensors_parse. A tensor that the architecture has no use for is refused: the file then
-// belongs to a variant that would be served wrongly.
+// As safetensors_parse. A name that the architecture does not have is refused: the file then
+// belongs to a variant that would be served wrongly. Of the others weight_list_make must take every
+// one.
 enum status gguf_tensors_parse(struct tensor **out, uint32_t *count, struct arena *arena,
                                struct text file, const char *name, struct error *err) MUST_USE;
 

@@ -508,6 +508,11 @@ const struct tensors_words *tensors_words(const struct tensors *set)
     return set->gguf ? &gguf : &folder;
 }
 
+bool tensors_are_gguf(const struct tensors *set)
+{
+    return set->gguf;
+}
+
 uint32_t tensors_count(const struct tensors *set)
 {
     return set->count;

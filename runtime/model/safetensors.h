@@ -63,6 +63,7 @@ struct tensors_words {
     const char *config, *types, *remedy;
 };
 const struct tensors_words *tensors_words(const struct tensors *tensors);
+bool tensors_are_gguf(const struct tensors *tensors); // of a GGUF file, else of a folder
 uint32_t tensors_count(const struct tensors *tensors);
 const struct tensor *tensors_at(const struct tensors *tensors, uint32_t index);
 

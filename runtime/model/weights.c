@@ -343,12 +343,17 @@ static void want_answer(struct lister *p)
     struct weight_entry *entry = entry_add(p, &wanted);
     entry->difference = args->tensors != NULL;
     entry->parts[0] = (struct weight_part){.rows = 1, .cols = c->hidden, .stride = c->hidden};
+    // Converters to GGUF keep of an untied head the two rows, yes first.
+    const char *pair = "cls.output.weight";
+    bool paired =
+        args->tensors && tensors_are_gguf(args->tensors) && tensors_find(args->tensors, pair);
     if (args->tensors) {
-        part_find(p, &entry->parts[0], from_head ? head : embed, c->vocab, c->hidden);
+        const char *from = paired ? pair : from_head ? head : embed;
+        part_find(p, &entry->parts[0], from, paired ? 2 : c->vocab, c->hidden);
         entry->part_count = 2;
         entry->parts[1] = entry->parts[0];
-        entry->parts[0].from_row = (uint32_t)args->yes_id;
-        entry->parts[1].from_row = (uint32_t)args->no_id;
+        entry->parts[0].from_row = paired ? 0 : (uint32_t)args->yes_id;
+        entry->parts[1].from_row = paired ? 1 : (uint32_t)args->no_id;
     }
     p->list->parameter_count += c->hidden;
     entry_size(p, entry);
@@ -493,6 +498,35 @@ static void dtypes_choose(struct lister *p)
     list->side = facts.activation[held] == act ? held : act;
 }
 
+// A file of a variant may have tensors that a folder's class says nothing of: all must be taken.
+static void all_taken_check(struct lister *p)
+{
+    const struct tensors *tensors = p->args->tensors;
+    if (p->status != STATUS_OK || !tensors || !tensors_are_gguf(tensors))
+        return;
+    uint32_t count = tensors_count(tensors);
+    const struct tensor *first = tensors_at(tensors, 0);
+    bool *taken = heap_take_zeroed(count, sizeof *taken);
+    for (uint32_t i = 0; i < p->list->count; i++)
+        for (uint32_t k = 0; k < p->list->entries[i].part_count; k++)
+            taken[p->list->entries[i].parts[k].tensor - first] = true;
+    for (uint32_t i = 0; i < count && p->status == STATUS_OK; i++) {
+        const char *name = tensors_at(tensors, i)->name.at;
+        char in_file[TENSOR_NAME_MAX];
+        // rope_freqs is in config.json; embedders and rerankers may keep the generator's head.
+        bool spare = strcmp(name, "rope_freqs.weight") == 0 ||
+                     (p->config->kind != MODEL_GENERATOR && strcmp(name, "lm_head.weight") == 0);
+        if (!taken[i] && !spare)
+            p->status = error_set(p->err, STATUS_UNSUPPORTED,
+                                  "the tensor %s is of no use to %s of %u layers: the file is of a "
+                                  "variant that is not served, take the model's Hugging Face "
+                                  "folder",
+                                  tensors_name_in_file(tensors, name, in_file),
+                                  p->config->arch->name, p->config->layers);
+    }
+    heap_give(taken);
+}
+
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
                              struct error *err)
 {
@@ -515,6 +549,7 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     }
     if (c->kind == MODEL_RERANKER)
         want_score(&p);
+    all_taken_check(&p);
     if (p.status != STATUS_OK)
         weight_list_close(out);
     return p.status;

@@ -103,6 +103,10 @@ enum status gguf_number(double *out, const struct gguf *file, const struct gguf_
                         struct error *err) MUST_USE;
 enum status gguf_count(uint32_t *out, const struct gguf *file, const struct gguf_number *wanted,
                        struct error *err) MUST_USE;
+// The id of a token below count; -1 where the key is absent or has the largest number, which some
+// converters write where a model has no such token.
+enum status gguf_token_id(int32_t *out, const struct gguf *file, const char *key, uint32_t count,
+                          struct error *err) MUST_USE;
 enum status gguf_flag(bool *out, const struct gguf *file, const char *key, bool fallback,
                       struct error *err) MUST_USE;
 // UTF-8; at == NULL where the key is absent.

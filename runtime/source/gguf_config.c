@@ -9,7 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_BYTES = 160 };
+enum { KEY_BYTES = 160, ENDS_MAX = 16 };
+
+struct ends {
+    uint32_t ids[ENDS_MAX];
+    uint32_t count;
+};
 
 enum gguf_pooling { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK };
 
@@ -28,6 +33,7 @@ static const struct gguf_family families[] = {
 
 struct document {
     struct json_buffer *out;
+    struct arena *scratch;
     const struct gguf *file;
     const struct gguf_family *family;
     struct error *err;
@@ -194,30 +200,53 @@ static void put_factors(struct document *w, const struct gguf_tensor *factors)
     json_put_literal(w->out, "}");
 }
 
-static void put_scaling(struct document *w)
+struct scaling {
+    bool yarn; // else linear
+    double factor;
+};
+
+// False: the file scales nothing by its keys. A factor without a type is linear.
+static bool scaling_read(struct scaling *out, struct document *w)
 {
     char key[KEY_BYTES];
     struct text type;
     key_make(key, w, "rope.scaling.type");
     w->status = gguf_text(&type, w->file, key, w->err);
-    bool linear = type.at && text_is(type, "linear"), yarn = type.at && text_is(type, "yarn");
-    if (w->status != STATUS_OK || !type.at || text_is(type, "none"))
-        return;
-    if (!linear && !yarn) {
+    bool linear = type.at && text_is(type, "linear");
+    out->yarn = type.at && text_is(type, "yarn");
+    double attention = number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
+    if (w->status == STATUS_OK && attention != 1 && !out->yarn)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s.rope.scaling.attn_factor is served with yarn alone, "
+                              "take the model's Hugging Face folder",
+                              w->file->name, w->family->name);
+    if (w->status != STATUS_OK || (type.at && text_is(type, "none")))
+        return false;
+    if (type.at && !linear && !out->yarn) {
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key %s is %.64s; none, linear and yarn are served, take the "
                               "model's Hugging Face folder",
                               w->file->name, key, safe_of(type).at);
-        return;
+        return false;
     }
-    json_put_format(w->out, ",\"rope_scaling\":{\"rope_type\":\"%s\"", yarn ? "yarn" : "linear");
-    put_double(w, "factor", number_get(w, "rope.scaling.factor", 1e-3, 1e6, NAN));
+    double older = number_get(w, "rope.scale_linear", 1e-3, 1e6, 0); // its name before 2024
+    double fallback = older > 0 ? older : type.at ? (double)NAN : 1;
+    out->factor = number_get(w, "rope.scaling.factor", 1e-3, 1e6, fallback);
+    return w->status == STATUS_OK && (type.at || out->factor != 1);
+}
+
+static void put_scaling(struct document *w, const struct scaling *scaling)
+{
+    double factor = scaling->factor;
+    json_put_format(w->out, ",\"rope_scaling\":{\"rope_type\":\"%s\"",
+                    scaling->yarn ? "yarn" : "linear");
+    put_double(w, "factor", factor);
     uint32_t original = count_get(w, "rope.scaling.original_context_length", 1, 1 << 24, 0);
-    double attention = number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 0);
+    double attention = number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
     if (original > 0)
         put_count(w, "original_max_position_embeddings", original);
-    if (attention > 0)
-        put_double(w, "attention_factor", attention);
+    if (attention != 1) // in config.json it stands for the whole, here for a further factor
+        put_double(w, "attention_factor", attention * (factor > 1 ? 0.1 * log(factor) + 1 : 1));
     put_double(w, "beta_fast", number_get(w, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
     put_double(w, "beta_slow", number_get(w, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
     json_put_literal(w->out, "}");
@@ -233,14 +262,82 @@ static void put_rope(struct document *w)
                               "columns: rotating some of them is not served, take another model",
                               w->file->name, w->family->name, rotary, w->head_dim);
     const struct gguf_tensor *factors = gguf_tensor_find(w->file, "rope_freqs.weight");
-    if (w->status == STATUS_OK && factors)
+    struct scaling scaling = {false, 1};
+    bool scaled = w->status == STATUS_OK && scaling_read(&scaling, w);
+    if (scaled && factors)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the tensor rope_freqs.weight and the keys %s.rope.scaling both "
+                              "scale positions: only one of them is served, take the model's "
+                              "Hugging Face folder",
+                              w->file->name, w->family->name);
+    else if (scaled)
+        put_scaling(w, &scaling);
+    else if (w->status == STATUS_OK && factors)
         put_factors(w, factors);
-    else if (w->status == STATUS_OK)
-        put_scaling(w);
+}
+
+// Keys of these groups change the numbers: one that nothing reads is refused.
+static void keys_check(struct document *w)
+{
+    static const char *const groups[] = {"rope.", "attention."};
+    static const char *const known[] = {
+        "attention.causal",
+        "attention.head_count",
+        "attention.head_count_kv",
+        "attention.key_length",
+        "attention.layer_norm_epsilon",
+        "attention.layer_norm_rms_epsilon",
+        "attention.sliding_window",
+        "attention.value_length",
+        "rope.dimension_count",
+        "rope.freq_base",
+        "rope.scale_linear",
+        "rope.scaling.attn_factor",
+        "rope.scaling.factor",
+        "rope.scaling.finetuned", // changes nothing
+        "rope.scaling.original_context_length",
+        "rope.scaling.type",
+        "rope.scaling.yarn_beta_fast",
+        "rope.scaling.yarn_beta_slow",
+    };
+    size_t family = strlen(w->family->name);
+    for (uint32_t i = 0; i < w->file->value_count && w->status == STATUS_OK; i++) {
+        struct text key = w->file->values[i].key;
+        if (key.bytes <= family || memcmp(key.at, w->family->name, family) != 0 ||
+            key.at[family] != '.')
+            continue;
+        struct text rest = text_span(key.at + family + 1, key.bytes - family - 1);
+        bool matters = false, read = false;
+        for (size_t k = 0; k < sizeof groups / sizeof *groups; k++)
+            matters = matters || (rest.bytes > strlen(groups[k]) &&
+                                  memcmp(rest.at, groups[k], strlen(groups[k])) == 0);
+        for (size_t k = 0; k < sizeof known / sizeof *known && matters; k++)
+            read = read || text_is(rest, known[k]);
+        if (matters && !read)
+            w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                                  "%s: the key %s may change what the model computes and is not "
+                                  "read, take the model's Hugging Face folder",
+                                  w->file->name, safe_of(key).at);
+    }
+}
+
+static void causal_check(struct document *w)
+{
+    bool causal;
+    char key[KEY_BYTES];
+    key_make(key, w, "attention.causal");
+    if (w->status == STATUS_OK)
+        w->status = gguf_flag(&causal, w->file, key, true, w->err);
+    if (w->status == STATUS_OK && !causal)
+        w->status = error_set(w->err, STATUS_UNSUPPORTED,
+                              "%s: the key %s is false: decoders that look ahead are not served, "
+                              "take another model",
+                              w->file->name, key);
 }
 
 static void put_decoder(struct document *w)
 {
+    causal_check(w);
     uint32_t length = count_get(w, "context_length", 1, 1 << 24, NAN);
     put_count(w, "max_position_embeddings", length);
     put_double(w, "rms_norm_eps", number_get(w, "attention.layer_norm_rms_epsilon", 0, 1, NAN));
@@ -279,24 +376,50 @@ static void put_encoder(struct document *w)
                                                                    : 0);
 }
 
+static void end_add(struct ends *ends, uint32_t id)
+{
+    for (uint32_t k = 0; k < ends->count; k++)
+        if (ends->ids[k] == id)
+            return;
+    if (ends->count < ENDS_MAX)
+        ends->ids[ends->count++] = id;
+}
+
+// Converters often write one key of several ends: the others are found by their texts.
+static void ends_by_text(struct ends *ends, struct document *w, uint32_t vocab)
+{
+    static const char *const texts[] = {"<|eot_id|>",    "<|im_end|>",      "<|end|>",
+                                        "<|return|>",    "<|call|>",        "<end_of_turn>",
+                                        "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>",
+                                        "<EOT>",         "_<EOT>",          "<end_of_utterance>"};
+    const struct gguf_value *list = NULL;
+    struct text *tokens = NULL;
+    if (w->status == STATUS_OK)
+        w->status = gguf_array(&list, w->file, "tokenizer.ggml.tokens", 1u << GGUF_STRING, w->err);
+    if (w->status == STATUS_OK && list)
+        w->status = gguf_strings(&tokens, w->file, list, GGUF_TOKENS_MAX, w->scratch, w->err);
+    for (uint32_t id = 0; w->status == STATUS_OK && list && id < list->count && id < vocab; id++)
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+            if (text_is(tokens[id], texts[k]))
+                end_add(ends, id);
+}
+
 static void put_ends(struct document *w, uint32_t vocab)
 {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
-    uint32_t put = 0, ids[3];
+    struct ends ends = {.count = 0};
     for (int i = 0; i < 3 && w->status == STATUS_OK; i++) {
-        uint32_t id;
-        struct gguf_number wanted = {keys[i], 0, vocab > 0 ? vocab - 1 : 0, 1 << 25};
-        w->status = gguf_count(&id, w->file, &wanted, w->err);
-        bool known = w->status != STATUS_OK || id == 1 << 25;
-        for (uint32_t k = 0; k < put; k++)
-            known = known || ids[k] == id;
-        if (!known)
-            ids[put++] = id;
+        int32_t id;
+        w->status = gguf_token_id(&id, w->file, keys[i], vocab, w->err);
+        if (w->status == STATUS_OK && id >= 0)
+            end_add(&ends, (uint32_t)id);
     }
+    if (w->family->generator)
+        ends_by_text(&ends, w, vocab);
     json_put_literal(w->out, ",\"eos_token_id\":[");
-    for (uint32_t k = 0; k < put; k++)
-        json_put_format(w->out, "%s%u", k > 0 ? "," : "", ids[k]);
+    for (uint32_t k = 0; k < ends.count; k++)
+        json_put_format(w->out, "%s%u", k > 0 ? "," : "", ends.ids[k]);
     json_put_literal(w->out, "]}");
 }
 
@@ -320,6 +443,7 @@ static void config_json(struct document *w)
         put_decoder(w);
     else
         put_encoder(w);
+    keys_check(w);
     if (w->status == STATUS_OK)
         put_ends(w, vocab_of(w));
 }
@@ -356,15 +480,27 @@ static enum status absent(const struct gguf *file, const char *name, struct erro
     return error_set(err, STATUS_NOT_FOUND, "%s has nothing for %s", file->name, name);
 }
 
-enum status gguf_document(struct json_buffer *out, const struct gguf *file, const char *name,
-                          struct arena *scratch, struct error *err)
+enum status gguf_within(const struct gguf_paper *paper, const struct gguf *file, struct error *err)
+{
+    if (paper->out->bytes <= paper->bytes_max)
+        return STATUS_OK;
+    return error_set(err, STATUS_TOO_LARGE,
+                     "%s: what the keys tokenizer.* say takes over %zu bytes, which are not read; "
+                     "take another file of the model",
+                     file->name, paper->bytes_max);
+}
+
+static enum status document_write(const struct gguf_paper *paper, const struct gguf *file,
+                                  const char *name, struct error *err)
 {
     static const char *const poolings[] = {"", "mean", "cls", "lasttoken"};
-    struct document w = {.out = out, .file = file, .err = err, .status = STATUS_OK};
+    struct json_buffer *out = paper->out;
+    struct document w = {
+        .out = out, .scratch = paper->scratch, .file = file, .err = err, .status = STATUS_OK};
     if (strcmp(name, "tokenizer.json") == 0)
-        return gguf_tokenizer_json(out, file, scratch, err);
+        return gguf_tokenizer_json(paper, file, err);
     if (strcmp(name, "tokenizer_config.json") == 0)
-        return gguf_tokenizer_config_json(out, file, scratch, err);
+        return gguf_tokenizer_config_json(paper, file, err);
     bool config = strcmp(name, "config.json") == 0;
     bool generation = strcmp(name, "generation_config.json") == 0;
     bool modules = strcmp(name, "modules.json") == 0;
@@ -388,4 +524,11 @@ enum status gguf_document(struct json_buffer *out, const struct gguf *file, cons
     else
         json_put_format(out, "{\"pooling_mode\":\"%s\"}", poolings[w.pooling]);
     return w.status;
+}
+
+enum status gguf_document(const struct gguf_paper *paper, const struct gguf *file, const char *name,
+                          struct error *err)
+{
+    enum status status = document_write(paper, file, name, err);
+    return status == STATUS_OK ? gguf_within(paper, file, err) : status;
 }

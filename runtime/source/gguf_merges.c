@@ -6,10 +6,23 @@
 
 #include <stdlib.h>
 
+// Real vocabularies have tokens of under 100 bytes and about two merges to each.
+enum {
+    SCORED_BYTES_MAX = 1 << 10,
+    MERGES_PER_TOKEN = 16,
+    MERGES_SPARE = 1 << 10,
+    MERGES_MAX = 1 << 22,
+};
+
 struct merge {
     double score;
     uint32_t left, right, whole; // ids
     uint32_t left_chars, right_chars;
+};
+
+struct merge_list {
+    struct merge *at;
+    size_t count;
 };
 
 struct word_slots {
@@ -75,16 +88,21 @@ static int merge_order(const void *a, const void *b)
     return 0;
 }
 
-void gguf_merges_put(struct json_buffer *out, const struct text *tokens,
-                     const struct gguf_value *scores, uint32_t count, struct arena *scratch)
+static enum status merges_list(struct merge_list *list, const struct gguf_paper *paper,
+                               const struct gguf_scored *v, struct error *err)
 {
     struct word_slots words;
-    struct merge *merges = NULL;
-    size_t merge_count = 0, room = 0;
-    words_make(&words, tokens, count, scratch);
-    for (uint32_t id = 0; id < count; id++) {
-        struct text whole = tokens[id];
-        double score = gguf_item(scores, id);
+    size_t room = 0, most = MERGES_PER_TOKEN * (size_t)v->count + MERGES_SPARE;
+    most = most < MERGES_MAX ? most : MERGES_MAX;
+    words_make(&words, v->tokens, v->count, paper->scratch);
+    for (uint32_t id = 0; id < v->count; id++) {
+        struct text whole = v->tokens[id];
+        double score = gguf_item(v->scores, id);
+        if (whole.bytes > SCORED_BYTES_MAX)
+            return error_set(err, STATUS_TOO_LARGE,
+                             "%s: the key tokenizer.ggml.tokens: item %u has %zu bytes, at most %d "
+                             "are read where tokens have scores; take another file of the model",
+                             v->file->name, id, whole.bytes, SCORED_BYTES_MAX);
         for (size_t cut = 1; cut < whole.bytes && score == score; cut++) {
             struct text left = text_span(whole.at, cut);
             struct text right = text_span(whole.at + cut, whole.bytes - cut);
@@ -92,21 +110,37 @@ void gguf_merges_put(struct json_buffer *out, const struct text *tokens,
             if (!is_lead(right.at[0]) || (merge.left = find(&words, left)) == UINT32_MAX ||
                 (merge.right = find(&words, right)) == UINT32_MAX)
                 continue;
+            if (list->count == most)
+                return error_set(err, STATUS_TOO_LARGE,
+                                 "%s: the key tokenizer.ggml.scores: %u tokens are put together in "
+                                 "over %zu ways, no vocabulary of a model has so many; take "
+                                 "another file of the model",
+                                 v->file->name, v->count, most);
             merge.left_chars = chars_of(left);
             merge.right_chars = chars_of(right);
-            merges = arena_extend(scratch, merges, merge_count, &room, sizeof *merges);
-            merges[merge_count++] = merge;
+            list->at = arena_extend(paper->scratch, list->at, list->count, &room, sizeof *list->at);
+            list->at[list->count++] = merge;
         }
     }
-    if (merge_count > 0)
-        qsort(merges, merge_count, sizeof *merges, merge_order);
-    json_put_literal(out, "[");
-    for (size_t i = 0; i < merge_count; i++) {
-        json_put_literal(out, i > 0 ? ",[" : "[");
-        json_put_string(out, tokens[merges[i].left]);
-        json_put_literal(out, ",");
-        json_put_string(out, tokens[merges[i].right]);
-        json_put_literal(out, "]");
+    return STATUS_OK;
+}
+
+enum status gguf_merges_put(const struct gguf_paper *paper, const struct gguf_scored *v,
+                            struct error *err)
+{
+    struct merge_list list = {NULL, 0};
+    enum status status = merges_list(&list, paper, v, err);
+    if (status == STATUS_OK && list.count > 0)
+        qsort(list.at, list.count, sizeof *list.at, merge_order);
+    json_put_literal(paper->out, "[");
+    for (size_t i = 0; i < list.count && status == STATUS_OK; i++) {
+        json_put_literal(paper->out, i > 0 ? ",[" : "[");
+        json_put_string(paper->out, v->tokens[list.at[i].left]);
+        json_put_literal(paper->out, ",");
+        json_put_string(paper->out, v->tokens[list.at[i].right]);
+        json_put_literal(paper->out, "]");
+        status = gguf_within(paper, v->file, err);
     }
-    json_put_literal(out, "]");
+    json_put_literal(paper->out, "]");
+    return status;
 }

@@ -10,10 +10,8 @@
 #include <string.h>
 
 enum {
-    TOKENS_MAX = 1 << 22,
     TOKEN_BYTES_MAX = 1 << 16,
     WORD_CHARS_MAX = 100,
-    ID_ABSENT = -1,
 };
 
 enum token_kind { TOKEN_NORMAL = 1, TOKEN_UNKNOWN, TOKEN_CONTROL, TOKEN_USER };
@@ -26,33 +24,27 @@ struct vocabulary_read {
     uint32_t count;
     const struct gguf_value *kinds;  // [count], or NULL: all normal
     const struct gguf_value *scores; // likewise; of sentencepiece
-    struct arena *scratch;
-    struct json_buffer *out;
+    const struct gguf_paper *paper;
+    struct arena *scratch;   // of paper
+    struct json_buffer *out; // likewise
     struct error *err;
 };
+
+static struct vocabulary_read read_of(const struct gguf_paper *paper, const struct gguf *file,
+                                      struct error *err)
+{
+    return (struct vocabulary_read){
+        .file = file, .paper = paper, .scratch = paper->scratch, .out = paper->out, .err = err};
+}
 
 static int kind_of(const struct vocabulary_read *v, uint32_t id)
 {
     return v->kinds ? (int)gguf_item(v->kinds, id) : TOKEN_NORMAL;
 }
 
-// ID_ABSENT where the file does not say.
 static enum status id_get(int32_t *out, const struct vocabulary_read *v, const char *key)
 {
-    double id;
-    struct gguf_number wanted = {key, 0, v->count > 0 ? v->count - 1 : 0, ID_ABSENT};
-    // Some converters write the largest number where a model has no such token.
-    const struct gguf_value *value = gguf_find(v->file, key);
-    if (value && value->kind == GGUF_U32 && value->bytes.bytes == 4 &&
-        memcmp(value->bytes.at, "\xff\xff\xff\xff", 4) == 0)
-        value = NULL;
-    *out = ID_ABSENT;
-    if (!value)
-        return STATUS_OK;
-    enum status status = gguf_number(&id, v->file, &wanted, v->err);
-    if (status == STATUS_OK)
-        *out = (int32_t)id;
-    return status;
+    return gguf_token_id(out, v->file, key, v->count, v->err);
 }
 
 // An array that belongs to the tokens and must be as long.
@@ -80,7 +72,7 @@ static enum status vocabulary_get(struct vocabulary_read *v)
                            "with a tokenizer",
                            v->file->name);
     if (status == STATUS_OK)
-        status = gguf_strings(&v->tokens, v->file, tokens, TOKENS_MAX, v->scratch, v->err);
+        status = gguf_strings(&v->tokens, v->file, tokens, GGUF_TOKENS_MAX, v->scratch, v->err);
     if (status != STATUS_OK)
         return status;
     v->count = (uint32_t)tokens->count;
@@ -96,22 +88,26 @@ static enum status vocabulary_get(struct vocabulary_read *v)
     return status;
 }
 
-static void put_vocab(struct vocabulary_read *v)
+static enum status put_vocab(struct vocabulary_read *v)
 {
+    enum status status = STATUS_OK;
     json_put_literal(v->out, "\"vocab\":{");
-    for (uint32_t id = 0; id < v->count; id++) {
+    for (uint32_t id = 0; id < v->count && status == STATUS_OK; id++) {
         json_put_literal(v->out, id > 0 ? "," : "");
         json_put_string(v->out, v->tokens[id]);
         json_put_format(v->out, ":%u", id);
+        status = gguf_within(v->paper, v->file, v->err);
     }
     json_put_literal(v->out, "}");
+    return status;
 }
 
-static void put_added(struct vocabulary_read *v)
+static enum status put_added(struct vocabulary_read *v)
 {
     bool any = false;
+    enum status status = STATUS_OK;
     json_put_literal(v->out, "\"added_tokens\":[");
-    for (uint32_t id = 0; id < v->count; id++) {
+    for (uint32_t id = 0; id < v->count && status == STATUS_OK; id++) {
         int kind = kind_of(v, id);
         if (v->tokens[id].bytes == 0 ||
             (kind != TOKEN_CONTROL && kind != TOKEN_USER && kind != TOKEN_UNKNOWN))
@@ -123,8 +119,10 @@ static void put_added(struct vocabulary_read *v)
                         ",\"special\":%s,\"normalized\":false,\"single_word\":false,"
                         "\"lstrip\":false,\"rstrip\":false}",
                         kind == TOKEN_USER ? "false" : "true");
+        status = gguf_within(v->paper, v->file, v->err);
     }
     json_put_literal(v->out, "]");
+    return status;
 }
 
 static void put_special(struct vocabulary_read *v, const char *name, uint8_t type)
@@ -186,7 +184,8 @@ static enum status put_gpt2(struct vocabulary_read *v)
                            "current converter wrote",
                            v->file->name);
     if (status == STATUS_OK)
-        status = gguf_strings(&merges, v->file, list, 2 * (uint64_t)TOKENS_MAX, v->scratch, v->err);
+        status =
+            gguf_strings(&merges, v->file, list, 2 * (uint64_t)GGUF_TOKENS_MAX, v->scratch, v->err);
     if (status == STATUS_OK)
         status = gguf_patterns_put(v->out, pre.at ? pre : text_of("default"), &whole_words, v->file,
                                    v->err);
@@ -198,14 +197,15 @@ static enum status put_gpt2(struct vocabulary_read *v)
                     "\"decoder\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
                     "\"ignore_merges\":%s,",
                     whole_words ? "true" : "false");
-    put_vocab(v);
+    status = put_vocab(v);
     json_put_literal(v->out, ",\"merges\":[");
-    for (uint64_t i = 0; i < list->count; i++) {
+    for (uint64_t i = 0; i < list->count && status == STATUS_OK; i++) {
         json_put_literal(v->out, i > 0 ? "," : "");
         json_put_string(v->out, merges[i]);
+        status = gguf_within(v->paper, v->file, v->err);
     }
     json_put_literal(v->out, "]},");
-    return STATUS_OK;
+    return status;
 }
 
 static enum status put_llama(struct vocabulary_read *v)
@@ -237,11 +237,13 @@ static enum status put_llama(struct vocabulary_read *v)
                              "\"unk_token\":");
     json_put_string(v->out, unknown >= 0 ? v->tokens[unknown] : text_of("<unk>"));
     json_put_literal(v->out, ",");
-    put_vocab(v);
+    status = put_vocab(v);
     json_put_literal(v->out, ",\"merges\":");
-    gguf_merges_put(v->out, v->tokens, v->scores, v->count, v->scratch);
+    const struct gguf_scored scored = {v->file, v->tokens, v->scores, v->count};
+    if (status == STATUS_OK)
+        status = gguf_merges_put(v->paper, &scored, v->err);
     json_put_literal(v->out, "},");
-    return STATUS_OK;
+    return status;
 }
 
 // Files mark the beginning of words where a vocabulary of WordPiece marks their inside.
@@ -299,9 +301,9 @@ static enum status put_bert(struct vocabulary_read *v)
                     cls, WORD_CHARS_MAX);
     json_put_string(v->out, unknown >= 0 ? v->tokens[unknown] : text_of("[UNK]"));
     json_put_literal(v->out, ",");
-    put_vocab(v);
+    status = put_vocab(v);
     json_put_literal(v->out, "},");
-    return STATUS_OK;
+    return status;
 }
 
 static enum status open(struct vocabulary_read *v, struct text *model)
@@ -317,22 +319,23 @@ static enum status open(struct vocabulary_read *v, struct text *model)
     return vocabulary_get(v);
 }
 
-enum status gguf_tokenizer_json(struct json_buffer *out, const struct gguf *file,
-                                struct arena *scratch, struct error *err)
+enum status gguf_tokenizer_json(const struct gguf_paper *paper, const struct gguf *file,
+                                struct error *err)
 {
     static const struct {
         const char *name;
         enum status (*put)(struct vocabulary_read *);
     } kinds[] = {{"gpt2", put_gpt2}, {"llama", put_llama}, {"bert", put_bert}};
-    struct vocabulary_read v = {.file = file, .scratch = scratch, .out = out, .err = err};
+    struct vocabulary_read v = read_of(paper, file, err);
     struct text model;
     enum status status = open(&v, &model);
-    json_put_literal(out, "{");
+    json_put_literal(v.out, "{");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && status == STATUS_OK; i++)
         if (text_is(model, kinds[i].name)) {
             status = kinds[i].put(&v);
-            put_added(&v);
-            json_put_literal(out, "}");
+            if (status == STATUS_OK)
+                status = put_added(&v);
+            json_put_literal(v.out, "}");
             return status;
         }
     if (status == STATUS_OK)
@@ -356,7 +359,9 @@ static enum status put_templates(struct vocabulary_read *v)
         if (name.bytes < bytes || memcmp(name.at, key, bytes) != 0 ||
             (name.bytes > bytes && name.at[bytes] != '.'))
             continue;
-        status = gguf_text(&source, v->file, arena_copy(v->scratch, name).at, v->err);
+        status = gguf_within(v->paper, v->file, v->err);
+        if (status == STATUS_OK)
+            status = gguf_text(&source, v->file, arena_copy(v->scratch, name).at, v->err);
         struct text label = name.bytes > bytes + 1
                                 ? text_span(name.at + bytes + 1, name.bytes - bytes - 1)
                                 : text_of("default");
@@ -373,8 +378,8 @@ static enum status put_templates(struct vocabulary_read *v)
     return status;
 }
 
-enum status gguf_tokenizer_config_json(struct json_buffer *out, const struct gguf *file,
-                                       struct arena *scratch, struct error *err)
+enum status gguf_tokenizer_config_json(const struct gguf_paper *paper, const struct gguf *file,
+                                       struct error *err)
 {
     static const struct {
         const char *key, *field;
@@ -384,22 +389,22 @@ enum status gguf_tokenizer_config_json(struct json_buffer *out, const struct ggu
         {KEY("padding_token_id"), "pad_token"}, {KEY("cls_token_id"), "cls_token"},
         {KEY("mask_token_id"), "mask_token"},
     };
-    struct vocabulary_read v = {.file = file, .scratch = scratch, .out = out, .err = err};
+    struct vocabulary_read v = read_of(paper, file, err);
     struct text model;
     enum status status = open(&v, &model);
     if (status == STATUS_OK && text_is(model, "bert"))
         pieces_rename(&v);
-    json_put_literal(out, "{\"from\":\"gguf\"");
+    json_put_literal(v.out, "{\"from\":\"gguf\"");
     for (size_t i = 0; i < sizeof specials / sizeof specials[0] && status == STATUS_OK; i++) {
         int32_t id;
         status = id_get(&id, &v, specials[i].key);
         if (status != STATUS_OK || id < 0)
             continue;
-        json_put_format(out, ",\"%s\":", specials[i].field);
-        json_put_string(out, v.tokens[id]);
+        json_put_format(v.out, ",\"%s\":", specials[i].field);
+        json_put_string(v.out, v.tokens[id]);
     }
     if (status == STATUS_OK)
         status = put_templates(&v);
-    json_put_literal(out, "}");
+    json_put_literal(v.out, "}");
     return status;
 }

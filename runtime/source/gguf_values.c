@@ -89,6 +89,21 @@ enum status gguf_count(uint32_t *out, const struct gguf *file, const struct gguf
     return status;
 }
 
+enum status gguf_token_id(int32_t *out, const struct gguf *file, const char *key, uint32_t count,
+                          struct error *err)
+{
+    double id;
+    struct gguf_number wanted = {key, 0, count > 0 ? count - 1 : 0, -1};
+    const struct gguf_value *value = gguf_find(file, key);
+    *out = -1;
+    if (value && value->kind == GGUF_U32 && memcmp(value->bytes.at, "\xff\xff\xff\xff", 4) == 0)
+        return STATUS_OK;
+    enum status status = gguf_number(&id, file, &wanted, err);
+    if (status == STATUS_OK)
+        *out = (int32_t)id;
+    return status;
+}
+
 enum status gguf_flag(bool *out, const struct gguf *file, const char *key, bool fallback,
                       struct error *err)
 {

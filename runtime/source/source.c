@@ -37,17 +37,18 @@ bool source_is_gguf(const char *path, size_t *end)
 
 // What the GGUF file `path` says in the place of the file `name`.
 static enum status document_read(struct text *out, struct arena *arena, const char *path,
-                                 const char *name, struct error *err)
+                                 const char *name, size_t bytes_max, struct error *err)
 {
     struct mapping mapping;
     struct gguf file;
     struct arena *scratch = arena_create(0, 0);
     struct json_buffer made = {0};
+    const struct gguf_paper paper = {&made, bytes_max, scratch};
     enum status status = mapping_open(&mapping, path, sizeof(uint32_t), err);
     if (status == STATUS_OK)
         status = gguf_parse(&file, scratch, text_span(mapping.at, mapping.bytes), path, err);
     if (status == STATUS_OK)
-        status = gguf_document(&made, &file, name, scratch, err);
+        status = gguf_document(&paper, &file, name, err);
     if (status == STATUS_OK)
         *out = arena_copy(arena, json_buffer_text(&made));
     json_buffer_free(&made);
@@ -65,9 +66,5 @@ enum status model_file_read(struct text *out, struct arena *arena, const char *p
     char file[FOLDER_BYTES_MAX];
     snprintf(file, sizeof file, "%.*s", (int)end, path);
     const char *name = path + end + strspn(path + end, "/");
-    enum status status = document_read(out, arena, file, name, err);
-    if (status == STATUS_OK && out->bytes > bytes_max)
-        return error_set(err, STATUS_TOO_LARGE, "%s has %zu bytes, at most %zu are read", path,
-                         out->bytes, bytes_max);
-    return status;
+    return document_read(out, arena, file, name, bytes_max, err);
 }

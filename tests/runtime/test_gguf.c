@@ -8,6 +8,7 @@
 #include "tests/runtime/gguf_rig.h"
 #include "tests/runtime/model_rig.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -178,6 +179,134 @@ static void test_a_file_is_the_folder_s_model(void **state)
     }
 }
 
+static json_t *scaling_take(json_t *golden)
+{
+    json_t *config = json_object_get(golden, "config");
+    json_t *scaling = json_incref(json_object_get(config, "rope_scaling"));
+    json_object_del(config, "rope_scaling");
+    return scaling;
+}
+
+// What the tensor rope_freqs has for llama3 and for a linear factor.
+static void freqs_add(struct gguf_build *b, const json_t *config, const json_t *scaling)
+{
+    float factors[64];
+    double theta = json_number_value(json_object_get(config, "rope_theta"));
+    double factor = json_number_value(json_object_get(scaling, "factor"));
+    double low = json_number_value(json_object_get(scaling, "low_freq_factor"));
+    double high = json_number_value(json_object_get(scaling, "high_freq_factor"));
+    double original =
+        json_number_value(json_object_get(scaling, "original_max_position_embeddings"));
+    uint32_t dim = (uint32_t)json_integer_value(json_object_get(config, "head_dim"));
+    if (dim == 0)
+        dim = (uint32_t)(json_integer_value(json_object_get(config, "hidden_size")) /
+                         json_integer_value(json_object_get(config, "num_attention_heads")));
+    for (uint32_t i = 0; i < dim / 2; i++) {
+        double turns = original / (6.283185307179586 * pow(theta, 2.0 * i / dim));
+        double smooth = (turns - low) / (high - low);
+        double by = turns < low ? factor : turns > high ? 1 : 1 / ((1 - smooth) / factor + smooth);
+        factors[i] = (float)(low > 0 ? by : factor);
+    }
+    gguf_tensor_add(b, "rope_freqs.weight", &(uint64_t){dim / 2}, 1, 0, factors, 4ul * (dim / 2));
+}
+
+// Every way to write a scaling of positions: as the folder's, which scales what is compared.
+static void test_scalings_of_positions(void **state)
+{
+    (void)state;
+    enum way { NO_TYPE, OLDER_NAME, FREQS, ATTENTION };
+    static const struct {
+        const char *golden;
+        enum way way;
+    } cases[] = {{"llama-linear", NO_TYPE},
+                 {"llama-linear", OLDER_NAME},
+                 {"llama-linear", FREQS},
+                 {"llama-llama3", FREQS},
+                 {"llama-yarn", ATTENTION}};
+    static struct outcome want, got, plain;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char folder[64], path[128];
+        json_t *golden = golden_read(cases[i].golden), *scaling = NULL;
+        json_t *config = json_object_get(golden, "config");
+        struct gguf_build b = {.key_count = 0}, bare = {.key_count = 0};
+        folder_make(folder);
+        golden_folder_write(folder, golden, DTYPE_F32, 1);
+        if (cases[i].way != ATTENTION)
+            scaling = scaling_take(golden);
+        gguf_of_golden(&b, golden);
+        float factor = (float)json_number_value(json_object_get(scaling, "factor"));
+        if (cases[i].way == NO_TYPE)
+            gguf_key_number(&b, "llama.rope.scaling.factor", factor);
+        else if (cases[i].way == OLDER_NAME)
+            gguf_key_number(&b, "llama.rope.scale_linear", factor);
+        else if (cases[i].way == FREQS)
+            freqs_add(&b, config, scaling);
+        else
+            gguf_key_number(&b, "llama.rope.scaling.attn_factor", 1 + 0x1p-20f);
+        outcome_of(&want, folder, -1, 1);
+        gguf_write(folder, "m.gguf", &b);
+        snprintf(path, sizeof path, "%s/m.gguf", folder);
+        outcome_of(&got, path, -1, 1);
+        if (cases[i].way == ATTENTION)
+            json_decref(scaling_take(golden));
+        gguf_of_golden(&bare, golden);
+        gguf_write(folder, "m.gguf", &bare);
+        outcome_of(&plain, path, -1, 1);
+        float apart = 0, scales = 0;
+        for (uint32_t k = 0; k < want.width; k++) {
+            apart = fmaxf(apart, fabsf(want.values[k] - got.values[k]));
+            scales = fmaxf(scales, fabsf(want.values[k] - plain.values[k]));
+        }
+        if (!(scales > 1e-4f && apart < scales * 0.01f))
+            fail_msg("%s: apart by %g, scaling changes %g", cases[i].golden, (double)apart,
+                     (double)scales);
+        json_decref(scaling);
+        json_decref(golden);
+        folder_remove(folder);
+    }
+}
+
+// Converters write the rows of yes and no of an untied head as cls.output.
+static void test_a_reranker_s_two_rows(void **state)
+{
+    (void)state;
+    static struct outcome want, got;
+    json_t *golden = golden_read("qwen3-reranker");
+    char folder[64], path[128];
+    folder_make(folder); // of a tied model
+    golden_folder_write(folder, golden, DTYPE_F32, 1);
+    outcome_of(&want, folder, -1, 1);
+    snprintf(path, sizeof path, "%s/m.gguf", folder);
+    for (int swapped = 0; swapped < 2; swapped++) {
+        struct gguf_build b = {.key_count = 0}, plain = {.key_count = 0};
+        gguf_of_golden(&b, golden);
+        gguf_of_golden(&plain, golden);
+        struct gguf_bytes bytes = gguf_finish(&plain), rows = {NULL, 0};
+        struct arena *arena = arena_create(0, 0);
+        struct gguf file;
+        struct error err;
+        assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),
+                         STATUS_OK);
+        const struct gguf_tensor *table = gguf_tensor_find(&file, "token_embd.weight");
+        static const uint32_t ids[] = {17, 5, 17}; // yes and no of outcome_of
+        for (int i = swapped; i < swapped + 2; i++)
+            gguf_put(&rows, bytes.at + table->offset + 4 * table->shape[0] * ids[i],
+                     4 * table->shape[0]);
+        uint64_t shape[] = {table->shape[0], 2};
+        gguf_tensor_add(&b, "cls.output.weight", shape, 2, 0, rows.at, rows.bytes);
+        gguf_write(folder, "m.gguf", &b);
+        outcome_of(&got, path, -1, 1);
+        float expected = swapped ? -want.values[0] : want.values[0];
+        assert_true(fabsf(got.values[0] - expected) < 1e-4f);
+        assert_true(fabsf(want.values[0]) > 1);
+        arena_destroy(arena);
+        heap_give(rows.at);
+        heap_give(bytes.at);
+    }
+    json_decref(golden);
+    folder_remove(folder);
+}
+
 // Small files that the reference's writer made: every type of 32 elements, three tokenizers.
 static void test_files_of_the_reference_writer(void **state)
 {
@@ -278,6 +407,8 @@ int main(void)
         cmocka_unit_test(test_blocks_are_the_reference_s),
         cmocka_unit_test(test_rows_of_heads_are_put_in_order),
         cmocka_unit_test(test_a_file_is_the_folder_s_model),
+        cmocka_unit_test(test_scalings_of_positions),
+        cmocka_unit_test(test_a_reranker_s_two_rows),
         cmocka_unit_test(test_files_of_the_reference_writer),
         cmocka_unit_test(test_quantised_weights_and_ranks),
     };

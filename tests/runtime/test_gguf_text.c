@@ -1,6 +1,7 @@
 // What GGUF files say of tokenizers: small vocabularies of each kind, made here, with ids worked
 // out by hand; chat templates and special tokens. Whole vocabularies are in test_tokenizer, where
 // the shared data are.
+#include "runtime/source/gguf_documents.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/runtime/gguf_rig.h"
 
@@ -140,11 +141,51 @@ static void test_word_pieces_by_their_beginnings(void **state)
     tokenizer_close(t);
 }
 
+// Of a model with little more than a vocabulary: what config.json says of ends.
+static void test_ends_are_found_by_their_texts(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"a", "<|eot_id|>", "</s>", "<|end", "<|endoftext|>", "b"};
+    static const char *const counts[] = {
+        "embedding_length", "block_count",         "attention.head_count",
+        "context_length",   "feed_forward_length",
+    };
+    static const uint32_t values[] = {64, 2, 4, 128, 64};
+    struct gguf_build b = {.key_count = 0};
+    gguf_key_text(&b, "general.architecture", "llama");
+    for (int i = 0; i < 5; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "llama.%s", counts[i]);
+        gguf_key_count(&b, key, values[i]);
+    }
+    gguf_key_number(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    gguf_key_texts(&b, "tokenizer.ggml.tokens", tokens, 6);
+    gguf_key_count(&b, "tokenizer.ggml.eos_token_id", 4);
+    gguf_key_count(&b, "tokenizer.ggml.eot_token_id", 2);
+    gguf_key_count(&b, "tokenizer.ggml.eom_token_id", 0xFFFFFFFFu);
+    struct gguf_bytes bytes = gguf_finish(&b);
+    struct arena *arena = arena_create(0, 0);
+    struct json_buffer out = {0};
+    const struct gguf_paper paper = {&out, 1 << 20, arena};
+    struct gguf file;
+    struct error err;
+    assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),
+                     STATUS_OK);
+    if (gguf_document(&paper, &file, "config.json", &err) != STATUS_OK)
+        fail_msg("%s", err.text);
+    json_put_raw(&out, text_span("", 1));
+    assert_non_null(strstr(out.at, "\"eos_token_id\":[4,2,1]"));
+    json_buffer_free(&out);
+    arena_destroy(arena);
+    heap_give(bytes.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_byte_pairs_with_a_pre_tokenizer_by_name),
         cmocka_unit_test(test_scores_are_merges),
+        cmocka_unit_test(test_ends_are_found_by_their_texts),
         cmocka_unit_test(test_word_pieces_by_their_beginnings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/source/gguf_documents.h"
 #include "runtime/source/source.h"
 #include "tests/runtime/gguf_rig.h"
 #include "tests/runtime/model_rig.h"
@@ -36,6 +37,10 @@ enum operation {
     ADD_COUNT, // a further key
     ADD_TEXT,
     ADD_DEEP, // arrays of arrays
+    ADD_NUMBER,
+    ADD_FLAG,
+    ADD_TENSOR, // 64 ones
+    ADD_FREQS,  // a number, and eight factors of rope
 };
 
 static const struct hostile {
@@ -248,6 +253,36 @@ static const struct hostile {
     {"a pooling of rerankers", ADD_COUNT, "llama.pooling_type", 4, NULL, 0, NULL,
      ": the key llama.pooling_type is 4, a reranker: of GGUF files those of qwen3 are served, take "
      "its Hugging Face folder"},
+    {"a bias of the model's other families", ADD_TENSOR, "blk.0.attn_output.bias", 0, NULL, 0, NULL,
+     ": the tensor blk.0.attn_output.bias is of no use to LlamaForCausalLM of 2 layers: the file "
+     "is of a variant that is not served, take the model's Hugging Face folder"},
+    {"a norm of another family", ADD_TENSOR, "blk.0.attn_q_norm.weight", 0, NULL, 0, NULL,
+     ": the tensor blk.0.attn_q_norm.weight is of no use to LlamaForCausalLM of 2 layers: the file "
+     "is of a variant that is not served, take the model's Hugging Face folder"},
+    {"a layer after the last", ADD_TENSOR, "blk.7.attn_norm.weight", 0, NULL, 0, NULL,
+     ": the tensor blk.7.attn_norm.weight is of no use to LlamaForCausalLM of 2 layers: the file "
+     "is of a variant that is not served, take the model's Hugging Face folder"},
+    {"a bias of the head", ADD_TENSOR, "output.bias", 0, NULL, 0, NULL,
+     ": the tensor output.bias is of no use to LlamaForCausalLM of 2 layers: the file is of a "
+     "variant that is not served, take the model's Hugging Face folder"},
+    {"the rows of a reranker", ADD_TENSOR, "cls.output.weight", 0, NULL, 0, NULL,
+     ": the tensor cls.output.weight is of no use to LlamaForCausalLM of 2 layers: the file is of "
+     "a variant that is not served, take the model's Hugging Face folder"},
+    {"factors of rope beside a scaling", ADD_FREQS, "llama.rope.scaling.factor", 4, NULL, 0, NULL,
+     ": the tensor rope_freqs.weight and the keys llama.rope.scaling both scale positions: only "
+     "one of them is served, take the model's Hugging Face folder"},
+    {"a factor for no scaling", ADD_NUMBER, "llama.rope.scaling.attn_factor", 2, NULL, 0, NULL,
+     ": the key llama.rope.scaling.attn_factor is served with yarn alone, take the model's Hugging "
+     "Face folder"},
+    {"an unknown key of rope", ADD_NUMBER, "llama.rope.scaling.yarn_ext_factor", 0, NULL, 0, NULL,
+     ": the key llama.rope.scaling.yarn_ext_factor may change what the model computes and is not "
+     "read, take the model's Hugging Face folder"},
+    {"an unknown key of attention", ADD_NUMBER, "llama.attention.clamp_kqv", 8, NULL, 0, NULL,
+     ": the key llama.attention.clamp_kqv may change what the model computes and is not read, take "
+     "the model's Hugging Face folder"},
+    {"a decoder that looks ahead", ADD_FLAG, "llama.attention.causal", 0, NULL, 0, NULL,
+     ": the key llama.attention.causal is false: decoders that look ahead are not served, take "
+     "another model"},
     {"arrays in arrays", ADD_DEEP, "general.deep", 0, NULL, 0, NULL,
      ": byte 2392: the key general.deep has arrays in arrays over 4 levels; the file is cut or "
      "damaged, download it again"},
@@ -306,6 +341,17 @@ static struct gguf_bytes good_make(const struct hostile *add)
             gguf_put_number(&b.keys, 1, 8);
         }
     }
+    float ones[64];
+    for (int i = 0; i < 64; i++)
+        ones[i] = 1;
+    if (add && (add->operation == ADD_NUMBER || add->operation == ADD_FREQS))
+        gguf_key_number(&b, add->target, (float)add->number);
+    if (add && add->operation == ADD_FLAG)
+        gguf_key_flag(&b, add->target, add->number != 0);
+    if (add && add->operation == ADD_TENSOR)
+        gguf_tensor_add(&b, add->target, &(uint64_t){64}, 1, 0, ones, sizeof ones);
+    if (add && add->operation == ADD_FREQS)
+        gguf_tensor_add(&b, "rope_freqs.weight", &(uint64_t){8}, 1, 0, ones, 8 * sizeof *ones);
     json_decref(golden);
     return gguf_finish(&b);
 }
@@ -453,6 +499,88 @@ static void test_hostile_files_are_refused(void **state)
     good_is_read(g);
 }
 
+// A file of tokens with scores alone: "a", "aa" ... and one of so many bytes.
+static struct gguf_bytes scored_make(uint32_t count, uint32_t longest)
+{
+    struct gguf_build b = {.key_count = 0};
+    const char **tokens = heap_take((count + 1) * sizeof *tokens);
+    float *scores = heap_take_zeroed(count + 1, sizeof *scores);
+    char *all = heap_take(longest + 1);
+    memset(all, 'a', longest);
+    all[longest] = '\0';
+    for (uint32_t i = 0; i < count; i++)
+        tokens[i] = all + longest - 1 - i;
+    tokens[count] = all;
+    gguf_key_text(&b, "general.architecture", "llama");
+    gguf_key_text(&b, "tokenizer.ggml.model", "llama");
+    gguf_key_texts(&b, "tokenizer.ggml.tokens", tokens, count + 1);
+    gguf_key_array(&b, "tokenizer.ggml.scores", 6, scores, count + 1, 4);
+    struct gguf_bytes out = gguf_finish(&b);
+    heap_give(all);
+    heap_give(scores);
+    heap_give(tokens);
+    return out;
+}
+
+static void test_a_small_file_takes_little_memory(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t count, longest;
+        size_t bytes_max;
+        enum status status;
+        const char *sentence;
+    } scored[] = {
+        {60, 1024, 1 << 26, STATUS_OK, ""},
+        {60, 1025, 1 << 26, STATUS_TOO_LARGE,
+         "m: the key tokenizer.ggml.tokens: item 60 has 1025 bytes, at most 1024 are read where "
+         "tokens have scores; take another file of the model"},
+        {400, 500, 1 << 26, STATUS_TOO_LARGE,
+         "m: the key tokenizer.ggml.scores: 401 tokens are put together in over 7440 ways, no "
+         "vocabulary of a model has so many; take another file of the model"},
+        {60, 61, 20000, STATUS_TOO_LARGE,
+         "m: what the keys tokenizer.* say takes over 20000 bytes, which are not read; take "
+         "another file of the model"},
+        {60, 61, 2000, STATUS_TOO_LARGE,
+         "m: what the keys tokenizer.* say takes over 2000 bytes, which are not read; take another "
+         "file of the model"},
+    };
+    for (size_t i = 0; i < sizeof scored / sizeof *scored; i++) {
+        struct gguf_bytes bytes = scored_make(scored[i].count, scored[i].longest);
+        struct arena *arena = arena_create(0, 0);
+        struct json_buffer out = {0};
+        const struct gguf_paper paper = {&out, scored[i].bytes_max, arena};
+        struct gguf file;
+        struct error err = {.text = ""};
+        assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),
+                         STATUS_OK);
+        assert_int_equal(gguf_document(&paper, &file, "tokenizer.json", &err), scored[i].status);
+        if (scored[i].status != STATUS_OK)
+            assert_string_equal(err.text, scored[i].sentence);
+        assert_true(out.bytes < scored[i].bytes_max + 1024); // it is looked at while writing
+        json_buffer_free(&out);
+        arena_destroy(arena);
+        heap_give(bytes.at);
+    }
+}
+
+// Some converters write the largest number where there is no such token.
+static void test_a_model_without_an_end_is_read(void **state)
+{
+    const struct ground *g = *state;
+    static const struct hostile none = {
+        .operation = VALUE, .target = "tokenizer.ggml.eos_token_id", .number = 0xFFFFFFFF};
+    static const char *const documents[] = {NULL, "tokenizer.json", "tokenizer_config.json"};
+    struct gguf_bytes file = good_make(NULL);
+    struct error err;
+    damage(&file, &none);
+    file_write(g->folder, "m.gguf", file.at, file.bytes);
+    heap_give(file.at);
+    for (int i = 0; i < 3; i++)
+        if (attempt(g, documents[i], &err) != STATUS_OK)
+            fail_msg("%s", err.text);
+}
+
 // Reads what can be read of a file in memory, whole tensors included.
 static void read_all(struct text bytes, struct arena *arena)
 {
@@ -506,6 +634,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile_files_are_refused),
+        cmocka_unit_test(test_a_small_file_takes_little_memory),
+        cmocka_unit_test(test_a_model_without_an_end_is_read),
         cmocka_unit_test(test_every_byte_damaged_and_every_cut),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
