@@ -17,6 +17,7 @@ FAULTS = [
     ("keys that nothing reads are passed over", "runtime/source/gguf_config.c", "keys_check", "matters && !read", "matters && read && !read", "test_hostile_gguf"),
     ("factors of rope are those of the first column", "runtime/source/gguf_config.c", "put_factors", "factors->offset + i * sizeof factor", "factors->offset", "test_gguf"),
     ("the length of a document is looked at afterwards", "runtime/source/gguf_config.c", "gguf_within", "paper->out->bytes <= paper->bytes_max", "paper->out->bytes <= 2 * paper->bytes_max", "test_hostile_gguf"),
+    ("sampling defaults of a GGUF file are forgotten", "runtime/source/gguf_config.c", "generation_json", "value >= 0", "value < 0", "test_gguf_text"),
     ("merges have no bound", "runtime/source/gguf_merges.c", "merges_list", "list->count == most", "false", "test_hostile_gguf"),
     ("the largest number is a token", "runtime/source/gguf_values.c", "gguf_token_id", "value && value->kind == GGUF_U32", "value && value->kind == GGUF_U64", "test_hostile_gguf"),
     ("the worst score is merged first", "runtime/source/gguf_merges.c", "merge_order", "x->score > y->score ? -1 : 1", "x->score < y->score ? -1 : 1", "test_gguf_text"),

@@ -141,7 +141,7 @@ static void test_word_pieces_by_their_beginnings(void **state)
     tokenizer_close(t);
 }
 
-// Of a model with little more than a vocabulary: what config.json says of ends.
+// Of a model with little more than a vocabulary: what is said of ends and of sampling.
 static void test_ends_are_found_by_their_texts(void **state)
 {
     (void)state;
@@ -163,6 +163,8 @@ static void test_ends_are_found_by_their_texts(void **state)
     gguf_key_count(&b, "tokenizer.ggml.eos_token_id", 4);
     gguf_key_count(&b, "tokenizer.ggml.eot_token_id", 2);
     gguf_key_count(&b, "tokenizer.ggml.eom_token_id", 0xFFFFFFFFu);
+    gguf_key_number(&b, "general.sampling.temp", 0.5f);
+    gguf_key_count(&b, "general.sampling.top_k", 20);
     struct gguf_bytes bytes = gguf_finish(&b);
     struct arena *arena = arena_create(0, 0);
     struct json_buffer out = {0};
@@ -175,6 +177,10 @@ static void test_ends_are_found_by_their_texts(void **state)
         fail_msg("%s", err.text);
     json_put_raw(&out, text_span("", 1));
     assert_non_null(strstr(out.at, "\"eos_token_id\":[4,2,1]"));
+    out.bytes = 0;
+    assert_int_equal(gguf_document(&paper, &file, "generation_config.json", &err), STATUS_OK);
+    assert_true(
+        text_is(json_buffer_text(&out), "{\"from\":\"gguf\",\"temperature\":0.5,\"top_k\":20.0}"));
     json_buffer_free(&out);
     arena_destroy(arena);
     heap_give(bytes.at);
