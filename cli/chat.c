@@ -8,16 +8,23 @@
 #include "base/random.h"
 #include "base/utf8.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <locale.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILE_BYTES_MAX = 64 << 20 };
 
 struct chat_settings {
     const char *url, *api_key, *system, *history;
+    uint32_t timeout;
 };
 
 struct chat {
+    const struct chat_settings *settings;
     struct chat_source source;
     struct chat_params params;
     json_t *messages;   // without the system message
@@ -38,6 +45,8 @@ static const struct option_row chat_rows[] = {
     OPTION_ROW("system", OPTION_TEXT, AT(system), "none", "system message"),
     OPTION_ROW("history", OPTION_TEXT, AT(history), "none, lines are forgotten",
                "file that keeps the lines typed at a terminal"),
+    OPTION_NUMBER("timeout", OPTION_COUNT, AT(timeout), 0, 1e9, "600",
+                  "seconds without a word of the server that end an answer, 0: it is waited for"),
 };
 #undef AT
 
@@ -169,7 +178,8 @@ static json_t *conversation(const struct chat *chat)
 {
     json_t *all = json_array();
     if (chat->system)
-        message_add(all, "system", json_string_value(chat->system));
+        message_add(all, "system",
+                    text_span(json_string_value(chat->system), json_string_length(chat->system)));
     json_array_extend(all, chat->messages);
     return all;
 }
@@ -179,16 +189,16 @@ static enum status ask(struct chat *chat, const char *question, struct error *er
 {
     struct chat_answer answer = {0};
     size_t before = json_array_size(chat->messages);
-    message_add(chat->messages, "user", question);
+    message_add(chat->messages, "user", text_of(question));
     json_t *all = conversation(chat);
     interrupt_take(); // an old one
     enum status status = chat->source.answer(chat->source.state, all, &chat->params, &answer, err);
     json_decref(all);
     if (answer.first_ns > 0)
         putchar('\n');
-    json_put_raw(&answer.text, text_span("", 1));
-    if (status == STATUS_OK && answer.text.bytes > 1)
-        message_add(chat->messages, "assistant", answer.text.at);
+    bool empty = answer.text.bytes == 0;
+    if (status == STATUS_OK && !empty)
+        message_add(chat->messages, "assistant", json_buffer_text(&answer.text));
     else
         json_array_remove(chat->messages, before);
     json_buffer_free(&answer.text);
@@ -196,6 +206,8 @@ static enum status ask(struct chat *chat, const char *question, struct error *er
     chat->last = answer;
     if (status == STATUS_OK && answer.stopped)
         say("[stopped]");
+    else if (status == STATUS_OK && empty)
+        say("[the answer has no text: it and the message are not kept]");
     if (status == STATUS_OK && answer.cut)
         say("[cut: the answer reached max-tokens or the end of the context]");
     if (status == STATUS_OK && chat->speed)
@@ -271,6 +283,30 @@ static void do_speed(struct chat *chat, const char *text)
         say("/speed tells the speed of the last answer, /speed on that of each, /speed off none");
 }
 
+// A file is written beside and renamed, so that a full disk loses nothing; others as they are.
+static bool file_write(const char *path, const json_t *content)
+{
+    char beside[PATH_MAX];
+    struct stat is;
+    int bytes = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+    if (bytes >= (int)sizeof beside)
+        return false;
+    bool renamed = lstat(path, &is) != 0 || S_ISREG(is.st_mode);
+    int fd = renamed ? mkostemp(beside, O_CLOEXEC) : open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    FILE *file = fdopen(fd, "w");
+    check(file, "no memory for the file %s", path);
+    bool wrote = json_dumpf(content, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
+    wrote &= fclose(file) == 0;
+    if (!renamed)
+        return wrote;
+    wrote = wrote && rename(beside, path) == 0;
+    if (!wrote)
+        unlink(beside);
+    return wrote;
+}
+
 static void do_save(struct chat *chat, const char *text)
 {
     if (*text == '\0') {
@@ -278,13 +314,9 @@ static void do_save(struct chat *chat, const char *text)
         return;
     }
     json_t *all = json_pack("{s:o}", "messages", conversation(chat));
-    FILE *file = fopen(text, "w");
-    bool wrote = file && json_dumpf(all, file, JSON_INDENT(2)) == 0;
-    wrote &= file && fputc('\n', file) != EOF;
-    wrote &= file && fclose(file) == 0;
-    say(wrote ? "%zu messages are in %s"
-              : "%zu messages cannot be written to %s: is the folder "
-                "there, and may you write in it?",
+    say(file_write(text, all) ? "%zu messages are in %s"
+                              : "%zu messages cannot be written to %s: is the folder "
+                                "there, and may you write in it?",
         json_array_size(json_object_get(all, "messages")), text);
     json_decref(all);
 }
@@ -406,7 +438,7 @@ static enum status line_do(struct chat *chat, struct text line, struct error *er
 static enum status talk(struct chat *chat, struct chat_lines *lines, struct error *err)
 {
     enum status status = STATUS_OK;
-    while (!chat->ended) {
+    while (!chat->ended && !interrupt_ends()) {
         struct text line;
         enum chat_line came = message_read(chat, lines, &line);
         if (came == CHAT_END)
@@ -424,9 +456,9 @@ static enum status talk(struct chat *chat, struct chat_lines *lines, struct erro
     return STATUS_OK;
 }
 
-static enum status chat_run(struct chat *chat, const struct chat_settings *settings,
-                            const char *with, struct error *err)
+static enum status chat_run(struct chat *chat, const char *with, struct error *err)
 {
+    const struct chat_settings *settings = chat->settings;
     struct chat_lines *lines;
     chat->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     chat->messages = json_array();
@@ -447,35 +479,28 @@ static enum status chat_run(struct chat *chat, const struct chat_settings *setti
     return status;
 }
 
-static enum status chat_server(struct chat *chat, const struct chat_settings *settings,
-                               const char *model, struct error *err)
+static enum status chat_server(struct chat *chat, const char *model, struct error *err)
 {
+    const struct chat_settings *settings = chat->settings;
     struct chat_remote *remote;
-    struct chat_remote_args args = {settings->url, settings->api_key, model};
+    struct chat_remote_args args = {settings->url, settings->api_key, model, settings->timeout};
     if (!args.key)
         args.key = options_environment_openai_key();
     enum status status = chat_remote_open(&remote, &args, err);
     chat->source = (struct chat_source){remote, server_answer};
     if (status == STATUS_OK)
-        status = chat_run(chat, settings, chat_remote_model(remote), err);
+        status = chat_run(chat, chat_remote_model(remote), err);
     chat_remote_close(remote);
     return status;
 }
 
-static enum status chat_session(struct chat *chat, const struct chat_settings *settings,
-                                const char *folder, const struct model_settings *model,
-                                const struct device_settings *device, struct error *err)
+// The body of a session_command.
+static enum status chat_session(struct session *session, void *state, struct error *err)
 {
-    struct session session;
-    enum status status = session_open(&session, folder, model, device, err);
-    if (status == STATUS_OK)
-        status = session_kind(&session, MODEL_GENERATOR, err);
-    chat->session = &session;
+    struct chat *chat = state;
+    chat->session = session;
     chat->source = (struct chat_source){chat, session_answer};
-    if (status == STATUS_OK)
-        status = chat_run(chat, settings, session.model->spec.id, err);
-    session_close(&session);
-    return status;
+    return chat_run(chat, session->model->spec.id, err);
 }
 
 // Refuses what is wrong whatever the model or the server is.
@@ -500,8 +525,11 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
 
 int command_chat(const struct command *self, int argc, char **argv)
 {
-    struct chat chat = {.params = {.temperature = -1, .top_p = -1, .seed = -1}};
-    struct chat_settings settings = {0};
+    struct chat_settings settings = {.timeout = 600};
+    struct chat chat = {.settings = &settings,
+                        .params = {.temperature = -1, .top_p = -1, .seed = -1}};
+    const struct session_command with_session = {
+        .kind = MODEL_GENERATOR, .settings = &chat, .body = chat_session};
     struct model_settings model;
     struct device_settings device;
     model_settings_init(&model);
@@ -525,12 +553,12 @@ int command_chat(const struct command *self, int argc, char **argv)
     }
     log_level_set((enum log_level)device.log_level);
     log_format_set((enum log_format)device.log_format);
-    if (code < 0) {
-        enum status status = settings.url
-                                 ? chat_server(&chat, &settings, given, &err)
-                                 : chat_session(&chat, &settings, given, &model, &device, &err);
-        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
-    }
+    setlocale(LC_CTYPE, "C.UTF-8"); // for libedit, before threads start; numbers keep "C"
+    if (code < 0 && !settings.url)
+        code = session_run(&with_session, given, &model, &device);
+    if (code < 0)
+        code = chat_server(&chat, given, &err) == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+    interrupt_end();
     arena_destroy(arena);
     return code;
 }

@@ -29,10 +29,15 @@ struct chat_source {
 // Prints a piece of an answer: on a terminal made safe for it, line ends and tabs kept.
 enum status chat_show(struct text piece, struct error *err) MUST_USE;
 
-// Ctrl-C: before interrupt_open it ends the process, then it is told.
+// Ctrl-C: before interrupt_open it ends the process, then it is told. So are SIGTERM, SIGHUP and
+// SIGQUIT, which stay there to be taken: whoever learns of one goes back, and interrupt_end ends
+// the process by it. A second one, later than 100 ms, ends it at once; the terminal is put right
+// then, too.
 enum status interrupt_open(struct error *err) MUST_USE;
 int interrupt_descriptor(void); // readable while one was not taken; -1: not opened
 bool interrupt_take(void);      // whether one came since the last call
+bool interrupt_ends(void);      // whether one came that ends the process
+void interrupt_end(void);       // returns where none did
 
 // Lines: edited, with history, on a terminal; else as they come.
 struct chat_lines;
@@ -49,6 +54,7 @@ struct chat_remote;
 struct chat_remote_args {
     const char *url, *key; // key: NULL: none
     const char *model;     // NULL: the first that the server lists
+    uint32_t silence_s;    // without text for so long an answer is given up; 0: never
 };
 enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_args *args,
                              struct error *err) MUST_USE;

@@ -1,17 +1,19 @@
 // The lines that somebody types for `weft chat`, by libedit on a terminal, and Ctrl-C; see chat.h.
 #include "cli/chat.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <histedit.h>
-#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
-enum { HISTORY_LINES = 1000 };
+enum { HISTORY_LINES = 1000, SAME_END_NS = 100000000 };
 
 struct chat_lines {
     EditLine *edit; // NULL: not a terminal
@@ -21,14 +23,32 @@ struct chat_lines {
     bool interrupted;
 };
 
-static int interrupts = -1;
+static const int ends[] = {SIGTERM, SIGHUP, SIGQUIT};
+enum { ENDS = sizeof ends / sizeof *ends };
 
-// Writing to an eventfd is allowed in a signal's handler.
+static int interrupts = -1;
+static volatile sig_atomic_t ending; // the signal that is to end the process; 0: none
+static volatile uint64_t ending_ns;  // when it came
+static struct termios terminal_was;  // as it was before it was edited on
+
+// A terminal, or a shell, may send the same end twice.
+static bool is_second_end(int signal)
+{
+    uint64_t now = clock_ns();
+    if (ending != 0)
+        return now - ending_ns > SAME_END_NS;
+    ending_ns = now;
+    ending = signal;
+    return false;
+}
+
+// Everything here is allowed in a signal's handler, writing to an eventfd, too.
 static void on_interrupt(int signal)
 {
-    (void)signal;
     int kept = errno;
     uint64_t one = 1;
+    if (signal != SIGINT && is_second_end(signal))
+        interrupt_end();
     ssize_t wrote = write(interrupts, &one, sizeof one);
     (void)wrote;
     errno = kept;
@@ -38,9 +58,33 @@ enum status interrupt_open(struct error *err)
 {
     interrupts = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
-    if (interrupts < 0 || sigaction(SIGINT, &action, NULL) != 0)
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < ENDS; i++)
+        sigaddset(&action.sa_mask, ends[i]);
+    if (interrupts < 0 || tcgetattr(STDIN_FILENO, &terminal_was) != 0 ||
+        sigaction(SIGINT, &action, NULL) != 0)
         return error_set(err, STATUS_IO, "Ctrl-C cannot be waited for: %s", strerror(errno));
+    for (int i = 0; i < ENDS; i++) {
+        struct sigaction now;
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) // nohup ignores one
+            sigaction(ends[i], &action, NULL);
+    }
     return STATUS_OK;
+}
+
+bool interrupt_ends(void)
+{
+    return ending != 0;
+}
+
+void interrupt_end(void)
+{
+    if (ending == 0)
+        return;
+    signal(SIGTTOU, SIG_IGN); // in the background the terminal would stop the process
+    tcsetattr(STDIN_FILENO, TCSANOW, &terminal_was);
+    signal(ending, SIG_DFL);
+    raise(ending);
 }
 
 int interrupt_descriptor(void)
@@ -51,7 +95,8 @@ int interrupt_descriptor(void)
 bool interrupt_take(void)
 {
     uint64_t count;
-    return interrupts >= 0 && read(interrupts, &count, sizeof count) == sizeof count;
+    bool came = interrupts >= 0 && read(interrupts, &count, sizeof count) == sizeof count;
+    return came || ending != 0;
 }
 
 // One byte of the terminal: 1, 0 at its end, -1 on Ctrl-C and on errors.
@@ -119,7 +164,6 @@ enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *
     *out = lines;
     if (!terminal)
         return STATUS_OK;
-    setlocale(LC_CTYPE, "C.UTF-8"); // for libedit; numbers keep the locale "C"
     lines->edit = el_init("weft", stdin, stdout, stderr);
     if (!lines->edit)
         return error_set(err, STATUS_IO,

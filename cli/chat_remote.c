@@ -8,11 +8,13 @@
 #include <curl/curl.h>
 #include <string.h>
 
-enum { EVENT_BYTES_MAX = 16 << 20, CONNECT_SECONDS = 10 };
+enum { EVENT_BYTES_MAX = 16 << 20, ANSWER_BYTES_MAX = 16 << 20, CONNECT_SECONDS = 10 };
 
 struct chat_remote {
     CURLM *multi;
     char *base, *model, *key; // base: URL up to and with /v1; key: a header, or NULL
+    uint32_t silence_s;       // 0: no limit
+    bool loopback;            // the server is of this machine
 };
 
 // One exchange with the server. Events of a stream are read as they come, other bodies at the end.
@@ -22,7 +24,10 @@ struct transfer {
     struct json_buffer body;    // or the line that has begun
     struct error *err;
     enum status status;
-    bool done; // the stream said that it is complete
+    bool done;          // the stream said that it is complete
+    bool over;          // and that nothing more comes
+    size_t shown_bytes; // of the answer and of its reasoning
+    uint64_t heard_ns;  // when the last text came
 };
 
 static char *joined(const char *a, const char *b)
@@ -47,6 +52,21 @@ static char *base_of(const char *url)
     char *base = joined(trimmed, strchr(host, '/') ? "" : "/v1");
     heap_give(trimmed);
     return base;
+}
+
+static bool is_loopback(const char *base)
+{
+    static const char *const own[] = {"localhost", "127.0.0.1", "[::1]"};
+    bool is = false;
+    char *host = NULL;
+    CURLU *parts = curl_url();
+    if (parts && curl_url_set(parts, CURLUPART_URL, base, 0) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK)
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+            is |= strcmp(host, own[i]) == 0;
+    curl_free(host);
+    curl_url_cleanup(parts);
+    return is;
 }
 
 static const char *error_of(const json_t *body)
@@ -76,9 +96,16 @@ static void delta_take(struct transfer *t, const json_t *delta)
         answer->first_ns = clock_ns();
     answer->tokens++; // until usage says how many
     struct text piece = text_span(json_string_value(shown), json_string_length(shown));
+    t->shown_bytes += piece.bytes;
+    if (t->shown_bytes > ANSWER_BYTES_MAX) {
+        t->status = error_set(t->err, STATUS_TOO_LARGE, "the server's answer has over %d MiB",
+                              ANSWER_BYTES_MAX >> 20);
+        return;
+    }
     if (shown == content)
         json_put_raw(&answer->text, piece);
     t->status = chat_show(piece, t->err);
+    t->heard_ns = clock_ns(); // a terminal may have held the text
 }
 
 static void event_take(struct transfer *t, struct text line)
@@ -90,7 +117,7 @@ static void event_take(struct transfer *t, struct text line)
     if (line.bytes > 0 && line.at[line.bytes - 1] == '\r')
         line.bytes--;
     if (text_is(line, "[DONE]")) {
-        t->done = true;
+        t->done = t->over = true;
         return;
     }
     json_t *event = NULL;
@@ -126,7 +153,7 @@ static size_t body_take(char *at, size_t size, size_t count, void *context)
     struct transfer *t = context;
     (void)size; // always 1
     size_t left = count;
-    while (t->answer && http_status(t) == 200 && left > 0 && t->status == STATUS_OK) {
+    while (t->answer && http_status(t) == 200 && left > 0 && t->status == STATUS_OK && !t->over) {
         const char *end = memchr(at, '\n', left);
         if (!end)
             break;
@@ -141,20 +168,40 @@ static size_t body_take(char *at, size_t size, size_t count, void *context)
                               EVENT_BYTES_MAX >> 20);
     if (t->status != STATUS_OK)
         return 0;
+    if (t->over)
+        return count;
     json_put_raw(&t->body, text_span(at, left));
     return count;
 }
 
-// Runs the transfer to its end, or until Ctrl-C.
+// Comments, and events without text, end no silence. After a complete answer it is the end.
+static void silence_check(const struct chat_remote *remote, struct transfer *t)
+{
+    uint64_t limit = (uint64_t)remote->silence_s * 1000000000;
+    if (t->status != STATUS_OK || t->over || limit == 0 || clock_ns() - t->heard_ns < limit)
+        return;
+    t->over = t->done;
+    if (!t->done)
+        t->status = error_set(t->err, STATUS_TIMEOUT,
+                              "%s said nothing for %u s: ask again, or wait longer with --timeout",
+                              remote->base, remote->silence_s);
+}
+
+// Runs the transfer to its end, or until Ctrl-C, a long silence or [DONE], after which a server may
+// keep the connection.
 static CURLcode transfer_run(struct chat_remote *remote, struct transfer *t)
 {
     int running = 1, left;
     struct curl_waitfd also = {.fd = interrupt_descriptor(), .events = CURL_WAIT_POLLIN};
     curl_multi_add_handle(remote->multi, t->easy);
-    while (running > 0 && !(t->answer && t->answer->stopped)) {
+    t->heard_ns = clock_ns();
+    while (running > 0 && !(t->answer && t->answer->stopped) && !t->over &&
+           t->status == STATUS_OK) {
         if (curl_multi_perform(remote->multi, &running) != CURLM_OK)
             break;
         if (running > 0)
+            silence_check(remote, t);
+        if (running > 0 && !t->over && t->status == STATUS_OK)
             curl_multi_poll(remote->multi, &also, also.fd >= 0, 1000, NULL);
         if (t->answer)
             t->answer->stopped = interrupt_take();
@@ -205,6 +252,8 @@ static enum status transfer(struct chat_remote *remote, struct transfer *t, cons
     curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, reason);
+    if (remote->loopback)
+        curl_easy_setopt(t->easy, CURLOPT_NOPROXY, "*"); // a proxy would mean its own machine
     curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, body_take);
     curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
     if (body) {
@@ -270,6 +319,8 @@ enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_
         return error_set(err, STATUS_IO, "libcurl cannot be used");
     remote->multi = curl_multi_init();
     remote->base = base_of(args->url);
+    remote->loopback = is_loopback(remote->base);
+    remote->silence_s = args->silence_s;
     remote->key = args->key ? joined("Authorization: Bearer ", args->key) : NULL;
     if (!args->model)
         return model_find(remote, err);

@@ -101,6 +101,11 @@ struct session_command {
     enum status (*body)(struct session *session, void *settings, struct error *err);
 };
 int session_command_run(const struct session_command *c);
+// The second half of it, for a command that parses its options itself: kind, body and settings are
+// used. Returns the exit code; where a device failed, the process ends with it, for a thread may
+// hang there.
+int session_run(const struct session_command *c, const char *folder,
+                const struct model_settings *model, const struct device_settings *device);
 
 // Refuses a model of another kind with a sentence that names the right command.
 enum status session_kind(const struct session *session, enum model_kind kind,

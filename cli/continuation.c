@@ -6,9 +6,10 @@
 
 #include <time.h>
 
-void message_add(json_t *messages, const char *role, const char *content)
+void message_add(json_t *messages, const char *role, struct text content)
 {
-    json_array_append_new(messages, json_pack("{s:s,s:s}", "role", role, "content", content));
+    json_array_append_new(messages, json_pack("{s:s,s:s%}", "role", role, "content", content.at,
+                                              content.bytes)); // it may hold a NUL
 }
 
 enum status conversation_encode(const struct session *session, json_t *messages,

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 
 // Appends {"role", "content"} to an array of messages.
-void message_add(json_t *messages, const char *role, const char *content);
+void message_add(json_t *messages, const char *role, struct text content);
 
 // Renders the messages (borrowed) by the model's template; tokens are in the arena.
 enum status conversation_encode(const struct session *session, json_t *messages,

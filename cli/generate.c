@@ -51,8 +51,8 @@ static enum status encode_chat(const struct session *session, const struct gener
 {
     json_t *messages = json_array();
     if (s->system)
-        message_add(messages, "system", s->system);
-    message_add(messages, "user", s->prompt);
+        message_add(messages, "system", text_of(s->system));
+    message_add(messages, "user", text_of(s->prompt));
     enum status status = conversation_encode(session, messages, session->loaded.arena, submit, err);
     json_decref(messages);
     return status;

@@ -189,8 +189,8 @@ enum status session_kind(const struct session *session, enum model_kind kind, st
                      session->model->spec.folder, kinds[have], commands[have]);
 }
 
-static int session_run(const struct session_command *c, const char *folder,
-                       const struct model_settings *model, const struct device_settings *device)
+int session_run(const struct session_command *c, const char *folder,
+                const struct model_settings *model, const struct device_settings *device)
 {
     struct session session;
     struct error err;
@@ -257,8 +257,8 @@ int session_command_run(const struct session_command *c)
 static enum status failed(const struct session *session, struct error *err)
 {
     const char *said = engine_error(session->model->engine)->text;
-    return error_set(err, STATUS_DEVICE_FAULT, "%s",
-                     said[0] != '\0' ? said : "the model gave no finite result");
+    return said[0] != '\0' ? error_set(err, STATUS_DEVICE_FAULT, "%s", said)
+                           : error_set(err, STATUS_REFUSED, "the model gave no finite result");
 }
 
 enum status session_tokens_check(const struct session *session, const int32_t *tokens,

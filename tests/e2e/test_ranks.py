@@ -88,8 +88,9 @@ def test_a_command_ends_where_a_rank_hangs():
         raise Skip(f"no {FAULTY.name} beside the program")
     with tempfile.TemporaryDirectory() as folder:
         Faults(folder).on("hang")
-        done = subprocess.run([FAULTY, "generate", tiny(), "--prompt", "Once", "--tensor-parallel-size", "2", "--threads", "2"],
-                              env={**os.environ, "WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "5000"},
-                              capture_output=True, timeout=600)
-        assert done.returncode == 1, done
-        assert b"rank 1 of 2 did not end step" in done.stderr, done.stderr
+        for command in ("generate", tiny(), "--prompt", "Once"), ("chat", tiny()):
+            done = subprocess.run([FAULTY, *command, "--tensor-parallel-size", "2", "--threads", "2"], input=b"Once\n",
+                                  env={**os.environ, "WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "5000"},
+                                  capture_output=True, timeout=600)
+            assert done.returncode == 1, done
+            assert b"rank 1 of 2 did not end step" in done.stderr, done.stderr
