@@ -78,7 +78,8 @@ def test_copies_on_emulated_devices():
     """A copy on each of two devices, numbered or not: the cpu's answers; streams end before the process does."""
     cases = [case for case in golden() if case["prompt"].strip()][:4]
     for device in ("simt:2,1", "simt"):
-        server = server_on(device, f"tiny={tiny()},dtype=float32,kv-cache-memory=16M", "--data-parallel-size", 2)
+        server = server_on(device, f"tiny={tiny()},dtype=float32,kv-cache-memory=16M", "--data-parallel-size", 2,
+                           "--shutdown-timeout", 600)
         table = [line.split() for line in server.output().splitlines() if line.startswith("  ")]
         columns = ["simt:2", "simt:1"] if ":" in device else ["simt:0", "simt:1"]
         assert ["GiB", *columns] in table, table
@@ -99,17 +100,17 @@ def test_copies_on_emulated_devices():
 
 
 def test_a_client_that_leaves_frees_its_copy():
-    server = start(f"m={tiny()},data-parallel-size=2")
-    streams = [open_stream(server, model="m", ignore_eos=True, max_tokens=100000) for _ in range(2)]
-    for stream in streams:
-        assert stream.recv(20)
-    wait_for(lambda: [running(server, engine) for engine in (0, 1)] == [1, 1])
-    streams[0].close()
-    wait_for(lambda: sum(running(server, engine) for engine in (0, 1)) == 1)
-    assert chat(server, model="m", messages=user("a"), max_tokens=2).status == 200
-    streams[1].close()
-    wait_for(lambda: [running(server, engine) for engine in (0, 1)] == [0, 0])
-    assert server.stop() == 0
+    with faulty(f"m={CHAT}", "--device", "simt:0,1", "--data-parallel-size", 2) as (server, faults):
+        faults.on("slow")  # neither ends by itself
+        streams = [open_stream(server, model="m", ignore_eos=True, max_tokens=4000) for _ in range(2)]
+        for stream in streams:
+            assert stream.recv(20)
+        wait_for(lambda: [running(server, engine) for engine in (0, 1)] == [1, 1])
+        streams[0].close()
+        wait_for(lambda: sum(running(server, engine) for engine in (0, 1)) == 1)
+        assert chat(server, model="m", messages=user("a"), max_tokens=2).status == 200
+        streams[1].close()
+        wait_for(lambda: [running(server, engine) for engine in (0, 1)] == [0, 0])
 
 
 def test_fault_of_one_copy():
