@@ -407,7 +407,6 @@ FAULTS = [
     ("the browser guesses types", "http/ui/page.c", "headers_put", "exchange_header(x, \"x-content-type-options\", text_of(\"nosniff\"));", "", "e2e:test_every_file_is_served_without_a_key"),
     ("a page is never known", "http/ui/page.c", "asset_send", "if (is_known(exchange_info(x)->if_none_match, asset->etag))", "if (false)", "e2e:test_what_the_browser_has_is_not_sent_again"),
     ("a page is known by the tag of another", "http/ui/page.c", "is_known", "memmem(tags.at, tags.bytes, etag, strlen(etag))", "tags.at[0] == etag[0]", "e2e:test_what_the_browser_has_is_not_sent_again"),
-    ("an answer 304 has a body", "http/exchange.c", "exchange_reply_bare", "x->info.head = true;", "json_put_raw(&x->filling, text_of(\"x\"));", "e2e:test_a_connection_goes_on_after_304"),
     ("the page is not kept", "http/respond.c", "respond_headers", "x->cache_control ? x->cache_control : cache", "cache", "e2e:test_every_file_is_served_without_a_key"),
     ("the page is always there", "http/server.c", "server_open", "if (options->ui)", "", "e2e:test_a_server_without_the_page"),
 ]

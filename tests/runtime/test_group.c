@@ -331,7 +331,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
     static const struct {
         uint32_t rank, ranks;
         bool sampling;
-    } cases[] = {{1, 2, false}, {0, 2, true}};
+    } cases[] = {{1, 2, false}, {0, 2, false}, {0, 2, true}};
     char folder[64];
     int32_t tokens[PROMPT];
     golden_folder(folder, "llama", DTYPE_F32);
