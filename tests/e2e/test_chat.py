@@ -53,6 +53,8 @@ class Terminal:
         import resource
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C is a signal
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # Ctrl-\\ leaves no file
+        for each in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
+            signal.signal(each, signal.SIG_DFL)  # the shell that runs the tests may ignore them
 
     def until(self, pattern):
         deadline = time.monotonic() + LIMIT
