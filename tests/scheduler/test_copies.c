@@ -283,6 +283,27 @@ static void test_all_prompts_of_a_request_count(void **state)
     copies_close(&c);
 }
 
+// Blocks after one that is not there are of no use.
+static void test_blocks_count_up_to_a_gap(void **state)
+{
+    (void)state;
+    struct copies c;
+    struct prompt p;
+    copies_open(&c, true);
+    run(&c.rig[2], prompt_make(&p, 0, 150));
+    all_choose(&c, &p.args, 2);
+    const struct admission_gate *gate = c.ports[2]->gate;
+    struct prefix_apart apart = {0};
+    struct hash key = prefix_root(gate->secret, &apart);
+    key = prefix_hash(gate->secret, &key, p.tokens, gate->block_tokens);
+    assert_true(route_has(gate->route, &key));
+    struct route_table table = *gate->route;
+    route_drop(&table, &key);
+    for (uint32_t after = 0; after < COPIES; after++)
+        assert_int_equal(port_choose(c.ports, COPIES, &p.args, after), after);
+    copies_close(&c);
+}
+
 static void test_without_a_cache_the_queue_alone_counts(void **state)
 {
     (void)state;
@@ -305,6 +326,9 @@ static void test_a_failed_copy_is_not_chosen(void **state)
     copies_open(&c, true);
     run(&c.rig[1], prompt_make(&p, 0, 150));
     all_choose(&c, &p.args, 1);
+    c.ports[0] = NULL; // was asked
+    all_choose(&c, &p.args, 1);
+    c.ports[0] = c.rig[0].port;
     engine_lose_device(c.rig[1].engine);
     for (uint32_t after = 0; after < COPIES; after++)
         assert_int_not_equal(port_choose(c.ports, COPIES, &p.args, after), 1);
@@ -327,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_a_thread_reads_while_the_engine_writes),
         cmocka_unit_test(test_a_prompt_goes_where_its_beginning_is),
         cmocka_unit_test(test_all_prompts_of_a_request_count),
+        cmocka_unit_test(test_blocks_count_up_to_a_gap),
         cmocka_unit_test(test_without_a_cache_the_queue_alone_counts),
         cmocka_unit_test(test_a_failed_copy_is_not_chosen),
     };
