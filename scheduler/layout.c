@@ -166,6 +166,7 @@ static void masks_place(struct carve *c, struct engine *engine)
     t->turn = carve(c, limits->rows_max, sizeof(struct mask_key *));
     t->next = carve(c, limits->rows_max, sizeof *t->next);
     t->rows = carve(c, limits->rows_max, sizeof *t->rows);
+    t->spare = carve(c, limits->rows_max, sizeof *t->spare);
 }
 
 size_t engine_layout(struct engine *engine, void *base)

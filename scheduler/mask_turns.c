@@ -7,6 +7,8 @@
 
 #include "base/number.h"
 
+#include <string.h>
+
 static struct mask_key *key_find(struct mask_turns *t, const struct request *r)
 {
     struct mask_key *key = &t->keys[r->run.mask_key]; // where it was last
@@ -93,16 +95,29 @@ static bool postponed_before(const struct engine *engine, const struct launch *l
 typedef bool row_before(const struct engine *engine, const struct launch *launch, uint32_t x,
                         uint32_t y);
 
+// Rows up to `middle` and those from there on are in order each; of equal ones the first stay
+// first.
+static void rows_merge(const struct engine *engine, const struct launch *launch, uint32_t *rows,
+                       uint32_t middle, uint32_t count, row_before *before)
+{
+    uint32_t *left = engine->mask_turns.spare, l = 0, r = middle;
+    memcpy(left, rows, middle * sizeof *left);
+    for (uint32_t at = 0; l < middle; at++) {
+        bool right = r < count && before(engine, launch, rows[r], left[l]);
+        rows[at] = right ? rows[r++] : left[l++];
+    }
+}
+
 // Equal ones stay as they are.
 static void rows_sort(const struct engine *engine, const struct launch *launch, uint32_t *rows,
                       uint32_t count, row_before *before)
 {
-    for (uint32_t i = 1; i < count; i++) {
-        uint32_t row = rows[i], at = i;
-        for (; at > 0 && before(engine, launch, row, rows[at - 1]); at--)
-            rows[at] = rows[at - 1];
-        rows[at] = row;
-    }
+    for (uint32_t half = 1; half < count; half *= 2)
+        for (uint32_t from = 0; from + half < count; from += 2 * half) {
+            uint32_t left = count - from;
+            rows_merge(engine, launch, rows + from, half, left < 2 * half ? left : 2 * half,
+                       before);
+        }
 }
 
 // Of a key requests take turns, and of a request the row that was postponed most often is first.

@@ -25,6 +25,7 @@ struct mask_turns {
     struct mask_key **turn; // [rows_max] those with rows in the step, who spent least first
     uint32_t *next;         // [rows_max] by row of the batch: the next one of its key
     uint32_t *rows;         // [rows_max] of the batch, in the order in which they are asked for
+    uint32_t *spare;        // [rows_max] room to sort them
     uint32_t key_count, turn_count, row_count;
     uint64_t step;   // whose order it is
     uint64_t before; // the one before it that had masks
