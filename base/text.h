@@ -32,6 +32,14 @@ static inline bool text_equal(struct text a, struct text b)
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.at, b.at, a.bytes) == 0);
 }
 
+// -1, 0 or 1: order by bytes, a beginning before what goes on.
+static inline int text_order(struct text a, struct text b)
+{
+    size_t both = a.bytes < b.bytes ? a.bytes : b.bytes;
+    int order = both > 0 ? memcmp(a.at, b.at, both) : 0;
+    return order != 0 ? (order > 0) - (order < 0) : (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}
+
 // Without the blanks at both ends.
 static inline struct text text_trim(struct text in)
 {

@@ -76,14 +76,7 @@ static bool masks_open(struct masks *m, const struct step_shape *shape)
     struct error err;
     if (!bench_device_open(&m->b, &args))
         return false;
-    struct model_options options = {.dtype = -1,
-                                    .kv_dtype = -1,
-                                    .max_model_len = WINDOW,
-                                    .max_num_seqs = 2 * m->rows,
-                                    .max_num_batched_tokens = 2048,
-                                    .load_dummy = true,
-                                    .yes_id = -1,
-                                    .no_id = -1};
+    struct model_options options = bench_options(-1, WINDOW, 2 * m->rows, 2048);
     bench_model_open(&m->b, shape, &options, (uint64_t)2 * m->rows * WINDOW);
     vocabulary_open(m, shape->vocab);
     grammar_open(m);

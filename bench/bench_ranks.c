@@ -26,15 +26,7 @@ static void side_open(struct bench *b, uint32_t threads, uint32_t ranks, int dty
 {
     struct error err;
     struct step_args args = {.device = "cpu", .threads = threads, .exact = true};
-    struct model_options options = {.dtype = dtype,
-                                    .kv_dtype = -1,
-                                    .max_model_len = CONTEXT,
-                                    .max_num_seqs = ROWS_MAX,
-                                    .max_num_batched_tokens = PREFILL,
-                                    .load_dummy = true,
-                                    .yes_id = -1,
-                                    .no_id = -1,
-                                    .penalty_rows = 0};
+    struct model_options options = bench_options(dtype, CONTEXT, ROWS_MAX, PREFILL);
     check(bench_device_open(b, &args), "no cpu");
     for (uint32_t r = 0; ranks > 1 && r < ranks; r++) {
         struct device_options rank = {

@@ -56,15 +56,7 @@ static void products_open(struct bench *b, const struct step_args *args)
     OP_LIST(FIELD)
 #undef FIELD
     b->products.gemm = b->whole->gemm;
-    struct model_options options = {.dtype = args->dtype,
-                                    .kv_dtype = -1,
-                                    .max_model_len = CONTEXT,
-                                    .max_num_seqs = ROWS_MAX,
-                                    .max_num_batched_tokens = PREFILL,
-                                    .load_dummy = true,
-                                    .yes_id = -1,
-                                    .no_id = -1,
-                                    .penalty_rows = 0};
+    struct model_options options = bench_options(args->dtype, CONTEXT, ROWS_MAX, PREFILL);
     bench_model_open(b, shape_find("qwen2.5-0.5b"), &options, CONTEXT * ROWS_MAX);
 }
 

@@ -48,6 +48,8 @@ void must(enum status status, const struct error *err);
 const struct step_shape *shape_find(const char *name); // NULL: unknown, the names are printed
 // False, with a line that says why, where the device is not there.
 bool bench_device_open(struct bench *b, const struct step_args *args);
+// Of a dummy model; the last three are its window, the most sequences and tokens of a step.
+struct model_options bench_options(int dtype, uint32_t window, uint32_t rows, uint32_t tokens);
 // kv_tokens: room for so many tokens of keys and values, encoders aside.
 void bench_model_open(struct bench *b, const struct step_shape *shape,
                       const struct model_options *options, uint64_t kv_tokens);

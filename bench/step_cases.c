@@ -109,6 +109,18 @@ static void config_write(const char *path, const struct step_shape *s)
     fclose(file);
 }
 
+struct model_options bench_options(int dtype, uint32_t window, uint32_t rows, uint32_t tokens)
+{
+    return (struct model_options){.dtype = dtype,
+                                  .kv_dtype = -1,
+                                  .max_model_len = window,
+                                  .max_num_seqs = rows,
+                                  .max_num_batched_tokens = tokens,
+                                  .load_dummy = true,
+                                  .yes_id = -1,
+                                  .no_id = -1};
+}
+
 void bench_model_open(struct bench *b, const struct step_shape *shape,
                       const struct model_options *options, uint64_t kv_tokens)
 {
@@ -357,15 +369,10 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
         uint32_t need = c.decodes * blocks_of(c.context + SPARE) + c.prefills * blocks_of(c.length);
         blocks = need > blocks ? need : blocks;
     }
-    struct model_options options = {.dtype = args->dtype,
-                                    .kv_dtype = -1,
-                                    .max_model_len = shape->encoder ? 0 : shape->tokens_max,
-                                    .max_num_seqs = 256 / shape->fewer_rows,
-                                    .max_num_batched_tokens = shape->tokens_max,
-                                    .block_size = BLOCK,
-                                    .load_dummy = true,
-                                    .yes_id = -1,
-                                    .no_id = -1};
+    struct model_options options =
+        bench_options(args->dtype, shape->encoder ? 0 : shape->tokens_max, 256 / shape->fewer_rows,
+                      shape->tokens_max);
+    options.block_size = BLOCK;
     double start = now_ms();
     bench_model_open(b, shape, &options, (uint64_t)blocks * BLOCK);
     struct device_facts facts;

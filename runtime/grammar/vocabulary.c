@@ -97,11 +97,7 @@ static struct text source_text(const struct trie_source *s, int32_t token)
 static int compare_sources(const void *x, const void *y, void *source)
 {
     int32_t one = *(const int32_t *)x, other = *(const int32_t *)y;
-    struct text a = source_text(source, one), b = source_text(source, other);
-    size_t bytes = a.bytes < b.bytes ? a.bytes : b.bytes;
-    int order = memcmp(a.at, b.at, bytes);
-    if (order == 0)
-        order = (a.bytes > b.bytes) - (a.bytes < b.bytes);
+    int order = text_order(source_text(source, one), source_text(source, other));
     return order != 0 ? order : one - other;
 }
 

@@ -39,18 +39,9 @@ static const struct {
     {"BOOL", 1, -1},       {"F8_E4M3", 1, -1},      {"F8_E5M2", 1, -1},
 };
 
-static int name_compare(struct text a, struct text b)
-{
-    size_t shorter = a.bytes < b.bytes ? a.bytes : b.bytes;
-    int order = memcmp(a.at, b.at, shorter);
-    if (order != 0)
-        return order;
-    return (a.bytes > b.bytes) - (a.bytes < b.bytes);
-}
-
 static int tensor_name_order(const void *a, const void *b)
 {
-    return name_compare(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
+    return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
 }
 
 static int tensor_place_order(const void *a, const void *b)

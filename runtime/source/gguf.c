@@ -50,12 +50,6 @@ static struct text string(struct gguf_cursor *r, const char *what)
     return out;
 }
 
-static uint32_t kind_bytes(enum gguf_kind kind)
-{
-    static const uint32_t bytes[GGUF_KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return bytes[kind];
-}
-
 static enum gguf_kind kind_read(struct gguf_cursor *r, struct text key)
 {
     uint64_t place = r->at, kind = number(r, 4, "the type of a value");
@@ -71,7 +65,7 @@ static enum gguf_kind kind_read(struct gguf_cursor *r, struct text key)
 static bool items_pass(struct gguf_cursor *r, struct text key, enum gguf_kind item, uint64_t count,
                        int depth)
 {
-    uint32_t each = kind_bytes(item);
+    uint32_t each = gguf_kind_bytes(item);
     uint64_t bytes;
     if (each > 0) {
         if (__builtin_mul_overflow(count, each, &bytes))
@@ -125,13 +119,6 @@ static struct gguf_value value_read(struct gguf_cursor *r)
         value.bytes = text_span(r->file.at + first, r->at - first);
     }
     return value;
-}
-
-static int text_order(struct text a, struct text b)
-{
-    size_t shorter = a.bytes < b.bytes ? a.bytes : b.bytes;
-    int order = memcmp(a.at, b.at, shorter);
-    return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
 static int value_order(const void *a, const void *b)

@@ -37,6 +37,9 @@ enum gguf_kind { // of a value, as the file numbers them
     GGUF_KINDS
 };
 
+// Bytes of a number or a flag; 0: a text or an array, which tell their own length.
+uint32_t gguf_kind_bytes(enum gguf_kind kind);
+
 struct gguf_value {
     struct text key;
     enum gguf_kind kind;

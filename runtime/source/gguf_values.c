@@ -8,6 +8,12 @@
 #include <math.h>
 #include <string.h>
 
+uint32_t gguf_kind_bytes(enum gguf_kind kind)
+{
+    static const uint8_t bytes[GGUF_KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    return bytes[kind];
+}
+
 static double number_at(enum gguf_kind kind, const char *at)
 {
     union {
@@ -22,8 +28,7 @@ static double number_at(enum gguf_kind kind, const char *at)
         int64_t i64;
         double f64;
     } v = {.u64 = 0};
-    static const uint8_t bytes[GGUF_KINDS] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    memcpy(&v, at, bytes[kind]);
+    memcpy(&v, at, gguf_kind_bytes(kind));
     switch (kind) {
     case GGUF_I8:
         return v.i8;

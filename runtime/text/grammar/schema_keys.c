@@ -10,10 +10,7 @@
 
 static int names_compare(const void *one, const void *other)
 {
-    const struct text *x = one, *y = other;
-    size_t both = x->bytes < y->bytes ? x->bytes : y->bytes;
-    int order = both > 0 ? memcmp(x->at, y->at, both) : 0;
-    return order != 0 ? order : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+    return text_order(*(const struct text *)one, *(const struct text *)other);
 }
 
 // One character that is none of the points, which are in order: the ranges between them, and the

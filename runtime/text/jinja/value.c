@@ -267,9 +267,7 @@ bool jinja_order(struct jinja_run *run, struct jinja_value a, struct jinja_value
         const struct jinja_string *x = a.as.string;
         const struct jinja_string *y = b.as.string;
         size_t common = x->bytes < y->bytes ? x->bytes : y->bytes;
-        int differs = common > 0 ? memcmp(x->at, y->at, common) : 0;
-        *order = differs != 0 ? (differs > 0) - (differs < 0)
-                              : (x->bytes > y->bytes) - (x->bytes < y->bytes);
+        *order = text_order(text_span(x->at, x->bytes), text_span(y->at, y->bytes));
         return jinja_spend(run, 1 + common / 64);
     }
     if (a.kind == JINJA_LIST && b.kind == JINJA_LIST && a.flavour == b.flavour &&
