@@ -1,7 +1,7 @@
 // In which order the rows of a step are asked for their masks. What masks may build is shared by
 // the rows of a step, so who comes first has most of it: of the API keys that have rows in the step
 // the one whose masks took least of it of late; of a key the first row of each request before the
-// second ones, the request first that has had no mask for longest; of a request the row that was
+// second ones, the request first whose last turn is longest ago; of a request the row that was
 // postponed most often. Equal ones begin with another row in each step. Engine thread only.
 #pragma once
 

@@ -84,7 +84,9 @@ void masks_post(struct engine *engine)
     mask_thread_post(&engine->masks);
 }
 
-// A choice whose grammar lets nothing follow ends without the token of its row.
+// A choice whose grammar lets nothing follow ends without the token of its row. A mask that took
+// nothing of what rows share and kept its row no step is not its request's turn: another row of the
+// request may wait for that.
 static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t step)
 {
     struct sequence *s = &engine->sequences[row->sequence];
@@ -97,8 +99,9 @@ static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t s
         stat_add(&engine->stats.masks_postponed, 1);
         return;
     }
+    if (s->postponed > 0 || engine->masks.spent[row->mask] > 0)
+        s->request->run.mask_served = step;
     s->postponed = 0;
-    s->request->run.mask_served = step;
     if (verdict == MASK_USABLE)
         return;
     stat_add(&engine->stats.grammars_stuck, verdict == MASK_STUCK);

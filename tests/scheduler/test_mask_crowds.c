@@ -368,6 +368,74 @@ static void test_rows_take_turns_at_their_masks(void **state)
     rig_close(&rig);
 }
 
+// Letters up to m, whose one mask is soon made, or one from n on and then varied ones.
+static struct grammar *cheap_or_dear(void)
+{
+    struct grammar *g = NULL;
+    struct error err;
+    struct grammar_builder *b = grammar_begin(NULL);
+    uint32_t letters = grammar_byte(b, 'a', 'z'), dear = grammar_byte(b, 'n', 'z');
+    for (uint32_t i = 0; i < 13; i++)
+        dear = grammar_join(b, dear, grammar_repeat(b, letters, 1, 9));
+    uint32_t cheap = grammar_repeat(b, grammar_byte(b, 'a', 'm'), 1, GRAMMAR_UNBOUNDED);
+    assert_int_equal(grammar_finish(b, grammar_either(b, dear, cheap), &g, &err), STATUS_OK);
+    return g;
+}
+
+// A row that needs much does not wait without end beside others of its request that need nothing,
+// while other requests of the key need as much in every step.
+static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
+{
+    (void)state;
+    enum { OTHERS = 4 };
+    struct rig rig;
+    struct got got = {.last = false}, other[OTHERS] = {{.last = false}};
+    struct request *others[OTHERS] = {NULL};
+    rig_defaults(&rig);
+    rig.fake.facts.vocab = rig.fake.facts.limits.vocab = 40; // most are letters
+    open_letters(&rig);
+    rig.engine->masks.limits = (struct mask_limits){1000000, 0, 300, 300};
+    struct grammar *g = cheap_or_dear();
+    struct submit_args args = request_args(g);
+    args.choice_count = 4;
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
+    uint32_t most = 0, kinds = 0;
+    for (uint32_t i = 0; !got.last && i < ROUNDS; i++) {
+        for (uint32_t k = 0; k < OTHERS; k++) {
+            if (others[k])
+                continue;
+            struct grammar *dear = varied(7 + k);
+            args = request_args(dear);
+            args.sampling.seed = i + k;
+            others[k] = rig_submit(&rig, &args, ADMITTED);
+            grammar_give(dear);
+        }
+        rig_step(&rig);
+        take(&rig, r, &got);
+        for (const struct sequence *s = r->run.first; s && !got.last; s = s->sibling)
+            most = s->postponed > most ? s->postponed : most;
+        for (uint32_t k = 0; k < OTHERS; k++) {
+            take(&rig, others[k], &other[k]);
+            if (!other[k].last)
+                continue;
+            port_free(rig.port, others[k]);
+            others[k] = NULL;
+            other[k] = (struct got){.last = false};
+        }
+    }
+    assert_true(got.last);
+    for (uint32_t i = 0; i < 4; i++)
+        kinds |= got.token[i][0] <= 'm' - 'a' ? 1 : 2;
+    assert_int_equal(kinds, 3); // there were rows of both kinds
+    assert_in_range(most, 2, 20);
+    port_free(rig.port, r);
+    for (uint32_t k = 0; k < OTHERS; k++)
+        if (others[k])
+            run(&rig, others[k], &other[k]);
+    grammar_give(g);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_keys_take_turns_at_their_masks),
         cmocka_unit_test(test_who_asks_for_little_goes_first_among_many_keys),
         cmocka_unit_test(test_requests_of_a_key_take_turns_at_their_masks),
+        cmocka_unit_test(test_cheap_rows_do_not_take_the_turn_of_their_request),
         cmocka_unit_test(test_rows_take_turns_at_their_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

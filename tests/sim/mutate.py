@@ -159,6 +159,8 @@ FAULTS = [
     ("a free step waits for masks", "scheduler/masks.c", "masks_wait", "if (launch->mask_count == 0) return;", ""),
     ("masks before the step before is settled", "scheduler/masks.c", "row_ask", "if (s->pending > 1) return false;", "if (s->pending > 1 && s->output_count == 0) return false;"),
     ("a job borrows the request's grammar", "scheduler/masks.c", "row_ask", "grammar_take(asked->grammar)", "asked->grammar"),
+    ("a mask that takes nothing is its request's turn", "scheduler/masks.c", "verdict_take", "if (s->postponed > 0 || engine->masks.spent[row->mask] > 0)", ""),
+    ("a request that had its mask keeps its turn", "scheduler/masks.c", "verdict_take", "s->request->run.mask_served = step;", ";"),
     ("a stuck choice goes on", "scheduler/masks.c", "verdict_take", "if (verdict == MASK_USABLE)", "if (verdict != MASK_DONE)"),
     ("a sequence leaves its matcher to the next of its index", "scheduler/sequence.c", "sequence_close", "masks_end(engine, s);", ""),
     ("masks wait for the step before although they need none of its tokens", "scheduler/engine.c", "step_launch", "if (status == STATUS_OK && !asked)", "if (status == STATUS_OK && launch->mask_count > 0 && engine->launched > engine->settled + 1)"),
