@@ -225,6 +225,18 @@ static enum status step_launch(struct engine *engine)
                         launch->mask_count, &engine->error);
 }
 
+// No row can go before its mask is made.
+static void masks_run(struct engine *engine)
+{
+    struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES]; // the next one
+    launch->row_count = launch->mask_count = 0;
+    masks_begin(engine, launch);
+    bool asked = masks_ask(engine, launch);
+    check(asked, "a row waits for its mask with a token in flight");
+    masks_wait(engine, launch);
+    stat_add(&engine->stats.masks_alone, 1);
+}
+
 static uint32_t plan_prompt_tokens(const struct plan *plan)
 {
     uint32_t tokens = 0;
@@ -238,7 +250,7 @@ static uint32_t plan_prompt_tokens(const struct plan *plan)
 static enum status step_run(struct engine *engine, bool *worked)
 {
     pace_end(&engine->pace, engine->now_ns);
-    bool planned = plan_make(engine);
+    bool planned = plan_make(engine), waits = engine->plan.waiting_count > 0;
     if (planned)
         pace_planned(&engine->pace, plan_prompt_tokens(&engine->plan), engine->now_ns);
     model_more(engine->model, planned);
@@ -246,9 +258,11 @@ static enum status step_run(struct engine *engine, bool *worked)
         enum status status = step_launch(engine);
         if (status != STATUS_OK)
             return status;
+    } else if (waits) {
+        masks_run(engine);
     }
     uint64_t inflight = engine->launched - engine->settled;
-    *worked = planned || inflight > 0 || (engine->plan.refused && engine->queue.first);
+    *worked = planned || waits || inflight > 0 || (engine->plan.refused && engine->queue.first);
     if (inflight > (planned ? engine->facts.steps_in_flight : 0))
         return step_collect(engine);
     return STATUS_OK;

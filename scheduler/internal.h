@@ -3,13 +3,13 @@
 #pragma once
 
 #include "runtime/model/model.h"
-#include "scheduler/budget.h"
 #include "scheduler/due.h"
 #include "scheduler/engine.h"
 #include "scheduler/list.h"
 #include "scheduler/mask_turns.h"
 #include "scheduler/masks.h"
 #include "scheduler/pace.h"
+#include "scheduler/plan.h"
 #include "scheduler/prefix.h"
 #include "scheduler/queue.h"
 #include "scheduler/request.h"
@@ -22,51 +22,6 @@ enum { ENGINE_LAUNCHES = 2 };
 
 #define STALL_NS 60000000000u // a reader that takes nothing for so long is cancelled
 #define STEP_DEADLINE_NS 120000000000u
-
-struct plan_row {
-    uint32_t sequence; // index in engine.sequences
-    uint32_t from;     // first token computed
-    uint32_t q_len;
-    uint32_t mask;      // of the step, or BATCH_NO_MASK; once it is in a batch
-    uint32_t key, turn; // with a mask: whose turn it has, its number in its request (mask_turns.h)
-    uint8_t want;       // enum batch_want
-    bool fed;
-    bool asked, postponed; // the worker was told to make its mask; and could not
-};
-
-// What a plan knows of a drawn sequence; made new for each plan.
-struct plan_entry {
-    bool granted;  // its event ring has room for a token
-    bool planned;  // it has a row in this plan
-    bool stuck;    // it gets no more tokens in this plan
-    bool drawn;    // it was drawn in this plan: its place is not taken again
-    uint32_t row;  // in plan.prefill, if it computes a prompt
-    uint32_t debt; // its part of budget.owed
-};
-
-// Rows of one step. Decodes are apart because they come first in the batch.
-struct plan {
-    uint64_t stamp;
-    uint32_t decode_count, prefill_count;
-    struct plan_row *decode, *prefill; // [rows_max] each
-    struct plan_entry *entries;        // [slots_max] by slot
-    uint32_t first_left, second_left;  // prompt tokens of both halves (decision 0012)
-    uint32_t rows_left, changes_left, newcomers_left, history_left; // of the step's limits
-    uint32_t short_most;        // a prompt with at most so many tokens left is short
-    bool unserved;              // a prompt needs more than the first half gave it
-    bool refused;               // a drawn one had no credit: the next plan may take its place
-    uint32_t looks_left;        // lookups in the prefix cache
-    struct sequence *paused_at; // next candidate for preemption among the paused
-    uint32_t victim_at;         // candidates in `order` stand before it, the last one first
-    struct budget budget;       // blocks
-    bool full;                  // a prompt found no room in the step: nothing new is drawn
-};
-
-struct launch { // a step that is launched and not settled
-    uint64_t step, sampled_ns;
-    uint32_t row_count, mask_count;
-    struct plan_row *rows; // [rows_max] in the order of the batch
-};
 
 struct slow_list { // in the order in which they were paused or parked
     struct sequence *first, *last;
@@ -118,6 +73,7 @@ struct engine {
     struct batch *batch;
     struct mask_worker masks; // without a vocabulary it has no thread and gets no jobs
     struct mask_turns mask_turns;
+    uint64_t mask_rounds;
     bool masks_unposted; // jobs were pushed that the worker was not told of
 
     struct error error;
@@ -178,9 +134,12 @@ void step_settle(struct engine *engine, const struct launch *launch,
 // masks.c: see masks.h.
 // The row of the step's masks for a row of the batch, or BATCH_NO_MASK.
 uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row);
+// Adds the plan's rows that wait, and begins a round: the masks of a step, or those of such rows
+// alone.
+void masks_begin(struct engine *engine, struct launch *launch);
 // Asks for the masks of all rows whose earlier tokens are settled; false: some are not.
 bool masks_ask(struct engine *engine, struct launch *launch);
-void masks_wait(struct engine *engine, struct launch *launch); // for those of the step
+void masks_wait(struct engine *engine, struct launch *launch); // for those of the round
 void masks_end(struct engine *engine, struct sequence *s);     // its matcher, if it has one
 void masks_post(struct engine *engine);                        // tells the worker of new jobs
 

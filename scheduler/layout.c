@@ -184,6 +184,7 @@ size_t engine_layout(struct engine *engine, void *base)
     blocks_place(&c, engine);
     engine->plan.decode = carve(&c, limits->rows_max, sizeof(struct plan_row));
     engine->plan.prefill = carve(&c, limits->rows_max, sizeof(struct plan_row));
+    engine->plan.waiting = carve(&c, limits->rows_max, sizeof(struct plan_row));
     engine->plan.entries = carve(&c, limits->slots_max, sizeof(struct plan_entry));
     for (uint32_t i = 0; i < ENGINE_LAUNCHES; i++)
         engine->launches[i].rows = carve(&c, limits->rows_max, sizeof(struct plan_row));

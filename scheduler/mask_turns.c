@@ -126,7 +126,7 @@ static void key_rows(struct engine *engine, struct launch *launch, const struct 
     struct mask_turns *t = &engine->mask_turns;
     uint32_t *next = t->next, *rows = t->rows + t->row_count, row = key->first;
     next[key->last] = key->first; // a ring
-    for (uint32_t i = (uint32_t)(launch->step % key->count); i > 0; i--)
+    for (uint32_t i = (uint32_t)(launch->round % key->count); i > 0; i--)
         row = next[row];
     for (uint32_t i = 0; i < key->count; i++, row = next[row]) {
         rows[i] = row;
@@ -143,9 +143,9 @@ void mask_turns_make(struct engine *engine, struct launch *launch)
 {
     struct mask_turns *t = &engine->mask_turns;
     t->before = t->step;
-    t->step = launch->step;
+    t->step = launch->round;
     t->turn_count = t->row_count = 0;
-    for (uint32_t i = 0; i < launch->row_count; i++)
+    for (uint32_t i = 0; i < launch->row_count + launch->waiting_count; i++)
         if (launch->rows[i].mask != BATCH_NO_MASK)
             row_put(engine, launch, i);
     for (uint32_t i = 0; i < t->turn_count; i++)

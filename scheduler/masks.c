@@ -18,6 +18,23 @@ uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct
     return launch->mask_count++;
 }
 
+void masks_begin(struct engine *engine, struct launch *launch)
+{
+    const struct plan *plan = &engine->plan;
+    struct plan_row *waiting = launch->rows + launch->row_count;
+    launch->round = ++engine->mask_rounds;
+    launch->waiting_count = plan->waiting_count;
+    for (uint32_t i = 0; i < plan->waiting_count; i++) {
+        waiting[i] = plan->waiting[i];
+        waiting[i].mask = launch->mask_count + i;
+    }
+}
+
+static bool has_masks(const struct launch *launch)
+{
+    return launch->mask_count + launch->waiting_count > 0;
+}
+
 static int32_t token_last(const struct sequence *s)
 {
     return s->history_last[(s->output_count - 1) % HISTORY_WORDS];
@@ -57,9 +74,9 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
 bool masks_ask(struct engine *engine, struct launch *launch)
 {
     struct mask_turns *turns = &engine->mask_turns;
-    if (launch->mask_count == 0)
+    if (!has_masks(launch))
         return true;
-    if (turns->step != launch->step)
+    if (turns->step != launch->round)
         mask_turns_make(engine, launch);
     uint32_t *rows = model_masks(engine->model), key = launch->rows[turns->rows[0]].key;
     bool all = true;
@@ -69,7 +86,7 @@ bool masks_ask(struct engine *engine, struct launch *launch)
             break;
         key = row->key;
         if (!row->asked)
-            row->asked = row_ask(engine, row, launch->step, rows);
+            row->asked = row_ask(engine, row, launch->round, rows);
         all = all && row->asked;
     }
     masks_post(engine);
@@ -87,12 +104,17 @@ void masks_post(struct engine *engine)
 // A choice whose grammar lets nothing follow ends without the token of its row. A mask that took
 // nothing of what rows share and kept its row no step is not its request's turn: another row of the
 // request may wait for that.
-static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t step)
+static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t round)
 {
     struct sequence *s = &engine->sequences[row->sequence];
     enum mask_verdict verdict = engine->masks.verdict[row->mask];
     if (s->state == SEQUENCE_ENDING)
         return;
+    if (row->waits && (verdict == MASK_POSTPONED || verdict == MASK_USABLE)) {
+        s->mask_made = verdict == MASK_USABLE;
+        s->postponed += verdict == MASK_POSTPONED;
+        return;
+    }
     if (verdict == MASK_POSTPONED) {
         row->postponed = true;
         sequence_postpone(s);
@@ -100,8 +122,9 @@ static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t s
         return;
     }
     if (s->postponed > 0 || engine->masks.spent[row->mask] > 0)
-        s->request->run.mask_served = step;
+        s->request->run.mask_served = round;
     s->postponed = 0;
+    s->mask_made = false;
     if (verdict == MASK_USABLE)
         return;
     stat_add(&engine->stats.grammars_stuck, verdict == MASK_STUCK);
@@ -117,20 +140,20 @@ static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t s
 void masks_wait(struct engine *engine, struct launch *launch)
 {
     struct engine_stats *stats = &engine->stats;
-    if (launch->mask_count == 0)
+    if (!has_masks(launch))
         return;
     uint64_t before = engine_now(engine);
     mask_thread_wait(&engine->masks);
     stat_add(&stats->mask_waits, 1);
     stat_add(&stats->mask_wait_ns, engine_now(engine) - before);
-    for (uint32_t i = 0; i < launch->row_count; i++) {
+    for (uint32_t i = 0; i < launch->row_count + launch->waiting_count; i++) {
         struct plan_row *row = &launch->rows[i];
         if (row->mask == BATCH_NO_MASK)
             continue;
         const struct mask_worker *w = &engine->masks;
         mask_turns_spend(engine, row->key, w->spent[row->mask],
                          w->verdict[row->mask] == MASK_POSTPONED);
-        verdict_take(engine, row, launch->step);
+        verdict_take(engine, row, launch->round);
     }
 }
 

@@ -7,9 +7,9 @@
 // known by the index of its sequence and outlives places, blocks and the request.
 //
 // A row whose mask cannot be made in this step is postponed: it has a mask without any bit, which
-// tells the device to draw no token and to keep all that it knows of the sequence, and the next
-// plan has a row for the same place again. In exact mode its token is what this one's would have
-// been.
+// tells the device to draw no token and to keep all that it knows of the sequence. Its mask is
+// asked for again in the steps that follow, without a row; once it could be made, the next plan has
+// a row for the same place. In exact mode its token is what this one's would have been.
 #pragma once
 
 #include "base/ring.h"
@@ -55,7 +55,7 @@ struct mask_job {
     struct token_rules *rules;
     uint32_t *words;   // the row that is made, bits from the vocabulary's size on are anything;
                        // NULL: the sequence's matcher ends
-    uint64_t step;     // whose row it is
+    uint64_t step;     // the round of masks whose row it is
     uint32_t sequence; // MASK_NO_SEQUENCE: a row without any bit
     uint32_t row;      // its number in the step, for its verdict
     int32_t token;     // accepted before the mask is made; MASK_NO_TOKEN: none, or it was postponed

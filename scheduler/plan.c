@@ -111,6 +111,12 @@ static void plan_decode(struct engine *engine, struct sequence *s)
     struct plan *plan = &engine->plan;
     if (!plan_entry(engine, s)->granted || sequence_planned_out(s))
         return;
+    if (sequence_lacks_mask(s)) {
+        plan_entry(engine, s)->planned = true;
+        plan->waiting[plan->waiting_count++] =
+            (struct plan_row){.sequence = s->index, .waits = true};
+        return;
+    }
     if (blocks_lack(engine, s, s->planned_len + 1) && !blocks_ensure(engine, s, 1, 1)) {
         budget_keep(&plan->budget, 1);
         return;
@@ -311,7 +317,8 @@ static uint32_t decodes_count(const struct engine *engine)
     uint32_t count = 0;
     for (uint32_t i = 0; i < engine->order_count; i++) {
         const struct sequence *s = engine->order[i];
-        count += sequence_decodes(s) && plan_entry(engine, s)->granted && !sequence_planned_out(s);
+        count += sequence_decodes(s) && plan_entry(engine, s)->granted &&
+                 !sequence_planned_out(s) && !sequence_lacks_mask(s);
     }
     return count;
 }
@@ -325,7 +332,7 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     uint32_t tokens = pace_begin(&engine->pace, decodes, limits->tokens_max - decodes,
                                  decodes > 0 && engine->cuttable); // decision 0013
     plan->stamp = stamp;
-    plan->decode_count = plan->prefill_count = 0;
+    plan->decode_count = plan->prefill_count = plan->waiting_count = 0;
     plan->second_left =
         engine->cuttable ? tokens / 2 : 0; // inputs that cannot be cut go by age alone
     plan->first_left = tokens - plan->second_left;

@@ -200,6 +200,7 @@ void sequence_postpone(struct sequence *s)
     s->pending--;
     s->request->run.pending--;
     s->postponed++;
+    s->mask_made = false;
     s->planned_len--;
 }
 

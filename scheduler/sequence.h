@@ -50,6 +50,7 @@ struct sequence {
     bool ahead;            // drawn ahead of its turn because it is short
     bool cancelled;        // ended by a cancel
     bool matched;          // the mask worker has a matcher of it
+    bool mask_made;        // the mask of its postponed row can be made now
     uint32_t index;        // index in engine.sequences
     uint32_t slot, number; // number: of the choice or input
     struct request *request;
@@ -60,7 +61,7 @@ struct sequence {
     uint32_t output_max;
     uint32_t planned_len; // tokens computed when all launched steps are done
     uint32_t inflight;    // launched steps that refer to it
-    uint32_t postponed;   // rows since its last token whose mask could not be made
+    uint32_t postponed;   // times since its last token that its mask could not be made
     uint32_t block_count;
     uint32_t blocks_sent;    // of these, in the device's block table
     uint32_t blocks_settled; // of these, full and settled
@@ -100,6 +101,12 @@ static inline bool sequence_planned_out(const struct sequence *s)
 static inline bool sequence_decodes(const struct sequence *s)
 {
     return s->fed && s->state == SEQUENCE_RUNNING;
+}
+
+// Its mask could not be made: it has no row in a step until it can.
+static inline bool sequence_lacks_mask(const struct sequence *s)
+{
+    return s->postponed > 0 && !s->mask_made;
 }
 
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out);

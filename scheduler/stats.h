@@ -43,11 +43,12 @@ struct engine_stats {
     // Masks. Each counter has one writer, which adds with a load and a store: those from
     // masks_computed to mask_cache_bytes are the mask worker's (mask_work.c), all others the
     // engine's thread's.
-    _Atomic uint64_t steps_masked; // with a row that has a grammar
-    _Atomic uint64_t mask_waits;   // steps that waited for masks: as many as steps_masked
+    _Atomic uint64_t steps_masked; // with masks, also of rows that wait for theirs
+    _Atomic uint64_t masks_alone;  // times that masks were made and no row could go
+    _Atomic uint64_t mask_waits;   // the sum of both
     _Atomic uint64_t mask_wait_ns;
     _Atomic uint64_t mask_rows;       // rows with a grammar, summed over steps
-    _Atomic uint64_t masks_postponed; // of these, computed again in the next step
+    _Atomic uint64_t masks_postponed; // of these, computed again when it could be made
     _Atomic uint64_t grammars_stuck, grammars_over, grammars_crowded; // choices that ended so
     _Atomic uint64_t masks_computed, masks_reused;
     _Atomic uint64_t masks_forgotten;     // times that the memory of a cache was full

@@ -28,6 +28,7 @@ static const struct stat_metric weft_stats[] = {
     {"parked_total", STAT(parked)},
     {"rows_after_cancel_total", STAT(rows_after_cancel)},
     {"steps_masked_total", STAT(steps_masked)},
+    {"masks_alone_total", STAT(masks_alone)},
     {"mask_waits_total", STAT(mask_waits)},
     {"mask_wait_nanoseconds_total", STAT(mask_wait_ns)},
     {"mask_rows_total", STAT(mask_rows)},

@@ -94,6 +94,7 @@ static void test_statistics_of_engines(void **state)
         STAT("kv_blocks_cached", blocks_cached),
         STAT("engine_failed", failed),
         STAT("steps_masked_total", steps_masked),
+        STAT("masks_alone_total", masks_alone),
         STAT("mask_waits_total", mask_waits),
         STAT("mask_wait_nanoseconds_total", mask_wait_ns),
         STAT("mask_rows_total", mask_rows),

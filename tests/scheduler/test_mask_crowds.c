@@ -32,6 +32,24 @@ static uint32_t most_postponed(const struct rig *rig, uint32_t most)
     return most;
 }
 
+// A step: a row that was postponed is computed again only where it gets its mask then, and leaves
+// its part of the step to others until then.
+static void step_in_vain_once(struct rig *rig)
+{
+    const struct engine *e = rig->engine;
+    uint32_t before[2 * CHOICES] = {0};
+    assert_in_range(e->sequences_fresh, 0, 2 * CHOICES);
+    for (uint32_t i = 0; i < e->sequences_fresh; i++)
+        before[i] = e->sequences[i].postponed;
+    rig_step(rig);
+    assert_int_equal(e->plan.rows_left + e->plan.decode_count + e->plan.prefill_count,
+                     e->facts.limits.rows_max);
+    for (uint32_t i = 0; i < e->plan.decode_count; i++) {
+        uint32_t row = e->plan.decode[i].sequence;
+        assert_true(before[row] == 0 || e->sequences[row].postponed == 0);
+    }
+}
+
 // Answers of several grammars at once, where the masks of a step may build so much.
 static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct got got[CHOICES])
 {
@@ -53,7 +71,7 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
     }
     for (uint32_t i = 0, most = 0; i < CHOICES; i++) {
         while (!got[i].last) {
-            rig_step(&rig);
+            step_in_vain_once(&rig);
             take(&rig, requests[i], &got[i]);
             most = most_postponed(&rig, most);
         }
@@ -62,7 +80,7 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
     }
     const struct engine_stats *stats = engine_stats(rig.engine);
     assert_int_equal(stats->grammars_over, 0);
-    assert_int_equal(stats->mask_waits, stats->steps_masked);
+    assert_int_equal(stats->mask_waits, stats->steps_masked + stats->masks_alone);
     assert_true(work < 1000000 ? stats->masks_postponed > CHOICES : stats->masks_postponed == 0);
     assert_int_equal(stats->preemptions, 0);
     assert_int_equal(stats->prompt_tokens_computed, 3 * CHOICES); // none of them twice
@@ -163,6 +181,15 @@ static void test_postponed_rows_keep_nobody_from_starting(void **state)
     }
 }
 
+// With the rows of the last round of masks.
+static const struct launch *launch_of_round(const struct engine *e)
+{
+    const struct launch *launch = &e->launches[0];
+    while (launch->round != e->mask_turns.step)
+        launch++;
+    return launch;
+}
+
 // Of a key the row that was postponed most often is the first.
 static void test_who_was_postponed_most_is_first(void **state)
 {
@@ -177,7 +204,7 @@ static void test_who_was_postponed_most_is_first(void **state)
         for (uint32_t k = 0; k < e->sequences_fresh; k++)
             before[k] = e->sequences[k].postponed;
         crowd_step(&c);
-        const struct launch *launch = &e->launches[(e->mask_turns.step - 1) % ENGINE_LAUNCHES];
+        const struct launch *launch = launch_of_round(e);
         assert_int_equal(before[launch->rows[e->mask_turns.rows[0]].sequence], most);
         seen = most > seen ? most : seen;
     }
@@ -271,7 +298,8 @@ static void test_keys_take_turns_at_their_masks(void **state)
     for (uint32_t which = 0; which < 8; which++) {
         bool cheap = which & 2;
         uint32_t steps = steps_beside_a_crowd(which & 1, 1, cheap, which & 4);
-        assert_in_range(steps, 8, cheap ? 8 : 2 * 8);
+        uint32_t least = 8 + (which & 1); // a round of masks alone may leave no step in flight
+        assert_in_range(steps, 8, cheap ? least : 2 * 8);
     }
 }
 
@@ -292,8 +320,7 @@ static void step_in_order(struct rig *rig)
     for (uint32_t k = 0; k < e->sequences_fresh; k++)
         before[k] = e->sequences[k].postponed;
     rig_step(rig);
-    const struct launch *launch = &e->launches[(e->mask_turns.step - 1) % ENGINE_LAUNCHES];
-    assert_int_equal(e->mask_turns.step, launch->step);
+    const struct launch *launch = launch_of_round(e);
     for (uint32_t i = 0; i < e->mask_turns.row_count; i++)
         for (uint32_t k = 0; k < i; k++) {
             uint32_t x = launch->rows[e->mask_turns.rows[k]].sequence;

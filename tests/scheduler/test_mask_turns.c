@@ -19,7 +19,7 @@ struct turns_rig {
     struct sequence sequences[2];
     struct request requests[2];
     struct plan_row planned[2];
-    uint64_t step;
+    uint64_t round;
 };
 
 static void open_rig(struct turns_rig *rig)
@@ -45,7 +45,7 @@ static uint32_t first_row(struct turns_rig *rig, bool both)
     for (uint32_t i = 0; i < 2; i++)
         rig->planned[i] = (struct plan_row){.sequence = i, .mask = i};
     struct launch launch = {
-        .step = ++rig->step, .rows = rig->planned, .row_count = both ? 2 : 1, .mask_count = 1};
+        .round = ++rig->round, .rows = rig->planned, .row_count = both ? 2 : 1, .mask_count = 1};
     mask_turns_make(rig->engine, &launch);
     return rig->rows[0];
 }

@@ -224,6 +224,8 @@ static bool older_moved(struct engine *e, const struct sequence *s)
         moved = moved || e->sequences[plan->decode[i].sequence].ticket <= s->ticket;
     for (uint32_t i = 0; i < plan->prefill_count; i++)
         moved = moved || e->sequences[plan->prefill[i].sequence].ticket <= s->ticket;
+    for (uint32_t i = 0; i < plan->waiting_count; i++)
+        moved = moved || e->sequences[plan->waiting[i].sequence].ticket <= s->ticket;
     return moved;
 }
 
@@ -411,11 +413,18 @@ static void matchers_hold(struct sim *sim)
     const struct engine_stats *stats = &e->stats;
     if (!e->options.vocabulary)
         return;
-    sim_check(sim, sim->failed || stats->mask_waits == stats->steps_masked,
+    sim_check(sim, sim->failed || stats->mask_waits == stats->steps_masked + stats->masks_alone,
               "%u waits for masks in %u steps", (uint32_t)stats->mask_waits,
               (uint32_t)stats->steps_masked);
     sim_check(sim, stats->mask_tokens_refused == 0, "%u tokens were refused",
               (uint32_t)stats->mask_tokens_refused);
+    for (uint32_t i = 0; i < ENGINE_LAUNCHES; i++)
+        for (uint32_t k = 0; k < e->launches[i].row_count; k++) {
+            const struct plan_row *row = &e->launches[i].rows[k];
+            bool last = e->launches[i].round == e->mask_rounds && row->postponed;
+            sim_check(sim, !last || !e->sequences[row->sequence].mask_made,
+                      "sequence %u was postponed and has its mask", row->sequence);
+        }
     if (masks_pending(&e->masks))
         return;
     for (uint32_t i = 0; i < e->sequences_fresh; i++) {
