@@ -309,6 +309,17 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     return STATUS_OK;
 }
 
+struct device_need memory_planned(const struct loaded_model *m)
+{
+    struct device_need need = m->plan->need;
+    if (m->kv_bytes == 0)
+        return need;
+    check(need.count < DEVICE_NEED_MAX, "over %d memory labels", DEVICE_NEED_MAX);
+    need.entry[need.count].label = "keys and values";
+    need.entry[need.count++].bytes = m->kv_bytes;
+    return need;
+}
+
 void plan_print(FILE *out, const struct loaded_model *m)
 {
     const struct model_facts *f = &m->plan->facts;
@@ -321,14 +332,16 @@ void plan_print(FILE *out, const struct loaded_model *m)
     fprintf(out, "%s%s: %s, %s, %.1f M parameters in %s, %u tokens at most%s\n",
             safe_of(text_of(m->spec.id)).at, copy, f->architecture, model_kind_name(f->kind),
             (double)f->parameter_count / 1e6, dtype_name(f->dtype), f->max_model_len, ranks);
-    for (uint32_t i = 0; i < m->plan->need.count; i++)
-        fprintf(out, "  %-28s %12.2f MiB\n", m->plan->need.entry[i].label,
-                (double)m->plan->need.entry[i].bytes / 0x1p20);
-    if (m->kv_bytes > 0)
-        fprintf(out, "  %-28s %12.2f MiB (%" PRIu64 " blocks of %u tokens, %s; %s)\n",
-                "keys and values", (double)m->kv_bytes / 0x1p20,
-                (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens, dtype_name(f->kv_dtype),
-                m->kv_rule);
+    struct device_need need = memory_planned(m);
+    for (uint32_t i = 0; i < need.count; i++) {
+        fprintf(out, "  %-28s %12.2f MiB", need.entry[i].label,
+                (double)need.entry[i].bytes / 0x1p20);
+        if (m->kv_bytes > 0 && i + 1 == need.count)
+            fprintf(out, " (%" PRIu64 " blocks of %u tokens, %s; %s)",
+                    (uint64_t)(m->kv_bytes / f->block_bytes), f->block_tokens,
+                    dtype_name(f->kv_dtype), m->kv_rule);
+        putc('\n', out);
+    }
     if (m->engine_options.port_count > 0)
         fprintf(out, "  %-28s %12.2f MiB (touched as used)\n", "scheduler",
                 (double)engine_bytes(f, &m->engine_options) / 0x1p20);

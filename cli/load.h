@@ -73,5 +73,8 @@ enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
 
 void loaded_close(struct loaded *loaded);
 
+// What the model takes of its device by the plan, keys and values at the end where it has any.
+struct device_need memory_planned(const struct loaded_model *model);
+
 // For inspect: the plan of one model as text.
 void plan_print(FILE *out, const struct loaded_model *model);

@@ -140,8 +140,10 @@ static void served_fill(struct serving *s)
         struct loaded_model *m = &loaded->models[i];
         for (uint32_t t = 0; t < http_threads; t++)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
-        s->copies[i] =
-            (struct served_copy){&s->models[m->copy == 0 ? count : count - 1], m->engine};
+        s->copies[i] = (struct served_copy){.model = &s->models[m->copy == 0 ? count : count - 1],
+                                            .engine = m->engine,
+                                            .device = m->device->label,
+                                            .memory = memory_planned(m)};
         if (m->copy > 0)
             continue;
         s->models[count] = (struct served_model){

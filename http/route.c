@@ -46,16 +46,25 @@ static char char_take(struct text raw, size_t *at)
     return (char)(coded ? high << 4 | low : *from);
 }
 
-struct text query_find(struct text query, const char *name, struct arena *arena)
+static bool name_is(struct text raw, const char *name)
 {
-    while (query.bytes > 0) {
-        const char *end = memchr(query.at, '&', query.bytes);
-        struct text pair = text_span(query.at, end ? (size_t)(end - query.at) : query.bytes);
-        query = text_span(query.at + pair.bytes, query.bytes - pair.bytes);
-        query = end ? text_span(query.at + 1, query.bytes - 1) : query;
+    size_t at = 0;
+    while (at < raw.bytes && *name != '\0')
+        if (char_take(raw, &at) != *name++)
+            return false;
+    return at == raw.bytes && *name == '\0';
+}
+
+struct text query_next(struct text *query, const char *name, struct arena *arena)
+{
+    while (query->bytes > 0) {
+        const char *end = memchr(query->at, '&', query->bytes);
+        struct text pair = text_span(query->at, end ? (size_t)(end - query->at) : query->bytes);
+        size_t passed = pair.bytes + (end != NULL);
+        *query = text_span(query->at + passed, query->bytes - passed);
         const char *equals = memchr(pair.at, '=', pair.bytes);
         size_t bytes = equals ? (size_t)(equals - pair.at) : pair.bytes;
-        if (!text_is(text_span(pair.at, bytes), name))
+        if (!name_is(text_span(pair.at, bytes), name))
             continue;
         char *value = arena_take(arena, pair.bytes + 1);
         size_t at = bytes + (equals != NULL), count = 0;
@@ -67,6 +76,11 @@ struct text query_find(struct text query, const char *name, struct arena *arena)
         return text_span(value, count);
     }
     return (struct text){0};
+}
+
+struct text query_find(struct text query, const char *name, struct arena *arena)
+{
+    return query_next(&query, name, arena);
 }
 
 static bool is_dots(const char *at, size_t bytes)

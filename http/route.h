@@ -40,6 +40,8 @@ struct path path_decode(struct text raw, char *room);
 
 // The first value of this name in a query, decoded once, in the arena; at == NULL: it is not there.
 struct text query_find(struct text query, const char *name, struct arena *arena);
+// Likewise, and *query is then what stands after it.
+struct text query_next(struct text *query, const char *name, struct arena *arena);
 
 void route_find(const struct route_list *list, struct text method, struct path path,
                 struct route_match *out);

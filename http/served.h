@@ -19,6 +19,8 @@ struct served_model;
 struct served_copy {
     const struct served_model *model;
     struct engine *engine;
+    const char *device;        // "cpu", "cuda:1"
+    struct device_need memory; // what its plan takes of the device, keys and values included
 };
 
 struct served_model {

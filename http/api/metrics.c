@@ -5,12 +5,15 @@
 
 #include "http/api/endpoints.h"
 #include "http/api/grammars.h"
+#include "http/route.h"
 #include "base/log.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+enum { NAMES_MAX = 256 }; // families that a query may name
 
 static uint64_t load(const _Atomic uint64_t *counter)
 {
@@ -249,6 +252,7 @@ static void metrics_write(struct exchange *x)
         grammar_metrics(m);
     if (m->view.served)
         metrics_models(m);
+    metrics_end(m);
 }
 
 static void metrics_reply(struct exchange *x)
@@ -260,11 +264,26 @@ static void metrics_reply(struct exchange *x)
     json_buffer_free(&page->out);
 }
 
+// name[]=FAMILY, once or several times, as Prometheus's client libraries take it.
+static void names_read(struct metrics *m, struct exchange *x)
+{
+    struct text *names = arena_take_zeroed(exchange_arena(x), NAMES_MAX, sizeof *names);
+    struct text query = exchange_info(x)->query;
+    while (m->name_count < NAMES_MAX) {
+        struct text name = query_next(&query, "name[]", exchange_arena(x));
+        if (!name.at)
+            break;
+        names[m->name_count++] = name;
+    }
+    m->names = names;
+}
+
 static void metrics_request(struct exchange *x)
 {
     struct page *page = arena_take_zeroed(exchange_arena(x), 1, sizeof *page);
     struct metrics *m = &page->metrics;
     *m = (struct metrics){.out = &page->out, .prefix = ""};
+    names_read(m, x);
     server_view_get(x, &m->view);
     m->threads = arena_take_zeroed(exchange_arena(x), m->view.thread_count, sizeof *m->threads);
     for (uint32_t t = 0; t < m->view.thread_count; t++)

@@ -109,6 +109,12 @@ static const struct family families[] = {
     {"gpu_cache_usage_perc", "gauge",
      "Share of the blocks that sequences hold, from 0 to 1 (an older name)."},
     {"cache_config_info", "gauge", "Block size and number of blocks, as labels; always 1."},
+    {"model_info", "gauge",
+     "What the engine serves and on which device, as labels; always 1. Encoders keep no keys and "
+     "values: their labels of these are empty."},
+    {"model_memory_bytes", "gauge",
+     "Memory that the plan of the engine's model takes of its device, by part; a copy that reads "
+     "another's weights has none."},
     {"engine_failed", "gauge", "1 once the engine's device has failed."},
     {"step_rows", "histogram", "Sequences of a step."},
     {"step_tokens", "histogram", "Tokens of a step."},
@@ -150,8 +156,30 @@ static const struct family families[] = {
     {"request_inference_duration", "histogram", "Seconds from the first step to the result."},
 };
 
+void metrics_end(struct metrics *m)
+{
+    if (m->unasked)
+        m->out->bytes = m->family_at;
+    m->unasked = false;
+}
+
+static bool is_asked(const struct metrics *m, const char *name)
+{
+    size_t prefix = strlen(m->prefix);
+    for (uint32_t i = 0; i < m->name_count; i++) {
+        struct text asked = m->names[i];
+        if (asked.bytes >= prefix && memcmp(asked.at, m->prefix, prefix) == 0 &&
+            text_is(text_span(asked.at + prefix, asked.bytes - prefix), name))
+            return true;
+    }
+    return m->name_count == 0;
+}
+
 void metric_head(struct metrics *m, const char *name)
 {
+    metrics_end(m); // of the family before
+    m->family_at = m->out->bytes;
+    m->unasked = !is_asked(m, name);
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (strcmp(families[i].name, name) != 0)
             continue;

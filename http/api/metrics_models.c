@@ -3,6 +3,7 @@
 // TEI (embedders, rerankers).
 #include "http/api/metrics.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 struct stat_metric {
@@ -268,6 +269,40 @@ static void vllm_put(struct metrics *m)
     histogram_put(m, "time_per_output_token_seconds", HISTOGRAM_INTER_TOKEN, is_generator);
 }
 
+// What does not change while the engine serves.
+static void info_put(struct metrics *m)
+{
+    metric_head(m, "model_info");
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        const struct served_copy *c = &m->view.served->copies[copy];
+        const struct model_facts *facts = c->model->facts;
+        char labels[256], kept[96] = ",kv_dtype=\"\",block_size=\"\"";
+        if (facts->block_tokens > 0)
+            snprintf(kept, sizeof kept, ",kv_dtype=\"%s\",block_size=\"%u\"",
+                     dtype_name(facts->kv_dtype), facts->block_tokens);
+        snprintf(labels, sizeof labels,
+                 ",architecture=\"%s\",parameters=\"%" PRIu64 "\",dtype=\"%s\"%s,device=\"%s\"",
+                 facts->architecture, facts->parameter_count, dtype_name(facts->dtype), kept,
+                 c->device);
+        metric_model_labels(m, "model_info", copy, labels);
+        json_put_literal(m->out, "1\n");
+    }
+}
+
+static void memory_put(struct metrics *m)
+{
+    metric_head(m, "model_memory_bytes");
+    for (uint32_t copy = 0; copy < m->view.served->copy_count; copy++) {
+        const struct device_need *memory = &m->view.served->copies[copy].memory;
+        for (uint32_t i = 0; i < memory->count; i++) {
+            char label[96];
+            snprintf(label, sizeof label, ",part=\"%s\"", memory->entry[i].label);
+            metric_model_labels(m, "model_memory_bytes", copy, label);
+            json_put_format(m->out, "%" PRIu64 "\n", memory->entry[i].bytes);
+        }
+    }
+}
+
 static bool is_pooling(const struct metrics *m, uint32_t copy)
 {
     return !is_generator(m, copy);
@@ -309,6 +344,8 @@ static void te_put(struct metrics *m)
 void metrics_models(struct metrics *m)
 {
     m->prefix = "weft_";
+    info_put(m);
+    memory_put(m);
     stats_put(m, weft_stats, sizeof weft_stats / sizeof *weft_stats, any_model);
     steps_put(m, "step_rows", STAT(steps_by_rows), STAT(rows), any_model);
     steps_put(m, "step_tokens", STAT(steps_by_tokens), STAT(tokens_computed), any_model);

@@ -1,10 +1,13 @@
 // The live panel: reads /metrics once a second while it is shown and draws what one model does.
-import {getText} from "./api.js";
 import {chart} from "./charts.js";
 import {el, find, options} from "./dom.js";
 import {difference, mean, quantile, rate, reading, value} from "./metrics.js";
 
 const EVERY_MS = 1000;
+// What the charts below read.
+const FAMILIES = ["generation_tokens_total", "prompt_tokens_computed_total", "tokens_computed_total", "requests_submitted_total",
+  "time_to_first_token_seconds", "inter_token_latency_seconds", "steps_total", "rows_total", "kv_blocks", "kv_blocks_used", "kv_blocks_cached",
+  "sequences_running", "sequences_waiting", "prefix_cache_hits_total", "prefix_cache_queries_total"].map((name) => `weft_${name}`);
 
 const whole = (x) => (x >= 100 ? Math.round(x).toLocaleString("en") : x.toFixed(x >= 10 ? 0 : 1));
 const ms = (x) => (x >= 100 ? Math.round(x).toLocaleString("en") : x.toFixed(1));
@@ -54,7 +57,7 @@ async function tick() {
   const model = chosen();
   if (!state.shown || state.paused || !model) return;
   try {
-    const now = reading(await getText("/metrics"), model.id);
+    const now = await reading(FAMILIES, model.id);
     if (model !== chosen()) return;
     if (state.before) for (const each of state.charts) each.push(each.values(state.before, now));
     state.before = now;

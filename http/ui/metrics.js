@@ -1,16 +1,17 @@
 // Prometheus text as numbers: what /metrics says of one model, and differences between two readings.
+import {getText} from "./api.js";
 
 const SAMPLE = /^([\w:]+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 const unescaped = (text) => text.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
 
-// The samples of these families: {name, labels, value}. Without a list: of all of weft's.
-export function samples(text, families) {
+// The samples of these families as they are now: {name, labels, value}.
+export async function samples(families) {
   const out = [];
+  const text = await getText(`/metrics?${families.map((name) => `name[]=${name}`).join("&")}`);
   for (const line of text.split("\n")) {
-    if (!line.startsWith("weft_") && !line.startsWith("process_")) continue;
     const match = SAMPLE.exec(line);
-    if (!match || (families && !families.includes(match[1]))) continue;
+    if (!match) continue;
     const labels = {};
     for (const [, name, value] of (match[2] || "").matchAll(LABEL)) labels[name] = unescaped(value);
     out.push({name: match[1], labels, value: Number(match[3])});
@@ -18,11 +19,11 @@ export function samples(text, families) {
   return out;
 }
 
-// {at, values: Map of "name" or "name|le" to a sum} of one model
-export function reading(text, model) {
+// {at, values: Map of "name" or "name|le" to a sum} of these families of one model
+export async function reading(families, model) {
   const values = new Map();
-  for (const {name, labels, value: count} of samples(text)) {
-    if (labels.model_name !== undefined && labels.model_name !== model) continue;
+  for (const {name, labels, value: count} of await samples(families)) {
+    if (labels.model_name !== model) continue;
     const key = labels.le === undefined ? name : `${name}|${labels.le}`;
     values.set(key, (values.get(key) || 0) + count);
   }

@@ -1,10 +1,10 @@
 // The models panel: what is served, and where its memory goes, from /v1/models and /metrics.
-import {getText} from "./api.js";
 import {bytes, el, find} from "./dom.js";
 import {samples} from "./metrics.js";
 
 const KINDS = {generator: "chat, responses, messages, completions", embedder: "embeddings", reranker: "rerank"};
 const SHOWN = 4; // parts by their own name, the largest
+const KEPT = "keys and values"; // the name of their part
 
 const state = {models: []};
 
@@ -17,40 +17,60 @@ function partsOf(all) {
   return rest ? [...sorted.slice(0, SHOWN), ["everything else", rest]] : sorted;
 }
 
-function plan(parts) {
+function plan(heading, parts) {
   const total = parts.reduce((sum, [, size]) => sum + size, 0);
   const bar = el("div.stack", {"aria-hidden": "true"}, parts.map(([, size], at) => {
     const piece = el(`span.piece-${at}`);
     piece.style.setProperty("--share", `${(100 * size) / total}%`);
     return piece;
   }));
-  return [el("h3", {}, `Memory plan, ${bytes(total)}`), bar, el("ul.legend", {}, parts.map(([name, size], at) =>
+  return [el("h3", {}, `${heading}, ${bytes(total)}`), bar, el("ul.legend", {}, parts.map(([name, size], at) =>
     el("li", {}, el(`span.dot.piece-${at}`, {"aria-hidden": "true"}), el("span", {}, name), el("span.number", {}, bytes(size)))))];
 }
 
-function card(model, all) {
-  const own = all.filter((each) => each.labels.model_name === model.id);
-  const info = own.find((each) => each.name === "weft_model_info")?.labels || {};
-  const sums = new Map();
-  for (const each of own.filter((one) => one.name === "weft_model_memory_bytes")) {
-    sums.set(each.labels.part, (sums.get(each.labels.part) || 0) + each.value);
+// What /metrics says of each engine of the model, in their order: its facts, numbers and memory.
+function copiesOf(model, all) {
+  const copies = new Map();
+  for (const {name, labels, value} of all.filter((each) => each.labels.model_name === model.id)) {
+    if (!copies.has(labels.engine)) copies.set(labels.engine, {info: {}, memory: []});
+    const copy = copies.get(labels.engine);
+    if (name === "weft_model_info") copy.info = labels;
+    else if (name === "weft_model_memory_bytes") copy.memory.push([labels.part, value]);
+    else copy[name] = value;
   }
-  const blocks = own.find((each) => each.name === "weft_kv_blocks")?.value || 0;
-  const failed = own.some((each) => each.name === "weft_engine_failed" && each.value > 0);
+  return [...copies.values()];
+}
+
+function copyPlan({info, memory, weft_kv_blocks: blocks}, at, all) {
+  const tokens = blocks * Number(info.block_size);
+  const parts = memory.map(([part, size]) => [part === KEPT && tokens ? `${part}, ${tokens.toLocaleString("en")} tokens` : part, size]);
+  const shares = !memory.some(([part]) => part === "weights");
+  return [plan(`${all.length > 1 ? `Copy ${at}` : "Memory plan"} on ${info.device}`, partsOf(parts)),
+    shares ? el("p.hint", {}, "It reads the weights of the copy before it.") : null];
+}
+
+function faultOf(copies) {
+  const failed = copies.flatMap((copy, at) => (copy.weft_engine_failed ? [at] : []));
+  if (!failed.length) return null;
+  return el("p.fault", {}, failed.length === copies.length ? "Its device has failed: it answers no more until weft is started anew."
+    : `The device of copy ${failed.join(" and ")} has failed; the others answer.`);
+}
+
+function card(model, all) {
+  const copies = copiesOf(model, all), info = copies[0]?.info || {};
   const facts = [["Serves", KINDS[model.kind] || model.kind], ["Architecture", info.architecture],
     ["Parameters", info.parameters && count(Number(info.parameters))], ["Weights", info.dtype],
-    ["Window", `${model.max_model_len.toLocaleString("en")} tokens`],
-    ["Keys and values", blocks && info.block_size ? `${(blocks * Number(info.block_size)).toLocaleString("en")} tokens in ${info.kv_dtype}` : ""]];
-  return el("article.card", {}, el("h2", {}, model.id), failed ? el("p.fault", {}, "Its device has failed: it answers no more until weft is started anew.") : null,
+    ["Window", `${model.max_model_len.toLocaleString("en")} tokens`], ["Keys and values", info.kv_dtype]];
+  return el("article.card", {}, el("h2", {}, model.id), faultOf(copies),
     el("dl", {}, facts.filter(([, text]) => text).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
-    sums.size ? plan(partsOf(sums)) : null);
+    copies.map((copy, at) => el("section", {}, copyPlan(copy, at, copies))));
 }
 
 async function draw() {
   const out = find("#models-out");
-  if (!state.models.length) return;
+  if (!state.models.length || find("#panel-models").hidden) return;
   try {
-    const all = samples(await getText("/metrics"), ["weft_model_info", "weft_model_memory_bytes", "weft_kv_blocks", "weft_engine_failed",
+    const all = await samples(["weft_model_info", "weft_model_memory_bytes", "weft_kv_blocks", "weft_engine_failed",
       "process_resident_memory_bytes"]);
     const resident = all.find((each) => each.name === "process_resident_memory_bytes");
     out.replaceChildren(...state.models.map((model) => card(model, all)),

@@ -52,6 +52,11 @@ def test_copies_answer_as_one():
         assert answers == [path(1)] * 4
     for engine in (1, 2, 4, 5, 7, 8):  # 0, 3 and 6 are the models of one copy
         assert submitted(server, engine) > 0, engine
+    planned = re.findall(r'engine="(\d)",part="([a-z ]+)"} (\d+)', server.request("GET", "/metrics?name[]=weft_model_memory_bytes").text)
+    kept = {int(engine): int(size) for engine, part, size in planned if part == "keys and values"}
+    assert kept.keys() == {0, 1, 2} and min(kept.values()) > 0, planned
+    assert {int(engine) for engine, part, _ in planned if part == "weights"} == {0, 1, 3, 4, 6, 7}, planned  # the others read theirs
+    assert server.metric(r'weft_model_info{.*engine="8",architecture="\w+",.*,device="cpu"}') == 1
     finished = server.metric(r'weft_finished_total{model_name="chat2"')
     assert finished == server.metric(r'weft_finished_total{model_name="chat1"') >= len(cases)
     assert server.stop() == 0

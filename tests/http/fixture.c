@@ -18,8 +18,25 @@ const char *__lsan_default_suppressions(void)
 enum { WAIT_STEPS = 24000, WAIT_STEP_US = 5000 };
 
 static const struct model_facts facts[2] = {
-    {.kind = MODEL_GENERATOR, .max_model_len = 4096, .block_tokens = 64, .block_count = 10},
-    {.kind = MODEL_EMBEDDER, .max_model_len = 512},
+    {.kind = MODEL_GENERATOR,
+     .architecture = "LlamaForCausalLM",
+     .parameter_count = 5000000000,
+     .dtype = DTYPE_I8,
+     .kv_dtype = DTYPE_F16,
+     .max_model_len = 4096,
+     .block_tokens = 64,
+     .block_count = 10},
+    {.kind = MODEL_EMBEDDER,
+     .architecture = "BertModel",
+     .parameter_count = 7,
+     .dtype = DTYPE_F32,
+     .kv_dtype = DTYPE_F32,
+     .max_model_len = 512},
+};
+
+static const struct served_copy copies[2] = {
+    {.device = "cpu", .memory = {2, {{"weights", 5000000000}, {"keys and values", 640}}}},
+    {.device = "cuda:1", .memory = {1, {{"weights", 28}}}},
 };
 
 static const struct served_model models[2] = {
@@ -59,7 +76,9 @@ void fixture_serve(struct fixture *f)
 {
     for (int m = 0; m < 2; m++) {
         f->models[m] = models[m];
-        f->copies[m] = (struct served_copy){&f->models[m], f->engine};
+        f->copies[m] = copies[m];
+        f->copies[m].model = &f->models[m];
+        f->copies[m].engine = f->engine;
         f->models[m].copies = &f->copies[m];
         f->models[m].copy_count = 1;
         for (uint32_t t = 0; t < f->threads; t++)

@@ -13,8 +13,8 @@ enum { WINDOW = 1000, MODELS = 2, SERVED = 1 };
 static const struct model_facts facts = {.kind = MODEL_GENERATOR, .max_model_len = WINDOW};
 static const struct served_model served_models[MODELS] = {{.id = "a", .facts = &facts},
                                                           {.id = "b", .facts = &facts}};
-static const struct served_copy copies[MODELS] = {{&served_models[0], NULL},
-                                                  {&served_models[1], NULL}};
+static const struct served_copy copies[MODELS] = {{.model = &served_models[0]},
+                                                  {.model = &served_models[1]}};
 static const struct served served = {
     .models = served_models, .count = MODELS, .copies = copies, .copy_count = MODELS};
 static struct http_thread thread;

@@ -137,8 +137,9 @@ static void test_failed_copies(void **state)
     (void)state;
     struct engine *other = engine_double_open(fixture.models[0].facts);
     struct engine_stats *stats = engine_double_stats(other);
-    struct served_copy copies[] = {fixture.copies[0], {&fixture.models[0], other}};
+    struct served_copy copies[] = {fixture.copies[0], fixture.copies[0]};
     struct served_model *model = &fixture.models[0];
+    copies[1].engine = other;
     fixture.served.copies = model->copies = copies;
     model->copy_count = fixture.served.copy_count = 2;
     says("/ready", 200, "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"ready\"]}}");

@@ -22,11 +22,16 @@ enum { TRIES = 20000 };
 static struct fixture fixture;
 static struct http_answer page;
 
-static void page_get(void)
+static void page_get_of(const char *path)
 {
     http_answer_free(&page);
-    assert_true(http_once(fixture.port, "GET", "/metrics", NULL, NULL, &page));
+    assert_true(http_once(fixture.port, "GET", path, NULL, NULL, &page));
     assert_int_equal(page.status, 200);
+}
+
+static void page_get(void)
+{
+    page_get_of("/metrics");
 }
 
 // The text behind a series' name; NULL: it is not there. Fails where it stands twice.
@@ -391,6 +396,48 @@ static void test_routes(void **state)
     assert_true(value("http_request_duration_seconds_sum{handler=\"/v1/test/rest/\"}") > 0);
 }
 
+// What each copy is and takes of its device, as its plan says.
+static void test_plans_of_copies(void **state)
+{
+    (void)state;
+    page_get();
+    is("weft_model_info" CHAT ",architecture=\"LlamaForCausalLM\",parameters=\"5000000000\","
+       "dtype=\"int8\",kv_dtype=\"float16\",block_size=\"64\",device=\"cpu\"}",
+       1);
+    is("weft_model_info" EMBED ",architecture=\"BertModel\",parameters=\"7\",dtype=\"float32\","
+       "kv_dtype=\"\",block_size=\"\",device=\"cuda:1\"}",
+       1);
+    is("weft_model_memory_bytes" CHAT ",part=\"weights\"}", 5e9);
+    is("weft_model_memory_bytes" CHAT ",part=\"keys and values\"}", 640);
+    is("weft_model_memory_bytes" EMBED ",part=\"weights\"}", 28);
+    assert_null(value_at("weft_model_memory_bytes" EMBED ",part=\"keys and values\"}"));
+}
+
+// name[] leaves all other families out, with their heads; other parameters change nothing.
+static void test_families_by_name(void **state)
+{
+    (void)state;
+    page_get_of("/metrics?name[]=weft_sequences_running&x=1&name%5B%5D=te%5Fqueue_size"
+                "&name[]=weft_request_queue_time_seconds&name[]=weft_&name[]=sequences_waiting");
+    assert_non_null(value_at("weft_sequences_running" CHAT "}"));
+    assert_non_null(value_at("weft_sequences_running" EMBED "}"));
+    assert_non_null(value_at("te_queue_size" EMBED "}"));
+    assert_non_null(value_at("weft_request_queue_time_seconds_count" CHAT "}"));
+    int heads = 0;
+    for (const char *at = page.body; (at = strstr(at, "# HELP ")); at++)
+        heads++;
+    assert_int_equal(heads, 3);
+    assert_null(strstr(page.body, "vllm:"));
+    assert_null(strstr(page.body, "http_requests_total"));
+    assert_null(strstr(page.body, "sequences_waiting"));
+    page_get_of("/metrics?name[]=te_request_inference_duration"); // the last
+    assert_int_equal(strncmp(page.body, "# HELP te_request_inference_duration ", 37), 0);
+    page_get_of("/metrics?name[]=nothing");
+    assert_int_equal(page.body_bytes, 0);
+    page_get_of("/metrics?names=weft_sequences_running&name[=x");
+    assert_non_null(value_at("weft_sequences_waiting" CHAT "}"));
+}
+
 // Names of other servers are there by option alone.
 static void test_ours_alone(void **state)
 {
@@ -433,6 +480,8 @@ int main(void)
         cmocka_unit_test(test_counts_of_threads),
         cmocka_unit_test(test_the_process),
         cmocka_unit_test(test_routes),
+        cmocka_unit_test(test_plans_of_copies),
+        cmocka_unit_test(test_families_by_name),
         cmocka_unit_test(test_ours_alone),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);

@@ -37,6 +37,7 @@ FAULTS = [
     ("a key file may be empty beside another key", "cli/keys.c", "file_keys", "list->count > before", "list->count > 0", "test_keys"),
     ("a key file that others can read is not warned of", "cli/keys.c", "readers_warn", "S_IRGRP | S_IROTH", "S_IWGRP", "e2e:test_secrets"),
     ("the plain keys of a file stay in memory", "cli/keys.c", "keys_wipe", "if (keys->file.at)", "if (false)", "test_keys"),
+    ("metrics leave keys and values out of a plan", "cli/load.c", "memory_planned", "if (m->kv_bytes == 0)", "", "e2e:test_copies_answer_as_one"),
     ("who brings memory takes a share of the rest", "cli/load.c", "kv_split", "m->kv_bytes == 0 ? m->spec.settings.kv_share : 0", "m->spec.settings.kv_share", "test_commands"),
     ("keys and values take what is free on a CPU", "cli/load.c", "kv_default", "m->device->facts.kv_default > 0 &&", "false &&", "test_commands"),
     ("a model whose longest sequence is over the default gets the default", "cli/load.c", "kv_default", "modest = longest ? m->plan->kv_bytes_min : modest;", "", "test_commands"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -201,7 +202,11 @@ def test_rerank_as_bars():
 
 def test_live_charts_move():
     with opened("live") as page:
-        until(page, "Number(document.querySelector('.chart')?.dataset.points) >= 2")
+        with page.expect_response(lambda response: "/metrics?" in response.url) as read:
+            until(page, "Number(document.querySelector('.chart')?.dataset.points) >= 2")
+        asked = set(re.findall(r"name\[\]=(\w+)", read.value.url))
+        assert asked >= set(re.findall(r'"(weft_\w+)"', server().request("GET", "/ui/live.js").text))
+        assert set(re.findall(r"# TYPE (\S+)", read.value.text())) == asked
         titles = page.locator(".chart h2").all_inner_texts()
         assert titles == ["Throughput", "Time to first token", "Time between tokens", "Batch size", "Keys and values", "Queue", "Cache hits"]
         server().post("/v1/chat/completions", {"model": "chat", "max_tokens": 100, "messages": [{"role": "user", "content": "a"}]})
@@ -216,7 +221,17 @@ def test_models():
     with opened("models") as page:
         page.wait_for_selector(".card")
         assert page.locator(".card h2").all_inner_texts() == ["chat", "embed", "rerank"]
-        assert "4,096 tokens" in page.inner_text(".card >> nth=0") and "embeddings" in page.inner_text(".card >> nth=1")
+        chat, embed = (page.inner_text(f".card >> nth={at}") for at in (0, 1))
+        assert "4,096 tokens" in chat and "LlamaForCausalLM" in chat and "embeddings" in embed
+        plans = [card.locator("h3").all_inner_texts() for card in page.locator(".card").all()]
+        assert [len(each) for each in plans] == [1, 2, 1], plans
+        for engine, said in enumerate(sum(plans, [])):
+            name = "Copy %d" % (engine - 1) if engine in (1, 2) else "Memory plan"
+            planned = server().metric(f'weft_model_memory_bytes{{.*engine="{engine}"') / 2**20
+            assert re.fullmatch(rf"{name} on cpu, {planned:.{0 if planned >= 100 else 1 if planned >= 10 else 2}f} MiB", said), (said, planned)
+        blocks = server().metric('weft_kv_blocks{model_name="chat"')
+        assert f"keys and values, {64 * blocks:,.0f} tokens" in chat, chat
+        assert "weights" in embed and embed.count("reads the weights of the copy before it") == 1
 
 
 def test_nothing_serious_for_screen_readers():
