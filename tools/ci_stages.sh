@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The stages of .ci/run after `make test`: units and parsers under ASan+UBSan, rings, ports and the
-# engine under TSan, the emulator in its other modes, the CUDA plugin for one architecture and the PTX
-# of nvcc interpreted, fuzz corpora replayed. Each stage says what it did; those that fail are named at the end.
+# engine under TSan, the web page in a browser, the emulator in its other modes, the CUDA plugin for one
+# architecture and the PTX of nvcc interpreted, fuzz corpora replayed. Each stage says what it did; those
+# that fail are named at the end.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . tools/stages.sh
@@ -30,6 +31,7 @@ stage "one end-to-end run under TSan" env WEFT_BIN="$PWD/build/tsan/bin/weft" \
 stage "emulator: ASan and race modes" bash -c 'cmake -S . -B build/simt -G Ninja \
     -DWEFT_BENCH=OFF "-DWEFT_SIMT_MODES=asan;race" >/dev/null && ninja -C build/simt simt_modes &&
     ctest --test-dir build/simt -L simt -R "_(asan|race)\$" --output-on-failure -j 2'
+stage "the web page in a browser" tests/e2e/run.sh --browser
 nvcc=$(tools/nvcc.sh) || exit 1
 export PATH=$nvcc:$PATH
 stage "CUDA plugin, one architecture" bash -c 'cmake -S . -B build/cuda -G Ninja -DWEFT_CUDA=ON \

@@ -27,9 +27,9 @@ TEMPLATE = pathlib.Path(harness.__file__).parent / "hermes.jinja"
 
 @functools.cache
 def server():
-    """chat: a model that writes nonsense, with a template that knows tools."""
-    return start(f"chat={MODELS / 'weft-demo-chat'},chat-template={TEMPLATE}", f"embed={MODELS / 'weft-demo-embed'}",
-                 f"rerank={MODELS / 'weft-demo-rerank'}")
+    """chat: a model that writes nonsense, with a template that knows tools; embed: two copies."""
+    return start(f"chat={MODELS / 'weft-demo-chat'},chat-template={TEMPLATE}",
+                 f"embed={MODELS / 'weft-demo-embed'},data-parallel-size=2", f"rerank={MODELS / 'weft-demo-rerank'}")
 
 
 @functools.cache
@@ -75,8 +75,9 @@ def opened(panel="chat", size=WIDE, theme="light", key=KEY, stored=None, allowed
 
 
 def answered(page):
-    """Waits until the answer is complete."""
-    until(page, "document.querySelector('#ask-stop').hidden && document.querySelector('.turn.assistant .actions')")
+    """Waits until the last turn is a complete answer."""
+    until(page, "document.querySelector('#ask-stop').hidden && "
+                "[...document.querySelectorAll('.turn')].at(-1)?.matches('.assistant:has(.actions)')")
 
 
 def setting(page, name, value):
