@@ -44,8 +44,13 @@ static bool is_hub_id(const char *path)
 
 static enum status absent(const char *path, int reason, struct error *err)
 {
+    bool file = ends_with(path, ".gguf");
     if (reason != ENOENT)
-        return error_set(err, STATUS_NOT_FOUND, "the model folder %s cannot be opened: %s", path,
+        return error_set(err, STATUS_NOT_FOUND, "the model %s %s cannot be opened: %s",
+                         file ? "file" : "folder", path, strerror(reason));
+    if (file)
+        return error_set(err, STATUS_NOT_FOUND,
+                         "there is no file %s (%s): give the path of a GGUF file", path,
                          strerror(reason));
     if (!is_hub_id(path))
         return error_set(err, STATUS_NOT_FOUND,

@@ -123,6 +123,12 @@ static void test_no_folder_is_told_apart(void **state)
             snprintf(sentence, sizeof sentence, mistyped, path);
         refused(folder_check(path, &err), STATUS_NOT_FOUND, &err, sentence);
     }
+    refused(folder_check("owner/none.gguf", &err), STATUS_NOT_FOUND, &err,
+            "there is no file owner/none.gguf (No such file or directory): give the path of a GGUF "
+            "file");
+    put("plain", "x");
+    refused(folder_check("plain/none.gguf", &err), STATUS_NOT_FOUND, &err,
+            "the model file plain/none.gguf cannot be opened: Not a directory");
     assert_int_equal(folder_check("folder", &err), STATUS_OK);
     put("five", "hello");
     refused(folder_check("five/six", &err), STATUS_NOT_FOUND, &err,

@@ -4,6 +4,8 @@ FAULTS = [
     ("the last bytes under an arena's limit are lost", "base/arena.c", "arena_take", "if (!block && wanted > rounded)", "if (false)", "test_arena"),
     ("a piece grows over the one after it", "base/arena.c", "arena_grow", "(char *)piece + rounded == block->data + block->used &&", "", "test_arena"),
     ("the rows of a head are taken as the file has them", "runtime/model/dequantise.c", "row_in_file", "inside % half * 2 + inside / half", "inside", "test_gguf"),
+    ("the second turn of a conversion goes over the first", "runtime/model/weights_load.c", "put_rows", "part->to_row + done, &source", "part->to_row, &source", "test_gguf"),
+    ("the second turn of a conversion reads the first rows", "runtime/model/weights_load.c", "put_rows", "part->from_row + done", "part->from_row", "test_gguf"),
     ("a range begins with the first element of its block", "runtime/model/dequantise.c", "blocks_read", "aside + inside", "aside", "test_gguf"),
     ("the upper scales of a block lack two bits", "runtime/model/dequantise.c", "scale_of", " | s[group - 4] >> 6 << 4", "", "test_gguf"),
     ("rows of k are those of as many heads as q has", "runtime/model/gguf_tensors.c", "head_set", "family->heads[k]", "family->heads[0]", "test_gguf"),

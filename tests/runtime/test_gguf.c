@@ -401,6 +401,147 @@ static void test_quantised_weights_and_ranks(void **state)
     folder_remove(folder);
 }
 
+// Blocks of a type of gguf_vectors.json and what the reference computes from them.
+struct reference {
+    const struct gguf_type *type;
+    struct gguf_bytes blocks, values;
+    uint32_t halves[2]; // where a block has its scales, in half floats
+};
+
+static void reference_read(struct reference *out, const json_t *root, const char *name)
+{
+    const json_t *entry = json_object_get(root, name);
+    out->type = gguf_type_of((uint32_t)json_integer_value(json_object_get(entry, "type")));
+    out->blocks = unhex(json_object_get(entry, "blocks"));
+    out->values = unhex(json_object_get(entry, "values"));
+    bool one = out->type->id == GGUF_TYPE_Q6_K;
+    out->halves[0] = one ? 208 : 0;
+    out->halves[1] = one ? 208 : 2;
+}
+
+// A tensor of the reference's blocks in some order, each times -8 to 8, as blocks or as what they
+// mean. A power of two and a sign change no other bit of the values.
+static void blocks_add(struct gguf_build *b, const char *name, const struct reference *from,
+                       uint64_t cols, uint64_t rows, bool quantised)
+{
+    struct gguf_bytes data = {NULL, 0};
+    const struct gguf_type *type = from->type;
+    uint64_t known = from->blocks.bytes / type->bytes;
+    uint32_t random = (uint32_t)strlen(name);
+    for (uint64_t i = 0; i < rows * cols / type->elements; i++) {
+        random = random * 1664525 + 1013904223;
+        uint64_t at = (random >> 8) % known;
+        float factor = (float)(1 << (random >> 16) % 4) * ((random >> 20) % 2 ? -1.0f : 1.0f);
+        char block[256];
+        memcpy(block, from->blocks.at + at * type->bytes, type->bytes);
+        for (uint32_t h = 0; h < (from->halves[0] == from->halves[1] ? 1 : 2); h++) {
+            uint16_t half;
+            memcpy(&half, block + from->halves[h], sizeof half);
+            half = f32_to_f16(f16_to_f32(half) * factor);
+            memcpy(block + from->halves[h], &half, sizeof half);
+        }
+        if (quantised)
+            gguf_put(&data, block, type->bytes);
+        for (uint32_t k = 0; !quantised && k < type->elements; k++) {
+            float value;
+            memcpy(&value, from->values.at + (at * type->elements + k) * sizeof value,
+                   sizeof value);
+            value *= factor;
+            gguf_put(&data, &value, sizeof value);
+        }
+    }
+    const uint64_t shape[] = {cols, rows};
+    gguf_tensor_add(b, name, shape, 2, quantised ? type->id : GGUF_TYPE_F32, data.at, data.bytes);
+    heap_give(data.at);
+}
+
+// A model as converters make it with Q4_K_M, or the same one dequantised. Its table of tokens takes
+// two turns of conversion (put_rows).
+static void k_model_write(const char *folder, const char *name, const struct reference refs[3],
+                          bool quantised)
+{
+    static const struct {
+        const char *name;
+        int type; // Q4_K, Q5_K, Q6_K
+        uint32_t cols, rows;
+    } tensors[] = {{"token_embd", 2, 256, 1100},       {"blk.0.attn_q", 0, 256, 256},
+                   {"blk.0.attn_k", 1, 256, 128},      {"blk.0.attn_v", 2, 256, 128},
+                   {"blk.0.attn_output", 0, 256, 256}, {"blk.0.ffn_gate", 0, 256, 512},
+                   {"blk.0.ffn_up", 1, 256, 512},      {"blk.0.ffn_down", 2, 512, 256}};
+    static const char *const norms[] = {"output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"};
+    struct gguf_build b = {.key_count = 0};
+    json_error_t ignored;
+    json_t *made = json_loads(
+        "{\"config\":{\"model_type\":\"llama\",\"hidden_size\":256,\"num_hidden_layers\":1,"
+        "\"intermediate_size\":512,\"max_position_embeddings\":64,\"num_attention_heads\":4,"
+        "\"num_key_value_heads\":2,\"rms_norm_eps\":1e-5,\"rope_theta\":10000,"
+        "\"vocab_size\":1100},\"tensors\":[]}",
+        0, &ignored);
+    gguf_of_golden(&b, made);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        char full[64];
+        snprintf(full, sizeof full, "%s.weight", tensors[i].name);
+        blocks_add(&b, full, &refs[tensors[i].type], tensors[i].cols, tensors[i].rows, quantised);
+    }
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
+        char full[64];
+        float ones[256];
+        const uint64_t shape[] = {256};
+        for (int k = 0; k < 256; k++)
+            ones[k] = 1 + 0.01f * (float)(k % 7);
+        snprintf(full, sizeof full, "%s.weight", norms[i]);
+        gguf_tensor_add(&b, full, shape, 1, GGUF_TYPE_F32, ones, sizeof ones);
+    }
+    gguf_write(folder, name, &b);
+    json_decref(made);
+}
+
+static void test_a_model_of_k_blocks(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"Q4_K", "Q5_K", "Q6_K"};
+    static struct outcome want, got;
+    struct reference refs[3];
+    struct error err;
+    json_t *root;
+    char folder[64], path[2][128];
+    assert_int_equal(
+        json_file_parse(&root, WEFT_SOURCE_DIR "/tests/runtime/gguf_vectors.json", 1 << 20, &err),
+        STATUS_OK);
+    for (int i = 0; i < 3; i++)
+        reference_read(&refs[i], root, types[i]);
+    folder_make(folder);
+    for (int quantised = 0; quantised < 2; quantised++) {
+        char name[8];
+        snprintf(name, sizeof name, "%d.gguf", quantised);
+        k_model_write(folder, name, refs, quantised);
+        snprintf(path[quantised], sizeof path[0], "%s/%s", folder, name);
+    }
+    outcome_of(&want, path[0], -1, 1);
+    assert_int_equal(want.dtype, DTYPE_F32);
+    assert_int_equal(want.width, 1100);
+    outcome_of(&got, path[1], DTYPE_F32, 1);
+    assert_memory_equal(want.values, got.values, want.width * sizeof(float));
+    float least = want.values[0], most = least;
+    for (uint32_t i = 0; i < want.width; i++) {
+        assert_true(isfinite(want.values[i]));
+        least = fminf(least, want.values[i]);
+        most = fmaxf(most, want.values[i]);
+    }
+    assert_true(most - least > 1);
+    outcome_of(&got, path[1], DTYPE_F32, 2); // each rank reads its columns
+    for (uint32_t i = 0; i < want.width; i++)
+        assert_true(fabsf(want.values[i] - got.values[i]) < 1e-4f * (most - least));
+    outcome_of(&got, path[1], -1, 1);
+    assert_int_equal(got.dtype, DTYPE_BF16);
+    for (int i = 0; i < 3; i++) {
+        heap_give(refs[i].blocks.at);
+        heap_give(refs[i].values.at);
+    }
+    json_decref(root);
+    folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_a_reranker_s_two_rows),
         cmocka_unit_test(test_files_of_the_reference_writer),
         cmocka_unit_test(test_quantised_weights_and_ranks),
+        cmocka_unit_test(test_a_model_of_k_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
