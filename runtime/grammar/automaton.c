@@ -388,8 +388,10 @@ uint32_t automaton_start(struct automaton *a)
     return item == NO_ITEM ? STATE_NO_ROOM : state_put(a, &item, 1);
 }
 
-// The items that a byte of the class leads to, in scratch; UINT32_MAX: no room.
-static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t class)
+// The items that a byte of the class leads to, in scratch; UINT32_MAX: no room. alike: a set of
+// bytes that lead to the same ones.
+static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t class,
+                              uint32_t alike[SET_WORDS])
 {
     const struct automaton_state *s = &a->states[state];
     uint32_t byte = a->g->class_first[class], count = 0;
@@ -397,14 +399,17 @@ static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t clas
         if (!item_expand(a, a->members[s->first + i]))
             return UINT32_MAX;
     a->stamp++;
+    memset(alike, 0xFF, SET_WORDS * sizeof *alike);
     for (uint32_t i = 0; i < s->count; i++) {
         const struct item_info *info = &a->info[a->members[s->first + i]];
         if (!spend(a, 1 + info->pair_count))
             return UINT32_MAX;
         for (uint32_t p = info->pairs_at; p < info->pairs_at + info->pair_count; p++) {
-            uint32_t next = a->pairs[p].next;
-            if (!set_has(a->g->sets + (size_t)a->pairs[p].set * SET_WORDS, byte) ||
-                a->info[next].stamp == a->stamp)
+            const uint32_t *set = a->g->sets + (size_t)a->pairs[p].set * SET_WORDS;
+            uint32_t next = a->pairs[p].next, out = set_has(set, byte) ? 0 : UINT32_MAX;
+            for (uint32_t w = 0; w < SET_WORDS; w++)
+                alike[w] &= set[w] ^ out;
+            if (out != 0 || a->info[next].stamp == a->stamp)
                 continue;
             if (count == STATE_MEMBERS_MAX) {
                 too_many(a);
@@ -419,11 +424,29 @@ static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t clas
 
 uint32_t automaton_step_new(struct automaton *a, uint32_t state, uint32_t class)
 {
-    uint32_t count = members_after(a, state, class);
+    uint32_t alike[SET_WORDS], classes = a->g->class_count;
+    uint32_t count = members_after(a, state, class, alike);
     uint32_t to = count == UINT32_MAX ? STATE_NO_ROOM : state_put(a, a->scratch, count);
-    if (to != STATE_NO_ROOM)
-        a->next[(size_t)state * a->g->class_count + class] = to;
+    for (uint32_t c = 0; c < classes && to != STATE_NO_ROOM; c++)
+        if (set_has(alike, a->g->class_first[c]))
+            a->next[(size_t)state * classes + c] = to;
     return to;
+}
+
+bool automaton_cut(struct automaton *a, uint32_t state, uint64_t *cut)
+{
+    struct automaton_state *s = &a->states[state];
+    uint64_t sorts = s->cut | SORTS_KNOWN;
+    for (uint32_t i = 0; i < s->count && s->cut == 0; i++) {
+        uint32_t item = a->members[s->first + i];
+        if (!item_expand(a, item) || !spend(a, 1 + a->info[item].pair_count))
+            return false;
+        const struct pair *pairs = a->pairs + a->info[item].pairs_at;
+        for (uint32_t p = 0; p < a->info[item].pair_count; p++)
+            sorts |= a->g->cuts[pairs[p].set];
+    }
+    *cut = s->cut = sorts;
+    return true;
 }
 
 int automaton_ends(struct automaton *a, uint32_t state)
@@ -482,17 +505,30 @@ uint32_t automaton_near(struct automaton *a, uint32_t state, int far)
     struct automaton_state *s = &a->states[state];
     if (s->near[far] != 0)
         return s->near[far];
+    bool same = true;
     for (uint32_t i = 0; i < s->count; i++) {
         a->scratch[i] = list_near(a, a->members[s->first + i], far);
         if (a->scratch[i] == NO_ITEM)
             return STATE_NO_ROOM;
+        same = same && a->scratch[i] == a->members[s->first + i];
     }
-    uint32_t near = state_put(a, a->scratch, s->count);
+    uint32_t near = same ? state : state_put(a, a->scratch, s->count);
     if (near == STATE_NO_ROOM)
         return STATE_NO_ROOM;
     a->states[state].near[far] = near;
     a->states[near].near[far] = near;
     return near;
+}
+
+bool automaton_has_far(const struct automaton *a)
+{
+    bool has = false;
+    for (uint32_t e = 0; e < a->g->expr_count && !has; e++) {
+        const struct expr *x = &a->g->exprs[e];
+        uint32_t most = x->c == GRAMMAR_UNBOUNDED ? x->b : x->c;
+        has = x->kind == EXPR_REPEAT && most > a->reach[0] && most > 1;
+    }
+    return has;
 }
 
 void automaton_keep(struct automaton *a, uint32_t state)

@@ -41,13 +41,15 @@ enum state_flags {
     STATE_PLAIN_KNOWN = 8, // mask.c:
     STATE_PLAIN = 16,      // each plain character leads back to it
 };
-#define LOOPS_KNOWN (1ull << 63)
+#define SORTS_KNOWN (1ull << 63)
 struct automaton_state {
     uint32_t first, count; // members
     uint32_t flags;
     uint32_t kept, kept_far; // mask.c: where its masks lie; 0: nowhere
     uint32_t near[2];        // automaton_near; 0: not known yet
-    uint64_t loops;          // mask.c: sorts of bytes that lead back to it; LOOPS_KNOWN: they stand
+    uint64_t
+        loops;    // mask.c: sorts of bytes (sorts.h) that lead back to it; SORTS_KNOWN: they stand
+    uint64_t cut; // automaton_cut, likewise
 };
 
 struct automaton {
@@ -90,11 +92,15 @@ static inline uint32_t automaton_step(struct automaton *a, uint32_t state, uint3
     uint32_t to = a->next[(size_t)state * a->g->class_count + class];
     return to != 0 ? to : automaton_step_new(a, state, class);
 }
+// The sorts of bytes (sorts.h) that may lead to different states; all bytes of each other one lead
+// to the same. False: no room.
+bool automaton_cut(struct automaton *a, uint32_t state, uint64_t *cut);
 int automaton_ends(struct automaton *a, uint32_t state); // 1: a string may end here; -1: no room
 
 // A state from which the same texts of at most a->reach[far] bytes go on: bounds of repeats that so
 // few bytes cannot meet are taken away, so that many states have one. STATE_NO_ROOM: as ever.
 uint32_t automaton_near(struct automaton *a, uint32_t state, int far);
+bool automaton_has_far(const struct automaton *a); // there are such bounds
 
 // Forgets all but the states that were kept since the last time; moved[] tells their new numbers.
 void automaton_keep(struct automaton *a, uint32_t state);

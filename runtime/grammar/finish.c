@@ -173,6 +173,9 @@ static void classes_find(struct grammar *g)
         g->class_first[of[i - 1]] = (uint8_t)(i - 1);
     }
     g->class_count = count;
+    g->cuts = heap_take((g->set_count + 1) * sizeof *g->cuts);
+    for (uint32_t s = 0; s < g->set_count; s++)
+        g->cut |= g->cuts[s] = byte_sorts_cut(g->sets + (size_t)s * SET_WORDS);
 }
 
 static void hash_add(struct grammar_hash *hash, const uint32_t *words, size_t count)
@@ -221,7 +224,8 @@ static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t ro
     hash_add(&g->hash, b->sets.at, g->set_count * (size_t)SET_WORDS);
     hash_add(&g->hash, g->bodies, g->rule_count);
     g->bytes = sizeof *g + g->expr_count * (sizeof *g->exprs + 2 * sizeof *g->heights) +
-               g->set_count * SET_WORDS * sizeof *g->sets + g->rule_count * sizeof *g->bodies;
+               g->set_count * (SET_WORDS * sizeof *g->sets + sizeof *g->cuts) +
+               g->rule_count * sizeof *g->bodies;
     return g;
 }
 
@@ -324,6 +328,7 @@ void grammar_give(struct grammar *g)
         return;
     heap_give(g->exprs);
     heap_give(g->sets);
+    heap_give(g->cuts);
     heap_give(g->bodies);
     heap_give(g->heights);
     heap_give(g);

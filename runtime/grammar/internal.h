@@ -3,6 +3,7 @@
 
 #include "runtime/grammar/grammar.h"
 #include "runtime/grammar/intern.h"
+#include "runtime/grammar/sorts.h"
 
 #include <stdatomic.h>
 
@@ -54,6 +55,8 @@ struct grammar {
     uint32_t class_count;     // bytes of one class are in the same sets
     uint8_t class_of[256];    // byte -> class
     uint8_t class_first[256]; // class -> its first byte
+    uint64_t *cuts;           // [set_count] byte_sorts_cut
+    uint64_t cut;             // of any set; bytes of all other sorts are of one class
     uint16_t *heights;        // [expr_count] expr_find_heights
     uint16_t *levels;         // [expr_count] likewise
     struct grammar_hash hash;

@@ -6,6 +6,7 @@
 
 enum { WALK_NODES = 2, FORGET_BYTES = 256 }; // that are walked or forgotten in one step of work
 enum { TAILS_WALKS_MAX = 4 };                // of one mask; then whole tokens are walked
+enum { TOKENS_APART_MAX = 256 };             // of equal shape that are walked one by one
 
 // Places inside a character of UTF-8: 0 between characters, 1..3 continuation bytes to come, then
 // those where the next byte has narrower bounds (E0, ED, F0, F4).
@@ -19,7 +20,7 @@ static const struct utf8_edge {
     {6, 0x90, 0xBF, 2}, {7, 0x80, 0x8F, 2},
 };
 
-void mask_edges_find(struct mask_cache *c)
+void mask_classes_find(struct mask_cache *c)
 {
     uint32_t count = 0;
     for (uint32_t place = 0; place < UTF8_PLACES; place++) {
@@ -36,6 +37,16 @@ void mask_edges_find(struct mask_cache *c)
         }
     }
     c->edge_first[UTF8_PLACES] = count;
+    for (uint32_t sort = 0; sort < BYTE_SORTS; sort++)
+        c->sort_class[sort] = c->g->class_of[BYTE_SORT_FIRST[sort]];
+}
+
+// A step on the way through a token: of a state, the one that is as good for the rest of a token
+// counts, so that the characters of a string with a bound lead back like those of one without.
+static uint32_t mask_step(struct mask_cache *c, uint32_t state, uint32_t class)
+{
+    uint32_t to = automaton_step(&c->a, state, class);
+    return to < STATE_FIRST || !c->counts ? to : automaton_near(&c->a, to, c->far);
 }
 
 // States at a place, on the way of the search below.
@@ -69,7 +80,7 @@ static bool level_next(struct mask_cache *c, struct spots *level, struct spots *
     for (uint32_t i = 0; i < level->count; i++) {
         struct spot spot = level->at[i];
         for (uint32_t e = c->edge_first[spot.place]; e < c->edge_first[spot.place + 1]; e++) {
-            uint32_t to = automaton_step(&c->a, spot.state, c->edges[e].class);
+            uint32_t to = mask_step(c, spot.state, c->edges[e].class);
             *room = *room && to != STATE_NO_ROOM;
             if (to < STATE_FIRST)
                 return false;
@@ -85,7 +96,7 @@ static bool level_is_last(struct mask_cache *c, const struct spots *level, uint3
 {
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t e = c->edge_first[0]; e < c->edge_first[1]; e++) {
-            uint32_t to = automaton_step(&c->a, level->at[i].state, c->edges[e].class);
+            uint32_t to = mask_step(c, level->at[i].state, c->edges[e].class);
             *room = *room && to != STATE_NO_ROOM;
             if (to != STATE_DEAD)
                 return false;
@@ -146,45 +157,43 @@ static bool plain_stays(struct mask_cache *c, uint32_t state, bool *stays)
 // Sorts of bytes of which each leads back to the state. False: a table is full.
 static bool loops_find(struct mask_cache *c, uint32_t state)
 {
-    uint64_t loops = LOOPS_KNOWN | ((1ull << BYTE_SORTS) - 1);
-    uint8_t back[256]; // by class: 0: not known yet, 1: elsewhere, 2: back
-    if (c->a.states[state].loops & LOOPS_KNOWN)
+    uint64_t loops = SORTS_KNOWN, cut;
+    if (c->a.states[state].loops != 0)
         return true;
-    memset(back, 0, c->g->class_count);
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        uint8_t class = c->g->class_of[byte];
-        if (back[class] == 0) {
-            uint32_t to = automaton_step(&c->a, state, class);
-            if (to == STATE_NO_ROOM)
-                return false;
-            back[class] = to == state ? 2 : 1;
-        }
-        if (back[class] == 1)
-            loops &= ~(1ull << byte_sort((uint8_t)byte));
+    if (!automaton_cut(&c->a, state, &cut))
+        return false;
+    for (uint32_t sort = 0; sort < BYTE_SORTS; sort++) {
+        uint32_t to = cut >> sort & 1 ? STATE_DEAD : mask_step(c, state, c->sort_class[sort]);
+        if (to == STATE_NO_ROOM)
+            return false;
+        loops |= (uint64_t)(to == state) << sort;
     }
     c->a.states[state].loops = loops;
     return true;
 }
 
-static void ids_allow(const int32_t *ids, uint32_t count, uint32_t *words)
-{
-    for (uint32_t i = 0; i < count; i++)
-        words[ids[i] / 32] |= 1u << (ids[i] % 32);
-}
-
-// What is known of all tokens of a trie where plain characters lead back to a state.
-enum walk_kind {
-    WALK_ANY,   // nothing
-    WALK_PLAIN, // they are plain, so they are allowed
-    WALK_OTHER, // they are of KIND_OTHER: allowed as their tails are
-};
 struct trie_walk {
     struct mask_cache *c;
     const struct token_trie *trie;
-    enum walk_kind kind;
-    uint32_t *path, *words, *walked;
+    bool shapes; // its bytes are sorts
+    bool tails;  // its tokens are those of the vocabulary's tails
+    struct walk_place *path;
+    uint32_t *words, *walked;
+    struct found_ids *found; // or NULL
 };
-enum walk_result { WALK_ON, WALK_ALL, WALK_TAILS, WALK_NO_ROOM };
+enum walk_result { WALK_ON, WALK_ALL, WALK_TAILS, WALK_CUT, WALK_NO_ROOM };
+
+static void ids_allow(const struct trie_walk *w, const int32_t *ids, uint32_t count)
+{
+    struct found_ids *found = w->found;
+    for (uint32_t i = 0; i < count; i++)
+        w->words[ids[i] / 32] |= 1u << (ids[i] % 32);
+    if (!found)
+        return;
+    if (count <= found->max && found->count <= found->max - count)
+        memcpy(found->at + found->count, ids, count * sizeof *ids);
+    found->count += count;
+}
 
 // What a state says of all tokens of a node whose first byte leads back to it.
 static enum walk_result node_judge(const struct trie_walk *w, const struct trie_node *node,
@@ -196,24 +205,24 @@ static enum walk_result node_judge(const struct trie_walk *w, const struct trie_
         return WALK_NO_ROOM;
     if ((node->sorts & ~c->a.states[state].loops) == 0)
         return WALK_ALL;
-    if (w->kind == WALK_ANY || !node->plain)
+    if (!node->plain || (!node->whole && !w->tails))
         return WALK_ON;
     if (!plain_stays(c, state, &stays))
         return WALK_NO_ROOM;
     if (!stays)
         return WALK_ON;
-    if (w->kind == WALK_PLAIN)
+    if (node->whole)
         return WALK_ALL;
     return c->tails_of == state || c->tails_walks < TAILS_WALKS_MAX ? WALK_TAILS : WALK_ON;
 }
 
 static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked);
 
-static void tails_allow(const struct mask_cache *c, const int32_t *ids, uint32_t count,
-                        uint32_t *words)
+static void tails_allow(const struct trie_walk *w, const int32_t *ids, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        words[ids[i] / 32] |= c->tails[ids[i] / 32] & (1u << (ids[i] % 32));
+        if (w->c->tails[ids[i] / 32] & (1u << (ids[i] % 32)))
+            ids_allow(w, ids + i, 1);
 }
 
 // Sets the bits of all tokens of a node as they were judged. False: a table is full.
@@ -226,51 +235,111 @@ static bool node_allow(const struct trie_walk *w, const struct trie_node *node,
     if (judged == WALK_NO_ROOM || (judged == WALK_TAILS && !tails_find(w->c, state, w->walked)))
         return false;
     if (judged == WALK_TAILS)
-        tails_allow(w->c, ids, count, w->words);
+        tails_allow(w, ids, count);
     else
-        ids_allow(ids, count, w->words);
+        ids_allow(w, ids, count);
     return true;
 }
 
-// Sets the bits of the tokens of a trie that lead somewhere, and counts bytes. False: a table is
-// full.
-static bool trie_walk(const struct trie_walk *w, uint32_t state)
+// A byte of the trie leads there; STATE_CUT: one of a sort whose bytes may lead elsewhere.
+#define STATE_CUT UINT32_MAX
+static uint32_t walk_step(const struct trie_walk *w, uint32_t state, uint8_t byte)
 {
-    struct automaton *a = &w->c->a;
-    const uint8_t *class_of = w->c->g->class_of, *bytes = w->trie->bytes;
-    const struct trie_node *nodes = w->trie->nodes;
-    const int32_t *ids = w->trie->ids;
-    uint32_t *path = w->path, count = w->trie->count, walked = 0, to = state;
-    path[0] = state;
-    for (uint32_t i = 0; i < count && to != STATE_NO_ROOM;) {
-        const struct trie_node *node = &nodes[i];
-        uint32_t from = path[node->level];
-        to = automaton_step(a, from, class_of[node->byte]);
-        walked++;
-        if (to == from) { // a byte that does not lead back tells that not all do
-            enum walk_result judged = node_judge(w, node, from);
-            if (judged != WALK_ON) {
-                to = node_allow(w, node, judged, from) ? to : STATE_NO_ROOM;
-                i = node->end;
-                continue;
-            }
-        }
-        for (uint32_t k = 1; k < node->count && to >= STATE_FIRST; k++, walked++)
-            to = automaton_step(a, to, class_of[bytes[node->text + k]]);
-        path[node->level + 1] = to;
-        i = to < STATE_FIRST ? node->end : i + 1;
-        if (to >= STATE_FIRST)
-            ids_allow(ids + node->first, nodes[i].first - node->first, w->words);
+    struct mask_cache *c = w->c;
+    uint64_t cut;
+    if (!w->shapes)
+        return mask_step(c, state, c->g->class_of[byte]);
+    if (c->g->cut >> byte & 1) {
+        if (!automaton_cut(&c->a, state, &cut))
+            return STATE_NO_ROOM;
+        if (cut >> byte & 1)
+            return STATE_CUT;
     }
-    *w->walked += walked;
-    return to != STATE_NO_ROOM;
+    return mask_step(c, state, c->sort_class[byte]);
 }
 
-// The tokens of KIND_OTHER in a state to which each plain character leads back.
-static bool tails_walk(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
+// The tokens of a node of shapes one by one, from the place where their bytes matter.
+static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie_node *node,
+                                    struct walk_place at)
 {
-    uint32_t *path = c->path + VOCABULARY_TOKEN_BYTES_MAX + 1;
-    return trie_walk(&(struct trie_walk){c, &c->v->tails, WALK_ANY, path, words, walked}, state);
+    uint32_t end = w->trie->nodes[node->end].first;
+    if (end - node->first > TOKENS_APART_MAX)
+        return WALK_CUT;
+    for (uint32_t i = node->first; i < end; i++) {
+        struct text token = vocabulary_text(w->c->v, w->trie->ids[i]);
+        uint32_t to = at.state;
+        for (size_t k = at.bytes; k < token.bytes && to >= STATE_FIRST; k++, ++*w->walked)
+            to = mask_step(w->c, to, w->c->g->class_of[(uint8_t)token.at[k]]);
+        if (to == STATE_NO_ROOM)
+            return WALK_NO_ROOM;
+        if (to != STATE_DEAD)
+            ids_allow(w, w->trie->ids + i, 1);
+    }
+    return WALK_ON;
+}
+
+// Sets the bits of the tokens of a node of the first level that lead somewhere, and counts bytes.
+// WALK_CUT: some may be missing, because their bytes matter too early.
+static enum walk_result node_walk(const struct trie_walk *w, uint32_t first, uint32_t state)
+{
+    const struct trie_node *nodes = w->trie->nodes;
+    struct walk_place *path = w->path;
+    path[0] = (struct walk_place){state, 0};
+    for (uint32_t i = first, end = nodes[first].end; i < end;) {
+        const struct trie_node *node = &nodes[i];
+        struct walk_place at = path[node->level];
+        uint32_t to = walk_step(w, at.state, node->byte), done = 0;
+        // A byte that does not lead back tells that not all do.
+        enum walk_result judged = to == at.state ? node_judge(w, node, to) : WALK_ON;
+        if (judged != WALK_ON && !node_allow(w, node, judged, to))
+            return WALK_NO_ROOM;
+        while (judged == WALK_ON && to >= STATE_FIRST && to != STATE_CUT) {
+            at = (struct walk_place){to, at.bytes + 1};
+            if (++done == node->count)
+                break;
+            to = walk_step(w, to, w->trie->bytes[node->text + done]);
+        }
+        *w->walked += done + 1;
+        if (to == STATE_CUT)
+            judged = tokens_walk(w, node, at);
+        if (to == STATE_NO_ROOM || judged == WALK_NO_ROOM || judged == WALK_CUT)
+            return to == STATE_NO_ROOM ? WALK_NO_ROOM : judged;
+        if (done < node->count) {
+            i = node->end;
+            continue;
+        }
+        path[node->level + 1] = at;
+        i++;
+        ids_allow(w, w->trie->ids + node->first, nodes[i].first - node->first);
+    }
+    return WALK_ON;
+}
+
+// The same for all nodes of bytes that begin with a byte of the sort.
+static enum walk_result bytes_walk(const struct trie_walk *w, uint32_t sort, uint32_t state)
+{
+    enum walk_result result = WALK_ON;
+    for (uint32_t byte = BYTE_SORT_FIRST[sort];
+         byte < BYTE_SORT_FIRST[sort + 1] && result == WALK_ON; byte++) {
+        uint32_t node = w->trie->root[byte];
+        uint32_t to = node == TRIE_NONE ? STATE_DEAD : walk_step(w, state, (uint8_t)byte);
+        if (to != STATE_DEAD)
+            result = to == STATE_NO_ROOM ? WALK_NO_ROOM : node_walk(w, node, state);
+    }
+    return result;
+}
+
+// The tokens of KIND_OTHER in a state to which each plain character leads back. False: a table is
+// full.
+static bool tails_walk(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked,
+                       struct found_ids *found)
+{
+    struct walk_place *path = c->path + VOCABULARY_TOKEN_BYTES_MAX + 1;
+    struct trie_walk w = {c, &c->v->tails, false, false, path, words, walked, found};
+    bool room = true;
+    for (uint32_t sort = 0; sort < BYTE_SORTS && room; sort++)
+        room = bytes_walk(&w, sort, state) == WALK_ON;
+    return room;
 }
 
 // The same, kept for all nodes of a walk.
@@ -281,20 +350,35 @@ static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked)
     memset(c->tails, 0, c->v->words * sizeof *c->tails);
     c->tails_of = 0;
     c->tails_walks++;
-    if (!tails_walk(c, state, c->tails, walked))
+    if (!tails_walk(c, state, c->tails, walked, NULL))
         return false;
     c->tails_of = state;
     return true;
 }
 
+// By shapes where the grammar does not tell bytes of a sort apart, else by bytes. False: a table is
+// full.
 static bool kind_walk(struct mask_cache *c, uint32_t kind, uint32_t state, uint32_t *words,
                       uint32_t *walked)
 {
-    enum walk_kind known = kind < PLAIN_KINDS   ? WALK_PLAIN
-                           : kind == KIND_OTHER ? WALK_OTHER
-                                                : WALK_ANY;
-    return trie_walk(&(struct trie_walk){c, &c->v->tries[kind], known, c->path, words, walked},
-                     state);
+    bool tails = kind == KIND_OTHER;
+    struct trie_walk bytes = {c,      &c->v->tries[kind], false, tails, c->path, words,
+                              walked, &c->found};
+    struct trie_walk shapes = bytes;
+    shapes.trie = &c->v->shapes[kind];
+    shapes.shapes = true;
+    for (uint32_t sort = 0; sort < BYTE_SORTS; sort++) {
+        uint32_t node = shapes.trie->root[sort];
+        uint32_t to = node == TRIE_NONE ? STATE_DEAD : walk_step(&shapes, state, (uint8_t)sort);
+        enum walk_result result = to == STATE_NO_ROOM ? WALK_NO_ROOM : WALK_ON;
+        if (to >= STATE_FIRST && to != STATE_CUT)
+            result = node_walk(&shapes, node, state);
+        if (to == STATE_CUT || result == WALK_CUT)
+            result = bytes_walk(&bytes, sort, state);
+        if (result != WALK_ON)
+            return false;
+    }
+    return true;
 }
 
 static bool may_walk(struct mask_cache *c)
@@ -304,7 +388,7 @@ static bool may_walk(struct mask_cache *c)
     return !c->a.over;
 }
 
-// Kept masks: a head (kinds << 28 | ids, or KEPT_WORDS), then ids in order, or words.
+// Kept masks: a head (kinds << 28 | ids, or KEPT_WORDS), then ids as they were found, or words.
 enum { KEPT_WORDS = 0x0FFFFFFF };
 
 static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *words)
@@ -351,33 +435,31 @@ static uint32_t kept_take(struct mask_cache *c, size_t need)
     return (uint32_t)(c->kept_count - need);
 }
 
-// Writes the ids that are set beside the base; stops where they are as many as the words.
-static uint32_t ids_write(const struct vocabulary *v, uint32_t kinds, const uint32_t *words,
-                          uint32_t *to)
+// Begins a list of what is found, where the mask is going to be kept.
+static void found_begin(struct mask_cache *c)
 {
-    const uint32_t *base = kinds ? v->plain[kinds - 1] : NULL;
-    uint32_t ids = 0;
-    for (uint32_t w = 0; w < v->words; w++)
-        for (uint32_t rest = words[w] & ~(base ? base[w] : 0); rest != 0; rest &= rest - 1) {
-            if (ids == v->words)
-                return ids;
-            to[ids++] = w * 32 + (uint32_t)__builtin_ctz(rest);
-        }
-    return ids;
+    uint32_t place = kept_take(c, 1 + (size_t)c->v->words);
+    uint32_t max = place == 0 ? 0 : c->v->words;
+    c->found = (struct found_ids){(int32_t *)c->kept + place + 1, place, max, 0};
+}
+
+// Nothing of it is kept.
+static void found_drop(struct mask_cache *c)
+{
+    if (c->found.place != 0)
+        c->kept_count = c->found.place;
 }
 
 // Returns where it lies; 0: nowhere.
-static uint32_t mask_keep(struct mask_cache *c, uint32_t kinds, const uint32_t *words)
+static uint32_t found_keep(struct mask_cache *c, uint32_t kinds, const uint32_t *words)
 {
-    const struct vocabulary *v = c->v;
-    uint32_t place = kept_take(c, 1 + (size_t)v->words);
+    uint32_t place = c->found.place, ids = c->found.count, all = c->v->words;
     if (place == 0)
         return 0;
-    uint32_t ids = ids_write(v, kinds, words, c->kept + place + 1);
-    if (ids == v->words)
-        memcpy(c->kept + place + 1, words, v->words * sizeof *words);
-    c->kept[place] = kinds << 28 | (ids == v->words ? KEPT_WORDS : ids);
-    c->kept_count -= v->words - ids; // what was not needed
+    if (ids > c->found.max)
+        memcpy(c->kept + place + 1, words, all * sizeof *words);
+    c->kept[place] = kinds << 28 | (ids > c->found.max ? KEPT_WORDS : ids);
+    c->kept_count -= ids > c->found.max ? 0 : all - ids; // what was not needed
     return place;
 }
 
@@ -410,14 +492,17 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uin
         kinds++;
     mask_begin(c->v, kinds, words);
     c->tails_of = c->tails_walks = 0;
-    for (uint32_t k = kinds; k < PLAIN_KINDS && (k == 0 || PLAIN_CHARS[k - 1] < most); k++)
-        if (!kind_walk(c, k, state, words, walked))
-            return false;
-    if (stays ? !tails_walk(c, state, words, walked)
-              : !kind_walk(c, KIND_OTHER, state, words, walked))
+    found_begin(c);
+    bool room = true;
+    for (uint32_t k = kinds; k < PLAIN_KINDS && (k == 0 || PLAIN_CHARS[k - 1] < most) && room; k++)
+        room = kind_walk(c, k, state, words, walked);
+    room = room && (stays ? tails_walk(c, state, words, walked, &c->found)
+                          : kind_walk(c, KIND_OTHER, state, words, walked));
+    if (!room) {
+        found_drop(c);
         return false;
-    uint32_t place = mask_keep(c, kinds, words);
-    c->a.states[state].kept = place;
+    }
+    c->a.states[state].kept = found_keep(c, kinds, words);
     c->computed++;
     return true;
 }
@@ -427,10 +512,15 @@ static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint
 {
     uint32_t place = c->a.states[state].kept_far;
     if (place == 0) {
-        memset(c->row, 0, c->v->words * sizeof *c->row);
-        if (!may_walk(c) || !kind_walk(c, KIND_LONG, state, c->row, walked))
+        if (!may_walk(c))
             return false;
-        place = mask_keep(c, 0, c->row);
+        memset(c->row, 0, c->v->words * sizeof *c->row);
+        found_begin(c);
+        if (!kind_walk(c, KIND_LONG, state, c->row, walked)) {
+            found_drop(c);
+            return false;
+        }
+        place = found_keep(c, 0, c->row);
         c->a.states[state].kept_far = place;
         for (uint32_t w = 0; w < c->v->words; w++)
             words[w] |= c->row[w];
@@ -450,11 +540,13 @@ static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint
 static bool both_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
 {
     uint32_t near = automaton_near(&c->a, state, 0);
+    c->far = 0;
     if (near == STATE_NO_ROOM || !near_find(c, near, words, walked))
         return false;
     if (c->v->tries[KIND_LONG].count == 0)
         return true;
     uint32_t far = automaton_near(&c->a, state, 1);
+    c->far = 1;
     return far != STATE_NO_ROOM && far_find(c, far, words, walked);
 }
 

@@ -11,6 +11,17 @@ struct plain_edge {
 };
 enum { UTF8_PLACES = 8, PLAIN_EDGES_MAX = UTF8_PLACES * 256 };
 
+// Where a walk stands at the beginning of a node, and how many bytes it took.
+struct walk_place {
+    uint32_t state, bytes;
+};
+
+// Ids that a walk found, where a mask is kept; more than max are counted only.
+struct found_ids {
+    int32_t *at;
+    uint32_t place, max, count;
+};
+
 struct mask_cache {
     struct grammar *g;
     struct vocabulary *v;
@@ -22,8 +33,13 @@ struct mask_cache {
     struct pages pages;       // of kept
     struct plain_edge *edges; // [PLAIN_EDGES_MAX] by place
     uint32_t edge_first[UTF8_PLACES + 1];
-    uint32_t *path;  // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] states of a walk, and of one for `tails`
+    uint8_t sort_class[BYTE_SORTS]; // of the first byte of a sort
+    struct walk_place
+        *path;       // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] of a walk, and of one for `tails`
     uint32_t *tails; // [words] tokens of KIND_OTHER in the state tails_of; 0: not known
+    struct found_ids found;
+    bool counts; // the grammar has bounds that automaton_near may take away
+    int far;     // of the mask that is made
     uint32_t tails_of;
     uint32_t tails_walks; // how often tails were walked for the mask that is made
     uint32_t *row;        // [words] long tokens of one mask
@@ -36,8 +52,8 @@ struct mask_cache {
     size_t bytes, bytes_most;
 };
 
-// The edges over plain characters for the classes of the grammar.
-void mask_edges_find(struct mask_cache *c);
+// The edges over plain characters, and the sorts, for the classes of the grammar.
+void mask_classes_find(struct mask_cache *c);
 // Writes the mask of a state without end ids. False: a table of the automaton is full, or it is
 // over.
 bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words);

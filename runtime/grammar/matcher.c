@@ -26,6 +26,7 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
     automaton_open(&c->a, g, c->bytes / 2);
     c->a.reach[0] = TOKEN_NEAR;
     c->a.reach[1] = v->longest;
+    c->counts = automaton_has_far(&c->a);
     c->kept_capacity = (c->bytes / 2 - 64) / sizeof *c->kept;
     pages_open(&c->pages, c->bytes / 2);
     c->kept = pages_take(&c->pages, c->kept_capacity, sizeof *c->kept);
@@ -34,7 +35,7 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
     c->row = heap_take((3 * (size_t)v->words + 1) * sizeof *c->row);
     c->ask = c->row + v->words;
     c->tails = c->ask + v->words;
-    mask_edges_find(c);
+    mask_classes_find(c);
     mask_forget(c);
     c->start = automaton_start(&c->a);
     return c;

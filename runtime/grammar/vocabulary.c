@@ -22,50 +22,26 @@ static size_t plain_bytes(struct text text, uint32_t *chars)
     return done;
 }
 
+// Plain characters, of which a last one may be cut.
+static bool is_plain(struct text token, uint32_t *chars)
+{
+    size_t plain = plain_bytes(token, chars);
+    bool cut = plain < token.bytes;
+    *chars += cut;
+    return !cut || utf8_is_beginning(token.at + plain, token.bytes - plain);
+}
+
 // The kind of a token by its text.
 static uint32_t kind_of(struct text token)
 {
     uint32_t chars, kind = 0;
     if (token.bytes > TOKEN_NEAR)
         return KIND_LONG;
-    size_t plain = plain_bytes(token, &chars);
-    if (plain < token.bytes && !utf8_is_beginning(token.at + plain, token.bytes - plain))
+    if (!is_plain(token, &chars))
         return KIND_OTHER;
-    chars += plain < token.bytes;
     while (chars > PLAIN_CHARS[kind] && kind < PLAIN_KINDS - 1)
         kind++;
     return kind;
-}
-
-uint32_t byte_sort(uint8_t byte)
-{
-    if (byte >= 'a' && byte <= 'z')
-        return 0;
-    if (byte >= 'A' && byte <= 'Z')
-        return 1;
-    if (byte >= '0' && byte <= '9')
-        return 2;
-    if (byte >= 0x80)
-        return byte < 0xC0 ? 40 : byte < 0xE0 ? 41 : byte < 0xF0 ? 42 : 43;
-    if (byte == '\t' || byte == '\n')
-        return byte == '\t' ? 36 : 37;
-    if (byte < 0x20 || byte == 0x7F)
-        return byte == '\r' ? 38 : 39;
-    // Each of the 33 others alone, from 3 on.
-    uint32_t letters = (byte > '9' ? 10 : 0) + (byte > 'Z' ? 26 : 0) + (byte > 'z' ? 26 : 0);
-    return 3 + byte - 0x20 - letters;
-}
-
-// From the last node on, so that sorts of what follows are known.
-static void sorts_find(struct token_trie *trie)
-{
-    for (uint32_t i = trie->count; i > 0; i--) {
-        struct trie_node *node = &trie->nodes[i - 1];
-        for (uint32_t child = i; child < node->end; child = trie->nodes[child].end)
-            node->sorts |= trie->nodes[child].sorts;
-        for (uint32_t k = 0; k < node->count; k++)
-            node->sorts |= 1ull << byte_sort(trie->bytes[node->text + k]);
-    }
 }
 
 static uint32_t node_add(struct token_trie *trie, struct text bytes, uint32_t level, bool plain)
@@ -73,7 +49,7 @@ static uint32_t node_add(struct token_trie *trie, struct text bytes, uint32_t le
     trie->nodes[trie->count] = (struct trie_node){.first = trie->id_count,
                                                   .text = trie->byte_count,
                                                   .plain = plain,
-                                                  .level = level & 0x7FFF,
+                                                  .level = level & 0x3FFF,
                                                   .count = (uint8_t)bytes.bytes,
                                                   .byte = (uint8_t)bytes.at[0]};
     memcpy(trie->bytes + trie->byte_count, bytes.at, bytes.bytes);
@@ -81,17 +57,50 @@ static uint32_t node_add(struct token_trie *trie, struct text bytes, uint32_t le
     return trie->count++;
 }
 
-// What a trie is made of: tokens, or what is left of them from a byte on.
+// What a trie is made of: tokens or shapes, or what is left of them from a byte on.
 struct trie_source {
     const struct vocabulary *v;
+    const char *text;     // of all tokens, as v->text; shapes: the sorts of those bytes
     const uint16_t *from; // [vocab], or NULL: from the first one
 };
 
 static struct text source_text(const struct trie_source *s, int32_t token)
 {
-    struct text text = vocabulary_text(s->v, token);
-    size_t from = s->from ? s->from[token] : 0;
-    return text_span(text.at + from, text.bytes - from);
+    uint32_t first = s->v->first[token], from = s->from ? s->from[token] : 0;
+    return text_span(s->text + first + from, s->v->first[token + 1] - first - from);
+}
+
+// Whether so many bytes of it, as the token has them, are whole plain characters.
+static bool source_is_plain(const struct trie_source *s, struct text text, size_t bytes)
+{
+    uint32_t chars;
+    struct text token = text_span(s->v->text + (text.at - s->text), bytes);
+    return plain_bytes(token, &chars) == bytes;
+}
+
+static uint32_t sort_at(const struct trie_source *s, uint8_t byte)
+{
+    return s->text == s->v->text ? s->v->sort_of[byte] : byte;
+}
+
+// What a node says of all that follows it: from the last one on.
+static void nodes_close(const struct trie_source *s, struct token_trie *trie)
+{
+    for (uint32_t i = trie->count, chars; i > 0; i--) {
+        struct trie_node *node = &trie->nodes[i - 1];
+        bool whole = true;
+        for (uint32_t t = node->first; t < trie->nodes[i].first && whole; t++)
+            whole = is_plain(vocabulary_text(s->v, trie->ids[t]), &chars);
+        for (uint32_t child = i; child < node->end; child = trie->nodes[child].end) {
+            node->sorts |= trie->nodes[child].sorts;
+            whole = whole && trie->nodes[child].whole;
+        }
+        node->whole = whole;
+        for (uint32_t k = 0; k < node->count; k++)
+            node->sorts |= 1ull << sort_at(s, trie->bytes[node->text + k]);
+        if (node->level == 0)
+            trie->root[node->byte] = i - 1;
+    }
 }
 
 static int compare_sources(const void *x, const void *y, void *source)
@@ -105,7 +114,7 @@ static int compare_sources(const void *x, const void *y, void *source)
 static void nodes_add(const struct trie_source *s, struct token_trie *trie, const int32_t *sorted,
                       uint32_t count, size_t depth, uint32_t level)
 {
-    for (uint32_t from = 0, end, chars; from < count; from = end) {
+    for (uint32_t from = 0, end; from < count; from = end) {
         struct text first = source_text(s, sorted[from]);
         for (end = from + 1; end < count; end++)
             if (source_text(s, sorted[end]).at[depth] != first.at[depth])
@@ -115,7 +124,7 @@ static void nodes_add(const struct trie_source *s, struct token_trie *trie, cons
         while (common < first.bytes && common < last.bytes && common - depth < UINT8_MAX &&
                first.at[common] == last.at[common])
             common++;
-        bool plain = plain_bytes(text_span(first.at, depth), &chars) == depth;
+        bool plain = source_is_plain(s, first, depth);
         uint32_t node = node_add(trie, text_span(first.at + depth, common - depth), level, plain);
         for (; from < end && source_text(s, sorted[from]).bytes == common; from++)
             trie->ids[trie->id_count++] = sorted[from];
@@ -124,23 +133,23 @@ static void nodes_add(const struct trie_source *s, struct token_trie *trie, cons
     }
 }
 
-static void trie_build(struct vocabulary *v, struct token_trie *trie, const uint16_t *from,
+static void trie_build(struct vocabulary *v, struct token_trie *trie, struct trie_source *source,
                        int32_t *tokens, uint32_t count)
 {
     size_t bytes = 0;
-    struct trie_source source = {v, from};
-    qsort_r(tokens, count, sizeof *tokens, compare_sources, &source);
+    qsort_r(tokens, count, sizeof *tokens, compare_sources, source);
     for (uint32_t i = 0; i < count; i++)
-        bytes += source_text(&source, tokens[i]).bytes;
+        bytes += source_text(source, tokens[i]).bytes;
     // Branches are fewer than tokens, long nodes than their bytes.
     trie->nodes = heap_take((2 * (size_t)count + bytes / UINT8_MAX + 1) * sizeof *trie->nodes);
     trie->bytes = heap_take(bytes + 1);
     trie->ids = heap_take((count + 1) * sizeof *trie->ids);
-    nodes_add(&source, trie, tokens, count, 0, 0);
+    nodes_add(source, trie, tokens, count, 0, 0);
     trie->nodes[trie->count] = (struct trie_node){.first = trie->id_count};
     trie->nodes = heap_grow(trie->nodes, (trie->count + 1) * sizeof *trie->nodes);
     trie->bytes = heap_grow(trie->bytes, trie->byte_count + 1);
-    sorts_find(trie);
+    memset(trie->root, 0xFF, sizeof trie->root); // TRIE_NONE
+    nodes_close(source, trie);
     v->bytes +=
         trie->count * sizeof *trie->nodes + trie->id_count * sizeof *trie->ids + trie->byte_count;
 }
@@ -151,8 +160,21 @@ static void tails_build(struct vocabulary *v, int32_t *tokens, uint32_t count)
     uint16_t *from = heap_take((v->vocab + 1) * sizeof *from);
     for (uint32_t i = 0; i < count; i++)
         from[tokens[i]] = (uint16_t)plain_bytes(vocabulary_text(v, tokens[i]), &chars);
-    trie_build(v, &v->tails, from, tokens, count);
+    trie_build(v, &v->tails, &(struct trie_source){v, v->text, from}, tokens, count);
     heap_give(from);
+}
+
+static void kinds_build(struct vocabulary *v, int32_t **tokens, const uint32_t *counts)
+{
+    size_t bytes = v->first[v->vocab];
+    char *shapes = heap_take(bytes + 1);
+    for (size_t i = 0; i < bytes; i++)
+        shapes[i] = (char)v->sort_of[(uint8_t)v->text[i]];
+    for (int k = 0; k < TOKEN_KINDS; k++) {
+        trie_build(v, &v->tries[k], &(struct trie_source){v, v->text, NULL}, tokens[k], counts[k]);
+        trie_build(v, &v->shapes[k], &(struct trie_source){v, shapes, NULL}, tokens[k], counts[k]);
+    }
+    heap_give(shapes);
 }
 
 static void trie_free(struct token_trie *trie)
@@ -184,8 +206,7 @@ static void tries_build(struct vocabulary *v)
         for (uint32_t k = kind; k < PLAIN_KINDS; k++)
             v->plain[k][id / 32] |= 1u << (id % 32);
     }
-    for (int k = 0; k < TOKEN_KINDS; k++)
-        trie_build(v, &v->tries[k], NULL, sorted[k], counts[k]);
+    kinds_build(v, sorted, counts);
     tails_build(v, sorted[KIND_OTHER], counts[KIND_OTHER]);
     for (int k = 0; k < TOKEN_KINDS; k++)
         heap_give(sorted[k]);
@@ -271,6 +292,7 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
             v->ends[v->end_count++] = args->end_ids[i];
     v->bytes = sizeof *v + v->vocab * sizeof *v->first +
                (PLAIN_KINDS + 1) * (size_t)v->words * sizeof **v->plain;
+    byte_sorts_fill(v->sort_of);
     text_copy(v, args);
     alphabets_find(v);
     tries_build(v);
@@ -289,8 +311,10 @@ void vocabulary_give(struct vocabulary *v)
     // acq_rel: what others read of it comes before the last one frees it.
     if (!v || atomic_fetch_sub_explicit(&v->owners, 1, memory_order_acq_rel) != 1)
         return;
-    for (int k = 0; k < TOKEN_KINDS; k++)
+    for (int k = 0; k < TOKEN_KINDS; k++) {
         trie_free(&v->tries[k]);
+        trie_free(&v->shapes[k]);
+    }
     trie_free(&v->tails);
     for (int k = 0; k < PLAIN_KINDS; k++)
         heap_give(v->plain[k]);

@@ -394,7 +394,7 @@ static struct grammar *letters(void)
 static void test_a_row_has_work_of_its_own(void **state)
 {
     (void)state;
-    struct grammar *g = letters(), *other = fan();
+    struct grammar *g = letters(), *other = letters();
     uint64_t own = 0;
     for (bool made = false; !made; own++) {
         struct alone a;
