@@ -6,7 +6,8 @@
 Clones this checkout's last commit into a temporary folder, starts `make serve` there and asks for a streamed chat with
 the key that it prints. Packages and the download of models are left out: models/fetched is copied where this checkout
 has it, else the built-in models serve. The first start builds (without ccache); --built takes this checkout as it is
-and measures starts alone. Prints each start, and the median of those after the first.
+and measures starts alone. Prints each start with the processor time that it and its one answer took, the load of the
+machine, and the median of the starts after the first.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -50,6 +52,11 @@ def first_token(port, key, model):
             connection.close()
             return at
     raise SystemExit("first_token.py: the answer has no text")
+
+
+def processor_time():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def start(folder, offline):
@@ -93,10 +100,12 @@ def main():
                 shutil.copytree(fetched, folder / "models/fetched")
         later = []
         for i in range(options.starts + (not options.built)):
+            before, load = processor_time(), os.getloadavg()[0]
             ready, first, model = start(folder, offline)
             builds = i == 0 and not options.built
             print(f"{'first start, with the build' if builds else 'start':28} ready {ready:7.2f} s   "
-                  f"first token {first:7.2f} s   {model}", flush=True)
+                  f"first token {first:7.2f} s   processor {processor_time() - before:7.2f} s   load {load:.1f}   {model}",
+                  flush=True)
             if not builds:
                 later.append(first)
         if later:

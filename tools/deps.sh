@@ -30,10 +30,11 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
+# shellcheck disable=SC2086
+known=$(dpkg-query -W -f=' ${Package}=${db:Status-Status} ' $wanted 2>/dev/null || true)
 missing=""
 for package in $wanted; do
-    state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$state" = installed ] || missing="$missing $package"
+    [[ $known == *" $package=installed "* ]] || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 enum { PIECE = 512 }; // elements converted at a time
+_Static_assert(PIECE % 32 == 0 && BYTE_GROUP % 64 == 0, "pieces begin at the offsets' multiples");
 
 uint32_t packed_depth(const struct weight_shape *shape)
 {
@@ -33,17 +34,27 @@ size_t packed_bytes(const struct weight_shape *shape)
     return round_up(shape->n, SLAB_COLUMNS) * packed_depth(shape) * dtype_bytes(shape->dtype);
 }
 
+// Where column `at` stands after the first one of its row, counted from a multiple of 32.
+static size_t pair_offset(uint32_t at)
+{
+    return (size_t)(at / 32) * 1024 + at % 32 / 2 * 32 + at % 2;
+}
+
+// Likewise where elements are bytes, from a multiple of 64.
+static size_t quad_offset(uint32_t at)
+{
+    return (size_t)(at / 64) * 2048 + at % 64 / 4 * 64 + at % 4;
+}
+
 size_t packed_index(const struct weight_shape *shape, uint32_t row, uint32_t column)
 {
     size_t slab = (size_t)(row / SLAB_COLUMNS) * SLAB_COLUMNS * packed_depth(shape);
     uint32_t lane = row % 16;
     uint32_t panel = row / 16 % 2;
     if (shape->dtype == DTYPE_BF16)
-        return slab + (size_t)(column / 32) * 1024 + panel * 512 + column % 32 / 2 * 32 + lane * 2 +
-               column % 2;
+        return slab + panel * 512 + lane * 2 + pair_offset(column);
     if (shape->dtype == DTYPE_I8)
-        return slab + (size_t)(column / 64) * 2048 + panel * 1024 + column % 64 / 4 * 64 +
-               lane * 4 + column % 4;
+        return slab + panel * 1024 + lane * 4 + quad_offset(column);
     return slab + (size_t)column * SLAB_COLUMNS + row % SLAB_COLUMNS;
 }
 
@@ -101,7 +112,8 @@ static void element_write(void *data, enum dtype dtype, size_t at, float value)
         ((uint16_t *)data)[at] = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
 }
 
-// Writes columns [column, column + count) of a row, where the elements are not bytes.
+// Writes columns [column, column + count) of a row, where the elements are not bytes. column is a
+// multiple of PIECE.
 static void row_piece_write(const struct weight *weight, uint32_t row, uint32_t column,
                             const float *x, uint32_t count)
 {
@@ -114,8 +126,9 @@ static void row_piece_write(const struct weight *weight, uint32_t row, uint32_t 
             element_write(weight->data, shape->dtype, at + i * step, x[i]);
         return;
     }
+    uint16_t *to = (uint16_t *)weight->data + at;
     for (uint32_t i = 0; i < count; i++)
-        ((uint16_t *)weight->data)[packed_index(shape, row, column + i)] = f32_to_bf16(x[i]);
+        to[pair_offset(i)] = f32_to_bf16(x[i]);
 }
 
 static uint8_t byte_of(float x, float inverse)
@@ -140,8 +153,9 @@ static void row_write_bytes(const struct put *put, uint32_t row, size_t source_a
             byte_rotate(x + b);
         float scale = byte_scale(x, padded);
         float inverse = byte_inverse(scale);
+        uint8_t *to = bytes + packed_index(shape, row, c);
         for (uint32_t i = 0; i < padded; i++)
-            bytes[packed_index(shape, row, c + i)] = byte_of(x[i], inverse);
+            to[quad_offset(i)] = byte_of(x[i], inverse);
         *scales = scale / BYTE_BLOCK;
     }
 }
