@@ -159,7 +159,7 @@ def named_cases():
 
 
 NORMALIZED = ["\u314e\u314f", "\u314e\u314f\u3134", "\uff8e\uff9f\uffbe\uffc2", "\u1112\u1161\u11ab", "\uac00\u11a8",
-              "\u1100\u314f", "\u32ff \u3131 \u326e\u1161", "e\u0323\u0301 \u0344", "\u0e01\u0e33 \u0eb3",
+              "\u110b\u116a\u11a7\u11c7 \uac00\u11a7", "\u1100\u314f", "\u32ff \u3131 \u326e\u1161", "e\u0323\u0301 \u0344", "\u0e01\u0e33 \u0eb3",
               "\U00010d50\u1c89\ua7cb\u0130\u01c5\u03a3", "\U00011935\U00011930\U000105d2\u0307 \U00016d67",
               "a\u0897\u0301\u1abf\u0323", "a\u0898\u0323", "\u0cc6\u0cc2\u0cd5 \u09c7\u09be", "\ufdfa \u210c \ufb01 \u00bd"]
 

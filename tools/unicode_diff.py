@@ -57,6 +57,8 @@ def texts(rng):
     for c in (0x61, 0x41, 0x4E00, 0x378):
         for i in range(0, 0x20000, 512):
             yield "".join(chr(k) + chr(c) for k in range(i + 1, i + 513) if not 0xD800 <= k < 0xE000)
+    for syllable in ("\u1100", "\u1100\u1161", "\uac00", "\uac01"):
+        yield "".join(syllable + chr(c) for c in range(0x1160, 0x1200))
     for _ in range(4000):
         out = []
         for _ in range(rng.choice([2, 3, 12])):

@@ -134,7 +134,7 @@ def steered(case, sound):
         case.body["model"] = ids[choice % len(ids)]
     if sound and choice % 3 == 0:
         case.body["stream"] = True
-    if sound and choice % 5 and "tokens" in case.body:
+    if sound and choice % 5 and isinstance(case.body.get("tokens"), list):
         case.body["tokens"] = [token % 256 for token in case.body["tokens"]]
     if sound and choice % 7:
         short(case.body, choice)

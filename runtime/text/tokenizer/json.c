@@ -4,6 +4,9 @@
 
 #include "runtime/text/tokenizer/unicode.h"
 
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { DEPTH_MAX = 100 };
@@ -126,23 +129,89 @@ static bool read_string(struct reader *r, struct jnode *out)
     return true;
 }
 
+// A number as it is read: significand times 10 to the exponent.
+struct decimal {
+    uint64_t significand;
+    int exponent;
+};
+
+// Digits before the point or, as a fraction, behind it; those that do not fit any more are dropped.
+static const char *read_digits(const struct reader *r, const char *p, bool fraction,
+                               struct decimal *out)
+{
+    bool full = false;
+    for (; p < r->end && *p >= '0' && *p <= '9'; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+        full = full || out->significand > (UINT64_MAX - digit) / 10;
+        if (!full)
+            out->significand = out->significand * 10 + digit;
+        out->exponent += (int)full - (int)fraction;
+    }
+    return p;
+}
+
+static const char *read_exponent(const struct reader *r, const char *p, struct decimal *out)
+{
+    enum { EXPONENT_MAX = 1000000 }; // of any size: the number is 0 or too large
+    bool negative = p < r->end && *p == '-';
+    if (p < r->end && (*p == '-' || *p == '+'))
+        p++;
+    int value = 0;
+    const char *start = p;
+    for (; p < r->end && *p >= '0' && *p <= '9'; p++)
+        value = value < EXPONENT_MAX ? value * 10 + (*p - '0') : value;
+    out->exponent += negative ? -value : value;
+    return p > start ? p : NULL;
+}
+
+static double power_of_ten(int n)
+{
+    static const double small[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (n < (int)(sizeof small / sizeof *small))
+        return small[n];
+    char text[16];
+    (void)snprintf(text, sizeof text, "1e%d", n);
+    return strtod(text, NULL);
+}
+
+// In two roundings, not one: serde_json reads the scores of the reference in this way, and between
+// two cuts of the same score the last bit decides.
+static double decimal_value(struct decimal d)
+{
+    double value = (double)d.significand;
+    for (; d.exponent < -DBL_MAX_10_EXP && value != 0; d.exponent += DBL_MAX_10_EXP)
+        value /= 1e308;
+    if (value == 0)
+        return 0;
+    if (d.exponent > DBL_MAX_10_EXP)
+        return HUGE_VAL;
+    return d.exponent < 0 ? value / power_of_ten(-d.exponent) : value * power_of_ten(d.exponent);
+}
+
 static bool read_number(struct reader *r, struct jnode *out)
 {
-    const char *start = r->at;
-    uint64_t whole = 0;
-    const char *p = start;
-    while (p < r->end && p - start < 18 && *p >= '0' && *p <= '9')
-        whole = whole * 10 + (uint64_t)(*p++ - '0');
-    *out = (struct jnode){.type = J_NUMBER, .number = (double)whole};
-    bool plain = p > start && (p == r->end || strchr(",]} \r\n\t", *p));
-    if (!plain) {
-        char *end = NULL;
-        // strtod also knows hex, inf and nan, which cannot begin like this or end well.
-        out->number = strtod(start, &end);
-        p = end;
+    bool negative = *r->at == '-';
+    const char *start = r->at + negative;
+    struct decimal number = {0};
+    const char *p = read_digits(r, start, false, &number);
+    bool good = p > start;
+    if (good && p < r->end && *p == '.') {
+        const char *point = p;
+        p = read_digits(r, point + 1, true, &number);
+        good = p > point + 1;
     }
-    if (p == start || p > r->end)
+    if (good && p < r->end && (*p == 'e' || *p == 'E')) {
+        p = read_exponent(r, p + 1, &number);
+        good = p;
+    }
+    if (!good)
         return fail(r, "something that is not a value");
+    double value = decimal_value(number);
+    if (value > DBL_MAX)
+        return fail(r, "a number that is too large");
+    *out = (struct jnode){.type = J_NUMBER, .number = negative ? -value : value};
     r->at = p;
     return true;
 }
