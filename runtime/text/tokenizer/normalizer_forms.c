@@ -89,8 +89,7 @@ static bool combines_back(uint32_t c, struct form form)
         p = utf8proc_get_property(parts[0]);
     }
     // Vowels and finals of Hangul; U+11A7 is none, utf8proc would drop it behind a syllable.
-    return (c >= 0x1160 && c <= 0x11FF && c != 0x11A7) ||
-           p->combining_class != 0 ||
+    return (c >= 0x1160 && c <= 0x11FF && c != 0x11A7) || p->combining_class != 0 ||
            (p->category >= UTF8PROC_CATEGORY_MN && p->category <= UTF8PROC_CATEGORY_ME);
 }
 
