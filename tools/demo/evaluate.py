@@ -71,7 +71,8 @@ def main():
     options = parser.parse_args()
     questions = heldout.questions()
     bm25 = heldout.Bm25([question.item.passage for question in questions])
-    questions = questions[::max(1, len(questions) // options.limit)][:options.limit] if options.limit else questions
+    if options.limit:
+        questions = sorted(questions, key=lambda each: heldout.chance("limit", each.item.query))[:options.limit]
     server = Server(options.url, options.key)
     try:
         rerankers = server.models("reranker")
