@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LAYER_END = 10000 };
+
 struct name_pair {
     const char *file, *model; // %u: the layer; both without ".weight" and ".bias"
 };
@@ -49,7 +51,8 @@ static const struct name_pair encoder_names[] = {
     {NULL, NULL},
 };
 
-// Rewrites a name from one form to the other; false: it is not of the form `from`.
+// Rewrites a name from one form to the other; false: it is not of the form `from`. Different names
+// never become the same: a layer has one number.
 static bool name_rewrite(char out[TENSOR_NAME_MAX], const char *name, const char *from,
                          const char *to)
 {
@@ -65,7 +68,8 @@ static bool name_rewrite(char out[TENSOR_NAME_MAX], const char *name, const char
             return false;
         layer = strtoul(rest, &end, 10);
         size_t after = strlen(hole + 2);
-        if (strncmp(end, hole + 2, after) != 0)
+        bool usual = layer < LAYER_END && (*rest != '0' || end == rest + 1);
+        if (!usual || strncmp(end, hole + 2, after) != 0)
             return false;
         rest = end + after;
     }

@@ -39,7 +39,8 @@ static struct vocabulary_read read_of(const struct gguf_paper *paper, const stru
 
 static int kind_of(const struct vocabulary_read *v, uint32_t id)
 {
-    return v->kinds ? (int)gguf_item(v->kinds, id) : TOKEN_NORMAL;
+    double kind = v->kinds ? gguf_item(v->kinds, id) : TOKEN_NORMAL;
+    return kind >= TOKEN_NORMAL && kind <= INT16_MAX ? (int)kind : TOKEN_NORMAL;
 }
 
 static enum status id_get(int32_t *out, const struct vocabulary_read *v, const char *key)

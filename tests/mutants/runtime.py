@@ -8,6 +8,8 @@ FAULTS = [
     ("the second turn of a conversion reads the first rows", "runtime/model/weights_load.c", "put_rows", "part->from_row + done", "part->from_row", "test_gguf"),
     ("a range begins with the first element of its block", "runtime/model/dequantise.c", "blocks_read", "aside + inside", "aside", "test_gguf"),
     ("the upper scales of a block lack two bits", "runtime/model/dequantise.c", "scale_of", " | s[group - 4] >> 6 << 4", "", "test_gguf"),
+    ("a layer of a file has several numbers", "runtime/model/gguf_tensors.c", "name_rewrite", "(*rest != '0' || end == rest + 1)", "true", "test_hostile_gguf"),
+    ("a layer's number may be of any length", "runtime/model/gguf_tensors.c", "name_rewrite", "layer < LAYER_END &&", "", "test_hostile_gguf"),
     ("rows of k are those of as many heads as q has", "runtime/model/gguf_tensors.c", "head_set", "family->heads[k]", "family->heads[0]", "test_gguf"),
     ("tensors of a GGUF file may share bytes", "runtime/source/gguf.c", "places_check", "last->offset + last->bytes > next->offset", "last->offset > next->offset", "test_hostile_gguf"),
     ("a tensor may end after its file", "runtime/source/gguf.c", "places_check", "end > r->file.bytes", "end < r->at", "test_hostile_gguf"),

@@ -36,7 +36,8 @@ enum operation {
     TENSOR_PLACE,
     ADD_COUNT, // a further key
     ADD_TEXT,
-    ADD_DEEP, // arrays of arrays
+    ADD_DEEP,  // arrays of arrays
+    ADD_ARRAY, // 2^60 items of this type are said to follow
     ADD_NUMBER,
     ADD_FLAG,
     ADD_TENSOR, // 64 ones
@@ -248,6 +249,34 @@ static const struct hostile {
     {"an alignment that is none", ADD_COUNT, "general.alignment", 48, NULL, 0, NULL,
      ": the key general.alignment is 48, no power of two; the file is cut or damaged, download it "
      "again"},
+    {"an alignment of zero", ADD_COUNT, "general.alignment", 0, NULL, 0, NULL,
+     ": the key general.alignment is 0, allowed is 8 to 65536; take another file of the model"},
+    {"an alignment that is a text", ADD_TEXT, "general.alignment", 0, "32", sizeof "32" - 1, NULL,
+     ": the key general.alignment is not a number; take a file that a current converter wrote"},
+    {"an array of 2^60 bytes", ADD_ARRAY, "general.long", 0, NULL, 0, NULL,
+     ": byte 2356: 1152921504606846976 bytes of an array are said to be here and 297420 are left; "
+     "the file is cut or damaged, download it again"},
+    {"an array of 2^63 bytes", ADD_ARRAY, "general.long", 12, NULL, 0, NULL,
+     ": byte 2356: 9223372036854775808 bytes of an array are said to be here and 297420 are left; "
+     "the file is cut or damaged, download it again"},
+    {"an array of 2^60 strings", ADD_ARRAY, "general.long", 8, NULL, 0, NULL,
+     ": byte 2385: 274877906946 bytes of a string of an array are said to be here and 297391 are "
+     "left; the file is cut or damaged, download it again"},
+    {"an array of 2^60 arrays", ADD_ARRAY, "general.long", 9, NULL, 0, NULL,
+     ": byte 2356: the key general.long has a value of the unknown type 13; the file is cut or "
+     "damaged, download it again"},
+    {"a tensor whose name is no text", TENSOR_NAME, "blk.0.attn_q.weight", 0, "\377lk.0.attn_q",
+     sizeof "\377lk.0.attn_q" - 1, NULL,
+     ": the tensor \\xfflk.0.attn_q.weight is none that this architecture has: the file is of a "
+     "variant that is not served, take the model's Hugging Face folder"},
+    {"a layer's number with a zero before it", ADD_TENSOR, "blk.00.attn_norm.weight", 0, NULL, 0,
+     NULL,
+     ": the tensor blk.00.attn_norm.weight is none that this architecture has: the file is of a "
+     "variant that is not served, take the model's Hugging Face folder"},
+    {"a layer's number of 20 digits", ADD_TENSOR, "blk.99999999999999999999.attn_norm.weight", 0,
+     NULL, 0, NULL,
+     ": the tensor blk.99999999999999999999.attn_norm.weight is none that this architecture has: "
+     "the file is of a variant that is not served, take the model's Hugging Face folder"},
     {"an alignment of one", ADD_COUNT, "general.alignment", 1, NULL, 0, NULL,
      ": the key general.alignment is 1, allowed is 8 to 65536; take another file of the model"},
     {"a pooling of rerankers", ADD_COUNT, "llama.pooling_type", 4, NULL, 0, NULL,
@@ -340,6 +369,11 @@ static struct gguf_bytes good_make(const struct hostile *add)
             gguf_put_number(&b.keys, 9, 4);
             gguf_put_number(&b.keys, 1, 8);
         }
+    }
+    if (add && add->operation == ADD_ARRAY) {
+        gguf_key(&b, add->target, 9);
+        gguf_put_number(&b.keys, (uint64_t)add->number, 4);
+        gguf_put_number(&b.keys, 1ull << 60, 8);
     }
     float ones[64];
     for (int i = 0; i < 64; i++)
