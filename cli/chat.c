@@ -50,20 +50,9 @@ static const struct option_row chat_rows[] = {
 };
 #undef AT
 
-#define AT(field) offsetof(struct chat_params, field)
 static const struct option_row params_rows[] = {
-    OPTION_NUMBER("temperature", OPTION_REAL, AT(temperature), 0, 2, "0.7, a server's own",
-                  "0 takes the likeliest token"),
-    OPTION_NUMBER("top-p", OPTION_REAL, AT(top_p), 0, 1, "0.95, a server's own",
-                  "draw from the likeliest tokens with this probability together"),
-    OPTION_NUMBER("top-k", OPTION_COUNT, AT(top_k), 0, 1e9, "0, off",
-                  "draw from so many of the likeliest tokens"),
-    OPTION_NUMBER("max-tokens", OPTION_COUNT, AT(max_tokens), 0, 1e9, "0, what the context leaves",
-                  "tokens of an answer at most"),
-    OPTION_NUMBER("seed", OPTION_INTEGER, AT(seed), 0, 0, "-1, random",
-                  "seed of the random numbers"),
+    GENERATION_ROWS(struct chat_params, "0.7, a server's own", "0.95, a server's own"),
 };
-#undef AT
 static const struct option_table params_table = {params_rows,
                                                  sizeof params_rows / sizeof *params_rows};
 

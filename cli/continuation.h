@@ -4,6 +4,20 @@
 
 #include "cli/command.h"
 
+// Rows for the fields temperature, top_p, top_k, max_tokens and seed of `type`; defaults as the
+// help prints them.
+#define GENERATION_ROWS(type, default_temperature, default_top_p)                                  \
+    OPTION_NUMBER("temperature", OPTION_REAL, offsetof(type, temperature), 0, 2,                   \
+                  default_temperature, "0 takes the likeliest token"),                             \
+        OPTION_NUMBER("top-p", OPTION_REAL, offsetof(type, top_p), 0, 1, default_top_p,            \
+                      "draw from the likeliest tokens with this probability together"),            \
+        OPTION_NUMBER("top-k", OPTION_COUNT, offsetof(type, top_k), 0, 1e9, "0, off",              \
+                      "draw from so many of the likeliest tokens"),                                \
+        OPTION_NUMBER("max-tokens", OPTION_COUNT, offsetof(type, max_tokens), 0, 1e9,              \
+                      "0, what the context leaves", "tokens of an answer at most"),                \
+        OPTION_NUMBER("seed", OPTION_INTEGER, offsetof(type, seed), 0, 0, "-1, random",            \
+                      "seed of the random numbers")
+
 // Appends {"role", "content"} to an array of messages.
 void message_add(json_t *messages, const char *role, struct text content);
 
