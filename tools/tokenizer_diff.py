@@ -17,6 +17,9 @@ import sys
 from tokenizers import Tokenizer
 
 
+REFUSED = 0xFFFFFFFF
+
+
 class Probe:
     def __init__(self, program, folder, quiet=False):
         self.pipe = subprocess.Popen([program, folder], stdin=subprocess.PIPE,
@@ -48,11 +51,12 @@ class Probe:
         if len(head) < 4:
             raise SystemExit("the probe ended early")
         count = struct.unpack("<I", head)[0]
-        return count, self.pipe.stdout.read(count * each)
+        return count, b"" if count == REFUSED else self.pipe.stdout.read(count * each)
 
     def ids(self):
+        """None: the text is refused."""
         count, data = self.answer(4)
-        return list(struct.unpack("<%di" % count, data))
+        return None if count == REFUSED else list(struct.unpack("<%di" % count, data))
 
     def encode(self, text, flags):
         self.ask(flags, text.encode())

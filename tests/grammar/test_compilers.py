@@ -154,6 +154,37 @@ def counts():
         expect(probe.ask("regex", source, texts)["full"] == want, source)
 
 
+def nested(rng, depth):
+    """Counts in counts over what may be empty."""
+    if depth == 0:
+        return rng.choice(["a", "b", "ab", "a?", "a|", "", "[ab]"])
+    if rng.random() < 0.3:
+        return nested(rng, depth - 1) + nested(rng, depth - 1)
+    if rng.random() < 0.3:
+        return "(%s|%s)" % (nested(rng, depth - 1), nested(rng, depth - 1))
+    count = rng.choice(["?", "*", "+", "{0,3}", "{2}", "{2,4}", "{1,5}", "{3,}", "??", "*?", "{1,2}?"])
+    return "(%s)%s" % (nested(rng, depth - 1), count)
+
+
+def nested_counts():
+    """Beside re, for every text of up to seven letters."""
+    rng = random.Random(SEED + 2)
+    texts = ["".join(letters) for n in range(8) for letters in itertools.product("ab", repeat=n)]
+    sources = ["((a{0,3}){2,4}){1,5}", "((a{0,3}b?){2,4}){2}", "((a|){3}b){0,2}", "(((a?){2,3}){2}){2}"]
+    sources += [nested(rng, rng.randint(2, 4)) for _ in range(PATTERNS)]
+    compared = 0
+    for source in sources:
+        match = slow_is_skipped(re.compile(source).fullmatch)
+        full = probe.ask("regex", source, texts)["full"]
+        for text, got in zip(texts, full):
+            want = match(text)
+            expect(want is None or got == want, source, text, got)
+            compared += want is not None
+            if want is None:
+                break
+    expect(compared > 100 * len(sources), "compared", compared)
+
+
 def escaped(text):
     out = json.dumps(text, ensure_ascii=False)[1:-1]
     return out
@@ -297,6 +328,7 @@ def json_objects():
 regexes()
 anchors()
 counts()
+nested_counts()
 json_regexes()
 regex_errors()
 gbnf()

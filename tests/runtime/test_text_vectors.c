@@ -96,6 +96,11 @@ static void test_some_patterns_are_refused(void **state)
         const char *pattern, *why;
     } cases[] = {
         {"\\\\X", "\\X has no exact translation"},
+        {"(a?){2}", "an interval {n,m} of what may be empty"},
+        {"(a|b*|\\\\b){1,}", "an interval {n,m} of what may be empty"},
+        {"((a{0,3}){2,4}){1,5}", "an interval {n,m} of what may be empty"},
+        {"(a?|b){2}", "an interval {n,m} of what may be empty"},
+        {"(?:a|(?=b)){2}?", "an interval {n,m} of what may be empty"},
         {"(?i)ss", "(?i) over ss, which is also one character"},
         {"(?i)\u00e9", "(?i) over a character outside of ASCII"},
         {"(?i)[\\\\p{Lu}]", "(?i) over a set"},

@@ -683,6 +683,39 @@ static void test_parts_are_refused_with_their_words(void **state)
     }
 }
 
+// Where a pattern can be read in more ways than are tried, the text is refused, and not taken for
+// one that the pattern does not match.
+static void test_a_pattern_that_takes_too_long_is_said(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"([ab]{1,2}){1,}c\"},"
+        "\"behavior\":\"Isolated\"}",
+        "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"([ab]{1,2}){1,}c\"},"
+        "\"content\":\"b\"}",
+    };
+    char text[60];
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char json[512];
+        int32_t tokens[64];
+        uint32_t count;
+        struct error err = {0};
+        snprintf(json, sizeof json,
+                 "{%s,\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]}}", parts[i]);
+        struct tokenizer *t = open_text(json, NULL);
+        struct encode_args args = {.arena = arena_create(0, 0)};
+        args.text = text_span(text, 20);
+        assert_int_equal(tokenizer_encode(t, &args, tokens, 64, &count, &err), STATUS_OK);
+        assert_int_equal(count, 20);
+        args.text = text_span(text, sizeof text);
+        assert_int_equal(tokenizer_encode(t, &args, tokens, 64, &count, &err), STATUS_NO_ROOM);
+        assert_non_null(strstr(err.text, "a pattern of the tokenizer takes too long"));
+        arena_destroy(args.arena);
+        tokenizer_close(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -698,6 +731,7 @@ int main(void)
         cmocka_unit_test(test_a_word_too_long_is_not_merged),
         cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_long_patterns),
+        cmocka_unit_test(test_a_pattern_that_takes_too_long_is_said),
         cmocka_unit_test(test_made_up_words),
         cmocka_unit_test(test_config_is_read),
         cmocka_unit_test(test_small_models_are_the_reference_s),

@@ -100,7 +100,7 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
     size_t done = 0, from = 0;
     if (!room)
         return text_span(NULL, 0);
-    while (in.bytes > 0 && out.at && regex_find(d->regex, room, in, from, &m)) {
+    while (in.bytes > 0 && out.at && regex_find(d->regex, room, in, from, &m) == REGEX_FOUND) {
         from = m.end > m.start    ? m.end
                : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
                                   : m.end + 1;

@@ -23,13 +23,16 @@ uint32_t *encode_scratch(struct encode *e, int which, size_t words)
     return e->scratch[which];
 }
 
-bool encode_room(struct encode *e)
+bool encode_find(struct encode *e, const struct regex *regex, struct text text, size_t from,
+                 struct regex_span *out)
 {
     if (!e->room)
         e->room = regex_room_create(e->arena);
-    if (!e->room)
+    enum regex_found found = e->room ? regex_find(regex, e->room, text, from, out) : REGEX_NONE;
+    e->over = e->over || found == REGEX_OVER;
+    if (!e->room || e->over)
         e->status = STATUS_NO_ROOM;
-    return e->room != NULL;
+    return found == REGEX_FOUND;
 }
 
 bool nbuf_init(struct nbuf *b, struct encode *e, size_t bytes, bool track)
@@ -117,6 +120,8 @@ static enum status finish(struct encode *e, uint32_t *token_count, struct error 
         return error_set(err, e->status, "nobody waits for the tokens any more");
     if (e->status == STATUS_TOO_LARGE)
         return error_set(err, e->status, "the text has more than %u tokens", e->token_max);
+    if (e->over)
+        return error_set(err, e->status, "a pattern of the tokenizer takes too long on this text");
     if (e->status != STATUS_OK)
         return error_set(err, e->status, "the text needs more memory than it may have");
     return STATUS_OK;

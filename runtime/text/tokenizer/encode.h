@@ -32,6 +32,7 @@ struct encode {
     size_t stage_bytes[STAGES_MAX];
     struct regex_room *room; // made when the first regex is used
     enum status status;      // STATUS_OK as long as nothing failed
+    bool over;               // ... and that was a regex: REGEX_OVER
 };
 
 static inline void encode_push(struct encode *e, uint32_t id)
@@ -60,7 +61,8 @@ void *encode_take(struct encode *e, size_t bytes);
 uint32_t *encode_scratch(struct encode *e, int which, size_t words);
 
 // Makes e->room if there is none; false after setting e->status.
-bool encode_room(struct encode *e);
+bool encode_find(struct encode *e, const struct regex *regex, struct text text, size_t from,
+                 struct regex_span *out);
 
 // A text between stages: plain marks bytes in which no added token may be found (NULL: none).
 struct nstr {

@@ -157,8 +157,7 @@ static bool find_replace(struct encode *e, const struct normalizer *n, const str
                          size_t from, struct regex_span *out)
 {
     if (n->regex)
-        return encode_room(e) &&
-               regex_find(n->regex, e->room, text_span(s->at, s->bytes), from, out);
+        return encode_find(e, n->regex, text_span(s->at, s->bytes), from, out);
     if (n->from.bytes == 0 || from >= s->bytes)
         return false;
     const char *found = n->from.bytes == 1

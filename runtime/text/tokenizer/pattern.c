@@ -133,6 +133,7 @@ static enum status escaped(struct pattern *p, enum piece *piece)
     *piece = PIECE_ATOM;
     if ((letter >= '1' && letter <= '9') || letter == 'k') {
         p->letter_before = 0;
+        p->empty = true;
         return back_reference(p);
     }
     static const struct {
@@ -365,6 +366,10 @@ static enum status repeats(struct pattern *p, enum piece piece, size_t start)
             return pattern_refuse(p, "nothing stands before a repeat that could be repeated");
         if (r.high < r.low)
             return pattern_refuse(p, "an interval {n,m} with n over m");
+        // Whether Oniguruma goes on counting after an empty turn depends on how long its code is.
+        if (p->empty && r.interval && r.high > 1)
+            return pattern_refuse(p, "an interval {n,m} of what may be empty");
+        p->empty = p->empty || r.low == 0;
         // Only `{n,m}+` and `{n}?` mean what they look like: the interval, repeated again.
         if (count > 0 && (count > 1 || r.interval || p->in.at[from - 1] != '}'))
             return pattern_refuse(p, "a repeat of a repeat");
@@ -391,6 +396,7 @@ static enum status one(struct pattern *p, enum piece *piece)
     enum status status;
     char c = p->in.at[p->at];
     *piece = PIECE_ATOM;
+    p->empty = false;
     switch (c) {
     case '\\':
         return escaped(p, piece);
@@ -427,6 +433,7 @@ static enum status alternatives(struct pattern *p)
         return pattern_refuse(p, "it is nested deeper than %d", PATTERN_DEPTH_MAX);
     enum status status = STATUS_OK;
     enum piece piece = PIECE_NONE;
+    bool filled = false, empty = false; // of this branch, of one before it
     p->letter_before = 0;
     while (status == STATUS_OK && p->at < p->in.bytes && !pattern_next_is(p, ")")) {
         struct repeat r;
@@ -439,6 +446,8 @@ static enum status alternatives(struct pattern *p)
             p->at++;
             p->letter_before = 0;
             put(p, "|");
+            empty = empty || !filled;
+            filled = false;
             continue;
         }
         size_t from = p->at;
@@ -448,8 +457,10 @@ static enum status alternatives(struct pattern *p)
         status = one(p, &piece);
         if (status == STATUS_OK && piece != PIECE_NONE)
             status = repeats(p, piece, start);
+        filled = filled || (piece == PIECE_ATOM && !p->empty);
     }
     p->letter_before = 0;
+    p->empty = empty || !filled;
     p->depth--;
     return status;
 }

@@ -15,6 +15,7 @@ struct pattern {
     unsigned depth;
     bool caseless, extended, dot_all; // (?i), (?x), (?m)
     bool captures, named;             // groups must be counted; some have names
+    bool empty;                       // what was read last, a piece or a group, may be empty
     uint32_t letter_before;           // under (?i) the letter before this one
 };
 

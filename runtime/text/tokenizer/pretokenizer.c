@@ -86,17 +86,16 @@ static void cut_by_scan(struct cutter *c, const struct pre_tokenizer *p)
 
 static void cut_by_regex(struct cutter *c, const struct pre_tokenizer *p)
 {
-    size_t done = 0, from = 0;
+    size_t done = 0, from = 0, last = SIZE_MAX;
     struct regex_span m;
-    if (!encode_room(c->e))
-        return;
-    while (c->e->status == STATUS_OK && regex_find(p->regex, c->e->room, c->piece, from, &m)) {
-        bool empty = m.start == m.end;
-        from = m.end;
-        if (empty)
+    while (c->e->status == STATUS_OK && encode_find(c->e, p->regex, c->piece, from, &m)) {
+        // After an empty match the search begins there again, which \G sees.
+        bool again = m.start == m.end && m.end == last;
+        from = last = m.end;
+        if (again) {
             from += m.end < c->piece.bytes ? utf8_length(c->piece.at + m.end) : 1;
-        if (empty && m.end == done)
             continue;
+        }
         if (done < m.start)
             cut(c, done, m.start, false);
         cut(c, m.start, m.end, true);

@@ -7,6 +7,8 @@
 
 #include <pcre2.h>
 
+enum { WAYS_MAX = 10 * 1000 * 1000 }; // as Oniguruma's limit of retries
+
 struct regex {
     pcre2_code *code;
     pcre2_match_context *context;
@@ -50,7 +52,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
     struct regex *regex = heap_take(sizeof *regex);
     *regex = (struct regex){compiled, pcre2_match_context_create(NULL)};
     check(regex->context, "no memory for a match context");
-    pcre2_set_match_limit(regex->context, 5000000);
+    pcre2_set_match_limit(regex->context, WAYS_MAX);
     pcre2_set_heap_limit(regex->context, 64 * 1024);
     *out = regex;
     return STATUS_OK;
@@ -83,20 +85,21 @@ struct regex_room *regex_room_create(struct arena *arena)
     return memory ? (struct regex_room *)pcre2_match_data_create(1, memory) : NULL;
 }
 
-bool regex_find(const struct regex *regex, struct regex_room *room, struct text text, size_t from,
-                struct regex_span *out)
+enum regex_found regex_find(const struct regex *regex, struct regex_room *room, struct text text,
+                            size_t from, struct regex_span *out)
 {
     pcre2_match_data *data = (pcre2_match_data *)room;
     if (from > text.bytes)
-        return false;
+        return REGEX_NONE;
     int found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from, PCRE2_NO_UTF_CHECK,
                             data, regex->context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
         found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from,
                             PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, regex->context);
     if (found < 0)
-        return false;
+        return found == PCRE2_ERROR_NOMATCH ? REGEX_NONE : REGEX_OVER;
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(data);
     *out = (struct regex_span){at[0], at[1]};
-    return at[1] >= at[0] && at[0] >= from; // \K can put the start of a match after its end
+    // \K can put the start of a match after its end.
+    return at[1] >= at[0] && at[0] >= from ? REGEX_FOUND : REGEX_NONE;
 }

@@ -1,13 +1,11 @@
 // Regular expressions of tokenizer files, over PCRE2 with JIT. The reference library reads them
-// with another engine, so classes whose meaning differs are rewritten first. Matching has a limit
-// and never fails: where the limit is met, nothing matches.
+// with another engine, so classes whose meaning differs are rewritten first.
 #pragma once
 
 #include "base/status.h"
 #include "base/arena.h"
 #include "base/text.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct regex;
@@ -22,5 +20,10 @@ struct regex_room *regex_room_create(struct arena *arena); // NULL: the arena is
 struct regex_span {
     size_t start, end;
 };
-bool regex_find(const struct regex *regex, struct regex_room *room, struct text text, size_t from,
-                struct regex_span *out);
+enum regex_found {
+    REGEX_NONE,
+    REGEX_FOUND,
+    REGEX_OVER, // the search was given up: so many ways were tried that the library gives up, too
+};
+enum regex_found regex_find(const struct regex *regex, struct regex_room *room, struct text text,
+                            size_t from, struct regex_span *out);
