@@ -56,7 +56,7 @@ def compile_one(port, i):
 
 
 # Made once and not parsed: the clients share an interpreter with the stream that is measured.
-PROMPT = json.dumps({"model": "chat", "prompt": "".join(f"{k} the quick brown fox. " for k in range(PROMPT_TOKENS // 18))})
+PROMPT = json.dumps({"model": "chat", "prompt": "".join(f"{k} the quick brown fox. " for k in range(PROMPT_TOKENS // 15))})
 
 
 def tokenize_one(port, _):
