@@ -1,7 +1,6 @@
 // The embeddings panel: texts, one a line, and how alike each pair of them is.
-import {postJson} from "./api.js";
-import {el, find, options} from "./dom.js";
-import {wireBegin} from "./wire.js";
+import {el, find} from "./dom.js";
+import {formOpen, linesOf} from "./forms.js";
 
 const EXAMPLE = ["The loom is warm from the morning's work.", "A weaver pulls the thread tight.", "Her loom clacks all day long.",
   "Rain is expected in the north tomorrow.", "Tomorrow the north gets showers.", "The invoice is due in thirty days.",
@@ -45,45 +44,23 @@ function nearest(texts, values) {
     el("li", {}, el("span.number.big", {}, value.toFixed(2)), el("span", {}, a), el("span", {}, b)))));
 }
 
-async function compare(event) {
-  event.preventDefault();
-  const out = find("#embeddings-out"), button = find("#embeddings-go");
-  const texts = find("#embeddings-text").value.split("\n").map((line) => line.trim()).filter(Boolean);
-  if (texts.length < 2 || texts.length > MOST) {
-    out.replaceChildren(el("p.fault", {role: "alert"}, `Write 2 to ${MOST} texts, one a line: there are ${texts.length}.`));
-    return;
-  }
-  const body = {model: find("#embeddings-model").value, input: texts};
-  const wire = wireBegin("embeddings", "/v1/embeddings", body);
-  button.disabled = true;
-  try {
-    const answer = await postJson("/v1/embeddings", body);
-    wire.answer({...answer, data: answer.data.map((each) => ({...each, embedding: each.embedding.slice(0, 4).concat("…")}))});
-    const vectors = answer.data.map((each) => each.embedding);
-    const [values, table] = matrix(texts, vectors);
-    out.replaceChildren(table, nearest(texts, values),
-      el("p.note", {role: "status"}, `${texts.length} vectors of ${vectors[0].length} numbers from ${answer.usage.prompt_tokens} tokens`));
-  } catch (error) {
-    wire.failed(error.message);
-    out.replaceChildren(el("p.fault", {role: "alert"}, error.message));
-  }
-  button.disabled = false;
+function ask(model) {
+  const input = linesOf(find("#embeddings-text").value);
+  if (input.length < 2 || input.length > MOST) return {fault: `Write 2 to ${MOST} texts, one a line: there are ${input.length}.`};
+  return {body: {model, input}};
+}
+
+function show(answer, {input}) {
+  const vectors = answer.data.map((each) => each.embedding);
+  const [values, table] = matrix(input, vectors);
+  return [table, nearest(input, values),
+    el("p.note", {role: "status"}, `${input.length} vectors of ${vectors[0].length} numbers from ${answer.usage.prompt_tokens} tokens`)];
 }
 
 export function embeddingsOpen(panel) {
-  panel.append(el("div.bar", {}, el("h1", {id: "embeddings-title"}, "Embeddings"),
-    el("label.pick", {}, el("span.unseen", {}, "Model for embeddings"), el("select", {id: "embeddings-model"})),
-    el("button.quiet", {type: "button", "data-wire": "embeddings"}, "Request")),
-  el("div.scroll", {}, el("div.sheet", {},
-    el("form.ask-form", {onsubmit: compare},
-      el("label.field", {}, el("span", {}, "Texts, one a line"), el("textarea", {id: "embeddings-text", rows: "7", value: EXAMPLE.join("\n")})),
-      el("div.buttons.left", {}, el("button.primary", {type: "submit", id: "embeddings-go"}, "Compare"),
-        el("span.hint", {}, "Each pair is shown by the cosine of its vectors."))),
-    el("div.results-out", {id: "embeddings-out"}))));
-  return {models: (all) => {
-    const served = all.filter((model) => model.kind === "embedder").map((model) => model.id);
-    options(find("#embeddings-model"), served, find("#embeddings-model").value);
-    find("#embeddings-go").disabled = !served.length;
-    if (!served.length) find("#embeddings-out").replaceChildren(el("p.hint", {}, "No embedder is served: start weft with one, as in 'weft serve models/weft-demo-embed'."));
-  }};
+  return formOpen(panel, {name: "embeddings", title: "Embeddings", kind: "embedder", path: "/v1/embeddings", go: "Compare", ask, show,
+    hint: "Each pair is shown by the cosine of its vectors.",
+    missing: "No embedder is served: start weft with one, as in 'weft serve models/weft-demo-embed'.",
+    recorded: (answer) => ({...answer, data: answer.data.map((each) => ({...each, embedding: each.embedding.slice(0, 4).concat("…")}))}),
+    fields: el("label.field", {}, el("span", {}, "Texts, one a line"), el("textarea", {id: "embeddings-text", rows: "7", value: EXAMPLE.join("\n")}))});
 }

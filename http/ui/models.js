@@ -3,16 +3,17 @@ import {bytes, el, find} from "./dom.js";
 import {samples} from "./metrics.js";
 
 const KINDS = {generator: "chat, responses, messages, completions", embedder: "embeddings", reranker: "rerank"};
-const SHOWN = 4; // parts by their own name, the largest
+const SHOWN = 4; // parts by their own name
 const KEPT = "keys and values"; // the name of their part
 
 const state = {models: []};
 
 const count = (value) => (value >= 1e9 ? `${(value / 1e9).toFixed(1)} billion` : `${(value / 1e6).toFixed(value >= 1e7 ? 0 : 1)} million`);
 
-// The largest parts, and the rest as one.
+// Weights, keys and values, the largest of the others, and the rest as one.
 function partsOf(all) {
-  const sorted = [...all].sort((a, b) => b[1] - a[1]);
+  const first = ([part]) => part === "weights" || part.startsWith(KEPT);
+  const sorted = [...all].sort((a, b) => first(b) - first(a) || b[1] - a[1]);
   const rest = sorted.slice(SHOWN).reduce((sum, [, size]) => sum + size, 0);
   return rest ? [...sorted.slice(0, SHOWN), ["everything else", rest]] : sorted;
 }
