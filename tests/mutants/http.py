@@ -230,7 +230,6 @@ FAULTS = [
     ("pages of counters may have all text workers", "http/offload.c", "list_submit", "thread->alone_out = thread->alone_out || x->job.alone;", "", "test_exchange"),
     ("the work of a client that left goes on", "http/offload.c", "offload_run", "slice->unwanted = &x->gone;", "", "test_exchange"),
     ("a reload renews the fixed keys, too", "http/reload.c", "server_keys_renew", "server->options.api_keys_fixed", "0", "e2e:test_reload_keys"),
-    ("a parameter is found by the beginning of its name", "http/route.c", "name_is", "at == raw.bytes && *name", "*name", "test_api_models"),
     ("an encoded name in a query is another", "http/route.c", "name_is", "char_take(raw, &at)", "raw.at[at++]", "test_metrics"),
     ("the beginning of a query's name is the name", "http/route.c", "name_is", "at == raw.bytes && *name == '\\0'", "at == raw.bytes", "test_metrics"),
     ("an encoded slash parts segments", "http/route.c", "path_decode", "!slash && path.plain", "false && path.plain", "test_route"),
