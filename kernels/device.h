@@ -116,7 +116,7 @@ struct device_api {
     enum status (*signal)(struct stream *, uint32_t *host_word, uint32_t value); // a release store
 
     // The only way to wait: until *host_word == value or later (wrap-safe), the device fails
-    // (DEVICE_FAULT), or CLOCK_MONOTONIC passes deadline_ns (TIMEOUT).
+    // (DEVICE_FAULT), or CLOCK_MONOTONIC passes deadline_ns (TIMEOUT) while the process runs.
     enum status (*wait)(struct stream *, const uint32_t *host_word, uint32_t value,
                         uint64_t deadline_ns, struct error *);
 

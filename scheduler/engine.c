@@ -188,7 +188,7 @@ static enum engine_news engine_fail(struct engine *engine)
 static enum status step_collect(struct engine *engine)
 {
     struct launch *launch = &engine->launches[engine->settled % ENGINE_LAUNCHES];
-    uint64_t deadline = launch->sampled_ns + step_patience(engine);
+    uint64_t deadline = engine_now(engine) + step_patience(engine);
     struct model_output output;
     enum status status = model_collect(engine->model, &output, deadline, &engine->error);
     if (status != STATUS_OK)
@@ -220,7 +220,6 @@ static enum status step_launch(struct engine *engine)
     if (status != STATUS_OK)
         return status;
     masks_wait(engine, launch);
-    launch->sampled_ns = engine_now(engine);
     return model_sample(engine->model, launch->mask_count > 0 ? model_masks(engine->model) : NULL,
                         launch->mask_count, &engine->error);
 }

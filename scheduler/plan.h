@@ -49,9 +49,8 @@ struct plan {
     bool full;                  // a prompt found no room in the step: nothing new is drawn
 };
 
-struct launch { // a step that is launched and not settled
-    uint64_t step, sampled_ns;
-    uint64_t round; // of masks
+struct launch {           // a step that is launched and not settled
+    uint64_t step, round; // round: of masks
     uint32_t row_count, mask_count;
     uint32_t waiting_count; // rows that wait for their masks: after those of the batch, as theirs
     struct plan_row *rows;  // [rows_max] in the order of the batch

@@ -486,17 +486,17 @@ static void core_pause(void)
 static enum status stream_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
+    struct patience patience = patience_until(deadline_ns);
     uint64_t query_at = 0;
     while (!word_reached(host_word, value)) {
-        uint64_t now = clock_ns();
-        if (now >= deadline_ns)
+        if (patience_ends(&patience))
             return error_set(err, STATUS_TIMEOUT, "the device did not finish a step in time");
-        if (now < query_at) {
+        if (patience.seen_ns < query_at) {
             for (int i = 0; i < 32; i++)
                 core_pause();
             continue;
         }
-        query_at = now + QUERY_NS;
+        query_at = patience.seen_ns + QUERY_NS;
         cudaError_t code = cudaStreamQuery(stream->cuda);
         if (code == cudaErrorNotReady) {
             error_forget();

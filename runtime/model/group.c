@@ -11,8 +11,8 @@
 #include "runtime/model/group.h"
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/futex.h"
+#include "base/patience.h"
 #include "kernels/collective.h"
 
 #include <pthread.h>
@@ -119,14 +119,16 @@ static enum status failed_error(const struct model_group *group, struct error *e
     return r->status;
 }
 
-// False: some are not done, and the deadline has passed.
+// False: some are not done, and the deadline has passed while the process ran.
 static bool ranks_await(struct model_group *group)
 {
-    uint64_t until = clock_ns() + group->deadline_ns;
-    bool in_time = true;
-    for (uint32_t left; (left = atomic_load(&group->left)) > 0 && in_time;)
-        in_time = futex_sleep(&group->left, left, &group->left_sleepers, until);
-    return in_time;
+    struct patience patience = patience_of(group->deadline_ns);
+    for (uint32_t left; (left = atomic_load(&group->left)) > 0;) {
+        if (patience_ends(&patience))
+            return false;
+        futex_sleep(&group->left, left, &group->left_sleepers, patience_next(&patience));
+    }
+    return true;
 }
 
 // Returns when all ranks are done, or at the deadline.

@@ -8,6 +8,7 @@
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
 
+#include <linux/futex.h>
 #include <math.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -17,6 +18,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -372,6 +375,70 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
     folder_remove(folder);
 }
 
+// The waits and the clock of this program, while a machine is paused: the first wait takes an hour
+// by the clock, and then the rank that hung goes on.
+static _Atomic bool pausing;
+static _Atomic uint32_t pause_waits;
+static _Atomic uint64_t paused_s;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *out)
+{
+    int failed = __real_clock_gettime(clock, out);
+    out->tv_sec += (time_t)atomic_load(&paused_s);
+    return failed;
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    bool bounded = number == SYS_futex && a[1] == FUTEX_WAIT_BITSET_PRIVATE && a[3] != 0;
+    if (!bounded || !atomic_load(&pausing))
+        return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (atomic_fetch_add(&pause_waits, 1) == 0)
+        atomic_store(&paused_s, 3600);
+    else
+        atomic_store(&odd_held, false);
+    usleep(1000);
+    return -1;
+}
+
+// An hour in which nothing of the program ran is not time that a rank took.
+static void test_a_pause_of_the_machine_loses_no_rank(void **state)
+{
+    (void)state;
+    char folder[64];
+    int32_t tokens[PROMPT];
+    golden_folder(folder, "llama", DTYPE_F32);
+    prompt_fill(tokens, 0);
+    struct group_view v;
+    struct error err = {.text = ""};
+    struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+    odd_open(&v, folder, 2);
+    odd_stream = opened[1];
+    odd = ODD_HANGS;
+    atomic_store(&odd_held, true);
+    step_prepare(&v.rig, &s);
+    atomic_store(&pausing, true);
+    enum status status = model_launch(v.rig.model, v.rig.batch, &err);
+    atomic_store(&pausing, false);
+    atomic_store(&odd_held, false);
+    assert_string_equal(err.text, "");
+    assert_int_equal(status, STATUS_OK);
+    assert_true(pause_waits > 1);
+    model_drop(v.rig.model);
+    rig_close(&v.rig);
+    folder_remove(folder);
+}
+
 // Ranks that come at any time change nothing.
 static void test_late_ranks_give_the_same(void **state)
 {
@@ -487,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_fails_ends_the_step),
         cmocka_unit_test(test_ranks_that_disagree_are_seen),
         cmocka_unit_test(test_a_rank_that_hangs_ends_the_step),
+        cmocka_unit_test(test_a_pause_of_the_machine_loses_no_rank),
         cmocka_unit_test(test_late_ranks_give_the_same),
         cmocka_unit_test(test_graphs_live_within_the_communicator),
     };
