@@ -119,6 +119,7 @@ static void matcher_begin(struct sequence_matcher *m, const struct mask_job *job
           job->sequence);
     m->free = false;
     m->token = MASK_NO_TOKEN;
+    m->request = job->request;
     m->grammar = job->grammar;
     m->rules = job->rules;
     m->rules_at = TOKEN_RULES_START;
@@ -140,6 +141,7 @@ static enum mask_verdict matcher_enter(struct mask_worker *w, struct sequence_ma
     m->of->used = ++w->began;
     m->of->idle_ns = 0;
     matcher_init(&m->matcher, m->of->cache);
+    matcher_belong(&m->matcher, m->request); // its choices do not crowd each other
     return verdict;
 }
 

@@ -62,6 +62,7 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
         const struct submit_args *asked = &s->request->asked;
         job.grammar = asked->grammar ? grammar_take(asked->grammar) : NULL;
         job.rules = asked->rules ? token_rules_take(asked->rules) : NULL;
+        job.request = s->request;
         s->matched = true;
     } else if (s->postponed == 0) { // else the worker has it
         job.token = token_last(s);  // those before it were accepted with the masks before

@@ -53,12 +53,13 @@ struct mask_job {
     // Counts of what the sequence's matcher begins with, one or both; both NULL: it stands.
     struct grammar *grammar;
     struct token_rules *rules;
-    uint32_t *words;   // the row that is made, bits from the vocabulary's size on are anything;
-                       // NULL: the sequence's matcher ends
-    uint64_t step;     // the round of masks whose row it is
-    uint32_t sequence; // MASK_NO_SEQUENCE: a row without any bit
-    uint32_t row;      // its number in the step, for its verdict
-    int32_t token;     // accepted before the mask is made; MASK_NO_TOKEN: none, or it was postponed
+    const void *request; // then: whose choice it is; never looked into
+    uint32_t *words;     // the row that is made, bits from the vocabulary's size on are anything;
+                         // NULL: the sequence's matcher ends
+    uint64_t step;       // the round of masks whose row it is
+    uint32_t sequence;   // MASK_NO_SEQUENCE: a row without any bit
+    uint32_t row;        // its number in the step, for its verdict
+    int32_t token; // accepted before the mask is made; MASK_NO_TOKEN: none, or it was postponed
 };
 
 struct grammar_cache { // of one grammar; in use while a matcher stands in it
@@ -75,6 +76,7 @@ struct grammar_cache { // of one grammar; in use while a matcher stands in it
 
 struct sequence_matcher {
     struct matcher matcher;
+    const void *request;
     struct grammar *grammar;   // a count, until it has its cache
     struct grammar_cache *of;  // NULL: rules alone, or none yet
     struct token_rules *rules; // a count, or NULL

@@ -106,19 +106,19 @@ static struct matcher *lightest(struct mask_cache *c)
     return least;
 }
 
-// Answers stand in the cache beside that of one matcher.
-static bool others_stand(const struct mask_cache *c)
+// Answers of others stand in its cache.
+static bool others_stand(const struct matcher *m)
 {
-    uint32_t count = 0;
-    for (const struct matcher *m = c->matchers; m && count < 2; m = m->next)
-        count += !m->ahead;
-    return count > 1;
+    const struct matcher *other = m->cache->matchers;
+    while (other && other->owner == m->owner)
+        other = other->next;
+    return other != NULL;
 }
 
 static void room_lacks(struct matcher *m)
 {
     m->starved = true;
-    m->crowded = m->crowded || others_stand(m->cache);
+    m->crowded = m->crowded || others_stand(m);
     m->cache->starved++;
 }
 
@@ -206,7 +206,7 @@ static bool call_again(struct attempt *call)
 
 void matcher_init(struct matcher *m, struct mask_cache *c)
 {
-    *m = (struct matcher){.cache = c, .next = c->matchers, .state = c->start};
+    *m = (struct matcher){.cache = c, .owner = m, .next = c->matchers, .state = c->start};
     if (c->matchers)
         c->matchers->previous = m;
     c->matchers = m;
@@ -215,11 +215,17 @@ void matcher_init(struct matcher *m, struct mask_cache *c)
 void matcher_copy(struct matcher *m, const struct matcher *from)
 {
     matcher_init(m, from->cache);
+    m->owner = from->owner;
     m->state = from->state;
     m->done = from->done;
     m->lost = from->lost;
     m->starved = from->starved;
     m->crowded = from->crowded;
+}
+
+void matcher_belong(struct matcher *m, const void *owner)
+{
+    m->owner = owner;
 }
 
 void matcher_end(struct matcher *m)
@@ -299,7 +305,6 @@ static uint32_t state_after(struct matcher *m, struct text bytes)
     struct matcher ahead;
     struct attempt call = call_begin(m);
     matcher_copy(&ahead, m);
-    ahead.ahead = true;
     for (size_t i = 0; i < bytes.bytes && ahead.state >= STATE_FIRST && !ahead.lost; i++) {
         if (i % VOCABULARY_TOKEN_BYTES_MAX == 0)
             call = call_begin(&ahead);

@@ -57,14 +57,17 @@ struct mask_cache_stats mask_cache_stats(const struct mask_cache *c);
 struct matcher {
     struct mask_cache *cache;
     struct matcher *previous, *next; // all matchers of the cache
+    const void *owner;               // whose answer it is; never looked into
     uint32_t state;
     bool done, lost, kept;
-    bool ahead;            // a copy of one, for the length of a call
     bool starved, crowded; // as matcher_starved and matcher_crowded say
 };
 
 void matcher_init(struct matcher *m, struct mask_cache *c);       // at the beginning of the grammar
 void matcher_copy(struct matcher *m, const struct matcher *from); // m is not in use before
+// Answers of one owner are no others to each other (matcher_crowded), nor is a copy to its
+// original; without this call each matcher that was not copied has an owner of its own.
+void matcher_belong(struct matcher *m, const void *owner);
 void matcher_end(struct matcher *m); // leaves the cache; a second call does nothing
 
 enum matcher_result {
@@ -91,7 +94,7 @@ bool matcher_accept(struct matcher *m, int32_t token);
 bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 
 // The call that met a bound met that of memory: a larger cache might have had room. Where matchers
-// of other answers stood in it, they may have taken what it needed: it is crowded, too.
+// of other owners stood in it, they may have taken what it needed: it is crowded, too.
 bool matcher_starved(const struct matcher *m);
 bool matcher_crowded(const struct matcher *m);
 

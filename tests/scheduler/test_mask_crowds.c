@@ -367,6 +367,38 @@ static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
     rig_close(&c.rig);
 }
 
+// The choices of a request are one to each other, and others to those of another request.
+static void test_choices_of_a_request_are_no_crowd(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct request *r[2];
+    rig_defaults(&rig);
+    open_letters(&rig);
+    struct grammar *g = rig_cycle(9);
+    struct submit_args args = request_args(g);
+    args.choice_count = 2;
+    for (uint32_t i = 0; i < 2; i++)
+        r[i] = rig_submit(&rig, &args, ADMITTED);
+    grammar_give(g);
+    for (uint32_t i = 0; i < 4; i++)
+        rig_step(&rig);
+    const void *owner[2][2];
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct sequence *s = r[i]->run.first;
+        owner[i][0] = rig.engine->masks.matchers[s->index].matcher.owner;
+        owner[i][1] = rig.engine->masks.matchers[s->sibling->index].matcher.owner;
+        assert_non_null(owner[i][0]);
+        assert_ptr_equal(owner[i][0], owner[i][1]);
+    }
+    assert_ptr_not_equal(owner[0][0], owner[1][0]);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct got got = {.last = false};
+        run(&rig, r[i], &got);
+    }
+    rig_close(&rig);
+}
+
 // Another row is asked for first in each step.
 static void test_rows_take_turns_at_their_masks(void **state)
 {
@@ -474,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_who_asks_for_little_goes_first_among_many_keys),
         cmocka_unit_test(test_requests_of_a_key_take_turns_at_their_masks),
         cmocka_unit_test(test_cheap_rows_do_not_take_the_turn_of_their_request),
+        cmocka_unit_test(test_choices_of_a_request_are_no_crowd),
         cmocka_unit_test(test_rows_take_turns_at_their_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

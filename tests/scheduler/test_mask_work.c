@@ -54,14 +54,21 @@ static void job_push(struct alone *a, struct mask_job job)
     ring_publish(&a->worker.ring);
 }
 
-static void begin_push(struct alone *a, uint32_t sequence, struct grammar *g)
+// Of a request of its own, or of one of many choices.
+static void begin_of(struct alone *a, uint32_t sequence, struct grammar *g, bool choice)
 {
     job_push(a, (struct mask_job){.grammar = grammar_take(g),
+                                  .request = a->rows[choice ? 0 : sequence],
                                   .words = a->rows[sequence],
                                   .sequence = sequence,
                                   .row = sequence,
                                   .step = 1,
                                   .token = MASK_NO_TOKEN});
+}
+
+static void begin_push(struct alone *a, uint32_t sequence, struct grammar *g)
+{
+    begin_of(a, sequence, g, false);
 }
 
 // With matchers in all caches there may be, one with another grammar is told so; its end and those
@@ -601,23 +608,24 @@ static enum mask_verdict nested_verdict(struct alone *a, uint32_t seats)
 }
 
 // An answer that finds no memory: that is its own doing, but not where its cache is small because
-// others had the memory, nor where other answers stand in it.
+// others had the memory, nor where answers of other requests stand in it.
 static void test_who_finds_no_memory_is_told_why(void **state)
 {
     (void)state;
     struct grammar *g = nested();
-    for (uint32_t which = 0; which < 3; which++) {
+    for (uint32_t which = 0; which < 4; which++) {
         struct alone a;
-        uint32_t seats = which == 2 ? SEATS : 1;
+        uint32_t seats = which >= 2 ? SEATS : 1;
         alone_open(&a, CACHES);
         a.caches[1].bytes_max = (size_t)512 << 20; // others'
         for (uint32_t s = 0; s < seats; s++)
-            begin_push(&a, s, g);
+            begin_of(&a, s, g, which == 3);
         mask_work(&a.worker);
         assert_int_equal(a.caches[0].bytes_max, 4 << 20);
         if (which != 1)
             a.caches[0].bytes_max = 32 << 20; // as if that were its size
-        assert_int_equal(nested_verdict(&a, seats), which == 0 ? MASK_OVER : MASK_CROWDED);
+        assert_int_equal(nested_verdict(&a, seats),
+                         which == 0 || which == 3 ? MASK_OVER : MASK_CROWDED);
         fan_close(&a);
     }
     grammar_give(g);
