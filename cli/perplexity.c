@@ -4,6 +4,7 @@
 // its own, because all logits are needed; the slots of the rows share one sequence of KV blocks.
 #include "cli/command.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 
@@ -33,7 +34,7 @@ struct reading {
     struct batch *batch;
     float *logits;      // [step_rows][vocab]
     uint32_t step_rows; // tokens per step; divides the tokens of a block
-    uint64_t step;
+    uint64_t step, patience_ns;
     double sum; // of -log p
     uint64_t count;
 };
@@ -71,11 +72,11 @@ static enum status step_run(struct reading *r, const int32_t *next, uint32_t cou
     struct model_output out;
     enum status status = model_launch(r->model, r->batch, err);
     if (status == STATUS_OK && count > 0)
-        status = model_logits(r->model, r->logits, err);
+        status = model_logits(r->model, r->logits, clock_ns() + r->patience_ns, err);
     if (status == STATUS_OK)
         status = model_sample(r->model, NULL, 0, err);
     if (status == STATUS_OK)
-        status = model_collect(r->model, &out, UINT64_MAX, err);
+        status = model_collect(r->model, &out, clock_ns() + r->patience_ns, err);
     for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
         r->sum += surprise(r->logits + (size_t)i * r->facts->vocab, r->facts->vocab, next[i]);
     r->count += status == STATUS_OK ? count : 0;
@@ -113,7 +114,9 @@ static void reading_open(struct reading *r, const struct session *session)
 {
     const struct model_facts *facts = engine_facts(session->model->engine);
     const struct step_limits *limits = &facts->limits;
-    *r = (struct reading){.model = session->model->model, .facts = facts};
+    *r = (struct reading){.model = session->model->model,
+                          .facts = facts,
+                          .patience_ns = engine_step_patience(session->model->engine)};
     uint32_t fit = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
     fit = fit < limits->newcomers_max ? fit : limits->newcomers_max;
     r->step_rows = facts->block_tokens;

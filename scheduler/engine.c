@@ -102,7 +102,7 @@ static enum status masks_open(struct engine *engine, struct error *err)
     return status;
 }
 
-static uint64_t step_patience(const struct engine *engine)
+uint64_t engine_step_patience(const struct engine *engine)
 {
     uint64_t patience = engine->options.step_deadline_ns;
     return patience > 0 ? patience : STEP_DEADLINE_NS;
@@ -129,7 +129,7 @@ enum status engine_open(struct engine **out, struct model *model,
     engine_layout(engine, base);
     state_init(engine);
     gate_init(engine);
-    model_step_deadline(model, step_patience(engine));
+    model_step_deadline(model, engine_step_patience(engine));
     enum status status = waker_open(&engine->gate.waker, err);
     if (status == STATUS_OK && options->vocabulary)
         status = masks_open(engine, err);
@@ -188,7 +188,7 @@ static enum engine_news engine_fail(struct engine *engine)
 static enum status step_collect(struct engine *engine)
 {
     struct launch *launch = &engine->launches[engine->settled % ENGINE_LAUNCHES];
-    uint64_t deadline = engine_now(engine) + step_patience(engine);
+    uint64_t deadline = engine_now(engine) + engine_step_patience(engine);
     struct model_output output;
     enum status status = model_collect(engine->model, &output, deadline, &engine->error);
     if (status != STATUS_OK)

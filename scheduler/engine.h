@@ -56,6 +56,7 @@ void engine_stop(struct engine *engine); // from any thread: refuse new requests
 // nothing of the engine may be freed.
 void engine_lose_device(struct engine *engine);
 
+uint64_t engine_step_patience(const struct engine *engine); // how long a step may take, in ns
 const struct error *engine_error(const struct engine *engine);
 const struct engine_stats *engine_stats(const struct engine *engine);
 const struct model_facts *engine_facts(const struct engine *engine);

@@ -9,7 +9,7 @@
 // graphs.
 #include "kernels/cuda/internal.h"
 
-#include "base/clock.h"
+#include "base/patience.h"
 
 #include <stdio.h>
 #include <stdlib.h>

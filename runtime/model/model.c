@@ -213,7 +213,7 @@ enum status model_collect(struct model *m, struct model_output *out, uint64_t de
                     : rank_collect(m, out, deadline_ns, err);
 }
 
-enum status model_logits(struct model *m, float *out, struct error *err)
+enum status model_logits(struct model *m, float *out, uint64_t deadline_ns, struct error *err)
 {
     check(m->launched == m->sampled + 1, "logits without a launch");
     struct host_step *h = host_step_at(m, m->sampled);
@@ -230,7 +230,7 @@ enum status model_logits(struct model *m, float *out, struct error *err)
     if (status != STATUS_OK)
         status = fault(status, "a copy of logits", err);
     if (status == STATUS_OK)
-        status = m->api->wait(m->stream, word, 1, UINT64_MAX, err);
+        status = m->api->wait(m->stream, word, 1, deadline_ns, err);
     if (status == STATUS_OK)
         memcpy(out, host, bytes);
     m->api->host_give(m->device, host, bytes + sizeof(uint32_t));

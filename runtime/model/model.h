@@ -156,4 +156,5 @@ enum status model_collect(struct model *model, struct model_output *out, uint64_
 
 // For tests and weft perplexity: logits of the rows that wanted a token in the step just launched,
 // on the host, [count][vocab] f32. Call between model_launch and model_sample.
-enum status model_logits(struct model *model, float *out, struct error *err) MUST_USE;
+enum status model_logits(struct model *model, float *out, uint64_t deadline_ns,
+                         struct error *err) MUST_USE;

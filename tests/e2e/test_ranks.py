@@ -88,9 +88,12 @@ def test_a_command_ends_where_a_rank_hangs():
         raise Skip(f"no {FAULTY.name} beside the program")
     with tempfile.TemporaryDirectory() as folder:
         Faults(folder).on("hang")
-        for command in ("generate", tiny(), "--prompt", "Once"), ("chat", tiny()):
+        book = pathlib.Path(folder) / "book.txt"
+        book.write_text("Once upon a time there was a little dog.")
+        for command in ("generate", tiny(), "--prompt", "Once"), ("chat", tiny()), ("perplexity", tiny(), book):
             done = subprocess.run([FAULTY, *command, "--tensor-parallel-size", "2", "--threads", "2"], input=b"Once\n",
                                   env={**os.environ, "WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "5000"},
                                   capture_output=True, timeout=600)
             assert done.returncode == 1, done
             assert b"rank 1 of 2 did not end step" in done.stderr, done.stderr
+            assert done.stderr.count(b"weft: ") == 1, done.stderr

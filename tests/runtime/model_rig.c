@@ -199,7 +199,7 @@ void rig_launch(struct rig *rig, float *logits)
     struct error err;
     must(model_launch(rig->model, rig->batch, &err), &err);
     if (logits)
-        must(model_logits(rig->model, logits, &err), &err);
+        must(model_logits(rig->model, logits, UINT64_MAX, &err), &err);
     must(model_sample(rig->model, NULL, 0, &err), &err);
 }
 
