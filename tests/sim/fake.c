@@ -9,9 +9,10 @@
 
 #include <math.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
-enum { FAKE_RING = 3 };
+enum { FAKE_RING = 3, LATE_NS = 1000000 };
 #define SPOILT UINT64_MAX // in `kv`, and as a sum: not finite
 
 struct fake_slot { // results of one step
@@ -32,8 +33,9 @@ struct model {
     struct fake_options options;
     struct model_facts facts;
     uint64_t launched, sampled, collected, computed, overlaps, ahead;
-    uint64_t fault_step;
+    uint64_t fault_step, late_step;
     bool fault_at_collect;
+    _Atomic bool let_go; // a late rank may come back
     uint64_t spoilt_step;
     bool more;                    // as last said
     int32_t *last_token;          // [slots]
@@ -225,6 +227,11 @@ void fake_fault(struct model *m, uint64_t step, bool at_collect)
     struct model *odd = rank > 0 ? m->others[rank] : m;
     odd->fault_step = step;
     odd->fault_at_collect = at_collect;
+}
+
+void fake_late(struct model *m, uint64_t step)
+{
+    m->late_step = m->others[step % (m->options.ranks - 1) + 1]->late_step = step;
 }
 
 void fake_spoil(struct model *m, uint64_t step)
@@ -483,6 +490,8 @@ uint64_t rank_meetings(const struct model *m)
 enum status rank_launch(struct model *m, struct batch *b, struct error *err)
 {
     delay(m);
+    while (!m->group && m->launched + 1 == m->late_step && !atomic_load(&m->let_go))
+        sched_yield();
     check(m->launched == m->sampled, "launch before sample");
     check(m->launched - m->collected <= m->facts.steps_in_flight, "%llu in flight",
           (unsigned long long)(m->launched - m->collected));
@@ -512,6 +521,8 @@ enum status rank_launch(struct model *m, struct batch *b, struct error *err)
 
 enum status model_launch(struct model *m, struct batch *b, struct error *err)
 {
+    if (m->group && m->launched + 1 == m->late_step)
+        group_deadline(m->group, LATE_NS);
     return m->group ? group_launch(m->group, b, err) : rank_launch(m, b, err);
 }
 
@@ -539,6 +550,8 @@ uint32_t *model_masks(struct model *m)
 void model_drop(struct model *m)
 {
     m->turn = false;
+    for (uint32_t r = 1; r < RANKS_MAX && m->others[r]; r++)
+        atomic_store(&m->others[r]->let_go, true);
 }
 
 bool fake_turn(const struct model *m)

@@ -19,6 +19,10 @@ struct model *fake_open(const struct fake_options *options);
 // The launch of this step (from 1) or its collect fails, of some rank; 0: never.
 void fake_fault(struct model *model, uint64_t step, bool at_collect);
 
+// At the launch of this step a rank, of two or more, is later than the deadline: it comes back when
+// the model is given up.
+void fake_late(struct model *model, uint64_t step);
+
 // What this step writes is not finite, and so is every result that reads it. Prompts are not
 // changed: computed again, they give good results.
 void fake_spoil(struct model *model, uint64_t step);

@@ -5,7 +5,7 @@
 // every token equals that of the request computed alone.
 //
 // With a number of ranks the worlds are the same, and 2 to so many ranks compute each step, late at
-// random.
+// random; in some of them one is later than the deadline.
 //
 //   sim [seeds] [steps] [first seed] [ranks]      default: 100 seeds of 2,000 steps from seed 1
 #include "tests/sim/sim.h"
@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+enum { LATE_EACH = 8 }; // of so many worlds with ranks one has a rank that is too late
 
 static void limits_choose(struct sim *sim)
 {
@@ -84,6 +86,9 @@ static void world_open(struct sim *sim)
     fake_spoil(sim->model, sim->spoilt_step);
     if (sim->faulty)
         fake_fault(sim->model, sim->fault_step, chance(&sim->dice, 50));
+    sim->late = sim->fake.ranks > 1 && sim->seed % LATE_EACH == 0;
+    if (sim->late)
+        fake_late(sim->model, 1 + sim->fault_step % 40);
     check(waker_open(&sim->waker, &err) == STATUS_OK, "%s", err.text);
     check(engine_open(&sim->engine, sim->model, &sim->options, &err) == STATUS_OK, "%s", err.text);
     uint64_t work = 1500 + roll(&sim->dice, 6000); // more than any one row needs
@@ -137,7 +142,9 @@ static void world_step(struct sim *sim)
     sim->idle = news == ENGINE_IDLE;
     sim->steps++;
     if (news == ENGINE_FAULT) {
-        sim_check(sim, sim->faulty, "a fault that nobody planted");
+        bool late = sim->late && strstr(engine_error(sim->engine)->text, "did not end step");
+        sim_check(sim, sim->faulty || late, "a fault that nobody planted");
+        sim->lost += late;
         sim->failed = true;
     }
     // Other engines wait for one that announced another step: it must have done so exactly if it
@@ -227,7 +234,7 @@ int main(int argc, char **argv)
     uint32_t steps = (uint32_t)argument(argc, argv, 2, 2000);
     uint64_t first = argument(argc, argv, 3, 1), ranks = argument(argc, argv, 4, 1);
     uint64_t total = 0, ended = 0, tokens = 0, preemptions = 0, pauses = 0, hits = 0, cancels = 0,
-             masked = 0, forced = 0, postponed = 0;
+             masked = 0, forced = 0, postponed = 0, lost = 0;
     uint64_t cuts = 0;
     struct sim *sim = calloc(1, sizeof *sim);
     clock_t start = clock();
@@ -250,6 +257,7 @@ int main(int argc, char **argv)
         cuts += sim->cuts;
         masked += sim->masked;
         forced += sim->forced;
+        lost += sim->lost;
     }
     free(sim);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
@@ -264,5 +272,6 @@ int main(int argc, char **argv)
            (unsigned long long)forced, (double)total / seconds * 60e-6);
     check(seeds < 100 || forced > 0, "no budget was met");
     check(seeds < 100 || postponed > 0, "no mask was postponed");
+    check(seeds < 100 || ranks < 2 || lost > 0, "no rank was later than its deadline");
     return 0;
 }

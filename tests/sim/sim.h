@@ -82,6 +82,7 @@ struct sim {
     struct port *ports[4];
     struct client clients[SIM_CLIENTS];
     bool faulty, failed, closing;
+    bool late; // a rank will be later than the deadline
     bool idle; // the last step did nothing: the engine sleeps
     uint64_t fault_step;
     uint64_t spoilt_step; // what it writes is not finite; 0: none
@@ -92,6 +93,7 @@ struct sim {
     struct turn keys[SIM_KEYS];
     bool drawable;    // nothing held up a draw at the end of the last step
     uint32_t undrawn; // steps since then in which one waited and none was drawn
+    uint64_t lost;    // ranks
     uint64_t ended, tokens, preemptions, pauses, hits, cancels, cuts, masked,
         forced; // for the summary
 };
