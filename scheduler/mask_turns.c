@@ -57,7 +57,7 @@ static void row_put(struct engine *engine, struct launch *launch, uint32_t row)
         *key = (struct mask_key){.key_id = r->asked.key_id};
     }
     r->run.mask_key = (uint32_t)(key - t->keys);
-    if (r->run.mask_served == 0) // who comes is as one that was served before
+    if (r->run.mask_waited != t->before) // who did not wait is as one that was served before
         r->run.mask_served = t->before;
     launch->rows[row].key = r->run.mask_key;
     if (key->step != t->step)

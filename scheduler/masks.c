@@ -111,6 +111,8 @@ static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t r
     enum mask_verdict verdict = engine->masks.verdict[row->mask];
     if (s->state == SEQUENCE_ENDING)
         return;
+    if (row->waits || verdict == MASK_POSTPONED)
+        s->request->run.mask_waited = round;
     if (row->waits && (verdict == MASK_POSTPONED || verdict == MASK_USABLE)) {
         s->mask_made = verdict == MASK_USABLE;
         s->postponed += verdict == MASK_POSTPONED;

@@ -41,7 +41,8 @@ struct request_run {
     struct request *live_next, *live_previous;
     uint32_t mask_key;                         // where its key may be (mask_turns.h)
     uint32_t mask_rows;                        // of it in the order that is being made
-    uint64_t mask_served;                      // the last step that was its turn at masks
+    uint64_t mask_served;                      // the last round that was its turn at masks
+    uint64_t mask_waited;                      // the last round in which a row of it waited
     struct queue_key *wait_key;                // in the queue: sequences are left to draw
     struct request *wait_next, *wait_previous; // of its key, with or without penalties
     uint64_t wait_ticket;                      // ticket of its place in the queue

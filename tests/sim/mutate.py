@@ -159,6 +159,8 @@ FAULTS = [
     ("a free step waits for masks", "scheduler/masks.c", "masks_wait", "if (!has_masks(launch)) return;", ""),
     ("masks before the step before is settled", "scheduler/masks.c", "row_ask", "if (s->pending > 1) return false;", "if (s->pending > 1 && s->output_count == 0) return false;"),
     ("a job borrows the request's grammar", "scheduler/masks.c", "row_ask", "grammar_take(asked->grammar)", "asked->grammar"),
+    ("who did not wait for a mask has saved its turn", "scheduler/mask_turns.c", "row_put", "if (r->run.mask_waited != t->before)", "if (r->run.mask_served == 0)"),
+    ("who waits for a mask loses its turn", "scheduler/masks.c", "verdict_take", "s->request->run.mask_waited = round;", ";"),
     ("a mask that takes nothing is its request's turn", "scheduler/masks.c", "verdict_take", "if (s->postponed > 0 || engine->masks.spent[row->mask] > 0)", ""),
     ("a request that had its mask keeps its turn", "scheduler/masks.c", "verdict_take", "s->request->run.mask_served = round;", ";"),
     ("a row that was postponed is computed until its mask comes", "scheduler/sequence.h", "sequence_lacks_mask", "s->postponed > 0 && !s->mask_made", "s->postponed > 999"),
