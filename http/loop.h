@@ -91,7 +91,6 @@ struct http_thread {
     bool bodies_refused;          // a connection of this thread is refused
     _Atomic uint64_t bodies_rank; // of the next one to close; 0: not known
     _Atomic bool bodies_asked;    // to look, by a thread that found the budget exceeded
-    uint32_t routed;              // requests for which a port was chosen, about
     uint64_t drain_ns;            // 0: not draining
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests that the deadline cut

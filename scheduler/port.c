@@ -255,6 +255,12 @@ uint32_t port_choose(struct port *const *ports, uint32_t count, const struct sub
     return place[route_choose(copies, found, args->token_count, after)];
 }
 
+uint32_t port_turn(struct port *port)
+{
+    // Relaxed: each caller has a number of its own, and nothing else depends on it.
+    return atomic_fetch_add_explicit(&port->gate->counters.turns, 1, memory_order_relaxed);
+}
+
 // Called after the change it announces. Either the engine gets this notice, or it has not yet
 // lowered the flag of an earlier one and will see the change then. A notice may outlive its
 // request; the engine then looks at the next request with that number.

@@ -115,10 +115,13 @@ enum admission port_submit(struct port *port, const struct submit_args *args,
                            struct request **out) MUST_USE;
 
 // Of ports to several copies of one model the one that the request is submitted to: route.h. after:
-// number that grows with each request of the thread, for equals. ports: [count], NULL: is not
-// asked. Returns its place, or count where there is none.
+// number that grows with each request, for equals. ports: [count], NULL: is not asked. Returns its
+// place, or count where there is none.
 uint32_t port_choose(struct port *const *ports, uint32_t count, const struct submit_args *args,
                      uint32_t after);
+// That number: how often it was asked for so far, of any port to the same engine. That of a model
+// is the first copy's.
+uint32_t port_turn(struct port *port);
 
 // Ends the request in any state. Each choice gets exactly one finish event.
 void port_cancel(struct port *port, struct request *request);

@@ -100,6 +100,7 @@ struct admission_limits {
 struct admission_counters {
     _Alignas(CACHE_LINE) _Atomic uint64_t requests;
     _Atomic uint64_t tokens, bytes;
+    _Atomic uint32_t turns; // port_turn
 };
 
 enum gate_state { GATE_OPEN, GATE_STOPPED, GATE_FAILED };

@@ -33,6 +33,7 @@ struct engine {
     const struct model_facts *facts;
     struct engine_stats stats;
     _Atomic int admission;
+    _Atomic uint32_t turns;
 };
 
 struct engine *engine_double_open(const struct model_facts *facts)
@@ -125,6 +126,11 @@ uint32_t port_choose(struct port *const *ports, uint32_t count, const struct sub
             best = at;
     }
     return best;
+}
+
+uint32_t port_turn(struct port *port)
+{
+    return atomic_fetch_add(&port->engine->turns, 1);
 }
 
 void port_cancel(struct port *port, struct request *request)

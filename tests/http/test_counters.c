@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "tests/http/port_double.h"
+
 enum { WINDOW = 1000, MODELS = 2, SERVED = 1 };
 
 static const struct model_facts facts = {.kind = MODEL_GENERATOR, .max_model_len = WINDOW};
@@ -348,6 +350,40 @@ static void test_view_of_the_server(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
+// Equal copies are chosen in turn over all h2o threads, each model's for itself.
+static void test_copies_take_turns_over_all_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = 2, COPIES = 2, ALL = 3 }; // the second model is whole
+    struct served_model own[] = {{.facts = &facts, .copy_count = COPIES},
+                                 {.facts = &facts, .copy_count = 1}};
+    struct served_copy all[ALL] = {{&own[0], NULL}, {&own[0], NULL}, {&own[1], NULL}};
+    struct served both = {.models = own, .count = 2, .copies = all, .copy_count = ALL};
+    struct port *ports[ALL * THREADS];
+    struct engine *engines[ALL];
+    struct server server = {.thread_count = THREADS, .ports = ports};
+    struct http_thread threads[THREADS] = {{.server = &server}, {.server = &server, .index = 1}};
+    own[0].copies = &all[0];
+    own[1].copies = &all[COPIES];
+    for (uint32_t i = 0; i < ALL; i++) {
+        engines[i] = engine_double_open(&facts);
+        for (uint32_t t = 0; t < THREADS; t++)
+            ports[i * THREADS + t] = port_double_open(NULL, engines[i]);
+    }
+    for (uint32_t i = 0; i < 8; i++) {
+        struct exchange one = {.thread = &threads[i / 2 % THREADS], .info.served = &both};
+        struct exchange other = one;
+        struct submit_args args = {.token_count = 1};
+        assert_non_null(exchange_port(&one, &own[0], &args));
+        assert_ptr_equal(one.copy, &all[i % COPIES]);
+        assert_non_null(exchange_port(&other, &own[1], &args));
+    }
+    for (uint32_t i = 0; i < ALL * THREADS; i++)
+        port_double_close(ports[i]);
+    for (uint32_t i = 0; i < ALL; i++)
+        engine_double_close(engines[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +399,7 @@ int main(void)
         TEST(test_nothing_without_a_model),
         TEST(test_answers_of_a_route),
         TEST(test_view_of_the_server),
+        TEST(test_copies_take_turns_over_all_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

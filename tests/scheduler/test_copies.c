@@ -259,6 +259,26 @@ static void test_a_prompt_goes_where_its_beginning_is(void **state)
     copies_close(&c);
 }
 
+// The turns of an engine are those of all its ports, and no other's.
+static void test_all_threads_take_the_same_turns(void **state)
+{
+    (void)state;
+    struct rig rig[2];
+    struct port *ports[2][2];
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_defaults(&rig[i]);
+        rig[i].options.port_count = 2;
+        rig_open(&rig[i]);
+        ports[i][0] = rig[i].port;
+        ports[i][1] = engine_port(rig[i].engine, 1, rig[i].waker);
+    }
+    for (uint32_t turn = 0; turn < 6; turn++)
+        assert_int_equal(port_turn(ports[0][turn % 2]), turn);
+    assert_int_equal(port_turn(ports[1][1]), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        rig_close(&rig[i]);
+}
+
 // Several prompts of one request count together; what was evicted counts no more.
 static void test_all_prompts_of_a_request_count(void **state)
 {
@@ -351,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_a_full_line_forgets),
         cmocka_unit_test(test_a_thread_reads_while_the_engine_writes),
         cmocka_unit_test(test_a_prompt_goes_where_its_beginning_is),
+        cmocka_unit_test(test_all_threads_take_the_same_turns),
         cmocka_unit_test(test_all_prompts_of_a_request_count),
         cmocka_unit_test(test_blocks_count_up_to_a_gap),
         cmocka_unit_test(test_without_a_cache_the_queue_alone_counts),

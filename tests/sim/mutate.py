@@ -172,6 +172,7 @@ FAULTS = [
     ("a row that waits is taken for one that can go", "scheduler/plan.c", "decodes_count", "&& !sequence_lacks_mask(s)", ""),
     ("a job does not say whose choice it is", "scheduler/masks.c", "row_ask", "job.request = s->request;", ""),
     ("choices of a request crowd each other", "scheduler/mask_work.c", "matcher_enter", "matcher_belong(&m->matcher, m->request);", ""),
+    ("turns of copies are not counted", "scheduler/port.c", "port_turn", "turns, 1,", "turns, 0,"),
     ("a stuck choice goes on", "scheduler/masks.c", "verdict_take", "if (verdict == MASK_USABLE)", "if (verdict != MASK_DONE)"),
     ("a sequence leaves its matcher to the next of its index", "scheduler/sequence.c", "sequence_close", "masks_end(engine, s);", ""),
     ("masks wait for the step before although they need none of its tokens", "scheduler/engine.c", "step_launch", "if (status == STATUS_OK && !asked)", "if (status == STATUS_OK && launch->mask_count > 0 && engine->launched > engine->settled + 1)"),
