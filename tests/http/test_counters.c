@@ -357,7 +357,7 @@ static void test_copies_take_turns_over_all_threads(void **state)
     enum { THREADS = 2, COPIES = 2, ALL = 3 }; // the second model is whole
     struct served_model own[] = {{.facts = &facts, .copy_count = COPIES},
                                  {.facts = &facts, .copy_count = 1}};
-    struct served_copy all[ALL] = {{&own[0], NULL}, {&own[0], NULL}, {&own[1], NULL}};
+    struct served_copy all[ALL] = {{.model = &own[0]}, {.model = &own[0]}, {.model = &own[1]}};
     struct served both = {.models = own, .count = 2, .copies = all, .copy_count = ALL};
     struct port *ports[ALL * THREADS];
     struct engine *engines[ALL];

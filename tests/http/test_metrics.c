@@ -161,6 +161,33 @@ static void test_statistics_of_engines(void **state)
     engine_double_close(other);
 }
 
+// Each copy of a model has its own numbers, under the model's name.
+static void test_copies_have_their_own_numbers(void **state)
+{
+    (void)state;
+    struct engine *other = engine_double_open(fixture.models[0].facts);
+    const struct served_copy kept = fixture.copies[1];
+    const char *series[] = {"weft_preemptions_total{model_name=\"org/qwen-x\",engine=\"0\"}",
+                            "weft_preemptions_total{model_name=\"org/qwen-x\",engine=\"1\"}",
+                            "vllm:num_preemptions_total{model_name=\"org/qwen-x\",engine=\"1\"}"};
+    fixture.copies[1].model = &fixture.models[0];
+    fixture.copies[1].engine = other;
+    fixture.models[0].copy_count = 2;
+    fixture.served.count = 1;
+    engine_double_stats(fixture.engine)->preemptions = 3;
+    engine_double_stats(other)->preemptions = 7;
+    page_get();
+    is(series[0], 3);
+    is(series[1], 7);
+    is(series[2], 7);
+    is("weft_requests_refused_total{model_name=\"org/qwen-x\",engine=\"1\"}", 0);
+    engine_double_stats(fixture.engine)->preemptions = 0;
+    fixture.copies[1] = kept;
+    fixture.models[0].copy_count = 1;
+    fixture.served.count = 2;
+    engine_double_close(other);
+}
+
 // Sizes of steps are cumulative, and their sum is the engine's.
 static void test_sizes_of_steps(void **state)
 {
@@ -474,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics_of_engines),
+        cmocka_unit_test(test_copies_have_their_own_numbers),
         cmocka_unit_test(test_sizes_of_steps),
         cmocka_unit_test(test_ends_of_requests),
         cmocka_unit_test(test_histograms),

@@ -18,6 +18,7 @@ FAULTS = [
     ("who was told not to think thinks where a grammar is", "http/api/tool_choice.c", "tools_constrain", ".no_thoughts = thinking_is_off(g)", ".no_thoughts = false", "test_api_forced"),
     ("strict functions alone have no grammar", "http/api/tool_choice.c", "tools_constrain", "|| any_is_strict(g->tools)", "", "test_api_forced"),
     ("a format of the answer forbids calls", "http/api/tool_choice.c", "tools_constrain", "if (!called && !(formed && g->options.reads_reply))", "if (!called)", "test_api_forced"),
+    ("metrics of one copy of a model only are shown", "http/api/metrics_models.c", "stats_put", "if (!filter(m, copy))", "if (!filter(m, copy) || m->view.served->copies[copy].model->copies != &m->view.served->copies[copy])", "test_metrics"),
     ("each h2o thread prefers a copy", "http/exchange_request.c", "exchange_port", "port_turn(port_of(x->thread, first))", "x->thread->index", "test_counters"),
     ("a stream that is cut ends without its error event", "http/exchange.c", "exchange_cut", "x->route->on_ready(x);", "", "e2e:test_stop_cuts_streams"),
     ("a call that the limit cuts ends the answer by itself", "http/api/choice.c", "choice_end", "c->enough = enough;", "enough = c->enough;", "test_api_structured"),
