@@ -399,6 +399,35 @@ static void test_choices_of_a_request_are_no_crowd(void **state)
     rig_close(&rig);
 }
 
+// A request has its turn at masks, not each of its rows: one with one choice has as many turns as
+// one with seven.
+static void test_one_choice_has_as_many_turns_as_seven(void **state)
+{
+    (void)state;
+    struct crowd c;
+    struct request *r[2];
+    crowd_open(&c, 0);
+    c.rig.engine->masks.limits = (struct mask_limits){1000000, 0, 300, 300};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct grammar *g = varied(7 - i);
+        struct submit_args args = request_args(g);
+        args.choice_count = i == 0 ? CHOICES - 1 : 1;
+        r[i] = rig_submit(&c.rig, &args, ADMITTED);
+        grammar_give(g);
+    }
+    uint32_t steps = 0;
+    for (; !c.got[1].last; steps++) {
+        rig_step(&c.rig);
+        for (uint32_t i = 0; i < 2; i++)
+            take(&c.rig, r[i], &c.got[i]);
+    }
+    assert_true(c.got[1].count[0] > 5);
+    assert_in_range(steps, 12, 20); // 25 if the row that was postponed most were first
+    for (uint32_t i = 0; i < 2; i++)
+        run(&c.rig, r[i], &c.got[i]);
+    rig_close(&c.rig);
+}
+
 // Another row is asked for first in each step.
 static void test_rows_take_turns_at_their_masks(void **state)
 {
@@ -507,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_requests_of_a_key_take_turns_at_their_masks),
         cmocka_unit_test(test_cheap_rows_do_not_take_the_turn_of_their_request),
         cmocka_unit_test(test_choices_of_a_request_are_no_crowd),
+        cmocka_unit_test(test_one_choice_has_as_many_turns_as_seven),
         cmocka_unit_test(test_rows_take_turns_at_their_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
