@@ -82,6 +82,8 @@ void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const 
                                  .x_stride = (k + 31) / 32 * 32,
                                  .y_stride = n};
         args.weight = &weight[0];
+        if (b->api->tune)
+            (void)b->api->tune(stream, 0);
         need(b->api->ops->gemm(stream, &args), "gemm");
         settle(b, stream);
         double start = clock_s();

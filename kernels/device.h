@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DEVICE_ABI = 6, DEVICE_NEED_MAX = 24 };
+enum { DEVICE_ABI = 7, DEVICE_NEED_MAX = 24 };
 
 struct device;
 struct graph; // a recorded run of ops of one stream
@@ -124,6 +124,11 @@ struct device_api {
     enum status (*graph_end)(struct stream *, struct graph **out, struct error *);
     enum status (*graph_launch)(struct stream *, struct graph *);
     void (*graph_close)(struct graph *);
+
+    // At the start, before the first step: the count of rows after `rows` (0: the first) whose
+    // products should be run once, which may now take time to find their fastest way; 0: there is
+    // none, and steps take what was found. NULL: products have one way.
+    uint32_t (*tune)(struct stream *, uint32_t rows);
 
     // Joins streams of `count` devices, the rank of each its place in the list; a stream is in one
     // communicator at most. abort, from any thread: collectives under way and later ones fail with

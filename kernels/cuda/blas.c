@@ -34,9 +34,7 @@ enum status blas_open(struct blas **out, const struct device *device, struct err
     blas->plan = calloc(PLANS_MAX, sizeof *blas->plan);
     blas->tuned = calloc(TUNED_MAX, sizeof *blas->tuned);
     size_t workspace = BLAS_WORKSPACE;
-    if (!blas->plan || !blas->tuned ||
-        cudaStreamCreateWithFlags(&blas->aside, cudaStreamNonBlocking) != cudaSuccess ||
-        cudaEventCreateWithFlags(&blas->begin, 0) != cudaSuccess ||
+    if (!blas->plan || !blas->tuned || cudaEventCreateWithFlags(&blas->begin, 0) != cudaSuccess ||
         cudaEventCreateWithFlags(&blas->end, 0) != cudaSuccess ||
         cublasLtCreate(&blas->handle) != CUBLAS_STATUS_SUCCESS ||
         cublasLtMatmulPreferenceCreate(&blas->preference) != CUBLAS_STATUS_SUCCESS ||
@@ -80,8 +78,6 @@ void blas_close(struct blas *blas)
         (void)cudaEventDestroy(blas->begin);
     if (blas->end)
         (void)cudaEventDestroy(blas->end);
-    if (blas->aside)
-        (void)cudaStreamDestroy(blas->aside);
     free(blas->plan);
     free(blas->tuned);
     free(blas);
@@ -125,13 +121,13 @@ static bool bias_set(struct blas_plan *plan, const struct gemm_args *args)
 }
 
 cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *plan,
-                        const struct gemm_args *args, cudaStream_t on)
+                        const struct gemm_args *args)
 {
     float one = 1.0f;
     float zero = 0.0f;
     return cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
                           args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &plan->algo,
-                          stream->blas_workspace, plan->workspace, on);
+                          stream->blas_workspace, plan->workspace, stream->cuda);
 }
 
 // NULL where the library cannot serve this shape: the caller then uses our own kernels.
@@ -185,9 +181,9 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
         return STATUS_UNSUPPORTED;
     if (!bias_set(plan, args))
         return STATUS_DEVICE_FAULT;
-    cublasStatus_t result = plan_run(stream, plan, args, stream->cuda);
+    cublasStatus_t result = plan_run(stream, plan, args);
     if (result != CUBLAS_STATUS_SUCCESS && plan->of_bucket &&
         blas_first_choice(stream->blas, plan)) // the bucket's algorithm refuses these rows
-        result = plan_run(stream, plan, args, stream->cuda);
+        result = plan_run(stream, plan, args);
     return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
 }

@@ -7,7 +7,7 @@
 
 #include <cublasLt.h>
 
-enum { PLANS_MAX = 4096, TUNED_MAX = 1024, CANDIDATES_MAX = 16 };
+enum { PLANS_MAX = 4096, TUNED_MAX = 4096, CANDIDATES_MAX = 16 };
 
 struct plan_key {
     uint32_t rows, n, k, stride, x_stride, y_stride;
@@ -35,7 +35,6 @@ struct tuned_algo {
 struct blas {
     cublasLtHandle_t handle;
     cublasLtMatmulPreference_t preference;
-    cudaStream_t aside; // for timing while a graph is recorded on the stream itself
     cudaEvent_t begin, end;
     struct blas_plan *plan; // [PLANS_MAX], open addressing by key
     uint32_t plan_count;
@@ -45,7 +44,8 @@ struct blas {
     char cache[512];    // file of algorithms, "" where there is none
 };
 
-// Chooses plan->algo: from what was tuned before, by timing, or the library's own first choice.
+// Chooses plan->algo: from what was tuned before, by timing at the start, or the library's own
+// first choice.
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
 // The library's first choice for exactly these rows.
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
@@ -54,4 +54,4 @@ void tuned_read(struct blas *blas, const struct device *device);
 const struct tuned_algo *tuned_find(const struct blas *blas, const struct plan_key *key);
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan);
 cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *plan,
-                        const struct gemm_args *args, cudaStream_t on);
+                        const struct gemm_args *args);

@@ -1,12 +1,13 @@
-// Which of cuBLASLt's algorithms a product takes. The heuristic's candidates are timed once for a
-// bucket of rows, rotating over the loaded weights of that shape so that they do not come from the
-// L2 cache; the fastest is kept, in memory and in a file (blas_cache.c). Runs where a plan is first
-// made: mostly while decode graphs are recorded, then on a stream of its own.
+// Which of cuBLASLt's algorithms a product takes. At the start of a model the heuristic's
+// candidates are timed once for each bucket of rows, as a step runs them: so many products recorded
+// as a graph, rotating over the loaded weights of that shape so that they do not come from the L2
+// cache. The fastest is kept, in memory and in a file (blas_cache.c). Later steps time nothing.
 #include "kernels/cuda/blas.h"
 
 #include <pthread.h>
 
-enum { TUNE_ROWS_MAX = 1024, TUNE_WARM = 2, TUNE_RUNS = 8 };
+enum { TIMED_ROWS_MAX = 1024, TUNE_ROWS_MAX = 16384, TUNE_RUNS = 8 };
+#define TUNE_MS 20000.0f // of the card, at a start; products that are left take the first choice
 
 // --- the weights of the device ------------------------------------------------------------------
 
@@ -68,25 +69,57 @@ static struct weight rotated(const struct device *device, const struct weight *w
     return out;
 }
 
-// Milliseconds of TUNE_RUNS products, or a negative number where the candidate does not run.
-static float candidate_time(struct stream *stream, struct blas_plan *plan,
-                            const struct gemm_args *args, cudaStream_t on)
+uint32_t blas_tune(struct stream *stream, uint32_t rows)
 {
-    struct blas *blas = stream->blas;
+    uint32_t tokens = stream->limits.step.tokens_max;
+    uint32_t most = tokens < TUNE_ROWS_MAX ? tokens : TUNE_ROWS_MAX;
+    if (rows == 0)
+        stream->tune_ms = TUNE_MS;
+    if (rows >= most) {
+        stream->tune_ms = 0;
+        return 0;
+    }
+    uint32_t next = rows_bucket(rows + 1);
+    return next < most ? next : most;
+}
+
+// TUNE_RUNS products as a graph. They run bare once before: code is loaded outside of captures.
+static enum status candidate_record(struct stream *stream, struct graph **out,
+                                    struct blas_plan *plan, const struct gemm_args *args)
+{
     struct gemm_args call = *args;
-    float ms = -1;
-    for (uint32_t run = 0; run < TUNE_WARM + TUNE_RUNS; run++) {
-        if (run == TUNE_WARM && call_status(cudaEventRecord(blas->begin, on)) != STATUS_OK)
-            return -1;
+    if (plan_run(stream, plan, args) != CUBLAS_STATUS_SUCCESS)
+        return STATUS_UNSUPPORTED;
+    enum status status = graph_begin(stream);
+    if (status != STATUS_OK)
+        return status;
+    for (uint32_t run = 0; run < TUNE_RUNS && status == STATUS_OK; run++) {
         struct weight weight = rotated(stream->device, args->weight, run);
         call.weight = &weight;
-        if (plan_run(stream, plan, &call, on) != CUBLAS_STATUS_SUCCESS)
-            return -1;
+        if (plan_run(stream, plan, &call) != CUBLAS_STATUS_SUCCESS)
+            status = STATUS_UNSUPPORTED;
     }
-    if (call_status(cudaEventRecord(blas->end, on)) != STATUS_OK ||
-        call_status(cudaEventSynchronize(blas->end)) != STATUS_OK ||
+    enum status ended = graph_end(stream, out, NULL);
+    return status == STATUS_OK ? ended : status;
+}
+
+// Milliseconds of TUNE_RUNS products, or a negative number where the candidate does not run.
+static float candidate_time(struct stream *stream, struct blas_plan *plan,
+                            const struct gemm_args *args)
+{
+    struct blas *blas = stream->blas;
+    struct graph *graph = NULL;
+    float ms = -1;
+    if (candidate_record(stream, &graph, plan, args) == STATUS_OK &&
+        graph_launch(stream, graph) == STATUS_OK && // once to warm up
+        call_status(cudaEventRecord(blas->begin, stream->cuda)) == STATUS_OK &&
+        graph_launch(stream, graph) == STATUS_OK &&
+        call_status(cudaEventRecord(blas->end, stream->cuda)) == STATUS_OK &&
+        call_status(cudaEventSynchronize(blas->end)) == STATUS_OK &&
         call_status(cudaEventElapsedTime(&ms, blas->begin, blas->end)) != STATUS_OK)
-        return -1;
+        ms = -1;
+    (void)call_status(cudaStreamSynchronize(stream->cuda));
+    graph_close(graph);
     return ms;
 }
 
@@ -124,7 +157,6 @@ static uint32_t candidates_of(struct blas *blas, const struct blas_plan *plan,
     return good;
 }
 
-// While the stream records a graph, the products run beside it.
 static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
 {
     struct blas *blas = stream->blas;
@@ -132,20 +164,19 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
     uint32_t count = candidates_of(blas, plan, candidate, CANDIDATES_MAX);
     if (count == 0)
         return false;
-    cudaStream_t on = stream->capturing ? blas->aside : stream->cuda;
     uint32_t best = 0;
     float least = -1;
     pthread_mutex_lock(&stream->device->known_lock); // weights must not be freed meanwhile
     for (uint32_t i = 0; i < count && count > 1; i++) {
         plan->algo = candidate[i].algo;
         plan->workspace = candidate[i].workspaceSize;
-        float ms = candidate_time(stream, plan, args, on);
+        float ms = candidate_time(stream, plan, args);
+        stream->tune_ms -= ms > 0 ? 2 * ms : 0; // warmed up, too
         if (ms >= 0 && (least < 0 || ms < least)) {
             least = ms;
             best = i;
         }
     }
-    (void)call_status(cudaStreamSynchronize(on));
     pthread_mutex_unlock(&stream->device->known_lock);
     if (count > 1 && least < 0)
         return false; // none of them runs
@@ -170,8 +201,6 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
     struct blas *blas = stream->blas;
     struct plan_key key = plan->key;
     cublasLtMatmulHeuristicResult_t result;
-    if (key.rows > TUNE_ROWS_MAX) // there the first choice is within a few percent
-        return blas_first_choice(blas, plan);
     key.rows = rows_bucket(key.rows);
     const struct tuned_algo *tuned = tuned_find(blas, &key);
     plan->of_bucket = true;
@@ -183,10 +212,12 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
         plan->workspace = result.workspaceSize;
         return true;
     }
-    if (tuned)
+    if (tuned || stream->capturing || stream->tune_ms <= 0)
         return blas_first_choice(blas, plan);
-    if (!plan_tune(stream, plan, args))
+    // Of many rows the first choice is within a few percent.
+    if (key.rows > TIMED_ROWS_MAX ? !blas_first_choice(blas, plan) : !plan_tune(stream, plan, args))
         return false;
+    plan->of_bucket = true;
     tuned_add(blas, &key, plan);
     return true;
 }

@@ -511,9 +511,8 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
     return STATUS_OK;
 }
 
-// Relaxed mode: a kernel's first use loads its code, and products are timed beside the capture;
-// both may allocate memory, which stricter modes forbid.
-static enum status graph_begin(struct stream *stream)
+// Relaxed mode: other models may load meanwhile, which stricter modes forbid.
+enum status graph_begin(struct stream *stream)
 {
     enum status status =
         call_status(cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeRelaxed));
@@ -521,7 +520,7 @@ static enum status graph_begin(struct stream *stream)
     return status;
 }
 
-static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
+enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
 {
     cudaGraph_t recorded = NULL;
     stream->capturing = false;
@@ -545,12 +544,12 @@ static enum status graph_end(struct stream *stream, struct graph **out, struct e
     return STATUS_OK;
 }
 
-static enum status graph_launch(struct stream *stream, struct graph *graph)
+enum status graph_launch(struct stream *stream, struct graph *graph)
 {
     return call_status(cudaGraphLaunch(graph->exec, stream->cuda));
 }
 
-static void graph_close(struct graph *graph)
+void graph_close(struct graph *graph)
 {
     if (!graph)
         return;
@@ -610,6 +609,7 @@ static const struct device_api api = {
     .graph_end = graph_end,
     .graph_launch = graph_launch,
     .graph_close = graph_close,
+    .tune = gemm_tune,
     .ops = &op_rows,
 };
 

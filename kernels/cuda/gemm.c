@@ -5,6 +5,19 @@
 
 enum { SMALL_ROWS_MAX = 32 };
 
+// Of our own kernels there is one for each count up to these; a prompt's has its first use in a
+// step. The library is asked about more counts.
+uint32_t gemm_tune(struct stream *stream, uint32_t rows)
+{
+    static const uint32_t own[] = {1, 16, SMALL_ROWS_MAX};
+    if (stream->blas)
+        return blas_tune(stream, rows);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (own[i] > rows)
+            return own[i] <= stream->limits.step.tokens_max ? own[i] : 0;
+    return 0;
+}
+
 static enum status gemm_own(struct stream *stream, const struct gemm_args *args)
 {
     return args->rows <= SMALL_ROWS_MAX ? gemm_small(stream, args) : gemm_wide(stream, args);

@@ -76,6 +76,7 @@ struct stream {
     uint32_t
         attn_blocks[2]; // of attention's kernels that run at once, wide and narrow; 0: not asked
     bool capturing;     // a graph is being recorded: grids must not depend on counts
+    float tune_ms;      // of the card, for which products may still be timed: at the start alone
     float *logits;      // [rows][vocab] f32, processed
     struct sample_chunk *chunk;
     struct sample_decision *sample;
@@ -112,11 +113,13 @@ static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype
 OP_LIST(OP_DECLARE)
 #undef OP_DECLARE
 
+uint32_t gemm_tune(struct stream *stream, uint32_t rows);
 enum status gemm_small(struct stream *stream, const struct gemm_args *args);
 enum status gemm_wide(struct stream *stream, const struct gemm_args *args);
 enum status gemm_plain(struct stream *stream, const struct gemm_args *args);
 enum status blas_open(struct blas **out, const struct device *device, struct error *err);
 void blas_close(struct blas *blas);
+uint32_t blas_tune(struct stream *stream, uint32_t rows);
 enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
 void blas_weight_known(struct device *device, const struct weight *weight);
 void blas_weight_gone(struct device *device, const void *at, size_t bytes);
@@ -135,6 +138,12 @@ const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t
 enum status attn_workers_ask(struct device *device); // at open, of all head dims
 uint32_t attn_workers_of(const struct device *device, uint32_t dim);
 enum status attn_plain(struct stream *stream, const struct attn_args *args);
+
+// device.c: of the table, and for products that are timed as a graph runs them.
+enum status graph_begin(struct stream *stream);
+enum status graph_end(struct stream *stream, struct graph **out, struct error *err);
+enum status graph_launch(struct stream *stream, struct graph *graph);
+void graph_close(struct graph *graph);
 
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 

@@ -79,7 +79,7 @@ enum status forward_sum(struct forward *f, const struct forward_op *op)
     if (f->model->sizes.ranks == 1)
         return forward_gemm(f, op);
     enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
-    return status == STATUS_OK ? forward_ranks_sum(f, op->out) : status;
+    return status == STATUS_OK && f->host ? forward_ranks_sum(f, op->out) : status;
 }
 
 enum status forward_head(struct forward *f, const struct forward_op *op)
@@ -102,7 +102,7 @@ enum status forward_logits(struct forward *f, const struct forward_op *op)
         .ranks = model->sizes.ranks,
     };
     enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK || !f->host)
         return status;
     model->meetings++;
     return op_all_gather(model, &args);
@@ -150,6 +150,29 @@ static enum status list_run(struct forward *f, const struct forward_op *op)
     for (; status == STATUS_OK && op->run; op++)
         status = op->run(f, op);
     return status;
+}
+
+static enum status products_run(struct forward *f, const struct forward_op *op)
+{
+    enum status status = STATUS_OK;
+    for (; status == STATUS_OK && op->run; op++)
+        if (op->run == forward_gemm || op->run == forward_sum || op->run == forward_head ||
+            op->run == forward_logits)
+            status = op->run(f, op);
+    return status;
+}
+
+enum status forward_products(struct model *model, uint32_t tokens)
+{
+    const struct forward_lists *lists = model->facts.causal ? &decoder_lists : &encoder_lists;
+    uint32_t rows_max = model->facts.limits.rows_max;
+    struct forward f = {model, NULL, model->weights + layer_weight_index(0, 0), 0, tokens};
+    enum status status = products_run(&f, lists->layer);
+    if (status != STATUS_OK || tokens >= 2 * rows_max) // those of rows_max were run before
+        return status;
+    f.weights = model->weights;
+    f.rows = tokens < rows_max ? tokens : rows_max;
+    return products_run(&f, lists->last[model->facts.kind]);
 }
 
 // In a step of decode rows only, token i is row i: nothing has to be gathered. A recorded graph

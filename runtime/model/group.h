@@ -33,3 +33,6 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count,
 enum status rank_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
                          struct error *err) MUST_USE;
 uint64_t rank_meetings(const struct model *m); // collectives that it has begun; any thread
+// warm.c: before graphs are recorded products are tuned and two small steps run, so that the device
+// loads all code that steps use. Nothing where the device does not ask for it.
+enum status rank_warm(struct model *m, struct error *err) MUST_USE;

@@ -141,8 +141,7 @@ static inline struct step *model_record(const struct model *model)
     return model_state(model, model->layout.record);
 }
 
-// step.c: the batch as a record with the device's part; counts what is wanted. padded: rows of the
-// graph, or 0.
+// step.c: the batch as a record with the device's part. padded: rows of the graph, or 0.
 void step_build(struct step *out, const struct model *model, struct batch *batch, uint32_t padded);
 
 // One op of the forward pass; see forward.c. Each op reads only some of the fields.
@@ -157,7 +156,7 @@ struct forward_op {
 
 struct forward { // a pass under way
     struct model *model;
-    const struct step *host;
+    const struct step *host;      // NULL: products alone are run
     const struct weight *weights; // of the layer, or of the model
     uint32_t layer;
     uint32_t rows; // T, and the count of wanted rows after a gather
@@ -187,6 +186,7 @@ OP_LIST(MODEL_OP)
 enum status forward_prep(struct model *model, const struct step *host) MUST_USE;
 // After forward_prep: leaves logits or values of the wanted rows.
 enum status forward_run(struct model *model, const struct step *host) MUST_USE;
+enum status forward_products(struct model *model, uint32_t tokens) MUST_USE; // nothing else
 
 // Ops that decoders and encoders share.
 enum status forward_gemm(struct forward *f, const struct forward_op *op) MUST_USE;

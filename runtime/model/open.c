@@ -126,7 +126,7 @@ static enum status graph_record(struct model *m, uint32_t rows, struct error *er
 
 enum status rank_record(struct model *m, struct error *err)
 {
-    enum status status = STATUS_OK;
+    enum status status = rank_warm(m, err);
     for (uint32_t i = 0; status == STATUS_OK && i < m->limits.graphs; i++)
         status = graph_record(m, m->graphs[i].rows, err);
     return status;

@@ -432,6 +432,7 @@ cudaError_t __cudaLaunchKernel(void *handle, dim3 grid, dim3 block, void **argum
                k->shown.c_str(), shared, ptx_kernel_shared_bytes(k->decoded));
         return cudaErrorLaunchFailure;
     }
+    code_use(k->host);
     ptx_shape shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0};
     std::vector<char> parameters = parameters_take(k->decoded, arguments);
     stream_push(stream,

@@ -60,6 +60,7 @@ static enum status open(struct device **out, const struct device_options *option
 {
     struct device_options own = *options;
     own.exact = now.exact;
+    own.cache_folder = now.cache_folder;
     return simt->open(out, &own, err);
 }
 
@@ -86,7 +87,11 @@ const struct device_api *simt_device(const struct simt_device_switches *switches
 {
     now = *switches;
     counts = (struct simt_device_counts){0};
-    struct simt_options options = {.seed = now.seed, .lazy = now.lazy};
+    uint32_t candidates = now.blas_candidates;
+    struct simt_options options = {.seed = now.seed,
+                                   .lazy = now.lazy,
+                                   .blas_candidates = candidates,
+                                   .blas_best = candidates != 0 ? candidates - 1 : 0};
     if (emulator.configure) {
         emulator.configure(&options);
         emulator.reset();
@@ -107,6 +112,10 @@ struct simt_device_counts simt_device_read(void)
     struct simt_device_counts out = counts;
     out.blas_calls = own.blas_calls;
     out.reports = own.reports;
+    out.blas_heuristics = own.blas_heuristics;
+    out.blas_recorded = own.blas_recorded;
+    out.loads = own.loads;
+    out.loads_captured = own.loads_captured;
     return out;
 }
 

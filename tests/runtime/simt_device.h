@@ -11,17 +11,19 @@
 
 struct simt_device_counts {
     uint32_t graphs, replays;
-    uint64_t blas_calls, reports; // the emulator's
+    uint64_t blas_calls, reports; // the emulator's, as all that follow
+    uint64_t blas_heuristics, blas_recorded, loads, loads_captured;
 };
 
 // False, with one line that says why, where the library is not there.
 bool simt_device_usable(void);
 
 // The api; counts start at zero. lazy: queued work runs only when something waits for it, shuffled
-// by seed.
+// by seed. Of the stand-in library's candidates the last is the fastest.
 struct simt_device_switches {
     bool exact, graphs, lazy;
-    uint32_t seed;
+    uint32_t seed, blas_candidates;
+    const char *cache_folder;
 };
 const struct device_api *simt_device(const struct simt_device_switches *switches);
 struct simt_device_counts simt_device_read(void);

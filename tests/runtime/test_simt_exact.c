@@ -411,7 +411,8 @@ static void test_flight_and_graphs_change_no_token(void **state)
     bench_stop(b);
     static const uint32_t rows[] = {9, 8, 3, 1};
     for (uint32_t i = 0; i < 4; i++) {
-        bench_start(b, &(struct simt_device_switches){true, true, true, i * 7});
+        bench_start(b, &(struct simt_device_switches){
+                           .exact = true, .graphs = true, .lazy = true, .seed = i * 7});
         draw_ahead(b, got, rows[i]);
         struct simt_device_counts counts = simt_device_read();
         assert_int_equal(counts.replays, OUTPUTS - 1);

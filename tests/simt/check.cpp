@@ -672,6 +672,7 @@ void simt_configure(const struct simt_options *wanted)
 {
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
     options = *wanted;
+    code_forget();
 }
 
 void simt_reset(void)

@@ -20,6 +20,7 @@ struct simt_options {
     uint32_t devices;         // more than the first; 3 until the first simt_configure
     uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
     uint32_t blas_best;       // which of them is the fastest by the emulated events
+    uint32_t blas_slow;       // how many times longer products pretend to take; 0: once
     uint32_t blas_refuses;    // rows that every algorithm but the first refuses
     bool blas_none;           // the library names no algorithm
     bool blas_bad_first;      // the first named one does not run, as its state says
@@ -41,6 +42,10 @@ struct simt_counts {
     uint32_t blas_algorithm;                                  // of the last product
     uint64_t copied_bytes;                                    // by copies between host and device
     uint64_t graph_nodes;                                     // of the graphs that were launched
+    uint64_t blas_recorded; // products that a graph took up, of blas_calls
+    // Kernels and algorithms used for the first time since simt_configure, which a card loads then;
+    // and those of them while a stream captured.
+    uint64_t loads, loads_captured;
 };
 
 // What the lint counted of one kernel since the last simt_reset: of shared memory the passes beyond

@@ -134,6 +134,9 @@ void block_acquired(); // at cta_sync: all threads take over what any of them kn
 // --- runtime.cpp
 void stream_push(cudaStream_t stream, std::function<void()> work);
 bool stream_takes(cudaStream_t stream); // false: refused, with the thread's last error set
+bool stream_captures(cudaStream_t stream);
+void code_use(const void *what); // a launch of it: the first one loads it
+void code_forget();
 int device_of_thread();
 
 } // namespace simt

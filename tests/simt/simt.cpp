@@ -288,6 +288,7 @@ void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, c
         return;
     if (!shape_possible(shape))
         return;
+    code_use(shape.kernel);
     const char *from = (const char *)args;
     launch_work work = {shape, body, std::vector<char>(from, from + bytes)};
     stream_push(stream, [work = std::move(work)] { run_launch(work); });

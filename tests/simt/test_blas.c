@@ -1,7 +1,8 @@
-// Products through the stand-in cuBLASLt: candidates timed once a bucket of rows over several
-// weights, the choice kept in a file and read back, refused rows served by the library's first
-// choice, descriptors made once, alignments told; the file survives truncation, damage, files of
-// other cards and several writers. This tests our bookkeeping, not the library.
+// Products through the stand-in cuBLASLt: candidates timed at the start, once a bucket of rows, as
+// graphs run them, over several weights; nothing timed later or while recording; the choice kept in
+// a file and read back, refused rows served by the library's first choice, descriptors made once,
+// alignments told; the file survives truncation, damage, files of other cards and several writers.
+// This tests our bookkeeping, not the library.
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -44,7 +45,7 @@ static void world_open(struct world *w)
     struct error err;
     struct device_options options = {.exact = false, .cache_folder = folder, .note = note};
     notes = 0;
-    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = 64};
+    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = ROWS}, .width_max = 64};
     w->api = weft_device_plugin();
     assert_int_equal(w->api->open(&w->device, &options, &err), STATUS_OK);
     assert_int_equal(w->api->stream_open(w->device, &w->stream, &limits, NULL), STATUS_OK);
@@ -73,8 +74,8 @@ static void world_close(struct world *w)
     w->api->close(w->device);
 }
 
-// x begins `shift` bytes after the start of an allocation.
-static struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift)
+// As in a step. x begins `shift` bytes after the start of an allocation.
+static struct simt_counts serve_at(struct world *w, uint32_t rows, size_t shift)
 {
     struct gemm_args args = {.x_dtype = DTYPE_BF16,
                              .y_dtype = DTYPE_BF16,
@@ -90,6 +91,18 @@ static struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift)
     simt_read(&counts);
     assert_string_equal(simt_first_report(), "");
     return counts;
+}
+
+static struct simt_counts serve(struct world *w, uint32_t rows)
+{
+    return serve_at(w, rows, 0);
+}
+
+// As at the start of a model.
+static struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift)
+{
+    assert_int_equal(w->api->tune(w->stream, 0), 1);
+    return serve_at(w, rows, shift);
 }
 
 static struct simt_counts run(struct world *w, uint32_t rows)
@@ -124,8 +137,11 @@ static void test_fastest_is_kept(void **state)
     struct simt_counts first = run(&w, 9);
     assert_int_equal(first.blas_algorithm, 2);
     assert_int_equal(first.blas_heuristics, 1);
-    assert_true(first.blas_calls > 4 * 3);                  // every candidate, several times
-    assert_true(first.blas_weights > first.blas_calls / 2); // in turn over the layers
+    assert_true(first.blas_calls > 4 * 3); // every candidate, several times
+    assert_int_equal(first.blas_calls - first.blas_recorded, 4 + 1); // bare once, and the product
+    assert_true(first.blas_weights > first.blas_calls / 2);          // in turn over the layers
+    assert_int_equal(first.loads, 4);
+    assert_int_equal(first.loads_captured, 0);
     struct simt_counts again = run(&w, 9);
     assert_int_equal(again.blas_calls, 1);
     assert_int_equal(again.blas_descriptors, 0);
@@ -179,6 +195,7 @@ static void test_own_bias(void **state)
                                  .x_stride = K,
                                  .y_stride = N};
         simt_reset();
+        assert_int_equal(w.api->tune(w.stream, 0), 1);
         assert_int_equal(w.api->ops->gemm(w.stream, &args), STATUS_OK);
         struct simt_counts counts;
         simt_read(&counts);
@@ -439,7 +456,7 @@ static void test_no_algorithm(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-// While a graph is recorded the timing runs beside it; the graph holds one product.
+// While a graph is recorded nothing is timed, not even at the start.
 static void test_while_recording(void **state)
 {
     (void)state;
@@ -448,13 +465,112 @@ static void test_while_recording(void **state)
     struct simt_counts counts;
     configure(4, 2, 0);
     world_open(&w);
+    assert_int_equal(run(&w, 2).blas_algorithm, 2);
     assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
-    counts = run(&w, 4);
+    counts = run(&w, 2);
     assert_int_equal(counts.blas_algorithm, 2);
-    assert_true(counts.blas_calls > 4);
+    assert_int_equal(counts.loads, 0);
+    counts = run(&w, 4);
+    assert_int_equal(counts.blas_algorithm, 0);
+    assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(w.api->graph_end(w.stream, &graph, NULL), STATUS_OK);
     assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
     w.api->graph_close(graph);
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
+// One start over all buckets; what it timed, how often the library was asked, and how many buckets
+// there were.
+static struct simt_counts start(struct world *w, uint32_t *buckets)
+{
+    struct simt_counts all = {0};
+    *buckets = 0;
+    for (uint32_t rows = 0; (rows = w->api->tune(w->stream, rows)) != 0; ++*buckets) {
+        struct simt_counts one = serve(w, rows);
+        bool timed = rows <= 1024;
+        assert_true(one.blas_heuristics <= 1);
+        assert_int_equal(one.blas_recorded, timed && one.blas_heuristics != 0 ? 4 * 8 : 0);
+        assert_int_equal(one.blas_algorithm, timed ? 2 : 0);
+        assert_int_equal(one.loads_captured, 0);
+        all.blas_heuristics += one.blas_heuristics;
+        all.blas_recorded += one.blas_recorded;
+        all.loads += one.loads;
+    }
+    return all;
+}
+
+// Steps of any count of rows find what the start chose; a second start reads all of it.
+static void test_start(void **state)
+{
+    (void)state;
+    struct world w;
+    uint32_t buckets;
+    configure(4, 2, 0);
+    world_open(&w);
+    struct simt_counts counts = start(&w, &buckets);
+    assert_int_equal(buckets, 18); // up to 1,024, and what is left of 1,536
+    assert_int_equal(counts.blas_heuristics, buckets);
+    assert_int_equal(counts.loads, 4);
+    for (uint32_t rows = 1; rows <= ROWS; rows += rows < 70 ? 1 : 131) {
+        struct simt_counts step = serve(&w, rows);
+        assert_int_equal(step.blas_heuristics, 0);
+        assert_int_equal(step.blas_calls, 1);
+        assert_int_equal(step.loads, 0);
+        assert_int_equal(step.blas_algorithm, rows <= 1024 ? 2 : 0);
+    }
+    world_close(&w);
+    configure(4, 2, 0);
+    world_open(&w);
+    counts = start(&w, &buckets);
+    assert_int_equal(buckets, 18);
+    assert_int_equal(counts.blas_heuristics, 0);
+    assert_int_equal(counts.blas_recorded, 0);
+    assert_int_equal(counts.loads, 2);
+    assert_int_equal(serve(&w, 1000).loads, 0);
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
+// A start times for a bounded time: what is left takes the first choice, and later starts time it.
+static void test_start_is_bounded(void **state)
+{
+    (void)state;
+    struct world w;
+    for (uint32_t last = 1; last <= 4; last *= 2) {
+        struct simt_options options = {.blas_candidates = 4, .blas_best = 2, .blas_slow = 1000};
+        simt_configure(&options);
+        world_open(&w);
+        for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;) {
+            struct simt_counts counts = serve(&w, rows);
+            assert_int_equal(counts.blas_recorded, rows == last ? 4 * 8 : 0);
+            assert_int_equal(counts.blas_algorithm, rows <= last ? 2 : 0);
+        }
+        world_close(&w);
+    }
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
+// What the start has not met takes the library's first choice, which is not kept.
+static void test_step_times_nothing(void **state)
+{
+    (void)state;
+    struct world w;
+    configure(4, 2, 0);
+    world_open(&w);
+    for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;)
+        continue;
+    struct simt_counts counts = serve(&w, 9);
+    assert_int_equal(counts.blas_calls, 1);
+    assert_int_equal(counts.blas_recorded, 0);
+    assert_int_equal(counts.blas_algorithm, 0);
+    assert_int_equal(run(&w, 10).blas_algorithm, 2); // of the same bucket, at a start
     world_close(&w);
     char path[300];
     cache_path(path);
@@ -466,12 +582,21 @@ int main(void)
     if (!mkdtemp(folder))
         return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fastest_is_kept),   cmocka_unit_test(test_file_is_read),
-        cmocka_unit_test(test_refused_rows),      cmocka_unit_test(test_unknown_algorithm),
-        cmocka_unit_test(test_damaged_file),      cmocka_unit_test(test_while_recording),
-        cmocka_unit_test(test_many_writers),      cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_own_bias),          cmocka_unit_test(test_no_algorithm),
-        cmocka_unit_test(test_weights_that_went), cmocka_unit_test(test_an_arena_that_went),
+        cmocka_unit_test(test_fastest_is_kept),
+        cmocka_unit_test(test_file_is_read),
+        cmocka_unit_test(test_refused_rows),
+        cmocka_unit_test(test_unknown_algorithm),
+        cmocka_unit_test(test_damaged_file),
+        cmocka_unit_test(test_while_recording),
+        cmocka_unit_test(test_many_writers),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_own_bias),
+        cmocka_unit_test(test_no_algorithm),
+        cmocka_unit_test(test_weights_that_went),
+        cmocka_unit_test(test_an_arena_that_went),
+        cmocka_unit_test(test_start),
+        cmocka_unit_test(test_step_times_nothing),
+        cmocka_unit_test(test_start_is_bounded),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);

@@ -78,6 +78,7 @@ static enum status life_product(struct life *l)
 // A step, and one that is recorded and replayed.
 static enum status life_steps(struct life *l, struct error *err)
 {
+    (void)l->api->tune(l->stream, 0); // the first product is timed
     enum status status = l->api->copy_in(l->stream, l->y, l->word, 64);
     if (status == STATUS_OK)
         status = life_product(l);

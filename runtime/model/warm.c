@@ -1,0 +1,101 @@
+// The start of a model on a device that loads code at its first use and has several algorithms for
+// a product: it meets each bucket of rows, and steps as they are served, before a graph is recorded
+// or a request comes. Loading thread, or the thread of the rank.
+#include "runtime/model/group.h"
+#include "runtime/model/internal.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+
+enum { PROMPT_TOKENS = 64 }; // more than the kernels of decode rows take
+#define WARM_NS 60000000000u // until a step is given up
+
+static enum status products_tune(struct model *m, struct error *err)
+{
+    enum status status = STATUS_OK;
+    uint32_t rows = 0;
+    while (status == STATUS_OK && (rows = m->api->tune(m->stream, rows)) != 0)
+        status = forward_products(m, rows);
+    if (status != STATUS_OK)
+        return error_set(err, status, "the device refused products of %u rows", rows);
+    return STATUS_OK;
+}
+
+static enum status step_run(struct model *m, struct batch *batch, struct error *err)
+{
+    struct model_output out;
+    enum status status = rank_launch(m, batch, err);
+    if (status == STATUS_OK)
+        status = rank_sample(m, NULL, 0, err);
+    return status == STATUS_OK ? rank_collect(m, &out, clock_ns() + WARM_NS, err) : status;
+}
+
+static void row_put(struct batch *batch, struct batch_row row)
+{
+    batch_rows(batch)[batch->row_count++] = row;
+    batch->computed_count += row.q_len;
+}
+
+// The first row's place and the first blocks: whoever gets them later writes before it reads.
+static void prompt_put(struct batch *batch, const struct model_facts *facts, uint32_t tokens)
+{
+    static const enum batch_want wants[] = {[MODEL_GENERATOR] = WANT_TOKEN,
+                                            [MODEL_EMBEDDER] = WANT_VECTOR,
+                                            [MODEL_RERANKER] = WANT_SCORE};
+    if (facts->kind == MODEL_GENERATOR)
+        batch_newcomers(batch)[batch->newcomer_count++] = (struct batch_newcomer){
+            .params = {.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW}};
+    uint32_t blocks = facts->block_tokens ? tokens / facts->block_tokens + 1 : 0;
+    for (uint32_t i = 0; i < blocks && i < facts->block_count; i++)
+        batch_changes(batch)[batch->change_count++] = (struct batch_change){0, i, i};
+    for (uint32_t i = 0; i < tokens; i++)
+        batch_tokens(batch)[batch->token_count++] = 0;
+    row_put(batch, (struct batch_row){.q_len = tokens,
+                                      .kv_len = tokens,
+                                      .type_from = STEP_NO_TYPE,
+                                      .want = wants[facts->kind],
+                                      .mask = BATCH_NO_MASK});
+}
+
+static enum status steps_run(struct model *m, struct error *err)
+{
+    const struct model_facts *facts = &m->facts;
+    uint32_t tokens = PROMPT_TOKENS;
+    tokens = tokens < facts->limits.tokens_max ? tokens : facts->limits.tokens_max;
+    if (tokens >= facts->max_model_len) // room for one more
+        tokens = facts->max_model_len > 1 ? facts->max_model_len - 1 : 1;
+    struct batch *batch = heap_take(batch_bytes(&facts->limits));
+    batch_init(batch, &facts->limits);
+    prompt_put(batch, facts, tokens);
+    enum status status = step_run(m, batch, err);
+    batch_clear(batch, 1);
+    if (status == STATUS_OK && facts->kind != MODEL_GENERATOR) {
+        prompt_put(batch, facts, 1);
+        status = step_run(m, batch, err);
+    } else if (status == STATUS_OK && tokens < facts->max_model_len) {
+        row_put(batch, (struct batch_row){.q_len = 1,
+                                          .kv_len = tokens + 1,
+                                          .token_at = BATCH_TOKEN_FED,
+                                          .type_from = STEP_NO_TYPE,
+                                          .want = WANT_TOKEN,
+                                          .mask = BATCH_NO_MASK});
+        batch->decode_count = 1;
+        status = step_run(m, batch, err);
+    }
+    heap_give(batch);
+    return status;
+}
+
+enum status rank_warm(struct model *m, struct error *err)
+{
+    if (!m->api->tune)
+        return STATUS_OK;
+    if (m->api->turn_take)
+        m->api->turn_take(m->stream);
+    enum status status = products_tune(m, err);
+    if (status == STATUS_OK)
+        status = steps_run(m, err);
+    if (m->api->turn_give)
+        m->api->turn_give(m->stream);
+    return status == STATUS_OK ? status : error_prefix(err, "the steps before the first");
+}
