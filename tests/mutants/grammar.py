@@ -32,7 +32,7 @@ FAULTS = [
     ("a state leads back by all that lives", "runtime/grammar/mask.c", "loops_find", "(uint64_t)(to == state)", "(uint64_t)(to != STATE_DEAD)", "test_matcher"),
     ("a dead end counts as plain text", "runtime/grammar/mask.c", "level_next", "if (to < STATE_FIRST)", "if (to == STATE_NO_ROOM)", "test_matcher"),
     ("plain text leads back where it leads elsewhere", "runtime/grammar/mask.c", "plain_find", "next.at[0].state == state", "next.at[0].state >= STATE_FIRST", "test_matcher"),
-    ("tokens are allowed whatever their tails are", "runtime/grammar/mask.c", "tails_allow", "c->tails[ids[i] / 32] & (1u << (ids[i] % 32))", "(c->tails[ids[i] / 32] | UINT32_MAX) & (1u << (ids[i] % 32))", "test_matcher"),
+    ("tokens are allowed whatever their tails are", "runtime/grammar/mask.c", "tails_allow", "w->c->tails[ids[i] / 32] & (1u << (ids[i] % 32))", "w->c->tails[ids[i] / 32] | 1", "test_matcher"),
     ("tokens of as many characters as may come are left out", "runtime/grammar/mask.c", "near_find", "PLAIN_CHARS[k - 1] < most", "PLAIN_CHARS[k - 1] + 4 < most", "test_matcher"),
     ("a mask's bits stand in the other order", "runtime/grammar/mask.c", "ids_allow", "1u << (ids[i] % 32)", "1u << (31 - ids[i] % 32)", "test_grammar"),
     ("a mask that is kept is that of the row before", "runtime/grammar/mask.c", "near_find", "mask_read(c, c->a.states[state].kept, words);", "", "test_matcher"),
