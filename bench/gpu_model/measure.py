@@ -65,14 +65,14 @@ class Measured:
             self.code[one["entry"]] = (*found, pathlib.Path(ptx).read_text().split("\n"))
         return self.code[one["entry"]]
 
-    def kernel(self, one, shorter, units, last_alone=False):
-        """last_alone: only what some warps issue and others do not, as the merge by the warp that comes last."""
+    def kernel(self, one, shorter, units, parts=0):
+        """parts: only what is issued less often than that many parts more are computed, as the merge by the warp that comes last."""
         warps = one["warps"] - (shorter["warps"] if shorter else 0)
         instructions, labels, text = self.code_of(one)
         issues = sass.issues_of(instructions, labels, issued_of(one, shorter), text)
-        if last_alone:  # each launch by itself: what begins a merge is issued as often in both
+        if parts:  # each launch by itself: what begins a merge is issued as often in both
             longer, less = (sass.issues_of(instructions, labels, dict(x["lines"]), text) for x in (one, shorter))
-            issues = [a - b if a - b < warps else 0 for a, b in zip(longer, less)]
+            issues = [a - b if a - b < parts else 0 for a, b in zip(longer, less)]
         pipes = collections.Counter()
         for i, times in zip(instructions, issues):
             pipes[pipe_of(i.opcode)] += times
@@ -80,7 +80,7 @@ class Measured:
         cycles = {}
         for card, constants in cards().items():
             latency = dict(constants["latency"])
-            if name.startswith(STREAMS) or last_alone:
+            if name.startswith(STREAMS) or parts:
                 latency["LDG"] = latency["stream"]
             cycles[card] = round(sass.alone(instructions, labels, issues, latency) / units, 1)
         counts = {c: (one[c] - (shorter[c] if shorter else 0)) / units
@@ -96,7 +96,7 @@ class Measured:
         (one,), (shorter,) = (budgets.instances(self.lines, "attn, %d parts" % n, "attn_kernel") for n in (64, 32))
         units = 32 / 3
         ptx = sum(times for times in issued_of(one, shorter).values() if times < 32) / units
-        return {**self.kernel(one, shorter, units, True), "ptx": round(ptx, 2), "mma": 0, "wavefronts": 0, "warps_a_unit": 1}
+        return {**self.kernel(one, shorter, units, 32), "ptx": round(ptx, 2), "mma": 0, "wavefronts": 0, "warps_a_unit": 1}
 
 
 def main():

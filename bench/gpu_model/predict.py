@@ -4,7 +4,8 @@
   bench/gpu_model/predict.py [--kernels FILE | --check | --write]
 
 From FILE, after.json if none is named (measure.py: exact counts, one warp's cycles by the machine code, how attention is launched) and
-cards.json (constants with their sources). --write puts the tables of before.json and after.json into docs/CUDA.md, --check compares them.
+cards.json (constants with their sources). --write puts the tables of before.json and after.json into docs/CUDA.md; --check fails where they
+are others, and where after.json counts what the budgets of tests/ptx do not.
 
 The model. What runs on a processor at once follows from registers, shared memory and warps. So many warps take, for each
 unit of work, the longest of: one warp's own cycles; instructions, one a cycle and scheduler; each pipe's cycles (mma,
@@ -24,9 +25,11 @@ import math
 import pathlib
 import sys
 
-from cards import cards
-
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tests/ptx"))
+import budgets  # noqa: E402
+from cards import cards  # noqa: E402
+
 PAGE = HERE.parents[1] / "docs/CUDA.md"
 SHAPES = {"Llama-3.1-8B": {"layers": 32, "inter": 14336, "vocab": 128256}, "Qwen3-8B": {"layers": 36, "inter": 12288, "vocab": 151936}}
 HIDDEN, HEADS, KV_HEADS, DIM, GROUP = 4096, 32, 8, 128, 4
@@ -263,30 +266,71 @@ def step_table(models):
     return lines
 
 
-def counts_of(kernels):
-    """What of the counts stands in the page, in the order of counts_table."""
-    one = lambda row: kernels["rows"]["attention, %s: a tile" % row][0]
-    said = lambda rows, what: ", ".join(dict.fromkeys("{:,.0f}".format(what(one(row))) for row in rows))
-    decode, prefill = ["decode, pages of %d" % n for n in (16, 32, 64)], ["prefill, pages of %d" % n for n in (16, 64)]
-    for rows in decode, prefill:
-        yield from (said(rows, lambda k: k["sass"]), said(rows, lambda k: k["ptx"]), said(rows, lambda k: k["cycles"]["H100"]),
-                    said(rows, lambda k: k["sectors"]), said(rows, lambda k: k["registers"]))
-    m = Model("H100", kernels)
-    items = len(m.decode_items(1, 1024)[0])
-    yield "%d, %d of %d" % (items, min(items, m.card["processors"]), m.card["processors"])
-    step = lambda rows, what: "{:,.0f}".format(kernels["steps"]["step, decode %d" % rows][what])
-    yield "%s, %s" % (step(1, "launches a layer"), step(1, "graph nodes of 32 layers"))
-    yield "%s and %s" % (step(1, "copied bytes"), step(256, "copied bytes"))
+def decided(aim, after):
+    """What a count must be, and whether it is."""
+    return "%s: %s" % (aim, "reached" if after else "missed") if aim else ""
 
 
 def counts_table(before, after):
-    tile = ["machine instructions of a %s tile, pages of %s", "PTX instructions of it", "cycles of it, one warp alone (H100)",
-            "sectors that it reads", "registers of its kernel"]
-    what = [line % place if "%" in line else line for place in (("decode", "16, 32 and 64"), ("prefill", "16 and 64")) for line in tile]
-    what += ["items of attention at batch 1, 1K; processors that work", "launches a decode layer, graph nodes of 32 layers",
-             "bytes copied a decode step of 1 and of 256 rows of 64 keys"]
-    rows = zip(what, counts_of(before), counts_of(after), strict=True)
-    return ["| counted | before | after |", "| --- | --- | --- |", *("| %s | %s | %s |" % row for row in rows)]
+    """Counts of before and after, beside what the issue asks of them."""
+    lines = ["| counted | before | after | aim |", "| --- | --- | --- | --- |"]
+
+    def row(what, count, aim="", reached=lambda old, new: True, said="{:,.0f}".format):
+        old, new = count(before), count(after)
+        lines.append("| %s | %s | %s | %s |" % (what, said(old), said(new), decided(aim, reached(old, new))))
+
+    one = lambda form, name: lambda kernels: kernels["rows"]["attention, %s: a tile" % form][0][name]
+    for form, aim, most in (("decode, pages of 16", "1,150", lambda old: 1150), ("decode, pages of 32", "1,150", lambda old: 1150),
+                            ("decode, pages of 64", "850", lambda old: 850), ("prefill, pages of 16", "a third", lambda old: old / 3),
+                            ("prefill, pages of 64", "a third", lambda old: old / 3)):
+        row("machine instructions of a tile: %s" % form, one(form, "sass"), "at most " + aim, lambda old, new: new <= most(old))
+        row("PTX instructions of it", one(form, "ptx"))
+        row("cycles of it, one warp alone (H100)", lambda kernels: one(form, "cycles")(kernels)["H100"])
+        row("sectors that it reads", one(form, "sectors"))
+        row("registers of its kernel", one(form, "registers"))
+    for context in 1024, 8192:
+        def items(kernels):
+            m = Model("H100", kernels)
+            return len(m.decode_items(1, context)[0]), m.card["processors"]
+        row("items of attention at batch 1, %s keys; processors that work" % "{:,}".format(context), items,
+            "100 of 132" if context == 1024 else "", lambda old, new: min(new) >= 100, lambda n: "%d; %d of %d" % (n[0], min(n), n[1]))
+    step = lambda case, name: lambda kernels: kernels["steps"].get("step, " + case, {}).get(name)
+    row("launches a decode layer", step("decode 1", "launches a layer"))
+    row("nodes of a decode graph of 32 layers", step("decode 1", "graph nodes of 32 layers"))
+    for case, what in (("decode 1", "one row of 64 keys"), ("decode 256", "256 rows of 64 keys"), ("decode 256 at 8000", "256 rows of 8,000 keys")):
+        row("bytes copied a decode step of " + what, step(case, "copied bytes"), "at most 65,536", lambda old, new: new <= 65536,
+            lambda n: "not counted" if n is None else "{:,.0f}".format(n))
+    return lines
+
+
+def aims_table(before, after):
+    """Shares of the limit on the H100 beside the aims: reached, missed by less than the error, or missed."""
+    aims = {("decode", 1): 85, ("decode", 32): 80, ("decode", 256): 80, ("prefill", 1): 55}
+    lines = ["| step, H100, predicted share of its limit | before | after | aim |", "| --- | --- | --- | --- |"]
+    for name, shape in SHAPES.items():
+        for kind, rows, context in STEPS:
+            cells = []
+            for kernels in before, after:
+                parts, bound = Model("H100", kernels).step(shape, kind, rows, context)
+                time, _, error = added(parts.values())
+                cells.append(shown(time, bound, error)[1])
+            aim = aims[kind, rows]
+            word = "reached" if bound >= aim / 100 * time else "missed, by less than the error" if bound >= aim / 100 * (time - error) else "missed"
+            what = "decode %d at %s" % (rows, "{:,}".format(context)) if kind == "decode" else "prefill {:,}".format(context)
+            lines.append("| %s, %s | %s | %s | %d %%: %s |" % (name, what, *cells, aim, word))
+    return lines
+
+
+def aged(kernels):
+    """Sentences on what was measured and is no longer what budgets.txt says, which `make test` compares with the kernels."""
+    version, counts = budgets.read(budgets.FILE.read_text())
+    if kernels["nvcc"] != version:
+        return ["it is measured with nvcc %s, the budgets with %s" % (kernels["nvcc"], version)]
+    counts = {what: row for what, row in counts.items() if not what.startswith("kernel ")}
+    names = {"ptx": "instructions", "mma": "mma", "wavefronts": "wavefronts", "conflicts": "conflicts", "sectors": "sectors"}
+    rows = {what: {new: sum(one[old] for one in found) for old, new in names.items()}
+            for what, found in kernels["rows"].items() if what in counts}
+    return budgets.judge({**rows, **kernels["steps"]}, counts)
 
 
 def settle(text, place, lines):
@@ -315,9 +359,13 @@ def main():
         for what, lines in tables_of(kernels).items():
             new = settle(new, "%s %s" % (place, what), lines)
     new = settle(new, "counts", counts_table(**measured))
+    new = settle(new, "aims", aims_table(**measured))
     if options.write:
         PAGE.write_text(new)
         return 0
+    old = aged(measured["after"])
+    if old:
+        sys.exit("bench/gpu_model/after.json is of other kernels, tools/gpu_tables.sh renews it:\n" + "\n".join(old))
     if new != text:
         sys.exit("docs/CUDA.md has other predictions than the model: bench/gpu_model/predict.py --write")
     return 0

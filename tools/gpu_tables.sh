@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Measures what the hot kernels issue (bench/gpu_model/after.json) and writes every table of docs/CUDA.md
+# that programs make: opcodes, instructions beside Triton's, counts, predictions and aims.
+#
+#   tools/gpu_tables.sh           writes them; the venv of Triton and nvdisasm is made if need be
+#   tools/gpu_tables.sh --check   says which are stale, for `make soak`; without the venv it passes
+# Needs build/release with kernel_counts and ptx_run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=build/release/bin
+python=build/triton-venv/bin/python
+after=bench/gpu_model/after.json
+usage="usage: tools/gpu_tables.sh [--check]"
+case "$#:${1:-}" in
+0:) mode=--write ;;
+1:--check) mode=--check ;;
+*) echo "$usage" >&2 && exit 2 ;;
+esac
+PATH=$(tools/nvcc.sh):$PATH
+[ "$mode" = --check ] || tools/triton/check.py --program $bin/ptx_run --write
+if ! { [ -x $python ] && $python -m pip install -q nvidia-cuda-nvdisasm==13.2.51; }; then
+    echo "gpu_tables: skipped: Triton and nvdisasm cannot be had from PyPI here"
+    [ "$mode" = --check ]
+    exit
+fi
+failed=0
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+$python bench/gpu_model/measure.py $bin/kernel_counts --out "$found"
+if [ "$mode" = --write ]; then
+    cat "$found" >"$after"
+elif ! cmp -s "$found" "$after"; then
+    echo "$after is of other kernels: tools/gpu_tables.sh renews it"
+    failed=1
+fi
+$python bench/gpu_model/predict.py $mode || failed=1
+$python tools/triton/counts.py --program $bin/ptx_run $mode || failed=1
+exit $failed
