@@ -72,7 +72,7 @@ export STAGE_SECONDS=3600
 export LSAN_OPTIONS=suppressions=$PWD/tests/e2e/lsan.supp:print_suppressions=0
 release='tools/build.sh all'
 venv='[ -x build/soak-venv/bin/python ] || { python3 -m venv build/soak-venv &&
-    build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4 jsonschema==4.23.0; }'
+    build/soak-venv/bin/pip install -q jinja2 tokenizers==0.21.4 jsonschema==4.26.0; }'
 # Debian's torch computes on the CPU and is a tenth of the size of the one on PyPI
 torch='[ -x build/torch-venv/bin/python ] || { apt-get install -y -qq python3-torch python3-venv &&
     /usr/bin/python3 -m venv --system-site-packages build/torch-venv &&
