@@ -255,8 +255,8 @@ static double lap(struct pass *p, int op, double since)
 
 static void norm(struct pass *p, const float *add, float *x, uint32_t rows)
 {
-    struct rms_norm_args args = {DTYPE_F32,           x,    add, &p->m->norm, p->normed, rows,
-                                 p->m->shape->hidden, 1e-6f};
+    struct rms_norm_args args = {DTYPE_F32,           x,     add, &p->m->norm, p->normed, rows,
+                                 p->m->shape->hidden, 1e-6f, NULL};
     must(p->b->api->ops->rms_norm(p->b->stream, &args), NULL);
 }
 
@@ -329,7 +329,7 @@ static void layer_run(struct pass *p, uint32_t layer)
     t = lap(p, OP_NORM, t);
     gemm(p, p->normed, &w[2], p->up, p->tokens);
     t = lap(p, OP_GEMM, t);
-    struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn};
+    struct swiglu_args swiglu = {DTYPE_F32, p->up, p->ffn, p->tokens, s->ffn, NULL};
     must(p->b->api->ops->swiglu(p->b->stream, &swiglu), NULL);
     t = lap(p, OP_SWIGLU, t);
     gemm(p, p->ffn, &w[3], p->delta, p->tokens);

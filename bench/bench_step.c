@@ -5,7 +5,8 @@
 // step_cases.c instead, beside the floor of the rates given.
 //
 // Usage: bench_step [bfloat16|int8|float32|float16] [threads] [--device cpu|cuda|simt]
-//        [--library FILE] [--no-exact] [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large]
+//        [--library FILE] [--no-exact] [--no-overlap-kernels] [--shape
+//        qwen2.5-0.5b|qwen3-8b|xlm-r-large]
 //        [--copy GB/s] [--math TFLOP/s]
 #include "bench/step_bench.h"
 
@@ -190,6 +191,10 @@ static bool args_read(struct step_args *args, int argc, char **argv)
     *args = (struct step_args){.device = "cpu", .dtype = -1, .exact = true};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i];
+        if (strcmp(name, "--no-overlap-kernels") == 0) {
+            args->serial = true;
+            continue;
+        }
         if (strcmp(name, "--no-exact") == 0) {
             args->exact = false;
             continue;

@@ -188,18 +188,21 @@ whole() {
         --shape "$shape" --copy "${copy:-0}" --math "${math:-0}" "$@"
 }
 stage_bench() {
-    step ops-fast 80 "$bin/gpu_ops" fast
-    step ops-exact 60 "$bin/gpu_ops" exact
+    step ops-fast 75 "$bin/gpu_ops" fast
+    step ops-exact 50 "$bin/gpu_ops" exact
     whole step-qwen3-8b-fast 70 qwen3-8b --no-exact
-    whole step-qwen3-8b-exact 60 qwen3-8b
+    whole step-qwen3-8b-exact 55 qwen3-8b
     whole step-xlm-r-large-fast 25 xlm-r-large --no-exact
     whole step-qwen2.5-0.5b-fast 20 qwen2.5-0.5b --no-exact
     whole step-xlm-r-large-exact 20 xlm-r-large
     whole step-qwen2.5-0.5b-exact 15 qwen2.5-0.5b
+    # the same with kernels one after another: what their overlap is worth where launches weigh most
+    whole step-qwen2.5-0.5b-fast-serial 15 qwen2.5-0.5b --no-exact --no-overlap-kernels
+    whole step-qwen2.5-0.5b-exact-serial 15 qwen2.5-0.5b --no-overlap-kernels
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
     else
-        step torch 35 python3 bench/gpu_torch.py
+        step torch 25 python3 bench/gpu_torch.py
     fi
 }
 

@@ -9,7 +9,7 @@ struct step_args {
     const char *device, *library, *shape; // cpu; NULL: beside the program; NULL: products mode
     int dtype;                            // enum dtype, or -1: bfloat16
     uint32_t threads;
-    bool exact;
+    bool exact, serial;
     double copy_rate, math_rate; // bytes and operations a second, for the floor; 0: not known
 };
 

@@ -76,7 +76,8 @@ const struct step_shape *shape_find(const char *name)
 bool bench_device_open(struct bench *b, const struct step_args *args)
 {
     const struct device_api *api = device_cpu();
-    struct device_options options = {.threads = args->threads, .exact = args->exact};
+    struct device_options options = {
+        .threads = args->threads, .exact = args->exact, .serial = args->serial};
     struct error err;
     enum status status = STATUS_OK;
     if (strcmp(args->device, "cpu") != 0)
@@ -377,9 +378,10 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
     bench_model_open(b, shape, &options, (uint64_t)blocks * BLOCK);
     struct device_facts facts;
     b->api.facts(b->device, &facts);
-    printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"open_ms\":%.0f}\n",
+    printf("{\"card\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"exact\":%s,\"serial\":%s,"
+           "\"open_ms\":%.0f}\n",
            facts.name, shape->name, dtype_name(model_facts(b->model)->dtype),
-           args->exact ? "true" : "false", now_ms() - start);
+           args->exact ? "true" : "false", args->serial ? "true" : "false", now_ms() - start);
     if (!shape->encoder)
         blocks_fill(b, shape);
     for (size_t i = 0; i < count; i++) {

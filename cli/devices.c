@@ -28,6 +28,7 @@ static enum status device_open(struct loaded_device *d, const struct device_sett
     if (status != STATUS_OK)
         return status;
     options.cache_folder = settings->device_cache;
+    options.serial = !settings->overlap_kernels;
     options.note = device_note;
     return d->api->open(&d->device, &options, err);
 }

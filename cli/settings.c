@@ -109,6 +109,8 @@ static const struct option_row device_rows[] = {
      "folder that keeps the measured choice of a GPU's algorithms"},
     {"exact", OPTION_SWITCH, AT(device_settings, exact), 0, 0, {0},
      "on for cpu and simt, off for cuda", "the same bits whatever else is computed meanwhile"},
+    {"overlap-kernels", OPTION_SWITCH, AT(device_settings, overlap_kernels), 0, 0, {0}, "on",
+     "a GPU's kernels begin before those in front of them have ended"},
     {"threads", OPTION_COUNT, AT(device_settings, threads), 0, 1024, {0},
      "0: the cores that the process may use", "compute threads of the CPU device"},
     {"log-level", OPTION_CHOICE, AT(device_settings, log_level), 0, 0,
@@ -173,7 +175,7 @@ void model_settings_init(struct model_settings *s)
 
 void device_settings_init(struct device_settings *s)
 {
-    *s = (struct device_settings){.exact = -1, .log_level = 2};
+    *s = (struct device_settings){.exact = -1, .overlap_kernels = 1, .log_level = 2};
 }
 
 void serve_settings_init(struct serve_settings *s)

@@ -34,6 +34,7 @@ struct device_settings { // the same for all devices
     const char *device_library;
     const char *device_cache; // folder, or NULL
     int exact;                // 0, 1, or -1: the device's default
+    int overlap_kernels;      // 0, 1
     uint32_t threads;
     int log_level;
     int log_format;

@@ -24,7 +24,8 @@ struct comm;  // joins a stream of each rank (kernels/collective.h)
 struct device_options {
     uint32_t index;   // which GPU; 0 on a CPU
     uint32_t threads; // cpu: threads, the caller's included; 0: all usable cores
-    int exact; // 1: results do not depend on neighbours (docs/ARCHITECTURE.md); -1: by the device
+    int exact;   // 1: results do not depend on neighbours (docs/ARCHITECTURE.md); -1: by the device
+    bool serial; // cuda: a kernel begins when the one in front has ended, on every card
     const char *cache_folder;       // for tuned algorithms; NULL: none
     void (*note)(const char *line); // logs a line; or NULL
     // cpu: NULL, or the device of which this one is rank `index` of `ranks`, at most its threads:

@@ -57,9 +57,8 @@ struct embed_bert_args {
     const struct weight *norm_weight, *norm_bias;            // [width]
     const int32_t *token;
     const uint32_t *position, *type;
-    void *out; // [T][width] act
-    uint32_t token_count, width;
-    uint32_t position_offset; // 0 BERT, padding id + 1 RoBERTa
+    void *out;                                    // [T][width] act
+    uint32_t token_count, width, position_offset; // of positions: 0 BERT, padding id + 1 RoBERTa
     float epsilon;
 };
 
@@ -72,6 +71,7 @@ struct rms_norm_args {
     void *out; // [rows][width] act
     uint32_t rows, width;
     float epsilon;
+    const struct weight *next; // of the product that follows, which may be fetched; or NULL
 };
 
 // x = residual + add (add may be NULL); out = (x - mean) * rsqrt(var + eps) * w + b.
@@ -123,6 +123,7 @@ struct attn_args {
     uint64_t layer_offset, value_offset, head_bytes, token_bytes;
     struct attn_shape shape;
     uint32_t blocks_max, block_shift, row_count, token_count;
+    const struct weight *next; // as in rms_norm_args
 };
 
 // out[t][i] = silu(gate) * up with in = [gate | up].
@@ -131,6 +132,7 @@ struct swiglu_args {
     const void *in; // [rows][2 * width] act
     void *out;      // [rows][width] act
     uint32_t rows, width;
+    const struct weight *next; // as in rms_norm_args
 };
 
 enum activation { ACTIVATE_GELU, ACTIVATE_GELU_TANH, ACTIVATE_TANH, ACTIVATE_RELU, ACTIVATE_SILU };
@@ -159,8 +161,7 @@ struct pool_args {
     const struct step_row *rows;        // [R] device
     const struct step_sampled *sampled; // [n] device
     float *out;                         // [n][width] f32
-    uint32_t count, width;
-    uint32_t normalize; // 1: divided by max(||x||, 1e-12), but for rows with STEP_POOL_RAW
+    uint32_t count, width, normalize;   // 1: over max(||x||, 1e-12), but for rows of STEP_POOL_RAW
 };
 
 struct sample_result { // 16 bytes, host-visible
@@ -184,8 +185,7 @@ struct sample_args {
     struct sample_result *result; // [n] host-visible
     struct sample_top *top;       // [n][SAMPLE_TOP_MAX] host-visible
     struct step_limits limits;
-    uint32_t count, stride;
-    uint32_t max_top; // largest top_logprobs among the rows
+    uint32_t count, stride, max_top; // max_top: largest top_logprobs among the rows
 };
 
 struct op_table {

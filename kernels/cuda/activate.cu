@@ -8,6 +8,7 @@ struct flat_run {
     uint32_t width;
     bool whole;
     enum activation kind;
+    prefetch_run next;
 };
 
 enum { FLAT_THREADS = 128 };
@@ -24,6 +25,10 @@ static __device__ __forceinline__ float silu(float x)
 template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) swiglu_kernel(flat_run a)
 {
     uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
+    if (a.next.lines != 0)
+        prefetch_share(a.next, (blockIdx.y * gridDim.x + r) * FLAT_THREADS + threadIdx.x,
+                       gridDim.x * gridDim.y * FLAT_THREADS);
+    grid_begin();
     if (at >= a.width)
         return;
     const T *gate = (const T *)a.in + (size_t)r * 2 * a.width;
@@ -62,6 +67,7 @@ template <class T>
 static __global__ void __launch_bounds__(FLAT_THREADS) activate_kernel(flat_run a)
 {
     uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
+    grid_begin();
     if (at >= a.width)
         return;
     T *x = (T *)a.out + (size_t)r * a.width;
@@ -80,6 +86,7 @@ struct gather_run {
 // One block of 128 a row. Bytes: 2 * n * width elements.
 template <class T> static __global__ void __launch_bounds__(128) gather_kernel(gather_run a)
 {
+    grid_begin();
     step_sampled s = a.args.sampled[blockIdx.x];
     uint32_t from = a.args.first_token ? a.args.rows[s.row].q_start : s.last_token;
     const T *in = (const T *)a.args.in + (size_t)from * a.args.width;
@@ -102,10 +109,13 @@ enum status cuda_swiglu(struct stream *stream, const struct swiglu_args *args)
 {
     if (args->rows == 0)
         return STATUS_OK;
-    flat_run run = {args->in, args->out, args->width, rows_whole(args->width), ACTIVATE_SILU};
     dim3 grid = flat_grid(args->rows, args->width);
+    flat_run run = {
+        args->in,      args->out,
+        args->width,   rows_whole(args->width),
+        ACTIVATE_SILU, prefetch_of(stream, args->next, args->rows, grid.x * grid.y * FLAT_THREADS)};
     return with_type(args->act, [&](auto type) {
-        LAUNCH(swiglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream->cuda, run);
+        LAUNCH_STEP(swiglu_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
         return launch_status();
     });
 }
@@ -114,10 +124,10 @@ enum status cuda_activate(struct stream *stream, const struct activate_args *arg
 {
     if (args->rows == 0)
         return STATUS_OK;
-    flat_run run = {NULL, args->x, args->width, rows_whole(args->width), args->kind};
+    flat_run run = {NULL, args->x, args->width, rows_whole(args->width), args->kind, {NULL, 0}};
     dim3 grid = flat_grid(args->rows, args->width);
     return with_type(args->act, [&](auto type) {
-        LAUNCH(activate_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream->cuda, run);
+        LAUNCH_STEP(activate_kernel<decltype(type)>, grid, dim3(FLAT_THREADS), 0, stream, run);
         return launch_status();
     });
 }
@@ -128,7 +138,7 @@ enum status cuda_gather(struct stream *stream, const struct gather_args *args)
         return STATUS_OK;
     gather_run run = {*args, rows_whole(args->width)};
     return with_type(args->act, [&](auto type) {
-        LAUNCH(gather_kernel<decltype(type)>, dim3(args->count), dim3(128), 0, stream->cuda, run);
+        LAUNCH_STEP(gather_kernel<decltype(type)>, dim3(args->count), dim3(128), 0, stream, run);
         return launch_status();
     });
 }

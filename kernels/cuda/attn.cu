@@ -24,6 +24,7 @@ static __device__ __forceinline__ const void *kv_row(const attn_args &a, const a
 // Grid (row, head); warps over the row's tokens. Bound: latency; the plain form of attn.h's sums.
 template <class T> static __global__ void __launch_bounds__(256) attn_plain_kernel(attn_run run)
 {
+    grid_begin();
     const attn_args &a = run.args;
     const step_row *rows = (const step_row *)((const char *)a.step + a.step->layout.rows);
     uint32_t lane = threadIdx.x % 32, head = blockIdx.y, dim = a.shape.dim;
@@ -83,7 +84,7 @@ enum status attn_plain(struct stream *stream, const struct attn_args *args)
     attn_run run = attn_run_of(stream, args);
     dim3 grid(args->row_count, args->shape.heads);
     return with_type(args->act, [&](auto type) {
-        LAUNCH(attn_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, run);
+        LAUNCH_STEP(attn_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream, run);
         return launch_status();
     });
 }

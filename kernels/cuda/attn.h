@@ -89,6 +89,9 @@ static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
     SHARED_DYNAMIC(char, shared);
     const attn_args &a = run.args;
     attn_place<F> at = place_of<F>(a, shared);
+    if (F::WARPS == 1)
+        prefetch_share(run.next, blockIdx.x * 32 + threadIdx.x, gridDim.x * 32);
+    grid_begin();
     for (uint32_t i = blockIdx.x; i < piece_count<F>(run); i += gridDim.x) {
         attn_item item = item_of<F>(run, i);
         attn_span w = span_of<F>(run, item, i);
@@ -138,6 +141,7 @@ static inline attn_run attn_run_of(struct stream *stream, const struct attn_args
     run.arrived = stream->arrived;
     run.group = args->shape.heads / args->shape.kv_heads;
     run.scale = args->shape.scale * 1.44269504088896341f;
+    run.next = {NULL, 0};
     run.mask_all = attn_plan_of(args->step_host)->mask_all != 0;
     return run;
 }
@@ -162,7 +166,7 @@ template <class F> static enum status attn_blocks(uint32_t dim, uint32_t *out)
 }
 
 template <class T, int DIM, int ROWS>
-static enum status attn_launch(struct stream *stream, const attn_run &run, uint32_t count)
+static enum status attn_launch(struct stream *stream, attn_run run, uint32_t count)
 {
     using F = attn_form<T, DIM, ROWS>;
     uint32_t dim = run.args.shape.dim;
@@ -176,8 +180,10 @@ static enum status attn_launch(struct stream *stream, const attn_run &run, uint3
         *most *= stream->device->processors;
     }
     dim3 grid(count < *most ? count : *most);
-    LAUNCH((attn_kernel<T, DIM, ROWS>), grid, dim3(F::THREADS), attn_shared<F>(dim), stream->cuda,
-           run);
+    if (F::WARPS == 1)
+        run.next = prefetch_of(stream, run.args.next, run.args.token_count, grid.x * 32);
+    LAUNCH_STEP((attn_kernel<T, DIM, ROWS>), grid, dim3(F::THREADS), attn_shared<F>(dim), stream,
+                run);
     return launch_status();
 }
 

@@ -12,9 +12,10 @@ struct attn_run {
     const attn_work *work; // device
     float *partial_out, *partial_state, *walk_out;
     uint32_t *arrived;
-    uint32_t group; // query heads a KV head
-    float scale;    // with log2(e)
-    bool mask_all;  // of the plan
+    uint32_t group;    // query heads a KV head
+    float scale;       // with log2(e)
+    bool mask_all;     // of the plan
+    prefetch_run next; // by narrow items' blocks
 };
 
 // One item's work; the same in all threads of the block.

@@ -6,8 +6,8 @@
 // Fragments of mma m16n8k16 for lane l, r = l / 4, t = l % 4 (two 16-bit elements a word):
 //   A  a0 (r, 2t) a1 (r + 8, 2t) a2 (r, 2t + 8) a3 (r + 8, 2t + 8)
 //   B  b0 (k = 2t, n = r) b1 (k = 2t + 8, n = r)      C  c0 c1 (r, 2t) c2 c3 (r + 8, 2t)
-// Instructions are those of sm_80. nvcc runs with -fmad=false: a multiply-add is fused only where a
-// kernel says fmaf.
+// Instructions are those of sm_80, but for grid_wait and grid_trigger. nvcc runs with -fmad=false:
+// a multiply-add is fused only where a kernel says fmaf.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,6 +24,21 @@
     type *name = reinterpret_cast<type *>(shared_dynamic_bytes)
 #define LAUNCH(kernel, grid, block, shared, stream, args)                                          \
     (kernel)<<<(grid), (block), (shared), (stream)>>>(args)
+// With `early` it may begin before the kernel in front of it in the stream has ended (sm_90 and
+// later).
+#define LAUNCH_EARLY(kernel, grid, block, shared, stream, early, args)                             \
+    launch_early((kernel), {(grid), (block), (shared), (stream), NULL, 0}, (early), (args))
+template <class A>
+static inline void launch_early(void (*kernel)(A), cudaLaunchConfig_t config, bool early, A args)
+{
+    cudaLaunchAttribute may = {};
+    may.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    may.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &may;
+    config.numAttrs = early;
+    void *list[] = {&args};
+    (void)cudaLaunchKernelExC(&config, (const void *)kernel, list); // launch_status() has its code
+}
 #define SHARED_ALLOW(kernel, bytes)                                                                \
     cudaFuncSetAttribute((kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
 #define OCCUPANCY(kernel, threads, shared, blocks)                                                 \
@@ -31,6 +46,24 @@
                                                   (shared))
 #define DEV __device__ __forceinline__
 
+// Waits until all kernels in front of this one have ended and what they wrote is there; lets the
+// kernel behind it begin, once all blocks have said so or ended. Below sm_90 neither is needed.
+DEV void grid_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
+DEV void grid_trigger()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+#endif
+}
+DEV void prefetch_l2(const void *p)
+{
+    asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
+}
 DEV uint32_t smem_addr(const void *p)
 {
     return (uint32_t)__cvta_generic_to_shared(p);

@@ -164,6 +164,13 @@ static enum status device_try(struct device *device, struct error *err)
                      code != cudaSuccess ? cudaGetErrorString(code) : "a signal did not arrive");
 }
 
+static enum status early_choose(struct device *device)
+{
+    enum status status = early_ask(&device->early);
+    device->early = device->early && !device->options.serial;
+    return status;
+}
+
 static enum status device_open(struct device **out, const struct device_options *options,
                                struct error *err)
 {
@@ -180,7 +187,8 @@ static enum status device_open(struct device **out, const struct device_options 
         status = staging_take(device, err);
     if (status == STATUS_OK)
         status = device_try(device, err);
-    if (status == STATUS_OK && attn_workers_ask(device) != STATUS_OK)
+    if (status == STATUS_OK &&
+        (early_choose(device) != STATUS_OK || attn_workers_ask(device) != STATUS_OK))
         status = error_set(err, STATUS_NO_DEVICE, "%s does not take the plugin's kernels: %s",
                            device->name, call_failure());
     if (status != STATUS_OK) {
@@ -453,16 +461,19 @@ static size_t step_plan(struct stream *stream, struct step *host)
 
 static enum status copy_in(struct stream *stream, void *device, const void *host, size_t bytes)
 {
+    stream->after_kernel = false;
     return call_status(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream->cuda));
 }
 
 static enum status copy_out(struct stream *stream, void *host, const void *device, size_t bytes)
 {
+    stream->after_kernel = false;
     return call_status(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream->cuda));
 }
 
 static enum status stream_signal(struct stream *stream, uint32_t *host_word, uint32_t value)
 {
+    stream->after_kernel = false;
     return signal_run(stream->cuda, host_word, value);
 }
 
@@ -517,13 +528,14 @@ enum status graph_begin(struct stream *stream)
     enum status status =
         call_status(cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeRelaxed));
     stream->capturing = status == STATUS_OK;
+    stream->after_kernel = false;
     return status;
 }
 
 enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
 {
     cudaGraph_t recorded = NULL;
-    stream->capturing = false;
+    stream->capturing = stream->after_kernel = false;
     *out = NULL;
     cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
     if (code != cudaSuccess)
@@ -546,6 +558,7 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
 
 enum status graph_launch(struct stream *stream, struct graph *graph)
 {
+    stream->after_kernel = false;
     return call_status(cudaGraphLaunch(graph->exec, stream->cuda));
 }
 

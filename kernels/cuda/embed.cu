@@ -51,6 +51,7 @@ struct embed_run {
 template <class T> static __global__ void __launch_bounds__(256) embed_kernel(embed_run a)
 {
     uint32_t t = blockIdx.x * 8 + threadIdx.x / 32;
+    grid_begin();
     if (t >= a.token_count)
         return;
     uint32_t row = (uint32_t)a.token[t] < a.words.rows ? (uint32_t)a.token[t] : 0;
@@ -93,6 +94,7 @@ static __device__ __forceinline__ void bert_sum8(const bert_run &a, const uint32
 template <class T> static __global__ void __launch_bounds__(256) embed_bert_kernel(bert_run a)
 {
     uint32_t t = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    grid_begin();
     if (t >= a.token_count)
         return;
     uint32_t place = a.position[t] + a.position_offset;
@@ -133,7 +135,7 @@ enum status cuda_embed(struct stream *stream, const struct embed_args *args)
                      args->token_count,     args->width, rows_whole(args->width)};
     dim3 grid(divide_up(args->token_count, 8));
     return with_type(args->act, [&](auto type) {
-        LAUNCH(embed_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, run);
+        LAUNCH_STEP(embed_kernel<decltype(type)>, grid, dim3(256), 0, stream, run);
         return launch_status();
     });
 }
@@ -158,7 +160,7 @@ enum status cuda_embed_bert(struct stream *stream, const struct embed_bert_args 
                     rows_whole(args->width)};
     dim3 grid(divide_up(args->token_count, 8));
     return with_type(args->act, [&](auto type) {
-        LAUNCH(embed_bert_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, run);
+        LAUNCH_STEP(embed_bert_kernel<decltype(type)>, grid, dim3(256), 0, stream, run);
         return launch_status();
     });
 }

@@ -37,8 +37,10 @@ enum status cuda_gemm(struct stream *stream, const struct gemm_args *args)
         return STATUS_OK;
     if (blas_takes(stream, args)) {
         enum status status = blas_gemm(stream, args);
-        if (status != STATUS_UNSUPPORTED)
+        if (status != STATUS_UNSUPPORTED) {
+            stream->after_kernel = false; // it is not one of ours
             return status;
+        }
     }
     if (half && (held == args->x_dtype || held == DTYPE_I8))
         return gemm_own(stream, args);

@@ -117,6 +117,7 @@ static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
     uint32_t parts = (g.stride + PRODUCT_PART - 1) / PRODUCT_PART;
     small_rows<T, W, TILES> rows = small_rows_of<T, W, TILES>(g);
     float total[(TILES + 1) / 2];
+    grid_begin();
     for (int i = 0; i < (TILES + 1) / 2; i++)
         total[i] = 0;
     for (uint32_t first = 0; first < parts; first += 8) {
@@ -155,11 +156,11 @@ template <class T, class W> static enum status small_launch(struct stream *strea
     uint32_t tiles = g.rows <= 8 ? 1 : g.rows <= 16 ? 2 : 4;
     dim3 grid(divide_up(g.n, 16), divide_up(g.rows, 8 * tiles));
     if (tiles == 1)
-        LAUNCH((gemm_small_kernel<T, W, 1>), grid, dim3(256), 0, stream->cuda, g);
+        LAUNCH_STEP((gemm_small_kernel<T, W, 1>), grid, dim3(256), 0, stream, g);
     else if (tiles == 2)
-        LAUNCH((gemm_small_kernel<T, W, 2>), grid, dim3(256), 0, stream->cuda, g);
+        LAUNCH_STEP((gemm_small_kernel<T, W, 2>), grid, dim3(256), 0, stream, g);
     else
-        LAUNCH((gemm_small_kernel<T, W, 4>), grid, dim3(256), 0, stream->cuda, g);
+        LAUNCH_STEP((gemm_small_kernel<T, W, 4>), grid, dim3(256), 0, stream, g);
     return launch_status();
 }
 

@@ -122,6 +122,7 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 c[i][j][e] = total[i][j][e] = 0;
+    grid_begin();
     uint32_t steps = (g.stride + WIDE_K - 1) / WIDE_K, whole = g.stride / WIDE_K;
     for (uint32_t s = 0; s < WIDE_STAGES - 1; s++)
         wide_issue(&shares, shared + s * bytes, g.k);      // zeros where there is no such step
@@ -189,6 +190,7 @@ template <class T> static __global__ void __launch_bounds__(256) gemm_plain_kern
     const gemm_run &g = p.g;
     uint32_t feature = blockIdx.y * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;
     uint32_t token = blockIdx.x * 4;
+    grid_begin();
     if (feature >= g.n)
         return;
     float total[4] = {0, 0, 0, 0};
@@ -218,7 +220,7 @@ template <class T, class W> static enum status wide_launch(struct stream *stream
     if (SHARED_ALLOW((gemm_wide_kernel<T, W>), shared) != cudaSuccess)
         return STATUS_DEVICE_FAULT;
     dim3 grid(divide_up(g.n, WIDE_FEATURES), divide_up(g.rows, WIDE_TOKENS));
-    LAUNCH((gemm_wide_kernel<T, W>), grid, dim3(256), shared, stream->cuda, g);
+    LAUNCH_STEP((gemm_wide_kernel<T, W>), grid, dim3(256), shared, stream, g);
     return launch_status();
 }
 
@@ -238,7 +240,7 @@ enum status gemm_plain(struct stream *stream, const struct gemm_args *args)
     plain_run p = {gemm_run_of(args), args->weight->shape.dtype};
     dim3 grid(divide_up(p.g.rows, 4), divide_up(p.g.n, 8)); // rows in x: y ends at 65,535
     return with_type(args->x_dtype, [&](auto type) {
-        LAUNCH(gemm_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, p);
+        LAUNCH_STEP(gemm_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream, p);
         return launch_status();
     });
 }

@@ -39,6 +39,7 @@ struct device {
     uint32_t shared_most;             // bytes of shared memory that a block may have
     uint32_t attn_workers[ATTN_DIMS]; // narrow items of attention that run at once, by head dim
     bool exact;
+    bool early; // kernels of a step may begin before those in front of them have ended
     cudaStream_t loading;
     void *staging_host[2], *staging_device[2];
     cudaEvent_t staging_free[2];
@@ -77,6 +78,7 @@ struct stream {
         attn_blocks[2]; // of attention's kernels that run at once, wide and narrow; 0: not asked
     bool capturing;     // a graph is being recorded: grids must not depend on counts
     float tune_ms;      // of the card, for which products may still be timed: at the start alone
+    bool after_kernel;  // the last work of the stream is a kernel of a step
     float *logits;      // [rows][vocab] f32, processed
     struct sample_chunk *chunk;
     struct sample_decision *sample;
@@ -145,6 +147,9 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
 enum status graph_launch(struct stream *stream, struct graph *graph);
 void graph_close(struct graph *graph);
 
+// Whether the plugin's code for the card of this thread, or that which the driver made of it, knows
+// how to begin early: PTX of an older card does not, whatever card runs it.
+enum status early_ask(bool *out);
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 
 // weights.cu: rows of a source in device memory become rows of a weight; or random numbers do.

@@ -2,8 +2,7 @@
 // a warp or a block in a fixed order, and Philox. No kernels here.
 #pragma once
 
-#include "kernels/cuda/dev.h"
-#include "kernels/cuda/internal.h"
+#include "kernels/cuda/early.h"
 
 struct bf16 {
     uint16_t bits;

@@ -11,14 +11,19 @@ struct norm_run {
     uint32_t rows, width;
     float epsilon;
     bool whole;
+    prefetch_run next; // by the blocks after those of rows
 };
 
-// WARPS warps a row (1: eight rows a block; 8: one). The sum is stored rounded and read back by the
-// thread that wrote it, from cache. Shared: 32 bytes. Bound: memory, 4 * rows * width elements.
+// WARPS warps a row (1: eight rows a block; 8: one, and blocks that only prefetch). The sum is
+// stored rounded and read back by the thread that wrote it, from cache. Shared: 32 bytes. Bound:
+// memory, 4 * rows * width elements.
 template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_kernel(norm_run a)
 {
     SHARED(float, shared, [8]);
     uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
+    if (WARPS == 8 && r >= a.rows)
+        prefetch_share(a.next, (r - a.rows) * 256 + threadIdx.x, (gridDim.x - a.rows) * 256);
+    grid_begin();
     if (r >= a.rows)
         return;
     uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
@@ -65,6 +70,7 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) laye
 {
     SHARED(float, shared, [8]);
     uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
+    grid_begin();
     if (r >= a.rows)
         return;
     uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
@@ -101,14 +107,20 @@ enum status cuda_rms_norm(struct stream *stream, const struct rms_norm_args *arg
         return STATUS_OK;
     norm_run run = {args->residual, args->add,     (const float *)args->weight->data,
                     NULL,           args->out,     args->rows,
-                    args->width,    args->epsilon, rows_whole(args->width)};
+                    args->width,    args->epsilon, rows_whole(args->width),
+                    {NULL, 0}};
+    uint32_t more = 0, processors = stream->device->processors; // blocks that only prefetch
+    if (args->width > 1024 && args->rows < processors) {
+        run.next = prefetch_of(stream, args->next, args->rows, (processors - args->rows) * 256);
+        more = run.next.lines != 0 ? processors - args->rows : 0;
+    }
     return with_type(args->act, [&](auto type) {
         if (args->width > 1024)
-            LAUNCH((rms_kernel<decltype(type), 8>), dim3(args->rows), dim3(256), 0, stream->cuda,
-                   run);
+            LAUNCH_STEP((rms_kernel<decltype(type), 8>), dim3(args->rows + more), dim3(256), 0,
+                        stream, run);
         else
-            LAUNCH((rms_kernel<decltype(type), 1>), dim3(divide_up(args->rows, 8)), dim3(256), 0,
-                   stream->cuda, run);
+            LAUNCH_STEP((rms_kernel<decltype(type), 1>), dim3(divide_up(args->rows, 8)), dim3(256),
+                        0, stream, run);
         return launch_status();
     });
 }
@@ -125,14 +137,15 @@ enum status cuda_layer_norm(struct stream *stream, const struct layer_norm_args 
                     args->rows,
                     args->width,
                     args->epsilon,
-                    rows_whole(args->width)};
+                    rows_whole(args->width),
+                    {NULL, 0}};
     return with_type(args->act, [&](auto type) {
         if (args->width > 1024)
-            LAUNCH((layer_kernel<decltype(type), 8>), dim3(args->rows), dim3(256), 0, stream->cuda,
-                   run);
+            LAUNCH_STEP((layer_kernel<decltype(type), 8>), dim3(args->rows), dim3(256), 0, stream,
+                        run);
         else
-            LAUNCH((layer_kernel<decltype(type), 1>), dim3(divide_up(args->rows, 8)), dim3(256), 0,
-                   stream->cuda, run);
+            LAUNCH_STEP((layer_kernel<decltype(type), 1>), dim3(divide_up(args->rows, 8)),
+                        dim3(256), 0, stream, run);
         return launch_status();
     });
 }

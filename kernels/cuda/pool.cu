@@ -13,6 +13,7 @@ template <class T> static __global__ void __launch_bounds__(256) pool_kernel(poo
 {
     SHARED(float, shared, [8]);
     uint32_t width = a.args.width;
+    grid_begin();
     step_sampled s = a.args.sampled[blockIdx.x];
     step_row row = a.args.rows[s.row];
     bool mean = a.args.kind == POOL_MEAN || a.args.kind == POOL_MEAN_SQRT;
@@ -57,7 +58,7 @@ enum status cuda_pool(struct stream *stream, const struct pool_args *args)
         return STATUS_OK;
     pool_run run = {*args, rows_whole(args->width)};
     return with_type(args->act, [&](auto type) {
-        LAUNCH(pool_kernel<decltype(type)>, dim3(args->count), dim3(256), 0, stream->cuda, run);
+        LAUNCH_STEP(pool_kernel<decltype(type)>, dim3(args->count), dim3(256), 0, stream, run);
         return launch_status();
     });
 }

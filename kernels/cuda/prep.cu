@@ -19,6 +19,7 @@ static __device__ __forceinline__ penalty_half half_of(uint16_t *entry)
 // thread each. Bound: launch; with penalties vocab * 2 bytes a newcomer.
 static __global__ void __launch_bounds__(256) prep_state(prep_args a)
 {
+    grid_begin();
     const char *record = (const char *)a.step;
     const step_layout &layout = a.step->layout;
     if (blockIdx.x >= a.newcomer_count) {
@@ -69,6 +70,7 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
 static __global__ void __launch_bounds__(256) prep_rows(prep_args a)
 {
     uint32_t r = blockIdx.x * 8 + threadIdx.x / 32;
+    grid_begin();
     if (r >= a.row_count)
         return;
     const char *record = (const char *)a.step;
@@ -120,10 +122,18 @@ enum status cuda_prep(struct stream *stream, const struct prep_args *args)
 {
     uint32_t blocks = args->newcomer_count + divide_up(args->change_count, 256);
     if (blocks != 0)
-        LAUNCH(prep_state, dim3(blocks), dim3(256), 0, stream->cuda, *args);
+        LAUNCH_STEP(prep_state, dim3(blocks), dim3(256), 0, stream, *args);
     if (args->row_count != 0)
-        LAUNCH(prep_rows, dim3(divide_up(args->row_count, 8)), dim3(256), 0, stream->cuda, *args);
+        LAUNCH_STEP(prep_rows, dim3(divide_up(args->row_count, 8)), dim3(256), 0, stream, *args);
     return launch_status();
+}
+
+enum status early_ask(bool *out)
+{
+    struct cudaFuncAttributes facts;
+    enum status status = call_status(cudaFuncGetAttributes(&facts, (const void *)prep_rows));
+    *out = status == STATUS_OK && facts.ptxVersion >= 90;
+    return status;
 }
 
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value)

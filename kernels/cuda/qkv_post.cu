@@ -73,6 +73,7 @@ template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel
     uint32_t all = heads + 2 * kv_heads;
     uint64_t i = (uint64_t)blockIdx.x * 8 + threadIdx.x / 32;
     uint32_t t = (uint32_t)(i / all), head = (uint32_t)(i % all);
+    grid_begin();
     if (t >= a.token_count)
         return;
     T *x = (T *)a.qkv + ((size_t)t * all + head) * dim;
@@ -111,7 +112,7 @@ enum status cuda_qkv_post(struct stream *stream, const struct qkv_post_args *arg
     uint64_t warps = (uint64_t)args->token_count * (args->shape.heads + 2 * args->shape.kv_heads);
     dim3 grid((unsigned)((warps + 7) / 8));
     return with_type(args->act, [&](auto type) {
-        LAUNCH(qkv_post_kernel<decltype(type)>, grid, dim3(256), 0, stream->cuda, run);
+        LAUNCH_STEP(qkv_post_kernel<decltype(type)>, grid, dim3(256), 0, stream, run);
         return launch_status();
     });
 }

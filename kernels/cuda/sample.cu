@@ -36,6 +36,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x, vocab = a.limits.vocab, base = blockIdx.y * SAMPLE_CHUNK;
     uint32_t count = chunk_count(vocab, base);
+    grid_begin();
     step_sampled s = a.sampled[n];
     if (a.state.done[s.slot] != 0)
         return;
@@ -96,6 +97,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
 // One warp a row, the first lane of it: chunk records are folded in order. Bound: launch.
 static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
 {
+    grid_begin();
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x;
     sample_decision row = {0, 0, -INFINITY, 0, NOBODY, 0, 0, 0};
@@ -174,6 +176,7 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x, vocab = a.limits.vocab, base = blockIdx.y * SAMPLE_CHUNK;
     uint32_t count = chunk_count(vocab, base);
+    grid_begin();
     sample_decision row = run.row[n];
     if (row.flags != 0 || row.greedy != NOBODY)
         return;
@@ -286,6 +289,7 @@ static __device__ uint32_t tops_write(const float *raw, uint32_t vocab, uint32_t
 static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
 {
     SHARED(best_pair, pairs, [8]);
+    grid_begin();
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x, vocab = a.limits.vocab, slot = a.sampled[n].slot;
     sample_decision row = run.row[n];
@@ -345,12 +349,12 @@ enum status cuda_sample(struct stream *stream, const struct sample_args *args)
     run.chunks = divide_up(args->limits.vocab, SAMPLE_CHUNK);
     run.mask_words = divide_up(args->limits.vocab, 32);
     dim3 grid(args->count, run.chunks); // rows in x: y ends at 65,535
-    LAUNCH(sample_process, grid, dim3(256), 0, stream->cuda, run);
-    LAUNCH(sample_decide, dim3(args->count), dim3(32), 0, stream->cuda, run);
+    LAUNCH_STEP(sample_process, grid, dim3(256), 0, stream, run);
+    LAUNCH_STEP(sample_decide, dim3(args->count), dim3(32), 0, stream, run);
     enum status status = sample_select(stream, run);
     if (status != STATUS_OK)
         return status;
-    LAUNCH(sample_draw, grid, dim3(256), 0, stream->cuda, run);
-    LAUNCH(sample_finish, dim3(args->count), dim3(256), 0, stream->cuda, run);
+    LAUNCH_STEP(sample_draw, grid, dim3(256), 0, stream, run);
+    LAUNCH_STEP(sample_finish, dim3(args->count), dim3(256), 0, stream, run);
     return launch_status();
 }

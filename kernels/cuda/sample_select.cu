@@ -122,6 +122,7 @@ static __device__ float select_threshold(const sample_run &run, const sample_dec
 static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel(sample_run run)
 {
     SHARED(select_shared, shared, [1]);
+    grid_begin();
     sample_decision row = run.row[blockIdx.x];
     if (row.flags != 0 || row.greedy != NOBODY)
         return;
@@ -145,6 +146,6 @@ static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel
 
 enum status sample_select(struct stream *stream, const sample_run &run)
 {
-    LAUNCH(sample_select_kernel, dim3(run.args.count), dim3(SELECT_THREADS), 0, stream->cuda, run);
+    LAUNCH_STEP(sample_select_kernel, dim3(run.args.count), dim3(SELECT_THREADS), 0, stream, run);
     return launch_status();
 }

@@ -20,6 +20,14 @@ static enum status embed(struct forward *f, const struct forward_op *op)
     return alone || status != STATUS_OK ? status : forward_ranks_sum(f, op->out);
 }
 
+// The weight of the product behind an op; NULL where something else follows.
+static const struct weight *next_of(const struct forward *f, const struct forward_op *op)
+{
+    bool product = op[1].run == forward_gemm || op[1].run == forward_sum ||
+                   op[1].run == forward_logits || op[1].run == forward_head;
+    return product ? weight_at(f->weights, op[1].weight) : NULL;
+}
+
 static enum status norm(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
@@ -33,6 +41,7 @@ static enum status norm(struct forward *f, const struct forward_op *op)
         .rows = f->rows,
         .width = model->sizes.hidden,
         .epsilon = (float)model->config.epsilon,
+        .next = next_of(f, op),
     };
     return op_rms_norm(model, &args);
 }
@@ -97,6 +106,7 @@ static enum status attend(struct forward *f, const struct forward_op *op)
         .block_shift = (uint32_t)__builtin_ctz(model->facts.block_tokens),
         .row_count = f->host->row_count,
         .token_count = f->rows,
+        .next = next_of(f, op),
     };
     bool full = model->config.full_layers[f->layer];
     uint32_t window = model->config.window;
@@ -107,8 +117,9 @@ static enum status attend(struct forward *f, const struct forward_op *op)
 static enum status swiglu(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    struct swiglu_args args = {model->act, model_act(model, op->in), model_act(model, op->out),
-                               f->rows, model->sizes.intermediate.count};
+    struct swiglu_args args = {
+        model->act, model_act(model, op->in),        model_act(model, op->out),
+        f->rows,    model->sizes.intermediate.count, next_of(f, op)};
     return op_swiglu(model, &args);
 }
 

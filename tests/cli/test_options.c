@@ -272,6 +272,7 @@ static void test_defaults(void **state)
     assert_null(p.device.device_library);
     assert_null(p.device.device_cache);
     assert_int_equal(p.device.exact, -1);
+    assert_int_equal(p.device.overlap_kernels, 1);
     assert_int_equal(p.device.threads, 0);
     assert_int_equal(p.device.log_level, 2); // info
     assert_int_equal(p.device.log_format, 0);
@@ -365,11 +366,13 @@ static void test_every_option_has_its_field(void **state)
     assert_int_equal(options.kv_dtype, -1);
     assert_int_equal(parse(&p,
                            "--device-library b --device-cache c --threads 21 --log-level error "
+                           "--no-overlap-kernels "
                            "--log-format json --host d --port 22 --api-key-file e",
                            &err),
                      STATUS_OK);
     assert_string_equal(p.device.device_library, "b");
     assert_string_equal(p.device.device_cache, "c");
+    assert_int_equal(p.device.overlap_kernels, 0);
     assert_int_equal(p.device.threads, 21);
     assert_int_equal(p.device.log_level, 0);
     assert_int_equal(p.device.log_format, 1);

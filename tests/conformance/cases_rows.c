@@ -127,27 +127,36 @@ void try_embed_bert(struct trial *t, enum dtype act)
     }
 }
 
+// The product that may follow: of few weights, so that what fetches too many leaves them.
+static struct trial_weight next_make(struct trial *t, enum dtype act, uint32_t width)
+{
+    struct weight_shape shape = {WEIGHT_PRODUCT, act, trial_range(t, 1, 20), width};
+    return trial_weight_make(t, &shape, 1, 0);
+}
+
 void try_rms_norm(struct trial *t, enum dtype act)
 {
     for (uint64_t i = 0; i < 12 + ODD_EACH; i++) {
         trial_begin(t, 3000 + i);
         uint32_t width = width_choose(t, i, 12);
-        uint32_t rows = trial_range(t, 1, 50);
+        uint32_t rows = trial_range(t, 1, i % 4 == 2 ? 3 : 50);
         size_t n = (size_t)(rows + 1) * width;
         float epsilon = i % 4 == 1 ? 4 : 1e-6f;
         struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, width, 1};
         struct trial_weight w = trial_weight_make(t, &vector, 0.2f, 1);
+        struct trial_weight next = next_make(t, act, width);
         float *residual = trial_floats(t, n, act, 3);
         float *add = trial_floats(t, n, act, 1);
         void *residual_there = trial_put_floats(t, residual, n, act);
         void *add_there = trial_put_floats(t, add, n, act);
         void *out = trial_device(t, n * dtype_bytes(act));
         float *want = trial_heap(t, n * sizeof *want);
-        struct rms_norm_args args = {DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, want, rows,
-                                     width,     epsilon};
+        struct rms_norm_args args = {
+            DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, want, rows, width, epsilon, NULL};
         twin_rms_norm(&args);
         args = (struct rms_norm_args){
-            act, residual_there, i % 3 ? add_there : NULL, &w.device, out, rows, width, epsilon};
+            act,   residual_there, i % 3 ? add_there : NULL,   &w.device, out, rows,
+            width, epsilon,        i % 2 ? NULL : &next.device};
         trial_true(t, "rms_norm runs", t->api->ops->rms_norm(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "rms_norm", trial_fetch_floats(t, out, n, act), want, n,
                        trial_bound(act));
@@ -201,10 +210,12 @@ void try_swiglu(struct trial *t, enum dtype act)
         size_t n = (size_t)(rows + 1) * width;
         float *in = trial_floats(t, 2 * n, act, 4);
         float *want = trial_heap(t, n * sizeof *want);
-        struct swiglu_args args = {DTYPE_F32, in, want, rows, width};
+        struct trial_weight next = next_make(t, act, width);
+        struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL};
         twin_swiglu(&args);
         void *out = trial_device(t, n * dtype_bytes(act));
-        args = (struct swiglu_args){act, trial_put_floats(t, in, 2 * n, act), out, rows, width};
+        args = (struct swiglu_args){act,   trial_put_floats(t, in, 2 * n, act), out, rows,
+                                    width, i % 2 ? &next.device : NULL};
         trial_true(t, "swiglu runs", t->api->ops->swiglu(t->stream, &args) == STATUS_OK);
         trial_close_to(t, "swiglu", trial_fetch_floats(t, out, n, act), want, n, trial_bound(act));
         args.out = NULL;

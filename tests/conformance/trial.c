@@ -43,16 +43,6 @@ static bool trial_stream(struct trial *t, const char *name)
     return true;
 }
 
-// A stream is made for one shape of attention: its plan and its room depend on it.
-void trial_shape(struct trial *t, const struct attn_shape *shape)
-{
-    struct error err = {0};
-    t->limits.attn = *shape;
-    t->api->stream_close(t->stream);
-    check(t->api->stream_open(t->device, &t->stream, &t->limits, &err) == STATUS_OK, "a stream: %s",
-          err.text);
-}
-
 const char *trial_only_level;
 
 bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads)
@@ -94,12 +84,33 @@ void trial_close(struct trial *t)
     t->api->close(t->device);
 }
 
+// The op that is tried finds another one in front of it in the stream, as in a step.
+static void trial_lead(struct trial *t)
+{
+    float *lead = trial_device(t, 128);
+    struct swiglu_args args = {
+        .act = DTYPE_F32, .in = lead, .out = lead + 16, .rows = 1, .width = 8};
+    check(t->api->ops->swiglu(t->stream, &args) == STATUS_OK, "%s: no swiglu", t->name);
+}
+
+// A stream is made for one shape of attention: its plan and its room depend on it.
+void trial_shape(struct trial *t, const struct attn_shape *shape)
+{
+    struct error err = {0};
+    t->limits.attn = *shape;
+    t->api->stream_close(t->stream);
+    check(t->api->stream_open(t->device, &t->stream, &t->limits, &err) == STATUS_OK, "a stream: %s",
+          err.text);
+    trial_lead(t);
+}
+
 void trial_begin(struct trial *t, uint64_t seed)
 {
     trial_end(t);
     t->seed = seed;
     t->state = 0;
     t->cases++;
+    trial_lead(t);
 }
 
 void trial_end(struct trial *t)

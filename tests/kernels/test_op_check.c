@@ -156,8 +156,8 @@ static void test_norms(void **state)
     struct weight product = weight_of(WEIGHT_PRODUCT, DTYPE_F32, WIDTH, 1);
     struct weight none = {.shape = vector.shape};
     struct weight zero = weight_of(WEIGHT_VECTOR, DTYPE_F32, 0, 1);
-    const struct rms_norm_args valid_rms_norm = {DTYPE_F32, there, NULL,  &vector,
-                                                 there,     3,     WIDTH, 1e-6f};
+    const struct rms_norm_args valid_rms_norm = {DTYPE_F32, there, NULL,  &vector, there,
+                                                 3,         WIDTH, 1e-6f, NULL};
     const struct layer_norm_args valid_layer_norm = {DTYPE_F32, there, NULL,  &vector, &vector,
                                                      there,     3,     WIDTH, 1e-6f};
     const struct weight *wrong[] = {NULL, &shorter, &product, &none};
@@ -309,7 +309,7 @@ static void test_attn(void **state)
 static void test_rows(void **state)
 {
     (void)state;
-    const struct swiglu_args valid_swiglu = {DTYPE_F32, there, there, 3, WIDTH};
+    const struct swiglu_args valid_swiglu = {DTYPE_F32, there, there, 3, WIDTH, NULL};
     TRY(swiglu, NULL, );
     TRY(swiglu, acts, a.act = DTYPE_I8);
     TRY(swiglu, "no columns", a.width = 0);

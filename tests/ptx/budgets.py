@@ -130,7 +130,8 @@ def step_rows(lines):
         two, four = (next(one for one in lines if one["case"] == case and one["layers"] == n) for n in (2, 4))
         name = "nodes" if four["nodes"] else "launches"  # a graph has a node for each launch
         rows["step, " + case] = {"launches a layer": (four[name] - two[name]) / 2, "graph nodes of 32 layers":
-                                 two["nodes"] + (four["nodes"] - two["nodes"]) * 15, "copied bytes": four["bytes"]}
+                                 two["nodes"] + (four["nodes"] - two["nodes"]) * 15, "copied bytes": four["bytes"],
+                                 "begin early a layer": (four["early"] - two["early"]) / 2}
     return rows
 
 

@@ -7,6 +7,7 @@ struct ptx_counts counts;
 uint32_t seed;
 uint32_t dynamic_bytes;
 uint32_t blocks = 1;
+bool launched_early;
 
 static bool holds(const void *at, size_t bytes, const char **first, const char **end)
 {
@@ -46,7 +47,8 @@ static bool run(const char *body, uint32_t threads)
     struct ptx_shape shape = {.grid = {blocks, 1, 1},
                               .block = {threads, 1, 1},
                               .shared_bytes = dynamic_bytes,
-                              .seed = seed};
+                              .seed = seed,
+                              .early = launched_early};
     struct ptx_watch watch = {holds, fault_heard};
     void *parameter = memory;
     reported[0] = 0;

@@ -19,6 +19,7 @@ extern struct ptx_counts counts; // of the last run
 extern uint32_t seed;            // of the runs that follow; each test leaves 0
 extern uint32_t dynamic_bytes;   // of shared memory; the same
 extern uint32_t blocks;          // of the grid; each test leaves 1
+extern bool launched_early;      // launched so; each test leaves false
 
 // The text of a kernel of one parameter: %d0 is the memory, %r0 the thread, %d2 the thread's word,
 // which takes %r1, room 8,192 bytes of shared memory. Overwritten by the next call.

@@ -172,8 +172,9 @@ struct ptx_block;
 enum ptx_warp_state { WARP_READY, WARP_AT_BARRIER, WARP_DONE };
 
 struct ptx_warp {
-    uint32_t mask; // lanes of the instruction that runs
-    uint32_t gone; // lanes that have returned
+    uint32_t mask;  // lanes of the instruction that runs
+    uint32_t gone;  // lanes that have returned
+    uint32_t early; // lanes that have not waited for the kernel in front
     char *registers;
     const struct ptx_kernel *kernel;
     struct ptx_block *block;
@@ -237,7 +238,8 @@ void ptx_row_of(const struct ptx_form *f, const struct ptx_access *a, struct ptx
 bool ptx_flow(struct ptx_kernel *kernel);
 
 // memory.c
-void ptx_copies_left(struct ptx_warp *w); // at the end of a warp: reports what nobody waited for
+// At the end of a warp: reports what nobody waited for.
+void ptx_copies_left(struct ptx_warp *w);
 uint64_t ptx_address(const struct ptx_warp *w, const struct ptx_operand *o, int lane);
 
 // shared.c: bytes of shared memory at an offset for this use by a lane, or NULL, reported. `value`:

@@ -64,6 +64,22 @@ struct kernel {
     ptx_kernel *decoded;
     size_t dynamic_bytes; // of the last launch
 };
+struct launch_attribute { // cudaLaunchAttribute
+    int id;
+    uint32_t pad;
+    union {
+        int early; // of LAUNCH_ATTRIBUTE_EARLY
+        char room[64];
+    } value;
+};
+enum { LAUNCH_ATTRIBUTE_EARLY = 6 }; // cudaLaunchAttributeProgrammaticStreamSerialization
+struct launch_config {               // cudaLaunchConfig_t
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+    const launch_attribute *attributes;
+    unsigned count;
+};
 struct configured {
     dim3 grid, block;
     size_t shared;
@@ -202,6 +218,7 @@ void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
     launch_number++;
     launch_name = k->shown.c_str();
     counts.launches++;
+    counts.early += shape.early;
     k->dynamic_bytes = shape.shared_bytes;
     if (only != nullptr && k->shown.find(only) == std::string::npos)
         return;
@@ -416,16 +433,34 @@ cudaError_t cudaFuncSetAttribute(const void *host, int attribute, int value)
     return shared_allow(host, (size_t)value);
 }
 
-cudaError_t __cudaLaunchKernel(void *handle, dim3 grid, dim3 block, void **arguments, size_t shared,
-                               cudaStream_t stream)
+// The version of the virtual architecture, as "90" of .target sm_90a.
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts, const void *host)
 {
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
-    kernel *k = (kernel *)handle;
+    kernel *k = &kernels().at(host);
+    if (!stream_takes(nullptr))
+        return cudaPeekAtLastError();
+    if (decode(k) == nullptr)
+        return cudaErrorLaunchFailure;
+    const char *target = strstr(k->from->text.c_str(), ".target sm_");
+    facts->ptxVersion = target != nullptr ? atoi(target + strlen(".target sm_")) : 0;
+    return cudaSuccess;
+}
+
+} // extern "C"
+
+static cudaError_t launched(kernel *k, dim3 grid, dim3 block, void **arguments, size_t shared,
+                            cudaStream_t stream, bool early)
+{
+    std::lock_guard<std::recursive_mutex> hold(emu_lock);
     launch_name = k->shown.c_str();
     if (!stream_takes(stream))
         return cudaPeekAtLastError();
-    if (!shape_possible({grid, block, shared, k->host, k->shown.c_str()}) || decode(k) == nullptr)
+    if (!shape_possible({grid, block, shared, k->host, k->shown.c_str(), early}, stream) ||
+        decode(k) == nullptr)
         return cudaErrorLaunchFailure;
+    if (early && !holds(k->decoded, "griddepcontrol.launch_dependents"))
+        report("the kernel %s never lets the one behind it begin", k->shown.c_str());
     if (shared > allowed()[k->host] && !shared_fits(k, shared, SHARED_PLAIN_MAX)) {
         report("launch of %s with %zu bytes of shared memory beside %u static ones, which were not "
                "allowed first",
@@ -433,11 +468,34 @@ cudaError_t __cudaLaunchKernel(void *handle, dim3 grid, dim3 block, void **argum
         return cudaErrorLaunchFailure;
     }
     code_use(k->host);
-    ptx_shape shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0};
+    ptx_shape shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0,
+                       early};
     std::vector<char> parameters = parameters_take(k->decoded, arguments);
-    stream_push(stream,
-                [k, shape, parameters = std::move(parameters)] { run(k, shape, parameters); });
+    stream_push(
+        stream, [k, shape, parameters = std::move(parameters)] { run(k, shape, parameters); },
+        true);
     return cudaSuccess;
+}
+
+extern "C" {
+
+cudaError_t __cudaLaunchKernel(void *handle, dim3 grid, dim3 block, void **arguments, size_t shared,
+                               cudaStream_t stream)
+{
+    return launched((kernel *)handle, grid, block, arguments, shared, stream, false);
+}
+
+cudaError_t cudaLaunchKernelExC(const launch_config *config, const void *host, void **arguments)
+{
+    bool early = false;
+    for (unsigned i = 0; i < config->count; i++) {
+        const launch_attribute &one = config->attributes[i];
+        if (one.id != LAUNCH_ATTRIBUTE_EARLY)
+            return cudaErrorNotSupported;
+        early = one.value.early != 0;
+    }
+    return launched(&kernels().at(host), config->grid, config->block, arguments, config->shared,
+                    config->stream, early);
 }
 
 cudaError_t cudaLaunchKernel(const void *host, dim3 grid, dim3 block, void **arguments,

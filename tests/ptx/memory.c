@@ -13,6 +13,10 @@ static char *global(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, ui
 {
     struct ptx_block *b = w->block;
     const char *p = (const char *)(uintptr_t)at;
+    if ((w->early & w->mask) != 0) {
+        ptx_fault(w, i, "global memory is used before griddepcontrol.wait");
+        return NULL;
+    }
     if (p < b->first || p >= b->end || (size_t)(b->end - p) < bytes) {
         if (!b->watch->memory(p, bytes, &b->first, &b->end)) {
             b->first = b->end = NULL;
@@ -295,6 +299,21 @@ ATOMIC(atom_and32, uint32_t, x &y[l])
 ATOMIC(atom_max_u32, uint32_t, y[l] > x ? y[l] : x)
 ATOMIC(atom_exch32, uint32_t, y[l])
 
+// A hint, which may come before the wait for the kernel in front; of lines that are there.
+static void prefetch(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    const char *first, *end;
+    for (int l = 0; l < PTX_LANES; l++) {
+        uint64_t at = ptx_address(w, &i->x[0], l);
+        if (!(w->mask >> l & 1) ||
+            w->block->watch->memory((const void *)(uintptr_t)at, 1, &first, &end))
+            continue;
+        w->lane = l;
+        ptx_fault(w, i, "a prefetch of 0x%llx, which is in no allocation", (unsigned long long)at);
+        return;
+    }
+}
+
 // --- asynchronous copies ---
 
 static struct ptx_copy *copy_new(struct ptx_warp *w)
@@ -435,6 +454,7 @@ const struct ptx_form ptx_memory_forms[] = {
     {"cp.async.ca.shared.global", "aaA4", copy, 0},
     {"cp.async.ca.shared.global", "aaB4", copy, 0},
     {"cp.async.ca.shared.global", "aaC4", copy, 0},
+    {"prefetch.global.L2", "a", prefetch, 0},
     {"cvta.local.u64", "d8", local_address, 0},
     {"cp.async.commit_group", "", copy_commit, 0},
     {"cp.async.wait_group", "i", copy_wait, 0},

@@ -25,7 +25,7 @@ DEV, JUDGE = "kernels/cuda/dev.h", "tests/ptx/beside_emulator.py"
 # The sources whose kernels an op launches.
 SOURCES = {"attn": ("attn", "attn_any", "attn_d64", "attn_d96", "attn_d128", "attn_d256", "prep"), "gemm": ("gemm_small", "gemm_wide", "prep"),
            "sample": ("sample", "sample_select", "prep"), "rms_norm": ("norm", "prep"), "embed": ("embed", "prep"),
-           "prep": ("prep",), "pool": ("pool", "prep")}
+           "prep": ("prep",), "pool": ("pool", "prep"), "swiglu": ("activate", "prep")}
 
 # (what, file, function, old text, new text, op, who must see it)
 MUTANTS = [
@@ -72,7 +72,12 @@ MUTANTS = [
     ("shuffle by xor within half a warp", DEV, "shfl_xor", "v, mask)", "v, mask, 16)", "rms_norm", "values"),
     ("shared memory by its generic address", DEV, "smem_addr", "__cvta_generic_to_shared(p)", "(uintptr_t)p", "gemm", "values"),
     ("a part's arrival orders nothing", DEV, "atom_add_acqrel_gpu", "atom.acq_rel.gpu", "atom.relaxed.gpu", "attn", "values"),
-    ("launched without shared memory", DEV, "LAUNCH", "(shared), (stream)", "0, (stream)", "gemm", "values"),
+    ("launched without shared memory", DEV, "LAUNCH_EARLY", "(shared), (stream)", "0, (stream)", "gemm", "values"),
+    ("a kernel does not wait for the one in front", DEV, "grid_wait", 'asm volatile("griddepcontrol.wait;\\n" ::: "memory");', "", "rms_norm", "values"),
+    ("the wait for the one in front is the trigger", DEV, "grid_wait", "griddepcontrol.wait", "griddepcontrol.launch_dependents", "embed", "values"),
+    ("the compiler may move loads before the wait", DEV, "grid_wait", ' ::: "memory"', "", "pool", "values"),
+    ("no kernel lets the next one begin", DEV, "grid_trigger", 'asm volatile("griddepcontrol.launch_dependents;\\n" ::: "memory");', "", "rms_norm", "values"),
+    ("a prefetch of what lies behind", DEV, "prefetch_l2", '"l"(p)', '"l"((const char *)p + (1 << 20))', "swiglu", "values"),
     ("the kernel that must release has another name", "kernels/cuda/prep.cu", "signal_kernel",
      "static __global__ void __launch_bounds__(32) signal_kernel(",
      "#define signal_kernel told_kernel\nstatic __global__ void __launch_bounds__(32) signal_kernel(", "prep", "probe"),

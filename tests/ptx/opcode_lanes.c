@@ -167,6 +167,10 @@ void test_flow_and_barriers(void **state)
         {"bar.sync", "44", EXCHANGED "bar.sync 1, 32;\n" READ, neighbour},
         {"barrier.sync", "4", EXCHANGED "barrier.sync 1;\n" READ, neighbour},
         {"bar.warp.sync", "4", EXCHANGED "bar.warp.sync -1;\n" READ, neighbour},
+        {"griddepcontrol.wait", "", SMALL "griddepcontrol.wait;\n@!%p1 mov.u32 %r1, 200;\n",
+         small_or_large},
+        {"griddepcontrol.launch_dependents", "",
+         SMALL "griddepcontrol.launch_dependents;\n@!%p1 mov.u32 %r1, 200;\n", small_or_large},
     };
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
         together_test(&all[k]);

@@ -306,6 +306,8 @@ void test_copies(void **state)
         {"cp.async.wait_group", "i", BEGUN "cp.async.commit_group;\ncp.async.wait_group 0;\n" TAKEN,
          word_fourth},
         {"cp.async.wait_all", "", BEGUN "cp.async.wait_all;\n" TAKEN, word_fourth},
+        {"prefetch.global.L2", "a",
+         BEGUN "prefetch.global.L2 [%d4+1024];\ncp.async.wait_all;\n" TAKEN, word_fourth},
     };
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
         together_test(&rows[k]);

@@ -28,6 +28,7 @@ struct ptx_shape {
     uint32_t grid[3], block[3];
     uint32_t shared_bytes; // dynamic shared memory
     uint32_t seed;         // 0: blocks and warps in order, poison 0xFF; else all of it random by it
+    bool early;            // it may begin before the kernel in front of it has ended
 };
 
 // Counted since the module was read, without launches that ended in a fault. An instruction of a

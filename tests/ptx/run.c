@@ -246,6 +246,8 @@ static void turn(struct ptx_warp *w, uint32_t most)
         if (!step(w)) {
             w->state = WARP_DONE;
             ptx_copies_left(w);
+            if (w->early != 0)
+                ptx_fault(w, NULL, "the lanes 0x%08x end without griddepcontrol.wait", w->early);
         }
     if (w->issued > INSTRUCTIONS_MAX && w->state != WARP_DONE && !w->block->broken)
         ptx_fault(w, &w->kernel->code[w->paths[w->path_count - 1].next],
@@ -276,6 +278,7 @@ static void warp_prepare(struct ptx_warp *w, uint32_t index)
     const struct ptx_kernel *k = w->kernel;
     w->index = index;
     w->gone = 0;
+    w->early = w->block->shape->early ? (uint32_t)PTX_ALL : 0;
     w->state = WARP_READY;
     w->path_count = 1;
     w->paths[0] = (struct ptx_path){0, k->code_count, (uint32_t)PTX_ALL};

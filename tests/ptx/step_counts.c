@@ -19,9 +19,9 @@ static void step_count(struct bench *b, const struct step_case *c, uint32_t laye
     bench_collect(b);
     simt_read(&counts);
     printf("{\"case\":\"%s%s\",\"kernel\":\"step\",\"layers\":%u,\"launches\":%" PRIu64
-           ",\"nodes\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n",
+           ",\"nodes\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"early\":%" PRIu64 "}\n",
            c->name, exact ? ", exact" : "", layers, counts.launches + counts.blas_calls,
-           counts.graph_nodes, counts.copied_bytes);
+           counts.graph_nodes, counts.copied_bytes, counts.early);
 }
 
 static void model_count(const struct device_api *api, uint32_t layers, bool exact)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 // A kernel that is added or dropped changes the number here, so that none goes unseen.
-enum { OURS = 89, PROBES = 8 }; // of kernels/cuda/sources.cmake, of tests/simt/probe.cu
+enum { OURS = 89, PROBES = 9 }; // of kernels/cuda/sources.cmake, of tests/simt/probe.cu
 
 static void configure(uint32_t seed)
 {
@@ -40,6 +40,10 @@ static const char *const words[FAULT_COUNT] = {
     [FAULT_UNWRITTEN] = "",
     [FAULT_ASYNC_UNWAITED] = "64 copies that it never waited for",
     [FAULT_LOCAL_OF_OTHER] = "4 bytes ",
+    [FAULT_NO_GRID_WAIT] = "the lanes 0x00000020 end without griddepcontrol.wait",
+    [FAULT_LATE_GRID_WAIT] = "global memory is used before griddepcontrol.wait",
+    [FAULT_PREFETCH_OVERRUN] = "which is in no allocation",
+    [FAULT_EARLY_AFTER_FILL] = "what is in front of it is no kernel",
 };
 
 static void test_faults(void **state)

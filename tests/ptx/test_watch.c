@@ -362,7 +362,7 @@ static void test_launches_that_a_driver_refuses(void **state)
         struct ptx_shape shape = {.grid = {1, 1, 1}, .block = {threads, 1, 1}};
         assert_int_equal(ptx_kernel_run(ptx_kernel_at(m, 0), &shape, NULL, &watch), threads == 64);
     }
-    struct ptx_shape wide = {{1, 1, 1}, {64, 1, 1}, 232449, 0};
+    struct ptx_shape wide = {.grid = {1, 1, 1}, .block = {64, 1, 1}, .shared_bytes = 232449};
     assert_false(ptx_kernel_run(ptx_kernel_at(m, 0), &wide, NULL, &watch));
     ptx_module_free(m);
 }
@@ -523,6 +523,35 @@ static void test_launches_that_fail_count_nothing(void **state)
     assert_int_equal(counts.instructions + counts.launches + counts.global_sectors, 0);
 }
 
+static void test_a_kernel_that_begins_early_waits_before_it_uses_memory(void **state)
+{
+    (void)state;
+    static const char wait[] = "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n";
+    char body[512];
+    launched_early = true;
+    memory[5] = 77;
+    snprintf(body, sizeof body, "prefetch.global.L2 [%%d2];\n%sld.global.u32 %%r1, [%%d0+20];\n",
+             wait);
+    runs(body, 64);
+    assert_int_equal(memory[40], 77);
+    snprintf(body, sizeof body, "ld.global.u32 %%r1, [%%d0+20];\n%s", wait);
+    faults(body, 32, "global memory is used before griddepcontrol.wait");
+    snprintf(body, sizeof body, "mov.u32 %%r1, 0;\nst.global.u32 [%%d2], %%r1;\n%s", wait);
+    faults(body, 32, "global memory is used before griddepcontrol.wait");
+    snprintf(body, sizeof body, "atom.global.add.u32 %%r1, [%%d0], 1;\n%s", wait);
+    faults(body, 32, "global memory is used before griddepcontrol.wait");
+    snprintf(body, sizeof body,
+             "mov.u32 %%r3, room;\ncp.async.cg.shared.global [%%r3], [%%d0], 16;\n%s", wait);
+    faults(body, 32, "global memory is used before griddepcontrol.wait");
+    faults("mov.u32 %r1, 0;\nsetp.eq.u32 %p1, %r0, 40;\n@%p1 ret;\ngriddepcontrol.wait;\n", 64,
+           "the lanes 0x00000100 end without griddepcontrol.wait [block 0, warp 1]");
+    faults("mov.u32 %r1, 0;\nsetp.lt.u32 %p1, %r0, 16;\n@%p1 griddepcontrol.wait;\n", 32,
+           "global memory is used before griddepcontrol.wait");
+    launched_early = false;
+    runs("ld.global.u32 %r1, [%d0+20];\n", 32);
+    faults("prefetch.global.L2 [%d2+4096];\nmov.u32 %r1, 0;\n", 32, "which is in no allocation");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -554,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_local_memory_and_divisions_are_counted),
         cmocka_unit_test(test_local_memory_is_a_lanes_own),
         cmocka_unit_test(test_launches_that_fail_count_nothing),
+        cmocka_unit_test(test_a_kernel_that_begins_early_waits_before_it_uses_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,6 +292,14 @@ static void product_f16(struct ptx_warp *w, const struct ptx_ins *i)
     product(w, i, false);
 }
 
+// The kernel in front has run whole, whatever this one does; until a lane has waited it may touch
+// nothing of it.
+static void grid_wait(struct ptx_warp *w, const struct ptx_ins *i)
+{
+    (void)i;
+    w->early &= ~w->mask;
+}
+
 // Flow is the business of run.c; these rows say its operands.
 const struct ptx_form ptx_warp_forms[] = {
     {"bra", "l", nothing, FLOW_BRANCH},
@@ -313,6 +321,8 @@ const struct ptx_form ptx_warp_forms[] = {
     {"ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16", "wa", matrices1_transposed, 0},
     {"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16", "wwa", matrices2_transposed, 0},
     {"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "wwwwa", matrices4_transposed, 0},
+    {"griddepcontrol.wait", "", grid_wait, 0},
+    {"griddepcontrol.launch_dependents", "", nothing, 0},
     {"movmatrix.sync.aligned.m8n8.trans.b16", "w4", matrix_transpose, 0},
     {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "wwww4444444444", product_bf16, 0},
     {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "wwww4444444444", product_f16, 0},

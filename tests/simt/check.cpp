@@ -55,7 +55,7 @@ struct cell {
     seen_access write, read;
 };
 
-static std::vector<allocation> allocations;      // sorted by address
+std::vector<allocation> allocations;             // sorted by address
 static std::map<std::string, simt_lint> lint_of; // what was counted, by kernel
 static cell *shared_cells;
 static std::vector<uint8_t> shared_pending; // cp.async under way, per byte
@@ -150,7 +150,7 @@ static bool hiding()
     return on;
 }
 
-static void memory_shown(const allocation &a, bool shown)
+void memory_shown(const allocation &a, bool shown)
 {
     size_t room = (a.bytes + 255) & ~(size_t)255;
     if (hiding() && !a.pinned)
@@ -609,6 +609,9 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
     } else if ((size_t)(p - stack_room) < stack_room_bytes) {
         report("access to another thread's local memory");
     } else if (allocation *a = allocation_of(at)) {
+        if (current->seen.early)
+            report("%s of global memory before the wait for the kernel in front",
+                   write ? "write" : "read");
         if (p + bytes > a->at + a->bytes)
             report("%s past the end of an allocation of %zu bytes", write ? "write" : "read",
                    a->bytes);

@@ -25,7 +25,7 @@ struct simt_options {
     bool blas_none;           // the library names no algorithm
     bool blas_bad_first;      // the first named one does not run, as its state says
     uint64_t fail_at;         // the call that fails, counted from simt_reset on; 0: none
-    uint32_t major;           // compute capability of the device; 0: 8
+    uint32_t major;           // compute capability of the device; 0: 9
     uint32_t shared_most;     // bytes of shared memory a block may have; 0: those of an H100
 };
 
@@ -46,6 +46,7 @@ struct simt_counts {
     // Kernels and algorithms used for the first time since simt_configure, which a card loads then;
     // and those of them while a stream captured.
     uint64_t loads, loads_captured;
+    uint64_t early; // of the launches: before the kernel in front has ended
 };
 
 // What the lint counted of one kernel since the last simt_reset: of shared memory the passes beyond

@@ -19,7 +19,7 @@ namespace simt
 enum { LANES = 32, SHARED_MAX = 232448, SHARED_PLAIN_MAX = 49152, THREADS_MAX = 1024 };
 enum { STACK_BYTES = 128 * 1024 };
 
-enum fiber_state { READY, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, DONE };
+enum fiber_state { READY, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, WAIT_GRID, DONE };
 
 // The accesses of others that a thread is ordered after: key -> clock (see check.cpp).
 typedef std::unordered_map<uint64_t, uint32_t> clock_map;
@@ -72,6 +72,8 @@ struct block_run {
     uint32_t threads;
     uint32_t barriers; // epoch, raised by each cta_sync
     uint32_t waiting, done;
+    uint32_t early;   // threads that have not waited for the kernel in front
+    bool apart;       // until none is left device memory is out of reach
     const char *file; // of the pending cta_sync
     int line;
     size_t dynamic_bytes, static_bytes;
@@ -100,7 +102,7 @@ void park(); // gives up the fiber until somebody makes it ready
 void make_ready(fiber *f);
 [[noreturn]] void abandon(); // ends the fiber and with it the launch
 bool in_launch_args(const void *at);
-bool shape_possible(const launch_shape &shape); // false: reported
+bool shape_possible(const launch_shape &shape, cudaStream_t stream); // false: reported
 
 // --- check.cpp
 struct allocation {
@@ -113,6 +115,8 @@ struct allocation {
 };
 void *memory_take(size_t bytes, bool pinned);
 bool memory_give(void *at, bool pinned);
+extern std::vector<allocation> allocations;
+void memory_shown(const allocation &a, bool shown);
 void memory_show(bool shown); // to the host
 bool memory_known(const void *at, size_t bytes);
 const allocation *memory_of(const void *at, size_t bytes); // that holds them; null: none
@@ -132,8 +136,9 @@ void clock_acquire(fiber *f, const clock_map &from);
 void block_acquired(); // at cta_sync: all threads take over what any of them knows
 
 // --- runtime.cpp
-void stream_push(cudaStream_t stream, std::function<void()> work);
-bool stream_takes(cudaStream_t stream); // false: refused, with the thread's last error set
+void stream_push(cudaStream_t stream, std::function<void()> work, bool kernel = false);
+bool stream_after_kernel(cudaStream_t stream); // its last work is a kernel
+bool stream_takes(cudaStream_t stream);        // false: refused, with the thread's last error set
 bool stream_captures(cudaStream_t stream);
 void code_use(const void *what); // a launch of it: the first one loads it
 void code_forget();

@@ -171,6 +171,8 @@ void cp_async16(void *to, const void *from, bool valid, const char *file, int li
     }
     if (!shared_check(to, 16, "cp.async"))
         abandon();
+    if (valid && current->seen.early)
+        early_access(from, file, line);
     if (valid && !memory_known(from, 16)) {
         report("cp.async at %s:%d reads outside every allocation", file, line);
         abandon();

@@ -267,6 +267,20 @@ static __global__ void __launch_bounds__(64) fault_grid(fault_args p)
         *p.counter = 0; // the last one resets, after everyone has passed
 }
 
+// Begins early, behind fault_block.
+static __global__ void __launch_bounds__(64) fault_early(fault_args p)
+{
+    uint32_t i = threadIdx.x, v = 0;
+    prefetch_l2(p.words + (p.which == FAULT_PREFETCH_OVERRUN ? 1u << 24 : 16 * i));
+    if (p.which == FAULT_LATE_GRID_WAIT)
+        v = ldg128(p.words + 4 * i).x;
+    if (p.which == FAULT_NO_GRID_WAIT && i == 5)
+        return;
+    grid_wait();
+    grid_trigger();
+    p.words[512 + i] = v + p.words[i];
+}
+
 struct lint_args {
     uint32_t *words; // [1024]
     uint32_t stride;
@@ -321,7 +335,11 @@ const char *fault_name(enum fault fault)
                                                   "misaligned",
                                                   "unwritten shared word",
                                                   "copy never waited for",
-                                                  "local of another thread"};
+                                                  "local of another thread",
+                                                  "no wait for the kernel in front",
+                                                  "read before that wait",
+                                                  "prefetch overrun",
+                                                  "early behind no kernel"};
     return name[fault];
 }
 
@@ -330,6 +348,7 @@ void fault_run(enum fault fault, uint32_t *words, uint32_t *counter, cudaStream_
     fault_args p = {words, counter, (int)fault};
     bool async = fault == FAULT_WEAK_WAIT || fault == FAULT_NO_BARRIER_ASYNC ||
                  fault == FAULT_ASYNC_UNWAITED;
+    bool early = fault >= FAULT_NO_GRID_WAIT;
     bool grid = fault == FAULT_GLOBAL_OVERRUN || fault == FAULT_TWO_BLOCKS ||
                 fault == FAULT_NO_RELEASE || fault == FAULT_MISALIGNED;
     if (async || fault == FAULT_NONE)
@@ -338,6 +357,10 @@ void fault_run(enum fault fault, uint32_t *words, uint32_t *counter, cudaStream_
         LAUNCH(fault_grid, dim3(2), dim3(64), 0, stream, p);
     if ((!async && !grid) || fault == FAULT_NONE)
         LAUNCH(fault_block, dim3(1), dim3(64), 0, stream, p);
+    if (fault == FAULT_EARLY_AFTER_FILL)
+        (void)cudaMemsetAsync(words, 0, 64, stream);
+    if (early || fault == FAULT_NONE)
+        LAUNCH_EARLY(fault_early, dim3(1), dim3(64), 0, stream, true, p);
 }
 
 void lint_run(uint32_t *words, uint32_t stride, cudaStream_t stream)

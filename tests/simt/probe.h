@@ -50,6 +50,10 @@ enum fault {
     FAULT_UNWRITTEN,         // shared word that nobody wrote
     FAULT_ASYNC_UNWAITED,    // ends with a copy under way
     FAULT_LOCAL_OF_OTHER,    // a pointer to another thread's local
+    FAULT_NO_GRID_WAIT,      // begins early and never waits for the kernel in front
+    FAULT_LATE_GRID_WAIT,    // waits after its first read
+    FAULT_PREFETCH_OVERRUN,  // a prefetch past an allocation
+    FAULT_EARLY_AFTER_FILL,  // may begin early behind what is no kernel
     FAULT_COUNT
 };
 const char *fault_name(enum fault fault);

@@ -39,6 +39,7 @@ struct piece {
 };
 struct graph {
     std::vector<std::function<void()>> pieces;
+    bool kernel_last;
 };
 struct stream_state {
     std::deque<piece> queue;
@@ -48,6 +49,7 @@ struct stream_state {
     std::thread::id owner;           // who began it
     bool running;                    // a piece of it is being run
     bool apart;                      // made with cudaStreamNonBlocking
+    bool kernel_last;                // the work that was pushed last is a kernel
     int device;
 };
 struct event_handle {
@@ -75,6 +77,11 @@ cudaError_t fail(cudaError_t error)
 cudaError_t fault()
 {
     return counts.reports != 0 ? fail(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+int major_of()
+{
+    return options.major != 0 ? (int)options.major : 9;
 }
 
 // The call that a test wants to fail.
@@ -161,9 +168,16 @@ void drain_all()
 
 namespace simt
 {
-void stream_push(cudaStream_t stream, std::function<void()> work)
+bool stream_after_kernel(cudaStream_t stream)
+{
+    const stream_state *s = stream_of(stream);
+    return s->capture ? s->capture->kernel_last : s->kernel_last;
+}
+
+void stream_push(cudaStream_t stream, std::function<void()> work, bool kernel)
 {
     stream_state *s = stream_of(stream);
+    (s->capture ? s->capture->kernel_last : s->kernel_last) = kernel;
     if (s->capture) {
         s->capture->pieces.push_back(std::move(work));
         return;
@@ -253,7 +267,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     memset(prop, 0, sizeof *prop);
     snprintf(prop->name, sizeof prop->name, "%s", device_title);
     prop->totalGlobalMem = (size_t)1 << 30;
-    prop->major = 8;
+    prop->major = major_of();
     prop->minor = 0;
     prop->multiProcessorCount = 4;
     return cudaSuccess;
@@ -267,7 +281,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
         *value = 4;
         return cudaSuccess;
     case cudaDevAttrComputeCapabilityMajor:
-        *value = options.major != 0 ? (int)options.major : 8;
+        *value = major_of();
         return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
         *value = 0;
@@ -277,6 +291,15 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
         return cudaSuccess;
     }
     return fail(cudaErrorInvalidValue);
+}
+// Compiled for the card that is emulated; the device ptx looks into its text (weak).
+__attribute__((weak)) cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts,
+                                                        const void *)
+{
+    if (refused())
+        return fail(cudaErrorLaunchFailure);
+    facts->ptxVersion = 10 * major_of();
+    return cudaSuccess;
 }
 // As an A100 by shared memory and threads; the registers of a host compiler say nothing.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int threads,
@@ -468,6 +491,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         s->invalid = true;
         return fail(cudaErrorStreamCaptureIsolation);
     }
+    s->kernel_last = false;
     if (!s->capture && options.lazy)
         s->queue.push_back({nullptr, ((event_handle *)event)->state});
     return cudaSuccess;

@@ -105,6 +105,10 @@ static void thread_main()
         report("thread %u ends with a cp.async that it never waited for", f->thread);
     f->state = DONE;
     block.done++;
+    if (f->seen.early) {
+        report("thread %u ends and never waited for the kernel in front", f->thread);
+        block.broken = true;
+    }
     if (block.waiting != 0 && block.waiting + block.done == block.threads) {
         report("the barrier at %s:%d would be passed only because other threads ended", block.file,
                block.line);
@@ -122,6 +126,7 @@ static void fiber_prepare(fiber *f, unsigned thread, const launch_shape &shape, 
     f->seen.tid = {thread % shape.block.x, thread / shape.block.x % shape.block.y,
                    thread / (shape.block.x * shape.block.y)};
     f->seen.lane = thread % LANES;
+    f->seen.early = shape.early;
     f->thread = thread;
     f->w = &warps[thread / LANES];
     f->state = READY;
@@ -206,6 +211,16 @@ bool in_launch_args(const void *at)
     return (size_t)((const char *)at - running->args.data()) < running->args.size();
 }
 
+// Device memory is within reach of a kernel, or not yet.
+static void memory_reach(bool on)
+{
+    for (auto &a : allocations) {
+        memory_shown(a, on);
+        ASAN_ONLY(if (!a.pinned && on) __asan_unpoison_memory_region(a.at, a.bytes);
+                  if (!a.pinned && !on) __asan_poison_memory_region(a.at, a.bytes);)
+    }
+}
+
 static void run_launch(const launch_work &work)
 {
     const launch_shape &shape = work.shape;
@@ -213,6 +228,7 @@ static void run_launch(const launch_work &work)
     launch_number++;
     launch_name = shape.name;
     counts.launches++;
+    counts.early += shape.early;
     random_state = options.seed * 2654435761u + launch_number;
     running = &work;
     check_launch();
@@ -231,6 +247,8 @@ static void run_launch(const launch_work &work)
         block.index = b;
         block.threads = threads;
         block.barriers = 1;
+        block.early = shape.early ? threads : 0;
+        block.apart = shape.early && i == 0;
         block.dynamic_bytes = (shape.shared + 15) & ~(size_t)15;
         warps.assign(threads / LANES, warp());
         for (unsigned w = 0; w < warps.size(); w++) {
@@ -239,8 +257,12 @@ static void run_launch(const launch_work &work)
         }
         counts.blocks++;
         check_block();
+        if (block.apart)
+            memory_reach(false);
         run_block(shape, {b % shape.grid.x, b / shape.grid.x % shape.grid.y,
                           b / (shape.grid.x * shape.grid.y)});
+        if (block.apart) // a thread never waited
+            memory_reach(true);
         check_block_end();
         if (block.broken)
             return;
@@ -262,8 +284,12 @@ cudaError_t shared_allow(const void *kernel, size_t bytes)
     return cudaSuccess;
 }
 
-bool shape_possible(const launch_shape &shape)
+bool shape_possible(const launch_shape &shape, cudaStream_t stream)
 {
+    if (shape.early && !stream_after_kernel(stream)) {
+        report("launch of %s may begin early, but what is in front of it is no kernel", shape.name);
+        return false;
+    }
     uint64_t threads = (uint64_t)shape.block.x * shape.block.y * shape.block.z;
     uint64_t blocks = (uint64_t)shape.grid.x * shape.grid.y * shape.grid.z;
     if (threads == 0 || threads > THREADS_MAX || threads % LANES != 0 || blocks == 0 ||
@@ -286,12 +312,12 @@ void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, c
     std::lock_guard<std::recursive_mutex> hold(emu_lock);
     if (!stream_takes(stream))
         return;
-    if (!shape_possible(shape))
+    if (!shape_possible(shape, stream))
         return;
     code_use(shape.kernel);
     const char *from = (const char *)args;
     launch_work work = {shape, body, std::vector<char>(from, from + bytes)};
-    stream_push(stream, [work = std::move(work)] { run_launch(work); });
+    stream_push(stream, [work = std::move(work)] { run_launch(work); }, true);
 }
 
 // --- barriers and collectives --------------------------------------------------------------------
@@ -370,6 +396,45 @@ void cta_sync(const char *file, int line)
         if (other->state == WAIT_BLOCK)
             make_ready(other);
     }
+}
+
+// A kernel that may begin early does so here before the one in front has run at all, as far as it
+// can tell: its first block finds device memory out of reach until all its threads wait.
+void grid_wait(const char *file, int line)
+{
+    fiber *f = current;
+    if (!f->seen.early)
+        return;
+    f->seen.early = false;
+    block.early--;
+    if (!block.apart)
+        return;
+    if (block.early != 0) {
+        f->state = WAIT_GRID;
+        f->file = file;
+        f->line = line;
+        park();
+        return;
+    }
+    memory_reach(true);
+    block.apart = false;
+    for (unsigned i = 0; i < block.threads; i++)
+        if (fibers[i].state == WAIT_GRID)
+            make_ready(&fibers[i]);
+}
+
+void early_access(const void *at, const char *file, int line)
+{
+    if (!memory_known(at, 1))
+        return;
+    report("global memory is used at %s:%d before the wait for the kernel in front", file, line);
+    abandon();
+}
+
+void prefetch(const void *at, const char *file, int line)
+{
+    if (!memory_known(at, 1))
+        report("prefetch at %s:%d outside every allocation", file, line);
 }
 
 void named_bar(unsigned id, unsigned threads, const char *file, int line)

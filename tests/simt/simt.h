@@ -47,6 +47,7 @@ struct view {
     uint3 tid, bid;
     dim3 block, grid;
     unsigned lane;
+    bool early; // it has not yet waited for the kernel in front, which may still run
 };
 extern thread_local view *here __attribute__((tls_model("initial-exec")));
 
@@ -77,6 +78,10 @@ void *shared_dynamic();
 uint32_t shared_offset(const void *at);
 void *shared_at(uint32_t offset, size_t bytes, const char *file, int line);
 
+void grid_wait(const char *file, int line);
+void early_access(const void *at, const char *file, int line); // by a thread that has not waited
+void prefetch(const void *at, const char *file, int line);
+
 void cp_async16(void *to, const void *from, bool valid, const char *file, int line);
 void cp_async_commit();
 void cp_async_wait(int groups, const char *file, int line);
@@ -92,6 +97,7 @@ struct launch_shape {
     size_t shared;
     const void *kernel;
     const char *name;
+    bool early; // it may begin before the kernel in front has ended
 };
 // args are copied; body(kernel, args) runs once per thread.
 typedef void kernel_body(const void *kernel, const void *args);
@@ -162,7 +168,10 @@ void launch_kernel(void (*kernel)(A), launch_shape shape, cudaStream_t stream, c
         *reinterpret_cast<name##_type *>(simt::shared_static(&name##_key, sizeof(name##_type)))
 #define SHARED_DYNAMIC(type, name) type *name = reinterpret_cast<type *>(simt::shared_dynamic())
 #define LAUNCH(kernel, grid, block, shared, stream, args)                                          \
-    simt::launch_kernel((kernel), simt::launch_shape{(grid), (block), (shared), nullptr, #kernel}, \
+    LAUNCH_EARLY(kernel, grid, block, shared, stream, false, args)
+#define LAUNCH_EARLY(kernel, grid, block, shared, stream, early, args)                             \
+    simt::launch_kernel((kernel),                                                                  \
+                        simt::launch_shape{(grid), (block), (shared), nullptr, #kernel, (early)},  \
                         (stream), (args))
 #define SHARED_ALLOW(kernel, bytes) simt::shared_allow((const void *)(kernel), (bytes))
 #define OCCUPANCY(kernel, threads, shared, blocks)                                                 \
@@ -171,6 +180,17 @@ void launch_kernel(void (*kernel)(A), launch_shape shape, cudaStream_t stream, c
 
 // --- the wrappers of dev.h, emulated -------------------------------------------------------------
 
+static inline void grid_wait(SIMT_SITE)
+{
+    simt::grid_wait(SIMT_PASS);
+}
+static inline void grid_trigger() // kernels behind it begin as early as can be, whatever it says
+{
+}
+static inline void prefetch_l2(const void *p, SIMT_SITE)
+{
+    simt::prefetch(p, SIMT_PASS);
+}
 static inline uint32_t smem_addr(const void *p)
 {
     return simt::shared_offset(p);
@@ -248,6 +268,8 @@ static inline void named_bar_sync(unsigned id, unsigned threads, SIMT_SITE)
 // The compiler may split a 16-byte access, so the alignment that hardware asks for is tested here.
 static inline void vector_check(const void *p, const char *file, int line)
 {
+    if (simt::here->early)
+        simt::early_access(p, file, line);
     if ((uintptr_t)p % 16 != 0)
         simt::report("misaligned 16-byte access at %s:%d", file, line);
 }

@@ -456,6 +456,30 @@ static void test_no_algorithm(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+// What follows a product of the library is launched plainly: behind what is no kernel of a step the
+// emulator reports the other form.
+static void test_a_kernel_behind_a_product(void **state)
+{
+    (void)state;
+    struct world w;
+    struct simt_counts counts;
+    configure(2, 0, 0);
+    world_open(&w);
+    run(&w, 4);
+    struct swiglu_args args = {.act = DTYPE_BF16, .in = w.y, .out = w.x, .rows = 1, .width = N / 2};
+    simt_reset();
+    assert_int_equal(w.api->ops->swiglu(w.stream, &args), STATUS_OK);
+    assert_int_equal(w.api->ops->swiglu(w.stream, &args), STATUS_OK);
+    simt_read(&counts);
+    assert_string_equal(simt_first_report(), "");
+    assert_int_equal(counts.launches, 2);
+    assert_int_equal(counts.early, 1);
+    world_close(&w);
+    char path[300];
+    cache_path(path);
+    assert_int_equal(unlink(path), 0);
+}
+
 // While a graph is recorded nothing is timed, not even at the start.
 static void test_while_recording(void **state)
 {
@@ -597,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_start),
         cmocka_unit_test(test_step_times_nothing),
         cmocka_unit_test(test_start_is_bounded),
+        cmocka_unit_test(test_a_kernel_behind_a_product),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);

@@ -18,6 +18,7 @@ const struct device_api *weft_device_plugin(void);
 
 // There only under the emulator.
 __attribute__((weak)) void simt_configure(const struct simt_options *options);
+__attribute__((weak)) void simt_read(struct simt_counts *out);
 __attribute__((weak)) int simt_device_of(const void *at);
 
 enum { WIDTH = 64, ROWS = 8 };
@@ -37,10 +38,12 @@ static void configure(const struct simt_options *options)
         simt_configure(options);
 }
 
+static bool serial; // of the devices that are opened
+
 static void world_open(struct world *w, uint32_t index)
 {
     struct error err;
-    struct device_options options = {.exact = true, .index = index};
+    struct device_options options = {.exact = true, .index = index, .serial = serial};
     struct stream_limits limits = {.step = {.rows_max = ROWS, .tokens_max = ROWS},
                                    .width_max = WIDTH};
     w->api = weft_device_plugin();
@@ -115,6 +118,60 @@ static void test_after_refusals(void **state)
     assert_int_equal(launch(&w), STATUS_OK);
     wait_for(&w, 1);
     world_close(&w);
+}
+
+static void launch_two(struct world *w)
+{
+    assert_int_equal(launch(w), STATUS_OK);
+    assert_int_equal(launch(w), STATUS_OK);
+}
+
+// A kernel may begin early behind another one of a step, and behind nothing else.
+static uint64_t launches_early(void)
+{
+    struct world w;
+    struct error err;
+    struct graph *graph = NULL;
+    struct simt_counts before, after;
+    world_open(&w, 0);
+    simt_read(&before);
+    launch_two(&w);
+    assert_int_equal(w.api->copy_in(w.stream, w.in, w.word, 64), STATUS_OK);
+    launch_two(&w);
+    assert_int_equal(w.api->copy_out(w.stream, w.word, w.in, 64), STATUS_OK);
+    launch_two(&w);
+    wait_for(&w, 1);
+    launch_two(&w);
+    assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
+    launch_two(&w);
+    assert_int_equal(w.api->graph_end(w.stream, &graph, &err), STATUS_OK);
+    launch_two(&w);
+    assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
+    launch_two(&w);
+    wait_for(&w, 2);
+    simt_read(&after);
+    w.api->graph_close(graph);
+    world_close(&w);
+    return after.early - before.early;
+}
+
+static void test_kernels_begin_early(void **state)
+{
+    (void)state;
+    if (!simt_read)
+        skip();
+    static const struct {
+        bool serial;
+        uint32_t major;
+        uint64_t early;
+    } cases[] = {{false, 9, 7}, {true, 9, 0}, {false, 8, 0}, {false, 10, 7}, {true, 10, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        configure(&(struct simt_options){.major = cases[i].major});
+        serial = cases[i].serial;
+        assert_int_equal(launches_early(), cases[i].early);
+    }
+    serial = false;
+    configure(&(struct simt_options){0});
 }
 
 // Waiting on a stream that records is refused and spoils the recording; the stream works on.
@@ -398,7 +455,7 @@ static void test_grids_at_their_limits(void **state)
                                  .limits = limits.step,
                                  .count = SAMPLED,
                                  .stride = 16};
-    struct swiglu_args swiglu = {DTYPE_BF16, at, at, TOKENS, WIDTH};
+    struct swiglu_args swiglu = {DTYPE_BF16, at, at, TOKENS, WIDTH, NULL};
     struct activate_args activate = {DTYPE_BF16, ACTIVATE_GELU, at, TOKENS, WIDTH};
     struct weight weight = {.shape = {.n = 16, .k = 32, .dtype = DTYPE_F32, .use = WEIGHT_PRODUCT},
                             .data = at};
@@ -434,6 +491,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_after_waiting),
         cmocka_unit_test(test_after_refusals),
+        cmocka_unit_test(test_kernels_begin_early),
         cmocka_unit_test(test_spoiled_graph),
         cmocka_unit_test(test_zeroed_before),
         cmocka_unit_test(test_second_device),

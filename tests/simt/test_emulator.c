@@ -246,6 +246,10 @@ static bool plain_sees(enum fault fault)
     case FAULT_DIVERGENT_SHUFFLE:
     case FAULT_ASYNC_UNWAITED:
     case FAULT_MISALIGNED:
+    case FAULT_NO_GRID_WAIT:
+    case FAULT_LATE_GRID_WAIT:
+    case FAULT_PREFETCH_OVERRUN:
+    case FAULT_EARLY_AFTER_FILL:
         return true;
     default:
         return false;
