@@ -75,7 +75,6 @@ MUTANTS = [
     ("launched without shared memory", DEV, "LAUNCH_EARLY", "(shared), (stream)", "0, (stream)", "gemm", "values"),
     ("a kernel does not wait for the one in front", DEV, "grid_wait", 'asm volatile("griddepcontrol.wait;\\n" ::: "memory");', "", "rms_norm", "values"),
     ("the wait for the one in front is the trigger", DEV, "grid_wait", "griddepcontrol.wait", "griddepcontrol.launch_dependents", "embed", "values"),
-    ("the compiler may move loads before the wait", DEV, "grid_wait", ' ::: "memory"', "", "pool", "values"),
     ("no kernel lets the next one begin", DEV, "grid_trigger", 'asm volatile("griddepcontrol.launch_dependents;\\n" ::: "memory");', "", "rms_norm", "values"),
     ("a prefetch of what lies behind", DEV, "prefetch_l2", '"l"(p)', '"l"((const char *)p + (1 << 20))', "swiglu", "values"),
     ("the kernel that must release has another name", "kernels/cuda/prep.cu", "signal_kernel",
