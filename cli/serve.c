@@ -198,7 +198,7 @@ static char printed[4096];
 
 static void keys_end(struct serving *s)
 {
-    setvbuf(stdout, printed, _IOLBF, sizeof printed); // allowed before the first output only
+    setvbuf(stdout, printed, _IOFBF, sizeof printed); // first output; no line of the log within
     struct ready_args ready = {&s->settings, &s->keys, &s->loaded, server_port(s->server)};
     ready_print(&ready);
     explicit_bzero(printed, sizeof printed);
