@@ -512,7 +512,7 @@ static void test_a_model_of_k_blocks(void **state)
         reference_read(&refs[i], root, types[i]);
     folder_make(folder);
     for (int quantised = 0; quantised < 2; quantised++) {
-        char name[8];
+        char name[32];
         snprintf(name, sizeof name, "%d.gguf", quantised);
         k_model_write(folder, name, refs, quantised);
         snprintf(path[quantised], sizeof path[0], "%s/%s", folder, name);
