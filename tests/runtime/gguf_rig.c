@@ -14,7 +14,12 @@ enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
 
 void gguf_put(struct gguf_bytes *to, const void *from, size_t bytes)
 {
-    to->at = heap_grow(to->at, to->bytes + bytes + 1);
+    enum {
+        PIECE = 1 << 20
+    }; // what is there is a multiple of it: growing by bytes copies too often
+    size_t pieces = (to->bytes + bytes) / PIECE + 1;
+    if (!to->at || pieces > to->bytes / PIECE + 1)
+        to->at = heap_grow(to->at, pieces * PIECE);
     memcpy(to->at + to->bytes, from, bytes);
     to->bytes += bytes;
 }
