@@ -152,7 +152,7 @@ static const char *read_digits(const struct reader *r, const char *p, bool fract
 
 static const char *read_exponent(const struct reader *r, const char *p, struct decimal *out)
 {
-    enum { EXPONENT_MAX = 1000000 }; // of any size: the number is 0 or too large
+    enum { EXPONENT_MAX = 1000000 }; // beyond it every number is 0 or too large
     bool negative = p < r->end && *p == '-';
     if (p < r->end && (*p == '-' || *p == '+'))
         p++;
