@@ -1,11 +1,17 @@
 # Stages of a script, sourced by .ci/run, tools/ci_stages.sh and tools/soak.sh.
 #
 #   stage NAME COMMAND...   runs it and says how long it took; a failure is kept, the rest goes on
-#   stages_end              0 where none failed, else names those that did
+#   stages_end              0 where none failed, else names those that did, each with the lines of its
+#                           output that tell what failed (the whole is under build/stages/)
 #
 # A script that runs stages in part defines its own stage_wanted and stage_ended. STAGE_SECONDS: how
 # long a stage may take; the command must then be a program, not a function.
-stages_failed=""
+stages_failed=()
+mkdir -p build/stages
+
+stage_log() { # name
+    echo "build/stages/$(tr -c 'a-zA-Z0-9\n' '-' <<<"$1").log"
+}
 
 stage_wanted() { # name
     true
@@ -16,26 +22,34 @@ stage_ended() { # name, exit status, seconds
 }
 
 stage() {
-    local name=$1 start=$SECONDS code=0 word=ok
+    local name=$1 start=$SECONDS code=0 word=ok log
     shift
     stage_wanted "$name" || return 0
     echo "== $name"
+    log=$(stage_log "$name")
     if [ -n "${STAGE_SECONDS:-}" ]; then
-        timeout --kill-after=30 "$STAGE_SECONDS" "$@" || code=$?
+        timeout --kill-after=30 "$STAGE_SECONDS" "$@" 2>&1 | tee "$log"
     else
-        "$@" || code=$?
+        "$@" 2>&1 | tee "$log"
     fi
+    code=${PIPESTATUS[0]}
     if [ "$code" -ne 0 ]; then
         word="FAILED ($code)"
         [ "$code" -ne 124 ] || word="FAILED: not done within ${STAGE_SECONDS:-its} seconds"
-        stages_failed="$stages_failed [$name]"
+        stages_failed+=("$name")
     fi
     echo "== $name: $word, $((SECONDS - start)) s"
     stage_ended "$name" "$code" "$((SECONDS - start))"
 }
 
 stages_end() {
-    [ -n "$stages_failed" ] || return 0
-    echo "failed:$stages_failed"
+    [ "${#stages_failed[@]}" -gt 0 ] || return 0
+    local name
+    for name in "${stages_failed[@]}"; do
+        echo "-- $name: of what it said:"
+        grep -aE -A 12 'FAILED|\*\*\*(Failed|Timeout|Not Run|Exception)|[Ee]rror:|^failed' "$(stage_log "$name")" |
+            tail -n 100
+    done
+    echo "failed:$(printf ' [%s]' "${stages_failed[@]}")"
     return 1
 }
