@@ -26,12 +26,18 @@ static void scene_strides(struct scene *s)
     s->block_bytes = (2 * s->layer_bytes + 255) / 256 * 256; // two layers
 }
 
-// Rows of a step with random lengths, and blocks for them in random order.
+// More keys than those of the parts that a merge weighs at a time.
+enum { MANY_KEYS = 32 * ATTN_PART_TOKENS };
+
+// Rows of a step with random lengths, and blocks for them in random order. Of many keys there is
+// one row, of one query: more would take long.
 static struct scene scene_make(struct trial *t, const struct attn_shape *shape, enum dtype kv,
                                uint32_t longest)
 {
     struct scene s = {.shape = *shape, .kv = kv, .rows = trial_range(t, 1, 5)};
     struct step_limits limits = t->limits.step;
+    if (longest > MANY_KEYS)
+        s.rows = 1;
     s.block_shift = 4 + trial_below(t, 3);
     s.blocks_max = shape->paged ? (longest >> s.block_shift) + 1 : 0;
     scene_strides(&s);
@@ -52,6 +58,8 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
             q_len = trial_below(t, 2) || kv_len == 1 ? 1 : trial_range(t, 1, kv_len);
         if (q_len > 90)
             q_len = shape->paged ? 90 : q_len;
+        if (longest > MANY_KEYS)
+            q_len = 1;
         if (shape->paged && i > 0 && trial_below(t, 6) == 0) { // padding of a graph: zeros
             q_len = 1;
             kv_len = 0;
@@ -141,23 +149,32 @@ static struct attn_shape shape_pick(struct trial *t, uint64_t i)
     return shape;
 }
 
+enum { ATTN_CASES = 37 };
+
 static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i)
 {
     trial_begin(t, 20000 + i + 1000 * (uint64_t)kv);
     struct attn_shape shape = shape_pick(t, i);
     bool parts = i % 10 == 1 || i % 16 == 12; // without windows, and with them
-    uint32_t longest = !shape.paged ? 100 : parts ? 2200 : 400;
+    bool many = i == ATTN_CASES - 1;          // parts
+    uint32_t longest = many ? MANY_KEYS + 1500 : !shape.paged ? 100 : parts ? 2200 : 400;
+    if (many)
+        shape.window = 0;
     struct attn_shape widest = shape;
     if (i >= 20) // the model also has layers without a window
         widest.window = 0;
+    uint32_t blocks_max = t->limits.step.blocks_max;
+    if (many)
+        t->limits.step.blocks_max = longest / KV_BLOCK_TOKENS + 1;
     trial_shape(t, &widest);
     struct scene s = scene_make(t, &shape, kv, longest);
+    t->limits.step.blocks_max = blocks_max;
     size_t width = (size_t)(shape.heads + 2 * shape.kv_heads) * shape.dim;
     size_t out_count = (size_t)(s.tokens + 1) * shape.heads * shape.dim; // the last stays zero
     float *qkv = trial_floats(t, s.tokens * width, act, 1);
     if (shape.paged)
         cache_fill(t, &s);
-    if (shape.paged && i % 10 == 1)
+    if (many || (shape.paged && i % 10 == 1))
         second_part_raise(&s);
     struct attn_args args = {
         .act = DTYPE_F32,
@@ -199,7 +216,8 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
 
 void try_attn(struct trial *t, enum dtype act)
 {
-    for (uint64_t i = 0; i < 36; i++) // i % 3 also chooses paged or ragged: each meets each dtype
+    // i % 3 also chooses paged or ragged: each meets each dtype
+    for (uint64_t i = 0; i < ATTN_CASES; i++)
         attn_case(t, act, act == DTYPE_F32 ? (enum dtype)((i + i / 12) % 3) : act, i);
 }
 

@@ -48,7 +48,7 @@ MUTANTS = [
     ("attention: a merge begins before the last part is there", C + "attn_parts.h", "part_last", "return shfl_idx(before, 0) + 1 == parts;", "return shfl_idx(before, 0) + 2 == parts;", KERNELS),
     ("attention: the count of parts is not zero for the next launch", C + "attn_parts.h", "part_last", "if (before + 1 == parts) run.arrived[merge] = 0;", "", KERNELS),
     ("attention: parts arrive without release", C + "attn_parts.h", "part_last", "atom_add_acqrel_gpu(&run.arrived[merge], 1)", "atom_add(&run.arrived[merge], 1u)", KERNELS),
-    ("merge: the maximum of earlier parts is forgotten after 32", C + "attn_parts.h", "parts_weigh", "first != 0 ? weights->max[turn][row] : -INFINITY", "-INFINITY", KERNELS),
+    ("merge: the maximum of earlier parts is forgotten after 32", C + "attn_parts.h", "parts_weigh", "first != 0 ? weights->max[turn][row] : -INFINITY", "-INFINITY", "attn"),
     ("merge: a part is weighed by the maximum after it", C + "attn_parts.h", "parts_weigh", "lane > 0 ? last : before", "top", KERNELS),
     ("merge: weights are read before all are there", C + "attn_parts.h", "merge_run", "first, merge.parts); warp_sync();", "first, merge.parts);", KERNELS),
     ("merge: a tile's rows are the first ones", C + "attn_parts.h", "merge_store", "w.first_row + at / dim", "at / dim", KERNELS),
