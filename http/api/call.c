@@ -101,8 +101,8 @@ bool call_failed(struct call *call)
 bool call_kind(struct call *call, enum model_kind kind)
 {
     static const char *const says[] = {
-        [MODEL_GENERATOR] = "is a generation model: use /v1/chat/completions, "
-                            "/v1/completions, /v1/responses or /v1/messages",
+        [MODEL_GENERATOR] = ("is a generation model: use /v1/chat/completions, "
+                             "/v1/completions, /v1/responses or /v1/messages"),
         [MODEL_EMBEDDER] = "is an embedding model: use /v1/embeddings",
         [MODEL_RERANKER] = "is a reranking model: use /v1/rerank",
     };

@@ -155,8 +155,9 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
                                                  const attn_merge &merge, attn_weights *weights)
 {
     uint32_t dim = dim_of<F>(run.args), left = w.row.q_len * run.group - w.first_row;
-    uint32_t all = (left < ATTN_TILE_ROWS ? left : ATTN_TILE_ROWS) * dim;
-    const uint32_t each = 128, most = MERGE_PLACES * each;
+    const uint32_t rows = ATTN_TILE_ROWS, weighed = MERGE_PARTS, each = 128;
+    const uint32_t most = MERGE_PLACES * each;
+    uint32_t all = (left < rows ? left : rows) * dim;
     const uint32_t ahead = F::COLUMNS > 128 ? 2 : 4; // more would spill
     size_t stride = ATTN_TILE_ROWS * dim;
     size_t partial = partial_first(merge, w.kv_head);
@@ -173,8 +174,8 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
             m.weight[k] = weights->of + (at / dim - row) * MERGE_PITCH;
             m.sum[k] = m.out[k][0] = m.out[k][1] = m.out[k][2] = m.out[k][3] = 0;
         }
-        for (uint32_t first = 0; first < merge.parts; first += MERGE_PARTS) {
-            uint32_t count = merge.parts - first < MERGE_PARTS ? merge.parts - first : MERGE_PARTS;
+        for (uint32_t first = 0; first < merge.parts; first += weighed) {
+            uint32_t count = merge.parts - first < weighed ? merge.parts - first : weighed;
             cta_sync(); // lane 0 has acquired what all read; the weights before have been read
             parts_weigh(weights, states + 2 * row, (end - 1) / dim + 1 - row, first, merge.parts);
             warp_sync();
