@@ -47,7 +47,8 @@ static void logprobs_read(struct generation *g, bool echo)
 }
 
 // The text of a prompt that came as token ids.
-static struct text ids_text(const struct generation *g, uint32_t prompt)
+// NULL at: the call has failed.
+static struct text ids_text(struct generation *g, uint32_t prompt)
 {
     struct decode_args args = {
         .tokens = g->tokens + g->starts[prompt],
@@ -57,9 +58,10 @@ static struct text ids_text(const struct generation *g, uint32_t prompt)
     };
     struct text text;
     struct error err;
-    return tokenizer_decode(g->call.model->tokenizer, &args, &text, &err) == STATUS_OK
-               ? text
-               : (struct text){0};
+    if (tokenizer_decode(g->call.model->tokenizer, &args, &text, &err) == STATUS_OK)
+        return text;
+    fields_fail(&g->call.fields, HTTP_TOO_LARGE, "prompt", "cannot be echoed: %s", err.text);
+    return (struct text){0};
 }
 
 static void echoes_make(struct generation *g, const json_t *prompt)

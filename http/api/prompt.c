@@ -159,7 +159,10 @@ static void start_find(struct generation *g)
                                .arena = exchange_scratch(g->call.exchange)};
     struct text text;
     struct error err;
-    if (tokenizer_decode(g->call.model->tokenizer, &args, &text, &err) == STATUS_OK)
+    enum status status = tokenizer_decode(g->call.model->tokenizer, &args, &text, &err);
+    if (status != STATUS_OK)
+        prompt_fail(g, status, &err);
+    else
         g->options.reply.start = dialect_start_of(g->options.reply.dialect, text);
 }
 

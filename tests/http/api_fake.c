@@ -69,6 +69,11 @@ void fake_dialect(const char *name, const char *reasoning)
     fake_dialect_special(name, reasoning, NULL);
 }
 
+void fake_decodes_none(void)
+{
+    tokenizer.decodes_none = true;
+}
+
 void fake_one_call(void)
 {
     model.dialect.one_call = true;
@@ -142,7 +147,7 @@ void fake_begin(enum model_kind kind)
     json_before = json_live;
     memset(&fake, 0, sizeof fake);
     event_choice = finishes = 0;
-    tokenizer.mark = NULL;
+    tokenizer = (struct tokenizer){.mark = NULL};
     fake_facts = (struct model_facts){.kind = kind,
                                       .vocab = FAKE_VOCAB,
                                       .max_model_len = 200,

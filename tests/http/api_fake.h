@@ -90,6 +90,7 @@ struct chat_template {
 };
 struct tokenizer {
     const char *mark; // text of FAKE_MARK, or NULL
+    bool decodes_none;
 };
 
 extern struct chat_template fake_chat;
@@ -99,7 +100,8 @@ void fake_special_in_text(void); // the model takes special tokens in inputs, un
 // Of the model, until fake_end. special NULL: no marker is a special token, else FAKE_MARK has this
 // text and is one.
 void fake_dialect(const char *name, const char *reasoning);
-void fake_one_call(void); // its template refuses a message with two calls
+void fake_decodes_none(void); // a pattern of the decoder takes too long, until fake_end
+void fake_one_call(void);     // its template refuses a message with two calls
 // The same with a real tokenizer in place of the double, where the test links one.
 void fake_dialect_of(const struct tokenizer *t, const char *name, const char *reasoning);
 void fake_dialect_special(const char *name, const char *reasoning, const char *special);

@@ -149,6 +149,27 @@ static void test_echo(void **state)
                                            CHUNK("0", "", "\"stop\"") "data: [DONE]\n\n");
 }
 
+static void test_a_prompt_that_cannot_be_decoded_is_no_echo(void **state)
+{
+    (void)state;
+    fake_decodes_none();
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":\"ab\",\"echo\":true}");
+    assert_int_equal(fake.submits, 1);
+    fake_again();
+    fake_decodes_none();
+    fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98],\"echo\":true}");
+    assert_int_equal(fake.error, HTTP_TOO_LARGE);
+    assert_non_null(
+        strstr(fake.sent, "\"message\":\"'prompt' cannot be echoed: a pattern takes too long\""));
+    fake_again();
+    fake_dialect("hermes", "think");
+    fake_decodes_none(); // nobody knows whether the prompt has opened reasoning
+    fake_request("/v1/chat/completions",
+                 "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}");
+    assert_int_equal(fake.error, HTTP_TOO_LARGE);
+    assert_non_null(strstr(fake.sent, "the prompt is too large: a pattern takes too long"));
+}
+
 // Stop strings are looked for in what was generated (edge case 19); usage stands at the end, once.
 static void test_echo_beside_other_fields(void **state)
 {
@@ -260,12 +281,19 @@ static void test_window(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_whole),        TEST(test_stream),
-        TEST(test_stream_usage), TEST(test_queue),
-        TEST(test_prompts),      TEST(test_special_tokens_in_text),
-        TEST(test_echo),         TEST(test_echo_beside_other_fields),
-        TEST(test_logprobs),     TEST(test_logprobs_of_the_taken_token_alone),
-        TEST(test_length),       TEST(test_window),
+        TEST(test_whole),
+        TEST(test_stream),
+        TEST(test_stream_usage),
+        TEST(test_queue),
+        TEST(test_prompts),
+        TEST(test_special_tokens_in_text),
+        TEST(test_echo),
+        TEST(test_echo_beside_other_fields),
+        TEST(test_a_prompt_that_cannot_be_decoded_is_no_echo),
+        TEST(test_logprobs),
+        TEST(test_logprobs_of_the_taken_token_alone),
+        TEST(test_length),
+        TEST(test_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,7 @@ FAULTS = [
     ("what is forgotten costs nothing", "runtime/grammar/mask.c", "mask_charge_forgotten", "c->a.work += work;", "", "test_matcher"),
     ("what is forgotten is taken from the row that met it", "runtime/grammar/mask.c", "mask_charge_forgotten", "c->work_limit = more(c->work_limit, work);", "", "test_matcher"),
     ("a mask walks the tails of each state", "runtime/grammar/mask.c", "", "TAILS_WALKS_MAX = 4", "TAILS_WALKS_MAX = 4000", "test_tails"),
+    ("kept tails are listed as the mask's", "runtime/grammar/mask.c", "tails_find", "tails_walk(c, state, c->tails, walked, NULL)", "tails_walk(c, state, c->tails, walked, &c->found)", "test_tails"),
     ("tails of one state are those of another", "runtime/grammar/mask.c", "tails_find", "if (c->tails_of == state)", "if (c->tails_of != 0)", "test_tails"),
     ("a step in the midst of a token keeps its bound", "runtime/grammar/mask.c", "mask_step", "to < STATE_FIRST || !c->counts ? to", "to < STATE_FIRST || true ? to", "test_shapes"),
     ("long tokens forget the bounds that short ones cannot meet", "runtime/grammar/mask.c", "both_find", "c->far = 1;", "", "test_shapes"),

@@ -89,6 +89,7 @@ FAULTS = [
     ("an object without its type passes", "http/api/fields.c", "fields_require_type", "!json_member(value, \"type\")", "false", "test_api_structured"),
     ("readers of replies are left when the client goes", "http/api/generation.c", "generation_gone", "generation_close(g);", ";", "test_api_tools"),
     ("an answer with calls ends by stop", "http/api/openai.c", "openai_finish_reason", "c->answer.complete > 0 ?", "0 ?", "test_api_tools"),
+    ("a prompt that cannot be decoded has opened nothing", "http/api/prompt.c", "start_find", "if (status != STATUS_OK)\n        prompt_fail(g, status, &err);", "if (status != STATUS_OK)\n        return;", "test_api_completions"),
     ("where the prompt opens reasoning is not looked", "http/api/prompt.c", "prompt_make", "start_find(g);", "(void)start_find;", "test_api_tools"),
     ("an answer in pieces repeats its first", "http/api/pieces.c", "pieces_continue", "p->sent += bytes;", "", "test_api_pace"),
     ("tokens are made into a text without slices", "http/api/token_pieces.c", "token_pieces_length", "piece.bytes + (copy.taken - taken) * TOKEN_WORK", "0", "test_api_slices"),

@@ -102,6 +102,8 @@ FAULTS = [
     ("the second text of a pair has no type of its own", "runtime/text/tokenizer/config.c", "flags_apply", "uint8_t type_id = i == 2;", "uint8_t type_id = 0;", "test_tokenizer_config"),
     ("special_tokens_map.json stands before tokenizer_config.json", "runtime/text/tokenizer/config.c", "config_open", "if (!text.at)", "if (map)", "test_tokenizer_config"),
     ("half a character of an answer is a bad one", "runtime/text/tokenizer/detok.c", "put_byte", "if (utf8_is_beginning(d->held, d->held_bytes)) return;", "", "test_api_cuts"),
+    ("a decoder's pattern that takes too long matches nothing", "runtime/text/tokenizer/decoders.c", "replace_regex", "*over = *over || found == REGEX_OVER;\n    if (found == REGEX_OVER)", "if (false)", "test_tokenizer_rules"),
+    ("a decoder is not tried on the first token of a text", "runtime/text/tokenizer/detok_open.c", "texts_find", "if (t->stream_first_drops)", "if (false)", "test_tokenizer_rules"),
     ("a decoder replaces an empty match right after another", "runtime/text/tokenizer/decoders.c", "replace_regex", "m.end == m.start && m.start == done && done > 0", "false", "test_detok"),
     ("normalizers do not count", "runtime/text/tokenizer/encode.c", "nbuf_put", "!encode_spend(b->e, 1 + bytes / PASSED_BYTES) ||", "", "test_slices"),
     ("a number is read in one rounding", "runtime/text/tokenizer/json.c", "read_number", "double value = decimal_value(number);", "double value = strtod(start, NULL);", "test_tokenizer_config"),

@@ -716,6 +716,50 @@ static void test_a_pattern_that_takes_too_long_is_said(void **state)
     }
 }
 
+// A decoder's pattern that takes too long on a token is said at start, also where the token begins
+// a text; on a whole text it is an error of the call.
+static void test_decoders_that_take_too_long(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *token;
+        bool opens;
+    } cases[] = {
+        {"{\"type\":\"Fuse\"}", "aaaaaaaaaa", true},
+        {"{\"type\":\"Fuse\"}",
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+        // Only at the beginning the letters come after no mark.
+        {"{\"type\":\"Metaspace\",\"replacement\":\"_\"}",
+         "_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[1024];
+        struct error err = {0};
+        struct tokenizer *t = NULL;
+        snprintf(json, sizeof json,
+                 "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[%s,{\"type\":\"Replace\","
+                 "\"pattern\":{\"Regex\":\"^([ab]{1,2}){1,}c\"},\"content\":\"b\"}]},"
+                 "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"%s\",\"vocab\":{\"%s\":0}}}",
+                 cases[i].before, cases[i].token, cases[i].token);
+        enum status status = tokenizer_open_memory(&t, text_of(json), text_span(NULL, 0), &err);
+        assert_int_equal(status, cases[i].opens ? STATUS_OK : STATUS_UNSUPPORTED);
+        if (!cases[i].opens) {
+            assert_non_null(strstr(err.text, "a pattern of the decoder takes too long on token 0"));
+            continue;
+        }
+        static const int32_t zeros[8];
+        struct text text;
+        struct decode_args args = {zeros, 1, false, arena_create(0, 0)};
+        assert_int_equal(tokenizer_decode(t, &args, &text, &err), STATUS_OK);
+        assert_int_equal(text.bytes, 10);
+        args.count = 8;
+        assert_int_equal(tokenizer_decode(t, &args, &text, &err), STATUS_NO_ROOM);
+        assert_string_equal(err.text, "a pattern of the tokenizer takes too long on this text");
+        arena_destroy(args.arena);
+        tokenizer_close(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -732,6 +776,7 @@ int main(void)
         cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_long_patterns),
         cmocka_unit_test(test_a_pattern_that_takes_too_long_is_said),
+        cmocka_unit_test(test_decoders_that_take_too_long),
         cmocka_unit_test(test_made_up_words),
         cmocka_unit_test(test_config_is_read),
         cmocka_unit_test(test_small_models_are_the_reference_s),

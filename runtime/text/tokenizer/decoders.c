@@ -92,15 +92,18 @@ static struct text replace_all(struct arena *arena, struct text in, struct text 
     return text_span(out, n);
 }
 
-static struct text replace_regex(const struct decoder *d, struct arena *arena, struct text in)
+static struct text replace_regex(const struct decoder *d, struct arena *arena, struct text in,
+                                 bool *over)
 {
     struct regex_room *room = regex_room_create(arena);
+    enum regex_found found = REGEX_NONE;
     struct regex_span m;
     struct text out = text_span("", 0);
     size_t done = 0, from = 0;
     if (!room)
         return text_span(NULL, 0);
-    while (in.bytes > 0 && out.at && regex_find(d->regex, room, in, from, &m) == REGEX_FOUND) {
+    while (in.bytes > 0 && out.at &&
+           (found = regex_find(d->regex, room, in, from, &m)) == REGEX_FOUND) {
         from = m.end > m.start    ? m.end
                : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
                                   : m.end + 1;
@@ -110,6 +113,9 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
                            in.at + done, (int)d->to.bytes, d->to.at);
         done = m.end;
     }
+    *over = *over || found == REGEX_OVER;
+    if (found == REGEX_OVER)
+        return text_span(NULL, 0);
     if (out.at && done < in.bytes)
         out = arena_format(arena, "%.*s%.*s", (int)out.bytes, out.at, (int)(in.bytes - done),
                            in.at + done);
@@ -156,12 +162,12 @@ static struct text decode_wordpiece(const struct decoder *d, struct arena *arena
 }
 
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
-                         bool first, bool last)
+                         bool first, bool last, bool *over)
 {
     switch (d->kind) {
     case DECODE_REPLACE:
         if (d->regex)
-            return replace_regex(d, arena, token);
+            return replace_regex(d, arena, token, over);
         return replace_all(arena, token, d->from, d->to, UINT32_MAX);
     case DECODE_STRIP:
         return strip(d, token);

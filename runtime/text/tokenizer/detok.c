@@ -90,7 +90,8 @@ static void put_first(struct sink *s, int32_t token)
         put_text(s, t->bytes[token]);
     } else {
         struct arena *scratch = arena_create(1024, 0);
-        put_text(s, detok_text(t, scratch, (uint32_t)token, true));
+        bool over = false; // never: detok_open has tried each token
+        put_text(s, detok_text(t, scratch, (uint32_t)token, true, &over));
         arena_destroy(scratch);
     }
 }

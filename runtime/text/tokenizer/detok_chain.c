@@ -90,7 +90,7 @@ static void drop_repeated(struct list *list)
     list->count = to;
 }
 
-static bool run(struct arena *arena, const struct decoder *d, struct list *list)
+static bool run(struct arena *arena, const struct decoder *d, struct list *list, bool *over)
 {
     if (d->kind == DECODE_BYTE_LEVEL)
         return byte_level(arena, list);
@@ -101,7 +101,7 @@ static bool run(struct arena *arena, const struct decoder *d, struct list *list)
     if (d->kind == DECODE_CTC)
         drop_repeated(list);
     for (uint32_t i = 0; i < list->count; i++) {
-        list->items[i] = decode_token(d, arena, list->items[i], i == 0, i + 1 == list->count);
+        list->items[i] = decode_token(d, arena, list->items[i], i == 0, i + 1 == list->count, over);
         if (!list->items[i].at)
             return false;
     }
@@ -113,7 +113,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
 {
     struct list list = {arena_take(args->arena, ((size_t)args->count + 1) * sizeof(struct text)),
                         0};
-    bool good = list.items != NULL;
+    bool good = list.items != NULL, over = false;
     for (uint32_t i = 0; good && i < args->count; i++) {
         int32_t id = args->tokens[i];
         if (id < 0 || (uint32_t)id >= t->vocab || !t->names[id].at ||
@@ -125,9 +125,11 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
     if (good && list.count == 0)
         return STATUS_OK;
     for (uint32_t i = 0; good && i < t->decoder_count; i++)
-        good = run(args->arena, &t->decoders[i], &list);
+        good = run(args->arena, &t->decoders[i], &list, &over);
     if (good)
         good = join(args->arena, &list, t->has_decoder ? "" : " ");
+    if (over)
+        return error_set(err, STATUS_NO_ROOM, PATTERN_OVER);
     if (!good)
         return error_set(err, STATUS_NO_ROOM, "the text needs more memory than it may have");
     *out = list.items[0];

@@ -10,7 +10,8 @@ static struct text one_byte(struct arena *arena, int32_t byte)
     return text_span(at, at != NULL);
 }
 
-struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_t id, bool first)
+struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_t id, bool first,
+                       bool *over)
 {
     struct text text = t->names[id];
     bool fused = false;
@@ -26,7 +27,7 @@ struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_
         } else if (d->kind == DECODE_FUSE) {
             fused = true;
         } else if (d->kind != DECODE_STRIP || !fused) {
-            text = decode_token(d, scratch, text, first, false);
+            text = decode_token(d, scratch, text, first, false, over);
         }
     }
     return text;
@@ -55,16 +56,34 @@ static void ends_open(struct tokenizer *t)
     }
 }
 
+static enum status texts_find(struct tokenizer *t, struct arena *scratch, size_t *total,
+                              struct error *err)
+{
+    bool over = false;
+    for (uint32_t id = 0; id < t->vocab; id++) {
+        if (!t->names[id].at)
+            continue;
+        t->bytes[id] = detok_text(t, scratch, id, false, &over);
+        *total += t->bytes[id].bytes;
+        if (t->stream_first_drops)
+            (void)detok_text(t, scratch, id, true, &over);
+        if (over)
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "a pattern of the decoder takes too long on token %u", id);
+    }
+    return STATUS_OK;
+}
+
 enum status detok_open(struct tokenizer *t, struct error *err)
 {
     t->bytes = arena_take_zeroed(t->arena, t->vocab + 1, sizeof *t->bytes);
     struct arena *scratch = arena_create(1 << 20, 0);
     size_t total = 0;
-    for (uint32_t id = 0; t->bytes && id < t->vocab; id++) {
-        if (!t->names[id].at)
-            continue;
-        t->bytes[id] = detok_text(t, scratch, id, false);
-        total += t->bytes[id].bytes;
+    ends_open(t);
+    enum status status = t->bytes ? texts_find(t, scratch, &total, err) : STATUS_OK;
+    if (status != STATUS_OK) {
+        arena_destroy(scratch);
+        return status;
     }
     char *to = arena_take(t->arena, total + 1);
     for (uint32_t id = 0; to && t->bytes && id < t->vocab; id++) {
@@ -78,7 +97,6 @@ enum status detok_open(struct tokenizer *t, struct error *err)
         t->bytes_longest = name > t->bytes_longest ? name : t->bytes_longest;
     }
     arena_destroy(scratch);
-    ends_open(t);
     if (!t->bytes || !to)
         return error_set(err, STATUS_NO_ROOM, "no room for the texts of %u tokens", t->vocab);
     return STATUS_OK;

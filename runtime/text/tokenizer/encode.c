@@ -121,7 +121,7 @@ static enum status finish(struct encode *e, uint32_t *token_count, struct error 
     if (e->status == STATUS_TOO_LARGE)
         return error_set(err, e->status, "the text has more than %u tokens", e->token_max);
     if (e->over)
-        return error_set(err, e->status, "a pattern of the tokenizer takes too long on this text");
+        return error_set(err, e->status, PATTERN_OVER);
     if (e->status != STATUS_OK)
         return error_set(err, e->status, "the text needs more memory than it may have");
     return STATUS_OK;

@@ -80,9 +80,11 @@ struct added_sink {
 void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
                  const struct added_sink *sink);
 
-// What one decoder makes of one token; first and last say where it stands. NULL at: arena full.
+// What one decoder makes of one token; first and last say where it stands. NULL at: a pattern took
+// too long, which sets over, or the arena is full.
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
-                         bool first, bool last);
+                         bool first, bool last, bool *over);
+#define PATTERN_OVER "a pattern of the tokenizer takes too long on this text"
 
 // ---- reading a file, part by part
 
@@ -116,8 +118,9 @@ enum status added_match_open(struct tokenizer *t, struct error *err);
 enum status post_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status detok_open(struct tokenizer *t, struct error *err);
-// The bytes of one token at the start of a text or somewhere inside. NULL at: arena full.
-struct text detok_text(const struct tokenizer *t, struct arena *arena, uint32_t id, bool first);
+// The bytes of one token at the start of a text or somewhere inside. NULL at: as decode_token.
+struct text detok_text(const struct tokenizer *t, struct arena *arena, uint32_t id, bool first,
+                       bool *over);
 void encode_post(struct encode *e, const struct encode_args *args);
 void encode_text(struct encode *e, struct text text, uint8_t type_id);
 void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map);
