@@ -127,7 +127,7 @@ static enum status ranks_open(struct loaded *loaded, const struct loaded_model *
     struct loaded_ranks *ranks = &loaded->ranks[size];
     if (size == 1)
         return STATUS_OK;
-    if (whole->facts.ranks_max < size)
+    if (whole->kind != DEVICE_CPU) // the memory plan has no part of a rank on each GPU
         return error_set(err, STATUS_UNSUPPORTED,
                          "model '%s': --tensor-parallel-size %u is possible on a CPU only; add "
                          "--device cpu or leave it out",

@@ -21,10 +21,22 @@ struct all_reduce_args {
     uint32_t ranks; // of the communicator
 };
 
-// Columns of all ranks side by side.
+// Columns of all ranks side by side: those of rank r end before ends[r], where those of r + 1
+// begin.
 struct all_gather_args {
-    const float *in; // [rows][count] f32
-    float *out;      // [rows][stride] f32; columns [first, first + count) are this rank's
-    uint32_t rows, count, first, stride;
+    const float *in; // [rows][columns of this rank] f32
+    float *out;      // [rows][stride] f32
+    uint32_t rows, stride;
     uint32_t ranks; // of the communicator
+    uint32_t ends[RANKS_MAX];
 };
+
+static inline uint32_t gather_first(const struct all_gather_args *args, uint32_t rank)
+{
+    return rank > 0 ? args->ends[rank - 1] : 0;
+}
+
+static inline uint32_t gather_count(const struct all_gather_args *args, uint32_t rank)
+{
+    return args->ends[rank] - gather_first(args, rank);
+}

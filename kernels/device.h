@@ -28,10 +28,11 @@ struct device_options {
     bool serial; // cuda: a kernel begins when the one in front has ended, on every card
     const char *cache_folder;       // for tuned algorithms; NULL: none
     void (*note)(const char *line); // logs a line; or NULL
+    // Of a model's rank: how many ranks share the model; else 0. On a GPU this loads NCCL.
+    uint32_t ranks;
     // cpu: NULL, or the device of which this one is rank `index` of `ranks`, at most its threads:
     // it has a part of these, and its streams share its turns. It closes before that one.
     struct device *whole;
-    uint32_t ranks;
 };
 
 struct device_facts {
@@ -47,7 +48,7 @@ struct device_facts {
     uint64_t kv_default; // bytes for KV blocks of a model where no option says, or what its longest
                          // sequence takes where that is more; 0: as many as fit
     double step_stretch; // default of --step-stretch; 0: steps have no bound of time
-    uint32_t ranks_max;  // that may share a model; 1: it has no communicators
+    uint32_t ranks_max;  // that may share a model; of GPUs: one on each
 };
 
 // The memory that the device itself will take for a model, by label.
@@ -104,6 +105,9 @@ struct device_api {
     void (*turn_take)(struct stream *);
     void (*turn_give)(struct stream *);
     void (*turn_more)(struct stream *, bool more);
+    // The calling thread makes the calls of a step without a turn of its own: a rank's. NULL where
+    // that needs nothing.
+    void (*thread_begin)(struct stream *);
 
     // The device's private part of the step record (attention work lists): its bytes at most, and
     // the host function that fills it from the record's rows and returns the bytes that it used.
@@ -134,7 +138,7 @@ struct device_api {
     // Joins streams of `count` devices, the rank of each its place in the list; a stream is in one
     // communicator at most. abort, from any thread: collectives under way and later ones fail with
     // DEVICE_FAULT. close: no rank is in a collective; graphs and streams close before and after
-    // it. NULL where ranks_max is 1.
+    // it. A wait for one of the streams fails where any of them has; none is recorded meanwhile.
     enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
                              struct error *);
     void (*comm_abort)(struct comm *);

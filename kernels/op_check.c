@@ -264,9 +264,12 @@ const char *all_gather_check(const struct all_gather_args *a)
 {
     if (a->ranks == 0 || a->ranks > RANKS_MAX)
         return "all_gather: a communicator has 1 to 8 ranks";
-    if (a->first > a->stride || a->count > a->stride - a->first)
+    for (uint32_t r = 1; r < a->ranks; r++)
+        if (a->ends[r] < a->ends[r - 1])
+            return "all_gather: columns of ranks are out of order";
+    if (a->ends[a->ranks - 1] > a->stride)
         return "all_gather: a stride is shorter than its row";
-    if (a->rows > 0 && a->count > 0 && (!a->in || !a->out))
+    if (a->rows > 0 && a->ends[a->ranks - 1] > 0 && (!a->in || !a->out))
         return "all_gather: input or output are missing";
     return "";
 }

@@ -161,10 +161,10 @@ enum status cpu_all_reduce(struct stream *stream, const struct all_reduce_args *
 enum status cpu_all_gather(struct stream *stream, const struct all_gather_args *args)
 {
     struct comm_place mine = {.in = args->in,
-                              .count = args->count,
+                              .count = gather_count(args, stream->rank),
                               .rows = args->rows,
                               .stride = args->stride,
-                              .first = args->first};
+                              .first = gather_first(args, stream->rank)};
     enum status status = collective_begin(stream, args->ranks, &mine);
     if (status != STATUS_OK)
         return status;

@@ -127,6 +127,7 @@ static void device_close(struct device *device)
     if (device->loading)
         (void)cudaStreamDestroy(device->loading);
     error_forget(); // a device that failed to open lacks some objects
+    nccl_close(&device->nccl);
     pthread_mutex_destroy(&device->known_lock);
     free(device);
 }
@@ -183,6 +184,8 @@ static enum status device_open(struct device **out, const struct device_options 
     device->exact = options->exact < 0 ? EMULATED : options->exact != 0;
     pthread_mutex_init(&device->known_lock, NULL);
     enum status status = device_choose(device, err);
+    if (status == STATUS_OK && options->ranks > 0)
+        status = nccl_open(&device->nccl, err);
     if (status == STATUS_OK)
         status = staging_take(device, err);
     if (status == STATUS_OK)
@@ -203,13 +206,16 @@ static void device_facts(const struct device *device, struct device_facts *out)
 {
     size_t free_bytes = 0;
     size_t total_bytes = 0;
+    int count = 0;
     memset(out, 0, sizeof *out);
     device_current(device);
     snprintf(out->name, sizeof out->name, "%s", device->name);
     out->steps_in_flight = 1;
     out->graphs = true;
     out->exact = device->exact;
-    out->ranks_max = 1;
+    if (cudaGetDeviceCount(&count) != cudaSuccess)
+        error_forget();
+    out->ranks_max = count < 1 ? 1 : count < RANKS_MAX ? (uint32_t)count : RANKS_MAX;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
         out->memory_free = free_bytes - free_bytes / 20; // the driver takes some while running
     else
@@ -242,13 +248,13 @@ static struct attn_capacity attn_capacity_of(const struct device *device,
 
 // Bytes of a stream's workspaces.
 struct stream_bytes {
-    size_t partial_out, partial_state, arrived, walk_out, logits, chunk, sample, blas;
+    size_t partial_out, partial_state, arrived, walk_out, logits, chunk, sample, blas, ranks;
 };
 
 static struct stream_bytes stream_bytes_of(const struct device *device,
                                            const struct stream_limits *limits)
 {
-    struct stream_bytes bytes = {0, 0, 0, 0, 0, 0, 0, 0};
+    struct stream_bytes bytes = {0};
     struct attn_capacity capacity = attn_capacity_of(device, limits);
     uint32_t dim = limits->attn.dim;
     size_t tile = (size_t)ATTN_TILE_ROWS * dim * sizeof(float);
@@ -266,6 +272,10 @@ static struct stream_bytes stream_bytes_of(const struct device *device,
         bytes.sample = rows * sizeof(struct sample_decision);
     }
     bytes.blas = device->exact ? 0 : BLAS_WORKSPACE;
+    bytes.ranks =
+        (size_t)device->options.ranks * limits->step.tokens_max * limits->width_max * sizeof(float);
+    if (bytes.ranks > RANKS_BYTES_MAX)
+        bytes.ranks = RANKS_BYTES_MAX;
     return bytes;
 }
 
@@ -281,6 +291,8 @@ static enum status device_needs(const struct device *device, const struct stream
         need_add(out, "sampling", bytes.logits + bytes.chunk + bytes.sample);
     if (bytes.blas != 0)
         need_add(out, "product workspace", bytes.blas);
+    if (bytes.ranks != 0)
+        need_add(out, "sums of ranks", bytes.ranks);
     if (limits->graphs != 0)
         need_add(out, "graphs", (uint64_t)limits->layers * GRAPH_LAYER_BYTES * limits->graphs);
     return STATUS_OK;
@@ -375,9 +387,9 @@ static void stream_close(struct stream *stream)
     if (stream->cuda)
         (void)cudaStreamSynchronize(stream->cuda);
     blas_close(stream->blas);
-    void *rooms[] = {stream->partial_out, stream->partial_state, stream->arrived,
-                     stream->walk_out,    stream->logits,        stream->chunk,
-                     stream->sample,      stream->blas_workspace};
+    void *rooms[] = {stream->partial_out, stream->partial_state,  stream->arrived,
+                     stream->walk_out,    stream->logits,         stream->chunk,
+                     stream->sample,      stream->blas_workspace, stream->ranks_room};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         (void)cudaFree(rooms[i]);
     if (stream->cuda)
@@ -406,6 +418,7 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         {&stream->arrived, bytes.arrived},         {&stream->walk_out, bytes.walk_out},
         {&stream->logits, bytes.logits},           {&stream->chunk, bytes.chunk},
         {&stream->sample, bytes.sample},           {&stream->blas_workspace, bytes.blas},
+        {&stream->ranks_room, bytes.ranks},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
         code = workspace_take(want[i].field, want[i].bytes);
@@ -413,6 +426,7 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         code = cudaMemsetAsync(stream->arrived, 0, bytes.arrived, stream->cuda);
     if (code != cudaSuccess)
         return cuda_error(err, code, "a stream's workspaces");
+    stream->ranks_room_bytes = bytes.ranks;
     stream->attn_capacity = attn_capacity_of(stream->device, &stream->limits);
     return stream->device->exact ? STATUS_OK : blas_open(&stream->blas, stream->device, err);
 }
@@ -492,8 +506,31 @@ static void core_pause(void)
 #endif
 }
 
-// Spins on the word; once a millisecond asks the driver whether the stream has failed. An emulated
-// stream makes progress in that call.
+enum status stream_ask(const struct stream *stream, struct error *err)
+{
+    device_current(stream->device);
+    cudaError_t code = cudaStreamQuery(stream->cuda);
+    if (code == cudaErrorNotReady)
+        error_forget();
+    else if (code != cudaSuccess)
+        return cuda_error(err, code, "the device failed in a step");
+    return STATUS_OK;
+}
+
+// What a rank left behind is worth nothing once the ranks were parted.
+static enum status ranks_ask(struct stream *stream, struct error *err)
+{
+    if (!stream->comm)
+        return STATUS_OK;
+    if (comm_aborted(stream->comm))
+        return error_set(err, STATUS_DEVICE_FAULT, "the ranks were parted after a fault");
+    enum status status = comm_watch(stream->comm, err);
+    device_current(stream->device);
+    return status;
+}
+
+// Spins on the word; once a millisecond asks the driver whether the stream, or another rank, has
+// failed. An emulated stream makes progress in that call.
 static enum status stream_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
@@ -508,6 +545,9 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
             continue;
         }
         query_at = patience.seen_ns + QUERY_NS;
+        enum status status = ranks_ask(stream, err);
+        if (status != STATUS_OK)
+            return status;
         cudaError_t code = cudaStreamQuery(stream->cuda);
         if (code == cudaErrorNotReady) {
             error_forget();
@@ -519,7 +559,7 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
             return error_set(err, STATUS_DEVICE_FAULT,
                              "the device has nothing left to do and never gave its signal");
     }
-    return STATUS_OK;
+    return stream->comm && comm_aborted(stream->comm) ? ranks_ask(stream, err) : STATUS_OK;
 }
 
 // Relaxed mode: other models may load meanwhile, which stricter modes forbid.
@@ -570,23 +610,6 @@ void graph_close(struct graph *graph)
     free(graph);
 }
 
-// --- ranks --------------------------------------------------------------------------------------
-
-// One rank alone (ranks_max) has no communicator.
-enum status cuda_all_reduce(struct stream *stream, const struct all_reduce_args *args)
-{
-    (void)stream;
-    (void)args;
-    return STATUS_UNSUPPORTED;
-}
-
-enum status cuda_all_gather(struct stream *stream, const struct all_gather_args *args)
-{
-    (void)stream;
-    (void)args;
-    return STATUS_UNSUPPORTED;
-}
-
 // --- the table ----------------------------------------------------------------------------------
 
 #define OP_OF(name) cuda_##name
@@ -612,6 +635,7 @@ static const struct device_api api = {
     .stream_close = stream_close,
     .turn_take = turn_take,
     .turn_give = turn_give,
+    .thread_begin = turn_take,
     .step_private_bytes = step_private_bytes,
     .step_plan = step_plan,
     .copy_in = copy_in,
@@ -623,6 +647,9 @@ static const struct device_api api = {
     .graph_launch = graph_launch,
     .graph_close = graph_close,
     .tune = gemm_tune,
+    .comm_open = comm_open,
+    .comm_abort = comm_abort,
+    .comm_close = comm_close,
     .ops = &op_rows,
 };
 

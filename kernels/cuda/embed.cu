@@ -44,6 +44,7 @@ struct embed_run {
     const int32_t *token; // [T]
     void *out;            // [T][width] act
     uint32_t token_count, width;
+    uint32_t first, vocab; // of the vocabulary: the table's first row, and all
     bool whole;
 };
 
@@ -54,11 +55,12 @@ template <class T> static __global__ void __launch_bounds__(256) embed_kernel(em
     grid_begin();
     if (t >= a.token_count)
         return;
-    uint32_t row = (uint32_t)a.token[t] < a.words.rows ? (uint32_t)a.token[t] : 0;
+    uint32_t row = ((uint32_t)a.token[t] < a.vocab ? (uint32_t)a.token[t] : 0) - a.first;
     T *out = (T *)a.out + (size_t)t * a.width;
     for (uint32_t at = threadIdx.x % 32 * 8; at < a.width; at += 256) {
-        float v[8];
-        table_load8(a.words, row, at, v);
+        float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        if (row < a.words.rows) // else another rank's
+            table_load8(a.words, row, at, v);
         store8_row(out, at, a.width, a.whole, v);
     }
 }
@@ -127,12 +129,10 @@ template <class T> static __global__ void __launch_bounds__(256) embed_bert_kern
 
 enum status cuda_embed(struct stream *stream, const struct embed_args *args)
 {
-    if (args->first != 0 || args->vocab != args->table->shape.n)
-        return STATUS_UNSUPPORTED; // a table that ranks share: there is one rank (ranks_max)
     if (args->token_count == 0)
         return STATUS_OK;
-    embed_run run = {table_of(args->table), args->token, args->out,
-                     args->token_count,     args->width, rows_whole(args->width)};
+    embed_run run = {table_of(args->table), args->token, args->out,   args->token_count,
+                     args->width,           args->first, args->vocab, rows_whole(args->width)};
     dim3 grid(divide_up(args->token_count, 8));
     return with_type(args->act, [&](auto type) {
         LAUNCH_STEP(embed_kernel<decltype(type)>, grid, dim3(256), 0, stream, run);

@@ -14,6 +14,7 @@ extern "C" {
 #endif
 
 #include "kernels/attn_plan.h"
+#include "kernels/cuda/nccl.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -25,6 +26,7 @@ enum {
     BLAS_WORKSPACE = 32 << 20,
     ATTN_WALK_ROWS = 512, // packed queries that attention's blocks of a processor walk at once
     PARTIAL_BYTES_MAX = 64 << 20, // states of attention's parts, at most
+    RANKS_BYTES_MAX = 32 << 20,   // partial sums of all ranks, at most
     ATTN_SHARED_WIDE = 65 << 10,  // of a wide block of 128 rows at dim 128, with the driver's share
     ATTN_DIMS = 8, // head dims whose kernels differ: four of their own, and others by panels of 64
     WEIGHTS_KNOWN = 2048,
@@ -51,6 +53,7 @@ struct device {
         const void *data;
     } known[WEIGHTS_KNOWN];
     uint32_t known_count;
+    struct nccl nccl; // of a rank's device
 };
 
 struct sample_chunk { // what one block found in its chunk of logits
@@ -84,6 +87,10 @@ struct stream {
     struct sample_decision *sample;
     void *blas_workspace;
     struct blas *blas;
+    struct comm *comm; // NULL: no ranks, or not joined yet
+    uint32_t rank;
+    float *ranks_room; // [ranks][n] f32: partial sums of a piece
+    size_t ranks_room_bytes;
 };
 
 // The status of a runtime call; that of the launch just made, which is the thread's last error (a
@@ -150,6 +157,28 @@ void graph_close(struct graph *graph);
 // Whether the plugin's code for the card of this thread, or that which the driver made of it, knows
 // how to begin early: PTX of an older card does not, whatever card runs it.
 enum status early_ask(bool *out);
+
+// device.c: DEVICE_FAULT where the stream has failed. comm.c: the same of all ranks, or what NCCL
+// reports of them.
+enum status stream_ask(const struct stream *stream, struct error *err);
+enum status comm_watch(struct comm *comm, struct error *err);
+bool comm_aborted(const struct comm *comm);
+enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
+                      struct error *err);
+void comm_abort(struct comm *comm);
+void comm_close(struct comm *comm);
+
+// ranks.cu: to[i] = from[0][i] + from[1][i] + ..., [parts][count] f32, rounded once.
+struct ranks_add {
+    const float *from;
+    void *to;
+    uint32_t count, parts;
+};
+enum status ranks_sum(struct stream *stream, enum dtype act, const struct ranks_add *add);
+// Columns of ranks that lie one after the other, [rows][columns of the rank] each, to rows of all.
+enum status columns_put(struct stream *stream, const struct all_gather_args *args,
+                        const float *from);
+
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 
 // weights.cu: rows of a source in device memory become rows of a weight; or random numbers do.

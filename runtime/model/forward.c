@@ -96,11 +96,13 @@ enum status forward_logits(struct forward *f, const struct forward_op *op)
         .in = model_act(model, BUFFER_PARTIAL),
         .out = model_act(model, op->out),
         .rows = f->rows,
-        .count = model->sizes.vocab.count,
-        .first = model->sizes.vocab.first,
         .stride = model->sizes.vocab.whole,
         .ranks = model->sizes.ranks,
     };
+    for (uint32_t r = 0; r < args.ranks; r++) {
+        struct model_span columns = span_cut(args.stride, r, args.ranks);
+        args.ends[r] = columns.first + columns.count;
+    }
     enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
     if (status != STATUS_OK || !f->host)
         return status;

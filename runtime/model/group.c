@@ -75,6 +75,7 @@ static void *rank_main(void *argument)
     struct group_rank *r = argument;
     struct model_group *group = r->group;
     uint32_t number = (uint32_t)(r - group->ranks);
+    rank_begin(r->model);
     for (uint32_t seen = 0;; seen++) {
         futex_await(&group->posted, seen, &group->posted_sleepers);
         if (atomic_load(&group->ending))
@@ -187,6 +188,10 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
 {
     struct model_output other;
     const struct model_facts *facts = model_facts(group->ranks[0].model);
+    if (group->status != STATUS_OK) {
+        *err = group->err;
+        return group->status;
+    }
     enum status status = rank_collect(group->ranks[0].model, out, deadline_ns, err);
     for (uint32_t r = 1; r < group->size && status == STATUS_OK; r++) {
         status = rank_collect(group->ranks[r].model, &other, deadline_ns, err);
@@ -194,6 +199,11 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
             status = error_set(err, STATUS_DEVICE_FAULT,
                                "rank %u of %u has other results than rank 0 in step %llu", r,
                                group->size, (unsigned long long)out->step);
+    }
+    if (status != STATUS_OK) { // the other ranks may still wait for each other
+        group->status = status;
+        group->err = *err;
+        group->api->comm_abort(group->comm);
     }
     return status;
 }

@@ -25,7 +25,9 @@ enum status group_sample(struct model_group *group, const uint32_t *masks, uint3
 enum status group_collect(struct model_group *group, struct model_output *out, uint64_t deadline_ns,
                           struct error *err) MUST_USE;
 
-// What a job is for one rank, on its thread; the turn is taken (model.c, open.c).
+// What a job is for one rank, on its thread, which begins with rank_begin; the turn is taken
+// (model.c, open.c).
+void rank_begin(const struct model *m);
 enum status rank_record(struct model *m, struct error *err) MUST_USE;
 enum status rank_launch(struct model *m, struct batch *batch, struct error *err) MUST_USE;
 enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count,

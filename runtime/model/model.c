@@ -41,6 +41,12 @@ void model_step_deadline(struct model *m, uint64_t ns)
         group_deadline(m->group, ns);
 }
 
+void rank_begin(const struct model *m)
+{
+    if (m->api->thread_begin)
+        m->api->thread_begin(m->stream);
+}
+
 uint64_t rank_meetings(const struct model *m)
 {
     return atomic_load(&m->meetings);

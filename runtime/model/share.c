@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-static struct model_span cut(uint32_t whole, uint32_t rank, uint32_t ranks)
+struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks)
 {
     uint32_t first = (uint32_t)((uint64_t)whole * rank / ranks);
     uint32_t end = (uint32_t)((uint64_t)whole * (rank + 1) / ranks);
@@ -55,10 +55,10 @@ enum status model_sizes_make(struct model_sizes *out, const struct model_config 
     *out = (struct model_sizes){
         .rank = rank,
         .ranks = ranks,
-        .heads = cut(c->heads, rank, ranks),
-        .kv_heads = cut(c->kv_heads, rank, ranks),
-        .intermediate = cut(c->intermediate, rank, ranks),
-        .vocab = cut(c->vocab, rank, ranks),
+        .heads = span_cut(c->heads, rank, ranks),
+        .kv_heads = span_cut(c->kv_heads, rank, ranks),
+        .intermediate = span_cut(c->intermediate, rank, ranks),
+        .vocab = span_cut(c->vocab, rank, ranks),
         .head_dim = c->head_dim,
         .hidden = c->hidden,
         .layers = c->layers,

@@ -34,6 +34,9 @@ static inline struct model_span span_times(struct model_span span, uint32_t n)
     return (struct model_span){span.whole * n, span.first * n, span.count * n};
 }
 
+// A dimension cut as evenly as whole numbers allow: what `rank` has of it.
+struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks);
+
 struct model_config;
 
 // Query heads are cut evenly, and KV heads likewise or, where there are fewer than ranks, repeated;

@@ -1,5 +1,6 @@
 // Collectives of 1 to 8 ranks: each rank is a thread with a device and a stream of its own. Counts
-// are odd, ranks come late by turns, and one collective follows the other without a pause.
+// are odd, ranks come late by turns, and one collective follows the other without a pause. Where a
+// device has graphs, all rounds are then recorded and launched twice, with other numbers.
 #include "tests/conformance/trial.h"
 
 #include <pthread.h>
@@ -8,44 +9,66 @@
 
 enum { ROUNDS = 12, COUNT_MAX = 5000, ROWS = 5 };
 
+enum pass { PASS_PLAIN, PASS_RECORD, PASS_LAUNCH, PASS_AGAIN, PASS_COUNT };
+
 struct ranks {
     struct trial *t;
     uint32_t size;
-    struct device *device[RANKS_MAX];
-    struct stream *stream[RANKS_MAX];
-    struct comm *comm;
-};
-
-struct rank {
-    pthread_t thread;
-    struct ranks *ranks;
-    uint32_t number;
-    float *in, *out;   // of all rounds
-    uint32_t failures; // calls that were refused
     bool gather;
+    enum dtype act; // of sums
+    enum pass pass;
+    struct comm *comm;
+    struct rank {
+        pthread_t thread;
+        struct ranks *ranks;
+        uint32_t number;
+        struct trial at; // its device, stream and memory
+        struct graph *graph;
+        uint32_t *word;    // host-visible: passes that are done
+        float *in, *out;   // of all rounds; of sums out is of type act
+        float *numbers;    // what in has
+        uint32_t failures; // calls that were refused
+    } rank[RANKS_MAX];
 };
 
 static void ranks_open(struct ranks *s, struct trial *t, uint32_t size)
 {
     struct error err = {0};
+    struct stream *streams[RANKS_MAX];
     *s = (struct ranks){.t = t, .size = size};
     for (uint32_t r = 0; r < size; r++) {
+        struct trial *at = &s->rank[r].at;
+        *at = (struct trial){.api = t->api, .limits = t->limits, .facts = t->facts};
+        at->seed = t->seed + r;
+        at->limits.step.tokens_max = 16; // sums of ranks are then made in several pieces
+        at->limits.width_max = 64;
         struct device_options options = {.threads = 1 + r % 2, .exact = true};
-        check(cpu_device_open(&s->device[r], &options, t->level, &err) == STATUS_OK &&
-                  t->api->stream_open(s->device[r], &s->stream[r], &t->limits, &err) == STATUS_OK &&
-                  r < t->facts.ranks_max,
+        bool cpu = t->level != CPU_LEVELS;
+        if (!cpu) {
+            options.index = r;
+            options.ranks = size;
+        }
+        enum status status = cpu ? cpu_device_open(&at->device, &options, t->level, &err)
+                                 : t->api->open(&at->device, &options, &err);
+        check(status == STATUS_OK &&
+                  t->api->stream_open(at->device, &at->stream, &at->limits, &err) == STATUS_OK,
               "rank %u: %s", r, err.text);
+        streams[r] = at->stream;
     }
-    check(t->api->comm_open(&s->comm, s->stream, size, &err) == STATUS_OK, "%s", err.text);
+    check(t->api->comm_open(&s->comm, streams, size, &err) == STATUS_OK, "%s", err.text);
 }
 
 static void ranks_close(struct ranks *s)
 {
+    for (uint32_t r = 0; r < s->size && s->rank[r].graph; r++)
+        s->t->api->graph_close(s->rank[r].graph);
     s->t->api->comm_close(s->comm);
     for (uint32_t r = 0; r < s->size; r++) {
-        s->t->api->stream_close(s->stream[r]);
-        s->t->api->close(s->device[r]);
+        s->t->bits ^= s->rank[r].at.bits;
+        trial_close(&s->rank[r].at);
     }
+    if (s->t->api->thread_begin)
+        s->t->api->thread_begin(s->t->stream);
 }
 
 static uint64_t count_of(uint32_t round) // none, one, fewer than ranks, and odd
@@ -60,132 +83,175 @@ static uint32_t width_of(uint32_t round, uint32_t rank)
     return (round * 7 + rank * 5) % 11 * (1 + rank);
 }
 
-static struct all_reduce_args reduce_args(const struct rank *r, uint32_t round)
+static struct all_reduce_args reduce_args(const struct rank *r, uint32_t round, float *in,
+                                          void *out)
 {
-    return (struct all_reduce_args){DTYPE_F32, r->in + (size_t)round * COUNT_MAX,
-                                    r->out + (size_t)round * COUNT_MAX, count_of(round),
-                                    r->ranks->size};
+    enum dtype act = r->ranks->act;
+    size_t at = (size_t)round * COUNT_MAX;
+    return (struct all_reduce_args){act, in + at, (char *)out + at * dtype_bytes(act),
+                                    count_of(round), r->ranks->size};
 }
 
-static struct all_gather_args gather_args(const struct rank *r, uint32_t round)
+static struct all_gather_args gather_args(const struct rank *r, uint32_t round, float *in,
+                                          float *out)
 {
-    struct all_gather_args args = {.in = r->in + (size_t)round * COUNT_MAX,
-                                   .out = r->out + (size_t)round * COUNT_MAX,
+    struct all_gather_args args = {.in = in + (size_t)round * COUNT_MAX,
+                                   .out = out + (size_t)round * COUNT_MAX,
                                    .rows = round % (ROWS + 1),
-                                   .count = width_of(round, r->number),
                                    .stride = 3, // columns that nobody writes
                                    .ranks = r->ranks->size};
     for (uint32_t i = 0; i < r->ranks->size; i++) {
-        args.first += i < r->number ? width_of(round, i) : 0;
+        args.ends[i] = args.stride - 3 + width_of(round, i);
         args.stride += width_of(round, i);
     }
     return args;
 }
 
-static void *rank_main(void *argument)
+static void collectives_call(struct rank *r)
 {
-    struct rank *r = argument;
-    const struct op_table *ops = r->ranks->t->api->ops;
-    struct stream *stream = r->ranks->stream[r->number];
+    const struct op_table *ops = r->at.api->ops;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; round % r->ranks->size == r->number && i < 300; i++)
             sched_yield(); // late
-        struct all_reduce_args reduce = reduce_args(r, round);
-        struct all_gather_args gather = gather_args(r, round);
-        enum status status =
-            r->gather ? ops->all_gather(stream, &gather) : ops->all_reduce(stream, &reduce);
+        struct all_reduce_args reduce = reduce_args(r, round, r->in, r->out);
+        struct all_gather_args gather = gather_args(r, round, r->in, r->out);
+        enum status status = r->ranks->gather ? ops->all_gather(r->at.stream, &gather)
+                                              : ops->all_reduce(r->at.stream, &reduce);
         r->failures += status != STATUS_OK;
     }
+}
+
+static void *rank_main(void *argument)
+{
+    struct rank *r = argument;
+    const struct device_api *api = r->at.api;
+    struct stream *stream = r->at.stream;
+    enum pass pass = r->ranks->pass;
+    struct error err;
+    if (api->thread_begin)
+        api->thread_begin(stream);
+    if (pass == PASS_RECORD)
+        r->failures += api->graph_begin(stream) != STATUS_OK;
+    if (pass <= PASS_RECORD)
+        collectives_call(r);
+    if (pass == PASS_RECORD) {
+        r->failures += api->graph_end(stream, &r->graph, &err) != STATUS_OK;
+        return NULL;
+    }
+    if (pass != PASS_PLAIN && r->graph)
+        r->failures += api->graph_launch(stream, r->graph) != STATUS_OK;
+    r->failures += api->signal(stream, r->word, 1 + pass) != STATUS_OK;
     return NULL;
 }
 
-static void ranks_run(struct ranks *s, struct rank *rank, bool gather)
+static void ranks_fill(struct ranks *s)
 {
-    size_t floats = (size_t)ROUNDS * COUNT_MAX;
+    size_t floats = (size_t)ROUNDS * COUNT_MAX, bytes = floats * sizeof(float);
+    struct error err = {0};
     for (uint32_t r = 0; r < s->size; r++) {
-        rank[r] = (struct rank){.ranks = s, .number = r, .gather = gather};
-        rank[r].in = trial_floats(s->t, floats, DTYPE_F32, 1);
-        rank[r].out = trial_heap(s->t, floats * sizeof(float));
-    }
-    for (uint32_t r = 0; r < s->size; r++)
-        check(pthread_create(&rank[r].thread, NULL, rank_main, &rank[r]) == 0, "rank %u", r);
-    for (uint32_t r = 0; r < s->size; r++) {
-        pthread_join(rank[r].thread, NULL);
-        trial_true(s->t, "the rank's calls run", rank[r].failures == 0);
+        struct rank *rank = &s->rank[r];
+        struct trial *at = &rank->at;
+        if (s->pass == PASS_PLAIN) {
+            rank->ranks = s;
+            rank->number = r;
+            rank->in = trial_device(at, bytes);
+            rank->out = trial_device(at, bytes);
+            rank->word = trial_host(at, 256);
+        }
+        rank->numbers = trial_floats(at, floats, DTYPE_F32, 1);
+        check(at->api->upload(at->device, rank->in, rank->numbers, bytes, &err) == STATUS_OK &&
+                  at->api->upload(at->device, rank->out, trial_heap(at, bytes), bytes, &err) ==
+                      STATUS_OK,
+              "%s", err.text);
     }
 }
 
-// The sum in float32 in the order of the ranks, to the bit, on each of them.
-static void sums_compare(struct trial *t, const struct rank *rank, uint32_t size, uint32_t round)
+static void ranks_run(struct ranks *s)
 {
+    ranks_fill(s);
+    for (uint32_t r = 0; r < s->size; r++)
+        check(pthread_create(&s->rank[r].thread, NULL, rank_main, &s->rank[r]) == 0, "rank %u", r);
+    for (uint32_t r = 0; r < s->size; r++)
+        pthread_join(s->rank[r].thread, NULL);
+    for (uint32_t r = 0; r < s->size; r++) {
+        const struct rank *rank = &s->rank[r];
+        struct error err;
+        bool done = s->pass == PASS_RECORD ||
+                    s->t->api->wait(rank->at.stream, rank->word, 1 + s->pass, UINT64_MAX, &err) ==
+                        STATUS_OK;
+        trial_true(s->t, "the rank's calls run", done && rank->failures == 0);
+    }
+}
+
+// All rounds of a rank, as floats.
+static float *fetched(struct ranks *s, uint32_t r)
+{
+    struct trial *at = &s->rank[r].at;
+    at->api->turn_take(at->stream);
+    float *out = trial_fetch_floats(at, s->rank[r].out, (size_t)ROUNDS * COUNT_MAX,
+                                    s->gather ? DTYPE_F32 : s->act);
+    at->api->turn_give(at->stream);
+    return out;
+}
+
+// The sum in float32 in the order of the ranks, rounded once, to the bit, on each of them.
+static void sums_compare(struct ranks *s, float *const *got, uint32_t round)
+{
+    struct trial *t = s->t;
     struct all_reduce_args args[RANKS_MAX];
     uint64_t count = count_of(round);
     float *want = trial_heap(t, (count + 1) * sizeof *want);
     float *ordered = trial_heap(t, (count + 1) * sizeof *ordered);
-    for (uint32_t r = 0; r < size; r++)
-        args[r] = reduce_args(&rank[r], round);
+    for (uint32_t r = 0; r < s->size; r++) {
+        args[r] = reduce_args(&s->rank[r], round, s->rank[r].numbers, s->rank[r].out);
+        args[r].out = want;
+    }
     for (uint64_t i = 0; i < count; i++) {
         ordered[i] = args[0].in[i];
-        for (uint32_t r = 1; r < size; r++)
+        for (uint32_t r = 1; r < s->size; r++)
             ordered[i] += args[r].in[i];
+        ordered[i] = trial_rounded(ordered[i], s->act);
     }
-    for (uint32_t r = 0; r < size; r++)
+    for (uint32_t r = 0; r < s->size; r++)
         trial_true(t, "all_reduce: the order of the ranks",
-                   memcmp(args[r].out, ordered, count * sizeof *ordered) == 0);
-    for (uint32_t r = 0; r < size; r++)
-        args[r].out = want;
+                   memcmp(got[r] + (size_t)round * COUNT_MAX, ordered, count * sizeof *ordered) ==
+                       0);
     twin_all_reduce(args);
-    trial_close_to(t, "all_reduce", ordered, want, count, trial_bound(DTYPE_F32));
+    trial_close_to(t, "all_reduce", ordered, want, count, trial_bound(s->act));
 }
 
-static void columns_compare(struct trial *t, const struct rank *rank, uint32_t size, uint32_t round)
+static void columns_compare(struct ranks *s, float *const *got, uint32_t round)
 {
     struct all_gather_args args[RANKS_MAX];
-    float *want[RANKS_MAX];
-    for (uint32_t r = 0; r < size; r++) {
-        args[r] = gather_args(&rank[r], round);
-        want[r] = trial_heap(t, ((size_t)args[r].rows * args[r].stride + 1) * sizeof(float));
-        args[r].out = want[r];
+    for (uint32_t r = 0; r < s->size; r++) {
+        args[r] = gather_args(&s->rank[r], round, s->rank[r].numbers, s->rank[r].out);
+        args[r].out = trial_heap(s->t, ((size_t)args[r].rows * args[r].stride + 1) * sizeof(float));
     }
     twin_all_gather(args);
-    for (uint32_t r = 0; r < size; r++)
-        trial_true(t, "all_gather",
-                   memcmp(gather_args(&rank[r], round).out, want[r],
+    for (uint32_t r = 0; r < s->size; r++)
+        trial_true(s->t, "all_gather",
+                   memcmp(got[r] + (size_t)round * COUNT_MAX, args[r].out,
                           (size_t)args[r].rows * args[r].stride * sizeof(float)) == 0);
-}
-
-// A device of one rank refuses; others run with every number of ranks.
-static bool ranks_there(struct trial *t, enum dtype act)
-{
-    if (t->facts.ranks_max > 1)
-        return true;
-    trial_begin(t, 14000);
-    float *in = trial_device(t, 256), *out = trial_device(t, 256);
-    struct all_reduce_args reduce = {DTYPE_F32, in, out, 3, 1};
-    struct all_gather_args gather = {in, out, 1, 3, 0, 3, 1};
-    trial_true(t, "no communicator, no sum",
-               t->api->ops->all_reduce(t->stream, &reduce) == STATUS_UNSUPPORTED);
-    trial_true(t, "no communicator, no columns",
-               t->api->ops->all_gather(t->stream, &gather) == STATUS_UNSUPPORTED);
-    trial_true(t, "no communicator is opened", !t->api->comm_open);
-    struct weight_shape shape = {WEIGHT_ROWS, act, 9, 64};
-    struct trial_weight table = trial_weight_make(t, &shape, 1, 0);
-    struct embed_args embed = {act, &table.device, (int32_t *)(void *)in, out, 1, 64, 0, 10};
-    trial_true(t, "no part of a table",
-               t->api->ops->embed(t->stream, &embed) == STATUS_UNSUPPORTED);
-    return false;
 }
 
 static void collective_try(struct trial *t, enum dtype act, bool gather)
 {
-    for (uint32_t size = 1; size <= RANKS_MAX && ranks_there(t, act); size++) {
+    for (uint32_t size = 1; size <= t->facts.ranks_max; size++) {
         struct ranks s;
-        struct rank rank[RANKS_MAX];
         trial_begin(t, 14100 + size + 100 * gather);
         ranks_open(&s, t, size);
-        ranks_run(&s, rank, gather);
-        for (uint32_t round = 0; round < ROUNDS; round++)
-            gather ? columns_compare(t, rank, size, round) : sums_compare(t, rank, size, round);
+        s.gather = gather;
+        s.act = act;
+        for (s.pass = PASS_PLAIN; s.pass < (t->facts.graphs ? PASS_COUNT : PASS_RECORD); s.pass++) {
+            float *got[RANKS_MAX];
+            ranks_run(&s);
+            if (s.pass == PASS_RECORD)
+                continue;
+            for (uint32_t r = 0; r < size; r++)
+                got[r] = fetched(&s, r);
+            for (uint32_t round = 0; round < ROUNDS; round++)
+                gather ? columns_compare(&s, got, round) : sums_compare(&s, got, round);
+        }
         ranks_close(&s);
     }
 }

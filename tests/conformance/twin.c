@@ -426,7 +426,7 @@ void twin_all_gather(const struct all_gather_args *a)
     for (uint32_t r = 0; r < a->ranks; r++)
         for (uint32_t from = 0; from < a->ranks; from++)
             for (uint32_t row = 0; row < a->rows; row++)
-                for (uint32_t i = 0; i < a[from].count; i++)
-                    a[r].out[(size_t)row * a->stride + a[from].first + i] =
-                        a[from].in[(size_t)row * a[from].count + i];
+                for (uint32_t i = 0; i < gather_count(a, from); i++)
+                    a[r].out[(size_t)row * a->stride + gather_first(a, from) + i] =
+                        a[from].in[(size_t)row * gather_count(a, from) + i];
 }

@@ -224,10 +224,9 @@ static void *large_main(void *argument)
     struct all_gather_args gather = {.in = l->in,
                                      .out = l->out,
                                      .rows = LARGE_ROWS,
-                                     .count = LARGE,
-                                     .first = l->rank * LARGE,
                                      .stride = 2 * LARGE,
-                                     .ranks = 2};
+                                     .ranks = 2,
+                                     .ends = {LARGE, 2 * LARGE}};
     l->status[0] = device_cpu()->ops->all_reduce(l->stream, &sum);
     l->status[1] = device_cpu()->ops->all_gather(l->stream, &gather);
     return NULL;

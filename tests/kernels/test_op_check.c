@@ -400,17 +400,19 @@ static void test_collectives(void **state)
     TRY(all_reduce, "input or output are missing", a.out = NULL);
     TRY(all_reduce, "or the same", a.in = there);
     TRY(all_reduce, NULL, a.count = 0; a.in = NULL; a.out = NULL);
-    const struct all_gather_args valid_all_gather = {other, there, 2, 3, 1, 4, 2};
+    const struct all_gather_args valid_all_gather = {other, there, 2, 4, 2, {1, 4}};
     TRY(all_gather, NULL, );
     TRY(all_gather, "1 to 8 ranks", a.ranks = 0);
     TRY(all_gather, "1 to 8 ranks", a.ranks = 9);
     TRY(all_gather, "a stride is shorter", a.stride = 3);
-    TRY(all_gather, "a stride is shorter", a.first = 2);
-    TRY(all_gather, "a stride is shorter", a.first = 5; a.count = 0);
+    TRY(all_gather, "a stride is shorter", a.ends[1] = 5);
+    TRY(all_gather, "a stride is shorter", a.ranks = 1; a.ends[0] = 5);
+    TRY(all_gather, "out of order", a.ends[0] = 5);
+    TRY(all_gather, NULL, a.ends[0] = 4);
     TRY(all_gather, "input or output are missing", a.in = NULL);
     TRY(all_gather, "input or output are missing", a.out = NULL);
     TRY(all_gather, NULL, a.rows = 0; a.in = NULL; a.out = NULL);
-    TRY(all_gather, NULL, a.count = 0; a.in = NULL);
+    TRY(all_gather, NULL, a.ends[0] = 0; a.ends[1] = 0; a.in = NULL);
 }
 
 int main(void)

@@ -93,6 +93,8 @@ FAULTS = [
     ("logits of all ranks go to the first columns", "runtime/model/forward.c", "forward_logits", ".first = model->sizes.vocab.first,", ".first = 0,", "test_group"),
     ("the head's products are not tuned", "runtime/model/forward.c", "forward_products", "if (status != STATUS_OK || tokens >= 2 * rows_max)", "if (status != STATUS_OK || tokens >= 1)", "test_simt_start"),
     ("the head is tuned up to a bucket below the most rows", "runtime/model/forward.c", "forward_products", "tokens >= 2 * rows_max", "tokens >= rows_max", "test_simt_start"),
+    ("parts of a product are not added", "runtime/model/forward.c", "forward_sum", "status == STATUS_OK ? forward_ranks_sum(f, op->out) : status", "status", "test_group"),
+    ("a rank counts its columns of the logits from a smaller vocabulary", "runtime/model/forward.c", "forward_logits", "span_cut(args.stride, r", "span_cut(args.stride - 1, r", "test_group"),
     ("ranks may answer with different tokens", "runtime/model/group.c", "outputs_equal", "memcmp(a->results, b->results, a->count * sizeof *a->results) == 0", "true", "test_group"),
     ("the last rank that fails is blamed", "runtime/model/group.c", "rank_main", "atomic_compare_exchange_strong(&group->failed, &none, 1 + number);", "(void)none; atomic_store(&group->failed, 1);", "test_group"),
     ("ranks get every other batch", "runtime/model/group.c", "group_launch", "if (group->status == STATUS_OK)", "if (group->status == STATUS_OK && batch->step % 2 == 0)", "sim_ranks"),

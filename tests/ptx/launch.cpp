@@ -316,7 +316,7 @@ extern "C" {
 
 void ptx_counts_write(FILE *to, const char *what, bool lines)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     for (auto &one : kernels()) {
         ptx_counts c = {};
         if (one.second.decoded == nullptr)
@@ -331,7 +331,7 @@ void ptx_counts_write(FILE *to, const char *what, bool lines)
 
 void ptx_texts_write(const char *folder)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     std::unordered_map<const binary *, bool> written;
     for (auto &one : kernels()) {
         const binary *b = one.second.from;
@@ -354,7 +354,7 @@ void ptx_run_only(const char *name)
 
 unsigned ptx_emitted(void)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     launch_name = "the kernels that are linked";
     unsigned count = 0;
     for (auto &one : kernels())
@@ -426,7 +426,7 @@ cudaError_t cudaFuncSetAttribute(const void *host, int attribute, int value)
 {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaErrorInvalidValue;
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     if (!shared_fits(&kernels().at(host), (size_t)value, SHARED_MAX))
         return cudaErrorInvalidValue;
     allowed()[host] = (size_t)value;
@@ -452,7 +452,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts, const void *
 static cudaError_t launched(kernel *k, dim3 grid, dim3 block, void **arguments, size_t shared,
                             cudaStream_t stream, bool early)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     launch_name = k->shown.c_str();
     if (!stream_takes(stream))
         return cudaPeekAtLastError();

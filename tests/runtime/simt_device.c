@@ -90,6 +90,7 @@ const struct device_api *simt_device(const struct simt_device_switches *switches
     uint32_t candidates = now.blas_candidates;
     struct simt_options options = {.seed = now.seed,
                                    .lazy = now.lazy,
+                                   .devices = RANKS_MAX - 1,
                                    .blas_candidates = candidates,
                                    .blas_best = candidates != 0 ? candidates - 1 : 0};
     if (emulator.configure) {

@@ -481,6 +481,11 @@ enum status rank_record(struct model *m, struct error *err)
     return STATUS_OK;
 }
 
+void rank_begin(const struct model *m)
+{
+    (void)m;
+}
+
 uint64_t rank_meetings(const struct model *m)
 {
     (void)m;

@@ -229,7 +229,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
         ld.rows != (p.transpose_a ? la.cols : la.rows) ||
         ld.cols != (p.transpose_b ? lb.rows : lb.cols))
         return CUBLAS_STATUS_INVALID_VALUE;
-    std::lock_guard<std::recursive_mutex> hold(simt::emu_lock);
+    std::lock_guard<simt::emu_mutex> hold(simt::emu_lock);
     static const void *weight_before;
     uint32_t chosen = (uint32_t)algo->data[0];
     const void *const at[] = {a, b, d, d};

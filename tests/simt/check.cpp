@@ -673,14 +673,14 @@ extern "C" {
 
 void simt_configure(const struct simt_options *wanted)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     options = *wanted;
     code_forget();
 }
 
 void simt_reset(void)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     uint64_t bytes = counts.device_bytes, live = counts.live;
     counts = simt_counts();
     lint_of.clear();
@@ -691,7 +691,7 @@ void simt_reset(void)
 
 void simt_read(struct simt_counts *out)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     *out = counts;
 }
 
@@ -702,7 +702,7 @@ const char *simt_first_report(void)
 
 void simt_lint_read(const char *kernel, struct simt_lint *out)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     *out = simt_lint();
     for (auto &entry : lint_of) {
         size_t at = entry.first[0] == '(' ? 1 : 0;
@@ -719,7 +719,7 @@ void simt_lint_read(const char *kernel, struct simt_lint *out)
 
 int simt_device_of(const void *at)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     allocation *a = allocation_of(at);
     return a != nullptr ? a->device : -1;
 }

@@ -12,12 +12,16 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct simt_options {
-    uint32_t seed;            // 0: threads, blocks and streams in order; else shuffled by it
-    bool lazy;                // queued work runs only when something waits for it
-    bool quiet;               // reports are counted and kept, not printed
-    bool lint;                // count bank conflicts and sectors (race build only)
-    bool no_image;            // the device can run none of the kernels
-    uint32_t devices;         // more than the first; 3 until the first simt_configure
+    uint32_t seed;          // 0: threads, blocks and streams in order; else shuffled by it
+    bool lazy;              // queued work runs only when something waits for it
+    bool quiet;             // reports are counted and kept, not printed
+    bool lint;              // count bank conflicts and sectors (race build only)
+    bool no_image;          // the device can run none of the kernels
+    uint32_t devices;       // more than the first; 7 until the first simt_configure
+    bool no_nccl;           // there is no library for ranks
+    uint64_t nccl_stops_at; // the collective, counted from 1 for each rank, that never ends and
+                            // of which the library reports an error; 0: none
+    uint32_t patience;      // pauses of 0.1 ms that a drained stream waits for late ranks; 0: 2 min
     uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
     uint32_t blas_best;       // which of them is the fastest by the emulated events
     uint32_t blas_slow;       // how many times longer products pretend to take; 0: once
@@ -47,6 +51,7 @@ struct simt_counts {
     // and those of them while a stream captured.
     uint64_t loads, loads_captured;
     uint64_t early; // of the launches: before the kernel in front has ended
+    uint64_t nccl_sums, nccl_copies; // collectives that ended, of all ranks
 };
 
 // What the lint counted of one kernel since the last simt_reset: of shared memory the passes beyond

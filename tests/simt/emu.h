@@ -84,7 +84,37 @@ struct block_run {
     bool broken; // a report that ends the launch
 };
 
-extern std::recursive_mutex emu_lock;
+// Counts how often its thread holds it, so that it can be let go while ranks are waited for.
+class emu_mutex
+{
+    std::recursive_mutex inner;
+    static thread_local unsigned depth;
+
+  public:
+    void lock()
+    {
+        inner.lock();
+        depth++;
+    }
+    void unlock()
+    {
+        depth--;
+        inner.unlock();
+    }
+    unsigned let_go()
+    {
+        unsigned held = depth;
+        while (depth > 0)
+            unlock();
+        return held;
+    }
+    void take_back(unsigned held)
+    {
+        while (depth < held)
+            lock();
+    }
+};
+extern emu_mutex emu_lock;
 extern simt_options options;
 extern thread_local fiber *current __attribute__((tls_model("initial-exec")));
 extern block_run block;
@@ -142,6 +172,15 @@ bool stream_takes(cudaStream_t stream);        // false: refused, with the threa
 bool stream_captures(cudaStream_t stream);
 void code_use(const void *what); // a launch of it: the first one loads it
 void code_forget();
+// Work that ranks do together: a stream stops at it until it is ready. A graph makes it anew at
+// each launch.
+struct joint {
+    std::function<bool()> ready;
+    std::function<void()> work;
+};
+void stream_push_joint(cudaStream_t stream, std::function<joint()> make);
+bool call_refused(); // the call that a test wants to fail
+int stream_device(cudaStream_t stream);
 int device_of_thread();
 
 } // namespace simt

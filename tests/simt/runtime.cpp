@@ -27,6 +27,7 @@ namespace
 {
 
 const size_t BYTES_MAX = (size_t)1 << 40; // of one allocation
+const uint32_t RANKS_PATIENCE = 1200000;   // pauses of 0.1 ms that a rank may be late
 
 struct event_state {
     bool done;
@@ -35,10 +36,15 @@ struct event_state {
 };
 struct piece {
     std::function<void()> work;
-    std::shared_ptr<event_state> waits; // with no work: the stream stops here until it is done
+    std::function<bool()> ready; // where there is one, the stream stops here until it says so
+    bool joint;                  // others, perhaps on other threads, make it ready
+};
+struct node {
+    std::function<void()> work;
+    std::function<joint()> make; // in place of work
 };
 struct graph {
-    std::vector<std::function<void()>> pieces;
+    std::vector<node> pieces;
     bool kernel_last;
 };
 struct stream_state {
@@ -112,7 +118,7 @@ bool run_one(stream_state *s)
 {
     if (s->running || s->queue.empty())
         return false;
-    if (s->queue.front().waits && !s->queue.front().waits->done)
+    if (s->queue.front().ready && !s->queue.front().ready())
         return false;
     piece p = std::move(s->queue.front());
     s->queue.pop_front();
@@ -139,13 +145,35 @@ bool run_any()
     return false;
 }
 
+// Ranks that are late may still come, from other threads.
+bool ranks_late()
+{
+    for (auto *s : streams)
+        if (!s->queue.empty() && s->queue.front().joint)
+            return true;
+    return false;
+}
+
 void drain_until(const std::function<bool()> &reached)
 {
+    timespec pause = {0, 100000};
+    uint32_t waited = 0;
     while (!reached()) {
-        if (!run_any()) {
+        if (run_any()) {
+            waited = 0;
+            continue;
+        }
+        if (!ranks_late()) {
             report("streams are stuck: one waits for an event that nobody records");
             return;
         }
+        if (++waited > (options.patience != 0 ? options.patience : RANKS_PATIENCE)) {
+            report("streams are stuck: a rank does not come to a collective");
+            return;
+        }
+        unsigned held = emu_lock.let_go();
+        nanosleep(&pause, nullptr);
+        emu_lock.take_back(held);
     }
 }
 
@@ -174,24 +202,57 @@ bool stream_after_kernel(cudaStream_t stream)
     return s->capture ? s->capture->kernel_last : s->kernel_last;
 }
 
-void stream_push(cudaStream_t stream, std::function<void()> work, bool kernel)
+static void kernel_last_set(stream_state *s, bool kernel)
 {
-    stream_state *s = stream_of(stream);
     (s->capture ? s->capture->kernel_last : s->kernel_last) = kernel;
-    if (s->capture) {
-        s->capture->pieces.push_back(std::move(work));
-        return;
-    }
+}
+
+static void piece_push(stream_state *s, piece p)
+{
     if (s == &default_stream) {
-        for (auto *other : streams)
+        auto now = streams;
+        for (auto *other : now)
             if (!other->apart)
                 drain(other);
     } else if (!s->apart) {
         drain(&default_stream);
     }
-    s->queue.push_back({std::move(work), nullptr});
-    if (!options.lazy)
-        drain(s);
+    bool joint = p.joint;
+    s->queue.push_back(std::move(p));
+    while (!options.lazy && (run_one(s) || (joint && run_any()))) // others may have waited for it
+        ;
+}
+
+void stream_push(cudaStream_t stream, std::function<void()> work, bool kernel)
+{
+    stream_state *s = stream_of(stream);
+    kernel_last_set(s, kernel);
+    if (s->capture)
+        s->capture->pieces.push_back({std::move(work), nullptr});
+    else
+        piece_push(s, {std::move(work), nullptr, false});
+}
+
+void stream_push_joint(cudaStream_t stream, std::function<joint()> make)
+{
+    stream_state *s = stream_of(stream);
+    kernel_last_set(s, false);
+    if (s->capture) {
+        s->capture->pieces.push_back({nullptr, std::move(make)});
+        return;
+    }
+    joint j = make();
+    piece_push(s, {std::move(j.work), std::move(j.ready), true});
+}
+
+bool call_refused()
+{
+    return refused();
+}
+
+int stream_device(cudaStream_t stream)
+{
+    return stream_of(stream)->device;
 }
 
 bool stream_takes(cudaStream_t stream)
@@ -236,7 +297,7 @@ int device_of_thread()
 }
 } // namespace simt
 
-#define LOCK std::lock_guard<std::recursive_mutex> hold(emu_lock)
+#define LOCK std::lock_guard<emu_mutex> hold(emu_lock)
 
 extern "C" {
 
@@ -492,8 +553,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return fail(cudaErrorStreamCaptureIsolation);
     }
     s->kernel_last = false;
+    auto state = ((event_handle *)event)->state;
     if (!s->capture && options.lazy)
-        s->queue.push_back({nullptr, ((event_handle *)event)->state});
+        s->queue.push_back({nullptr, [state] { return state->done; }, false});
     return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize(void)
@@ -616,8 +678,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     if (!stream_takes(stream))
         return last_error;
     counts.graph_nodes += ((graph *)exec)->pieces.size();
-    for (auto &work : ((graph *)exec)->pieces)
-        stream_push(stream, work);
+    for (auto &n : ((graph *)exec)->pieces)
+        n.make ? stream_push_joint(stream, n.make) : stream_push(stream, n.work);
     return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t g)

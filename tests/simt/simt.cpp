@@ -31,11 +31,12 @@ extern "C" void simt_switch(void **save, void *to);
 namespace simt
 {
 
-std::recursive_mutex emu_lock;
+emu_mutex emu_lock;
+thread_local unsigned emu_mutex::depth;
 simt_options options = [] {
-    simt_options four{};
-    four.devices = 3; // beside a server, for several copies
-    return four;
+    simt_options eight{};
+    eight.devices = 7; // beside a server, for copies and ranks
+    return eight;
 }();
 thread_local fiber *current;
 thread_local view *here;
@@ -277,7 +278,7 @@ static std::unordered_map<const void *, size_t> &shared_allowed()
 
 cudaError_t shared_allow(const void *kernel, size_t bytes)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     if (bytes > (options.shared_most != 0 ? options.shared_most : (uint32_t)SHARED_MAX))
         return cudaErrorInvalidValue;
     shared_allowed()[kernel] = bytes;
@@ -309,7 +310,7 @@ bool shape_possible(const launch_shape &shape, cudaStream_t stream)
 void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, const void *args,
             size_t bytes)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     if (!stream_takes(stream))
         return;
     if (!shape_possible(shape, stream))

@@ -1,0 +1,244 @@
+// Communicators: the ranks of a model, each with a GPU of its own, joined by NCCL. In exact mode
+// the partial sums of all ranks are gathered and each rank adds them in the order of the ranks;
+// NCCL's own sums depend on the number of elements and serve --no-exact alone.
+//
+// Threads: collectives of a stream from its rank's thread, comm_watch from whoever waits for a
+// stream, comm_abort from any. A rank's lock guards its place while NCCL is called. Aborting makes
+// the kernels of all ranks end; `aborted` is set before, so that whoever waits sees it.
+#include "kernels/cuda/internal.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ABORT_TRIES = 100 }; // milliseconds that a rank in a call of NCCL gets to come out of it
+
+struct comm {
+    uint32_t size;
+    const struct nccl *nccl;
+    _Atomic bool aborted;
+    struct comm_rank {
+        struct stream *stream;
+        pthread_mutex_t lock;
+        ncclComm_t nccl; // NULL: aborted
+    } place[RANKS_MAX];
+};
+
+static struct comm_rank *place_of(const struct stream *stream)
+{
+    return &stream->comm->place[stream->rank];
+}
+
+static enum status streams_check(struct stream *const *streams, uint32_t count, struct error *err)
+{
+    if (count == 0 || count > RANKS_MAX)
+        return error_set(err, STATUS_INVALID, "a communicator has 1 to %d ranks, not %u", RANKS_MAX,
+                         count);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct device *device = streams[i]->device;
+        check(device->options.ranks == count, "rank %u was opened for %u ranks", i,
+              device->options.ranks);
+        for (uint32_t j = 0; j < i; j++)
+            if (streams[j]->device->options.index == device->options.index)
+                return error_set(err, STATUS_INVALID, "ranks %u and %u are on one GPU", j, i);
+    }
+    return STATUS_OK;
+}
+
+enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
+                      struct error *err)
+{
+    ncclComm_t joined[RANKS_MAX];
+    int devices[RANKS_MAX];
+    *out = NULL;
+    enum status status = streams_check(streams, count, err);
+    if (status != STATUS_OK)
+        return status;
+    struct comm *comm = calloc(1, sizeof *comm);
+    if (!comm)
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a communicator");
+    comm->size = count;
+    comm->nccl = &streams[0]->device->nccl;
+    for (uint32_t i = 0; i < count; i++)
+        devices[i] = (int)streams[i]->device->options.index;
+    ncclResult_t result = comm->nccl->CommInitAll(joined, (int)count, devices);
+    if (result != ncclSuccess) {
+        status = error_set(err, STATUS_DEVICE_FAULT, "NCCL did not join %u GPUs: %s", count,
+                           comm->nccl->GetErrorString(result));
+        free(comm);
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        comm->place[i].stream = streams[i];
+        comm->place[i].nccl = joined[i];
+        pthread_mutex_init(&comm->place[i].lock, NULL);
+        streams[i]->comm = comm;
+        streams[i]->rank = i;
+    }
+    *out = comm;
+    return STATUS_OK;
+}
+
+// A rank that stays in a call of NCCL is aborted there: nothing else ends the call.
+static void place_abort(const struct comm *comm, struct comm_rank *place)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    bool locked = false;
+    for (int i = 0; i < ABORT_TRIES && !locked; i++) {
+        locked = pthread_mutex_trylock(&place->lock) == 0;
+        if (!locked)
+            (void)nanosleep(&pause, NULL);
+    }
+    if (place->nccl)
+        (void)comm->nccl->CommAbort(place->nccl);
+    place->nccl = NULL;
+    if (locked)
+        pthread_mutex_unlock(&place->lock);
+}
+
+void comm_abort(struct comm *comm)
+{
+    if (atomic_exchange(&comm->aborted, true))
+        return;
+    for (uint32_t i = 0; i < comm->size; i++)
+        place_abort(comm, &comm->place[i]);
+}
+
+void comm_close(struct comm *comm)
+{
+    if (!comm)
+        return;
+    for (uint32_t i = 0; i < comm->size; i++) {
+        struct comm_rank *place = &comm->place[i];
+        if (place->nccl)
+            (void)comm->nccl->CommDestroy(place->nccl);
+        pthread_mutex_destroy(&place->lock);
+        place->stream->comm = NULL;
+    }
+    free(comm);
+}
+
+static enum status place_watch(const struct comm *comm, uint32_t rank, struct error *err)
+{
+    const struct comm_rank *place = &comm->place[rank];
+    ncclResult_t result = ncclSuccess;
+    if (!place->nccl || comm->nccl->CommGetAsyncError(place->nccl, &result) != ncclSuccess ||
+        result == ncclSuccess || result == ncclInProgress)
+        return STATUS_OK;
+    return error_set(err, STATUS_DEVICE_FAULT, "NCCL reports: %s",
+                     comm->nccl->GetErrorString(result));
+}
+
+enum status comm_watch(struct comm *comm, struct error *err)
+{
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < comm->size && status == STATUS_OK; i++) {
+        if (pthread_mutex_trylock(&comm->place[i].lock) != 0)
+            continue; // it is in a call
+        status = place_watch(comm, i, err);
+        pthread_mutex_unlock(&comm->place[i].lock);
+        if (status == STATUS_OK)
+            status = stream_ask(comm->place[i].stream, err);
+        if (status != STATUS_OK)
+            error_prefix(err, "rank %u of %u", i, comm->size);
+    }
+    return status;
+}
+
+bool comm_aborted(const struct comm *comm)
+{
+    return atomic_load(&comm->aborted);
+}
+
+// --- collectives --------------------------------------------------------------------------------
+
+// Holds the place until collective_end.
+static enum status collective_begin(struct stream *stream, uint32_t ranks)
+{
+    stream->after_kernel = false; // what comes next waits for the collective's kernels to end
+    if (!stream->comm || stream->comm->size != ranks)
+        return STATUS_INVALID;
+    struct comm_rank *place = place_of(stream);
+    pthread_mutex_lock(&place->lock);
+    if (place->nccl && !comm_aborted(stream->comm))
+        return STATUS_OK;
+    pthread_mutex_unlock(&place->lock);
+    return STATUS_DEVICE_FAULT;
+}
+
+static enum status collective_end(const struct stream *stream, enum status status)
+{
+    pthread_mutex_unlock(&place_of(stream)->lock);
+    return status;
+}
+
+static enum status nccl_status(ncclResult_t result)
+{
+    return result == ncclSuccess || result == ncclInProgress ? STATUS_OK : STATUS_DEVICE_FAULT;
+}
+
+// Pieces of what the room holds; how they are cut changes no sum.
+static enum status sums_make(struct stream *stream, const struct all_reduce_args *args)
+{
+    const struct nccl *nccl = stream->comm->nccl;
+    ncclComm_t comm = place_of(stream)->nccl;
+    uint32_t parts = stream->device->exact ? args->ranks : 1;
+    uint64_t most = stream->ranks_room_bytes / sizeof(float) / parts;
+    enum status status = STATUS_OK;
+    for (uint64_t at = 0; at < args->count && status == STATUS_OK; at += most) {
+        uint64_t n = args->count - at < most ? args->count - at : most;
+        const float *in = args->in + at;
+        float *room = stream->ranks_room;
+        status = nccl_status(
+            parts > 1 ? nccl->AllGather(in, room, n, ncclFloat32, comm, stream->cuda)
+                      : nccl->AllReduce(in, room, n, ncclFloat32, ncclSum, comm, stream->cuda));
+        struct ranks_add add = {room, (char *)args->out + at * dtype_bytes(args->act), (uint32_t)n,
+                                parts};
+        if (status == STATUS_OK)
+            status = ranks_sum(stream, args->act, &add);
+    }
+    return status;
+}
+
+enum status cuda_all_reduce(struct stream *stream, const struct all_reduce_args *args)
+{
+    enum status status = collective_begin(stream, args->ranks);
+    if (status != STATUS_OK)
+        return status;
+    return collective_end(stream, sums_make(stream, args));
+}
+
+// Ranks have unequal columns, so each sends its own to all others, in one group.
+static enum status columns_send(struct stream *stream, const struct all_gather_args *args,
+                                float *room)
+{
+    const struct nccl *nccl = stream->comm->nccl;
+    ncclComm_t comm = place_of(stream)->nccl;
+    enum status status = nccl_status(nccl->GroupStart());
+    for (uint32_t r = 0; r < args->ranks && status == STATUS_OK; r++) {
+        size_t count = (size_t)args->rows * gather_count(args, r);
+        float *to = room + (size_t)args->rows * gather_first(args, r);
+        const float *from = r == stream->rank ? args->in : to;
+        if (count > 0)
+            status = nccl_status(
+                nccl->Broadcast(from, to, count, ncclFloat32, (int)r, comm, stream->cuda));
+    }
+    enum status ended = nccl_status(nccl->GroupEnd());
+    return status == STATUS_OK ? ended : status;
+}
+
+// The room is that of sampling, which comes later in the stream.
+enum status cuda_all_gather(struct stream *stream, const struct all_gather_args *args)
+{
+    size_t room = (size_t)stream->limits.step.rows_max * stream->limits.step.vocab;
+    size_t needed = (size_t)args->rows * args->ends[args->ranks - 1];
+    enum status status = needed > room ? STATUS_INVALID : collective_begin(stream, args->ranks);
+    if (status != STATUS_OK || needed == 0)
+        return status == STATUS_OK ? collective_end(stream, status) : status;
+    status = columns_send(stream, args, stream->logits);
+    if (status == STATUS_OK)
+        status = columns_put(stream, args, stream->logits);
+    return collective_end(stream, status);
+}

@@ -1,0 +1,50 @@
+// NCCL as the cuda device uses it: declared here after its public documentation, because neither
+// its header nor the library is needed to build; opened at run time, and only where ranks share a
+// model.
+#pragma once
+
+#include "base/status.h"
+
+#include <cuda_runtime_api.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+typedef struct ncclComm *ncclComm_t;
+typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // others are errors
+typedef enum { ncclFloat32 = 7 } ncclDataType_t;
+typedef enum { ncclSum = 0 } ncclRedOp_t;
+
+// X(result, name, arguments)
+// clang-format off
+#define NCCL_LIST(X)                                                                               \
+    X(const char *, GetErrorString, (ncclResult_t result))                                         \
+    X(ncclResult_t, CommInitAll, (ncclComm_t *comms, int count, const int *devices))               \
+    X(ncclResult_t, CommDestroy, (ncclComm_t comm))                                                \
+    X(ncclResult_t, CommAbort, (ncclComm_t comm))                                                  \
+    X(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t *error))                     \
+    X(ncclResult_t, AllReduce, (const void *from, void *to, size_t count, ncclDataType_t type,     \
+                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))             \
+    X(ncclResult_t, AllGather, (const void *from, void *to, size_t count, ncclDataType_t type,     \
+                                ncclComm_t comm, cudaStream_t stream))                             \
+    X(ncclResult_t, Broadcast, (const void *from, void *to, size_t count, ncclDataType_t type,     \
+                                int root, ncclComm_t comm, cudaStream_t stream))                   \
+    X(ncclResult_t, GroupStart, (void))                                                            \
+    X(ncclResult_t, GroupEnd, (void))
+// clang-format on
+
+struct nccl {
+    void *library;
+#define NCCL_FIELD(result, name, arguments) result(*name) arguments;
+    NCCL_LIST(NCCL_FIELD)
+#undef NCCL_FIELD
+};
+
+// NO_DEVICE with the reason where the library or one of its functions is not there.
+enum status nccl_open(struct nccl *out, struct error *err) MUST_USE;
+void nccl_close(struct nccl *nccl);
+
+#if defined(__cplusplus)
+}
+#endif

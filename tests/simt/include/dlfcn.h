@@ -1,0 +1,14 @@
+// Stand-in for opening libraries: the one that the cuda device opens is ../nccl.cpp.
+#pragma GCC system_header
+#include_next <dlfcn.h>
+
+#if !defined(__cplusplus) // the emulator itself opens real ones
+void *simt_dlopen(const char *name, int mode);
+void *simt_dlsym(void *library, const char *name);
+int simt_dlclose(void *library);
+char *simt_dlerror(void);
+#define dlopen simt_dlopen
+#define dlsym simt_dlsym
+#define dlclose simt_dlclose
+#define dlerror simt_dlerror
+#endif

@@ -1,0 +1,299 @@
+// The stand-in for NCCL: collectives of ranks that are emulated devices of this process. A call is
+// a joint piece of its rank's stream (runtime.cpp): a rank has come when its stream has got there,
+// and when all have, the first that notices does the work of all. What ranks call must agree in
+// order, kind, count and type; a communicator must outlive its graphs; buffers and stream must be
+// of the rank's device. What does not hold is reported. Calls between ncclGroupStart and
+// ncclGroupEnd reach the stream at the end of the group.
+#include "emu.h"
+#define _Noreturn [[noreturn]] // the contract headers are C
+#include "kernels/cuda/nccl.h"
+
+#include <string.h>
+
+namespace simt
+{
+extern simt_counts counts;
+}
+using namespace simt;
+
+namespace
+{
+
+const ncclResult_t unhandled = (ncclResult_t)1, system_error = (ncclResult_t)2,
+                   invalid_usage = (ncclResult_t)5;
+
+enum call_kind { ALL_REDUCE, ALL_GATHER, BROADCAST };
+const char *const kind_names[] = {"ncclAllReduce", "ncclAllGather", "ncclBroadcast"};
+
+struct call {
+    call_kind kind;
+    const float *from;
+    float *to;
+    size_t count;
+    int type, root;
+};
+
+struct meeting {
+    std::map<unsigned, call> calls; // of the ranks that have come
+    bool done;
+    unsigned left; // ranks that have gone on
+};
+
+struct world {
+    unsigned size;
+    std::map<uint64_t, meeting> meetings;
+};
+
+struct member {
+    std::shared_ptr<world> ranks;
+    unsigned rank;
+    int device;
+    uint64_t next; // number of its next call
+    bool closed, aborted, stopped;
+};
+
+void numbers_compare(const meeting &m, uint64_t number)
+{
+    const call &first = m.calls.begin()->second;
+    for (auto &entry : m.calls) {
+        const call &c = entry.second;
+        if (c.kind != first.kind || c.count != first.count || c.type != first.type ||
+            c.root != first.root)
+            report("collective %llu: rank %u calls %s of %zu elements of type %d, rank 0 %s of "
+                   "%zu of type %d",
+                   (unsigned long long)number, entry.first, kind_names[c.kind], c.count, c.type,
+                   kind_names[first.kind], first.count, first.type);
+    }
+}
+
+// Sums of a ring: their order depends on where an element lies, as NCCL's may.
+void sums_make(const meeting &m)
+{
+    size_t count = m.calls.at(0).count, size = m.calls.size();
+    std::vector<float> sums(count);
+    for (size_t i = 0; i < count; i++) {
+        size_t first = i * size / count;
+        sums[i] = m.calls.at((unsigned)first).from[i];
+        for (size_t r = 1; r < size; r++)
+            sums[i] += m.calls.at((unsigned)((first + r) % size)).from[i];
+    }
+    for (auto &entry : m.calls)
+        memcpy(entry.second.to, sums.data(), count * sizeof(float));
+    counts.nccl_sums++;
+}
+
+void copies_make(const meeting &m)
+{
+    for (auto &to : m.calls)
+        for (auto &from : m.calls) {
+            const call &c = from.second;
+            size_t at = c.kind == ALL_GATHER ? from.first * c.count : 0;
+            if (c.kind == ALL_GATHER || (int)from.first == c.root)
+                memmove(to.second.to + at, c.from, c.count * sizeof(float));
+        }
+    counts.nccl_copies++;
+}
+
+// A rank has got here. True: all have, or it waits no longer.
+bool arrive(const std::shared_ptr<member> &who, uint64_t number, const call &c)
+{
+    world &w = *who->ranks;
+    meeting &m = w.meetings[number];
+    if (who->aborted)
+        return true;
+    if (number + 1 == options.nccl_stops_at) {
+        who->stopped = true;
+        return false;
+    }
+    bool came = m.calls.size() == w.size;
+    m.calls[who->rank] = c;
+    if (!came && m.calls.size() == w.size)
+        numbers_compare(m, number);
+    return m.calls.size() == w.size;
+}
+
+void leave(const std::shared_ptr<member> &who, uint64_t number)
+{
+    meeting &m = who->ranks->meetings[number];
+    if (who->aborted)
+        return;
+    if (!m.done && counts.reports == 0)
+        m.calls.at(0).kind == ALL_REDUCE ? sums_make(m) : copies_make(m);
+    m.done = true;
+    if (++m.left == who->ranks->size)
+        who->ranks->meetings.erase(number);
+}
+
+joint joint_make(const std::shared_ptr<member> &who, const call &c)
+{
+    if (who->closed)
+        report("a graph holds a collective of a communicator that is closed");
+    uint64_t number = who->next++;
+    return {[=] { return who->closed || arrive(who, number, c); },
+            [=] {
+                if (!who->closed)
+                    leave(who, number);
+            }};
+}
+
+// One rank's numbers must lie where it is; a root alone sends what it broadcasts.
+bool lies_there(const member &who, const void *at, size_t bytes)
+{
+    const allocation *a = memory_of(at, bytes);
+    if (a != nullptr && !a->pinned && a->device == who.device)
+        return true;
+    report("rank %u: %zu bytes of a collective are not memory of its device", who.rank, bytes);
+    return false;
+}
+
+thread_local unsigned group_depth;
+thread_local std::vector<std::function<void()>> group_calls;
+
+} // namespace
+
+// What the library gives out; `held` is shared by the calls that graphs hold.
+struct ncclComm {
+    std::shared_ptr<member> who;
+    std::shared_ptr<int> held;
+};
+
+static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    const member &who = *comm->who;
+    size_t sent = c.count * sizeof(float);
+    size_t got = c.kind == ALL_GATHER ? sent * who.ranks->size : sent;
+    bool sends = c.kind != BROADCAST || (unsigned)c.root == who.rank;
+    if (!stream_takes(stream))
+        return unhandled;
+    if (c.type != ncclFloat32 || stream_device(stream) != who.device || who.aborted ||
+        (sends && !lies_there(who, c.from, sent)) || !lies_there(who, c.to, got))
+        return invalid_usage;
+    auto make = [who = comm->who, held = comm->held, c] { return joint_make(who, c); };
+    if (group_depth > 0)
+        group_calls.push_back([=] { stream_push_joint(stream, make); });
+    else
+        stream_push_joint(stream, make);
+    return ncclSuccess;
+}
+
+static ncclResult_t part(ncclComm_t comm, bool aborted)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    if (!aborted && comm->held.use_count() > 1)
+        report("rank %u: its communicator is closed before a graph that holds its collectives",
+               comm->who->rank);
+    comm->who->aborted = aborted;
+    comm->who->closed = true;
+    counts.live--;
+    delete comm;
+    return ncclSuccess;
+}
+
+extern "C" {
+
+static const char *ncclGetErrorString(ncclResult_t result)
+{
+    return result == ncclSuccess ? "no error"
+           : result == unhandled ? "unhandled cuda error"
+           : result == invalid_usage ? "invalid usage"
+                                     : "unhandled system error";
+}
+static ncclResult_t ncclCommInitAll(ncclComm_t *out, int count, const int *devices)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    auto ranks = std::make_shared<world>();
+    ranks->size = (unsigned)count;
+    if (call_refused())
+        return system_error;
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (devices[i] == devices[j])
+                return invalid_usage;
+    for (int i = 0; i < count; i++) {
+        auto who = std::make_shared<member>();
+        who->ranks = ranks;
+        who->rank = (unsigned)i;
+        who->device = devices[i];
+        out[i] = new ncclComm{who, std::make_shared<int>(0)};
+        counts.live++;
+    }
+    return ncclSuccess;
+}
+static ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    return part(comm, false);
+}
+static ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    return part(comm, true);
+}
+static ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    *error = comm->who->stopped ? system_error : ncclSuccess;
+    return ncclSuccess;
+}
+static ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
+                                  ncclRedOp_t, ncclComm_t comm, cudaStream_t stream)
+{
+    return enqueue(comm, {ALL_REDUCE, (const float *)from, (float *)to, count, type, 0}, stream);
+}
+static ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,
+                                  ncclComm_t comm, cudaStream_t stream)
+{
+    return enqueue(comm, {ALL_GATHER, (const float *)from, (float *)to, count, type, 0}, stream);
+}
+static ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type,
+                                  int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return enqueue(comm, {BROADCAST, (const float *)from, (float *)to, count, type, root},
+                   stream);
+}
+static ncclResult_t ncclGroupStart(void)
+{
+    group_depth++;
+    return ncclSuccess;
+}
+static ncclResult_t ncclGroupEnd(void)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    if (group_depth == 0)
+        return invalid_usage;
+    if (--group_depth > 0)
+        return ncclSuccess;
+    auto calls = std::move(group_calls);
+    group_calls.clear();
+    for (auto &one : calls)
+        one();
+    return ncclSuccess;
+}
+
+void *simt_dlopen(const char *name, int)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    bool there = strcmp(name, "libnccl.so.2") == 0 && !options.no_nccl && !call_refused();
+    return there ? (void *)kind_names : nullptr;
+}
+void *simt_dlsym(void *, const char *name)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    if (call_refused())
+        return nullptr;
+#define FIND(result, function, arguments)                                                          \
+    if (strcmp(name, "nccl" #function) == 0)                                                       \
+        return (void *)nccl##function;
+    NCCL_LIST(FIND)
+#undef FIND
+    return nullptr;
+}
+int simt_dlclose(void *)
+{
+    return 0;
+}
+char *simt_dlerror(void)
+{
+    static char text[] = "libnccl.so.2: no such file";
+    return text;
+}
+}
