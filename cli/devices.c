@@ -18,19 +18,19 @@ static const char *const names[] = {
 static enum status device_open(struct loaded_device *d, const struct device_settings *settings,
                                struct error *err)
 {
-    struct device_options options = {
+    d->options = (struct device_options){
         .index = d->index, .threads = settings->threads, .exact = settings->exact};
     if (d->kind == DEVICE_CPU) {
         d->api = device_cpu();
-        return d->api->open(&d->device, &options, err);
+        return d->api->open(&d->device, &d->options, err);
     }
     enum status status = device_plugin_open(&d->api, names[d->kind], settings->device_library, err);
     if (status != STATUS_OK)
         return status;
-    options.cache_folder = settings->device_cache;
-    options.serial = !settings->overlap_kernels;
-    options.note = device_note;
-    return d->api->open(&d->device, &options, err);
+    d->options.cache_folder = settings->device_cache;
+    d->options.serial = !settings->overlap_kernels;
+    d->options.note = device_note;
+    return d->api->open(&d->device, &d->options, err);
 }
 
 static enum status device_take(struct device_list *list, struct loaded_device **out,
@@ -82,6 +82,26 @@ static enum status gpu_missing(enum status status, struct error *err)
     return status;
 }
 
+// Ranks of a model have a GPU each, and so have copies.
+static enum status gpus_count(uint32_t *count, const struct model_spec *spec, struct error *err)
+{
+    const struct option_devices *asked = &spec->settings.device;
+    uint32_t copies = spec->settings.data_parallel_size;
+    uint32_t ranks = spec->settings.tensor_parallel_size;
+    if (ranks > 1 && copies > 1)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "model '%s': copies of a model that GPUs share are not possible yet: "
+                         "leave out --data-parallel-size or --tensor-parallel-size",
+                         spec->id);
+    if (ranks > 1 && asked->count > 0 && asked->count != ranks)
+        return error_set(err, STATUS_INVALID,
+                         "model '%s': --tensor-parallel-size %u needs as many GPUs and --device "
+                         "names %u: add ,device= with %u numbers",
+                         spec->id, ranks, asked->count, ranks);
+    *count = asked->count > 0 ? asked->count : ranks > 1 ? ranks : copies;
+    return STATUS_OK;
+}
+
 enum status devices_of(struct device_list *list, struct loaded_device *out[OPTION_DEVICES_MAX],
                        uint32_t *count, const struct model_spec *spec,
                        const struct device_settings *settings, struct error *err)
@@ -99,7 +119,11 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
                          "model '%s': --data-parallel-size %u needs as many GPUs and --device "
                          "names %u: name more or ask for fewer copies",
                          spec->id, copies, asked->count);
-    *count = asked->count > 0 ? asked->count : kind == DEVICE_CPU ? 1 : copies;
+    *count = 1;
+    if (status == STATUS_OK && kind != DEVICE_CPU)
+        status = gpus_count(count, spec, err);
+    if (status != STATUS_OK)
+        return status;
     for (uint32_t i = 0; i < *count && status == STATUS_OK; i++) {
         uint32_t index = asked->count > 0 ? asked->at[i] : i;
         status = device_take(list, &out[i], kind, index, settings, err);

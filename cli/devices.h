@@ -7,7 +7,8 @@ struct loaded_device {
     const struct device_api *api;
     struct device *device;
     struct device_facts facts;
-    enum device_choice kind; // never auto
+    struct device_options options; // as it was opened
+    enum device_choice kind;       // never auto
     uint32_t index;
     char label[16]; // "cpu", "cuda:1"
 };
@@ -21,8 +22,8 @@ struct device_list {
 };
 
 // The devices that a model may use: those that its option numbers, else the first ones, as many as
-// it has copies; a CPU is one. Opens those that are not open. On `auto` without a GPU one line says
-// why and the CPU is taken.
+// it has copies or ranks; a CPU is one. Opens those that are not open. On `auto` without a GPU one
+// line says why and the CPU is taken.
 enum status devices_of(struct device_list *list, struct loaded_device *out[OPTION_DEVICES_MAX],
                        uint32_t *count, const struct model_spec *spec,
                        const struct device_settings *settings, struct error *err) MUST_USE;

@@ -118,28 +118,63 @@ static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, s
     return status;
 }
 
+// Ranks that have a GPU each; of the CPU they have parts of its threads.
+static uint32_t gpu_ranks(const struct loaded_model *m)
+{
+    return m->choices[0]->kind == DEVICE_CPU ? 1 : m->spec.settings.tensor_parallel_size;
+}
+
+// What the model takes of a device, keys and values not counted; 0: it is not there.
+static uint64_t bytes_on(const struct loaded_model *m, const struct loaded_device *device)
+{
+    uint32_t ranks = gpu_ranks(m);
+    if (!m->plan || ranks == 1)
+        return m->plan && m->device == device ? m->plan->bytes : 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (m->choices[r] == device)
+            return model_plan_bytes(m->plan, r);
+    return 0;
+}
+
+// NCCL wants the collectives of two communicators in one order on all GPUs.
+static enum status gpus_check(const struct loaded *loaded, const struct loaded_model *m,
+                              struct error *err)
+{
+    for (const struct loaded_model *other = loaded->models; other < m; other++)
+        for (uint32_t i = 0; gpu_ranks(other) > 1 && i < gpu_ranks(other); i++)
+            for (uint32_t r = 0; r < gpu_ranks(m); r++)
+                if (m->choices[r] == other->choices[i])
+                    return error_set(err, STATUS_INVALID,
+                                     "models '%s' and '%s' are both shared by ranks on %s: name "
+                                     "GPUs of its own for each with ,device=",
+                                     other->spec.id, m->spec.id, m->choices[r]->label);
+    return STATUS_OK;
+}
+
 // The devices of the ranks that share the model; none where it has one.
-static enum status ranks_open(struct loaded *loaded, const struct loaded_model *m,
+static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
                               struct model_options *options, struct error *err)
 {
     const struct loaded_device *whole = m->device;
     uint32_t size = m->spec.settings.tensor_parallel_size;
-    struct loaded_ranks *ranks = &loaded->ranks[size];
+    bool gpus = gpu_ranks(m) > 1;
+    struct loaded_ranks *ranks = gpus ? &m->ranks : &loaded->ranks[size];
     if (size == 1)
         return STATUS_OK;
-    if (whole->kind != DEVICE_CPU) // the memory plan has no part of a rank on each GPU
+    if (whole->facts.ranks_max < size)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "model '%s': --tensor-parallel-size %u is possible on a CPU only; add "
-                         "--device cpu or leave it out",
-                         m->spec.id, size);
+                         "model '%s': --tensor-parallel-size %u needs as many GPUs and there are "
+                         "%u",
+                         m->spec.id, size, whole->facts.ranks_max);
     options->share.tp_size = size;
     options->devices = ranks->devices;
-    enum status status = STATUS_OK;
+    enum status status = gpus ? gpus_check(loaded, m, err) : STATUS_OK;
     while (ranks->count < size && status == STATUS_OK) {
-        struct device_options rank = {.index = ranks->count,
-                                      .ranks = size,
-                                      .whole = whole->device,
-                                      .exact = whole->facts.exact};
+        struct device_options rank = whole->options;
+        rank.index = gpus ? m->choices[ranks->count]->index : ranks->count;
+        rank.ranks = size;
+        rank.whole = whole->device;
+        rank.exact = whole->facts.exact;
         status = whole->api->open(&ranks->devices[ranks->count], &rank, err);
         ranks->count += status == STATUS_OK;
     }
@@ -229,8 +264,7 @@ static uint64_t device_planned(const struct loaded *loaded, const struct loaded_
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < loaded->model_count; i++)
-        if (loaded->models[i].device == device && loaded->models[i].plan)
-            bytes += loaded->models[i].plan->bytes;
+        bytes += bytes_on(&loaded->models[i], device);
     return bytes;
 }
 
@@ -279,12 +313,15 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     double shares = 0;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        if (m->device != device || m->plan->kv_bytes_min == 0)
+        uint64_t asked = m->spec.settings.kv_cache_memory;
+        if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;
-        m->kv_bytes = m->spec.settings.kv_cache_memory;
-        m->kv_rule = "--kv-cache-memory";
-        fixed += m->kv_bytes;
-        shares += m->kv_bytes == 0 ? m->spec.settings.kv_share : 0;
+        if (asked > 0) {
+            m->kv_bytes = asked;
+            m->kv_rule = "--kv-cache-memory";
+        }
+        fixed += asked / gpu_ranks(m);
+        shares += asked == 0 ? m->spec.settings.kv_share : 0;
     }
     uint64_t memory = device->facts.memory_free;
     if (planned + fixed > memory)
@@ -299,10 +336,14 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     uint64_t room = left > most ? most : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        if (m->device != device || m->plan->kv_bytes_min == 0)
+        uint64_t before = m->kv_bytes; // what the device of another rank allows
+        if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;
-        if (m->kv_bytes == 0)
-            kv_default(m, (uint64_t)((double)room * (m->spec.settings.kv_share / shares)));
+        if (m->spec.settings.kv_cache_memory == 0)
+            kv_default(m, (uint64_t)((double)room * (m->spec.settings.kv_share / shares)) *
+                              gpu_ranks(m));
+        if (before > 0 && before < m->kv_bytes)
+            m->kv_bytes = before;
         if (m->kv_bytes < m->plan->kv_bytes_min)
             return kv_too_small(m, err);
     }
@@ -386,14 +427,16 @@ static void table_print(const struct loaded *loaded)
         if (!m->plan)
             continue;
         uint64_t bytes[DEVICES_MAX] = {0};
-        uint32_t d = (uint32_t)(m->device - loaded->devices.at);
         char name[64];
         safe_put(name, sizeof name, text_of(m->spec.id));
         size_t said = strlen(name);
         if (m->spec.settings.data_parallel_size > 1)
             snprintf(name + (said < 20 ? said : 20), sizeof name - 20, " copy %u", m->copy);
-        bytes[d] = m->plan->bytes + m->kv_bytes;
-        planned[d] += bytes[d];
+        for (uint32_t d = 0; d < loaded->devices.count; d++) {
+            bytes[d] = bytes_on(m, &loaded->devices.at[d]);
+            bytes[d] += bytes[d] > 0 ? m->kv_bytes / gpu_ranks(m) : 0;
+            planned[d] += bytes[d];
+        }
         table_row(loaded, name, bytes);
     }
     table_row(loaded, "planned", planned);
@@ -414,11 +457,10 @@ static void plans_print(const struct loaded *loaded, const char *more, bool whol
         log_text("device: %s%s%s%s\n", several ? device->label : "", several ? ", " : "",
                  device->facts.name, device->facts.exact ? ", exact" : "");
         for (uint32_t i = 0; i < loaded->model_count; i++) {
-            if (loaded->models[i].device != device)
-                continue;
-            if (whole)
-                plan_log(&loaded->models[i]);
-            kv += loaded->models[i].kv_bytes;
+            const struct loaded_model *m = &loaded->models[i];
+            if (m->device == device && whole)
+                plan_log(m);
+            kv += bytes_on(m, device) > 0 ? m->kv_bytes / gpu_ranks(m) : 0;
         }
         planned += kv;
         if (more && whole && d == 0)
@@ -445,6 +487,8 @@ static struct loaded_device *device_choose(const struct loaded *loaded,
 {
     struct loaded_device *best = NULL;
     uint64_t most = 0;
+    if (gpu_ranks(m) > 1)
+        return m->choices[0];
     for (uint32_t i = 0; i < m->choice_count; i++) {
         struct loaded_device *device = m->choices[i];
         uint64_t planned = device_planned(loaded, device), free = device->facts.memory_free;
@@ -467,7 +511,8 @@ enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *
     for (int spread = 0; spread <= 1; spread++) { // first those that have no choice
         for (uint32_t i = 0; i < loaded->model_count && status == STATUS_OK; i++) {
             struct loaded_model *m = &loaded->models[i];
-            if ((m->choice_count > m->spec.settings.data_parallel_size) != spread)
+            uint32_t needed = m->spec.settings.data_parallel_size * gpu_ranks(m);
+            if ((m->choice_count > needed) != spread)
                 continue;
             m->device = device_choose(loaded, m);
             status = model_prepare(loaded, m, err);
@@ -556,6 +601,8 @@ void loaded_close(struct loaded *loaded)
         model_close(m->model);
         if (m->plan)
             model_plan_close(m->plan);
+        for (uint32_t r = 0; r < m->ranks.count; r++)
+            m->device->api->close(m->ranks.devices[r]);
         if (m->copy > 0)
             continue;
         chat_template_close(m->chat);

@@ -23,7 +23,8 @@ struct loaded_model {
     uint32_t copy;                                     // its number
     struct loaded_device *choices[OPTION_DEVICES_MAX]; // devices of which the copies have one each
     uint32_t choice_count;
-    struct loaded_device *device; // once planned
+    struct loaded_device *device; // once planned; of several ranks on GPUs: choices[0]
+    struct loaded_ranks ranks;    // on GPUs, on choices[0], choices[1] ...
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only, once loaded
     struct chat_template *chat;    // generators only

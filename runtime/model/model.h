@@ -100,6 +100,7 @@ struct model_plan {
 enum status model_plan_open(struct model_plan **out, const char *folder,
                             const struct device_api *api, struct device *device,
                             const struct model_options *options, struct error *err) MUST_USE;
+uint64_t model_plan_bytes(const struct model_plan *plan, uint32_t rank); // what a rank takes of it
 void model_plan_close(struct model_plan *plan);
 
 struct model;

@@ -401,6 +401,17 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
     return STATUS_OK;
 }
 
+uint64_t model_plan_bytes(const struct model_plan *plan, uint32_t rank)
+{
+    uint64_t first = plan->bytes;
+    for (uint32_t r = 1; r < plan->parts->sizes.ranks; r++) {
+        if (r == rank)
+            return plan->parts->others[r]->bytes;
+        first -= rank == 0 ? plan->parts->others[r]->bytes : 0;
+    }
+    return first;
+}
+
 void model_plan_close(struct model_plan *plan)
 {
     if (!plan)

@@ -594,8 +594,11 @@ class Commands(unittest.TestCase):
                    EMBED, "--tensor-parallel-size", "2", "--threads", "2")
         self.fails(2, "tensor-parallel-size", *GENERATE, "--tensor-parallel-size", "9")
         if (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():
-            self.fails(1, "--tensor-parallel-size 2 is possible on a CPU only; add --device cpu or leave it out\n",
-                       *GENERATE, "--tensor-parallel-size", "2", "--device", "simt")
+            plain = (*greedy, "--dtype", "float32")
+            shared = weft(*plain, "--tensor-parallel-size", "2", "--device", "simt:3,1")
+            self.assertEqual((shared.returncode, shared.stdout), (0, weft(*plain).stdout), shared.stderr)
+            self.fails(1, "needs as many GPUs and --device names 1: add ,device= with 2 numbers\n", *GENERATE,
+                       "--tensor-parallel-size", "2", "--device", "simt:1")
 
     def test_a_plugin_that_is_not_built(self):
         """One plain line at info; the folders that were searched at debug, and with --device cuda."""

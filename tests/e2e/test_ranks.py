@@ -7,8 +7,10 @@ import subprocess
 import tempfile
 
 from harness import MODELS, Server, Skip, WEFT, chat, golden, start, text_of, tiny, user
+from test_copies import refusal
 from test_golden import TOKENS, record_of
 from test_life import Faults, wait_for
+from test_simt import server_on
 
 FAULTY = pathlib.Path(WEFT).resolve().parent / "weft_faulty_cpu"
 
@@ -47,6 +49,30 @@ def test_a_shared_model_keeps_grammars_and_prefixes():
     assert first["choices"] == again["choices"]
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
     assert server.stop() == 0
+
+
+def test_ranks_on_emulated_gpus():
+    """A model over two GPUs, whole ones beside it: recorded answers at once, also from the cache; a part of the plan on each GPU."""
+    cases = [case for case in golden() if case["prompt"].strip()][:4]
+    more = f"{tiny()},dtype=float32,kv-cache-memory=16M"
+    server = server_on("simt:2,0", f"two={more},tensor-parallel-size=2", f"one={more},device=simt:0", f"far={more},device=simt:1",
+                       "--max-num-seqs", 8)
+    table = [line.split() for line in server.output().splitlines() if line.startswith("  ")]
+    rows = {row[0]: row[1:] for row in table if len(row) == 4}
+    assert ["GiB", "simt:2", "simt:0", "simt:1"] in table, table
+    assert rows["two"][0] == rows["two"][1] and rows["two"][2] == "-" and rows["one"][::2] == ["-", "-"], rows
+    assert 2 * float(rows["two"][0]) < float(rows["far"][2]) + 0.15, rows
+    jobs = [(name, case) for case in cases for name in ("two", "one", "far")]
+    for _ in range(2):
+        with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+            for (name, case), got in zip(jobs, pool.map(lambda job: text_of(
+                    chat(server, model=job[0], messages=user(job[1]["prompt"]), max_tokens=4)), jobs)):
+                assert got and record_of(case)["text"].startswith(got), (name, case["prompt"], got)
+    assert server.stop() == 0
+    both = (f"a={more}", f"b={more}", "--tensor-parallel-size", 2)
+    assert "models 'a' and 'b' are both shared by ranks on simt:1: name GPUs of its own" in refusal(
+        *both[:1], f"b={more},device=simt:1\\,2", *both[2:], "--device", "simt:0,1")
+    assert "are not possible yet: leave out --data-parallel-size" in refusal(*both, "--device", "simt", "--data-parallel-size", 2)
 
 
 def test_a_rank_that_hangs_ends_its_models_alone():
