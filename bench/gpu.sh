@@ -59,6 +59,7 @@ planned=0 # seconds of the stage that the steps until now may have taken
 say() { printf '%4ds  %-28s %s\n' "$SECONDS" "$1" "$2" | tee -a "$summary"; }
 gpu=no
 if nvidia-smi -L >/dev/null 2>&1 || [ -e /dev/nvidia0 ]; then gpu=yes; fi
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 # missing COMMAND...: what of it is not here, else nothing.
 missing() {
     local word
@@ -96,6 +97,11 @@ step() {
     *) say "$name" "FAILED ($code)"; tail -5 "$logs/$name.log"; rc=1 ;;
     esac
     return "$code"
+}
+# several NAME SHARE COMMAND...: a step where there are two GPUs.
+several() {
+    if [ $plan = no ] && [ "$gpus" -lt 2 ]; then say "$1" "skipped: fewer than two GPUs here"; return 0; fi
+    step "$@"
 }
 
 models=yes
@@ -159,6 +165,8 @@ stage_test() {
         if [ "$models" != yes ]; then say "$name" "$models"; rc=1; continue; fi
         step "$name" 12 env WEFT_TEST_DEVICE=cuda WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" "$bin/$name"
     done
+    [ "$models" != yes ] || several ranks 10 env WEFT_TEST_RANKS=2 WEFT_TEST_DEVICE=cuda \
+        WEFT_TEST_DEVICE_LIBRARY="$bin/libweft_cuda.so" "$bin/test_golden" # each model over two GPUs
     step kernels-blocking 20 env CUDA_LAUNCH_BLOCKING=1 "$bin/gpu_kernels" small
     step kernels-repeat 30 bash -c "for i in 1 2 3 4 5; do '$bin/gpu_kernels' small | grep -v Running || exit 1; done \
         | sort | uniq -c | awk '\$1 % 5 { print; bad = 1 } END { exit bad }'" "$bin/gpu_kernels"
@@ -199,6 +207,8 @@ stage_bench() {
     # the same with kernels one after another: what their overlap is worth where launches weigh most
     whole step-qwen2.5-0.5b-fast-serial 15 qwen2.5-0.5b --no-exact --no-overlap-kernels
     whole step-qwen2.5-0.5b-exact-serial 15 qwen2.5-0.5b --no-overlap-kernels
+    [ "$models" != yes ] || several copies 15 bash -c "for i in 0 1; do CUDA_VISIBLE_DEVICES=\$i '$bin/bench_step' \
+        --device cuda --library '$bin/libweft_cuda.so' --shape qwen2.5-0.5b & done; wait" "$bin/bench_step" # at once
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
     else

@@ -152,9 +152,11 @@ static bool hiding()
 
 void memory_shown(const allocation &a, bool shown)
 {
-    size_t room = (a.bytes + 255) & ~(size_t)255;
-    if (hiding() && !a.pinned)
-        (void)mprotect(a.at - MARGIN, pages_of(room), shown ? PROT_READ | PROT_WRITE : PROT_NONE);
+    size_t pages = pages_of((a.bytes + 255) & ~(size_t)255);
+    size_t ends = std::min(pages, (size_t)(16 * MARGIN)); // of large ones: all of it takes long
+    for (size_t at : {(size_t)0, pages - ends})
+        if (hiding() && !a.pinned)
+            (void)mprotect(a.at - MARGIN + at, ends, shown ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 void memory_show(bool shown)

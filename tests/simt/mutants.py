@@ -21,9 +21,9 @@ sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
 # The program that tests the fault; otherwise the judge is an op of the conformance walk.
-KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE = "test_simt_kernels", "test_emulator", "test_simt_device", \
-    "test_simt_blas", "test_simt_access", "test_simt_life"
-PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE)
+KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE, COMM = "test_simt_kernels", "test_emulator", "test_simt_device", \
+    "test_simt_blas", "test_simt_access", "test_simt_life", "test_simt_comm"
+PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE, COMM)
 C = "kernels/cuda/"
 
 # (what, file, function, old text, new text, judge), sorted by file; how a text is found: tests/plant.py
@@ -85,9 +85,11 @@ MUTANTS = [
     ("products: the last bucket of a start is left out", C + "blas_tune.c", "blas_tune", "return next < most ? next : most;", "return next < most ? next : 0;", BLAS),
     ("products: buckets of many rows are not kept", C + "blas_tune.c", "blas_choose", "tuned_add(blas, &key, plan);", "if (key.rows <= TIMED_ROWS_MAX) tuned_add(blas, &key, plan);", BLAS),
     ("products: a candidate that does not run is taken", C + "blas_tune.c", "candidates_of", "out[i].state == CUBLAS_STATUS_SUCCESS &&", "", BLAS),
+    ("ranks: nobody asks the library how it is", C + "comm.c", "comm_watch", "status = place_watch(comm, i, err);", "", COMM),
+    ("ranks: two are on one GPU", C + "comm.c", "streams_check", "j < i; j++", "j + 1 < i; j++", COMM),
     ("ranks: a piece of the sums goes to the first one's place", C + "comm.c", "sums_make", "(char *)args->out + at * dtype_bytes(args->act)", "(char *)args->out + 0 * at * dtype_bytes(args->act)", "all_reduce"),
     ("ranks: every piece sends the first one's numbers", C + "comm.c", "sums_make", "const float *in = args->in + at;", "const float *in = args->in;", "all_reduce"),
-    ("ranks: exact mode lets the library add", C + "comm.c", "sums_make", "stream->device->exact ? args->ranks : 1", "1", "all_reduce"),
+    ("ranks: exact mode lets the library add", C + "comm.c", "sums_make", "stream->device->exact ? args->ranks : 1", "1", COMM),
     ("ranks: columns are sent to the first rank's place", C + "comm.c", "columns_send", "room + (size_t)args->rows * gather_first(args, r)", "room", "all_gather"),
     ("ranks: the last rank sends no columns", C + "comm.c", "columns_send", "r < args->ranks && status == STATUS_OK", "r + 1 < args->ranks && status == STATUS_OK", "all_gather"),
     ("ranks: ranks without columns leave the others alone", C + "comm.c", "cuda_all_gather", "if (status != STATUS_OK || needed == 0)", "if (status == STATUS_OK && gather_count(args, stream->rank) == 0) return collective_end(stream, status); if (status != STATUS_OK || needed == 0)", "all_gather"),
@@ -110,6 +112,7 @@ MUTANTS = [
     ("early: the switch is not read", C + "device.c", "early_choose", "device->early && !device->options.serial", "device->early", DEVICE),
     ("device: after a recording grids stay whole", C + "device.c", "graph_end", "stream->capturing = stream->after_kernel = false;", "stream->after_kernel = false;", KERNELS),
     ("products: weights that went are timed", C + "device.c", "memory_give", "blas_weight_gone(device, at, bytes);", "", BLAS),
+    ("ranks: what parted ranks leave behind is believed", C + "device.c", "ranks_ask", "if (comm_aborted(stream->comm))", "if (false)", COMM),
     ("early: no kernel waits", C + "early.h", "grid_begin", "grid_wait();", "", "embed"),
     ("early: weights are prefetched past their end", C + "early.h", "prefetch_of", "/ PREFETCH_LINE;", "/ PREFETCH_LINE + 64;", "swiglu"),
     ("embedding: another rank's row is read beside the table", C + "embed.cu", "embed_kernel", "if (row < a.words.rows)", "row = row < a.words.rows ? row : a.words.rows - 1;", "embed"),

@@ -1,0 +1,196 @@
+// Communicators of the cuda device beside the emulator's stand-in for NCCL: what is refused, what
+// each mode sends, a rank that is late, and how a fault parts the ranks.
+#include "base/clock.h"
+#include "kernels/device.h"
+#include "tests/simt/control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+const struct device_api *weft_device_plugin(void);
+
+enum { SIZE = 2, COUNT = 100 };
+static const uint64_t SOON = 50000000; // ns
+
+struct pair {
+    const struct device_api *api;
+    struct device *device[SIZE];
+    struct stream *stream[SIZE];
+    struct comm *comm;
+    uint32_t *word[SIZE];
+    void *in[SIZE], *out[SIZE];
+};
+
+static void pair_open(struct pair *p, int exact)
+{
+    struct error err = {0};
+    struct stream_limits limits = {.step = {.rows_max = 4, .tokens_max = 4}, .width_max = 64};
+    *p = (struct pair){.api = weft_device_plugin()};
+    for (uint32_t r = 0; r < SIZE; r++) {
+        struct device_options options = {.index = r, .ranks = SIZE, .exact = exact};
+        void *word;
+        assert_int_equal(p->api->open(&p->device[r], &options, &err), STATUS_OK);
+        assert_int_equal(p->api->stream_open(p->device[r], &p->stream[r], &limits, &err),
+                         STATUS_OK);
+        assert_int_equal(p->api->memory_take(p->device[r], &p->in[r], COUNT * 4, &err), STATUS_OK);
+        assert_int_equal(p->api->memory_take(p->device[r], &p->out[r], COUNT * 4, &err), STATUS_OK);
+        assert_int_equal(p->api->host_take(p->device[r], &word, 256, &err), STATUS_OK);
+        p->word[r] = word;
+    }
+    assert_int_equal(p->api->comm_open(&p->comm, p->stream, SIZE, &err), STATUS_OK);
+}
+
+static void pair_close(struct pair *p)
+{
+    p->api->comm_close(p->comm);
+    for (uint32_t r = 0; r < SIZE; r++) {
+        p->api->stream_close(p->stream[r]);
+        p->api->memory_give(p->device[r], p->in[r], COUNT * 4);
+        p->api->memory_give(p->device[r], p->out[r], COUNT * 4);
+        p->api->host_give(p->device[r], p->word[r], 256);
+        p->api->close(p->device[r]);
+    }
+    simt_configure(&(struct simt_options){.devices = 7});
+    simt_reset();
+}
+
+static enum status call(struct pair *p, uint32_t rank, uint64_t count)
+{
+    struct all_reduce_args args = {DTYPE_F32, p->in[rank], p->out[rank], count, SIZE};
+    p->api->thread_begin(p->stream[rank]);
+    enum status status = p->api->ops->all_reduce(p->stream[rank], &args);
+    return status == STATUS_OK ? p->api->signal(p->stream[rank], p->word[rank], 1) : status;
+}
+
+static enum status wait_for(struct pair *p, uint32_t rank, struct error *err)
+{
+    return p->api->wait(p->stream[rank], p->word[rank], 1, clock_ns() + SOON, err);
+}
+
+static void test_what_is_refused(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct device *device;
+    const struct device_api *api = weft_device_plugin();
+    struct device_options rank = {.ranks = SIZE, .exact = 1}, alone = {.exact = 1};
+    simt_configure(&(struct simt_options){.devices = 7, .no_nccl = true});
+    assert_int_equal(api->open(&device, &rank, &err), STATUS_NO_DEVICE);
+    assert_non_null(strstr(err.text, "need NCCL, which could not be opened (libnccl.so.2: "));
+    assert_int_equal(api->open(&device, &alone, &err), STATUS_OK); // it does not look for it
+    api->close(device);
+    struct pair p;
+    struct comm *other = NULL;
+    simt_configure(&(struct simt_options){.devices = 7});
+    pair_open(&p, 1);
+    struct stream *twice[] = {p.stream[0], p.stream[0]};
+    assert_int_equal(api->comm_open(&other, twice, SIZE, &err), STATUS_INVALID);
+    assert_string_equal(err.text, "ranks 0 and 1 are on one GPU");
+    assert_null(other);
+    pair_close(&p);
+}
+
+// Exact mode never lets the library add.
+static void test_who_adds(void **state)
+{
+    (void)state;
+    for (int exact = 0; exact <= 1; exact++) {
+        struct pair p;
+        struct error err = {0};
+        struct simt_counts counts;
+        simt_reset();
+        pair_open(&p, exact);
+        for (uint32_t r = 0; r < SIZE; r++)
+            assert_int_equal(call(&p, r, COUNT), STATUS_OK);
+        assert_int_equal(wait_for(&p, 0, &err), STATUS_OK);
+        simt_read(&counts);
+        assert_int_equal(counts.nccl_sums, !exact);
+        assert_int_equal(counts.nccl_copies, exact);
+        pair_close(&p);
+    }
+}
+
+static void test_a_late_rank_is_no_fault(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    pair_open(&p, 1);
+    assert_int_equal(call(&p, 0, COUNT), STATUS_OK);
+    assert_int_equal(wait_for(&p, 0, &err), STATUS_TIMEOUT);
+    assert_int_equal(call(&p, 1, COUNT), STATUS_OK);
+    assert_int_equal(wait_for(&p, 0, &err), STATUS_OK);
+    assert_int_equal(wait_for(&p, 1, &err), STATUS_OK);
+    assert_string_equal(simt_first_report(), "");
+    pair_close(&p);
+}
+
+static void test_a_fault_parts_the_ranks(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    pair_open(&p, 1);
+    assert_int_equal(call(&p, 0, COUNT), STATUS_OK);
+    p.api->comm_abort(p.comm);
+    p.api->comm_abort(p.comm);
+    assert_int_equal(wait_for(&p, 0, &err), STATUS_DEVICE_FAULT);
+    assert_string_equal(err.text, "the ranks were parted after a fault");
+    assert_int_equal(call(&p, 1, COUNT), STATUS_DEVICE_FAULT);
+    pair_close(&p);
+    simt_configure(&(struct simt_options){.devices = 7, .nccl_stops_at = 1});
+    pair_open(&p, 1);
+    for (uint32_t r = 0; r < SIZE; r++)
+        assert_int_equal(call(&p, r, COUNT), STATUS_OK);
+    assert_int_equal(wait_for(&p, 0, &err), STATUS_DEVICE_FAULT);
+    assert_non_null(strstr(err.text, "NCCL reports: unhandled system error"));
+    p.api->comm_abort(p.comm);
+    pair_close(&p);
+}
+
+// What the stand-in finds.
+static void test_wrong_calls_are_reported(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    struct graph *graph;
+    simt_configure(&(struct simt_options){.devices = 7, .quiet = true});
+    pair_open(&p, 1);
+    assert_int_equal(call(&p, 0, 8), STATUS_OK);
+    assert_int_equal(call(&p, 1, 9), STATUS_OK);
+    assert_int_equal(p.api->wait(p.stream[0], p.word[0], 2, clock_ns() + SOON, &err),
+                     STATUS_DEVICE_FAULT);
+    assert_non_null(strstr(simt_first_report(), "rank 1 calls ncclAllGather of 9 elements"));
+    pair_close(&p);
+    simt_configure(&(struct simt_options){.devices = 7, .quiet = true});
+    pair_open(&p, 1);
+    p.api->thread_begin(p.stream[0]);
+    assert_int_equal(p.api->graph_begin(p.stream[0]), STATUS_OK);
+    assert_int_equal(call(&p, 0, COUNT), STATUS_OK);
+    assert_int_equal(p.api->graph_end(p.stream[0], &graph, &err), STATUS_OK);
+    p.api->comm_close(p.comm);
+    p.comm = NULL;
+    assert_non_null(strstr(simt_first_report(), "closed before a graph that holds"));
+    p.api->graph_close(graph);
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_who_adds),
+        cmocka_unit_test(test_a_late_rank_is_no_fault),
+        cmocka_unit_test(test_a_fault_parts_the_ranks),
+        cmocka_unit_test(test_wrong_calls_are_reported),
+    };
+    simt_configure(&(struct simt_options){.devices = 7});
+    return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
+}
