@@ -7,6 +7,7 @@
 // the calling thread: entries for a device, and stream_open and stream_close, make theirs current;
 // turn_take does so for all calls of a step, and the thread that opened a stream records its
 // graphs.
+#include "kernels/cuda/comm.h"
 #include "kernels/cuda/internal.h"
 
 #include "base/patience.h"

@@ -158,27 +158,6 @@ void graph_close(struct graph *graph);
 // how to begin early: PTX of an older card does not, whatever card runs it.
 enum status early_ask(bool *out);
 
-// device.c: DEVICE_FAULT where the stream has failed. comm.c: the same of all ranks, or what NCCL
-// reports of them.
-enum status stream_ask(const struct stream *stream, struct error *err);
-enum status comm_watch(struct comm *comm, struct error *err);
-bool comm_aborted(const struct comm *comm);
-enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
-                      struct error *err);
-void comm_abort(struct comm *comm);
-void comm_close(struct comm *comm);
-
-// ranks.cu: to[i] = from[0][i] + from[1][i] + ..., [parts][count] f32, rounded once.
-struct ranks_add {
-    const float *from;
-    void *to;
-    uint32_t count, parts;
-};
-enum status ranks_sum(struct stream *stream, enum dtype act, const struct ranks_add *add);
-// Columns of ranks that lie one after the other, [rows][columns of the rank] each, to rows of all.
-enum status columns_put(struct stream *stream, const struct all_gather_args *args,
-                        const float *from);
-
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 
 // weights.cu: rows of a source in device memory become rows of a weight; or random numbers do.

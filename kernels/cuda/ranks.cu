@@ -1,5 +1,6 @@
 // What collectives leave to be done on each rank: sums in the order of the ranks, and columns put
 // where they belong. NCCL carries the numbers (comm.c).
+#include "kernels/cuda/comm.h"
 #include "kernels/cuda/lane.h"
 
 // One thread an element. Bound: memory, 4 * parts * count bytes.

@@ -436,7 +436,7 @@ cudaError_t cudaFuncSetAttribute(const void *host, int attribute, int value)
 // The version of the virtual architecture, as "90" of .target sm_90a.
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts, const void *host)
 {
-    std::lock_guard<std::recursive_mutex> hold(emu_lock);
+    std::lock_guard<emu_mutex> hold(emu_lock);
     kernel *k = &kernels().at(host);
     if (!stream_takes(nullptr))
         return cudaPeekAtLastError();

@@ -50,7 +50,7 @@ struct simt_counts {
     // Kernels and algorithms used for the first time since simt_configure, which a card loads then;
     // and those of them while a stream captured.
     uint64_t loads, loads_captured;
-    uint64_t early; // of the launches: before the kernel in front has ended
+    uint64_t early;                  // of the launches: before the kernel in front has ended
     uint64_t nccl_sums, nccl_copies; // collectives that ended, of all ranks
 };
 
