@@ -135,16 +135,29 @@ enum status comm_watch(struct comm *comm, struct error *err)
 {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < comm->size && status == STATUS_OK; i++) {
+        const struct stream *stream = comm->place[i].stream;
         if (pthread_mutex_trylock(&comm->place[i].lock) != 0)
             continue; // it is in a call
         status = place_watch(comm, i, err);
+        if (status == STATUS_OK && !stream->capturing) // asking would spoil its graph
+            status = stream_ask(stream, err);
         pthread_mutex_unlock(&comm->place[i].lock);
-        if (status == STATUS_OK)
-            status = stream_ask(comm->place[i].stream, err);
         if (status != STATUS_OK)
             error_prefix(err, "rank %u of %u", i, comm->size);
     }
     return status;
+}
+
+void comm_hold(struct stream *stream)
+{
+    if (stream->comm)
+        pthread_mutex_lock(&place_of(stream)->lock);
+}
+
+void comm_let(struct stream *stream)
+{
+    if (stream->comm)
+        pthread_mutex_unlock(&place_of(stream)->lock);
 }
 
 bool comm_aborted(const struct comm *comm)

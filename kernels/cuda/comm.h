@@ -12,6 +12,9 @@ extern "C" {
 // reports of them.
 enum status stream_ask(const struct stream *stream, struct error *err);
 enum status comm_watch(struct comm *comm, struct error *err);
+// Until comm_let no other rank asks the stream: while `capturing` changes.
+void comm_hold(struct stream *stream);
+void comm_let(struct stream *stream);
 bool comm_aborted(const struct comm *comm);
 enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
                       struct error *err);

@@ -566,9 +566,11 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
 // Relaxed mode: other models may load meanwhile, which stricter modes forbid.
 enum status graph_begin(struct stream *stream)
 {
+    comm_hold(stream);
     enum status status =
         call_status(cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeRelaxed));
     stream->capturing = status == STATUS_OK;
+    comm_let(stream);
     stream->after_kernel = false;
     return status;
 }
@@ -576,9 +578,11 @@ enum status graph_begin(struct stream *stream)
 enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
 {
     cudaGraph_t recorded = NULL;
-    stream->capturing = stream->after_kernel = false;
     *out = NULL;
+    comm_hold(stream);
     cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
+    stream->capturing = stream->after_kernel = false;
+    comm_let(stream);
     if (code != cudaSuccess)
         return cuda_error(err, code, "recording a graph");
     struct graph *graph = calloc(1, sizeof *graph);

@@ -35,6 +35,13 @@ static enum status device_find(const struct device_api **out, struct error *err)
     return device_plugin_open(out, name, getenv("WEFT_TEST_DEVICE_LIBRARY"), err);
 }
 
+const struct device_api *rig_device(void)
+{
+    const struct device_api *api;
+    struct error err;
+    return device_find(&api, &err) == STATUS_OK ? api : NULL;
+}
+
 bool rig_device_usable(void)
 {
     const struct device_api *api;

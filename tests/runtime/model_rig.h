@@ -29,8 +29,11 @@ struct rig_sequence {
 // Options with everything at its default.
 struct model_options rig_options(void);
 
-// Opens the device (cpu, or the plugin named by WEFT_TEST_DEVICE: simt, cuda, whose library is
-// WEFT_TEST_DEVICE_LIBRARY) and the model with KV for max_num_seqs whole sequences.
+// cpu, or the plugin named by WEFT_TEST_DEVICE: simt, cuda, whose library is
+// WEFT_TEST_DEVICE_LIBRARY. NULL: it cannot be loaded.
+const struct device_api *rig_device(void);
+
+// Opens that device and the model with KV for max_num_seqs whole sequences.
 void rig_open(struct rig *rig, const char *folder, const struct model_options *options);
 // Where WEFT_TEST_RANKS says so, several ranks share the model, if it is a decoder.
 // The same with KV for so many whole sequences; 0: max_num_seqs.

@@ -11,7 +11,7 @@
 static const struct device_api *simt; // as the library gives it
 static struct device_api wrapped;
 static struct simt_device_switches now;
-static struct simt_device_counts counts;
+static _Atomic uint32_t graphs, replays; // of all ranks
 
 static struct {
     void (*configure)(const struct simt_options *);
@@ -73,20 +73,20 @@ static void facts(const struct device *device, struct device_facts *out)
 
 static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
 {
-    counts.graphs++;
+    graphs++;
     return simt->graph_end(stream, out, err);
 }
 
 static enum status graph_launch(struct stream *stream, struct graph *graph)
 {
-    counts.replays++;
+    replays++;
     return simt->graph_launch(stream, graph);
 }
 
 const struct device_api *simt_device(const struct simt_device_switches *switches)
 {
     now = *switches;
-    counts = (struct simt_device_counts){0};
+    graphs = replays = 0;
     uint32_t candidates = now.blas_candidates;
     struct simt_options options = {.seed = now.seed,
                                    .lazy = now.lazy,
@@ -110,7 +110,7 @@ struct simt_device_counts simt_device_read(void)
     struct simt_counts own = {0};
     if (emulator.read)
         emulator.read(&own);
-    struct simt_device_counts out = counts;
+    struct simt_device_counts out = {.graphs = graphs, .replays = replays};
     out.blas_calls = own.blas_calls;
     out.reports = own.reports;
     out.blas_heuristics = own.blas_heuristics;

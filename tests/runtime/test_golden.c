@@ -4,6 +4,7 @@
 // float16 weights: like float32 where the device computes in float32. Greedy tokens: equal up to
 // the first position where the reference's two best logits are closer than the tolerance.
 // Each model runs batched (all inputs in one step where they fit) and greedy from those rows.
+// Arguments are the models to run, without .json.
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/golden.h"
@@ -164,6 +165,16 @@ static uint32_t greedy_check(struct run *run, double tolerance)
     return compared;
 }
 
+static char **asked; // up to NULL; none: all
+
+static bool is_asked(const char *name)
+{
+    for (char **one = asked; *one; one++)
+        if (strlen(*one) + 5 == strlen(name) && strncmp(*one, name, strlen(*one)) == 0)
+            return true;
+    return !*asked;
+}
+
 static uint32_t golden_names(char names[][64], uint32_t room)
 {
     DIR *folder = opendir(WEFT_SOURCE_DIR "/tests/golden");
@@ -171,7 +182,8 @@ static uint32_t golden_names(char names[][64], uint32_t room)
     uint32_t count = 0;
     for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
         size_t bytes = strlen(entry->d_name);
-        if (bytes < 6 || bytes >= 64 || strcmp(entry->d_name + bytes - 5, ".json") != 0)
+        if (bytes < 6 || bytes >= 64 || strcmp(entry->d_name + bytes - 5, ".json") != 0 ||
+            !is_asked(entry->d_name))
             continue;
         assert_true(count < room);
         strcpy(names[count++], entry->d_name);
@@ -193,7 +205,10 @@ static void all_models(const struct mode *mode)
 {
     static char names[64][64];
     uint32_t count = golden_names(names, 64);
-    assert_true(count >= 25);
+    uint32_t wanted = 0;
+    while (asked[wanted])
+        wanted++;
+    assert_true(wanted > 0 ? count == wanted : count >= 25);
     uint32_t failed = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct run *run = run_open(names[i], mode->stored, mode->dtype, 1 + i % 3);
@@ -239,8 +254,9 @@ static void test_int8_is_usable(void **state)
     all_models(&(struct mode){"int8", DTYPE_F32, DTYPE_I8, 0.12, 0, 0.8});
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    asked = argv + (argc > 0);
     if (!rig_device_usable())
         return 77;
     const struct CMUnitTest tests[] = {

@@ -2,7 +2,8 @@
 // have the same bits alone, among changing neighbours, for every way to cut its tokens into chunks,
 // after its tokens are computed again, and from blocks that another sequence wrote while decoding.
 // Steps in flight and replayed graphs change no token. No product goes through cuBLASLt.
-// With WEFT_TEST_RANKS the same bits on the CPU, of a model that so many ranks share.
+// With WEFT_TEST_RANKS the same bits of a model that so many ranks share: on the CPU, or some of it
+// on the emulated GPUs where WEFT_TEST_DEVICE is simt.
 //
 // The reference is the plainest run: alone, prompt in one piece, no graphs, nothing in flight.
 #include "base/arena.h"
@@ -21,7 +22,8 @@
 
 #include <cmocka.h>
 
-static uint32_t cpu_ranks; // 0: the emulated device
+static uint32_t ranks; // 0: the model is whole
+static bool on_cpu;
 
 enum { VOCAB = 96, PROMPT = 70, OUTPUTS = 30, LENGTH_MAX = 1200, ROWS = 12, BLOCK = 16 };
 
@@ -108,8 +110,9 @@ static void folder_fill(struct bench *b)
 static void bench_start(struct bench *b, const struct simt_device_switches *switches)
 {
     struct model_options options = bench_options(b);
-    if (cpu_ranks > 0)
-        rig_open_ranks(&b->rig, device_cpu(), b->folder, &options, cpu_ranks);
+    if (ranks > 0)
+        rig_open_ranks(&b->rig, on_cpu ? device_cpu() : simt_device(switches), b->folder, &options,
+                       ranks);
     else
         rig_open_on(&b->rig, simt_device(switches), b->folder, &options);
     assert_int_equal(b->rig.facts->vocab, VOCAB);
@@ -119,10 +122,10 @@ static void bench_start(struct bench *b, const struct simt_device_switches *swit
 static void bench_stop(struct bench *b)
 {
     struct simt_device_counts counts = {0};
-    if (cpu_ranks == 0)
+    if (!on_cpu)
         counts = simt_device_read();
     rig_close(&b->rig);
-    assert_string_equal(cpu_ranks > 0 ? "" : simt_device_report(), "");
+    assert_string_equal(on_cpu ? "" : simt_device_report(), "");
     assert_int_equal(counts.reports, 0);
     assert_int_equal(counts.blas_calls, 0);
 }
@@ -212,7 +215,7 @@ static void chunks_keep_bits(struct bench *b)
 {
     static float logits[VOCAB];
     uint64_t some = 1ull << 63 | 1ull << 32 | 1ull << 15 | 1ull << 6 | 7; // 64 33 16 7 3 2 1
-    uint64_t sizes = b->of == cases ? UINT64_MAX : some;
+    uint64_t sizes = b->of == cases && (ranks == 0 || on_cpu) ? UINT64_MAX : some;
     uint32_t half = b->of->outputs / 2;
     for (uint32_t chunk = 1; chunk <= 64; chunk++) {
         if ((sizes >> (chunk - 1) & 1) == 0)
@@ -326,8 +329,10 @@ static void test_bits_never_change(void **state)
     (void)state;
     uint32_t run = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (cpu_ranks > 0 && cases[i].heads % cpu_ranks != 0)
+        if (ranks > 0 && cases[i].heads % ranks != 0)
             continue; // these are not shared out
+        if (ranks > 0 && !on_cpu && i > 0)
+            break;
         run++;
         struct bench *b = bench_make(&cases[i]);
         bench_start(b, &(struct simt_device_switches){.exact = true, .graphs = true});
@@ -336,11 +341,11 @@ static void test_bits_never_change(void **state)
         recompute_keeps_bits(b);
         warm_blocks_keep_bits(b);
         struct simt_device_counts counts = {0};
-        if (cpu_ranks == 0)
+        if (!on_cpu)
             counts = simt_device_read();
         printf("%-22s bits are those of the run alone; %u graphs, %u replays, %u cuBLASLt calls\n",
                b->of->label, counts.graphs, counts.replays, (unsigned)counts.blas_calls);
-        assert_true(cpu_ranks > 0 || (counts.graphs >= 5 && counts.replays > 60));
+        assert_true(on_cpu || (counts.graphs >= 5 && counts.replays > 60));
         bench_stop(b);
         bench_end(b);
     }
@@ -352,8 +357,8 @@ static void test_bits_across_parts_of_attention(void **state)
 {
     (void)state;
     static float logits[VOCAB];
-    const struct model_case *of = cpu_ranks > 0 ? &across_parts_shared : &across_parts;
-    assert_true(cpu_ranks == 0 || of->heads % cpu_ranks == 0);
+    const struct model_case *of = ranks > 0 ? &across_parts_shared : &across_parts;
+    assert_true(ranks == 0 || of->heads % ranks == 0);
     struct bench *b = bench_make(of);
     bench_start(b, &(struct simt_device_switches){.exact = true, .graphs = true});
     struct rig_sequence s = sequence(3, b->tokens, b->of->prompt + 3);
@@ -415,7 +420,7 @@ static void test_flight_and_graphs_change_no_token(void **state)
                            .exact = true, .graphs = true, .lazy = true, .seed = i * 7});
         draw_ahead(b, got, rows[i]);
         struct simt_device_counts counts = simt_device_read();
-        assert_int_equal(counts.replays, OUTPUTS - 1);
+        assert_int_equal(counts.replays, (OUTPUTS - 1) * (ranks > 0 ? ranks : 1));
         for (uint32_t n = 0; n < OUTPUTS; n++)
             assert_memory_equal(got[n], want[n], rows[i] * sizeof want[n][0]);
         bench_stop(b);
@@ -439,21 +444,21 @@ static void test_products_are_counted(void **state)
 
 int main(void)
 {
-    const char *ranks = getenv("WEFT_TEST_RANKS");
-    const struct CMUnitTest bits[] = {
-        cmocka_unit_test(test_bits_never_change),
-        cmocka_unit_test(test_bits_across_parts_of_attention),
-    };
-    cpu_ranks = ranks ? (uint32_t)strtoul(ranks, NULL, 10) : 0;
-    if (cpu_ranks > 0)
-        return cmocka_run_group_tests(bits, NULL, NULL);
-    if (!simt_device_usable())
-        return 77;
+    const char *shared = getenv("WEFT_TEST_RANKS");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits_never_change),
         cmocka_unit_test(test_bits_across_parts_of_attention),
         cmocka_unit_test(test_flight_and_graphs_change_no_token),
         cmocka_unit_test(test_products_are_counted),
     };
+    const struct CMUnitTest on_gpus[] = {tests[0], tests[2]}, on_cores[] = {tests[0], tests[1]};
+    ranks = shared ? (uint32_t)strtoul(shared, NULL, 10) : 0;
+    on_cpu = ranks > 0 && !getenv("WEFT_TEST_DEVICE");
+    if (on_cpu)
+        return cmocka_run_group_tests(on_cores, NULL, NULL);
+    if (!simt_device_usable())
+        return 77;
+    if (ranks > 0)
+        return cmocka_run_group_tests(on_gpus, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

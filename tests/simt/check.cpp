@@ -1,12 +1,11 @@
 // What the emulator watches: which memory exists, who accessed it last, how well warps do it.
 //
-// Memory registry: every device and pinned allocation, with margins; all poisoned with 0xFF bytes
-// (NaN in every float format). Race detector (only where kernels were compiled with access hooks):
-// each two bytes of shared and global memory remember their last write and last read; an access is
-// a race unless a barrier, a warp_sync or a release-acquire chain orders it after them, whatever
-// the schedule. Kernels therefore write at least two bytes at a time. Lint (an option of the race
-// mode): the n-th access of each lane at one instruction forms a warp request; its bank conflicts
-// and 32-byte sectors are counted. ldmatrix counts its own.
+// Memory registry: every device and pinned allocation, with margins; all poisoned with 0xFF (NaN in
+// every float format). Race detector (only where kernels were compiled with access hooks): each two
+// bytes of shared and global memory remember their last write and last read; an access is a race
+// unless a barrier, a warp_sync or a release-acquire chain orders it after them, whatever the
+// schedule. Kernels therefore write at least two bytes at a time. Lint (an option of race mode):
+// bank conflicts and sectors of the n-th access of a warp at one instruction; ldmatrix apart.
 #include "emu.h"
 
 #include <algorithm>

@@ -60,11 +60,16 @@ static void pair_close(struct pair *p)
     simt_reset();
 }
 
-static enum status call(struct pair *p, uint32_t rank, uint64_t count)
+static enum status reduce(struct pair *p, uint32_t rank, uint64_t count)
 {
     struct all_reduce_args args = {DTYPE_F32, p->in[rank], p->out[rank], count, SIZE};
     p->api->thread_begin(p->stream[rank]);
-    enum status status = p->api->ops->all_reduce(p->stream[rank], &args);
+    return p->api->ops->all_reduce(p->stream[rank], &args);
+}
+
+static enum status call(struct pair *p, uint32_t rank, uint64_t count)
+{
+    enum status status = reduce(p, rank, count);
     return status == STATUS_OK ? p->api->signal(p->stream[rank], p->word[rank], 1) : status;
 }
 
@@ -116,6 +121,32 @@ static void test_who_adds(void **state)
     }
 }
 
+// A kernel of a step behind another one begins early, but not behind a collective.
+static void test_nothing_begins_early_behind_it(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    struct simt_counts counts;
+    simt_reset();
+    pair_open(&p, 1);
+    for (uint32_t r = 0; r < SIZE; r++) {
+        struct swiglu_args args = {
+            .act = DTYPE_F32, .in = p.in[r], .out = p.out[r], .rows = 1, .width = COUNT / 2};
+        p.api->thread_begin(p.stream[r]);
+        assert_int_equal(p.api->ops->swiglu(p.stream[r], &args), STATUS_OK);
+        assert_int_equal(p.api->ops->swiglu(p.stream[r], &args), STATUS_OK);
+        assert_int_equal(reduce(&p, r, COUNT), STATUS_OK);
+        assert_int_equal(p.api->ops->swiglu(p.stream[r], &args), STATUS_OK);
+        assert_int_equal(p.api->signal(p.stream[r], p.word[r], 1), STATUS_OK);
+    }
+    for (uint32_t r = 0; r < SIZE; r++)
+        assert_int_equal(wait_for(&p, r, &err), STATUS_OK);
+    simt_read(&counts);
+    assert_int_equal(counts.early, SIZE);
+    pair_close(&p);
+}
+
 static void test_a_late_rank_is_no_fault(void **state)
 {
     (void)state;
@@ -128,6 +159,27 @@ static void test_a_late_rank_is_no_fault(void **state)
     assert_int_equal(wait_for(&p, 0, &err), STATUS_OK);
     assert_int_equal(wait_for(&p, 1, &err), STATUS_OK);
     assert_string_equal(simt_first_report(), "");
+    pair_close(&p);
+}
+
+// Who waits asks the streams of the others, but not one that records: that would spoil its graph.
+static void test_a_rank_that_records_is_not_asked(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    struct graph *graph;
+    pair_open(&p, 1);
+    assert_int_equal(call(&p, 0, COUNT), STATUS_OK);
+    p.api->thread_begin(p.stream[1]);
+    assert_int_equal(p.api->graph_begin(p.stream[1]), STATUS_OK);
+    assert_int_equal(reduce(&p, 1, COUNT), STATUS_OK);
+    assert_int_equal(wait_for(&p, 0, &err), STATUS_TIMEOUT);
+    p.api->thread_begin(p.stream[1]);
+    assert_int_equal(p.api->graph_end(p.stream[1], &graph, &err), STATUS_OK);
+    assert_int_equal(p.api->graph_launch(p.stream[1], graph), STATUS_OK);
+    assert_int_equal(wait_for(&p, 0, &err), STATUS_OK);
+    p.api->graph_close(graph);
     pair_close(&p);
 }
 
@@ -187,7 +239,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_who_adds),
+        cmocka_unit_test(test_nothing_begins_early_behind_it),
         cmocka_unit_test(test_a_late_rank_is_no_fault),
+        cmocka_unit_test(test_a_rank_that_records_is_not_asked),
         cmocka_unit_test(test_a_fault_parts_the_ranks),
         cmocka_unit_test(test_wrong_calls_are_reported),
     };
