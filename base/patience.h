@@ -1,6 +1,7 @@
 // How long a wait may go on, in time in which the process ran: of what passes between two looks at
-// the clock at most PATIENCE_LOOK_NS counts. So a machine that is paused for a while (a VM,
-// SIGSTOP) uses up next to nothing of it. Who waits looks at least that often.
+// the clock at most look_ns counts, in struct patience PATIENCE_LOOK_NS. So a machine that is
+// paused for a while (a VM, SIGSTOP) uses up next to nothing of it. Who waits looks at least that
+// often.
 #pragma once
 
 #include "base/clock.h"
@@ -27,13 +28,20 @@ static inline struct patience patience_until(uint64_t until_ns)
     return (struct patience){now, until_ns > now ? until_ns - now : 0};
 }
 
+// A look: how much of the time since the last one does not count.
+static inline uint64_t patience_pause(uint64_t *seen_ns, uint64_t now, uint64_t look_ns)
+{
+    uint64_t passed = now - *seen_ns;
+    *seen_ns = now;
+    return passed - smaller(passed, look_ns);
+}
+
 // A look; true: nothing is left.
 static inline bool patience_ends(struct patience *p)
 {
-    uint64_t now = clock_ns();
-    uint64_t passed = smaller(now - p->seen_ns, (uint64_t)PATIENCE_LOOK_NS);
+    uint64_t now = clock_ns(), passed = now - p->seen_ns;
+    passed -= patience_pause(&p->seen_ns, now, PATIENCE_LOOK_NS);
     p->left_ns -= smaller(passed, p->left_ns);
-    p->seen_ns = now;
     return p->left_ns == 0;
 }
 

@@ -104,7 +104,8 @@ static void device_failed(struct serving *s, const struct loaded_model *model, c
             log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
                      m->spec.id);
         else if (m->copy == 0 || !fail_together(m - 1, model)) // once
-            log_line(LOG_ERROR, "the model '%s' is not served any more", m->spec.id);
+            log_line(LOG_ERROR, "the model '%s' is not served any more: start the server again",
+                     m->spec.id);
     }
     signals_post(s->signals, NEWS_FAULT);
 }

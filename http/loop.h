@@ -64,6 +64,7 @@ struct http_thread {
     int listen_fd, watch_fd;
     h2o_socket_t *listener, *control_socket, *waker_socket, *watch_socket;
     h2o_timeout_entry_t second; // on ctx.one_sec_timeout
+    uint64_t scanned_ns;        // by watch_second
     struct waker *control;      // server -> thread, text worker -> thread
     struct waker *waker;        // engines -> thread
     struct work_side *work;

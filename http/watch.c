@@ -1,15 +1,20 @@
 // What libh2o 2.2.5 does not notice: a peer that leaves while its HTTP/1 response is idle (h2o
 // takes the descriptor out of its epoll then), readers that take nothing, HTTP/2 bodies that arrive
 // too slowly. One extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second.
+// A pause of the machine is not time in which a reader took nothing or a grammar waited.
 // The watcher never reads: HTTP/1 requests point into h2o's read buffer. The scan also ends
 // requests whose model's device failed: their engine may hang in it.
 #include "http/internal.h"
+
+#include "base/patience.h"
 
 #include <errno.h>
 #include <h2o/http2.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define LOOK_NS 3000000000u // scans come each second, or later on a busy machine
 
 static void on_peer_left(h2o_socket_t *socket, const char *err)
 {
@@ -31,6 +36,7 @@ enum status watch_open(struct http_thread *thread, struct error *err)
 
 void watch_start(struct http_thread *thread)
 {
+    thread->scanned_ns = clock_ns();
     thread->watch_socket =
         h2o_evloop_socket_create(thread->ctx.loop, thread->watch_fd, H2O_SOCKET_FLAG_DONT_READ);
     thread->watch_socket->data = thread;
@@ -134,8 +140,21 @@ static void quiet_close(struct http_thread *thread, uint64_t now)
     }
 }
 
+// Waits go on as if a pause of the machine had not been.
+static void pause_leave_out(struct http_thread *thread, uint64_t pause_ns, uint64_t now)
+{
+    for (struct exchange *x = thread->exchanges; x; x = x->next) {
+        x->sent_ns = smaller(x->sent_ns + pause_ns, now);
+        if (x->compile_ns != 0)
+            x->compile_ns = smaller(x->compile_ns + pause_ns, now);
+    }
+}
+
 void watch_second(struct http_thread *thread, uint64_t now)
 {
+    uint64_t pause_ns = patience_pause(&thread->scanned_ns, now, LOOK_NS);
+    if (pause_ns > 0)
+        pause_leave_out(thread, pause_ns, now);
     if (loop_is_full(thread->server))
         quiet_close(thread, now);
     struct exchange *next;

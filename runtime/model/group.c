@@ -105,9 +105,8 @@ static enum status late_error(const struct model_group *group, struct error *err
         fewest = met;
         late = i;
     }
-    return error_set(err, STATUS_TIMEOUT,
-                     "rank %u of %u did not end step %llu within %.1f s: start the server again",
-                     late, group->size, (unsigned long long)group->batch->step,
+    return error_set(err, STATUS_TIMEOUT, "rank %u of %u did not end step %llu within %.1f s", late,
+                     group->size, (unsigned long long)group->batch->step,
                      (double)group->deadline_ns * 1e-9);
 }
 

@@ -517,7 +517,7 @@ def test_fault_of_one_device():
         out = s.output()
         assert out.count("the device failed: a fault that the test has planted") == 1, out
         for model in "there", "embed":
-            assert f"error the model '{model}' is not served any more" in out, out
+            assert f"error the model '{model}' is not served any more: start the server again" in out, out
         assert "the model 'here' is not served" not in out and "no model is left" not in out, out
 
 

@@ -56,6 +56,8 @@ FAULTS = [
     ("who asks for a grammar again begins to wait anew", "http/offload.c", "exchange_compile", "if (x->compile_ns == 0)", "if (true)", "test_offload"),
     ("a grammar waits past the deadline", "http/offload.c", "offload_is_late", "waits && x->info.deadline_ns != 0 && now > x->info.deadline_ns", "false", "test_offload"),
     ("a grammar waits without end", "http/offload.c", "offload_is_late", "waits && now > x->compile_ns + most_ns", "false", "test_offload"),
+    ("a reader takes nothing while the machine is paused", "http/watch.c", "pause_leave_out", "x->sent_ns = smaller(x->sent_ns + pause_ns, now);", "", "test_pause"),
+    ("a grammar waits while the machine is paused", "http/watch.c", "pause_leave_out", "if (x->compile_ns != 0)", "if (false)", "test_pause"),
     ("who waits for a grammar is not looked at", "http/watch.c", "scan_one", "(x->offloaded && !x->job.compiles)", "x->offloaded", "test_offload"),
     ("grammars are compiled in the place of text", "http/work.c", "item_run", "worker->size == WORK_COMPILE", "false", "test_work"),
     ("the grammar thread has the system's stack", "http/work.c", "worker_start", "pthread_attr_setstacksize(&attributes, WORK_COMPILE_STACK_BYTES);", ";", "test_work"),
