@@ -1,7 +1,7 @@
 // Ranks of one thread each beside one rank with all threads, on the CPU: decode and prefill of the
 // dummy Qwen2.5-0.5B shape. Both models are there at once and take turns, pair by pair, so that the
-// machine's other work meets both; a line a case: medians of the steps, and the median, least and
-// largest ratio of the pairs. Aim: at most 1.2.
+// machine's other work meets both; a line a pair, then one a case: medians of the steps, and the
+// median, least and largest ratio of the pairs. Aim: at most 1.2.
 //
 // Usage: bench_ranks [ranks] [pairs] [bfloat16|int8|float32|float16] [temperature] [case]
 //        2, 10, bfloat16, 0 and all cases by default; case: those whose name has it
@@ -67,6 +67,8 @@ static void case_run(struct bench *sides, const struct step_case *c, uint32_t pa
             sample[side][i] = t.sample;
         }
         ratio[i] = step[1][i] / step[0][i];
+        printf("  pair %u: %.2f ms and %.2f ms, ratio %.2f\n", i + 1, step[0][i], step[1][i],
+               ratio[i]);
     }
     double middle = median(ratio, pairs);
     printf("%-18s %9.2f ms %9.2f ms  ratio %.2f (%.2f to %.2f)  sampling %.2f and %.2f ms\n",

@@ -5,7 +5,8 @@
 //   hang   a wait for the device does not return until the file is gone
 //   fault  a wait for the device says that it failed
 //   still  an engine that begins to have work, or ends it, stands there, between steps
-// slow and fault of one device alone: fault.1 is of device 1.
+//   late   a collective does not begin until the file is gone
+// slow, fault and late are also of one device alone: fault.1 is of device 1.
 // Given to weft with --device simt --device-library.
 #include "kernels/device.h"
 
@@ -62,11 +63,20 @@ static uint32_t device_of(const void *at)
     return 0;
 }
 
+struct fault_name {
+    char text[32];
+};
+
+static struct fault_name name_of(const char *fault, const struct stream *stream)
+{
+    struct fault_name name;
+    snprintf(name.text, sizeof name.text, "%s.%u", fault, device_of(stream));
+    return name;
+}
+
 static bool is_on_of(const char *fault, const struct stream *stream)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%s.%u", fault, device_of(stream));
-    return is_on(fault) || is_on(name);
+    return is_on(fault) || is_on(name_of(fault, stream).text);
 }
 
 static enum status faulty_open(struct device **out, const struct device_options *options,
@@ -121,6 +131,13 @@ static enum status faulty_wait(struct stream *stream, const uint32_t *host_word,
     return real->wait(stream, host_word, value, deadline_ns, err);
 }
 
+static enum status faulty_all_reduce(struct stream *stream, const struct all_reduce_args *args)
+{
+    wait_while("late");
+    wait_while(name_of("late", stream).text);
+    return real->ops->all_reduce(stream, args);
+}
+
 static void faulty_turn_more(struct stream *stream, bool more)
 {
     (void)stream; // the emulated device has no turns
@@ -133,6 +150,7 @@ __attribute__((visibility("default"))) device_plugin_entry weft_device_plugin;
 const struct device_api *weft_device_plugin(void)
 {
     static struct device_api api;
+    static struct op_table ops;
     Dl_info self;
     char path[PATH_MAX];
     if (dladdr(&real, &self) == 0)
@@ -149,7 +167,10 @@ const struct device_api *weft_device_plugin(void)
     real = entry();
     if (!real)
         return NULL;
+    ops = *real->ops;
+    ops.all_reduce = faulty_all_reduce;
     api = *real;
+    api.ops = &ops;
     api.open = faulty_open;
     api.stream_open = faulty_stream_open;
     api.weight_put = faulty_weight_put;

@@ -7,12 +7,13 @@ import subprocess
 import tempfile
 
 from harness import MODELS, Server, Skip, WEFT, chat, golden, start, text_of, tiny, user
-from test_copies import refusal
+from test_copies import refusal, submitted
 from test_golden import TOKENS, record_of
 from test_life import Faults, wait_for
 from test_simt import server_on
 
 FAULTY = pathlib.Path(WEFT).resolve().parent / "weft_faulty_cpu"
+FAULTY_GPUS = FAULTY.parent / "libweft_faulty.so"
 
 
 class FaultyServer(Server):
@@ -104,6 +105,44 @@ def test_a_rank_that_hangs_ends_its_models_alone():
             faults.off("hang")  # the late rank comes back and does no harm
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
             assert server.stop() == 1  # a model was lost
+        finally:
+            server.process.kill()
+
+
+def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
+    """Every live request of the shared model gets one error, new ones 503; models on other GPUs serve on (emulated)."""
+    if not FAULTY.exists() or not FAULTY_GPUS.exists():
+        raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
+    case = next(case for case in golden() if case["prompt"].strip())
+    ask = dict(messages=user(case["prompt"]), max_tokens=4)
+    model = f"{tiny()},dtype=float32,kv-cache-memory=16M,max-num-seqs=2"
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        faults = Faults(folder)
+        server = FaultyServer(f"fails={model},tensor-parallel-size=2,device=simt:0\\,1", f"one={model},device=simt:4",
+                              f"hangs={model},tensor-parallel-size=2,device=simt:2\\,3", "--device-library", FAULTY_GPUS,
+                              env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "10000"})
+        try:
+            want = text_of(chat(server, model="one", **ask))
+            assert want and record_of(case)["text"].startswith(want)
+            for name in "fails", "hangs":
+                assert text_of(chat(server, model=name, **ask)) == want
+                faults.on("hang" if name == "fails" else "late.3")
+                lost = [pool.submit(chat, server, model=name, **ask) for _ in range(4)]  # two wait for a slot
+                if name == "fails":
+                    wait_for(lambda: submitted(server, 0) == 5)
+                    faults.on("fault.1")
+                    faults.off("hang")
+                for job in lost:
+                    answer = job.result()
+                    assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
+                assert chat(server, model=name, **ask).status == 503
+                wait_for(lambda: f"the model '{name}' is not served any more" in server.output(), server.output())
+                assert text_of(chat(server, model="one", **ask)) == want
+            assert "rank 1 of 2 did not end step" in server.output()
+            assert "the model 'one' is not served any more" not in server.output()
+            faults.off("late.3")  # the late rank comes back and does no harm
+            assert text_of(chat(server, model="one", **ask)) == want
+            assert server.stop() == 1
         finally:
             server.process.kill()
 
