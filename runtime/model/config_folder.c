@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { GENERATION_CONFIG_MAX = 1 << 20 }; // bytes
+
 static enum status pooling_read(struct model_config *config, const char *folder, struct error *err)
 {
     static const struct {
@@ -224,6 +226,31 @@ static double default_read(const json_t *json, const char *name)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+static void defaults_read(const json_t *json, double *temperature, double *top_p, int32_t *top_k)
+{
+    double heat = default_read(json, "temperature");
+    double share = default_read(json, "top_p");
+    double count = default_read(json, "top_k");
+    *temperature = heat >= 0 && heat <= 100 ? heat : NAN;
+    *top_p = share >= 0 && share <= 1 ? share : NAN;
+    *top_k = count >= 0 && count <= 1 << 24 ? (int32_t)count : -1;
+}
+
+enum status model_defaults_read(struct model_facts *facts, const char *file, struct error *err)
+{
+    json_t *json;
+    enum status status = json_file_parse(&json, file, GENERATION_CONFIG_MAX, err);
+    if (status != STATUS_OK)
+        return status;
+    if (!json_is_object(json))
+        status = error_set(err, STATUS_INVALID, "%s is not a JSON object", file);
+    else
+        defaults_read(json, &facts->default_temperature, &facts->default_top_p,
+                      &facts->default_top_k);
+    json_decref(json);
+    return status;
+}
+
 static enum status generation_read(struct model_config *config, struct error *err)
 {
     json_t *json;
@@ -232,12 +259,8 @@ static enum status generation_read(struct model_config *config, struct error *er
     if (status != STATUS_OK || !json)
         return status;
     status = end_ids_read(config, json, "generation_config.json", err);
-    double temperature = default_read(json, "temperature");
-    double top_p = default_read(json, "top_p");
-    double top_k = default_read(json, "top_k");
-    config->default_temperature = temperature >= 0 && temperature <= 100 ? temperature : NAN;
-    config->default_top_p = top_p >= 0 && top_p <= 1 ? top_p : NAN;
-    config->default_top_k = top_k >= 0 && top_k <= 1 << 24 ? (int32_t)top_k : -1;
+    defaults_read(json, &config->default_temperature, &config->default_top_p,
+                  &config->default_top_k);
     json_decref(json);
     return status;
 }

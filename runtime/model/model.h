@@ -96,6 +96,11 @@ struct model_plan {
     struct model_parts *parts;  // private: parsed config and tensor list
 };
 
+// The sampling defaults of a file in the form of generation_config.json take the place of the
+// folder's.
+enum status model_defaults_read(struct model_facts *facts, const char *file,
+                                struct error *err) MUST_USE;
+
 // Reads config.json and the headers of the weights. folder is borrowed until model_plan_close.
 enum status model_plan_open(struct model_plan **out, const char *folder,
                             const struct device_api *api, struct device *device,

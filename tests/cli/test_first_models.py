@@ -12,7 +12,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILT_IN = [f"models/weft-demo-{kind}" for kind in ("chat", "embed", "rerank")]
+TEMPLATE = ",chat-template=models/first-chat.jinja"
+SAMPLING = ",generation-config=models/first-generation.json"
+BUILT_IN = ["models/weft-demo-chat" + TEMPLATE, "models/weft-demo-embed", "models/weft-demo-rerank"]
 PIP = '''
 import os, pathlib, sys, time, zipfile
 if "--version" in sys.argv:
@@ -73,7 +75,7 @@ class FirstModels(unittest.TestCase):
 
     def test_fetched_once(self):
         models, _ = self.run_it("works")
-        self.assertEqual(models, ["SmolLM2-135M-Instruct=got/smollm2-135m-instruct.gguf",
+        self.assertEqual(models, ["SmolLM2-135M-Instruct=got/smollm2-135m-instruct.gguf" + TEMPLATE + SAMPLING,
                                   "all-MiniLM-L6-v2=got/all-MiniLM-L6-v2", BUILT_IN[2]])
         self.assertEqual(self.fetched(), ["all-MiniLM-L6-v2/1_Pooling/config.json", "all-MiniLM-L6-v2/config.json",
                                           "smollm2-135m-instruct.gguf"])

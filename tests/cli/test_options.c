@@ -289,7 +289,8 @@ static void test_defaults(void **state)
     assert_true(p.model.kv_share == 1);
     assert_true(p.model.step_stretch == -1);
     assert_null(p.model.chat_template);
-    assert_int_equal(p.model.generation_config, GENERATION_CONFIG_NONE);
+    assert_null(p.model.generation_config);
+    assert_false(has_sampling_defaults(&p.model));
     assert_int_equal(p.model.rerank_prompt, 0);
     assert_false(p.model.special_tokens_in_text);
     assert_int_equal(p.model.max_queued_requests, 2048);
@@ -353,7 +354,8 @@ static void test_every_option_has_its_field(void **state)
     assert_true(p.model.kv_share == 16);
     assert_true(p.model.step_stretch == 17);
     assert_string_equal(p.model.chat_template, "a");
-    assert_int_equal(p.model.generation_config, GENERATION_CONFIG_AUTO);
+    assert_string_equal(p.model.generation_config, "auto");
+    assert_true(has_sampling_defaults(&p.model));
     assert_int_equal(p.model.rerank_prompt, 2);
     assert_true(p.model.special_tokens_in_text);
     assert_int_equal(p.model.max_queued_requests, 18);
@@ -524,6 +526,17 @@ static void test_names_of_models(void **state)
     assert_int_equal(model_spec_find(&spec, "", &all, arena, &err), STATUS_INVALID);
 }
 
+static void test_sampling_defaults(void **state)
+{
+    (void)state;
+    struct parsed p;
+    struct error err;
+    assert_int_equal(parse(&p, "--generation-config a.json", &err), STATUS_OK);
+    assert_true(has_sampling_defaults(&p.model));
+    assert_int_equal(parse(&p, "--generation-config none", &err), STATUS_OK);
+    assert_false(has_sampling_defaults(&p.model));
+}
+
 // A command that serves nobody has no options of serving; what decides a result it has.
 static void test_options_of_one_request(void **state)
 {
@@ -580,6 +593,7 @@ int main(void)
                                        cmocka_unit_test(test_bytes),
                                        cmocka_unit_test(test_forms),
                                        cmocka_unit_test(test_names_of_models),
+                                       cmocka_unit_test(test_sampling_defaults),
                                        cmocka_unit_test(test_options_of_one_request),
                                        cmocka_unit_test(test_key_of_the_environment),
                                        cmocka_unit_test(test_values),

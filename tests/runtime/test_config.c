@@ -197,6 +197,27 @@ static void test_end_ids_come_from_generation_config(void **state)
     assert_int_equal(config.end_ids[0], 7);
 }
 
+static void test_sampling_defaults_of_a_file(void **state)
+{
+    static const char *const refused[][2] = {{"[1]", "is not a JSON object"},
+                                             {"{", "invalid JSON"}};
+    const struct place *place = *state;
+    struct model_facts facts = {.default_top_p = 1, .default_top_k = 5};
+    struct error err;
+    char path[512];
+    snprintf(path, sizeof path, "%s/defaults.json", place->folder);
+    assert_int_equal(model_defaults_read(&facts, path, &err), STATUS_NOT_FOUND);
+    put(place, "defaults.json", "{\"temperature\":0.25}");
+    assert_int_equal(model_defaults_read(&facts, path, &err), STATUS_OK);
+    assert_true(facts.default_temperature == 0.25 && isnan(facts.default_top_p));
+    assert_int_equal(facts.default_top_k, -1);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        put(place, "defaults.json", refused[i][0]);
+        assert_int_equal(model_defaults_read(&facts, path, &err), STATUS_INVALID);
+        assert_non_null(strstr(err.text, refused[i][1]));
+    }
+}
+
 static const char modules[] =
     "[{\"type\":\"sentence_transformers.models.Transformer\",\"path\":\"0_Transformer\"},"
     "{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"1_Pooling\"}]";
@@ -345,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_lengths_follow_the_scaling),
         cmocka_unit_test_setup_teardown(test_end_ids_come_from_generation_config, place_make,
                                         place_end),
+        cmocka_unit_test_setup_teardown(test_sampling_defaults_of_a_file, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_sentence_folders_are_embedders, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_what_embedders_declare_is_read, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_old_length_files_are_read, place_make, place_end),

@@ -1,0 +1,60 @@
+"""What `make serve` gives its models: a chat template that takes tools and sampling defaults of a file."""
+
+import json
+import subprocess
+import tempfile
+
+from harness import MODELS, ROOT, WEFT, start
+
+TEMPLATE = ROOT / "models/first-chat.jinja"
+TOOL = {"type": "function", "function": {"name": "paint", "parameters": {
+    "type": "object", "properties": {"colour": {"enum": ["red", "blue"]}}, "required": ["colour"], "additionalProperties": False}}}
+
+
+def rendered(**more):
+    return subprocess.run([WEFT, "render", "--template", TEMPLATE], input=json.dumps(more), capture_output=True, text=True,
+                          check=True).stdout
+
+
+def test_the_template():
+    turns = [{"role": "user", "content": "Hi"}]
+    own = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+    assert rendered(messages=turns) == own + "<|im_start|>user\nHi<|im_end|>\n"
+    assert rendered(messages=[{"role": "system", "content": "S"}] + turns + [{"role": "assistant", "content": "x"}]) == \
+        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nx<|im_end|>\n"
+    call = {"id": "1", "type": "function", "function": {"name": "paint", "arguments": '{"colour": "red"}'}}
+    with_tools = rendered(messages=turns + [{"role": "assistant", "content": None, "tool_calls": [call]},
+                                            {"role": "tool", "tool_call_id": "1", "content": "done"}], tools=[TOOL])
+    assert json.dumps(TOOL) in with_tools
+    assert '<tool_call>\n{"name": "paint", "arguments": {"colour": "red"}}\n</tool_call><|im_end|>' in with_tools
+    assert "<|im_start|>user\n<tool_response>\ndone\n</tool_response><|im_end|>" in with_tools
+
+
+def test_a_tool_is_called_and_answered():
+    server = start(f"chat={MODELS / 'weft-demo-chat'},chat-template={TEMPLATE}")
+    messages = [{"role": "user", "content": "Paint"}]
+    body = {"model": "chat", "tools": [TOOL], "max_tokens": 120}
+    answer = server.post("/v1/chat/completions", {**body, "messages": messages, "tool_choice": "required"})
+    assert answer.status == 200, answer.text
+    said = answer.json["choices"][0]["message"]
+    call = said["tool_calls"][0]
+    assert call["function"]["name"] == "paint" and json.loads(call["function"]["arguments"])["colour"] in ("red", "blue")
+    messages += [said, {"role": "tool", "tool_call_id": call["id"], "content": "done"}]
+    answer = server.post("/v1/chat/completions", {**body, "messages": messages, "max_tokens": 4})
+    assert answer.status == 200, answer.text
+
+
+def test_sampling_defaults_of_a_file():
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write('{"temperature": 0}')
+        file.flush()
+        server = start(f"chat={MODELS / 'weft-demo-chat'},generation-config={file.name}")
+
+    def text(**more):
+        answer = server.post("/v1/completions", {"model": "chat", "prompt": "a", "max_tokens": 16, **more})
+        assert answer.status == 200, answer.text
+        return answer.json["choices"][0]["text"]
+
+    likeliest = text(temperature=0)
+    assert [text(seed=seed) for seed in range(4)] == [likeliest] * 4
+    assert len({text(seed=seed, temperature=2) for seed in range(4)}) > 1
