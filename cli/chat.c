@@ -229,19 +229,33 @@ static void do_system(struct chat *chat, const char *text)
     }
     json_decref(chat->system);
     chat->system = strcmp(text, "-") == 0 ? NULL : json_string(text);
+    say("the system message is %s", chat->system ? "set" : "removed");
 }
 
 static void params_say(const struct chat_params *p)
 {
     char temperature[32] = "default", top_p[32] = "default", seed[32] = "random";
+    char top_k[32] = "off", max_tokens[32] = "unlimited";
     if (p->temperature >= 0)
         snprintf(temperature, sizeof temperature, "%.6g", p->temperature);
     if (p->top_p >= 0)
         snprintf(top_p, sizeof top_p, "%.6g", p->top_p);
     if (p->seed != -1)
         snprintf(seed, sizeof seed, "%lld", (long long)p->seed);
-    say("temperature=%s top-p=%s top-k=%u max-tokens=%u seed=%s", temperature, top_p, p->top_k,
-        p->max_tokens, seed);
+    if (p->top_k > 0)
+        snprintf(top_k, sizeof top_k, "%u", p->top_k);
+    if (p->max_tokens > 0)
+        snprintf(max_tokens, sizeof max_tokens, "%u", p->max_tokens);
+    say("temperature=%s top-p=%s top-k=%s max-tokens=%s seed=%s", temperature, top_p, top_k,
+        max_tokens, seed);
+}
+
+static bool params_known(const char *name)
+{
+    for (uint32_t i = 0; i < params_table.count; i++)
+        if (strcmp(params_table.rows[i].name, name) == 0)
+            return true;
+    return false;
 }
 
 static void do_params(struct chat *chat, const char *text)
@@ -254,7 +268,13 @@ static void do_params(struct chat *chat, const char *text)
         char *value = strchr(word, '=');
         if (value)
             *value++ = '\0';
-        if (option_assign(&params_table, &chat->params, word, value, chat->turn, &err) != STATUS_OK)
+        for (char *at = strchr(word, '_'); at; at = strchr(at, '_'))
+            *at = '-'; // as the API writes the names
+        if (!params_known(word))
+            say("there is no parameter '%s': temperature, top-p, top-k, max-tokens and seed are",
+                word);
+        else if (option_assign(&params_table, &chat->params, word, value, chat->turn, &err) !=
+                 STATUS_OK)
             say("%s (/params temperature=0.2 top-p=1)", err.text);
         text += bytes + strspn(text + bytes, " ");
     }

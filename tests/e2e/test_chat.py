@@ -200,7 +200,7 @@ def test_chat_commands():
     with serving(whole("An ", "answer.")) as server, tempfile.TemporaryDirectory() as folder:
         saved = pathlib.Path(folder) / "it's saved"
         out, said = piped("--url", server.base, "--system", "Be brief.", feed=(
-            "one \\\ntwo\n/params temperature=0.25 max-tokens=9\n//three\n/speed\n"
+            "one \\\ntwo\n/params temperature=0.25 max_tokens=9\n//three\n/speed\n"
             f"/save {saved}\n/system Be long.\n/clear\nfour\n/system -\n/load {saved}\nfive\n"
             "/params seed=x nothing=1\n/none\n/load /nonexistent\n/load\n/save\n/system\n/help\n/quit\nsix\n"))
         assert out == 4 * "An answer.\n", out
@@ -216,7 +216,7 @@ def test_chat_commands():
         assert asked[3] == kept + [{"role": "user", "content": "five"}], asked[3]
         assert server.bodies[0]["model"] == "first" and "temperature" not in server.bodies[0], server.bodies[0]
         assert (server.bodies[1]["temperature"], server.bodies[1]["max_tokens"]) == (0.25, 9)
-        for words in ("[7 tokens, ", "temperature=0.25 top-p=default top-k=0 max-tokens=9 seed=random",
+        for words in ("[7 tokens, ", "temperature=0.25 top-p=default top-k=off max-tokens=9 seed=random",
                       "seed must be a whole number", "there is no command /none: /help lists them", "/nonexistent",
                       "/load takes the name of a file", "/save takes the name of a file", "system message: Be brief.",
                       "5 messages are in", "4 messages are loaded", "the conversation is forgotten", "/params "):

@@ -1,5 +1,9 @@
 # Faults of cli/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
+    ("a file of sampling defaults is not looked for", "cli/load.c", "sampling_defaults_load", "strcmp(file, \"auto\") == 0", "true", "e2e:test_sampling_defaults_of_a_file"),
+    ("none is a file of sampling defaults", "cli/settings.c", "has_sampling_defaults", "strcmp(s->generation_config, \"none\") != 0", "true", "test_options"),
+    ("parameters of a chat are known by dashes alone", "cli/chat.c", "do_params", "*at = '-';", "at++;", "e2e:test_chat_commands"),
+    ("the first model has a template without tools", "tools/first_models.py", "", "\"models/weft-demo-chat\" + TEMPLATE", "\"models/weft-demo-chat\"", "test_first_models"),
     ("the fingerprint does not know the tokenizer", "cli/fingerprint.c", "files_hash", "\"generation_config.json\", \"tokenizer.json\",", "\"generation_config.json\",", "e2e:test_fingerprints_of_checkpoints"),
     ("a file that cannot be read is none", "cli/fingerprint.c", "file_hash", "if (status != STATUS_OK && status != STATUS_NOT_FOUND)", "if (false)", "e2e:test_a_file_that_the_fingerprint_cannot_read_is_told"),
     ("two chat templates have one fingerprint", "cli/fingerprint.c", "fingerprint_make", "chat = hash_text(model->chat_source)", "chat = hash_text(text_of(model->spec.id))", "e2e:test_fingerprints"),
