@@ -18,6 +18,7 @@ export class ApiError extends Error {
 
 let refused = () => {};
 export function onRefused(callback) { refused = callback; }
+export const keyWanted = () => refused("");
 
 async function failure(answer) {
   let error = {};

@@ -80,7 +80,7 @@ function keyOpen() {
   });
   find("#key-cancel").addEventListener("click", () => dialog.close());
   find("#key-change").addEventListener("click", () => keyAsk());
-  onRefused(() => { key.forget(); if (!dialog.open) keyAsk("The server no longer knows the key."); });
+  onRefused((fault = "The server no longer knows the key.") => { key.forget(); if (!dialog.open) keyAsk(fault); });
 }
 
 async function begin() {

@@ -22,6 +22,10 @@ function path(points, top) {
   return out;
 }
 
+// A dot for each value that has no neighbour, which a line does not show.
+const alone = (points) => points.map((value, at) => ((points[at - 1] ?? null) === null && (points[at + 1] ?? null) === null ? value : null));
+const dots = (points, top) => path(alone(points), top).replaceAll(/M[^M]+/g, "$&h0");
+
 const area = (line, points) => (line && !points.includes(null)
   ? `${line}V${HEIGHT}H${(WIDTH - (points.length - 1) * (WIDTH / (POINTS - 1))).toFixed(1)}Z` : "");
 
@@ -29,22 +33,26 @@ const area = (line, points) => (line && !points.includes(null)
 export function chart({title, unit, lines, least = 1, top = 0, format}) {
   const series = lines.map(() => []);
   const strokes = lines.map((_, at) => svg("path", {class: `line line-${at}`, fill: "none", "vector-effect": "non-scaling-stroke"}));
+  const spots = lines.map((_, at) => svg("path", {class: `line dots line-${at}`, fill: "none", "vector-effect": "non-scaling-stroke"}));
   const fill = svg("path", {class: "area"});
   const scale = el("span.scale.number", {"aria-hidden": "true"});
   const now = el("p.now"), words = lines.map(() => el("span.number"));
   now.append(...lines.map((name, at) => el(`span.value.value-${at}`, {}, words[at], el("small", {}, name))));
   const picture = svg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true"},
-    svg("path", {class: "rule", d: `M0 0.5H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT - 0.5}H${WIDTH}`, "vector-effect": "non-scaling-stroke"}), fill, ...strokes);
+    svg("path", {class: "rule", d: `M0 0.5H${WIDTH}M0 ${HEIGHT / 2}H${WIDTH}M0 ${HEIGHT - 0.5}H${WIDTH}`, "vector-effect": "non-scaling-stroke"}), fill, ...strokes, ...spots);
   const node = el("figure.chart", {}, el("figcaption", {}, el("h2", {}, title), now), el("div.plot", {}, picture, scale));
   return {node, push: (values) => {
     values.forEach((value, at) => {
       series[at].push(value);
       if (series[at].length > POINTS) series[at].shift();
-      words[at].textContent = value === null ? "–" : format(value);
+      const last = series[at].findLast((each) => each !== null) ?? null;
+      words[at].textContent = last === null ? "–" : format(last);
+      words[at].classList.toggle("old", value === null);
     });
     const most = top || ceiling(Math.max(least, ...series.flat().filter((value) => value !== null)));
     scale.textContent = `${format(most)} ${unit}`;
     strokes.forEach((stroke, at) => stroke.setAttribute("d", path(series[at], most)));
+    spots.forEach((spot, at) => spot.setAttribute("d", dots(series[at], most)));
     fill.setAttribute("d", area(strokes[0].getAttribute("d"), series[0]));
     node.dataset.points = String(series[0].length);
   }, clear: () => { for (const each of series) each.length = 0; }};

@@ -1,5 +1,5 @@
 // The chat panel: the conversation that is shown, sending and stopping, the list of conversations.
-import {ApiError, postStream} from "./api.js";
+import {ApiError, key, keyWanted, postStream} from "./api.js";
 import {el, find, options} from "./dom.js";
 import {requestBody, settingsFault, settingsModes, settingsShow} from "./settings.js";
 import {conversationNew, conversationsRead, conversationsWrite, preference} from "./store.js";
@@ -7,11 +7,12 @@ import {tokenOf} from "./tokens.js";
 import {turnView} from "./turns.js";
 import {wireBegin} from "./wire.js";
 
-const STARTERS = ["Explain what a loom does to a child of six.", "Write a haiku about the sea, then one about rain.",
-  "Compare three sorting algorithms in a table."];
+const STARTERS = ["What is the capital of France, and what is it known for?", "Write a Python function that reverses a string.",
+  "Write a short email that asks for a day off."];
+const BUILT_IN = "weft-demo-chat"; // made by a script: it knows no words
 const NEAR_END = 80; // pixels: who is so near the end follows the answer
 
-const state = {all: [], now: null, models: [], answering: null, views: []};
+const state = {all: [], now: null, models: [], answering: null, views: [], edited: null};
 
 const said = (text) => { find("#chat-said").textContent = text; };
 const save = () => conversationsWrite(state.all);
@@ -24,6 +25,7 @@ function titleOf(conversation) {
 
 function choose(conversation) {
   if (state.answering) state.answering.abort();
+  if (state.edited) editEnd();
   state.now = conversation;
   preference("conversation", conversation.id);
   if (!state.models.some((model) => model.id === conversation.model)) conversation.model = state.models[0]?.id || conversation.model;
@@ -41,6 +43,19 @@ function begin() {
   choose(fresh);
   historyToggle(false);
   find("#ask-text").focus();
+}
+
+// The first press asks, the second removes.
+function removeAsked(conversation, button) {
+  if (button.classList.contains("sure") || !conversation.messages.length) {
+    remove(conversation);
+    return;
+  }
+  button.classList.add("sure");
+  button.textContent = "Delete?";
+  button.setAttribute("aria-label", `Really delete ${titleOf(conversation)}`);
+  button.focus();
+  button.addEventListener("blur", listDraw, {once: true});
 }
 
 function remove(conversation) {
@@ -74,7 +89,8 @@ function listDraw() {
     const row = el("li", {}, el("button.conversation", {type: "button", "data-id": each.id,
       "aria-current": each === state.now ? "true" : null, onclick: () => { choose(each); historyToggle(false); }}, title),
     el("button.quiet.mini", {type: "button", "aria-label": `Rename ${title}`, title: "Rename", onclick: () => rename(each, row)}, "✎"),
-    el("button.quiet.mini", {type: "button", "aria-label": `Delete ${title}`, title: "Delete", onclick: () => remove(each)}, "×"));
+    el("button.quiet.mini", {type: "button", "aria-label": `Delete ${title}`, title: "Delete", 
+      onclick: (event) => removeAsked(each, event.currentTarget)}, "×"));
     return row;
   }));
 }
@@ -109,6 +125,8 @@ function welcome() {
   return el("div.welcome", {}, el("h2", {}, "What shall we weave?"),
     el("p", {}, "Conversations stay in this browser. Settings hold the system prompt, sampling, tools and a JSON schema; ",
       "Request shows what went over the wire, ready to copy."),
+    state.now.model === BUILT_IN && el("p.fault", {}, "This built-in model was made by a script: what it says means nothing. ",
+      el("code", {}, "make serve"), " with a network fetches one that talks."),
     el("ul.starters", {}, STARTERS.map((text) => el("li", {}, el("button", {type: "button", onclick: () => {
       find("#ask-text").value = text;
       grow();
@@ -116,13 +134,24 @@ function welcome() {
     }}, text)))));
 }
 
+// The message goes into the composer; it and what followed it stay until another is sent.
 function edit(message) {
-  const at = state.now.messages.indexOf(message);
+  state.edited = message;
   find("#ask-text").value = message.content;
-  state.now.messages.splice(at);
-  draw();
+  find("#ask-cancel").hidden = false;
+  modesSay("What is sent replaces this message and all after it.");
+  for (const [each, view] of state.views) view.node.classList.toggle("replaced", each === message);
   grow();
   find("#ask-text").focus();
+}
+
+function editEnd() {
+  state.edited = null;
+  find("#ask-text").value = "";
+  find("#ask-cancel").hidden = true;
+  modesSay();
+  for (const [, view] of state.views) view.node.classList.remove("replaced");
+  grow();
 }
 
 function again(message) {
@@ -229,10 +258,18 @@ async function answer() {
 function send() {
   const field = find("#ask-text"), text = field.value.trim();
   if (!text || state.answering) return;
+  if (!key.get()) {
+    keyWanted();
+    return;
+  }
   const fault = state.now.model ? settingsFault() : "No model for chat is served here.";
   if (fault) {
-    find("#ask-modes").textContent = fault;
+    modesSay(fault);
     return;
+  }
+  if (state.edited) {
+    state.now.messages.splice(state.now.messages.indexOf(state.edited));
+    editEnd();
   }
   state.now.messages.push({role: "user", content: text});
   if (!state.now.title) state.now.title = text.split("\n")[0].slice(0, 60);
@@ -245,8 +282,12 @@ function send() {
 
 // The frame around
 
+function modesSay(text = settingsModes()) {
+  find("#ask-modes").textContent = text;
+}
+
 function settingsChanged() {
-  find("#ask-modes").textContent = settingsModes();
+  modesSay();
   save();
 }
 
@@ -271,22 +312,36 @@ function grow() {
   field.style.height = `${Math.min(field.scrollHeight, 260)}px`;
 }
 
+// What is typed while nothing has the focus goes into the composer.
+function typed(event) {
+  return document.activeElement === document.body && event.key.length === 1 && event.key !== " " &&
+    !event.ctrlKey && !event.metaKey && !event.altKey && !find("#panel-chat").hidden;
+}
+
 function keys(event) {
-  if (event.key !== "Escape" || find("dialog[open]")) return;
+  if (find("dialog[open]")) return;
+  if (typed(event)) find("#ask-text").focus();
+  if (event.key !== "Escape") return;
   if (state.answering) state.answering.abort();
+  else if (state.edited) editEnd();
   else if (document.body.classList.contains("history-shown")) historyToggle(false);
   else if (!find("#settings").hidden && find("#settings").contains(document.activeElement)) settingsToggle(false);
 }
 
 function listen() {
   find("#ask").addEventListener("submit", (event) => { event.preventDefault(); send(); });
+  find("#ask-cancel").addEventListener("click", () => { editEnd(); find("#ask-text").focus(); });
   find("#ask-stop").addEventListener("click", () => state.answering?.abort());
   find("#ask-text").addEventListener("input", grow);
   find("#ask-text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
   });
   find("#chat-new").addEventListener("click", begin);
-  find("#chat-model").addEventListener("change", (event) => { state.now.model = event.target.value; save(); });
+  find("#chat-model").addEventListener("change", (event) => {
+    state.now.model = event.target.value;
+    save();
+    if (!state.now.messages.length) draw();
+  });
   find("#settings-open").addEventListener("click", () => settingsToggle(find("#settings").hidden));
   find("#history-open").addEventListener("click", () => historyToggle(!document.body.classList.contains("history-shown")));
   addEventListener("keydown", keys);
@@ -303,6 +358,7 @@ export function chatOpen() {
       options(find("#chat-model"), state.models.map((model) => model.id), state.now.model);
       if (!state.models.some((model) => model.id === state.now.model)) state.now.model = state.models[0]?.id || "";
       find("#chat-model").value = state.now.model;
+      if (!state.now.messages.length) draw();
     },
     hide: () => historyToggle(false),
   };

@@ -34,15 +34,30 @@ export function options(select, values, chosen) {
   }));
 }
 
+// A page that came over plain HTTP from another machine has no clipboard: there a selection is copied.
+function selectionCopy(text, button) {
+  const area = el("textarea.unseen", {value: text, "aria-hidden": "true"});
+  button.after(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  button.focus();
+  if (!done) throw new Error("not allowed");
+}
+
+const pressed = new WeakMap(); // what a button said before, and when it says so again
+
 export async function copy(text, button) {
-  const before = button.textContent;
+  const {label, timer} = pressed.get(button) || {label: button.textContent};
+  clearTimeout(timer);
   try {
-    await navigator.clipboard.writeText(text);
+    if (navigator.clipboard) await navigator.clipboard.writeText(text);
+    else selectionCopy(text, button);
     button.textContent = "Copied";
   } catch {
     button.textContent = "Not allowed by the browser";
   }
-  setTimeout(() => { button.textContent = before; }, 1600);
+  pressed.set(button, {label, timer: setTimeout(() => { button.textContent = label; }, 1600)});
 }
 
 // "1.5 MiB" and the like.

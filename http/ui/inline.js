@@ -19,6 +19,8 @@ function link(label, target) {
   return el("a", {href, target: "_blank", rel: "noopener noreferrer nofollow"}, label);
 }
 
+const ENTITIES = {amp: "&", lt: "<", gt: ">", quot: '"', nbsp: "\u00a0", "#39": "'"};
+
 // Each rule: where it begins, and the node of what it matched. The first match in the text wins.
 const RULES = [
   [/(`+)([^`]|[^`].*?[^`])\1(?!`)/s, (m) => el("code", {}, m[2].replace(/^ (.*\S.*) $/s, "$1"))],
@@ -30,6 +32,7 @@ const RULES = [
   [/\*(?=\S)([^*]*[^*\s])\*/s, (m) => el("em", {}, inline(m[1]))],
   [/(?<![\w_])_(?=\S)([^_]*[^_\s])_(?![\w_])/s, (m) => el("em", {}, inline(m[1]))],
   [/ {2,}\n/, () => el("br")],
+  [/&(amp|lt|gt|quot|nbsp|#39);/, (m) => ENTITIES[m[1]]],
 ];
 
 const PIECE = 4000; // characters at once: the time of a match may grow with their square

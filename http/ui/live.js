@@ -1,4 +1,4 @@
-// The live panel: reads /metrics once a second while it is shown and draws what one model does.
+// The live panel: reads /metrics once a second, also while another panel is shown, and draws what one model does.
 import {chart} from "./charts.js";
 import {el, find, options} from "./dom.js";
 import {difference, mean, quantile, rate, reading, value} from "./metrics.js";
@@ -32,12 +32,12 @@ const CHARTS = [
     (a, b) => ["weft_kv_blocks_used", "weft_kv_blocks_cached"].map((name) => share(value(b, name), value(b, "weft_kv_blocks")))],
   [{title: "Queue", unit: "sequences", lines: ["running", "waiting"], least: 4, format: (x) => x.toFixed(0)}, ["generator", "embedder", "reranker"],
     (a, b) => [value(b, "weft_sequences_running"), value(b, "weft_sequences_waiting")]],
-  [{title: "Cache hits", unit: "", lines: ["of new prompts", "since the start"], top: 100, format: percent}, ["generator"],
+  [{title: "Cache hits", unit: "", lines: ["of new prompts", "in all"], top: 100, format: percent}, ["generator"],
     (a, b) => [share(difference(a, b, "weft_prefix_cache_hits_total"), difference(a, b, "weft_prefix_cache_queries_total")),
       share(value(b, "weft_prefix_cache_hits_total"), value(b, "weft_prefix_cache_queries_total"))]],
 ];
 
-const state = {models: [], charts: [], before: null, timer: 0, shown: false, paused: false};
+const state = {models: [], charts: [], before: null, timer: 0, paused: false};
 
 function chosen() {
   return state.models.find((model) => model.id === find("#live-model").value);
@@ -55,7 +55,7 @@ function rebuild() {
 async function tick() {
   clearTimeout(state.timer);
   const model = chosen();
-  if (!state.shown || state.paused || !model) return;
+  if (state.paused || !model) return;
   try {
     const now = await reading(FAMILIES, model.id);
     if (model !== chosen()) return;
@@ -83,7 +83,7 @@ export function liveOpen(panel) {
     el("button.quiet", {type: "button", id: "live-pause", "aria-pressed": "false", onclick: pause}, "Pause")),
   el("div.scroll", {tabindex: "0", role: "region", "aria-label": "Charts"}, el("div.sheet", {}, el("p.fault", {id: "live-fault", role: "alert"}),
     el("div.charts", {id: "live-charts"}),
-    el("p.note", {}, "The last minute, read from /metrics once a second while this panel is open."))));
+    el("p.note", {}, "The last minute, read from /metrics once a second while this page is open."))));
   return {
     models: (all) => {
       state.models = all;
@@ -91,7 +91,5 @@ export function liveOpen(panel) {
       options(find("#live-model"), all.map((model) => model.id), before);
       if (find("#live-model").value !== before || !state.charts.length) rebuild();
     },
-    show: () => { state.shown = true; state.before = null; tick(); },
-    hide: () => { state.shown = false; clearTimeout(state.timer); },
   };
 }

@@ -76,7 +76,7 @@ function takeList(lines, at, out, depth) {
   while (at < lines.length) {
     const match = ITEM.exec(lines[at]);
     if (!match || /\d/.test(match[2]) !== ordered || match[1].length > first[1].length + 3 || isRule(lines[at])) break;
-    const inner = [match[3]];
+    const inner = [match[3].replace(/^\[([ xX])\] /, (_, mark) => (mark === " " ? "☐ " : "☑ "))];
     at = takeItem(lines, at, match[1].length + match[2].length + 1, inner);
     const nodes = blocks(inner, depth + 1);
     items.push(el("li", {}, nodes.length === 1 && nodes[0].tagName === "P" ? [...nodes[0].childNodes] : nodes));

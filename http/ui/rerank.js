@@ -2,7 +2,7 @@
 import {el, find} from "./dom.js";
 import {formOpen, linesOf} from "./forms.js";
 
-const QUERY = "How do I keep wool from shrinking?";
+const QUERY = "How should I wash wool?";
 const EXAMPLE = ["Wash wool by hand in cold water and dry it flat.", "Cotton grows in warm regions with long summers.",
   "Hot water and rubbing make wool felt and shrink.", "The museum opens at nine and closes at five.",
   "Silk is spun by caterpillars that eat mulberry leaves.", "Use a wool programme and a mild detergent, never a tumble dryer."];

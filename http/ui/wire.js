@@ -44,20 +44,29 @@ export function asPython(record) {
     `    data=json.dumps(${pythonValue(record.body, "    ")}).encode(),\n` +
     '    headers={"Authorization": "Bearer " + os.environ["WEFT_API_KEY"],\n' +
     '             "Content-Type": "application/json"})\n' +
-    "with urllib.request.urlopen(request) as answer:\n";
-  if (!record.body.stream) return `${ask}    print(json.dumps(json.load(answer), indent=2))\n`;
-  return `${ask}    for line in answer:\n        if line.startswith(b"data: {"):\n` +
-    "            for choice in json.loads(line[6:])[\"choices\"]:\n" +
-    "                print(choice[\"delta\"].get(\"content\") or \"\", end=\"\", flush=True)\n";
+    "try:\n    answer = urllib.request.urlopen(request)\n" +
+    "except urllib.error.HTTPError as error:\n    raise SystemExit(error.read().decode())\n";
+  if (!record.body.stream) return `${ask}print(json.dumps(json.load(answer), indent=2))\n`;
+  return `${ask}for line in answer:\n    if line.startswith(b"data: {"):\n        for choice in json.loads(line[6:])["choices"]:\n` +
+    (record.body.tools ? '            for call in choice["delta"].get("tool_calls") or []:\n' +
+      '                print(call["function"].get("name") or "", end=" " if "id" in call else "")\n' +
+      '                print(call["function"].get("arguments") or "", end="", flush=True)\n' : "") +
+    '            print(choice["delta"].get("content") or "", end="", flush=True)\n';
 }
 
 export function asJavaScript(record) {
   const ask = `const answer = await fetch(${JSON.stringify(url(record))}, {\n  method: "POST",\n` +
     '  headers: {"Authorization": `Bearer ${process.env.WEFT_API_KEY}`, "Content-Type": "application/json"},\n' +
-    `  body: JSON.stringify(${JSON.stringify(record.body, null, 2).replaceAll("\n", "\n  ")}),\n});\n`;
-  if (!record.body.stream) return `${ask}console.log(await answer.json());\n`;
-  return `${ask}for await (const text of answer.body.pipeThrough(new TextDecoderStream())) {\n` +
-    "  process.stdout.write(text); // the events as they come\n}\n";
+    `  body: JSON.stringify(${JSON.stringify(record.body, null, 2).replaceAll("\n", "\n  ")}),\n});\n` +
+    "if (!answer.ok) throw new Error(await answer.text());\n";
+  if (!record.body.stream) return `${ask}console.log(JSON.stringify(await answer.json(), null, 2));\n`;
+  const calls = record.body.tools ? "      for (const {function: call} of choice.delta.tool_calls ?? []) {\n" +
+    "        process.stdout.write((call.name ? call.name + \" \" : \"\") + (call.arguments ?? \"\"));\n      }\n" : "";
+  return `${ask}let rest = "";\nfor await (const text of answer.body.pipeThrough(new TextDecoderStream())) {\n` +
+    '  const lines = (rest + text).split("\\n");\n  rest = lines.pop();\n' +
+    '  for (const line of lines.filter((each) => each.startsWith("data: {"))) {\n' +
+    `    for (const choice of JSON.parse(line.slice(6)).choices) {\n${calls}` +
+    '      process.stdout.write(choice.delta.content ?? "");\n    }\n  }\n}\n';
 }
 
 function copyButton(label, text) {
@@ -77,10 +86,11 @@ function content(record) {
   return [
     el("div.buttons.left", {}, copyButton("Copy as curl", asCurl(record)), copyButton("Copy as Python", asPython(record)),
       copyButton("Copy as JavaScript", asJavaScript(record))),
+    el("p.hint", {}, "The key is not in it: ", el("code", {}, "export WEFT_API_KEY=..."), " first. JavaScript runs in Node as a file ", el("code", {}, ".mjs"), "."),
     el("h3", {}, "Request"),
     codeBlock(`POST ${record.path}\n\n${JSON.stringify(record.body, null, 2)}`, "http"),
-    el("h3", {}, record.body.stream ? "Event stream" : "Answer"),
-    codeBlock(answerText(record) || "Nothing yet.", record.body.stream ? "text" : "json"),
+    el("h3", {}, record.fault ? "What the server refused" : record.body.stream ? "Event stream" : "Answer"),
+    el(record.fault ? "div.wrapped" : "div", {}, codeBlock(answerText(record) || "Nothing yet.", record.answer ? "json" : "text")),
   ];
 }
 

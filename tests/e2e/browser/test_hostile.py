@@ -60,6 +60,8 @@ MARKDOWN = [
     ("snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"),
     ("\\*a\\*", "<p>*a*</p>"),
     ("**open", "<p>**open</p>"),
+    ("- [ ] a\n- [x] b", "<ul><li>☐ a</li><li>☑ b</li></ul>"),
+    ("a &lt;b&gt; &amp;lt; &bogus; `&lt;`", "<p>a &lt;b&gt; &amp;lt; &amp;bogus; <code>&amp;lt;</code></p>"),
     ("", ""),
 ]
 

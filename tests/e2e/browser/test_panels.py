@@ -34,6 +34,16 @@ def test_key_is_asked_for_and_stays_in_the_tab():
         assert not page.is_visible("#key-dialog")
 
 
+def test_who_sends_without_a_key_is_asked_for_it():
+    with opened(key=None) as page:
+        page.wait_for_selector("#key-dialog[open]")
+        page.keyboard.press("Escape")
+        page.fill("#ask-text", "Hello")
+        page.press("#ask-text", "Enter")
+        page.wait_for_selector("#key-dialog[open]")
+        assert page.input_value("#ask-text") == "Hello"
+
+
 def test_chat_streams_and_is_kept():
     with opened() as page:
         setting(page, "system", "Be brief.")
@@ -65,7 +75,59 @@ def test_chat_streams_and_is_kept():
         page.keyboard.press("Enter")
         assert "Greeting" in page.locator(".conversation").all_inner_texts()
         page.get_by_role("button", name="Delete Greeting").click()
+        page.focus("#ask-text")  # it asks first, and who goes elsewhere keeps it
+        assert "Greeting" in page.locator(".conversation").all_inner_texts()
+        page.get_by_role("button", name="Delete Greeting").click()
+        page.get_by_role("button", name="Really delete Greeting").click()
         assert "Greeting" not in page.locator(".conversation").all_inner_texts()
+
+
+def test_a_message_is_edited_or_kept():
+    with opened() as page:
+        ask(page, "first")
+        ask(page, "second")
+        page.hover(".turn.user >> nth=0")
+        page.locator(".turn.user").first.get_by_role("button", name="Edit").click()
+        assert page.input_value("#ask-text") == "first" and page.locator(".turn").count() == 4
+        page.keyboard.press("Escape")
+        assert page.input_value("#ask-text") == "" and not page.is_visible("#ask-cancel")
+        page.locator(".turn.user").first.get_by_role("button", name="Edit").click()
+        page.click("#ask-cancel")
+        assert page.locator(".turn").count() == 4
+        page.locator(".turn.user").first.get_by_role("button", name="Edit").click()
+        with sent(page) as request:
+            page.fill("#ask-text", "instead")
+            page.keyboard.press("Enter")
+        answered(page)
+        assert [each["content"] for each in request.value.post_data_json["messages"]] == ["instead"]
+        assert page.locator(".turn").count() == 2 and not page.is_visible("#ask-cancel")
+
+
+def test_what_is_typed_goes_into_the_composer():
+    with opened() as page:
+        page.keyboard.type("Hello there")
+        assert page.input_value("#ask-text") == "Hello there"
+        page.focus("#settings-open")
+        page.keyboard.type("x")
+        assert page.input_value("#ask-text") == "Hello there"
+
+
+def test_copying_with_and_without_a_clipboard():
+    with opened() as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server().base)
+        ask(page, "copy me")
+        copy = page.locator(".turn.user button").first
+        for clipboard in True, False:
+            if not clipboard:
+                page.evaluate("navigator.clipboard.writeText('')")
+                page.evaluate("window.board = navigator.clipboard; "
+                              "Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true})")
+            copy.click()
+            until(page, "document.querySelector('.turn.user button').textContent === 'Copied'")
+            copy.click()
+            assert page.evaluate("(window.board || navigator.clipboard).readText()") == "copy me"
+            until(page, "document.querySelector('.turn.user button').textContent === 'Copy'")
+        assert page.locator("textarea.unseen").count() == 0
 
 
 # An answer that begins and goes on until it is aborted: how fast a model is must not decide a test.
@@ -95,6 +157,9 @@ def test_an_error_of_the_server_is_shown():
         page.keyboard.press("Enter")
         answered(page)
         assert "temperature" in page.inner_text(".turn.assistant .fault")
+        page.click("[data-wire=chat]")
+        assert page.locator("#wire-dialog h3").last.inner_text() == "What the server refused"
+        assert page.evaluate("(pre => pre.scrollWidth <= pre.clientWidth)([...document.querySelectorAll('#wire-dialog pre')].at(-1))")
 
 
 def test_a_tool_is_called_and_answered():
@@ -110,6 +175,9 @@ def test_a_tool_is_called_and_answered():
         ask(page, "Paint", "80")
         assert page.inner_text(".call-name code") == "paint"
         assert json.loads(page.inner_text(".call pre"))["colour"] in ("red", "blue")
+        page.click("[data-wire=chat]")
+        assert page.locator("#wire-dialog h3").all_inner_texts() == ["Request", "Event stream"]
+        page.keyboard.press("Escape")
         setting(page, "tool_choice", "none")
         page.fill(".results textarea", "It is painted.")
         with sent(page) as request:
@@ -171,6 +239,32 @@ def test_what_went_over_the_wire():
     assert "process.env.WEFT_API_KEY" in code[2] and "/v1/completions" in code[2]
 
 
+MAKE = """async (body) => {
+  const wire = await import("/ui/wire.js");
+  return [wire.asPython({path: "/v1/chat/completions", body}), wire.asJavaScript({path: "/v1/chat/completions", body})];
+}"""
+RUN = """async () => { const out = [], process = {env: {WEFT_API_KEY: "%s"}, stdout: {write: (text) => out.push(text)}};
+  try { %s } catch (error) { return error.message; }
+  return out.join(""); }"""
+
+
+def test_code_of_a_stream_prints_text_calls_and_errors():
+    with opened(allowed=("400",)) as page:
+        ask(page)
+        page.click("[data-wire=chat]")
+        assert "WEFT_API_KEY" in page.inner_text("#wire-dialog .hint")
+        body = {"model": "chat", "stream": True, "temperature": 0, "max_tokens": 12, "messages": [{"role": "user", "content": "a"}]}
+        whole = server().post("/v1/chat/completions", {**body, "stream": False}).json["choices"][0]["message"]["content"]
+        called = {**body, "max_tokens": 80, "tools": TOOL, "tool_choice": "required"}
+        for wanted, asked in (whole, body), ('paint {"colour":', called), ("temperature", {**body, "temperature": 9}):
+            python, javascript = page.evaluate(MAKE, asked)
+            out = subprocess.run([sys.executable, "-c", python], env={**os.environ, "WEFT_API_KEY": KEY}, capture_output=True,
+                                 text=True, timeout=120)
+            for printed in out.stdout + out.stderr, page.evaluate(RUN % (KEY, javascript)):
+                assert " ".join(wanted.split()) in " ".join(printed.split()), (wanted, printed)
+                assert "Traceback" not in printed
+
+
 def test_embeddings_as_a_matrix():
     with opened("embeddings") as page:
         page.fill("#embeddings-text", "warm wool\nwarm wool\n<i>cold</i> sea")
@@ -211,6 +305,12 @@ def test_live_charts_move():
         assert titles == ["Throughput", "Time to first token", "Time between tokens", "Batch size", "Keys and values", "Queue", "Cache hits"]
         server().post("/v1/chat/completions", {"model": "chat", "max_tokens": 100, "messages": [{"role": "user", "content": "a"}]})
         until(page, "document.querySelectorAll('.line-0')[2].getAttribute('d').includes('M')")
+        page.click("a[data-panel=chat]")
+        ask(page)
+        page.click("a[data-panel=live]")  # what was while another panel was shown is there
+        until(page, "document.querySelectorAll('.chart')[1].querySelector('.number').textContent !== '–'")
+        drawn = "[...document.querySelectorAll('.chart')[1].querySelectorAll('.line')].map((line) => line.getAttribute('d')).join('')"
+        assert re.search(r"M\S+ \S+(h0|L)", page.evaluate(drawn)), page.evaluate(drawn)
         page.select_option("#live-model", "embed")
         assert page.locator(".chart h2").all_inner_texts() == ["Throughput", "Batch size", "Queue"]
         page.click("#live-pause")
@@ -257,6 +357,31 @@ def test_nothing_is_wider_than_the_window():
                 page.evaluate(f"location.hash = '{panel}'")
                 page.wait_for_selector(f"#panel-{panel}:not([hidden])")
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (panel, width)
+
+
+def test_wide_tables_scroll_and_break_no_word():
+    table = "| Algorithm | Best | Average | Worst | Method | Notes |\n|---|---|---|---|---|---|\n" \
+            "| Quicksort | n log n | n log n | n^2 | Partitioning | In practice the fastest of them for data in memory |"
+    stored = [{"id": "a", "title": "t", "model": "chat", "settings": {}, "updated": 1,
+               "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": table}]}]
+    with opened(size=PHONE, stored={"weft-conversations": stored}) as page:
+        page.wait_for_selector(".table")
+        lines = page.evaluate("[...document.querySelectorAll('th')].slice(0, 5).map((cell) => cell.getBoundingClientRect().height)")
+        assert len(set(lines)) == 1
+        inner, outer = page.evaluate("(box => [box.scrollWidth, box.clientWidth])(document.querySelector('.table'))")
+        assert inner > outer
+        words = page.evaluate("""[...document.querySelectorAll('th, td')].slice(0, 11).map((cell) => {
+          const text = document.createRange(); text.selectNodeContents(cell); return text.getClientRects().length; })""")
+        assert words == [1] * 11, words
+
+
+def test_the_bar_of_a_phone():
+    with opened(size=PHONE) as page:
+        page.evaluate("document.querySelector('#chat-model option').textContent = 'a-model-with-a-long-name-instruct'")
+        boxes = page.evaluate("[...document.querySelectorAll('#panel-chat .bar > :not(h1)')].map((node) => node.matches('.pick') ? "
+                              "node.firstElementChild.nextElementSibling.getBoundingClientRect() : node.getBoundingClientRect())"
+                              ".map((box) => [box.left, box.right])")
+        assert len(boxes) == 4 and all(a[1] <= b[0] for a, b in zip(boxes, boxes[1:])) and boxes[-1][1] <= PHONE[0], boxes
 
 
 def test_all_by_keyboard():
