@@ -10,6 +10,7 @@ import {wireBegin} from "./wire.js";
 const STARTERS = ["What is the capital of France, and what is it known for?", "Write a Python function that reverses a string.",
   "Write a short email that asks for a day off."];
 const BUILT_IN = "weft-demo-chat"; // made by a script: it knows no words
+const MEASURABLE = 0.02; // seconds: an answer that came in one piece has no speed
 const NEAR_END = 80; // pixels: who is so near the end follows the answer
 
 const state = {all: [], now: null, models: [], answering: null, views: [], edited: null};
@@ -198,7 +199,7 @@ function noteOf(facts, stopped) {
   if (facts.first) parts.push(`first token ${((facts.first - facts.begun) / 1000).toFixed(2)} s`);
   if (tokens) parts.push(`${tokens} tokens`);
   const seconds = (performance.now() - facts.first) / 1000;
-  if (tokens > 1 && seconds > 0) parts.push(`${((tokens - 1) / seconds).toFixed(1)} a second`);
+  if (tokens > 1 && seconds > MEASURABLE) parts.push(`${((tokens - 1) / seconds).toFixed(1)} a second`);
   if (stopped) parts.push("stopped");
   else if (REASONS[facts.reason]) parts.push(REASONS[facts.reason]);
   return parts.join(" · ");

@@ -14,7 +14,7 @@ const NUMBERS = [ // name, label, least, most, step
 ];
 
 const TOOLS_EXAMPLE = [{type: "function", function: {name: "weather", description: "The weather in a city today",
-  parameters: {type: "object", properties: {city: {type: "string"}, unit: {enum: ["celsius", "fahrenheit"]}},
+  parameters: {type: "object", properties: {city: {type: "string", maxLength: 40}, unit: {enum: ["celsius", "fahrenheit"]}},
     required: ["city"], additionalProperties: false}}}];
 
 const SCHEMA_EXAMPLE = {type: "object", properties: {name: {type: "string", maxLength: 40}, age: {type: "integer"},

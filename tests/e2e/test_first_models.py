@@ -27,7 +27,7 @@ def test_the_template():
                                             {"role": "tool", "tool_call_id": "1", "content": "done"}], tools=[TOOL])
     assert json.dumps(TOOL) in with_tools
     assert '<tool_call>\n{"name": "paint", "arguments": {"colour": "red"}}\n</tool_call><|im_end|>' in with_tools
-    assert "<|im_start|>user\n<tool_response>\ndone\n</tool_response><|im_end|>" in with_tools
+    assert "<|im_start|>user\nThe function returned: done\nSay it in a sentence.<|im_end|>" in with_tools
 
 
 def test_a_tool_is_called_and_answered():

@@ -150,6 +150,18 @@ def test_escape_stops_an_answer():
         assert page.is_visible("#ask-send") and page.inner_text(".turn.assistant > .prose") == "on and on"
 
 
+AT_ONCE = """() => { window.fetch = () => Promise.resolve(new Response(
+  'data: {"choices":[{"delta":{"content":"all of it"}}]}\\n\\ndata: {"choices":[],"usage":{"completion_tokens":90}}\\n\\ndata: [DONE]\\n\\n')); }"""
+
+
+def test_an_answer_in_one_piece_has_no_speed():
+    with opened() as page:
+        page.evaluate(AT_ONCE)
+        ask(page, tokens=None)
+        note = page.inner_text(".turn.assistant .note")
+        assert "90 tokens" in note and "a second" not in note, note
+
+
 def test_an_error_of_the_server_is_shown():
     with opened(allowed=("400",)) as page:
         setting(page, "temperature", "9")
