@@ -14,21 +14,54 @@ struct norm_run {
     prefetch_run next; // by the blocks after those of rows
 };
 
-// WARPS warps a row (1: eight rows a block; 8: one, and blocks that only prefetch). The sum is
-// stored rounded and read back by the thread that wrote it, from cache. Shared: 32 bytes. Bound:
-// memory, 4 * rows * width elements.
-template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_kernel(norm_run a)
+enum { NORM_KEPT = 2 }; // times 8 elements of a thread that stay in registers
+
+// A row of which each thread has at most NORM_KEPT times 8 elements. All loads are on their way
+// before the first is used.
+template <class T, int WARPS>
+static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, float *shared)
 {
-    SHARED(float, shared, [8]);
-    uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
-    if (WARPS == 8 && r >= a.rows)
-        prefetch_share(a.next, (r - a.rows) * 256 + threadIdx.x, (gridDim.x - a.rows) * 256);
-    grid_begin();
-    if (r >= a.rows)
-        return;
     uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
-    T *x = (T *)a.residual + (size_t)r * a.width;
-    const T *add = (const T *)a.add + (size_t)r * a.width;
+    T *x = (T *)a.residual + row, *out = (T *)a.out + row;
+    const T *add = a.add ? (const T *)a.add + row : x;
+    float squares = 0, v[NORM_KEPT][8], more[NORM_KEPT][8], w[NORM_KEPT][8];
+#pragma unroll
+    for (uint32_t k = 0; k < NORM_KEPT && first < a.width; k++) {
+        uint32_t at = first + k * step < a.width ? first + k * step : first;
+        load8(x + at, v[k]);
+        load8(add + at, more[k]);
+        load8(a.weight + at, w[k]);
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < NORM_KEPT; k++) {
+        if (first + k * step >= a.width)
+            continue;
+        if (a.add) {
+            for (int i = 0; i < 8; i++)
+                v[k][i] = rounded<T>(add_rn(v[k][i], more[k][i]));
+            store8(x + first + k * step, v[k]);
+        }
+        for (int i = 0; i < 8; i++)
+            squares = fmaf(v[k][i], v[k][i], squares);
+    }
+    float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, shared) / (float)a.width + a.epsilon);
+#pragma unroll
+    for (uint32_t k = 0; k < NORM_KEPT; k++) {
+        if (first + k * step >= a.width)
+            continue;
+        for (int i = 0; i < 8; i++)
+            v[k][i] = mul_rn(mul_rn(v[k][i], scale), w[k][i]);
+        store8(out + first + k * step, v[k]);
+    }
+}
+
+// A row of any width. The sum is stored rounded and read back by the thread that wrote it.
+template <class T, int WARPS>
+static __device__ __forceinline__ void rms_walked(const norm_run &a, size_t row, float *shared)
+{
+    uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
+    T *x = (T *)a.residual + row, *out = (T *)a.out + row;
+    const T *add = (const T *)a.add + row;
     float squares = 0, v[8], w[8];
     for (uint32_t at = first; at < a.width; at += step) {
         load8_row(x, at, a.width, a.whole, v);
@@ -42,7 +75,6 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
             squares = fmaf(v[i], v[i], squares);
     }
     float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, shared) / (float)a.width + a.epsilon);
-    T *out = (T *)a.out + (size_t)r * a.width;
     for (uint32_t at = first; at < a.width; at += step) {
         load8_row(x, at, a.width, a.whole, v);
         load8_row(a.weight, at, a.width, a.whole, w);
@@ -50,6 +82,24 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
             v[i] = mul_rn(mul_rn(v[i], scale), w[i]);
         store8_row(out, at, a.width, a.whole, v);
     }
+}
+
+// WARPS warps a row (1: eight rows a block; 8: one, and blocks that only prefetch). Shared: 32
+// bytes. Bound: memory, 4 * rows * width elements; of few rows latency.
+template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_kernel(norm_run a)
+{
+    SHARED(float, shared, [8]);
+    uint32_t r = WARPS == 1 ? blockIdx.x * 8 + threadIdx.x / 32 : blockIdx.x;
+    if (WARPS == 8 && r >= a.rows)
+        prefetch_share(a.next, (r - a.rows) * 256 + threadIdx.x, (gridDim.x - a.rows) * 256);
+    grid_begin();
+    if (r >= a.rows)
+        return;
+    size_t row = (size_t)r * a.width;
+    if (a.whole && a.width <= NORM_KEPT * 256 * WARPS)
+        rms_kept<T, WARPS>(a, row, shared);
+    else
+        rms_walked<T, WARPS>(a, row, shared);
 }
 
 template <class T>

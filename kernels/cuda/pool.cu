@@ -8,8 +8,9 @@ struct pool_run {
 };
 
 // One block of 256 a sequence; a thread owns 8 columns at a time. Shared: 32 bytes. Bound: memory,
-// tokens * width elements.
-template <class T> static __global__ void __launch_bounds__(256) pool_kernel(pool_run a)
+// tokens * width elements. Registers are left for four blocks a processor: left to itself the
+// compiler would spill for eight.
+template <class T> static __global__ void __launch_bounds__(256, 4) pool_kernel(pool_run a)
 {
     SHARED(float, shared, [8]);
     uint32_t width = a.args.width;

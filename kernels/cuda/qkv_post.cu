@@ -17,34 +17,50 @@ static __device__ __forceinline__ void kv_store(void *at, enum dtype dtype, uint
         ((float *)at)[i] = x;
 }
 
+enum { POST_PAIRS = 4 }; // rotary pairs of a lane, at most: of 256 dims
+
 // Both elements of a rotary pair stay with one lane, so q is rotated in place without a barrier.
+// Pairs stay in registers; all their loads are on their way before the first is used.
 template <class T>
 static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *norm, uint32_t t,
                                    void *kv)
 {
     uint32_t lane = threadIdx.x % 32, dim = a.shape.dim, half = a.rotary_dim / 2;
-    float scale = 1.0f;
+    uint32_t position = a.position ? a.position[t] : 0;
+    float scale = 1.0f, u[POST_PAIRS], v[POST_PAIRS], cosine[POST_PAIRS], sine[POST_PAIRS];
+#pragma unroll
+    for (uint32_t k = 0; k < POST_PAIRS; k++) {
+        uint32_t i = lane + 32 * k;
+        u[k] = i < half ? widen(x[i]) : 0.0f;
+        v[k] = i < half ? widen(x[i + half]) : 0.0f;
+    }
+    const float *angle = a.cos_sin + (size_t)position * half * 2;
+#pragma unroll
+    for (uint32_t k = 0; k < POST_PAIRS; k++) {
+        uint32_t i = lane + 32 * k;
+        cosine[k] = i < half ? angle[2 * i] : 0.0f;
+        sine[k] = i < half ? angle[2 * i + 1] : 0.0f;
+    }
     if (norm) {
         float squares = 0;
-        for (uint32_t i = lane; i < half; i += 32) {
-            squares = fmaf(widen(x[i]), widen(x[i]), squares);
-            squares = fmaf(widen(x[i + half]), widen(x[i + half]), squares);
-        }
+#pragma unroll
+        for (uint32_t k = 0; k < POST_PAIRS; k++)
+            squares = fmaf(v[k], v[k], fmaf(u[k], u[k], squares));
         for (uint32_t i = 2 * half + lane; i < dim; i += 32)
             squares = fmaf(widen(x[i]), widen(x[i]), squares);
         scale = 1.0f / sqrtf(warp_sum(squares) / (float)dim + a.epsilon);
     }
-    uint32_t position = a.position ? a.position[t] : 0;
-    const float *angle = a.cos_sin + (size_t)position * half * 2;
-    for (uint32_t i = lane; i < half; i += 32) {
-        float u = widen(x[i]), v = widen(x[i + half]);
+#pragma unroll
+    for (uint32_t k = 0; k < POST_PAIRS; k++) {
+        uint32_t i = lane + 32 * k;
+        if (i >= half)
+            continue;
         if (norm) {
-            u = mul_rn(mul_rn(u, scale), norm[i]);
-            v = mul_rn(mul_rn(v, scale), norm[i + half]);
+            u[k] = mul_rn(mul_rn(u[k], scale), norm[i]);
+            v[k] = mul_rn(mul_rn(v[k], scale), norm[i + half]);
         }
-        float cosine = angle[2 * i], sine = angle[2 * i + 1];
-        float lo = fmaf(u, cosine, -mul_rn(v, sine));
-        float hi = fmaf(v, cosine, mul_rn(u, sine));
+        float lo = fmaf(u[k], cosine[k], -mul_rn(v[k], sine[k]));
+        float hi = fmaf(v[k], cosine[k], mul_rn(u[k], sine[k]));
         if (kv) {
             kv_store(kv, a.kv, i, lo);
             kv_store(kv, a.kv, i + half, hi);
@@ -54,12 +70,12 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
         }
     }
     for (uint32_t i = 2 * half + lane; i < dim; i += 32) {
-        float u = widen(x[i]);
-        u = norm ? mul_rn(mul_rn(u, scale), norm[i]) : u;
+        float one = widen(x[i]);
+        one = norm ? mul_rn(mul_rn(one, scale), norm[i]) : one;
         if (kv)
-            kv_store(kv, a.kv, i, u);
+            kv_store(kv, a.kv, i, one);
         else
-            narrow(x + i, u);
+            narrow(x + i, one);
     }
 }
 
@@ -97,8 +113,18 @@ template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel
         return;
     }
     to += a.value_offset;
-    for (uint32_t j = threadIdx.x % 32; j < dim; j += 32)
-        kv_store(to, a.kv, j, widen(x[j]));
+    float one[2 * POST_PAIRS];
+#pragma unroll
+    for (uint32_t k = 0; k < 2 * POST_PAIRS; k++) {
+        uint32_t j = threadIdx.x % 32 + 32 * k;
+        one[k] = j < dim ? widen(x[j]) : 0.0f;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < 2 * POST_PAIRS; k++) {
+        uint32_t j = threadIdx.x % 32 + 32 * k;
+        if (j < dim)
+            kv_store(to, a.kv, j, one[k]);
+    }
 }
 
 // --- launch -------------------------------------------------------------------------------------
