@@ -456,6 +456,13 @@ static void table_print(const struct loaded *loaded)
     table_row(loaded, "free", had);
 }
 
+static void size_write(char *out, size_t out_bytes, uint64_t bytes)
+{
+    bool large = bytes >= 1u << 30;
+    double size = (double)bytes / (large ? 0x1p30 : 0x1p20);
+    snprintf(out, out_bytes, "%.*f %s", large ? 2 : size < 10 ? 1 : 0, size, large ? "GiB" : "MiB");
+}
+
 // whole: every entry of the plan; otherwise the device and the sum alone.
 static void plans_print(const struct loaded *loaded, const char *more, bool whole)
 {
@@ -478,10 +485,13 @@ static void plans_print(const struct loaded *loaded, const char *more, bool whol
         planned += kv;
         if (more && whole && d == 0)
             log_text("%s\n", more);
-        log_text("planned: %.2f GiB of %.2f GiB, %.2f GiB of it for keys and values "
-                 "(--kv-cache-memory%s)\n",
-                 (double)planned / 0x1p30, (double)device->facts.memory_free / 0x1p30,
-                 (double)kv / 0x1p30, whole ? "" : "; -v: the whole plan");
+        char all[24], room[24], kept[24], part[96] = "";
+        size_write(all, sizeof all, planned);
+        size_write(room, sizeof room, device->facts.memory_free);
+        size_write(kept, sizeof kept, kv);
+        if (kv > 0)
+            snprintf(part, sizeof part, ", %s of it for keys and values (--kv-cache-memory)", kept);
+        log_text("planned: %s of %s%s%s\n", all, room, part, whole ? "" : " (-v: the whole plan)");
     }
 }
 
