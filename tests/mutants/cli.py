@@ -49,6 +49,8 @@ FAULTS = [
     ("who brings memory takes a share of the rest", "cli/load.c", "kv_split", "asked == 0 ? m->spec.settings.kv_share : 0", "m->spec.settings.kv_share", "test_commands"),
     ("keys and values take what is free on a CPU", "cli/load.c", "kv_default", "m->device->facts.kv_default > 0 &&", "false &&", "test_commands"),
     ("a model whose longest sequence is over the default gets the default", "cli/load.c", "kv_default", "modest = longest ? m->plan->kv_bytes_min : modest;", "", "test_commands"),
+    ("copies of a shared model are taken", "cli/devices.c", "gpus_count", "if (ranks > 1 && copies > 1)", "if (ranks > 1 && copies > 8)", "e2e:test_ranks_on_emulated_gpus"),
+    ("fewer GPUs than ranks are taken", "cli/devices.c", "gpus_count", "asked->count != ranks", "asked->count > ranks", "test_commands"),
     ("who asks for a GPU that is not there is told no remedy", "cli/devices.c", "devices_of", "status != STATUS_OK && kind == DEVICE_CUDA", "false", "test_commands"),
     ("a plugin that is not built reads like a broken build", "cli/devices.c", "auto_choose", "status != STATUS_NOT_FOUND", "true", "test_commands"),
     ("a plan that fits is shown whole at the start", "cli/load.c", "models_plan", "log_level_get() >= LOG_DEBUG", "true", "e2e:test_the_start_fits_one_screen"),

@@ -321,6 +321,9 @@ static void test_ranks_that_disagree_are_seen(void **state)
     assert_int_equal(model_sample(v.rig.model, NULL, 0, &err), STATUS_OK);
     assert_int_equal(model_collect(v.rig.model, &out, UINT64_MAX, &err), STATUS_DEVICE_FAULT);
     assert_string_equal(err.text, "rank 1 of 2 has other results than rank 0 in step 1");
+    odd = ODD_NOTHING; // the model is lost all the same
+    assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
+    assert_string_equal(err.text, "rank 1 of 2 has other results than rank 0 in step 1");
     rig_close(&v.rig);
     folder_remove(folder);
 }
