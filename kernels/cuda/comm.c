@@ -3,8 +3,9 @@
 // NCCL's own sums depend on the number of elements and serve --no-exact alone.
 //
 // Threads: collectives of a stream from its rank's thread, comm_watch from whoever waits for a
-// stream, comm_abort from any. A rank's lock guards its place while NCCL is called. Aborting makes
-// the kernels of all ranks end; `aborted` is set before, so that whoever waits sees it.
+// stream, comm_abort from any. A rank's lock guards its place while NCCL is called, and its
+// stream's `capturing`. Aborting makes the kernels of all ranks end; `aborted` is set before, so
+// that whoever waits sees it.
 #include "kernels/cuda/comm.h"
 
 #include <stdatomic.h>

@@ -15,7 +15,7 @@
 
 const struct device_api *weft_device_plugin(void);
 
-enum { SIZE = 2, COUNT = 100 };
+enum { SIZE = 2, COUNT = 100, PATIENCE = 10000 };
 static const uint64_t SOON = 50000000; // ns
 
 struct pair {
@@ -56,7 +56,7 @@ static void pair_close(struct pair *p)
         p->api->host_give(p->device[r], p->word[r], 256);
         p->api->close(p->device[r]);
     }
-    simt_configure(&(struct simt_options){.devices = 7});
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});
     simt_reset();
 }
 
@@ -85,14 +85,14 @@ static void test_what_is_refused(void **state)
     struct device *device;
     const struct device_api *api = weft_device_plugin();
     struct device_options rank = {.ranks = SIZE, .exact = 1}, alone = {.exact = 1};
-    simt_configure(&(struct simt_options){.devices = 7, .no_nccl = true});
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .no_nccl = true});
     assert_int_equal(api->open(&device, &rank, &err), STATUS_NO_DEVICE);
     assert_non_null(strstr(err.text, "need NCCL, which could not be opened (libnccl.so.2: "));
     assert_int_equal(api->open(&device, &alone, &err), STATUS_OK); // it does not look for it
     api->close(device);
     struct pair p;
     struct comm *other = NULL;
-    simt_configure(&(struct simt_options){.devices = 7});
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});
     pair_open(&p, 1);
     struct stream *twice[] = {p.stream[0], p.stream[0]};
     assert_int_equal(api->comm_open(&other, twice, SIZE, &err), STATUS_INVALID);
@@ -196,7 +196,7 @@ static void test_a_fault_parts_the_ranks(void **state)
     assert_string_equal(err.text, "the ranks were parted after a fault");
     assert_int_equal(call(&p, 1, COUNT), STATUS_DEVICE_FAULT);
     pair_close(&p);
-    simt_configure(&(struct simt_options){.devices = 7, .nccl_stops_at = 1});
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .nccl_stops_at = 1});
     pair_open(&p, 1);
     for (uint32_t r = 0; r < SIZE; r++)
         assert_int_equal(call(&p, r, COUNT), STATUS_OK);
@@ -213,7 +213,7 @@ static void test_wrong_calls_are_reported(void **state)
     struct pair p;
     struct error err = {0};
     struct graph *graph;
-    simt_configure(&(struct simt_options){.devices = 7, .quiet = true});
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .quiet = true});
     pair_open(&p, 1);
     assert_int_equal(call(&p, 0, 8), STATUS_OK);
     assert_int_equal(call(&p, 1, 9), STATUS_OK);
@@ -221,7 +221,7 @@ static void test_wrong_calls_are_reported(void **state)
                      STATUS_DEVICE_FAULT);
     assert_non_null(strstr(simt_first_report(), "rank 1 calls ncclAllGather of 9 elements"));
     pair_close(&p);
-    simt_configure(&(struct simt_options){.devices = 7, .quiet = true});
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .quiet = true});
     pair_open(&p, 1);
     p.api->thread_begin(p.stream[0]);
     assert_int_equal(p.api->graph_begin(p.stream[0]), STATUS_OK);
@@ -245,6 +245,6 @@ int main(void)
         cmocka_unit_test(test_a_fault_parts_the_ranks),
         cmocka_unit_test(test_wrong_calls_are_reported),
     };
-    simt_configure(&(struct simt_options){.devices = 7});
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});
     return cmocka_run_group_tests_name("comm", tests, NULL, NULL);
 }
