@@ -82,6 +82,18 @@ def test_chat_streams_and_is_kept():
         assert "Greeting" not in page.locator(".conversation").all_inner_texts()
 
 
+def test_the_built_in_model_says_what_it_is():
+    with opened() as page:
+        assert page.locator("#welcome .fault").count() == 0
+        served = [{"id": name, "kind": "generator", "max_model_len": 64} for name in ("talks", "weft-demo-chat")]
+        page.route("**/v1/models", lambda route: route.fulfill(json={"data": served}))
+        page.reload()
+        until(page, "document.querySelectorAll('#chat-model option').length === 2")
+        assert page.locator("#welcome .fault").count() == 0
+        page.select_option("#chat-model", "weft-demo-chat")
+        assert "means nothing" in page.inner_text("#welcome .fault")
+
+
 def test_a_message_is_edited_or_kept():
     with opened() as page:
         ask(page, "first")
