@@ -5,6 +5,7 @@
 #include "http/work.h"
 
 #include "base/arena.h"
+#include "base/priority.h"
 #include "base/ring.h"
 #include "http/gate.h"
 
@@ -118,6 +119,8 @@ static void *worker_main(void *argument)
 {
     struct text_worker *worker = argument;
     pthread_setname_np(pthread_self(), worker->size == WORK_COMPILE ? "grammar" : "text");
+    if (worker->size != WORK_COMPILE) // decision 0050
+        priority_lower();
     while (!atomic_load_explicit(&worker->pool->stop, memory_order_acquire))
         if (!worker_run(worker))
             waker_wait(worker->waker, -1);

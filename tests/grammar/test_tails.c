@@ -34,7 +34,7 @@ static void open_tails(struct tails *t, uint32_t letters, bool all, bool any)
             snprintf(own, sizeof own, "\" [0-9] [0-9] [0-9] \"%c\"", 'a' + i);
         used += snprintf(source + used, sizeof source - (size_t)used, "%s\"%c\" s \"\\\"%s",
                          i ? " | " : "", 'a' + i, own);
-        for (uint32_t k = 0; k < (all ? 2 * LETTERS : DIGITS); k++) {
+        for (uint32_t k = 0; k < DIGITS; k++) {
             if (!all && k % letters != i)
                 continue;
             char *at = t->store[t->count];

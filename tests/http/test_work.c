@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -31,6 +32,7 @@ static struct {
     pthread_mutex_t lock;
     char log[LOG_MAX];
     uint32_t count, running, running_large, most, most_large;
+    _Atomic int nice; // of the worker that ran last
 } seen;
 
 static void wait_for(bool (*is_so)(uint32_t), uint32_t wanted)
@@ -71,6 +73,7 @@ static void begin(const struct exchange *x, int more)
 static void work(struct exchange *x, struct slice *slice)
 {
     begin(x, 1);
+    seen.nice = getpriority(PRIO_PROCESS, 0);
     while (x->hold)
         usleep(500);
     x->shared = slice != NULL;
@@ -503,6 +506,25 @@ static void test_sizes(void **state)
     assert_int_equal(work_size(UINT64_MAX), WORK_SIZES_MAX - 1);
 }
 
+// Engines and h2o threads come first: workers of text run at a lower priority than who opened them;
+// the grammar thread keeps its own (decision 0050).
+static void test_workers_stand_back(void **state)
+{
+    (void)state;
+    int own = getpriority(PRIO_PROCESS, 0), lower = own + 10 < 19 ? own + 10 : 19;
+    static const uint32_t sizes[] = {0, 1, WORK_COMPILE, WORK_ANSWER};
+    pool_open(2);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct exchange x = {'x', 1, sizes[i], false, false, false, false};
+        seen.nice = own;
+        assert_true(submit(&x));
+        assert_ptr_equal(take(), &x);
+        assert_int_equal(seen.nice, sizes[i] == WORK_COMPILE ? own : lower);
+    }
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+    pool_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -517,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_answers_are_beside_bodies),
         cmocka_unit_test(test_the_idlest_is_chosen),
         cmocka_unit_test(test_two_sides),
+        cmocka_unit_test(test_workers_stand_back),
         cmocka_unit_test(test_order_at_the_gate),
         cmocka_unit_test(test_counts),
     };
