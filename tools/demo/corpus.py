@@ -55,9 +55,9 @@ class Held:
 
 
 class Corpus:
-    def __init__(self, text=None):
+    def __init__(self):
         self.lists, self.subjects, self.aspects = {}, {}, []
-        for line in (text or FILE.read_text()).split("\n"):
+        for line in FILE.read_text().split("\n"):
             self.read(line)
         self.of_kind = {kind: [each for each in self.aspects if kind in each.kinds] for kind in self.subjects}
         self.held = Held()
@@ -157,19 +157,15 @@ class Maker:
         aspect, subject = self.random.choice(aspects), self.subject(kind)
         others = [each for each in aspects if each.name != aspect.name
                   and frozenset((each.name, aspect.name)) not in self.corpus.close]
-        passages = [self.passage(aspect, subject)]
-        passages += [self.passage(each, subject) for each in self.random.sample(others, min(self.random.choice([2, 3, 3]), len(others)))]
-        for _ in range(2):
+        numbers = [aspect] + self.random.sample(others, min(4, len(others)))
+        passages = [self.passage(each, subject) for each in numbers]
+        while len(passages) < 1 + NEGATIVES:
             where = self.random.choice(aspect.kinds)
             other = self.subject(where, subject)
             if other != subject:
+                numbers.append(aspect)
                 passages.append(self.passage(aspect, other))
-        while len(passages) < 1 + NEGATIVES:
-            where = self.random.choice(self.kinds)
-            other = self.subject(where, subject)
-            if other != subject:
-                passages.append(self.passage(self.random.choice(self.corpus.of_kind[where]), other))
-        return self.question(aspect, subject), passages
+        return self.question(aspect, subject), passages, [self.corpus.aspects.index(each) for each in numbers]
 
 
 def check(groups):
@@ -191,7 +187,7 @@ def main():
         sys.exit(f"{len(faults)} of the held-out set stand in the corpus" if faults else 0)
     maker = Maker(Corpus(), 1)
     for _ in range(int((sys.argv[1:] or ["5"])[0])):
-        question, passages = maker.group()
+        question, passages, _ = maker.group()
         print(question, *passages, sep="\n    ")
 
 

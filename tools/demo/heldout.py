@@ -52,8 +52,8 @@ def candidates(item, everything):
     return [each.passage for each in chosen[:CANDIDATES - 1]]
 
 
-def questions():
-    everything = items()
+def questions(file=FILE):
+    everything = items(file)
     made = []
     for item in everything:
         texts = sorted([item.passage] + candidates(item, everything), key=lambda text: chance("order", item.query, text))

