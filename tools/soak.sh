@@ -145,6 +145,7 @@ if command -v nvcc >/dev/null; then
         tools/build.sh weft_ptx conformance &&
         python3 tests/ptx/beside_emulator.py --seeds build/release/bin/conformance \
         build/release/bin/libweft_ptx.so gemm qkv_post sample embed attn"
+    stage "registers and spills on every architecture" kernels/cuda/spills.py --out build/spills.md
     stage "planted faults in what nvcc reads" python3 tests/ptx/mutants.py
 fi
 

@@ -75,14 +75,21 @@ static __device__ __forceinline__ attn_span span_of(const attn_run &run, const a
     return w;
 }
 
+// Blocks of one warp at dim 64 that a processor has shared memory for.
+#if __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ == 1200
+enum { ATTN_BLOCKS_64 = 5 };
+#else
+enum { ATTN_BLOCKS_64 = 12 };
+#endif
+
 // Blocks take items in turn, so the grid is fixed. Shared: (ROWS + 128) rows of whole panels.
 // Bound: four warps math, one warp the bytes of K and V. Registers are left for two blocks of four
-// warps a processor, or eight of one (twelve at dim 64, for which there is shared memory): left to
-// itself the compiler would spill for a third.
+// warps a processor, or eight of one (at dim 64 for as many as fit): left to itself the compiler
+// would spill for a third.
 template <class T, int DIM, int ROWS>
 static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
                                          ROWS != ATTN_TILE_ROWS ? 2
-                                         : DIM == 64            ? 12
+                                         : DIM == 64            ? ATTN_BLOCKS_64
                                                                 : 8) attn_kernel(attn_run run)
 {
     using F = attn_form<T, DIM, ROWS>;

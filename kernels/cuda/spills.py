@@ -3,8 +3,7 @@
 
   kernels/cuda/spills.py [--archs 80,86,89,90a,100,120] [--out FILE]
 
-Compiles each .cu file with `nvcc -Xptxas -v` and exits 1 where decode attention (one warp, or plain), a norm or
-a sampling kernel spills.
+Compiles each .cu file with `nvcc -Xptxas -v` and exits 1 where a kernel spills, or one of MAY_SPILL more than it may.
 """
 import argparse
 import pathlib
@@ -14,7 +13,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = re.compile(r"rms_kernel|layer_kernel|embed_bert|sample_|attn_kernel<[^>]*, 16>|attn_plain|merge")
+# (kernel, architecture): bytes. Attention of head dims without kernels of their own holds 256 columns, whatever the dim.
+MAY_SPILL = {(f"attn_kernel<{t}, 0, 16>", a): 84 for t in ("bf16", "f16") for a in ("80", "86", "89")}
 FLAGS = ["-std=c++17", "-fmad=false", f"-I{HERE.parents[1]}", "-Xptxas", "-v", "-x", "cu", "-c"]
 
 
@@ -62,7 +62,7 @@ def main():
         for a in archs:
             registers, spill, frame = row.get(a, (0, 0, 0))
             cells.append(f"{registers}" + (f" (spill {spill} B)" if spill else ""))
-            if spill and STRICT.search(short(name)):
+            if spill > MAY_SPILL.get((short(name), a), 0):
                 bad.append(f"{short(name)} sm_{a}: {spill} B")
         lines.append(f"| `{short(name)}` | " + " | ".join(cells) + " |")
     text = "\n".join(lines) + f"\n\n{len(table)} kernels; attention instances: " + \
