@@ -111,7 +111,6 @@ FAULTS = [
     ("logits run into the sampled values", "runtime/model/layout.c", "activations", "buffer[BUFFER_VALUES] = place(&at, rows * facts->output_width, sizeof(float));", "buffer[BUFFER_VALUES] = at;", "test_model_plan"),
     ("penalty rows are half as long", "runtime/model/layout.c", "state", "limits->penalty_rows * limits->vocab, sizeof(uint16_t)", "limits->penalty_rows * limits->vocab, 1", "test_model_plan"),
     ("another rank takes the next graph", "runtime/model/model.c", "graph_for", "m->graphs[i].rows >= batch->row_count", "m->graphs[i].rows >= batch->row_count + m->sizes.rank", "test_simt_exact_ranks2"),
-    ("a rank's thread uses the GPU of its engine", "runtime/model/model.c", "rank_begin", "m->api->thread_begin(m->stream);", "return;", "test_simt_exact_ranks2"),
     ("a decode step takes the largest graph", "runtime/model/model.c", "graph_for", "m->graphs[i].rows >= batch->row_count", "m->graphs[i].rows > batch->row_count", "test_model"),
     ("masks lack the last word", "runtime/model/model.c", "masks_copy", "((m->facts.vocab + 31) / 32)", "(m->facts.vocab / 32)", "test_model"),
     ("graphs are recorded before the first step", "runtime/model/open.c", "rank_record", "rank_warm(m, err);", "STATUS_OK;", "test_simt_start"),
