@@ -78,9 +78,9 @@ def attention_ours(kernel, program, folder, case, warps, page):
              put(folder, name("step"), step), "null",
              put(folder, name("table"), np.arange(pages, dtype=np.uint32) * np.uint32(pool[0].nbytes // PAGE_UNIT)),
              put(folder, name("pool"), pool), "i64:0", "i64:%d" % (page * DIM * 2), "i64:0", "i64:%d" % (DIM * 2),
-             *words_of(1, 1, DIM, 0), "f32:%r" % scale, *words_of(256, pages, page.bit_length() - 1, 1, lq),
+             *words_of(1, 1, DIM, 0), "f32:%r" % scale, *words_of(256, pages, page.bit_length() - 1, 1, lq), "null",
              put(folder, name("work"), work), *[put(folder, name(n), scratch, True) for n in ("sums", "state", "walk", "arrived")],
-             *words_of(1), "f32:%r" % (scale * 1.4426950408889634), *words_of(0, 0)]  # the last is padding
+             *words_of(1), "f32:%r" % (scale * 1.4426950408889634), *words_of(0, 0), "null", *words_of(0, 0)]  # each last is padding
     lines = kernel.run(program, "1", warps, (max(lq, 16) + 128) * DIM * 2, words)
     wanted, bound = case.judge(None)["o"]
     got = cases.widened(np.fromfile(folder / name("out"), np.uint16).reshape(lq, DIM), "bf16")
