@@ -198,9 +198,9 @@ whole() {
 stage_bench() {
     step ops-fast 75 "$bin/gpu_ops" fast
     step ops-exact 50 "$bin/gpu_ops" exact
-    whole step-qwen3-8b-fast 70 qwen3-8b --no-exact
+    whole step-qwen3-8b-fast 65 qwen3-8b --no-exact
     whole step-qwen3-8b-exact 55 qwen3-8b
-    whole step-xlm-r-large-fast 25 xlm-r-large --no-exact
+    whole step-xlm-r-large-fast 20 xlm-r-large --no-exact
     whole step-qwen2.5-0.5b-fast 20 qwen2.5-0.5b --no-exact
     whole step-xlm-r-large-exact 20 xlm-r-large
     whole step-qwen2.5-0.5b-exact 15 qwen2.5-0.5b

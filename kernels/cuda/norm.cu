@@ -16,24 +16,24 @@ struct norm_run {
 
 enum { NORM_KEPT = 2 }; // times 8 elements of a thread that stay in registers
 
-// A row of which each thread has at most NORM_KEPT times 8 elements. All loads are on their way
-// before the first is used.
-template <class T, int WARPS>
+// A row of which each thread has at most KEPT times 8 elements. All loads are on their way before
+// the first is used.
+template <class T, int WARPS, int KEPT>
 static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, float *shared)
 {
     uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
     T *x = (T *)a.residual + row, *out = (T *)a.out + row;
     const T *add = a.add ? (const T *)a.add + row : x;
-    float squares = 0, v[NORM_KEPT][8], more[NORM_KEPT][8], w[NORM_KEPT][8];
+    float squares = 0, v[KEPT][8], more[KEPT][8], w[KEPT][8];
 #pragma unroll
-    for (uint32_t k = 0; k < NORM_KEPT && first < a.width; k++) {
+    for (uint32_t k = 0; k < KEPT && first < a.width; k++) {
         uint32_t at = first + k * step < a.width ? first + k * step : first;
         load8(x + at, v[k]);
         load8(add + at, more[k]);
         load8(a.weight + at, w[k]);
     }
 #pragma unroll
-    for (uint32_t k = 0; k < NORM_KEPT; k++) {
+    for (uint32_t k = 0; k < KEPT; k++) {
         if (first + k * step >= a.width)
             continue;
         if (a.add) {
@@ -46,7 +46,7 @@ static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, f
     }
     float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, shared) / (float)a.width + a.epsilon);
 #pragma unroll
-    for (uint32_t k = 0; k < NORM_KEPT; k++) {
+    for (uint32_t k = 0; k < KEPT; k++) {
         if (first + k * step >= a.width)
             continue;
         for (int i = 0; i < 8; i++)
@@ -96,8 +96,10 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
     if (r >= a.rows)
         return;
     size_t row = (size_t)r * a.width;
-    if (a.whole && a.width <= NORM_KEPT * 256 * WARPS)
-        rms_kept<T, WARPS>(a, row, shared);
+    if (a.whole && a.width <= 256 * WARPS)
+        rms_kept<T, WARPS, 1>(a, row, shared);
+    else if (a.whole && a.width <= NORM_KEPT * 256 * WARPS)
+        rms_kept<T, WARPS, NORM_KEPT>(a, row, shared);
     else
         rms_walked<T, WARPS>(a, row, shared);
 }

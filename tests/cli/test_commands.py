@@ -631,11 +631,11 @@ class Commands(unittest.TestCase):
                  "hidden_size": 576, "max_position_embeddings": tokens}))
             done = weft("inspect", folder, "--device", "cpu", "--load-format", "dummy", "--log-level", "info", *options)
             self.assertEqual(done.returncode, 0, done.stderr)
-            free, kv = re.search(r"planned: \S+ GiB of (\S+) GiB, (\S+) GiB of it for keys and values",
-                                 done.stderr.decode()).groups()
+            said = re.search(r"planned: \S+ [GM]iB of (\S+ [GM]iB), (\S+ [GM]iB) of it for keys and values", done.stderr.decode())
+            free, kv = (float(size[:-4]) * {"GiB": 1024, "MiB": 1}[size[-3:]] for size in said.groups())
             mib, rule = re.search(r"keys and values +(\S+) MiB \(.*; (.*)\)", done.stdout.decode()).groups()
-            self.assertLess(abs(float(kv) - float(mib) / 1024), 0.006)
-            return float(free), float(mib), rule
+            self.assertLess(abs(kv - float(mib)), 6)
+            return free / 1024, float(mib), rule
         token = 30 * 2 * 3 * 64 * 2 / 2**20  # MiB
         free, mib, rule = planned(8192)
         if free < 8:
