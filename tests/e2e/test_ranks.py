@@ -3,6 +3,7 @@
 import concurrent.futures
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -55,14 +56,17 @@ def test_a_shared_model_keeps_grammars_and_prefixes():
 def test_ranks_on_emulated_gpus():
     """A model over two GPUs, whole ones beside it: recorded answers at once, also from the cache; a part of the plan on each GPU."""
     cases = [case for case in golden() if case["prompt"].strip()][:4]
-    more = f"{tiny()},dtype=float32,kv-cache-memory=16M"
+    more = f"{tiny()},dtype=float32,kv-cache-memory=48M"
     server = server_on("simt:2,0", f"two={more},tensor-parallel-size=2", f"one={more},device=simt:0", f"far={more},device=simt:1",
                        "--max-num-seqs", 8)
     table = [line.split() for line in server.output().splitlines() if line.startswith("  ")]
     rows = {row[0]: row[1:] for row in table if len(row) == 4}
     assert ["GiB", "simt:2", "simt:0", "simt:1"] in table, table
     assert rows["two"][0] == rows["two"][1] and rows["two"][2] == "-" and rows["one"][::2] == ["-", "-"], rows
-    assert 2 * float(rows["two"][0]) < float(rows["far"][2]) + 0.15, rows
+    planned, keys = map(int, re.search(r"planned: (\d+) MiB of \d+ MiB, (\d+) MiB of it for keys", server.output()).groups())
+    whole = int(re.search(r"  two +generator float32  simt:2 +(\d+) MiB", server.output()).group(1))
+    assert keys == 24 and abs(2 * planned - whole) <= 2, (planned, whole)  # simt:2 has the shared model alone
+    assert abs(1024 * float(rows["two"][0]) - planned) < 6, rows  # 0.01 GiB is shown
     jobs = [(name, case) for case in cases for name in ("two", "one", "far")]
     for _ in range(2):
         with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
