@@ -145,6 +145,10 @@ if command -v nvcc >/dev/null; then
         tools/build.sh weft_ptx conformance &&
         python3 tests/ptx/beside_emulator.py --seeds build/release/bin/conformance \
         build/release/bin/libweft_ptx.so gemm qkv_post sample embed attn"
+    stage "what nvcc emits for sm_80, interpreted" bash -c "cmake -S . -B build/ptx80 -G Ninja -DWEFT_PTX=ON \
+        -DWEFT_PTX_ARCH=80 >/dev/null && ninja -C build/ptx80 weft_simt weft_ptx conformance kernel_counts &&
+        ctest --test-dir build/ptx80 -R '^conformance_ptx\$' --output-on-failure &&
+        python3 tests/ptx/budgets.py --nvcc=nvcc build/ptx80/bin/kernel_counts --older || [ \$? = 77 ]"
     stage "registers and spills on every architecture" kernels/cuda/spills.py --out build/spills.md
     stage "planted faults in what nvcc reads" python3 tests/ptx/mutants.py
 fi

@@ -23,6 +23,10 @@ class Judged(unittest.TestCase):
     def test_what_fell_asks_to_renew(self):
         self.assertEqual(said(instructions=969), ["a tile: instructions are 969 and have fallen below the budget of 1000: renew"])
 
+    def test_of_an_older_architecture_only_what_is_above_is_told(self):
+        self.assertEqual(budgets.judge({"a tile": {"mma": 90.0, "sectors": 104.0}}, {"a tile": {"mma": 100.0, "sectors": 100.0}},
+                                       falls=False), ["a tile: sectors are 104, the budget is 100"])
+
     def test_new_and_gone_rows_ask_to_renew(self):
         self.assertEqual(budgets.judge({"new": {"mma": 1.0}}, {"old": {"mma": 1.0}}), [
             "old is in budgets.txt, but nothing counts it any more: renew", "new: mma (1) have no budget: renew"])
