@@ -1,5 +1,6 @@
 """`weft chat`: a conversation on a terminal and in a pipe, with a model of its own process and with a server."""
 
+import codecs
 import contextlib
 import http.server
 import json
@@ -46,6 +47,7 @@ class Terminal:
                                         env=environment(), start_new_session=True, preexec_fn=self.control)
         os.close(theirs)
         self.said, self.at = "", 0
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a piece may end inside of a character
 
     @staticmethod
     def control():
@@ -67,7 +69,7 @@ class Terminal:
             except OSError:
                 piece = b""
             assert piece, (pattern, self.said)
-            self.said += piece.decode(errors="replace")
+            self.said += self.decoder.decode(piece)
         self.at = found.end()
         return found
 
@@ -92,7 +94,7 @@ class Terminal:
             assert time.monotonic() < deadline, self.said
             if select.select([self.ours], [], [], 0.1)[0]:
                 with contextlib.suppress(OSError):
-                    self.said += os.read(self.ours, 65536).decode(errors="replace")
+                    self.said += self.decoder.decode(os.read(self.ours, 65536))
         after = self.modes()
         os.close(self.ours)
         assert self.process.returncode == code, (self.process.returncode, self.said)
