@@ -21,7 +21,7 @@ import harness
 from harness import KEY, MODELS, WEFT
 
 CHAT = str(MODELS / "weft-demo-chat")
-LIMIT = 600
+LIMIT = 180
 GREEDY = ("--temperature", "0", "--top-p", "1", "--max-tokens", "12")
 
 
@@ -308,7 +308,7 @@ def test_what_a_model_says_is_safe_on_a_terminal():
         with terminal("--url", server.base) as t:
             t.until("> ")
             t.type("go\r")
-            t.until(r"a\\x1b]0;owned\\x07b\\u\{202e\}c\\u\{9b\}d\\re\u00e9{700}\r\n")
+            t.until(r"a\\x1b]0;owned\\x07b\\u\{202e\}c\\u\{9b\}d\\re\u00e9{700}\r\n> ")
             t.type("\x04")
             t.ends()
         assert piped("--url", server.base, feed="go\n")[0] == evil + "\n"
