@@ -207,8 +207,9 @@ stage_bench() {
     # the same with kernels one after another: what their overlap is worth where launches weigh most
     whole step-qwen2.5-0.5b-fast-serial 15 qwen2.5-0.5b --no-exact --no-overlap-kernels
     whole step-qwen2.5-0.5b-exact-serial 15 qwen2.5-0.5b --no-overlap-kernels
-    [ "$models" != yes ] || several copies 15 bash -c "for i in 0 1; do CUDA_VISIBLE_DEVICES=\$i '$bin/bench_step' \
-        --device cuda --library '$bin/libweft_cuda.so' --shape qwen2.5-0.5b & done; wait" "$bin/bench_step" # at once
+    [ "$models" != yes ] || several copies 15 bash -c "bad=0 pids=; for i in 0 1; do CUDA_VISIBLE_DEVICES=\$i \
+        '$bin/bench_step' --device cuda --library '$bin/libweft_cuda.so' --shape qwen2.5-0.5b & pids=\"\$pids \$!\"; done
+        for p in \$pids; do wait \$p || bad=1; done; exit \$bad" "$bin/bench_step" # at once
     if [ $plan = no ] && ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
         say torch "skipped: no torch with a GPU here"
     else

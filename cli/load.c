@@ -349,14 +349,17 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     uint64_t room = left > most ? most : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        uint64_t before = m->kv_bytes; // what the device of another rank allows
+        uint64_t others_allow = m->kv_bytes; // the devices of other ranks; 0: no limit yet
+        const char *rule = m->kv_rule;
         if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;
         if (m->spec.settings.kv_cache_memory == 0)
             kv_default(m, (uint64_t)((double)room * (m->spec.settings.kv_share / shares)) *
                               gpu_ranks(m));
-        if (before > 0 && before < m->kv_bytes)
-            m->kv_bytes = before;
+        if (others_allow > 0 && others_allow < m->kv_bytes) {
+            m->kv_bytes = others_allow;
+            m->kv_rule = rule;
+        }
         if (m->kv_bytes < m->plan->kv_bytes_min)
             return kv_too_small(m, err);
     }

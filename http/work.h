@@ -1,5 +1,6 @@
 // Text workers do work that takes more than about a millisecond, so that it does not block the h2o
-// loops, and run at a lower priority than these and the engines (base/priority.h). One pair of
+// loops; all but the grammar worker run at a lower priority than these and the engines
+// (base/priority.h). One pair of
 // rings per (h2o thread, worker), single-producer single-consumer; the h2o thread alone submits,
 // and gets back every exchange it gave.
 //

@@ -136,9 +136,10 @@ struct device_api {
     uint32_t (*tune)(struct stream *, uint32_t rows);
 
     // Joins streams of `count` devices, the rank of each its place in the list; a stream is in one
-    // communicator at most. abort, from any thread: collectives under way and later ones fail with
-    // DEVICE_FAULT. close: no rank is in a collective; graphs and streams close before and after
-    // it. A wait for one of the streams fails where any of them has; none is recorded meanwhile.
+    // communicator at most. abort, from any thread: collectives under way, later ones and graphs
+    // fail with DEVICE_FAULT. close: no rank is in a collective; graphs and streams close before
+    // and after it. A wait for one of the streams fails where any of them has; one that records is
+    // not asked.
     enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
                              struct error *);
     void (*comm_abort)(struct comm *);

@@ -604,6 +604,8 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
 enum status graph_launch(struct stream *stream, struct graph *graph)
 {
     stream->after_kernel = false;
+    if (stream->comm && comm_aborted(stream->comm))
+        return STATUS_DEVICE_FAULT; // its collectives are those of the communicator
     return call_status(cudaGraphLaunch(graph->exec, stream->cuda));
 }
 

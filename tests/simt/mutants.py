@@ -114,6 +114,7 @@ MUTANTS = [
     ("early: the switch is not read", C + "device.c", "early_choose", "device->early && !device->options.serial", "device->early", DEVICE),
     ("device: after a recording grids stay whole", C + "device.c", "graph_end", "stream->capturing = stream->after_kernel = false;", "stream->after_kernel = false;", KERNELS),
     ("products: weights that went are timed", C + "device.c", "memory_give", "blas_weight_gone(device, at, bytes);", "", BLAS),
+    ("ranks: a graph of parted ranks is launched", C + "device.c", "graph_launch", "comm_aborted(stream->comm)", "false", COMM),
     ("ranks: what parted ranks leave behind is believed", C + "device.c", "ranks_ask", "if (comm_aborted(stream->comm))", "if (false)", COMM),
     ("early: no kernel waits", C + "early.h", "grid_begin", "grid_wait();", "", "embed"),
     ("early: weights are prefetched past their end", C + "early.h", "prefetch_of", "/ PREFETCH_LINE;", "/ PREFETCH_LINE + 64;", "swiglu"),

@@ -206,6 +206,27 @@ static void test_a_fault_parts_the_ranks(void **state)
     pair_close(&p);
 }
 
+static void test_a_graph_of_parted_ranks_is_refused(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    struct graph *graph[SIZE];
+    pair_open(&p, 1);
+    for (uint32_t r = 0; r < SIZE; r++) {
+        p.api->thread_begin(p.stream[r]);
+        assert_int_equal(p.api->graph_begin(p.stream[r]), STATUS_OK);
+        assert_int_equal(reduce(&p, r, COUNT), STATUS_OK);
+        assert_int_equal(p.api->graph_end(p.stream[r], &graph[r], &err), STATUS_OK);
+    }
+    p.api->comm_abort(p.comm);
+    for (uint32_t r = 0; r < SIZE; r++)
+        assert_int_equal(p.api->graph_launch(p.stream[r], graph[r]), STATUS_DEVICE_FAULT);
+    for (uint32_t r = 0; r < SIZE; r++)
+        p.api->graph_close(graph[r]);
+    pair_close(&p);
+}
+
 // What the stand-in finds.
 static void test_wrong_calls_are_reported(void **state)
 {
@@ -243,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_a_late_rank_is_no_fault),
         cmocka_unit_test(test_a_rank_that_records_is_not_asked),
         cmocka_unit_test(test_a_fault_parts_the_ranks),
+        cmocka_unit_test(test_a_graph_of_parted_ranks_is_refused),
         cmocka_unit_test(test_wrong_calls_are_reported),
     };
     simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});

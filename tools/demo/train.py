@@ -315,7 +315,7 @@ def main():
     faults = corpus.check(60)
     if faults:
         sys.exit(f"{len(faults)} of the held-out set stand in the corpus: tools/demo/corpus.py --check")
-    first_models.fetch(TEACHER.parent, 60, [each for each in first_models.MODELS if each[-1] == TEACHER.name])
+    first_models.fetch(TEACHER.parent, 60, [each for each in first_models.MODELS if TEACHER.name in each])
     if not (options.work / "vocab.txt").exists():
         choose_pieces(TEACHER, options.work / "vocab.txt")
     train(options)
