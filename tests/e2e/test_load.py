@@ -185,7 +185,7 @@ def test_small_body_overtakes_large_ones():
     large = [threading.Thread(target=ask, args=("large", 2 << 20)) for _ in range(3)]
     for thread in large:
         thread.start()
-    time.sleep(0.5)  # all are there; the first takes longer
+    time.sleep(0.2)  # all are there; the first takes longer
     for _ in range(3):
         ask("small", 20 << 10)  # over what an event loop does itself
     for thread in large:
