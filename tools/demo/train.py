@@ -304,7 +304,7 @@ def export(work, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/demo-rerank")
-    parser.add_argument("--steps", type=int, default=2600)
+    parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--develop", action="store_true")
     parser.add_argument("--export", type=pathlib.Path)
