@@ -1,7 +1,6 @@
-// How long a wait may go on, in time in which the process ran: of what passes between two looks at
-// the clock at most look_ns counts, in struct patience PATIENCE_LOOK_NS. So a machine that is
-// paused for a while (a VM, SIGSTOP) uses up next to nothing of it. Who waits looks at least that
-// often.
+// How long a wait may go on, in time in which the process ran. Between two looks at the clock at
+// most PATIENCE_LOOK_NS is counted, so a pause of the machine (a VM, SIGSTOP) uses up next to
+// nothing. Who waits looks at least that often.
 #pragma once
 
 #include "base/clock.h"
@@ -28,7 +27,8 @@ static inline struct patience patience_until(uint64_t until_ns)
     return (struct patience){now, until_ns > now ? until_ns - now : 0};
 }
 
-// A look: how much of the time since the last one does not count.
+// A look: how much of the time since the last one goes beyond look_ns, in which the process did not
+// run.
 static inline uint64_t patience_pause(uint64_t *seen_ns, uint64_t now, uint64_t look_ns)
 {
     uint64_t passed = now - *seen_ns;

@@ -1,7 +1,8 @@
 // What libh2o 2.2.5 does not notice: a peer that leaves while its HTTP/1 response is idle (h2o
 // takes the descriptor out of its epoll then), readers that take nothing, HTTP/2 bodies that arrive
 // too slowly. One extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second.
-// A pause of the machine is not time in which a reader took nothing or a grammar waited.
+// A pause of the machine is not time in which a reader took nothing or a grammar waited; bodies and
+// idle connections are not spared.
 // The watcher never reads: HTTP/1 requests point into h2o's read buffer. The scan also ends
 // requests whose model's device failed: their engine may hang in it.
 #include "http/internal.h"
@@ -14,7 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LOOK_NS 3000000000u // scans come each second, or later on a busy machine
+// Scans come each second, or later on a busy machine.
+static const uint64_t look_ns = 3000000000;
 
 static void on_peer_left(h2o_socket_t *socket, const char *err)
 {
@@ -152,7 +154,7 @@ static void pause_leave_out(struct http_thread *thread, uint64_t pause_ns, uint6
 
 void watch_second(struct http_thread *thread, uint64_t now)
 {
-    uint64_t pause_ns = patience_pause(&thread->scanned_ns, now, LOOK_NS);
+    uint64_t pause_ns = patience_pause(&thread->scanned_ns, now, look_ns);
     if (pause_ns > 0)
         pause_leave_out(thread, pause_ns, now);
     if (loop_is_full(thread->server))

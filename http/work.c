@@ -119,7 +119,7 @@ static void *worker_main(void *argument)
 {
     struct text_worker *worker = argument;
     pthread_setname_np(pthread_self(), worker->size == WORK_COMPILE ? "grammar" : "text");
-    if (worker->size != WORK_COMPILE) // decision 0050
+    if (worker->size != WORK_COMPILE) // the grammar worker would wait longer: decision 0050
         priority_lower();
     while (!atomic_load_explicit(&worker->pool->stop, memory_order_acquire))
         if (!worker_run(worker))

@@ -1,8 +1,7 @@
 // Text workers do work that takes more than about a millisecond, so that it does not block the h2o
 // loops; all but the grammar worker run at a lower priority than these and the engines
-// (base/priority.h). One pair of
-// rings per (h2o thread, worker), single-producer single-consumer; the h2o thread alone submits,
-// and gets back every exchange it gave.
+// (base/priority.h). One pair of rings per (h2o thread, worker), single-producer single-consumer;
+// the h2o thread alone submits, and gets back every exchange it gave.
 //
 // Bodies are sorted by size, each size up to twice as large as the one before. Each size has
 // workers of its own, which prepare one body after another. At most as many workers run at once as

@@ -22,17 +22,21 @@ stage_ended() { # name, exit status, seconds
 }
 
 stage() {
-    local name=$1 start=$SECONDS code=0 word=ok log
+    local name=$1 start=$SECONDS code=0 word=ok log out tee
     shift
     stage_wanted "$name" || return 0
     echo "== $name"
     log=$(stage_log "$name")
+    exec {out}> >(exec tee "$log")
+    tee=$!
     if [ -n "${STAGE_SECONDS:-}" ]; then
-        timeout --kill-after=30 "$STAGE_SECONDS" "$@" 2>&1 | tee "$log"
+        timeout --kill-after=30 "$STAGE_SECONDS" "$@" >&"$out" 2>&1 {out}>&- || code=$?
     else
-        "$@" 2>&1 | tee "$log"
+        "$@" >&"$out" 2>&1 {out}>&- || code=$?
     fi
-    code=${PIPESTATUS[0]}
+    exec {out}>&-
+    # the rest of the output; a process that outlives its stage may hold the pipe for ever
+    timeout 10 tail -s 0.1 --pid="$tee" -f /dev/null
     if [ "$code" -ne 0 ]; then
         word="FAILED ($code)"
         [ "$code" -ne 124 ] || word="FAILED: not done within ${STAGE_SECONDS:-its} seconds"

@@ -220,20 +220,20 @@ static enum status end_ids_read(struct model_config *config, const json_t *json,
     return status;
 }
 
-static double default_read(const json_t *json, const char *name)
+// NAN where the number is not there or outside of 0 to most.
+static double number_read(const json_t *json, const char *name, double most)
 {
     const json_t *value = json_object_get(json, name);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    double number = json_is_number(value) ? json_number_value(value) : NAN;
+    return number >= 0 && number <= most ? number : NAN;
 }
 
 static void defaults_read(const json_t *json, double *temperature, double *top_p, int32_t *top_k)
 {
-    double heat = default_read(json, "temperature");
-    double share = default_read(json, "top_p");
-    double count = default_read(json, "top_k");
-    *temperature = heat >= 0 && heat <= 100 ? heat : NAN;
-    *top_p = share >= 0 && share <= 1 ? share : NAN;
-    *top_k = count >= 0 && count <= 1 << 24 ? (int32_t)count : -1;
+    double count = number_read(json, "top_k", 1 << 24);
+    *temperature = number_read(json, "temperature", 100);
+    *top_p = number_read(json, "top_p", 1);
+    *top_k = isnan(count) ? -1 : (int32_t)count;
 }
 
 enum status model_defaults_read(struct model_facts *facts, const char *file, struct error *err)
@@ -275,7 +275,7 @@ static enum status sentence_length_read(struct model_config *config, struct erro
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && !json && i < sizeof names / sizeof names[0]; i++)
         status = folder_json(&json, config->weights_folder, names[i], false, err);
-    double length = default_read(json, "max_seq_length");
+    double length = number_read(json, "max_seq_length", INFINITY);
     config->length_said = length >= 1;
     if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
         config->length_default = (uint32_t)length;

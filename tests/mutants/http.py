@@ -59,7 +59,7 @@ FAULTS = [
     ("a reader takes nothing while the machine is paused", "http/watch.c", "pause_leave_out", "x->sent_ns = smaller(x->sent_ns + pause_ns, now);", "", "test_pause"),
     ("a grammar waits while the machine is paused", "http/watch.c", "pause_leave_out", "if (x->compile_ns != 0)", "if (false)", "test_pause"),
     ("who waits for a grammar is not looked at", "http/watch.c", "scan_one", "(x->offloaded && !x->job.compiles)", "x->offloaded", "test_offload"),
-    ("text workers run at the priority of the engines", "http/work.c", "worker_main", "if (worker->size != WORK_COMPILE) // decision 0050\n        priority_lower();", "", "test_work"),
+    ("text workers run at the priority of the engines", "http/work.c", "worker_main", "if (worker->size != WORK_COMPILE) // the grammar worker would wait longer: decision 0050\n        priority_lower();", "", "test_work"),
     ("the grammar thread stands back, too", "http/work.c", "worker_main", "if (worker->size != WORK_COMPILE)", "", "test_work"),
     ("grammars are compiled in the place of text", "http/work.c", "item_run", "worker->size == WORK_COMPILE", "false", "test_work"),
     ("the grammar thread has the system's stack", "http/work.c", "worker_start", "pthread_attr_setstacksize(&attributes, WORK_COMPILE_STACK_BYTES);", ";", "test_work"),

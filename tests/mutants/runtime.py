@@ -77,7 +77,7 @@ FAULTS = [
     ("one label too many is taken", "runtime/model/config.c", "labels_read", "config->labels > 1", "config->labels > 2", "test_config_limits"),
     ("every score head reads Qwen3-Reranker's prompt", "runtime/model/config_folder.c", "kind_settle", "yes_no_marked(json, folder, \"qwen3-reranker\") ? RERANK_YES_NO : RERANK_PAIR", "RERANK_YES_NO", "test_config"),
     ("a file of sampling defaults is not read", "runtime/model/config_folder.c", "model_defaults_read", "defaults_read(json, &facts->default_temperature, &facts->default_top_p, &facts->default_top_k);", ";", "test_config"),
-    ("a temperature of 100 is no default", "runtime/model/config_folder.c", "defaults_read", "heat <= 100", "heat < 100", "test_config_limits"),
+    ("a temperature of 100 is no default", "runtime/model/config_folder.c", "defaults_read", "\"temperature\", 100)", "\"temperature\", 99.9)", "test_config_limits"),
     ("an end id may be the first beyond the vocabulary", "runtime/model/config_folder.c", "end_id_add", "json_integer_value(value) >= (json_int_t)config->vocab", "json_integer_value(value) > (json_int_t)config->vocab", "test_config_limits"),
     ("no and yes of the folder are exchanged", "runtime/model/config_folder.c", "answers_read", "config->no_id = (int32_t)no_id;", "config->no_id = (int32_t)yes_id;", "test_config_limits"),
     ("a prompt leaves a first token out as well", "runtime/model/config_folder.c", "pooling_read", "config->pooling == POOL_MEAN ||", "true ||", "test_config"),

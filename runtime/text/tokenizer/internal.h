@@ -84,6 +84,7 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
 // too long, which sets over, or the arena is full.
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
                          bool first, bool last, bool *over);
+// What a caller is told where a pattern took too long.
 #define PATTERN_OVER "a pattern of the tokenizer takes too long on this text"
 
 // ---- reading a file, part by part
