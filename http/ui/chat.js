@@ -13,10 +13,17 @@ const BUILT_IN = "weft-demo-chat"; // made by a script: it knows no words
 const MEASURABLE = 0.02; // seconds: an answer that came in one piece has no speed
 const NEAR_END = 80; // pixels: who is so near the end follows the answer
 
-const state = {all: [], now: null, models: [], answering: null, views: [], edited: null};
+const PATH = "/v1/chat/completions";
+const EDITING = "What is sent replaces this message and all after it.";
+
+const state = {all: [], now: null, models: [], views: [], edited: null,
+  answers: new Map(), // of conversations whose answer has not ended, what stops it
+  draft: ""}; // what was being typed when an edit began
 
 const said = (text) => { find("#chat-said").textContent = text; };
 const save = () => conversationsWrite(state.all);
+const answering = () => state.answers.has(state.now);
+const stop = (conversation) => state.answers.get(conversation)?.abort();
 
 // Conversations
 
@@ -25,7 +32,6 @@ function titleOf(conversation) {
 }
 
 function choose(conversation) {
-  if (state.answering) state.answering.abort();
   if (state.edited) editEnd();
   state.now = conversation;
   preference("conversation", conversation.id);
@@ -60,6 +66,7 @@ function removeAsked(conversation, button) {
 }
 
 function remove(conversation) {
+  stop(conversation);
   state.all = state.all.filter((each) => each !== conversation);
   save();
   if (state.now === conversation) begin();
@@ -90,10 +97,20 @@ function listDraw() {
     const row = el("li", {}, el("button.conversation", {type: "button", "data-id": each.id,
       "aria-current": each === state.now ? "true" : null, onclick: () => { choose(each); historyToggle(false); }}, title),
     el("button.quiet.mini", {type: "button", "aria-label": `Rename ${title}`, title: "Rename", onclick: () => rename(each, row)}, "✎"),
-    el("button.quiet.mini", {type: "button", "aria-label": `Delete ${title}`, title: "Delete", 
+    el("button.quiet.mini", {type: "button", "aria-label": `Delete ${title}`, title: "Delete",
       onclick: (event) => removeAsked(each, event.currentTarget)}, "×"));
     return row;
   }));
+  listMark();
+}
+
+// A conversation that is being answered is marked in the list.
+function listMark() {
+  const answered = new Set([...state.answers.keys()].map((each) => each.id));
+  for (const button of document.querySelectorAll(".conversation")) {
+    button.classList.toggle("answering", answered.has(button.dataset.id));
+    button.title = answered.has(button.dataset.id) ? "The answer is coming" : "";
+  }
 }
 
 // Messages
@@ -105,10 +122,10 @@ function follow(force) {
 
 function actionsOf(message) {
   const last = state.now.messages.at(-1) === message;
-  return {busy: state.answering !== null && last,
-    edit: state.answering ? null : edit,
-    again: state.answering || !last ? null : again,
-    results: last && !state.answering ? results : null};
+  return {busy: answering() && last,
+    edit: answering() ? null : edit,
+    again: answering() || !last ? null : again,
+    results: last && !answering() ? results : null};
 }
 
 function draw() {
@@ -117,8 +134,9 @@ function draw() {
   state.views = state.now.messages.map((message) => [message, turnView(message, state.now.model)]);
   for (const [message, view] of state.views) view.update(actionsOf(message));
   find("#turns").replaceChildren(...state.views.map(([, view]) => view.node));
-  find("#ask-send").hidden = state.answering !== null;
-  find("#ask-stop").hidden = state.answering === null;
+  find("#ask-send").hidden = answering();
+  find("#ask-stop").hidden = !answering();
+  find("#stream").setAttribute("aria-busy", String(answering()));
   follow(true);
 }
 
@@ -135,12 +153,14 @@ function welcome() {
     }}, text)))));
 }
 
-// The message goes into the composer; it and what followed it stay until another is sent.
+// The message goes into the composer; it and what followed it stay until another is sent. What was being typed there
+// comes back afterwards.
 function edit(message) {
+  if (!state.edited) state.draft = find("#ask-text").value;
   state.edited = message;
   find("#ask-text").value = message.content;
   find("#ask-cancel").hidden = false;
-  modesSay("What is sent replaces this message and all after it.");
+  modesSay();
   for (const [each, view] of state.views) view.node.classList.toggle("replaced", each === message);
   grow();
   find("#ask-text").focus();
@@ -148,7 +168,7 @@ function edit(message) {
 
 function editEnd() {
   state.edited = null;
-  find("#ask-text").value = "";
+  find("#ask-text").value = state.draft;
   find("#ask-cancel").hidden = true;
   modesSay();
   for (const [, view] of state.views) view.node.classList.remove("replaced");
@@ -156,11 +176,13 @@ function editEnd() {
 }
 
 function again(message) {
+  if (state.edited) editEnd();
   state.now.messages.splice(state.now.messages.indexOf(message), 1);
   answer();
 }
 
 function results(messages) {
+  if (state.edited) editEnd();
   state.now.messages.push(...messages);
   answer();
 }
@@ -205,27 +227,29 @@ function noteOf(facts, stopped) {
   return parts.join(" · ");
 }
 
-// Draws at most once a frame, however fast the tokens come.
-function painter(message, view) {
+// Draws at most once a frame, however fast the tokens come, and only while the message is shown.
+function painter(message) {
   let due = false;
   return () => {
     if (due) return;
     due = true;
     requestAnimationFrame(() => {
       due = false;
-      view.update({busy: state.answering !== null && state.now.messages.at(-1) === message});
+      const view = state.views.find(([each]) => each === message)?.[1];
+      if (!view || !answering()) return;
+      view.update({busy: true});
       follow(false);
     });
   };
 }
 
-async function stream(message, paint) {
-  const body = requestBody({...state.now, messages: state.now.messages.slice(0, -1)});
-  const wire = wireBegin("chat", "/v1/chat/completions", body);
+async function stream(conversation, message, signal) {
+  const body = requestBody({...conversation, messages: conversation.messages.slice(0, -1)});
+  const wire = wireBegin("chat", PATH, body), paint = painter(message);
   const facts = {begun: performance.now()};
   let stopped = false;
   try {
-    for await (const event of postStream(wire && "/v1/chat/completions", body, state.answering.signal, wire.line)) {
+    for await (const event of postStream(PATH, body, signal, wire.line)) {
       take(message, event, facts);
       paint();
     }
@@ -237,28 +261,27 @@ async function stream(message, paint) {
   message.note = noteOf(facts, stopped);
 }
 
+// Goes on where another conversation is chosen meanwhile.
 async function answer() {
-  const conversation = state.now, message = {role: "assistant", content: ""};
+  const conversation = state.now, message = {role: "assistant", content: ""}, abort = new AbortController();
   conversation.messages.push(message);
   conversation.updated = Date.now();
-  state.answering = new AbortController();
+  state.answers.set(conversation, abort);
   said("The answer begins.");
   draw();
-  const view = state.views.at(-1)[1];
-  find("#stream").setAttribute("aria-busy", "true");
-  await stream(message, painter(message, view));
-  state.answering = null;
-  find("#stream").removeAttribute("aria-busy");
+  listMark();
+  await stream(conversation, message, abort.signal);
+  state.answers.delete(conversation);
   save();
-  if (state.now !== conversation) return;
-  draw();
-  listDraw();
-  said(message.error ? "" : `The answer is complete: ${message.note || "empty"}.`);
+  listMark();
+  if (state.now === conversation) draw();
+  const where = state.now === conversation ? "" : ` in ${titleOf(conversation)}`;
+  said(message.error ? "" : `The answer${where} is complete: ${message.note || "empty"}.`);
 }
 
 function send() {
   const field = find("#ask-text"), text = field.value.trim();
-  if (!text || state.answering) return;
+  if (!text || answering()) return;
   if (!key.get()) {
     keyWanted();
     return;
@@ -271,19 +294,20 @@ function send() {
   if (state.edited) {
     state.now.messages.splice(state.now.messages.indexOf(state.edited));
     editEnd();
+  } else {
+    field.value = "";
+    grow();
   }
   state.now.messages.push({role: "user", content: text});
   if (!state.now.title) state.now.title = text.split("\n")[0].slice(0, 60);
   state.all = [state.now, ...state.all.filter((each) => each !== state.now)];
-  field.value = "";
-  grow();
   listDraw();
   answer();
 }
 
 // The frame around
 
-function modesSay(text = settingsModes()) {
+function modesSay(text = state.edited ? EDITING : settingsModes()) {
   find("#ask-modes").textContent = text;
 }
 
@@ -323,7 +347,7 @@ function keys(event) {
   if (find("dialog[open]")) return;
   if (typed(event)) find("#ask-text").focus();
   if (event.key !== "Escape") return;
-  if (state.answering) state.answering.abort();
+  if (answering()) stop(state.now);
   else if (state.edited) editEnd();
   else if (document.body.classList.contains("history-shown")) historyToggle(false);
   else if (!find("#settings").hidden && find("#settings").contains(document.activeElement)) settingsToggle(false);
@@ -332,7 +356,7 @@ function keys(event) {
 function listen() {
   find("#ask").addEventListener("submit", (event) => { event.preventDefault(); send(); });
   find("#ask-cancel").addEventListener("click", () => { editEnd(); find("#ask-text").focus(); });
-  find("#ask-stop").addEventListener("click", () => state.answering?.abort());
+  find("#ask-stop").addEventListener("click", () => stop(state.now));
   find("#ask-text").addEventListener("input", grow);
   find("#ask-text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }

@@ -115,6 +115,98 @@ def test_a_message_is_edited_or_kept():
         assert page.locator(".turn").count() == 2 and not page.is_visible("#ask-cancel")
 
 
+def edit_first(page):
+    page.hover(".turn.user >> nth=0")
+    page.locator(".turn.user").first.get_by_role("button", name="Edit").click()
+
+
+def test_a_draft_outlives_an_edit():
+    with opened() as page:
+        ask(page, "first")
+        ask(page, "second")
+        page.fill("#ask-text", "half a thou")
+        for end in (lambda: page.keyboard.press("Escape"), lambda: page.click("#ask-cancel")):
+            edit_first(page)
+            assert page.input_value("#ask-text") == "first"
+            page.fill("#ask-text", "fir")
+            page.hover(".turn.user >> nth=1")
+            page.locator(".turn.user").nth(1).get_by_role("button", name="Edit").click()
+            assert page.input_value("#ask-text") == "second"
+            end()
+            assert page.input_value("#ask-text") == "half a thou"
+        edit_first(page)
+        page.fill("#ask-text", "instead")
+        page.keyboard.press("Enter")
+        answered(page)
+        assert page.locator(".turn").count() == 2 and page.input_value("#ask-text") == "half a thou"
+        page.keyboard.press("Enter")
+        answered(page)
+        assert page.locator(".turn").count() == 4 and page.input_value("#ask-text") == ""
+
+
+def test_an_edit_lasts_as_long_as_its_sign():
+    with opened() as page:
+        ask(page, "first")
+        ask(page, "second")
+        edit_first(page)
+        setting(page, "system", "Be brief.")
+        assert "replaces this message" in page.inner_text("#ask-modes")
+        page.click("text=Try again")
+        answered(page)
+        assert page.inner_text("#ask-modes") == "system prompt" and not page.is_visible("#ask-cancel")
+        assert page.locator(".replaced").count() == 0 and page.input_value("#ask-text") == ""
+        ask(page, "third", tokens=None)
+        assert page.locator(".turn").count() == 6
+
+
+# Answers that a test writes: window.streams holds one for each that was asked for.
+WRITTEN = """() => { window.streams = []; window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
+  const stream = {left: false, end: () => out.close(), say: (content) =>
+    out.enqueue(new TextEncoder().encode(`data: ${JSON.stringify({choices: [{delta: {content}}]})}\n\n`))};
+  init.signal.addEventListener("abort", () => { stream.left = true; out.error(new DOMException("left", "AbortError")); });
+  window.streams.push(stream);
+}}))); }"""
+
+
+def test_an_answer_goes_on_in_its_own_conversation():
+    with opened() as page:
+        page.evaluate(WRITTEN)
+        for number, text in enumerate(("first", "second")):
+            page.fill("#ask-text", text)
+            page.keyboard.press("Enter")
+            until(page, f"window.streams.length === {number + 1}")
+            page.evaluate(f"window.streams[{number}].say('{text} begins')")
+            until(page, f"document.querySelector('.turn.assistant > .prose').textContent === '{text} begins'")
+            assert page.is_visible("#ask-stop")
+            page.click("#chat-new")
+            assert page.is_visible("#ask-send") and not page.is_visible("#ask-stop") and page.locator(".turn").count() == 0
+        assert page.locator(".conversation.answering").all_inner_texts() == ["second", "first"]
+        page.evaluate("window.streams[0].say(' and ends'); window.streams[0].end()")
+        until(page, "document.querySelectorAll('.conversation.answering').length === 1")
+        assert page.locator(".turn").count() == 0
+        assert "in first is complete" in page.inner_text("#chat-said")
+        page.click(".conversation >> text=first")
+        assert page.inner_text(".turn.assistant > .prose") == "first begins and ends"
+        assert page.is_visible("#ask-send") and page.locator(".turn.assistant .actions").count() == 1
+        page.click(".conversation >> text=second")
+        assert page.is_visible("#ask-stop")
+        page.evaluate("window.streams[1].say(', goes on')")
+        until(page, "document.querySelector('.turn.assistant > .prose').textContent === 'second begins, goes on'")
+        page.keyboard.press("Escape")
+        answered(page)
+        assert page.evaluate("window.streams.map((each) => each.left)") == [False, True]
+        page.click("text=Try again")
+        until(page, "window.streams.length === 3")
+        page.click(".conversation >> text=first")
+        page.get_by_role("button", name="Delete second").click()
+        page.get_by_role("button", name="Really delete second").click()
+        until(page, "window.streams[2].left")
+        page.reload()
+        page.wait_for_selector(".turn.assistant .actions")
+        assert page.inner_text(".turn.assistant > .prose") == "first begins and ends"
+        assert page.locator(".conversation").count() == 1
+
+
 def test_what_is_typed_goes_into_the_composer():
     with opened() as page:
         page.keyboard.type("Hello there")
