@@ -2,6 +2,7 @@
 // that begins with / is a command; every other one is a message that is answered.
 #include "cli/chat.h"
 #include "cli/continuation.h"
+#include "cli/near.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -250,12 +251,14 @@ static void params_say(const struct chat_params *p)
         max_tokens, seed);
 }
 
-static bool params_known(const char *name)
+static void param_refuse(const char *name)
 {
+    char names[256] = "";
+    struct near near = {.given = name};
+    option_near(&near, &params_table);
     for (uint32_t i = 0; i < params_table.count; i++)
-        if (strcmp(params_table.rows[i].name, name) == 0)
-            return true;
-    return false;
+        strcat(strcat(names, i > 0 ? ", " : ""), params_table.rows[i].name);
+    say("there is no parameter '%s'%s (there are %s)", name, near_say(&near, "").at, names);
 }
 
 static void do_params(struct chat *chat, const char *text)
@@ -270,9 +273,8 @@ static void do_params(struct chat *chat, const char *text)
             *value++ = '\0';
         for (char *at = strchr(word, '_'); at; at = strchr(at, '_'))
             *at = '-'; // as the API writes the names
-        if (!params_known(word))
-            say("there is no parameter '%s': temperature, top-p, top-k, max-tokens and seed are",
-                word);
+        if (!option_known(&params_table, word))
+            param_refuse(word);
         else if (option_assign(&params_table, &chat->params, word, value, chat->turn, &err) !=
                  STATUS_OK)
             say("%s (/params temperature=0.2 top-p=1)", err.text);
@@ -379,8 +381,7 @@ static const struct chat_command {
 } commands[] = {
     {"help", "", "this list", do_help},
     {"system", "[TEXT|-]", "shows, sets or (-) removes the system message", do_system},
-    {"params", "[NAME=VALUE ...]", "shows or sets temperature, top-p, top-k, max-tokens, seed",
-     do_params},
+    {"params", "[NAME=VALUE ...]", "shows or sets how answers are sampled", do_params},
     {"save", "FILE", "writes the conversation as JSON", do_save},
     {"load", "FILE", "goes on with a conversation that was saved", do_load},
     {"clear", "", "forgets the conversation", do_clear},
@@ -407,7 +408,12 @@ static void command_do(struct chat *chat, const char *line)
             commands[i].run(chat, text);
             return;
         }
-    say("there is no command /%.*s: /help lists them", (int)bytes, line);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)bytes, line);
+    struct near near = {.given = name};
+    for (int i = 0; i < COMMANDS; i++)
+        near_look(&near, commands[i].name);
+    say("there is no command /%.*s%s: /help lists them", (int)bytes, line, near_say(&near, "/").at);
 }
 
 // One message or command of one or more lines, in the arena of the turn.

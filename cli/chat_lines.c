@@ -179,6 +179,17 @@ enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *
     return STATUS_OK;
 }
 
+// Between prompts keys are kept as they come, unseen: the next prompt takes them, each with its
+// meaning there. libedit and the end of the chat bring the terminal's own modes back.
+static void keys_hide(void)
+{
+    struct termios modes;
+    if (tcgetattr(STDIN_FILENO, &modes) != 0)
+        return;
+    modes.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
+    tcsetattr(STDIN_FILENO, TCSANOW, &modes);
+}
+
 static enum chat_line line_edit(struct chat_lines *lines, struct text *out)
 {
     HistEvent event;
@@ -186,6 +197,7 @@ static enum chat_line line_edit(struct chat_lines *lines, struct text *out)
     lines->interrupted = false;
     el_resize(lines->edit);
     const char *line = el_gets(lines->edit, &bytes);
+    keys_hide();
     if (!line || bytes <= 0) {
         fputs("\n", stdout);
         return lines->interrupted ? CHAT_INTERRUPTED : CHAT_END;

@@ -1,5 +1,6 @@
 // weft: the commands and their one-line summaries. Each command is a file of this folder.
 #include "cli/command.h"
+#include "cli/near.h"
 
 #include <locale.h>
 #include <signal.h>
@@ -118,6 +119,10 @@ int main(int argc, char **argv)
         // A server does not fail because nobody read what it printed at its start.
         return command->run == command_serve ? code : output_end(code);
     }
-    safe_line(stderr, "weft: there is no command '%s' (see weft --help)", argv[help ? 2 : 1]);
+    struct near near = {.given = argv[help ? 2 : 1]};
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        near_look(&near, commands[i].name);
+    safe_line(stderr, "weft: there is no command '%s'%s (see weft --help)", near.given,
+              near_say(&near, "").at);
     return EXIT_CODE_USAGE;
 }

@@ -1,5 +1,6 @@
 // Table-driven option parsing; see options.h.
 #include "cli/options.h"
+#include "cli/near.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,6 +14,11 @@ static const struct option_row *row_find(const struct option_table *table, const
         if (strcmp(table->rows[i].name, name) == 0)
             return &table->rows[i];
     return NULL;
+}
+
+bool option_known(const struct option_table *table, const char *name)
+{
+    return row_find(table, name) != NULL;
 }
 
 static enum status range_error(const struct option_row *row, const char *value, struct error *err)
@@ -142,6 +148,18 @@ static bool is_flag(const struct option_row *row)
     return row->kind == OPTION_FLAG || row->kind == OPTION_SWITCH;
 }
 
+static void rows_look(struct near *near, const struct option_table *table, bool flags_alone)
+{
+    for (uint32_t i = 0; i < table->count; i++)
+        if (!flags_alone || is_flag(&table->rows[i]))
+            near_look(near, table->rows[i].name);
+}
+
+void option_near(struct near *near, const struct option_table *table)
+{
+    rows_look(near, table, false);
+}
+
 static enum status row_assign(const struct option_row *row, void *fields, const char *value,
                               struct arena *arena, struct error *err)
 {
@@ -179,9 +197,24 @@ enum status option_assign(const struct option_table *table, void *fields, const 
                           const char *value, struct arena *arena, struct error *err)
 {
     const struct option_row *row = row_find(table, name);
-    if (!row)
-        return error_set(err, STATUS_INVALID, "unknown model option '%s'", name);
+    struct near near = {.given = name};
+    if (!row) {
+        option_near(&near, table);
+        return error_set(err, STATUS_INVALID, "unknown model option '%s'%s", name,
+                         near_say(&near, "").at);
+    }
     return row_assign(row, fields, value, arena, err);
+}
+
+static enum status unknown_error(const struct options_parse_args *args, const char *dashes,
+                                 const char *name, struct error *err)
+{
+    bool negated = strncmp(name, "no-", 3) == 0;
+    struct near near = {.given = negated ? name + 3 : name};
+    for (uint32_t i = 0; i < args->table_count; i++)
+        rows_look(&near, &args->tables[i], negated);
+    return error_set(err, STATUS_INVALID, "unknown option %s%s%s (see --help)", dashes, name,
+                     near_say(&near, negated ? "--no-" : "--").at);
 }
 
 // One option, text without its dashes; *at moves past a value taken from the next argument.
@@ -209,7 +242,7 @@ static enum status parse_one(const struct options_parse_args *args, const char *
             value = args->argv[++*at];
         return row_assign(row, args->fields[i], value, args->arena, err);
     }
-    return error_set(err, STATUS_INVALID, "unknown option --%s (see --help)", name);
+    return unknown_error(args, "--", name, err);
 }
 
 enum status options_parse(const struct options_parse_args *args, struct error *err)
@@ -230,7 +263,7 @@ enum status options_parse(const struct options_parse_args *args, struct error *e
             if (status != STATUS_OK)
                 return status;
         } else if (strncmp(text, "--", 2) != 0) {
-            return error_set(err, STATUS_INVALID, "unknown option %s (see --help)", text);
+            return unknown_error(args, "-", text + 1, err);
         } else {
             enum status status = parse_one(args, text + 2, &at, err);
             if (status != STATUS_OK)

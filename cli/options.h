@@ -78,6 +78,10 @@ enum status options_parse(const struct options_parse_args *args, struct error *e
 enum status option_assign(const struct option_table *table, void *fields, const char *name,
                           const char *value, struct arena *arena, struct error *err) MUST_USE;
 
+bool option_known(const struct option_table *table, const char *name);
+struct near;
+void option_near(struct near *near, const struct option_table *table); // cli/near.h
+
 // "  --name VALUE   help (default: ...)" for each row.
 void options_help(FILE *out, const struct option_table *table, const char *title);
 

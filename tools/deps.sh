@@ -6,8 +6,8 @@
 set -euo pipefail
 
 build="gcc g++ cmake ninja-build make pkg-config python3 libh2o-evloop-dev libssl-dev libjansson-dev
-  libpcre2-dev libutf8proc-dev zlib1g-dev libedit-dev libcurl4-openssl-dev python3-venv"
-test="libcmocka-dev curl git"
+  libpcre2-dev libutf8proc-dev zlib1g-dev libedit-dev libcurl4-openssl-dev python3-venv curl"
+test="libcmocka-dev git"
 fuzz="clang-14 libclang-rt-14-dev"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 browser="chromium"
@@ -48,6 +48,5 @@ if [ "$(id -u)" -ne 0 ]; then
     fi
 fi
 echo "installing:$missing" >&2
-export DEBIAN_FRONTEND=noninteractive
 $run apt-get update -qq
-$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+$run env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get install -y -qq --no-install-recommends $missing >/dev/null

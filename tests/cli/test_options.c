@@ -1,6 +1,7 @@
 // Option tables: every row of the real tables accepts its range and refuses what lies outside, with
 // the option's name in the sentence; model arguments with options after the folder.
 #include "cli/settings.h"
+#include "cli/near.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,13 +90,43 @@ static void test_refusals(void **state)
     refused("--dtype int3", "auto, float32, bfloat16, float16, int8");
     refused("--kv-cache-memory 3Q", "--kv-cache-memory");
     refused("--nothing", "unknown option --nothing");
-    refused("--no-port", "unknown option --no-port");
-    refused("-x", "unknown option -x");
+    refused("--no-port", "unknown option --no-port (see --help)");
+    refused("-x", "unknown option -x (see --help)");
     refused("--enable-prefix-caching=perhaps", "true or false");
     refused("--kv-share nan", "--kv-share");
     refused("--step-stretch -1", "--step-stretch");
     refused("--step-stretch nan", "--step-stretch");
     refused("--no-exact=true", "--no-exact takes no value");
+}
+
+// Two letters more, fewer or other ones; the nearest, of those the first.
+static void test_names_that_are_near(void **state)
+{
+    (void)state;
+    refused("--prot", "unknown option --prot, did you mean '--port'? (see --help)");
+    refused("--prt", "did you mean '--port'?");
+    refused("--dtypes=int8", "unknown option --dtypes, did you mean '--dtype'? (see --help)");
+    refused("--kv-share1x 1", "did you mean '--kv-share'?");
+    refused("--kv-share12x 1", "unknown option --kv-share12x (see --help)");
+    refused("--no-exat", "unknown option --no-exat, did you mean '--no-exact'? (see --help)");
+    refused("--no-prot", "unknown option --no-prot (see --help)"); // no flag
+    refused("--h", "unknown option --h (see --help)");
+    struct near near = {.given = "abcd"};
+    static const char *const names[] = {"abcdefg", "xycd", "bcd", "abc", "ab"};
+    static const char *const nearest[] = {NULL, "xycd", "bcd", "bcd", "bcd"};
+    for (int i = 0; i < 5; i++) {
+        near_look(&near, names[i]);
+        assert_true(near.name == nearest[i] || strcmp(near.name, nearest[i]) == 0);
+    }
+    assert_string_equal(near_say(&near, "-").at, ", did you mean '-bcd'?");
+    char longer[65] = "";
+    memset(longer, 'x', 64);
+    near = (struct near){.given = longer};
+    near_look(&near, longer);
+    assert_null(near.name);
+    near = (struct near){.given = "no"};
+    near_look(&near, "of"); // none of its letters stays
+    assert_null(near.name);
 }
 
 static void test_devices(void **state)
@@ -470,8 +501,8 @@ static void test_forms(void **state)
     assert_string_equal(p.model.chat_template, "a=b");
     refused("--enable-prefix-caching=no", "--enable-prefix-caching takes true or false, got 'no'");
     refused("--no-", "unknown option --no- (see --help)");
-    refused("---port", "unknown option ---port");
-    refused("-port", "unknown option -port");
+    refused("---port", "unknown option ---port, did you mean '--port'? (see --help)");
+    refused("-port", "unknown option -port, did you mean '--port'? (see --help)");
     refused("--dtype", "--dtype needs a value");
     refused("--dtype int4",
             "--dtype must be one of auto, float32, bfloat16, float16, int8, got 'int4'");
@@ -599,6 +630,7 @@ int main(void)
                                        cmocka_unit_test(test_values),
                                        cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_every_number_row),
+                                       cmocka_unit_test(test_names_that_are_near),
                                        cmocka_unit_test(test_devices),
                                        cmocka_unit_test(test_model_argument),
                                        cmocka_unit_test(test_zero_stands_for_the_default),

@@ -204,7 +204,7 @@ def test_chat_commands():
         out, said = piped("--url", server.base, "--system", "Be brief.", feed=(
             "one \\\ntwo\n/params temperature=0.25 max_tokens=9\n//three\n/speed\n"
             f"/save {saved}\n/system Be long.\n/clear\nfour\n/system -\n/load {saved}\nfive\n"
-            "/params seed=x nothing=1\n/none\n/load /nonexistent\n/load\n/save\n/system\n/help\n/quit\nsix\n"))
+            "/params seed=x nothing=1 temprature=1\n/none\n/laod\n/load /nonexistent\n/load\n/save\n/system\n/help\n/quit\nsix\n"))
         assert out == 4 * "An answer.\n", out
         turn = [{"role": "user", "content": "one \ntwo"}, {"role": "assistant", "content": "An answer."}]
         system = [{"role": "system", "content": "Be brief."}]
@@ -220,6 +220,8 @@ def test_chat_commands():
         assert (server.bodies[1]["temperature"], server.bodies[1]["max_tokens"]) == (0.25, 9)
         for words in ("[7 tokens, ", "temperature=0.25 top-p=default top-k=off max-tokens=9 seed=random",
                       "seed must be a whole number", "there is no command /none: /help lists them", "/nonexistent",
+                      "there is no command /laod, did you mean '/load'?", "there is no parameter 'temprature', did you mean 'temperature'?",
+                      "there is no parameter 'nothing' (there are temperature, top-p, top-k, max-tokens, seed)",
                       "/load takes the name of a file", "/save takes the name of a file", "system message: Be brief.",
                       "5 messages are in", "4 messages are loaded", "the conversation is forgotten", "/params "):
             assert words in said, (words, said)
@@ -255,6 +257,29 @@ def test_a_terminal():
         t.ends()
         asked = [body["messages"][-1]["content"] for body in server.bodies]
         assert asked == 2 * ["h\u00e9llo w\u00f6rld"], asked
+
+
+def test_what_is_typed_into_an_answer():
+    """It is not seen there; the next prompts take it, Backspace, a second line and Ctrl-D included."""
+    typed = threading.Event()
+
+    def slow(out):
+        out.write(event("One "))
+        out.flush()
+        assert typed.wait(LIMIT)
+        whole("two.")(out)
+    with serving(slow) as server, terminal("--url", server.base) as t:
+        t.until("answers.*> ")
+        t.type("go\r")
+        t.until("One ")
+        t.type("nexx\x7ft\rthird\r\x04")
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline and select.select([t.ours], [], [], 0.1)[0]:
+            t.said += t.decoder.decode(os.read(t.ours, 65536))
+        typed.set()
+        assert t.until("(.*?)> ")[1] == "two.\r\n", t.said
+        t.ends()
+        assert [body["messages"][-1]["content"] for body in server.bodies] == ["go", "next", "third"]
 
 
 def test_ctrl_c_stops_the_answer_of_a_server():

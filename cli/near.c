@@ -1,0 +1,51 @@
+// Names that are near to a mistaken one; see near.h.
+#include "cli/near.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LETTERS_MAX = 63, EDITS_MAX = 2 };
+
+static uint32_t least(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t less = a < b ? a : b;
+    return less < c ? less : c;
+}
+
+// Levenshtein's distance.
+static uint32_t edits_between(const char *from, const char *to)
+{
+    size_t rows = strlen(from), columns = strlen(to);
+    uint32_t edits[LETTERS_MAX + 1]; // of the row's part of `from` into each part of `to`
+    if (rows > LETTERS_MAX || columns > LETTERS_MAX)
+        return UINT32_MAX;
+    for (uint32_t c = 0; c <= columns; c++)
+        edits[c] = c;
+    for (uint32_t r = 1; r <= rows; r++) {
+        uint32_t diagonal = edits[0];
+        edits[0] = r;
+        for (uint32_t c = 1; c <= columns; c++) {
+            uint32_t replaced = diagonal + (from[r - 1] != to[c - 1]);
+            diagonal = edits[c];
+            edits[c] = least(edits[c] + 1, edits[c - 1] + 1, replaced);
+        }
+    }
+    return edits[columns];
+}
+
+void near_look(struct near *near, const char *name)
+{
+    uint32_t edits = edits_between(near->given, name);
+    if (edits > EDITS_MAX || edits >= strlen(near->given) || (near->name && edits >= near->edits))
+        return;
+    near->name = name;
+    near->edits = edits;
+}
+
+struct near_text near_say(const struct near *near, const char *dashes)
+{
+    struct near_text out = {""};
+    if (near->name)
+        snprintf(out.at, sizeof out.at, ", did you mean '%s%s'?", dashes, near->name);
+    return out;
+}
