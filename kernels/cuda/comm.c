@@ -3,33 +3,38 @@
 // NCCL's own sums depend on the number of elements and serve --no-exact alone.
 //
 // Threads: collectives of a stream from its rank's thread, comm_watch from whoever waits for a
-// stream, comm_abort from any. A rank's lock guards its place while NCCL is called, and its
-// stream's `capturing`. Aborting makes the kernels of all ranks end; `aborted` is set before, so
-// that whoever waits sees it.
+// stream, comm_abort from any. A rank's lock is held while NCCL is called for it, while its graphs
+// are launched and while its stream's `capturing` changes; under it `aborted` is looked at before
+// each call, so that none comes to a communicator that may be gone.
+//
+// NCCL ends the kernels of aborted ranks at once, but its call returns when the graphs that hold
+// their collectives are closed. So a thread of its own makes it, which comm_close joins.
 #include "kernels/cuda/comm.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-enum { ABORT_TRIES = 100 }; // milliseconds that a rank in a call of NCCL gets to come out of it
+// What the ranks together get to come out of a call; far more than the first load of a kernel.
+enum { ABORT_WAIT_MS = 1000 };
 
 struct comm {
     uint32_t size;
     const struct nccl *nccl;
     _Atomic bool aborted;
+    bool aborting; // there is a thread that aborts
+    pthread_t aborter;
     struct comm_rank {
         struct stream *stream;
         pthread_mutex_t lock;
-        ncclComm_t nccl; // NULL: aborted
-    } place[RANKS_MAX];
+        ncclComm_t nccl;
+    } ranks[RANKS_MAX];
 };
 
-static struct comm_rank *place_of(const struct stream *stream)
+static struct comm_rank *rank_of(const struct stream *stream)
 {
-    return &stream->comm->place[stream->rank];
+    return &stream->comm->ranks[stream->rank];
 }
 
 static enum status streams_check(struct stream *const *streams, uint32_t count, struct error *err)
@@ -72,9 +77,9 @@ enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t
         return status;
     }
     for (uint32_t i = 0; i < count; i++) {
-        comm->place[i].stream = streams[i];
-        comm->place[i].nccl = joined[i];
-        pthread_mutex_init(&comm->place[i].lock, NULL);
+        comm->ranks[i].stream = streams[i];
+        comm->ranks[i].nccl = joined[i];
+        pthread_mutex_init(&comm->ranks[i].lock, NULL);
         streams[i]->comm = comm;
         streams[i]->rank = i;
     }
@@ -82,83 +87,96 @@ enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t
     return STATUS_OK;
 }
 
-// A rank that stays in a call of NCCL is aborted there: nothing else ends the call.
-static void place_abort(const struct comm *comm, struct comm_rank *place)
+// Whoever has the lock later sees `aborted`. A rank that stays in a call of NCCL is aborted there:
+// nothing else ends the call.
+static void rank_leave(struct comm_rank *rank, int *wait_ms)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    bool locked = false;
-    for (int i = 0; i < ABORT_TRIES && !locked; i++) {
-        locked = pthread_mutex_trylock(&place->lock) == 0;
-        if (!locked)
-            (void)nanosleep(&pause, NULL);
+    while (pthread_mutex_trylock(&rank->lock) != 0) {
+        if (--*wait_ms < 0)
+            return;
+        (void)nanosleep(&pause, NULL);
     }
-    if (place->nccl)
-        (void)comm->nccl->CommAbort(place->nccl);
-    place->nccl = NULL;
-    if (locked)
-        pthread_mutex_unlock(&place->lock);
+    pthread_mutex_unlock(&rank->lock);
+}
+
+static void *ranks_abort(void *argument)
+{
+    struct comm *comm = argument;
+    int wait_ms = ABORT_WAIT_MS;
+    for (uint32_t i = 0; i < comm->size; i++)
+        rank_leave(&comm->ranks[i], &wait_ms);
+    for (uint32_t i = 0; i < comm->size; i++)
+        (void)comm->nccl->CommAbort(comm->ranks[i].nccl);
+    return NULL;
 }
 
 void comm_abort(struct comm *comm)
 {
     if (atomic_exchange(&comm->aborted, true))
         return;
-    for (uint32_t i = 0; i < comm->size; i++)
-        place_abort(comm, &comm->place[i]);
+    comm->aborting = pthread_create(&comm->aborter, NULL, ranks_abort, comm) == 0;
 }
 
 void comm_close(struct comm *comm)
 {
     if (!comm)
         return;
+    if (comm->aborting)
+        pthread_join(comm->aborter, NULL);
+    else if (comm_aborted(comm))
+        ranks_abort(comm); // its thread did not start
     for (uint32_t i = 0; i < comm->size; i++) {
-        struct comm_rank *place = &comm->place[i];
-        if (place->nccl)
-            (void)comm->nccl->CommDestroy(place->nccl);
-        pthread_mutex_destroy(&place->lock);
-        place->stream->comm = NULL;
+        struct comm_rank *rank = &comm->ranks[i];
+        if (!comm_aborted(comm))
+            (void)comm->nccl->CommDestroy(rank->nccl);
+        pthread_mutex_destroy(&rank->lock);
+        rank->stream->comm = NULL;
     }
     free(comm);
 }
 
-static enum status place_watch(const struct comm *comm, uint32_t rank, struct error *err)
+static enum status rank_watch(const struct comm *comm, uint32_t rank, struct error *err)
 {
-    const struct comm_rank *place = &comm->place[rank];
     ncclResult_t result = ncclSuccess;
-    if (!place->nccl || comm->nccl->CommGetAsyncError(place->nccl, &result) != ncclSuccess ||
+    if (comm_aborted(comm) ||
+        comm->nccl->CommGetAsyncError(comm->ranks[rank].nccl, &result) != ncclSuccess ||
         result == ncclSuccess || result == ncclInProgress)
         return STATUS_OK;
     return error_set(err, STATUS_DEVICE_FAULT, "NCCL reports: %s",
                      comm->nccl->GetErrorString(result));
 }
 
-enum status comm_watch(struct comm *comm, struct error *err)
+enum status comm_watch(const struct stream *own, struct error *err)
 {
+    struct comm *comm = own->comm;
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < comm->size && status == STATUS_OK; i++) {
-        const struct stream *stream = comm->place[i].stream;
-        if (pthread_mutex_trylock(&comm->place[i].lock) != 0)
-            continue; // it is in a call
-        status = place_watch(comm, i, err);
-        if (status == STATUS_OK && !stream->capturing) // asking would spoil its graph
-            status = stream_ask(stream, err);
-        pthread_mutex_unlock(&comm->place[i].lock);
+        const struct stream *stream = comm->ranks[i].stream;
+        bool idle;
+        if (pthread_mutex_trylock(&comm->ranks[i].lock) != 0)
+            continue; // it is in a call of NCCL, or `capturing` changes: asked again soon
+        status = rank_watch(comm, i, err);
+        // asking one that records would spoil its graph
+        if (status == STATUS_OK && stream != own && !stream->capturing)
+            status = stream_ask(stream, &idle, err);
+        pthread_mutex_unlock(&comm->ranks[i].lock);
         if (status != STATUS_OK)
             error_prefix(err, "rank %u of %u", i, comm->size);
     }
     return status;
 }
 
-void comm_hold(struct stream *stream)
+void comm_lock(struct stream *stream)
 {
     if (stream->comm)
-        pthread_mutex_lock(&place_of(stream)->lock);
+        pthread_mutex_lock(&rank_of(stream)->lock);
 }
 
-void comm_let(struct stream *stream)
+void comm_unlock(struct stream *stream)
 {
     if (stream->comm)
-        pthread_mutex_unlock(&place_of(stream)->lock);
+        pthread_mutex_unlock(&rank_of(stream)->lock);
 }
 
 bool comm_aborted(const struct comm *comm)
@@ -168,25 +186,25 @@ bool comm_aborted(const struct comm *comm)
 
 // --- collectives --------------------------------------------------------------------------------
 
-// Holds the place until collective_end.
+// Holds the rank's lock until collective_end.
 static enum status collective_begin(struct stream *stream, uint32_t ranks)
 {
     stream->after_kernel = false; // what comes next waits for the collective's kernels to end
     if (!stream->comm || stream->comm->size != ranks)
         return STATUS_INVALID;
-    struct comm_rank *place = place_of(stream);
-    pthread_mutex_lock(&place->lock);
-    if (place->nccl && !comm_aborted(stream->comm))
-        return STATUS_OK;
-    pthread_mutex_unlock(&place->lock);
-    return STATUS_DEVICE_FAULT;
+    comm_lock(stream);
+    return STATUS_OK;
 }
 
-static enum status collective_end(const struct stream *stream, enum status status)
+static enum status collective_end(struct stream *stream, enum status status)
 {
-    pthread_mutex_unlock(&place_of(stream)->lock);
+    comm_unlock(stream);
     return status;
 }
+
+// Evaluates the call of NCCL only where the communicator is not aborted.
+#define NCCL_CALL(stream, call)                                                                    \
+    (comm_aborted((stream)->comm) ? STATUS_DEVICE_FAULT : nccl_status(call))
 
 static enum status nccl_status(ncclResult_t result)
 {
@@ -197,7 +215,7 @@ static enum status nccl_status(ncclResult_t result)
 static enum status sums_make(struct stream *stream, const struct all_reduce_args *args)
 {
     const struct nccl *nccl = stream->comm->nccl;
-    ncclComm_t comm = place_of(stream)->nccl;
+    ncclComm_t comm = rank_of(stream)->nccl;
     uint32_t parts = stream->device->exact ? args->ranks : 1;
     uint64_t most = stream->ranks_room_bytes / sizeof(float) / parts;
     enum status status = STATUS_OK;
@@ -205,9 +223,10 @@ static enum status sums_make(struct stream *stream, const struct all_reduce_args
         uint64_t n = args->count - at < most ? args->count - at : most;
         const float *in = args->in + at;
         float *room = stream->ranks_room;
-        status = nccl_status(
-            parts > 1 ? nccl->AllGather(in, room, n, ncclFloat32, comm, stream->cuda)
-                      : nccl->AllReduce(in, room, n, ncclFloat32, ncclSum, comm, stream->cuda));
+        status = NCCL_CALL(
+            stream, parts > 1
+                        ? nccl->AllGather(in, room, n, ncclFloat32, comm, stream->cuda)
+                        : nccl->AllReduce(in, room, n, ncclFloat32, ncclSum, comm, stream->cuda));
         struct ranks_add add = {room, (char *)args->out + at * dtype_bytes(args->act), (uint32_t)n,
                                 parts};
         if (status == STATUS_OK)
@@ -229,15 +248,17 @@ static enum status columns_send(struct stream *stream, const struct all_gather_a
                                 float *room)
 {
     const struct nccl *nccl = stream->comm->nccl;
-    ncclComm_t comm = place_of(stream)->nccl;
-    enum status status = nccl_status(nccl->GroupStart());
+    ncclComm_t comm = rank_of(stream)->nccl;
+    enum status status = NCCL_CALL(stream, nccl->GroupStart());
+    if (status != STATUS_OK)
+        return status;
     for (uint32_t r = 0; r < args->ranks && status == STATUS_OK; r++) {
         size_t count = (size_t)args->rows * gather_count(args, r);
         float *to = room + (size_t)args->rows * gather_first(args, r);
         const float *from = r == stream->rank ? args->in : to;
         if (count > 0)
-            status = nccl_status(
-                nccl->Broadcast(from, to, count, ncclFloat32, (int)r, comm, stream->cuda));
+            status = NCCL_CALL(
+                stream, nccl->Broadcast(from, to, count, ncclFloat32, (int)r, comm, stream->cuda));
     }
     enum status ended = nccl_status(nccl->GroupEnd());
     return status == STATUS_OK ? ended : status;

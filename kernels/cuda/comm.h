@@ -8,18 +8,17 @@
 extern "C" {
 #endif
 
-// device.c: DEVICE_FAULT where the stream has failed. comm.c: the same of all ranks, or what NCCL
-// reports of them.
-enum status stream_ask(const struct stream *stream, struct error *err);
-enum status comm_watch(struct comm *comm, struct error *err);
-// Until comm_let no other rank asks the stream: while `capturing` changes.
-void comm_hold(struct stream *stream);
-void comm_let(struct stream *stream);
-bool comm_aborted(const struct comm *comm);
 enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t count,
                       struct error *err);
-void comm_abort(struct comm *comm);
-void comm_close(struct comm *comm);
+void comm_abort(struct comm *comm); // from any thread; waits for nothing
+void comm_close(struct comm *comm); // after the graphs of all ranks
+bool comm_aborted(const struct comm *comm);
+// From whoever waits for `own`: DEVICE_FAULT where NCCL reports an error of a rank or the stream of
+// another one has failed; OK where nothing is known.
+enum status comm_watch(const struct stream *own, struct error *err);
+// The lock of the stream's rank, where it has one: nobody aborts it or asks how it is meanwhile.
+void comm_lock(struct stream *stream);
+void comm_unlock(struct stream *stream);
 
 // ranks.cu: to[i] = from[0][i] + from[1][i] + ..., [parts][count] f32, rounded once.
 struct ranks_add {

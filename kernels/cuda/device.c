@@ -507,10 +507,11 @@ static void core_pause(void)
 #endif
 }
 
-enum status stream_ask(const struct stream *stream, struct error *err)
+enum status stream_ask(const struct stream *stream, bool *idle, struct error *err)
 {
     device_current(stream->device);
     cudaError_t code = cudaStreamQuery(stream->cuda);
+    *idle = code == cudaSuccess;
     if (code == cudaErrorNotReady)
         error_forget();
     else if (code != cudaSuccess)
@@ -518,25 +519,25 @@ enum status stream_ask(const struct stream *stream, struct error *err)
     return STATUS_OK;
 }
 
-// What a rank left behind is worth nothing once the ranks were parted.
-static enum status ranks_ask(struct stream *stream, struct error *err)
+// After an abort, what a step has written is not to be used: DEVICE_FAULT.
+static enum status ranks_ask(const struct stream *stream, struct error *err)
 {
     if (!stream->comm)
         return STATUS_OK;
     if (comm_aborted(stream->comm))
-        return error_set(err, STATUS_DEVICE_FAULT, "the ranks were parted after a fault");
-    enum status status = comm_watch(stream->comm, err);
-    device_current(stream->device);
-    return status;
+        return error_set(err, STATUS_DEVICE_FAULT,
+                         "the ranks' communicator was aborted after a fault");
+    return comm_watch(stream, err);
 }
 
 // Spins on the word; once a millisecond asks the driver whether the stream, or another rank, has
-// failed. An emulated stream makes progress in that call.
+// failed; an emulated stream makes progress in that call.
 static enum status stream_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
     struct patience patience = patience_until(deadline_ns);
     uint64_t query_at = 0;
+    bool idle = false;
     while (!word_reached(host_word, value)) {
         if (patience_ends(&patience))
             return error_set(err, STATUS_TIMEOUT, "the device did not finish a step in time");
@@ -547,16 +548,11 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
         }
         query_at = patience.seen_ns + QUERY_NS;
         enum status status = ranks_ask(stream, err);
+        if (status == STATUS_OK)
+            status = stream_ask(stream, &idle, err);
         if (status != STATUS_OK)
             return status;
-        cudaError_t code = cudaStreamQuery(stream->cuda);
-        if (code == cudaErrorNotReady) {
-            error_forget();
-            continue;
-        }
-        if (code != cudaSuccess)
-            return cuda_error(err, code, "the device failed in a step");
-        if (!word_reached(host_word, value))
+        if (idle && !word_reached(host_word, value))
             return error_set(err, STATUS_DEVICE_FAULT,
                              "the device has nothing left to do and never gave its signal");
     }
@@ -566,11 +562,11 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
 // Relaxed mode: other models may load meanwhile, which stricter modes forbid.
 enum status graph_begin(struct stream *stream)
 {
-    comm_hold(stream);
+    comm_lock(stream);
     enum status status =
         call_status(cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeRelaxed));
     stream->capturing = status == STATUS_OK;
-    comm_let(stream);
+    comm_unlock(stream);
     stream->after_kernel = false;
     return status;
 }
@@ -579,10 +575,10 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
 {
     cudaGraph_t recorded = NULL;
     *out = NULL;
-    comm_hold(stream);
+    comm_lock(stream);
     cudaError_t code = cudaStreamEndCapture(stream->cuda, &recorded);
     stream->capturing = stream->after_kernel = false;
-    comm_let(stream);
+    comm_unlock(stream);
     if (code != cudaSuccess)
         return cuda_error(err, code, "recording a graph");
     struct graph *graph = calloc(1, sizeof *graph);
@@ -603,10 +599,13 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
 
 enum status graph_launch(struct stream *stream, struct graph *graph)
 {
+    enum status status = STATUS_DEVICE_FAULT; // its collectives are those of the communicator
     stream->after_kernel = false;
-    if (stream->comm && comm_aborted(stream->comm))
-        return STATUS_DEVICE_FAULT; // its collectives are those of the communicator
-    return call_status(cudaGraphLaunch(graph->exec, stream->cuda));
+    comm_lock(stream);
+    if (!stream->comm || !comm_aborted(stream->comm))
+        status = call_status(cudaGraphLaunch(graph->exec, stream->cuda));
+    comm_unlock(stream);
+    return status;
 }
 
 void graph_close(struct graph *graph)

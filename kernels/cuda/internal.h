@@ -148,7 +148,9 @@ enum status attn_workers_ask(struct device *device); // at open, of all head dim
 uint32_t attn_workers_of(const struct device *device, uint32_t dim);
 enum status attn_plain(struct stream *stream, const struct attn_args *args);
 
-// device.c: of the table, and for products that are timed as a graph runs them.
+// device.c: DEVICE_FAULT where the stream has failed; idle: it has nothing left to do.
+enum status stream_ask(const struct stream *stream, bool *idle, struct error *err);
+// Of the table, and for products that are timed as a graph runs them.
 enum status graph_begin(struct stream *stream);
 enum status graph_end(struct stream *stream, struct graph **out, struct error *err);
 enum status graph_launch(struct stream *stream, struct graph *graph);

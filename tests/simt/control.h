@@ -21,7 +21,10 @@ struct simt_options {
     bool no_nccl;           // there is no library for ranks
     uint64_t nccl_stops_at; // the collective, counted from 1 for each rank, that never ends and
                             // of which the library reports an error; 0: none
-    uint32_t patience;      // pauses of 0.1 ms that a drained stream waits for late ranks; 0: 2 min
+    uint64_t nccl_stays_at; // the call of a collective, counted likewise, that returns when its
+                            // rank is aborted; 0: none
+    uint32_t patience; // pauses of 0.1 ms that a drained stream waits for late ranks; 0: 2 min;
+                       // and where it is set, that aborting waits for graphs
     uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
     uint32_t blas_best;       // which of them is the fastest by the emulated events
     uint32_t blas_slow;       // how many times longer products pretend to take; 0: once
@@ -52,6 +55,7 @@ struct simt_counts {
     uint64_t loads, loads_captured;
     uint64_t early;                  // of the launches: before the kernel in front has ended
     uint64_t nccl_sums, nccl_copies; // collectives that ended, of all ranks
+    uint64_t nccl_stays;             // ranks that stayed in a call until they were aborted, or stay
 };
 
 // What the lint counted of one kernel since the last simt_reset: of shared memory the passes beyond

@@ -2,13 +2,16 @@
 // a joint piece of its rank's stream (runtime.cpp): a rank has come when its stream has got there,
 // and when all have, the first that notices does the work of all. What ranks call must agree in
 // order, kind, count and type; a communicator must outlive its graphs; buffers and stream must be
-// of the rank's device. What does not hold is reported. Calls between ncclGroupStart and
-// ncclGroupEnd reach the stream at the end of the group.
+// of the rank's device; nothing comes to a communicator that is closed or aborted. What does not
+// hold is reported. As in the library, aborting the last rank waits until no graph holds a
+// collective of the ranks. Calls between ncclGroupStart and ncclGroupEnd reach the stream at the
+// end of the group.
 #include "emu.h"
 #define _Noreturn [[noreturn]] // the contract headers are C
 #include "kernels/cuda/nccl.h"
 
 #include <string.h>
+#include <time.h>
 
 namespace simt
 {
@@ -40,15 +43,17 @@ struct meeting {
 };
 
 struct world {
-    unsigned size;
+    unsigned size, aborted;
     std::map<uint64_t, meeting> meetings;
+    std::shared_ptr<int> held; // by the collectives that graphs hold, too
 };
 
 struct member {
     std::shared_ptr<world> ranks;
     unsigned rank;
     int device;
-    uint64_t next; // number of its next call
+    uint64_t next;  // number of its next call
+    uint64_t calls; // of collectives
     bool closed, aborted, stopped;
 };
 
@@ -151,25 +156,55 @@ thread_local std::vector<std::function<void()>> group_calls;
 
 } // namespace
 
-// What the library gives out; `held` is shared by the calls that graphs hold.
-struct ncclComm {
+struct ncclComm { // never freed, so that a call that comes late is seen
     std::shared_ptr<member> who;
-    std::shared_ptr<int> held;
 };
+static std::vector<std::unique_ptr<ncclComm>> given;
+
+static bool usable(ncclComm_t comm)
+{
+    if (!comm->who->closed)
+        return true;
+    report("rank %u: a call comes to a communicator that is %s", comm->who->rank,
+           comm->who->aborted ? "aborted" : "closed");
+    return false;
+}
+
+// Others may call meanwhile. False: that took longer than the patience that a test has set.
+static bool wait_until(const std::function<bool()> &reached)
+{
+    timespec pause = {0, 100000};
+    for (uint32_t waited = 0; !reached(); waited++) {
+        if (options.patience != 0 && waited > options.patience)
+            return false;
+        unsigned held = emu_lock.let_go();
+        nanosleep(&pause, nullptr);
+        emu_lock.take_back(held);
+    }
+    return true;
+}
 
 static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
-    const member &who = *comm->who;
+    if (!usable(comm))
+        return invalid_usage;
+    member &who = *comm->who;
+    if (++who.calls == options.nccl_stays_at) {
+        counts.nccl_stays++;
+        if (!wait_until([&] { return who.aborted; }))
+            report("rank %u stays in a call and nobody aborts it", who.rank);
+        return ncclSuccess;
+    }
     size_t sent = c.count * sizeof(float);
     size_t got = c.kind == ALL_GATHER ? sent * who.ranks->size : sent;
     bool sends = c.kind != BROADCAST || (unsigned)c.root == who.rank;
     if (!stream_takes(stream))
         return unhandled;
-    if (c.type != ncclFloat32 || stream_device(stream) != who.device || who.aborted ||
+    if (c.type != ncclFloat32 || stream_device(stream) != who.device ||
         (sends && !lies_there(who, c.from, sent)) || !lies_there(who, c.to, got))
         return invalid_usage;
-    auto make = [who = comm->who, held = comm->held, c] { return joint_make(who, c); };
+    auto make = [who = comm->who, held = comm->who->ranks->held, c] { return joint_make(who, c); };
     if (group_depth > 0)
         group_calls.push_back([=] { stream_push_joint(stream, make); });
     else
@@ -177,16 +212,30 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
     return ncclSuccess;
 }
 
-static ncclResult_t part(ncclComm_t comm, bool aborted)
+static ncclResult_t destroy(ncclComm_t comm)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
-    if (!aborted && comm->held.use_count() > 1)
+    if (!usable(comm))
+        return invalid_usage;
+    if (comm->who->ranks->held.use_count() > 1)
         report("rank %u: its communicator is closed before a graph that holds its collectives",
                comm->who->rank);
-    comm->who->aborted = aborted;
     comm->who->closed = true;
     counts.live--;
-    delete comm;
+    return ncclSuccess;
+}
+
+static ncclResult_t abort_rank(ncclComm_t comm)
+{
+    std::lock_guard<emu_mutex> hold(emu_lock);
+    if (!usable(comm))
+        return invalid_usage;
+    world &ranks = *comm->who->ranks;
+    comm->who->aborted = comm->who->closed = true;
+    counts.live--;
+    if (++ranks.aborted == ranks.size &&
+        !wait_until([&] { return ranks.held.use_count() == 1; }))
+        report("aborting waits for graphs that hold collectives of the ranks");
     return ncclSuccess;
 }
 
@@ -204,6 +253,7 @@ static ncclResult_t ncclCommInitAll(ncclComm_t *out, int count, const int *devic
     std::lock_guard<emu_mutex> hold(emu_lock);
     auto ranks = std::make_shared<world>();
     ranks->size = (unsigned)count;
+    ranks->held = std::make_shared<int>(0);
     if (call_refused())
         return system_error;
     for (int i = 0; i < count; i++)
@@ -215,22 +265,25 @@ static ncclResult_t ncclCommInitAll(ncclComm_t *out, int count, const int *devic
         who->ranks = ranks;
         who->rank = (unsigned)i;
         who->device = devices[i];
-        out[i] = new ncclComm{who, std::make_shared<int>(0)};
+        out[i] = new ncclComm{who};
+        given.emplace_back(out[i]);
         counts.live++;
     }
     return ncclSuccess;
 }
 static ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    return part(comm, false);
+    return destroy(comm);
 }
 static ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    return part(comm, true);
+    return abort_rank(comm);
 }
 static ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
+    if (!usable(comm))
+        return invalid_usage;
     *error = comm->who->stopped ? system_error : ncclSuccess;
     return ncclSuccess;
 }

@@ -1,21 +1,24 @@
 // Communicators of the cuda device beside the emulator's stand-in for NCCL: what is refused, what
-// each mode sends, a rank that is late, and how a fault parts the ranks.
+// each mode sends, a rank that is late, and how a fault ends the communicator.
 #include "base/clock.h"
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 const struct device_api *weft_device_plugin(void);
 
-enum { SIZE = 2, COUNT = 100, PATIENCE = 10000 };
+// ROOM: elements of a rank's numbers, of which 256 are one piece of a sum.
+enum { SIZE = 2, COUNT = 100, ROOM = 300, VOCAB = 8, PATIENCE = 10000, LONG_PATIENCE = 100000 };
 static const uint64_t SOON = 50000000; // ns
 
 struct pair {
@@ -30,7 +33,8 @@ struct pair {
 static void pair_open(struct pair *p, int exact)
 {
     struct error err = {0};
-    struct stream_limits limits = {.step = {.rows_max = 4, .tokens_max = 4}, .width_max = 64};
+    struct stream_limits limits = {.step = {.rows_max = 4, .tokens_max = 4, .vocab = VOCAB},
+                                   .width_max = 64};
     *p = (struct pair){.api = weft_device_plugin()};
     for (uint32_t r = 0; r < SIZE; r++) {
         struct device_options options = {.index = r, .ranks = SIZE, .exact = exact};
@@ -38,12 +42,20 @@ static void pair_open(struct pair *p, int exact)
         assert_int_equal(p->api->open(&p->device[r], &options, &err), STATUS_OK);
         assert_int_equal(p->api->stream_open(p->device[r], &p->stream[r], &limits, &err),
                          STATUS_OK);
-        assert_int_equal(p->api->memory_take(p->device[r], &p->in[r], COUNT * 4, &err), STATUS_OK);
-        assert_int_equal(p->api->memory_take(p->device[r], &p->out[r], COUNT * 4, &err), STATUS_OK);
+        assert_int_equal(p->api->memory_take(p->device[r], &p->in[r], ROOM * 4, &err), STATUS_OK);
+        assert_int_equal(p->api->memory_take(p->device[r], &p->out[r], ROOM * 4, &err), STATUS_OK);
         assert_int_equal(p->api->host_take(p->device[r], &word, 256, &err), STATUS_OK);
         p->word[r] = word;
     }
     assert_int_equal(p->api->comm_open(&p->comm, p->stream, SIZE, &err), STATUS_OK);
+}
+
+// With nothing that the stand-in reports.
+static void communicator_close(struct pair *p)
+{
+    p->api->comm_close(p->comm);
+    p->comm = NULL;
+    assert_string_equal(simt_first_report(), "");
 }
 
 static void pair_close(struct pair *p)
@@ -51,8 +63,8 @@ static void pair_close(struct pair *p)
     p->api->comm_close(p->comm);
     for (uint32_t r = 0; r < SIZE; r++) {
         p->api->stream_close(p->stream[r]);
-        p->api->memory_give(p->device[r], p->in[r], COUNT * 4);
-        p->api->memory_give(p->device[r], p->out[r], COUNT * 4);
+        p->api->memory_give(p->device[r], p->in[r], ROOM * 4);
+        p->api->memory_give(p->device[r], p->out[r], ROOM * 4);
         p->api->host_give(p->device[r], p->word[r], 256);
         p->api->close(p->device[r]);
     }
@@ -65,6 +77,18 @@ static enum status reduce(struct pair *p, uint32_t rank, uint64_t count)
     struct all_reduce_args args = {DTYPE_F32, p->in[rank], p->out[rank], count, SIZE};
     p->api->thread_begin(p->stream[rank]);
     return p->api->ops->all_reduce(p->stream[rank], &args);
+}
+
+static enum status gather(struct pair *p, uint32_t rank)
+{
+    struct all_gather_args args = {.in = p->in[rank],
+                                   .out = p->out[rank],
+                                   .rows = 1,
+                                   .ranks = SIZE,
+                                   .stride = VOCAB,
+                                   .ends = {VOCAB / 2, VOCAB}};
+    p->api->thread_begin(p->stream[rank]);
+    return p->api->ops->all_gather(p->stream[rank], &args);
 }
 
 static enum status call(struct pair *p, uint32_t rank, uint64_t count)
@@ -183,7 +207,7 @@ static void test_a_rank_that_records_is_not_asked(void **state)
     pair_close(&p);
 }
 
-static void test_a_fault_parts_the_ranks(void **state)
+static void test_a_fault_ends_the_communicator(void **state)
 {
     (void)state;
     struct pair p;
@@ -193,8 +217,10 @@ static void test_a_fault_parts_the_ranks(void **state)
     p.api->comm_abort(p.comm);
     p.api->comm_abort(p.comm);
     assert_int_equal(wait_for(&p, 0, &err), STATUS_DEVICE_FAULT);
-    assert_string_equal(err.text, "the ranks were parted after a fault");
+    assert_string_equal(err.text, "the ranks' communicator was aborted after a fault");
     assert_int_equal(call(&p, 1, COUNT), STATUS_DEVICE_FAULT);
+    assert_int_equal(gather(&p, 1), STATUS_DEVICE_FAULT);
+    communicator_close(&p);
     pair_close(&p);
     simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .nccl_stops_at = 1});
     pair_open(&p, 1);
@@ -206,12 +232,15 @@ static void test_a_fault_parts_the_ranks(void **state)
     pair_close(&p);
 }
 
-static void test_a_graph_of_parted_ranks_is_refused(void **state)
+// NCCL ends an abort when the graphs of all ranks are closed: nobody waits for that, and the graphs
+// are not launched any more.
+static void test_a_fault_does_not_wait_for_graphs(void **state)
 {
     (void)state;
     struct pair p;
     struct error err = {0};
     struct graph *graph[SIZE];
+    simt_configure(&(struct simt_options){.devices = 7, .patience = LONG_PATIENCE});
     pair_open(&p, 1);
     for (uint32_t r = 0; r < SIZE; r++) {
         p.api->thread_begin(p.stream[r]);
@@ -220,11 +249,54 @@ static void test_a_graph_of_parted_ranks_is_refused(void **state)
         assert_int_equal(p.api->graph_end(p.stream[r], &graph[r], &err), STATUS_OK);
     }
     p.api->comm_abort(p.comm);
-    for (uint32_t r = 0; r < SIZE; r++)
+    for (uint32_t r = 0; r < SIZE; r++) {
+        p.api->thread_begin(p.stream[r]);
         assert_int_equal(p.api->graph_launch(p.stream[r], graph[r]), STATUS_DEVICE_FAULT);
+        assert_int_equal(call(&p, r, COUNT), STATUS_DEVICE_FAULT);
+        assert_int_equal(wait_for(&p, r, &err), STATUS_DEVICE_FAULT);
+    }
     for (uint32_t r = 0; r < SIZE; r++)
         p.api->graph_close(graph[r]);
+    communicator_close(&p);
     pair_close(&p);
+}
+
+struct stayed {
+    struct pair pair;
+    bool gathers;
+    enum status status;
+};
+
+static void *stay(void *argument)
+{
+    struct stayed *s = argument;
+    s->status = s->gathers ? gather(&s->pair, 0) : reduce(&s->pair, 0, ROOM);
+    return NULL;
+}
+
+// A rank that stays in a call of the library is aborted there, and makes no other.
+static void test_a_rank_in_a_call_is_aborted(void **state)
+{
+    (void)state;
+    for (int gathers = 0; gathers <= 1; gathers++) {
+        struct stayed s = {.gathers = gathers};
+        struct simt_counts counts;
+        pthread_t thread;
+        simt_configure(
+            &(struct simt_options){.devices = 7, .patience = LONG_PATIENCE, .nccl_stays_at = 1});
+        pair_open(&s.pair, 1);
+        assert_int_equal(pthread_create(&thread, NULL, stay, &s), 0);
+        do {
+            usleep(1000);
+            simt_read(&counts);
+        } while (counts.nccl_stays == 0);
+        s.pair.api->comm_abort(s.pair.comm);
+        assert_int_equal(call(&s.pair, 1, COUNT), STATUS_DEVICE_FAULT);
+        pthread_join(thread, NULL);
+        assert_int_equal(s.status, STATUS_DEVICE_FAULT);
+        communicator_close(&s.pair);
+        pair_close(&s.pair);
+    }
 }
 
 // What the stand-in finds.
@@ -263,8 +335,9 @@ int main(void)
         cmocka_unit_test(test_nothing_begins_early_behind_it),
         cmocka_unit_test(test_a_late_rank_is_no_fault),
         cmocka_unit_test(test_a_rank_that_records_is_not_asked),
-        cmocka_unit_test(test_a_fault_parts_the_ranks),
-        cmocka_unit_test(test_a_graph_of_parted_ranks_is_refused),
+        cmocka_unit_test(test_a_fault_ends_the_communicator),
+        cmocka_unit_test(test_a_fault_does_not_wait_for_graphs),
+        cmocka_unit_test(test_a_rank_in_a_call_is_aborted),
         cmocka_unit_test(test_wrong_calls_are_reported),
     };
     simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});
