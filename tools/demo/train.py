@@ -28,17 +28,27 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(1, str(ROOT / "tools"))
 import first_models
 
-TEACHER = ROOT / "models/fetched/all-MiniLM-L6-v2"
-PIECES, WINDOW, LONGEST = 7200, 512, 64
-HIDDEN, HEADS, LAYERS, INNER = 256, 4, 3, 512
+TEACHER = ROOT / "models/fetched" / first_models.EMBEDDER.file
+PIECES = 7200  # of the vocabulary
+WINDOW = 512  # tokens that the model takes
+LONGEST = 64  # tokens of a pair in training
+HIDDEN, HEADS, LAYERS, INNER = 256, 4, 3, 512  # of the model
 WIDTH = HIDDEN // HEADS
 MARK = 16  # numbers of a vector that tell the question's side from the passage's
-GROUPS, PARTS, PEAK, WARM_UP = 16, 3, 6e-4, 60
-FILLED, BAG_STEPS = 80, 600  # texts of an aspect, and steps, by which the words get their vectors
-LOST, LIKE, LIKENESS, NEIGHBOURS = 0.03, 0.10, 0.55, 5  # words that are lost or become one of like meaning
-SPOKEN, ASPECTS = 1, 0.3  # after which layer aspects are guessed, and what that loss counts
+GROUPS = 16  # questions of a step
+PARTS = 3  # of a step, by the length of pairs
+PEAK = 6e-4  # learning rate
+WARM_UP = 60  # steps
+BAG_TEXTS = 80  # of each form of an aspect, from which the pieces get their vectors
+BAG_STEPS = 600
+LOST = 0.03  # share of pieces that become [UNK]
+LIKE = 0.10  # share of pieces that become one of like meaning
+LIKENESS = 0.55  # least cosine of two pieces of like meaning
+NEIGHBOURS = 5  # pieces of like meaning that are kept of each
+ASPECT_LAYER = 1  # after which aspects are guessed
+ASPECT_WEIGHT = 0.3  # of that loss
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-SAVED_EVERY = 120
+SAVED_EVERY = 120  # seconds
 
 
 def choose_pieces(teacher, path):
@@ -54,7 +64,7 @@ def choose_pieces(teacher, path):
     path.write_text("\n".join(pieces) + "\n")
 
 
-def taught(teacher, pieces):
+def teacher_vectors(teacher, pieces):
     """A vector a piece: what the teacher makes of it alone, as a text."""
     tokenizer, model = AutoTokenizer.from_pretrained(teacher), BertModel.from_pretrained(teacher).eval()
     vocabulary, found = tokenizer.get_vocab(), []
@@ -71,7 +81,7 @@ def bags(tokenizer, source):
     """Texts without their subjects, as pieces, and the aspect of each."""
     maker, texts, aspects = corpus.Maker(source, "bags"), [], []
     for number, aspect in enumerate(source.aspects):
-        for templates in [aspect.asks, aspect.answers] * FILLED:
+        for templates in [aspect.asks, aspect.answers] * BAG_TEXTS:
             texts.append(maker.draw(templates, "").lower())
             aspects.append(number)
     found = tokenizer.encode_batch(texts, add_special_tokens=False)
@@ -79,19 +89,19 @@ def bags(tokenizer, source):
     return torch.tensor([each.ids + [0] * (width - len(each.ids)) for each in found]), torch.tensor(aspects)
 
 
-def meanings(taught, ids, aspects):
+def meanings(vectors, ids, aspects):
     """Two vectors a piece: the teacher's, in the directions in which pieces differ most, and what is learned from it by
     guessing a text's aspect from its pieces; pieces of like meaning get like vectors, also those that no text has."""
-    plain = taught @ torch.linalg.svd(taught, full_matrices=False)[2][:WIDTH - MARK].T
-    learn = torch.nn.Sequential(torch.nn.Linear(taught.shape[1], 256), torch.nn.GELU(), torch.nn.Linear(256, WIDTH))
-    gain, guess = torch.nn.Linear(taught.shape[1], 1), torch.nn.Linear(WIDTH, int(aspects.max()) + 1, bias=False)
+    plain = vectors @ torch.linalg.svd(vectors, full_matrices=False)[2][:WIDTH - MARK].T
+    learn = torch.nn.Sequential(torch.nn.Linear(vectors.shape[1], 256), torch.nn.GELU(), torch.nn.Linear(256, WIDTH))
+    gain, guess = torch.nn.Linear(vectors.shape[1], 1), torch.nn.Linear(WIDTH, int(aspects.max()) + 1, bias=False)
     optimizer = torch.optim.Adam([*learn.parameters(), *gain.parameters(), *guess.parameters()], lr=3e-3)
     for step in range(BAG_STEPS):
         for each in optimizer.param_groups:
             each["lr"] = 3e-3 * (1 - step / BAG_STEPS)
         chosen = torch.randint(len(ids), (768,))
         bag = ids[chosen].masked_fill(torch.rand(768, ids.shape[1]) < 0.3, 0)
-        table = torch.nn.functional.normalize(learn(taught)) * torch.nn.functional.softplus(gain(10 * taught))
+        table = torch.nn.functional.normalize(learn(vectors)) * torch.nn.functional.softplus(gain(10 * vectors))
         table = torch.cat([torch.zeros_like(table[:1]), table[1:]])
         logits = guess(torch.nn.functional.embedding(bag, table).sum(1))
         loss = torch.nn.functional.cross_entropy(logits, aspects[chosen])
@@ -181,7 +191,8 @@ def tensors_of(pairs, like=None, draw=None):
 
 
 def scores_of(model, tokenizer, groups, like=None, draw=None):
-    """A row of scores a group, the answer's first. Short pairs and long ones go apart, which saves padding."""
+    """A row of scores a group, the answer's first; in training also the mean vector of each question and each passage after
+    ASPECT_LAYER. Short pairs and long ones go apart, which saves padding."""
     pairs = tokenizer.encode_batch([(question, passage) for question, passages, *_ in groups for passage in passages])
     for pair in pairs:
         pair.truncate(LONGEST)
@@ -198,7 +209,7 @@ def scores_of(model, tokenizer, groups, like=None, draw=None):
     for kind in (0, 1):
         for each, tensors in zip(made, given):
             mask = (tensors["attention_mask"] * (tensors["token_type_ids"] == kind))[..., None].float()
-            sides.append((each.hidden_states[SPOKEN].float() * mask).sum(1) / mask.sum(1))
+            sides.append((each.hidden_states[ASPECT_LAYER].float() * mask).sum(1) / mask.sum(1))
     return scores, torch.cat(sides[:PARTS])[back], torch.cat(sides[PARTS:])[back]
 
 
@@ -211,11 +222,12 @@ def losses(scores):
     return first + 0.5 * alone, (scores.argmax(1) == 0).float().mean().item()
 
 
-def aspects_lost(guess, asked, told, groups):
+def aspect_loss_of(guess, questions, passages, groups):
     """How badly a linear guess from the middle of the model tells what a question and a passage speak of."""
-    asks = torch.tensor([group[2][0] for group in groups for _ in group[1]])
-    tells = torch.tensor([number for group in groups for number in group[2]])
-    return torch.nn.functional.cross_entropy(guess(asked), asks) + torch.nn.functional.cross_entropy(guess(told), tells)
+    asked = torch.tensor([group[2][0] for group in groups for _ in group[1]])
+    told = torch.tensor([number for group in groups for number in group[2]])
+    entropy = torch.nn.functional.cross_entropy
+    return entropy(guess(questions), asked) + entropy(guess(passages), told)
 
 
 def develop(model, tokenizer):
@@ -237,10 +249,10 @@ def train(options):
     torch.set_num_threads(1)
     state = torch.load(work / "state.pt") if (work / "state.pt").exists() else {"step": 0, "seconds": 0}
     source = corpus.Corpus()
-    known = taught(TEACHER, pieces)
-    like = like_words(pieces, known)
+    vectors = teacher_vectors(TEACHER, pieces)
+    like = like_words(pieces, vectors)
     if not (work / "words.pt").exists():
-        torch.save(meanings(known, *bags(tokenizer, source)), work / "words.pt")
+        torch.save(meanings(vectors, *bags(tokenizer, source)), work / "words.pt")
     torch.manual_seed(2)
     model = empty_model(len(pieces)) if state["step"] else new_model(*torch.load(work / "words.pt"))
     guess = torch.nn.Linear(HIDDEN, len(source.aspects))
@@ -254,28 +266,28 @@ def train(options):
         guess.load_state_dict(state["guess"])
         optimizer.load_state_dict(state["optimizer"])
     saved = time.monotonic()
-    begun, shown = saved - state["seconds"], []
+    begun, figures = saved - state["seconds"], []
     for step in range(state["step"], steps):
         done = max(step / steps, (time.monotonic() - begun) / (60 * options.minutes))
         for each in optimizer.param_groups:
             each["lr"] = each["speed"] * PEAK * min((step + 1) / WARM_UP, max(0.01, 1 - done))
         maker, draw = corpus.Maker(source, step), torch.Generator().manual_seed(step)
         groups = [maker.group() for _ in range(GROUPS)]
-        scores, asked, told = scores_of(model, tokenizer, groups, like, draw)
-        loss, share = losses(scores)
-        spoken = aspects_lost(guess, asked, told, groups)
-        loss = loss + ASPECTS * spoken
+        scores, questions, passages = scores_of(model, tokenizer, groups, like, draw)
+        loss, share_first = losses(scores)
+        aspect_loss = aspect_loss_of(guess, questions, passages, groups)
+        loss = loss + ASPECT_WEIGHT * aspect_loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(learned, 1.0)
         optimizer.step()
-        shown.append((loss.item(), share, spoken.item()))
+        figures.append((loss.item(), share_first, aspect_loss.item()))
         now = time.monotonic()
         if (step + 1) % 20 == 0:
-            loss, share, spoken = (sum(each) / len(shown) for each in zip(*shown))
-            print(f"step {step + 1}  loss {loss:.3f}  first {100 * share:.1f} %  aspects {spoken:.2f}  {now - begun:.0f} s",
-                  flush=True)
-            shown = []
+            loss, share_first, aspect_loss = (sum(each) / len(figures) for each in zip(*figures))
+            print(f"step {step + 1}  loss {loss:.3f}  first {100 * share_first:.1f} %  aspects {aspect_loss:.2f}  "
+                  f"{now - begun:.0f} s", flush=True)
+            figures = []
         if options.develop and (step + 1) % 200 == 0:
             develop(model, tokenizer)
         last = step + 1 == steps or now - begun > 60 * options.minutes
@@ -315,7 +327,7 @@ def main():
     faults = corpus.check(60)
     if faults:
         sys.exit(f"{len(faults)} of the held-out set stand in the corpus: tools/demo/corpus.py --check")
-    first_models.fetch(TEACHER.parent, 60, [each for each in first_models.MODELS if TEACHER.name in each])
+    first_models.fetch(TEACHER.parent, 60, [first_models.EMBEDDER])
     if not (options.work / "vocab.txt").exists():
         choose_pieces(TEACHER, options.work / "vocab.txt")
     train(options)
