@@ -220,12 +220,16 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
     return status;
 }
 
-enum status json_file_parse(json_t **out, const char *path, size_t bytes_max, struct error *err)
+enum status json_read_parse(json_t **out,
+                            enum status (*read)(struct text *out, struct arena *arena,
+                                                const char *path, size_t bytes_max,
+                                                struct error *err),
+                            const char *path, size_t bytes_max, struct error *err)
 {
     *out = NULL;
     struct arena *arena = arena_create(0, 0);
     struct text content;
-    enum status status = file_read(&content, arena, path, bytes_max, err);
+    enum status status = read(&content, arena, path, bytes_max, err);
     if (status == STATUS_OK) {
         status = json_parse(out, content, err);
         if (status != STATUS_OK)
@@ -233,6 +237,11 @@ enum status json_file_parse(json_t **out, const char *path, size_t bytes_max, st
     }
     arena_destroy(arena);
     return status;
+}
+
+enum status json_file_parse(json_t **out, const char *path, size_t bytes_max, struct error *err)
+{
+    return json_read_parse(out, file_read, path, bytes_max, err);
 }
 
 bool json_integer_exact(const json_t *value, int64_t *out)

@@ -27,6 +27,12 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
 // The same for a file of at most bytes_max bytes; errors name the file.
 enum status json_file_parse(json_t **out, const char *path, size_t bytes_max,
                             struct error *err) MUST_USE;
+// The same where something else than file_read (base/file.h) reads it.
+enum status json_read_parse(json_t **out,
+                            enum status (*read)(struct text *out, struct arena *arena,
+                                                const char *path, size_t bytes_max,
+                                                struct error *err),
+                            const char *path, size_t bytes_max, struct error *err) MUST_USE;
 
 // An integer value, also when written as 16.0 or 1e2; false if it is not a number, not integral,
 // outside int64, or a real too large to be exact (2^53).

@@ -48,28 +48,30 @@ static void key_make(char out[KEY_BYTES], const struct document *w, const char *
     snprintf(out, KEY_BYTES, "%s.%s", w->family->name, rest);
 }
 
+// wanted: without its key, which ends with rest. Counts are whole.
+static double value_get(struct document *w, const char *rest, struct gguf_number wanted, bool whole)
+{
+    char key[KEY_BYTES];
+    double number = 0;
+    uint32_t count = 0;
+    key_make(key, w, rest);
+    wanted.key = key;
+    if (w->status == STATUS_OK)
+        w->status = whole ? gguf_count(&count, w->file, &wanted, w->err)
+                          : gguf_number(&number, w->file, &wanted, w->err);
+    return whole ? count : number;
+}
+
 static uint32_t count_get(struct document *w, const char *rest, double low, double high,
                           double fallback)
 {
-    char key[KEY_BYTES];
-    uint32_t out = 0;
-    key_make(key, w, rest);
-    struct gguf_number wanted = {key, low, high, fallback};
-    if (w->status == STATUS_OK)
-        w->status = gguf_count(&out, w->file, &wanted, w->err);
-    return out;
+    return (uint32_t)value_get(w, rest, (struct gguf_number){NULL, low, high, fallback}, true);
 }
 
 static double number_get(struct document *w, const char *rest, double low, double high,
                          double fallback)
 {
-    char key[KEY_BYTES];
-    double out = 0;
-    key_make(key, w, rest);
-    struct gguf_number wanted = {key, low, high, fallback};
-    if (w->status == STATUS_OK)
-        w->status = gguf_number(&out, w->file, &wanted, w->err);
-    return out;
+    return value_get(w, rest, (struct gguf_number){NULL, low, high, fallback}, false);
 }
 
 static void put_count(struct document *w, const char *field, uint32_t value)

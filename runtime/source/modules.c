@@ -20,20 +20,6 @@ enum status folder_path(char out[MODULE_FOLDER_MAX], const char *folder, const c
     return STATUS_OK;
 }
 
-static enum status json_read(json_t **out, const char *path, struct error *err)
-{
-    struct arena *arena = arena_create(0, 0);
-    struct text text;
-    enum status status = model_file_read(&text, arena, path, FOLDER_JSON_BYTES_MAX, err);
-    if (status == STATUS_OK) {
-        status = json_parse(out, text, err);
-        if (status != STATUS_OK)
-            error_prefix(err, "%s", path);
-    }
-    arena_destroy(arena);
-    return status;
-}
-
 enum status folder_json(json_t **out, const char *folder, const char *name, bool needed,
                         struct error *err)
 {
@@ -50,7 +36,7 @@ enum status folder_json(json_t **out, const char *folder, const char *name, bool
             return STATUS_OK;
         return error_set(err, STATUS_NOT_FOUND, "%s is missing: download the model again", path);
     }
-    status = json_read(out, path, err);
+    status = json_read_parse(out, model_file_read, path, FOLDER_JSON_BYTES_MAX, err);
     if (in_gguf && status == STATUS_NOT_FOUND && !needed)
         return STATUS_OK;
     if (status == STATUS_OK && !json_is_object(*out) && !json_is_array(*out)) {
