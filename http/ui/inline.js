@@ -23,7 +23,7 @@ const ENTITIES = {amp: "&", lt: "<", gt: ">", quot: '"', nbsp: "\u00a0", "#39": 
 
 // Each rule: where it begins, and the node of what it matched. The first match in the text wins.
 const RULES = [
-  [/(`+)([^`]|[^`].*?[^`])\1(?!`)/s, (m) => el("code", {}, m[2].replace(/^ (.*\S.*) $/s, "$1"))],
+  [/(`+)([^`]|[^`].*?[^`])\1(?!`)/s, (m) => el("code", {}, /^ .*\S.* $/s.test(m[2]) ? m[2].slice(1, -1) : m[2])],
   [/\\([\\`*_{}[\]()#+\-.!|~<>])/, (m) => m[1]],
   [/!?\[([^\]\n]*)\]\(\s*<?([^\s)>]+)>?(?:\s+"[^"]*")?\s*\)/, (m) => link([m[1]], m[2])],
   [/<?(https?:\/\/[^\s<>"'`]*[^\s<>"'`.,;:!?)\]])>?/, (m) => link([m[1]], m[1])],
@@ -31,7 +31,7 @@ const RULES = [
   [/~~(?=\S)(.+?)~~/s, (m) => el("del", {}, inline(m[1]))],
   [/\*(?=\S)([^*]*[^*\s])\*/s, (m) => el("em", {}, inline(m[1]))],
   [/(?<![\w_])_(?=\S)([^_]*[^_\s])_(?![\w_])/s, (m) => el("em", {}, inline(m[1]))],
-  [/ {2,}\n/, () => el("br")],
+  [/(?<! ) {2,}\n/, () => el("br")],
   [/&(amp|lt|gt|quot|nbsp|#39);/, (m) => ENTITIES[m[1]]],
 ];
 

@@ -6,13 +6,17 @@ import {inline} from "./inline.js";
 
 const DEEPEST = 8; // lists and quotes in one another
 
-const FENCE = /^( {0,3})(`{3,}|~{3,})\s*([^`\s]*)[^`]*$/;
-const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?: +|$)(.*)$/;
-const ROW = /^\s*\|?(.+\|.*)$/;
-const RULED = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+// No expression here has two ways to match the same characters: a long line would freeze the page.
+const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))([^`]*)$/;
+const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?: +|$)/;
 
 const isRule = (line) => /^ {0,3}([-*_])( *\1){2,} *$/.test(line);
-const heading = (line) => /^ {0,3}(#{1,6})(?:\s+(.*?))?\s*#*\s*$/.exec(line);
+
+// {level, text} without the marks at its end, or null.
+function heading(line) {
+  const marks = /^ {0,3}(#{1,6})(?!\S)/.exec(line);
+  return marks && {level: marks[1].length, text: line.slice(marks[0].length).trim().replace(/(?:^|\s)#+$/, "").trimEnd()};
+}
 
 function startsBlock(lines, at) {
   const line = lines[at];
@@ -20,17 +24,19 @@ function startsBlock(lines, at) {
     /^ {0,3}([-*+]|1[.)]) +\S/.test(line) || isTable(lines, at);
 }
 
-const isTable = (lines, at) => ROW.test(lines[at]) && at + 1 < lines.length && RULED.test(lines[at + 1]) &&
-  lines[at + 1].includes("-") && lines[at + 1].includes("|");
+const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
+
+const isTable = (lines, at) => at + 1 < lines.length && lines[at].indexOf("|", 1) > 0 && lines[at + 1].includes("|") &&
+  cells(lines[at + 1]).every((cell) => /^:?-+:?$/.test(cell));
 
 function takeFence(lines, at, out) {
-  const [, indent, fence, language] = FENCE.exec(lines[at]);
+  const [, indent, fence, information] = FENCE.exec(lines[at]);
   const end = new RegExp(`^ {0,3}${fence[0] === "~" ? "~" : "`"}{${fence.length},} *$`);
   const code = [];
   for (at++; at < lines.length && !end.test(lines[at]); at++) {
     code.push(lines[at].startsWith(indent) ? lines[at].slice(indent.length) : lines[at].trimStart());
   }
-  out.push(codeBlock(code.join("\n"), language));
+  out.push(codeBlock(code.join("\n"), /^\S*/.exec(information.trim())[0]));
   return at + 1;
 }
 
@@ -41,8 +47,6 @@ function takeQuote(lines, at, out, depth) {
   return at;
 }
 
-const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
-
 function takeTable(lines, at, out) {
   const head = cells(lines[at]);
   const sides = cells(lines[at + 1]).map((rule) => (/^:-+:$/.test(rule) ? "center" : /-:$/.test(rule) ? "end" : "start"));
@@ -50,7 +54,9 @@ function takeTable(lines, at, out) {
   const cell = (tag, text, column) => el(`${tag}.${sides[column] || "start"}`, tag === "th" ? {scope: "col"} : {}, inline(text));
   for (at += 2; at < lines.length && lines[at].includes("|") && lines[at].trim(); at++) {
     const row = cells(lines[at]);
-    body.push(el("tr", {}, head.map((_, column) => cell("td", row[column] || "", column))));
+    const missing = head.length - row.length;
+    body.push(el("tr", {}, row.slice(0, head.length).map((text, column) => cell("td", text, column)),
+      missing > 0 && el("td", {colspan: missing})));
   }
   out.push(el("div.table", {tabindex: "0", role: "region", "aria-label": "Table"},
     el("table", {}, el("thead", {}, el("tr", {}, head.map((text, column) => cell("th", text, column)))), el("tbody", {}, body))));
@@ -76,7 +82,7 @@ function takeList(lines, at, out, depth) {
   while (at < lines.length) {
     const match = ITEM.exec(lines[at]);
     if (!match || /\d/.test(match[2]) !== ordered || match[1].length > first[1].length + 3 || isRule(lines[at])) break;
-    const inner = [match[3].replace(/^\[([ xX])\] /, (_, mark) => (mark === " " ? "☐ " : "☑ "))];
+    const inner = [lines[at].slice(match[0].length).replace(/^\[([ xX])\] /, (_, mark) => (mark === " " ? "☐ " : "☑ "))];
     at = takeItem(lines, at, match[1].length + match[2].length + 1, inner);
     const nodes = blocks(inner, depth + 1);
     items.push(el("li", {}, nodes.length === 1 && nodes[0].tagName === "P" ? [...nodes[0].childNodes] : nodes));
@@ -101,7 +107,7 @@ function takeBlock(lines, at, out, depth) {
   const head = heading(line);
   if (head) {
     // the page's own headings are above: those of a text begin below them
-    out.push(el(`h${Math.min(6, head[1].length + 2)}`, {}, inline(head[2] || "")));
+    out.push(el(`h${Math.min(6, head.level + 2)}`, {}, inline(head.text)));
     return at + 1;
   }
   if (isRule(line)) {

@@ -62,6 +62,8 @@ MARKDOWN = [
     ("**open", "<p>**open</p>"),
     ("- [ ] a\n- [x] b", "<ul><li>☐ a</li><li>☑ b</li></ul>"),
     ("a &lt;b&gt; &amp;lt; &bogus; `&lt;`", "<p>a &lt;b&gt; &amp;lt; &amp;bogus; <code>&amp;lt;</code></p>"),
+    ("## a ##\n\n# C#\n\n#\n\n#a", "<h4>a</h4><h3>C#</h3><h3></h3><p>#a</p>"),
+    ("|---|", "<p>|---|</p>"),
     ("", ""),
 ]
 
@@ -79,8 +81,27 @@ def test_markdown():
         table = page.evaluate(html, "| a | b |\n|:-:|--:|\n| 1 | 2 |")
         assert '<th class="center" scope="col">a</th><th class="end" scope="col">b</th>' in table, table
         assert "<td class=\"center\">1</td>" in table
+        table = page.evaluate(html, "a | b | c\n-|-|-\n1 |\n2 | 3 | 4 | 5")
+        assert '<td class="start">1</td><td colspan="2"></td>' in table and "5" not in table, table
         code = page.evaluate(html, "```python\ndef f():\n    return 'x'  # y\n```")
         assert '<span class="tok-k">def</span>' in code and "<span class=\"tok-c\"># y</span>" in code, code
         for text in ("*" * 9000, "[" * 9000, "`" * 9001, "> " * 5000, "- " * 3000, "1. " * 3000, "|" * 9000 + "\n" + "|-" * 4000, "_a" * 9000,
                      "![" * 4000 + "](" * 4000, "~~a" * 5000, "#" * 5000, "\n" * 20000):
             page.evaluate(html, text)
+
+
+SPACES = " " * 40_000
+LONG = ["# " + SPACES + "x\u2028y", SPACES + "x", SPACES + "-" + SPACES + "|", "a|b\n" + SPACES + "-" + SPACES + "x|", "- " + SPACES + "x\u2028y",
+        "```" + SPACES + "a" * 40_000 + "`", "~" * 40_000 + "`", "# " + "#" * 40_000 + "x", "a" + SPACES + "\nb", "`" + SPACES + "x" + SPACES + "`",
+        "|" * 4000 + "\n" + "|-" * 4000 + "|\n" + "|\n" * 4000]
+
+
+def test_long_lines_do_not_freeze_the_page():
+    with opened() as page:
+        for at, text in enumerate(LONG):  # a page that is frozen evaluates nothing: the selector's time is up instead
+            page.evaluate("""([text, at]) => { setTimeout(async () => {
+              const {markdown} = await import("/ui/markdown.js");
+              markdown(text);
+              document.body.dataset.drawn = at;
+            }); }""", [text, at])
+            page.wait_for_selector(f"body[data-drawn='{at}']")
