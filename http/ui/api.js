@@ -2,8 +2,11 @@
 
 const KEY = "weft-key";
 
+const UNSENT = /[^!-~]/u; // what no key has: a header could not carry it
+
 export const key = {
-  get: () => sessionStorage.getItem(KEY) || "",
+  fault: (text) => { const found = UNSENT.exec(text); return found ? `No key has the character “${found[0]}”: was another text copied?` : ""; },
+  get: () => { const kept = sessionStorage.getItem(KEY) || ""; return key.fault(kept) ? "" : kept; },
   set: (value) => sessionStorage.setItem(KEY, value),
   forget: () => sessionStorage.removeItem(KEY),
 };
@@ -42,8 +45,21 @@ async function call(path, init) {
 
 const authorization = () => ({authorization: `Bearer ${key.get()}`});
 
+const NO_ANSWER = "Something between this page and the server answered instead of it: a proxy may want a login.";
+const UNREADABLE = "The server sent what this page cannot read.";
+const CUT = "The answer was cut off: the connection ended.";
+
+async function jsonOf(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, error instanceof SyntaxError ? NO_ANSWER : CUT);
+  }
+}
+
 export async function getJson(path) {
-  return (await call(path, {headers: authorization(), cache: "no-store"})).json();
+  return jsonOf(await call(path, {headers: authorization(), cache: "no-store"}));
 }
 
 export async function getText(path) {
@@ -56,7 +72,7 @@ function post(path, body, signal) {
 }
 
 export async function postJson(path, body, signal) {
-  return (await post(path, body, signal)).json();
+  return jsonOf(await post(path, body, signal));
 }
 
 // One line of an event stream: gives the data of an event, or nothing.
@@ -65,20 +81,42 @@ function dataOf(line, record) {
   return line.startsWith("data:") ? line.slice(5).trim() : "";
 }
 
-// Yields each event's JSON until [DONE]; record gets every line as it came.
+function eventOf(data) {
+  try {
+    const event = JSON.parse(data);
+    if (event && typeof event === "object") return event;
+  } catch { /* no JSON */ }
+  throw new ApiError(0, UNREADABLE);
+}
+
+async function part(reader) {
+  try {
+    return await reader.read();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    return {done: true}; // the connection broke
+  }
+}
+
+// Yields each event's JSON until [DONE]; record gets every line as it came. A stream that ends before is cut off.
 export async function* postStream(path, body, signal, record) {
   const answer = await post(path, body, signal);
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const {value, done} = await reader.read();
-    const lines = (rest + (value || "")).split("\n");
-    rest = done ? "" : lines.pop();
+  if (!(answer.headers.get("content-type") || "").startsWith("text/event-stream")) {
+    throw new ApiError(0, (await jsonOf(answer)).error?.message || NO_ANSWER);
+  }
+  const reader = answer.body.getReader(), decoder = new TextDecoder();
+  for (let rest = ""; ;) {
+    const {value, done} = await part(reader);
+    const lines = (rest + (value ? decoder.decode(value, {stream: true}) : "")).split("\n");
+    rest = lines.pop();
     for (const line of lines) {
       const data = dataOf(line, record);
       if (data === "[DONE]") return;
-      if (data) yield JSON.parse(data);
+      if (data) yield eventOf(data);
     }
-    if (done) return;
+    if (done) throw new ApiError(0, CUT);
   }
 }
+
+// What to say of an error; what the page did not foresee was caused by what came.
+export const sentenceOf = (error) => (error instanceof ApiError ? error.message : UNREADABLE);

@@ -1,5 +1,5 @@
 // Begins the page: panels by the address's fragment, theme, key, models.
-import {getJson, key, onRefused} from "./api.js";
+import {getJson, key, onRefused, sentenceOf} from "./api.js";
 import {chatOpen} from "./chat.js";
 import {find} from "./dom.js";
 import {embeddingsOpen} from "./embeddings.js";
@@ -14,7 +14,7 @@ const page = {models: [], panel: ""};
 const OPENERS = {chat: chatOpen, embeddings: embeddingsOpen, rerank: rerankOpen, live: liveOpen, models: modelsOpen};
 
 function panelShow(name) {
-  if (!OPENERS[name]) name = "chat";
+  if (!Object.hasOwn(OPENERS, name)) name = "chat";
   if (page.panel && page.panel !== name) panels[page.panel].hide?.();
   page.panel = name;
   for (const each of Object.keys(OPENERS)) find(`#panel-${each}`).hidden = each !== name;
@@ -59,11 +59,11 @@ async function modelsLoad() {
   if (!key.get()) return false;
   try {
     page.models = (await getJson("/v1/models")).data;
-    stateSay(`${page.models.length} ${page.models.length === 1 ? "model" : "models"} on ${location.host}`, true);
     for (const panel of Object.values(panels)) panel.models?.(page.models);
+    stateSay(`${page.models.length} ${page.models.length === 1 ? "model" : "models"} on ${location.host}`, true);
     return true;
   } catch (error) {
-    stateSay(error.message, false);
+    stateSay(sentenceOf(error), false);
     if (error.status === 401) return false;
     setTimeout(modelsLoad, 2000); // the models are being loaded, or the server is away
     return true;
@@ -74,7 +74,12 @@ function keyOpen() {
   const dialog = find("#key-dialog");
   find("#key-form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    key.set(find("#key-text").value.trim());
+    const text = find("#key-text").value.trim(), fault = key.fault(text);
+    if (fault) {
+      keyAsk(fault);
+      return;
+    }
+    key.set(text);
     if (await modelsLoad()) dialog.close();
     else keyAsk("The server does not know this key.");
   });

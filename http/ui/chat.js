@@ -1,5 +1,5 @@
 // The chat panel: the conversation that is shown, sending and stopping, the list of conversations.
-import {ApiError, key, keyWanted, postStream} from "./api.js";
+import {ApiError, key, keyWanted, postStream, sentenceOf} from "./api.js";
 import {el, find, options} from "./dom.js";
 import {requestBody, settingsFault, settingsModes, settingsShow} from "./settings.js";
 import {conversationNew, conversationsRead, conversationsWrite, preference} from "./store.js";
@@ -214,16 +214,18 @@ function take(message, event, facts) {
   if (choice.finish_reason) facts.reason = choice.finish_reason;
 }
 
-const REASONS = {length: "cut at the limit", tool_calls: "calls tools", content_filter: "filtered"};
+const REASONS = new Map([["length", "cut at the limit"], ["tool_calls", "calls tools"], ["content_filter", "filtered"]]);
+const UNFINISHED = "not finished";
 
-function noteOf(facts, stopped) {
+function noteOf(facts, stopped, failed) {
   const parts = [], tokens = facts.usage?.completion_tokens;
   if (facts.first) parts.push(`first token ${((facts.first - facts.begun) / 1000).toFixed(2)} s`);
   if (tokens) parts.push(`${tokens} tokens`);
   const seconds = (performance.now() - facts.first) / 1000;
   if (tokens > 1 && seconds > MEASURABLE) parts.push(`${((tokens - 1) / seconds).toFixed(1)} a second`);
   if (stopped) parts.push("stopped");
-  else if (REASONS[facts.reason]) parts.push(REASONS[facts.reason]);
+  else if (failed) parts.push(UNFINISHED);
+  else if (REASONS.has(facts.reason)) parts.push(REASONS.get(facts.reason));
   return parts.join(" · ");
 }
 
@@ -255,10 +257,12 @@ async function stream(conversation, message, signal) {
     }
   } catch (error) {
     stopped = error.name === "AbortError";
-    if (!stopped) message.error = error.message;
-    if (!stopped) wire.failed(error.message);
+    if (!stopped && !facts.reason) { // after its reason nothing of the answer is missing
+      message.error = sentenceOf(error);
+      wire.failed(message.error);
+    }
   }
-  message.note = noteOf(facts, stopped);
+  message.note = noteOf(facts, stopped, message.error);
 }
 
 // Goes on where another conversation is chosen meanwhile.

@@ -1,5 +1,5 @@
 // What the embeddings and the rerank panel share: a bar with a choice of models, a form with texts, one request, what came of it.
-import {postJson} from "./api.js";
+import {postJson, sentenceOf} from "./api.js";
 import {el, find, options} from "./dom.js";
 import {wireBegin} from "./wire.js";
 
@@ -21,8 +21,8 @@ async function send(event, {name, path, ask, recorded, show}) {
     wire.answer(recorded ? recorded(answer) : answer);
     out.replaceChildren(...show(answer, body));
   } catch (error) {
-    wire.failed(error.message);
-    fail(error.message);
+    wire.failed(sentenceOf(error));
+    fail(sentenceOf(error));
   }
   button.disabled = false;
 }

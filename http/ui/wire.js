@@ -75,10 +75,9 @@ function copyButton(label, text) {
 }
 
 function answerText(record) {
-  if (record.fault) return record.fault;
   if (record.answer) return JSON.stringify(record.answer, null, 2);
-  const more = record.cut ? `\n… and ${record.cut} lines more` : "";
-  return record.lines.join("\n") + more;
+  const more = record.cut ? `… and ${record.cut} lines more` : "";
+  return [...record.lines, more, record.fault].filter(Boolean).join("\n");
 }
 
 function content(record) {
@@ -89,7 +88,7 @@ function content(record) {
     el("p.hint", {}, "The key is not in it: ", el("code", {}, "export WEFT_API_KEY=..."), " first. JavaScript runs in Node as a file ", el("code", {}, ".mjs"), "."),
     el("h3", {}, "Request"),
     codeBlock(`POST ${record.path}\n\n${JSON.stringify(record.body, null, 2)}`, "http"),
-    el("h3", {}, record.fault ? "What the server refused" : record.body.stream ? "Event stream" : "Answer"),
+    el("h3", {}, record.fault && !record.lines.length ? "What the server refused" : record.body.stream ? "Event stream" : "Answer"),
     el(record.fault ? "div.wrapped" : "div", {}, codeBlock(answerText(record) || "Nothing yet.", record.answer ? "json" : "text")),
   ];
 }

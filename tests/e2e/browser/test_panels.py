@@ -19,6 +19,9 @@ def test_key_is_asked_for_and_stays_in_the_tab():
     with opened(key=None, allowed=("401",)) as page:
         page.wait_for_selector("#key-dialog[open]")
         assert page.evaluate("document.activeElement.id") == "key-text"
+        page.fill("#key-text", "zamek-ł")
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('#key-fault').textContent.includes('No key has the character “ł”')")
         page.fill("#key-text", "wrong")
         page.keyboard.press("Enter")
         until(page, "document.querySelector('#key-fault').textContent.includes('does not know')")
@@ -32,6 +35,15 @@ def test_key_is_asked_for_and_stays_in_the_tab():
         page.reload()
         until(page, "document.querySelector('#server-state').classList.contains('fine')")
         assert not page.is_visible("#key-dialog")
+
+
+def test_a_key_that_cannot_be_sent_is_asked_for_anew():
+    with opened(key=None) as page:
+        page.evaluate("sessionStorage.setItem('weft-key', 'zamek-ł')")
+        page.goto(f"{server().base}/#__proto__")
+        page.reload()
+        page.wait_for_selector("#key-dialog[open]")
+        assert page.title() == "weft – Chat" and page.is_visible("#panel-chat")
 
 
 def test_who_sends_without_a_key_is_asked_for_it():
@@ -161,11 +173,11 @@ def test_an_edit_lasts_as_long_as_its_sign():
 
 # Answers that a test writes: window.streams holds one for each that was asked for.
 WRITTEN = """() => { window.streams = []; window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
-  const stream = {left: false, end: () => out.close(), say: (content) =>
+  const stream = {left: false, end: () => { out.enqueue(new TextEncoder().encode("data: [DONE]\\n\\n")); out.close(); }, say: (content) =>
     out.enqueue(new TextEncoder().encode(`data: ${JSON.stringify({choices: [{delta: {content}}]})}\n\n`))};
   init.signal.addEventListener("abort", () => { stream.left = true; out.error(new DOMException("left", "AbortError")); });
   window.streams.push(stream);
-}}))); }"""
+}}), {headers: {"content-type": "text/event-stream"}})); }"""
 
 
 def test_an_answer_goes_on_in_its_own_conversation():
@@ -238,7 +250,7 @@ def test_copying_with_and_without_a_clipboard():
 ENDLESS = """() => { window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
   out.enqueue(new TextEncoder().encode('data: {"choices":[{"delta":{"content":"on and on"}}]}\\n\\n'));
   init.signal.addEventListener("abort", () => out.error(new DOMException("left", "AbortError")));
-}}))); }"""
+}}), {headers: {"content-type": "text/event-stream"}})); }"""
 
 
 def test_escape_stops_an_answer():
@@ -255,7 +267,8 @@ def test_escape_stops_an_answer():
 
 
 AT_ONCE = """() => { window.fetch = () => Promise.resolve(new Response(
-  'data: {"choices":[{"delta":{"content":"all of it"}}]}\\n\\ndata: {"choices":[],"usage":{"completion_tokens":90}}\\n\\ndata: [DONE]\\n\\n')); }"""
+  'data: {"choices":[{"delta":{"content":"all of it"}}]}\\n\\ndata: {"choices":[],"usage":{"completion_tokens":90}}\\n\\ndata: [DONE]\\n\\n',
+  {headers: {"content-type": "text/event-stream"}})); }"""
 
 
 def test_an_answer_in_one_piece_has_no_speed():

@@ -1,0 +1,60 @@
+"""Answers that are not whole, or are none: the page says so in one sentence, keeps what came, and another try mends it."""
+
+import json
+
+from page import answered, opened, until
+
+HALF = 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'
+CUT = "The answer was cut off: the connection ended."
+UNREADABLE = "The server sent what this page cannot read."
+PROXY = "Something between this page and the server answered instead of it: a proxy may want a login."
+# type, what comes, whether the connection breaks, what is shown, what is said
+ANSWERS = [
+    ("text/event-stream", HALF, False, "half", CUT),
+    ("text/event-stream", HALF, True, "half", CUT),
+    ("text/event-stream", HALF + 'data: {"choices":[{"del', False, "half", CUT),
+    ("text/event-stream", HALF + "data: {]\n\n", False, "half", UNREADABLE),
+    ("text/event-stream", HALF + "data: null\n\n", False, "half", UNREADABLE),
+    ("text/event-stream", HALF + 'data: {"choices":[{"delta":{"tool_calls":7}}]}\n\n', False, "half", UNREADABLE),
+    ("text/event-stream", HALF + 'data: {"error":{"message":"The device has failed."}}\n\n', False, "half", "The device has failed."),
+    ("text/event-stream", HALF + 'data: {"choices":[{"finish_reason":"stop"}]}\n\n', False, "half", None),
+    ("text/event-stream", HALF + "data: [DONE]\n\n", False, "half", None),
+    ("text/html", "<title>Log in</title>", False, "", PROXY),
+    ("application/json", '{"object":"list"}', False, "", PROXY),
+    ("application/json", '{"error":{"message":"Log in first."}}', False, "", "Log in first."),
+]
+ANSWER = """([type, text, breaks]) => { window.fetch = () => Promise.resolve(new Response(new ReadableStream({
+  start: (out) => out.enqueue(new TextEncoder().encode(text)),
+  pull: (out) => (breaks ? out.error(new TypeError("network error")) : out.close()),
+}), {headers: {"content-type": type}})); }"""
+
+
+def test_an_answer_that_is_not_whole_says_so():
+    with opened() as page:
+        for number, (kind, text, breaks, shown, said) in enumerate(ANSWERS):
+            page.evaluate(ANSWER, [kind, text, breaks])
+            if number:
+                page.click("text=Try again")
+            else:
+                page.fill("#ask-text", "Hello")
+                page.keyboard.press("Enter")
+            answered(page)
+            turn, case = page.locator(".turn.assistant"), (number, page.inner_text("#stream"))
+            assert turn.count() == 1 and turn.locator(".fault").all_inner_texts() == ([said] if said else []), case
+            assert turn.locator(".prose").last.inner_text().removesuffix(said or "").strip() == shown, case
+            assert ("not finished" in turn.inner_text()) == bool(said), case
+            assert ("is complete" in page.inner_text("#chat-said")) == (not said), case
+        page.evaluate(ANSWER, ANSWERS[0][:3])
+        page.click("text=Try again")
+        answered(page)
+        page.click("[data-wire=chat]")
+        received = page.inner_text("#wire-dialog")
+        assert "Event stream" in received and HALF.strip() in received and CUT in received
+
+
+def test_a_page_of_a_proxy_is_no_answer():
+    with opened("embeddings") as page:
+        for body, said in ("<title>Log in</title>", PROXY), (json.dumps({"data": None}), UNREADABLE):
+            page.evaluate(ANSWER, ["text/html", body, False])
+            page.click("#embeddings-go")
+            until(page, f"document.querySelector('#embeddings-out .fault')?.textContent === {json.dumps(said)}")
