@@ -28,9 +28,9 @@ tsan() {
 stage "rings, ports, pool and server under TSan" tsan
 stage "one end-to-end run under TSan" env WEFT_BIN="$PWD/build/tsan/bin/weft" \
     WEFT_E2E_VENV="$PWD/build/release/e2e-venv" tests/e2e/run.sh test_openai
-stage "emulator: ASan and race modes" bash -c 'cmake -S . -B build/simt -G Ninja \
-    -DWEFT_BENCH=OFF "-DWEFT_SIMT_MODES=asan;race" >/dev/null && ninja -C build/simt simt_modes &&
-    ctest --test-dir build/simt -L simt -R "_(asan|race)\$" --output-on-failure -j 2'
+stage "emulator: ASan and race modes" bash -c 'cmake --preset release \
+    "-DWEFT_SIMT_MODES=plain;asan;race" >/dev/null && ninja -C build/release simt_modes &&
+    ctest --preset release -L simt -R "_(asan|race)\$" -j 2'
 stage "the web page in a browser" tests/e2e/run.sh --browser
 nvcc=$(tools/nvcc.sh) || exit 1
 export PATH=$nvcc:$PATH
@@ -40,9 +40,8 @@ stage "the plugin's host files for aarch64" tools/aarch64.sh
 stage "serve with the plugin, without driver or cuBLASLt" env \
     WEFT_CUDA_LIBRARY="$PWD/build/cuda/bin/libweft_cuda.so" tests/e2e/run.sh \
     test_cuda_without_driver test_cuda_without_cublaslt
-stage "what nvcc emits, interpreted" bash -c 'cmake -S . -B build/ptx -G Ninja -DWEFT_PTX=ON \
-    -DWEFT_BENCH=OFF >/dev/null && ninja -C build/ptx ptx_modes &&
-    ctest --test-dir build/ptx -L ptx --output-on-failure'
+stage "what nvcc emits, interpreted" bash -c 'cmake --preset release -DWEFT_PTX=ON \
+    >/dev/null && ninja -C build/release ptx_modes && ctest --preset release -L ptx'
 if command -v clang >/dev/null || command -v clang-14 >/dev/null; then
     stage "fuzz corpora replayed" tools/fuzz.sh replay
 fi

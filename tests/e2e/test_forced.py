@@ -68,7 +68,7 @@ MARKS = {
     "json": ['{"name": "get_weather"'],
 }
 # The marks around the parameters of one call take most of 512 tokens that are bytes.
-LONG_MARKS = {"dsml"}
+LONG_MARKS = {"dsml", "hunyuan"}
 SPECIAL = ("<|", "<\uff5ctool", "[TOOL_CALLS]", "]<]minimax[>[")
 # Their templates begin the answer with thoughts, which a model that writes nonsense seldom ends: a budget does.
 THINKING = {"minimax-m2", "apriel", "nemotron"}
