@@ -125,22 +125,48 @@ static uint32_t narrow_most_of(const struct attn_planner *p, const struct step_r
     return p->shape->paged && few && many_keys ? most : ATTN_TILE_ROWS;
 }
 
-// Parts of so many whole tiles that the step's narrow rows make about as many as run at once; of a
-// step whose wide rows are cut, too, all run at once.
+enum {
+    MERGED_A_TILE = 4, // parts that a merge weighs in the time of a tile (bench/gpu_model)
+    FILLED_LEAST = 4,  // of so many workers one has a part, at least
+};
+
+// Tiles of a part of which a row's merge, by one warp, takes about as long as the part.
+static uint64_t balanced_tiles(uint64_t row_tiles)
+{
+    uint64_t tiles = 1;
+    while (MERGED_A_TILE * (tiles + 1) * (tiles + 1) <= row_tiles)
+        tiles++;
+    return tiles;
+}
+
+// Parts of so many whole tiles that the step's narrow rows make about as many as run at once, or
+// fewer where the merge of the longest row would take longer than its parts; of a step whose wide
+// rows are cut, too, all run at once.
 static uint32_t part_tokens_of(const struct attn_planner *p, const struct step_row *rows,
                                uint32_t count)
 {
-    uint64_t tiles = 0;
-    if (p->capacity->workers == 0)
+    uint32_t workers = p->capacity->workers;
+    uint64_t all = 0;
+    uint64_t longest = 0;
+    if (workers == 0)
         return ATTN_PART_TOKENS;
-    for (uint32_t i = 0; i < count; i++)
-        if (row_is_narrow(p, &rows[i]))
-            tiles += (uint64_t)row_key_tiles(p, &rows[i]) * row_narrow_tiles(p, &rows[i]);
-    tiles = (tiles * p->shape->kv_heads + p->capacity->workers - 1) / p->capacity->workers;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!row_is_narrow(p, &rows[i]))
+            continue;
+        uint64_t keys = row_key_tiles(p, &rows[i]);
+        all += keys * row_narrow_tiles(p, &rows[i]) * p->shape->kv_heads;
+        longest = keys > longest ? keys : longest;
+    }
+    uint64_t tiles = (all + workers - 1) / workers;
     tiles = tiles > 1 ? tiles : 1;
-    if (p->narrow_most == ATTN_TILE_ROWS && tiles * ATTN_TILE_KEYS > ATTN_PART_TOKENS)
-        return ATTN_PART_TOKENS;
-    return (uint32_t)tiles * ATTN_TILE_KEYS;
+    if (p->narrow_most != ATTN_TILE_ROWS)
+        return (uint32_t)tiles * ATTN_TILE_KEYS;
+    uint64_t balanced = balanced_tiles(longest);
+    uint64_t filled = FILLED_LEAST * all / workers;
+    balanced = balanced < filled ? balanced : filled;
+    tiles = tiles > balanced ? tiles : balanced;
+    uint64_t most = ATTN_PART_TOKENS / ATTN_TILE_KEYS;
+    return (uint32_t)(tiles < most ? tiles : most) * ATTN_TILE_KEYS;
 }
 
 static void item_add(struct attn_planner *p, uint32_t row, uint32_t merge, uint32_t at)

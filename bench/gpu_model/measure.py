@@ -24,9 +24,10 @@ from cards import cards  # noqa: E402
 
 STREAMS = ("gemm_small", "rms_", "layer_", "swiglu", "qkv_post", "sample_")
 # How attention is launched by default (attn_plan.c, attn.h): keys of a part at most, parts a processor that smaller parts aim at
-# (0: all parts are that long), blocks a processor (0: as many as fit), whether a launch of its own merges parts, with nothing to
+# (0: all parts are that long), parts that a merge is taken to weigh in the time of a tile and processors' parts of which one is filled at
+# least (longer parts of long rows), blocks a processor (0: as many as fit), whether a launch of its own merges parts, with nothing to
 # merge, too, and query rows of a prefill warp. Of the launch, not of the model: it changes with it.
-PLAN = {"part_keys": 1024, "parts_a_processor": 6, "blocks_a_processor": 0, "merge_launched": False, "prefill_warp_rows": 32}
+PLAN = {"part_keys": 1024, "parts_a_processor": 6, "merged_a_tile": 4, "filled_least": 4, "blocks_a_processor": 0, "merge_launched": False, "prefill_warp_rows": 32}
 MERGE = "attention, merge of three parts"
 FP32 = {"FADD", "FMUL", "FFMA", "HFMA2", "FADD2"}
 SPECIAL = {"MUFU", "I2F", "F2I", "F2F", "POPC", "FLO", "BREV"}

@@ -128,16 +128,19 @@ class Model:
             items = [k / 64] * (n // 128 * math.ceil(tokens / 64))
         return self.finished(kernel.dealt(items, len(items)), moved, max(moved / self.rate, flops / (self.card["peak_tflops"] * 1e12)))
 
-    def part_keys(self, tiles):
-        """Keys of a part, as attn_plan.c cuts a step of so many tiles."""
+    def part_keys(self, tiles, longest):
+        """Keys of a part, as attn_plan.c cuts a step of so many tiles, of which a row has `longest` at most."""
         plan = self.kernels["plan"]
         workers = plan["parts_a_processor"] * self.card["processors"]
-        return min(plan["part_keys"], TILE * math.ceil(tiles / workers)) if workers else plan["part_keys"]
+        if not workers:
+            return plan["part_keys"]
+        balanced = min(math.isqrt(longest // plan["merged_a_tile"]), plan["filled_least"] * tiles // workers)
+        return min(plan["part_keys"], TILE * max(math.ceil(tiles / workers), balanced))
 
     def decode_items(self, rows, context):
         """The tiles of each item, how many rows and heads are merged, and from how many parts."""
         tiles, items, merges, free = math.ceil(context / TILE), [], 0, PARTIALS
-        part = self.part_keys(rows * KV_HEADS * tiles)
+        part = self.part_keys(rows * KV_HEADS * tiles, tiles)
         parts = math.ceil(context / part)
         for _ in range(rows * KV_HEADS):
             if parts > 1 and free >= parts:
