@@ -155,6 +155,7 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
                                                  const attn_merge &merge, attn_weights *weights)
 {
     uint32_t dim = dim_of<F>(run.args), left = w.row.q_len * run.group - w.first_row;
+    // not the enums themselves: g++ warns of two types in one ?:
     const uint32_t rows = ATTN_TILE_ROWS, weighed = MERGE_PARTS, each = 128;
     const uint32_t most = MERGE_PLACES * each;
     uint32_t all = (left < rows ? left : rows) * dim;

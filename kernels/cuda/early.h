@@ -42,8 +42,8 @@ static inline prefetch_run prefetch_of(const struct stream *stream, const struct
         return {NULL, 0};
     size_t bytes = (size_t)next->shape.n * weight_stride(&next->shape);
     bytes *= dtype_bytes(next->shape.dtype);
-    const size_t first = PREFETCH_BYTES;
-    size_t lines = (bytes < first ? bytes : first) / PREFETCH_LINE;
+    const size_t most_bytes = PREFETCH_BYTES; // g++ warns of enums of two types in one ?:
+    size_t lines = (bytes < most_bytes ? bytes : most_bytes) / PREFETCH_LINE;
     size_t most = (size_t)threads * PREFETCH_EACH;
     return {(const char *)next->data, (uint32_t)(lines < most ? lines : most)};
 }

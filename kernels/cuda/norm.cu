@@ -23,10 +23,12 @@ static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, f
 {
     uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
     T *x = (T *)a.residual + row, *out = (T *)a.out + row;
+    // without an add the row itself, loaded and not used: no branch between the loads
     const T *add = a.add ? (const T *)a.add + row : x;
     float squares = 0, v[KEPT][8], more[KEPT][8], w[KEPT][8];
 #pragma unroll
     for (uint32_t k = 0; k < KEPT && first < a.width; k++) {
+        // past the row's end the first columns again, not used
         uint32_t at = first + k * step < a.width ? first + k * step : first;
         load8(x + at, v[k]);
         load8(add + at, more[k]);
