@@ -1,5 +1,6 @@
-// Products through cuBLASLt, for --no-exact. Everything about a product's shape is made once and
-// kept: descriptor, layouts and algorithm (blas_tune.c says which).
+// Products of --no-exact: through cuBLASLt, or by our own kernels where they are faster. Everything
+// about a product's shape is made once and kept: descriptor, layouts and way (blas_tune.c says
+// which).
 //
 // One per stream, used by its engine's thread only. Convention: row-major y = x W^T is column-major
 // D[n][rows] = op_T(W)[n][k] x[k][rows], so the bias epilogue adds one value per output feature.
@@ -120,17 +121,23 @@ static bool bias_set(struct blas_plan *plan, const struct gemm_args *args)
                                           sizeof bias) == CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *plan,
-                        const struct gemm_args *args)
+enum status plan_run(struct stream *stream, const struct blas_plan *plan,
+                     const struct gemm_args *args)
 {
     float one = 1.0f;
     float zero = 0.0f;
-    return cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
-                          args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &plan->algo,
-                          stream->blas_workspace, plan->workspace, stream->cuda);
+    const struct product_way *way = &plan->way;
+    if (way->by != BY_LIBRARY)
+        return way->by == BY_SMALL ? gemm_small(stream, args) : gemm_wide(stream, args);
+    stream->after_kernel = false; // it is not one of ours
+    cublasStatus_t result =
+        cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
+                       args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &way->algo,
+                       stream->blas_workspace, way->workspace, stream->cuda);
+    return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
-// NULL where the library cannot serve this shape: the caller then uses our own kernels.
+// NULL where nothing was chosen for this shape: the caller then uses our own kernels.
 static struct blas_plan *plan_take(struct stream *stream, const struct plan_key *key,
                                    const struct gemm_args *args)
 {
@@ -181,9 +188,9 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
         return STATUS_UNSUPPORTED;
     if (!bias_set(plan, args))
         return STATUS_DEVICE_FAULT;
-    cublasStatus_t result = plan_run(stream, plan, args);
-    if (result != CUBLAS_STATUS_SUCCESS && plan->of_bucket &&
+    enum status status = plan_run(stream, plan, args);
+    if (status == STATUS_UNSUPPORTED && plan->of_bucket &&
         blas_first_choice(stream->blas, plan)) // the bucket's algorithm refuses these rows
-        result = plan_run(stream, plan, args);
-    return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
+        status = plan_run(stream, plan, args);
+    return status;
 }

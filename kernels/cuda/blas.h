@@ -1,4 +1,4 @@
-// What blas.c (plans and calls), blas_tune.c (which algorithm) and blas_cache.c (its file) share.
+// What blas.c (plans and calls), blas_tune.c (which way) and blas_cache.c (its file) share.
 // Everything belongs to one stream and is used by its engine's thread; only the list of weights
 // belongs to the device.
 #pragma once
@@ -16,20 +16,27 @@ struct plan_key {
     uint32_t reserved;
 };
 
+// How a product is made: by an algorithm of the library, or by a kernel of ours.
+enum product_by { BY_LIBRARY, BY_SMALL, BY_WIDE, PRODUCT_BY_COUNT };
+struct product_way {
+    uint64_t by;               // enum product_by
+    cublasLtMatmulAlgo_t algo; // of the library
+    uint64_t workspace;
+};
+
 struct blas_plan {
     struct plan_key key;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t weight, x, y;
-    cublasLtMatmulAlgo_t algo;
-    size_t workspace;
+    struct product_way way;
     bool of_bucket; // chosen for its whole bucket: it may refuse these rows
 };
 
 // One record of the cache file: the choice for a bucket of rows (key.rows is its upper end).
-struct tuned_algo {
+struct tuned_way {
     struct plan_key key;
-    cublasLtMatmulAlgo_t algo;
-    uint64_t workspace, sum;
+    struct product_way way;
+    uint64_t sum;
 };
 
 struct blas {
@@ -38,20 +45,21 @@ struct blas {
     cudaEvent_t begin, end;
     struct blas_plan *plan; // [PLANS_MAX], open addressing by key
     uint32_t plan_count;
-    struct tuned_algo *tuned; // [TUNED_MAX]
+    struct tuned_way *tuned; // [TUNED_MAX]
     uint32_t tuned_count;
     char identity[160]; // card, processors, driver and library that the choices are for
-    char cache[512];    // file of algorithms, "" where there is none
+    char cache[512];    // file of choices, "" where there is none
 };
 
-// Chooses plan->algo: from what was tuned before, by timing at the start, or the library's own
+// Chooses plan->way: from what was tuned before, by timing at the start, or the library's own
 // first choice.
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
 // The library's first choice for exactly these rows.
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
 // blas_cache.c: what was chosen before, by this or another process.
 void tuned_read(struct blas *blas, const struct device *device);
-const struct tuned_algo *tuned_find(const struct blas *blas, const struct plan_key *key);
+const struct tuned_way *tuned_find(const struct blas *blas, const struct plan_key *key);
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan);
-cublasStatus_t plan_run(const struct stream *stream, const struct blas_plan *plan,
-                        const struct gemm_args *args);
+// UNSUPPORTED where the algorithm does not run for these rows.
+enum status plan_run(struct stream *stream, const struct blas_plan *plan,
+                     const struct gemm_args *args);

@@ -1,4 +1,4 @@
-// The file of chosen algorithms: a head that names card, driver and library, then one record a
+// The file of chosen ways: a head that names card, driver and library, then one record a
 // choice. A damaged or foreign file is reported once and rebuilt from the records that can be
 // trusted. It is written to a new file and renamed, so that nobody reads half of one; a writer
 // first merges what others have added. Of two writers at the same moment one may lose its newest
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CACHE_VERSION = 2 };
+enum { CACHE_VERSION = 3 };
 
 struct cache_head {
     char magic[8];
@@ -19,16 +19,16 @@ struct cache_head {
     char identity[sizeof((struct blas *)NULL)->identity];
 };
 
-static uint64_t record_sum(const struct tuned_algo *record)
+static uint64_t record_sum(const struct tuned_way *record)
 {
     const unsigned char *bytes = (const unsigned char *)record;
     uint64_t sum = 14695981039346656037u;
-    for (size_t i = 0; i < offsetof(struct tuned_algo, sum); i++)
+    for (size_t i = 0; i < offsetof(struct tuned_way, sum); i++)
         sum = (sum ^ bytes[i]) * 1099511628211u;
     return sum;
 }
 
-const struct tuned_algo *tuned_find(const struct blas *blas, const struct plan_key *key)
+const struct tuned_way *tuned_find(const struct blas *blas, const struct plan_key *key)
 {
     for (uint32_t i = 0; i < blas->tuned_count; i++)
         if (memcmp(&blas->tuned[i].key, key, sizeof *key) == 0)
@@ -42,7 +42,7 @@ static struct cache_head head_of(const struct blas *blas)
     memset(&head, 0, sizeof head);
     memcpy(head.magic, "weftprod", sizeof head.magic);
     head.version = CACHE_VERSION;
-    head.record_bytes = sizeof(struct tuned_algo);
+    head.record_bytes = sizeof(struct tuned_way);
     memcpy(head.identity, blas->identity, sizeof head.identity);
     return head;
 }
@@ -56,7 +56,7 @@ static const char *file_read(struct blas *blas)
     const char *wrong = NULL;
     struct cache_head head;
     struct cache_head want = head_of(blas);
-    struct tuned_algo record;
+    struct tuned_way record;
     size_t got = fread(&head, 1, sizeof head, file);
     if (got != sizeof head)
         wrong = "it is too short";
@@ -65,7 +65,8 @@ static const char *file_read(struct blas *blas)
     while (!wrong && (got = fread(&record, 1, sizeof record, file)) != 0)
         if (got != sizeof record)
             wrong = "its last record is cut off";
-        else if (record.sum != record_sum(&record) || record.workspace > BLAS_WORKSPACE)
+        else if (record.sum != record_sum(&record) || record.way.by >= PRODUCT_BY_COUNT ||
+                 record.way.workspace > BLAS_WORKSPACE)
             wrong = "a record is damaged";
         else if (blas->tuned_count < TUNED_MAX && !tuned_find(blas, &record.key))
             blas->tuned[blas->tuned_count++] = record;
@@ -121,11 +122,10 @@ void tuned_read(struct blas *blas, const struct device *device)
 
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan)
 {
-    struct tuned_algo record;
+    struct tuned_way record;
     memset(&record, 0, sizeof record);
     record.key = *key;
-    record.algo = plan->algo;
-    record.workspace = plan->workspace;
+    record.way = plan->way;
     record.sum = record_sum(&record);
     if (blas->cache[0] != 0)
         (void)file_read(blas); // another process may have made the same choice: either will do

@@ -1,12 +1,19 @@
-// Which of cuBLASLt's algorithms a product takes. At the start of a model the heuristic's
-// candidates are timed once for each bucket of rows, as a step runs them: so many products recorded
-// as a graph, rotating over the loaded weights of that shape so that they do not come from the L2
-// cache. The fastest is kept, in memory and in a file (blas_cache.c). Later steps time nothing.
+// Which way a product takes: one of cuBLASLt's algorithms or one of our kernels. At the start of a
+// model the heuristic's candidates and ours are timed once for each bucket of rows, as a step runs
+// them: so many products recorded as a graph, rotating over the loaded weights of that shape so
+// that they do not come from the L2 cache. The fastest is kept, in memory and in a file
+// (blas_cache.c). Later steps time nothing.
 #include "kernels/cuda/blas.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 enum { TIMED_ROWS_MAX = 1024, TUNE_ROWS_MAX = 16384, TUNE_RUNS = 8 };
+enum {
+    TIMED_SMALL_MAX = 64, // rows: beyond them the small product reads its weights too often
+    TIMED_WIDE_MIN = 16,  // below them most of the wide product's tiles are padding
+    WAYS_MAX = CANDIDATES_MAX + PRODUCT_BY_COUNT - 1,
+};
 #define TUNE_MS 20000.0f // of the card, at a start; products that are left take the first choice
 
 // --- the weights of the device ------------------------------------------------------------------
@@ -69,6 +76,22 @@ static struct weight rotated(const struct device *device, const struct weight *w
     return out;
 }
 
+// Says once how many shapes and counts of rows take which way.
+static void ways_note(const struct stream *stream)
+{
+    const struct blas *blas = stream->blas;
+    uint32_t by[PRODUCT_BY_COUNT] = {0};
+    char line[160];
+    for (uint32_t i = 0; i < PLANS_MAX; i++)
+        if (blas->plan[i].desc)
+            by[blas->plan[i].way.by]++;
+    snprintf(line, sizeof line,
+             "products, by shape and rows: %u by cuBLASLt, %u by the small kernel, %u by the wide",
+             by[BY_LIBRARY], by[BY_SMALL], by[BY_WIDE]);
+    if (stream->device->options.note)
+        stream->device->options.note(line);
+}
+
 uint32_t blas_tune(struct stream *stream, uint32_t rows)
 {
     uint32_t tokens = stream->limits.step.tokens_max;
@@ -77,6 +100,7 @@ uint32_t blas_tune(struct stream *stream, uint32_t rows)
         stream->tune_ms = TUNE_MS;
     if (rows >= most) {
         stream->tune_ms = 0;
+        ways_note(stream);
         return 0;
     }
     uint32_t next = rows_bucket(rows + 1);
@@ -88,16 +112,15 @@ static enum status candidate_record(struct stream *stream, struct graph **out,
                                     struct blas_plan *plan, const struct gemm_args *args)
 {
     struct gemm_args call = *args;
-    if (plan_run(stream, plan, args) != CUBLAS_STATUS_SUCCESS)
-        return STATUS_UNSUPPORTED;
-    enum status status = graph_begin(stream);
+    enum status status = plan_run(stream, plan, args);
+    if (status == STATUS_OK)
+        status = graph_begin(stream);
     if (status != STATUS_OK)
         return status;
     for (uint32_t run = 0; run < TUNE_RUNS && status == STATUS_OK; run++) {
         struct weight weight = rotated(stream->device, args->weight, run);
         call.weight = &weight;
-        if (plan_run(stream, plan, &call) != CUBLAS_STATUS_SUCCESS)
-            status = STATUS_UNSUPPORTED;
+        status = plan_run(stream, plan, &call);
     }
     enum status ended = graph_end(stream, out, NULL);
     return status == STATUS_OK ? ended : status;
@@ -141,35 +164,51 @@ static bool preference_set(struct blas *blas, const struct blas_plan *plan)
 }
 
 // The candidates that the library says will run, best first.
-static uint32_t candidates_of(struct blas *blas, const struct blas_plan *plan,
-                              cublasLtMatmulHeuristicResult_t *out, int wanted)
+static uint32_t library_ways(struct blas *blas, const struct blas_plan *plan,
+                             struct product_way *out, int wanted)
 {
+    cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
     int count = 0;
     uint32_t good = 0;
     if (!preference_set(blas, plan) ||
         cublasLtMatmulAlgoGetHeuristic(blas->handle, plan->desc, plan->weight, plan->x, plan->y,
-                                       plan->y, blas->preference, wanted, out,
+                                       plan->y, blas->preference, wanted, found,
                                        &count) != CUBLAS_STATUS_SUCCESS)
         return 0;
     for (int i = 0; i < count; i++)
-        if (out[i].state == CUBLAS_STATUS_SUCCESS && out[i].workspaceSize <= BLAS_WORKSPACE)
-            out[good++] = out[i];
+        if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= BLAS_WORKSPACE)
+            out[good++] = (struct product_way){BY_LIBRARY, found[i].algo, found[i].workspaceSize};
     return good;
 }
 
-static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
+// Those of our kernels that may be faster than the library for so many rows. The plain product is
+// for what tensor cores do not multiply, not for speed.
+static uint32_t own_ways(const struct plan_key *key, struct product_way *out)
 {
-    struct blas *blas = stream->blas;
-    cublasLtMatmulHeuristicResult_t candidate[CANDIDATES_MAX];
-    uint32_t count = candidates_of(blas, plan, candidate, CANDIDATES_MAX);
+    uint32_t count = 0;
+    if (key->x_dtype == DTYPE_F32)
+        return 0;
+    if (key->rows <= TIMED_SMALL_MAX)
+        out[count++] = (struct product_way){.by = BY_SMALL};
+    if (key->rows >= TIMED_WIDE_MIN)
+        out[count++] = (struct product_way){.by = BY_WIDE};
+    return count;
+}
+
+// `bucket`: the key with the upper end of its bucket of rows.
+static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struct plan_key *bucket,
+                      const struct gemm_args *args)
+{
+    struct product_way way[WAYS_MAX];
+    uint32_t count = library_ways(stream->blas, plan, way, CANDIDATES_MAX);
+    count += own_ways(bucket, way + count);
     if (count == 0)
         return false;
     uint32_t best = 0;
     float least = -1;
     pthread_mutex_lock(&stream->device->known_lock); // weights must not be freed meanwhile
     for (uint32_t i = 0; i < count && count > 1; i++) {
-        plan->algo = candidate[i].algo;
-        plan->workspace = candidate[i].workspaceSize;
+        plan->way = way[i];
         float ms = candidate_time(stream, plan, args);
         stream->tune_ms -= ms > 0 ? 2 * ms : 0; // warmed up, too
         if (ms >= 0 && (least < 0 || ms < least)) {
@@ -180,42 +219,49 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
     pthread_mutex_unlock(&stream->device->known_lock);
     if (count > 1 && least < 0)
         return false; // none of them runs
-    plan->algo = candidate[best].algo;
-    plan->workspace = candidate[best].workspaceSize;
+    plan->way = way[best];
     return true;
 }
 
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan)
 {
-    cublasLtMatmulHeuristicResult_t first[4];
-    if (candidates_of(blas, plan, first, 4) == 0)
+    struct product_way first[4];
+    if (library_ways(blas, plan, first, 4) == 0)
         return false;
-    plan->algo = first[0].algo;
-    plan->workspace = first[0].workspaceSize;
+    plan->way = first[0];
     plan->of_bucket = false;
     return true;
+}
+
+// Takes a kept way where it still runs: an algorithm may be unknown to this library.
+static bool tuned_take(const struct blas *blas, struct blas_plan *plan,
+                       const struct tuned_way *tuned)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    plan->way = tuned->way;
+    if (plan->way.by != BY_LIBRARY)
+        return true;
+    if (cublasLtMatmulAlgoCheck(blas->handle, plan->desc, plan->weight, plan->x, plan->y, plan->y,
+                                &plan->way.algo, &result) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    plan->way.workspace = result.workspaceSize;
+    return result.workspaceSize <= BLAS_WORKSPACE;
 }
 
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args)
 {
     struct blas *blas = stream->blas;
     struct plan_key key = plan->key;
-    cublasLtMatmulHeuristicResult_t result;
     key.rows = rows_bucket(key.rows);
-    const struct tuned_algo *tuned = tuned_find(blas, &key);
+    const struct tuned_way *tuned = tuned_find(blas, &key);
     plan->of_bucket = true;
-    if (tuned &&
-        cublasLtMatmulAlgoCheck(blas->handle, plan->desc, plan->weight, plan->x, plan->y, plan->y,
-                                &tuned->algo, &result) == CUBLAS_STATUS_SUCCESS &&
-        result.workspaceSize <= BLAS_WORKSPACE) {
-        plan->algo = tuned->algo;
-        plan->workspace = result.workspaceSize;
+    if (tuned && tuned_take(blas, plan, tuned))
         return true;
-    }
     if (tuned || stream->capturing || stream->tune_ms <= 0)
         return blas_first_choice(blas, plan);
     // Of many rows the first choice is within a few percent.
-    if (key.rows > TIMED_ROWS_MAX ? !blas_first_choice(blas, plan) : !plan_tune(stream, plan, args))
+    if (key.rows > TIMED_ROWS_MAX ? !blas_first_choice(blas, plan)
+                                  : !plan_tune(stream, plan, &key, args))
         return false;
     plan->of_bucket = true;
     tuned_add(blas, &key, plan);

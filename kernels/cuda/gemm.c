@@ -1,6 +1,7 @@
-// Which product serves a call. Exact mode: the two tensor-core kernels that share one summation
-// order. Else cuBLASLt, and our own kernels for what it does not take. Types that tensor cores do
-// not multiply go to the plain kernel.
+// Which product serves a call. Exact mode: of the two tensor-core kernels that share one summation
+// order that of the count of rows. Else what was the fastest at the start (blas_tune.c), and our
+// own kernels for what cuBLASLt does not take. Types that tensor cores do not multiply go to the
+// plain kernel.
 #include "kernels/cuda/internal.h"
 
 enum { SMALL_ROWS_MAX = 32 };
@@ -37,10 +38,8 @@ enum status cuda_gemm(struct stream *stream, const struct gemm_args *args)
         return STATUS_OK;
     if (blas_takes(stream, args)) {
         enum status status = blas_gemm(stream, args);
-        if (status != STATUS_UNSUPPORTED) {
-            stream->after_kernel = false; // it is not one of ours
+        if (status != STATUS_UNSUPPORTED)
             return status;
-        }
     }
     if (half && (held == args->x_dtype || held == DTYPE_I8))
         return gemm_own(stream, args);

@@ -219,6 +219,7 @@ void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
     launch_name = k->shown.c_str();
     counts.launches++;
     counts.early += shape.early;
+    own_product(launch_name);
     k->dynamic_bytes = shape.shared_bytes;
     if (only != nullptr && k->shown.find(only) == std::string::npos)
         return;

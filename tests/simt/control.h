@@ -25,15 +25,16 @@ struct simt_options {
                             // rank is aborted; 0: none
     uint32_t patience; // pauses of 0.1 ms that a drained stream waits for late ranks; 0: 2 min;
                        // and where it is set, that aborting waits for graphs
-    uint32_t blas_candidates; // algorithms the stand-in library names for a product; 0: one
-    uint32_t blas_best;       // which of them is the fastest by the emulated events
-    uint32_t blas_slow;       // how many times longer products pretend to take; 0: once
-    uint32_t blas_refuses;    // rows that every algorithm but the first refuses
-    bool blas_none;           // the library names no algorithm
-    bool blas_bad_first;      // the first named one does not run, as its state says
-    uint64_t fail_at;         // the call that fails, counted from simt_reset on; 0: none
-    uint32_t major;           // compute capability of the device; 0: 9
-    uint32_t shared_most;     // bytes of shared memory a block may have; 0: those of an H100
+    uint32_t blas_candidates;   // algorithms the stand-in library names for a product; 0: one
+    uint32_t blas_best;         // which of them is the fastest by the emulated events
+    uint32_t blas_slow;         // how many times longer products pretend to take; 0: once
+    uint32_t blas_refuses;      // rows that every algorithm but the first refuses
+    uint32_t small_ms, wide_ms; // what a product of our kernels pretends to take; 0: 5
+    bool blas_none;             // the library names no algorithm
+    bool blas_bad_first;        // the first named one does not run, as its state says
+    uint64_t fail_at;           // the call that fails, counted from simt_reset on; 0: none
+    uint32_t major;             // compute capability of the device; 0: 9
+    uint32_t shared_most;       // bytes of shared memory a block may have; 0: those of an H100
 };
 
 // Counts since the last simt_reset.
@@ -49,7 +50,8 @@ struct simt_counts {
     uint32_t blas_algorithm;                                  // of the last product
     uint64_t copied_bytes;                                    // by copies between host and device
     uint64_t graph_nodes;                                     // of the graphs that were launched
-    uint64_t blas_recorded; // products that a graph took up, of blas_calls
+    uint64_t blas_recorded;                 // products that a graph took up, of blas_calls
+    uint64_t small_products, wide_products; // launches of our kernels
     // Kernels and algorithms used for the first time since simt_configure, which a card loads then;
     // and those of them while a stream captured.
     uint64_t loads, loads_captured;

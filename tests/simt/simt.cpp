@@ -230,6 +230,7 @@ static void run_launch(const launch_work &work)
     launch_name = shape.name;
     counts.launches++;
     counts.early += shape.early;
+    own_product(shape.name);
     random_state = options.seed * 2654435761u + launch_number;
     running = &work;
     check_launch();

@@ -1,114 +1,14 @@
-// Products through the stand-in cuBLASLt: candidates timed at the start, once a bucket of rows, as
-// graphs run them, over several weights; nothing timed later or while recording; the choice kept in
-// a file and read back, refused rows served by the library's first choice, descriptors made once,
-// alignments told; the file survives truncation, damage, files of other cards and several writers.
-// This tests our bookkeeping, not the library.
-#include "kernels/device.h"
-#include "tests/simt/control.h"
+// Products through the stand-in cuBLASLt and ours beside them: candidates timed at the start, once
+// a bucket of rows, as graphs run them, over several weights; nothing timed later or while
+// recording; the choice kept in a file and read back, refused rows served by the library's first
+// choice, descriptors made once, alignments told; the file survives truncation, damage, files of
+// other cards and several writers. This tests our bookkeeping, not the library.
+#include "tests/simt/blas_tests.h"
 
-#include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-const struct device_api *weft_device_plugin(void);
-
-enum { N = 16, K = 32, ROWS = 1030, LAYERS = 3, WRITERS = 6 };
-
-struct world {
-    const struct device_api *api;
-    struct device *device;
-    struct stream *stream;
-    struct weight weight[LAYERS];
-    void *x, *y;
-};
-
-static char folder[] = "/tmp/weft-blas-XXXXXX";
-static char noted[512]; // the last line, and how many
-static uint32_t notes;
-
-static void note(const char *line)
-{
-    snprintf(noted, sizeof noted, "%s", line);
-    notes++;
-}
-
-static void world_open(struct world *w)
-{
-    struct error err;
-    struct device_options options = {.exact = false, .cache_folder = folder, .note = note};
-    notes = 0;
-    struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = ROWS}, .width_max = 64};
-    w->api = weft_device_plugin();
-    assert_int_equal(w->api->open(&w->device, &options, &err), STATUS_OK);
-    assert_int_equal(w->api->stream_open(w->device, &w->stream, &limits, NULL), STATUS_OK);
-    for (uint32_t i = 0; i < LAYERS; i++) {
-        struct weight *weight = &w->weight[i];
-        *weight = (struct weight){.shape = {WEIGHT_PRODUCT, DTYPE_BF16, N, K}};
-        weight->bytes = w->api->weight_bytes(w->device, &weight->shape);
-        assert_int_equal(w->api->memory_take(w->device, &weight->data, weight->bytes, NULL),
-                         STATUS_OK);
-        struct weight_source source = {
-            .fd = -1, .rows = N, .cols = K, .seed = i, .deviation = 1.0f};
-        assert_int_equal(w->api->weight_put(w->device, weight, 0, &source, NULL), STATUS_OK);
-        assert_int_equal(w->api->weight_finish(w->device, weight, NULL), STATUS_OK);
-    }
-    assert_int_equal(w->api->memory_take(w->device, &w->x, ROWS * K * 2, NULL), STATUS_OK);
-    assert_int_equal(w->api->memory_take(w->device, &w->y, ROWS * N * 2, NULL), STATUS_OK);
-}
-
-static void world_close(struct world *w)
-{
-    w->api->stream_close(w->stream);
-    for (uint32_t i = 0; i < LAYERS; i++)
-        w->api->memory_give(w->device, w->weight[i].data, w->weight[i].bytes);
-    w->api->memory_give(w->device, w->x, ROWS * K * 2);
-    w->api->memory_give(w->device, w->y, ROWS * N * 2);
-    w->api->close(w->device);
-}
-
-// As in a step. x begins `shift` bytes after the start of an allocation.
-static struct simt_counts serve_at(struct world *w, uint32_t rows, size_t shift)
-{
-    struct gemm_args args = {.x_dtype = DTYPE_BF16,
-                             .y_dtype = DTYPE_BF16,
-                             .x = (const char *)w->x + shift,
-                             .y = w->y,
-                             .weight = &w->weight[0],
-                             .rows = rows,
-                             .x_stride = K,
-                             .y_stride = N};
-    struct simt_counts counts;
-    simt_reset();
-    assert_int_equal(w->api->ops->gemm(w->stream, &args), STATUS_OK);
-    simt_read(&counts);
-    assert_string_equal(simt_first_report(), "");
-    return counts;
-}
-
-static struct simt_counts serve(struct world *w, uint32_t rows)
-{
-    return serve_at(w, rows, 0);
-}
-
-// As at the start of a model.
-static struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift)
-{
-    assert_int_equal(w->api->tune(w->stream, 0), 1);
-    return serve_at(w, rows, shift);
-}
-
-static struct simt_counts run(struct world *w, uint32_t rows)
-{
-    return run_at(w, rows, 0);
-}
+enum { WRITERS = 6 };
 
 static void configure(uint32_t candidates, uint32_t best, uint32_t refuses)
 {
@@ -117,30 +17,21 @@ static void configure(uint32_t candidates, uint32_t best, uint32_t refuses)
     simt_configure(&options);
 }
 
-static void cache_path(char path[300])
-{
-    char pattern[300];
-    glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/products-*", folder);
-    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
-    assert_int_equal(found.gl_pathc, 1);
-    snprintf(path, 300, "%s", found.gl_pathv[0]);
-    globfree(&found);
-}
-
 static void test_fastest_is_kept(void **state)
 {
     (void)state;
     struct world w;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     struct simt_counts first = run(&w, 9);
     assert_int_equal(first.blas_algorithm, 2);
     assert_int_equal(first.blas_heuristics, 1);
     assert_true(first.blas_calls > 4 * 3); // every candidate, several times
     assert_int_equal(first.blas_calls - first.blas_recorded, 4 + 1); // bare once, and the product
     assert_true(first.blas_weights > first.blas_calls / 2);          // in turn over the layers
-    assert_int_equal(first.loads, 4);
+    assert_int_equal(first.small_products, 1 + 2 * 8);               // ours, too
+    assert_int_equal(first.wide_products, 1 + 2 * 8);
+    assert_int_equal(first.loads, 4 + 2);
     assert_int_equal(first.loads_captured, 0);
     struct simt_counts again = run(&w, 9);
     assert_int_equal(again.blas_calls, 1);
@@ -178,7 +69,7 @@ static void test_own_bias(void **state)
     struct world w;
     void *host;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     struct weight bias[2] = {bias_make(&w, 100), bias_make(&w, -50)};
     assert_int_equal(w.api->host_take(w.device, &host, N * 2, NULL), STATUS_OK);
     for (int i = 0; i < 6; i++) {
@@ -211,9 +102,7 @@ static void test_own_bias(void **state)
     for (int i = 0; i < 2; i++)
         w.api->memory_give(w.device, bias[i].data, bias[i].bytes);
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 static void test_file_is_read(void **state)
@@ -221,7 +110,7 @@ static void test_file_is_read(void **state)
     (void)state;
     struct world w;
     configure(4, 1, 0); // another one would be the fastest now, but the file's choice is taken
-    world_open(&w);
+    world_open(&w, false);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(counts.blas_heuristics, 0);
@@ -234,7 +123,7 @@ static void test_refused_rows(void **state)
     (void)state;
     struct world w;
     configure(4, 2, 12);
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(run(&w, 9).blas_algorithm, 2);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_algorithm, 0);
@@ -248,7 +137,7 @@ static void test_unknown_algorithm(void **state)
     (void)state;
     struct world w;
     configure(2, 1, 0); // the file's choice, 2, is none of these
-    world_open(&w);
+    world_open(&w, false);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_heuristics, 1);
     assert_int_equal(counts.blas_algorithm, 0);
@@ -285,12 +174,12 @@ static void reopen(const char *why, bool made)
 {
     struct world w;
     configure(4, 3, 0);
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(notes, 1);
     assert_non_null(strstr(noted, why));
     assert_int_equal(run(&w, 12).blas_heuristics, made ? 1 : 0);
     world_close(&w);
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(notes, 0);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_heuristics, 0);
@@ -312,7 +201,7 @@ static void test_damaged_file(void **state)
     reopen("too short", true);
     assert_int_equal(file_size(), whole); // one choice in it
     struct world w;
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(run(&w, 3).blas_heuristics, 1); // the second choice
     world_close(&w);
     file_spoil(0, 0, file_size() - 5);
@@ -320,9 +209,7 @@ static void test_damaged_file(void **state)
     assert_int_equal(file_size(), whole);
     file_spoil(whole - 20, 1, -1);
     reopen("damaged", true);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // Processes that choose for different rows at once leave one whole file, and nothing beside it.
@@ -337,7 +224,7 @@ static void test_many_writers(void **state)
         assert_true(child >= 0);
         if (child != 0)
             continue;
-        world_open(&w);
+        world_open(&w, false);
         (void)run(&w, rows[i]);
         (void)run(&w, rows[(i + 1) % WRITERS]);
         world_close(&w);
@@ -350,7 +237,7 @@ static void test_many_writers(void **state)
     }
     char path[300];
     cache_path(path); // the only file
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(notes, 0);
     uint32_t known = 0;
     for (int i = 0; i < WRITERS; i++)
@@ -366,7 +253,7 @@ static void test_weights_that_went(void **state)
     (void)state;
     struct world w;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     for (uint32_t i = 1; i < LAYERS; i++) {
         w.api->memory_give(w.device, w.weight[i].data, w.weight[i].bytes);
         w.weight[i].data = NULL;
@@ -375,9 +262,7 @@ static void test_weights_that_went(void **state)
     assert_true(counts.blas_calls > 4 * 3);
     assert_true(counts.blas_weights <= 1); // the first call's counts as a change
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // The same for a model's weights, which lie in one arena and are given back together.
@@ -387,7 +272,7 @@ static void test_an_arena_that_went(void **state)
     enum { IN_ARENA = 5 };
     struct world w;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     size_t each = w.weight[0].bytes;
     void *arena;
     assert_int_equal(w.api->memory_take(w.device, &arena, IN_ARENA * each, NULL), STATUS_OK);
@@ -408,9 +293,7 @@ static void test_an_arena_that_went(void **state)
     assert_true(counts.blas_calls > 4 * 3);
     assert_true(counts.blas_weights <= 1); // the first call's counts as a change
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // An algorithm for 256-byte alignment must not meet a pointer of less.
@@ -419,16 +302,14 @@ static void test_alignment(void **state)
     (void)state;
     struct world w;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(run(&w, 2).blas_algorithm, 2);
     struct simt_counts counts = run_at(&w, 2, 2 * K * 2); // a later row of x
     assert_int_equal(counts.blas_algorithm, 2);
     assert_int_equal(counts.blas_heuristics, 1); // its own choice
     assert_int_equal(run_at(&w, 2, 2 * K * 2).blas_heuristics, 0);
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // The library has nothing for a shape, or names what does not run: our own kernel, or the next.
@@ -438,22 +319,22 @@ static void test_no_algorithm(void **state)
     struct simt_options options = {.blas_none = true};
     struct world w;
     simt_configure(&options);
-    world_open(&w);
+    world_open(&w, false);
     struct simt_counts counts = run(&w, 4);
     assert_int_equal(counts.blas_calls, 0);
-    assert_true(counts.launches > 0);
+    assert_int_equal(counts.launches, 1);
+    assert_int_equal(counts.small_products, 1); // the only candidate, which is kept
     world_close(&w);
+    cache_remove();
     options = (struct simt_options){.blas_candidates = 3, .blas_best = 2, .blas_bad_first = true};
     simt_configure(&options);
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(run(&w, 4).blas_algorithm, 2);
     counts = run(&w, 1030); // beyond what is timed: the library's first that runs
     assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(counts.blas_algorithm, 1);
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // What follows a product of the library is launched plainly: behind what is no kernel of a step the
@@ -464,7 +345,7 @@ static void test_a_kernel_behind_a_product(void **state)
     struct world w;
     struct simt_counts counts;
     configure(2, 0, 0);
-    world_open(&w);
+    world_open(&w, false);
     struct swiglu_args args = {.act = DTYPE_BF16, .in = w.y, .out = w.x, .rows = 1, .width = N / 2};
     run(&w, 4); // times it in graphs, behind which nothing begins early either
     assert_int_equal(w.api->ops->swiglu(w.stream, &args), STATUS_OK);
@@ -477,9 +358,7 @@ static void test_a_kernel_behind_a_product(void **state)
     assert_int_equal(counts.launches, 2);
     assert_int_equal(counts.early, 1);
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // While a graph is recorded nothing is timed, not even at the start.
@@ -490,7 +369,7 @@ static void test_while_recording(void **state)
     struct graph *graph = NULL;
     struct simt_counts counts;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     assert_int_equal(run(&w, 2).blas_algorithm, 2);
     assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
     counts = run(&w, 2);
@@ -503,9 +382,7 @@ static void test_while_recording(void **state)
     assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
     w.api->graph_close(graph);
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // One start over all buckets; what it timed, how often the library was asked, and how many buckets
@@ -535,11 +412,13 @@ static void test_start(void **state)
     struct world w;
     uint32_t buckets;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     struct simt_counts counts = start(&w, &buckets);
     assert_int_equal(buckets, 18); // up to 1,024, and what is left of 1,536
     assert_int_equal(counts.blas_heuristics, buckets);
-    assert_int_equal(counts.loads, 4);
+    assert_int_equal(counts.loads, 4 + 4); // three small kernels of ours and the wide one
+    assert_string_equal(noted, "products, by shape and rows: 18 by cuBLASLt, 0 by the small "
+                               "kernel, 0 by the wide");
     for (uint32_t rows = 1; rows <= ROWS; rows += rows < 70 ? 1 : 131) {
         struct simt_counts step = serve(&w, rows);
         assert_int_equal(step.blas_heuristics, 0);
@@ -549,7 +428,7 @@ static void test_start(void **state)
     }
     world_close(&w);
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     counts = start(&w, &buckets);
     assert_int_equal(buckets, 18);
     assert_int_equal(counts.blas_heuristics, 0);
@@ -557,9 +436,7 @@ static void test_start(void **state)
     assert_int_equal(counts.loads, 2);
     assert_int_equal(serve(&w, 1000).loads, 0);
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // A start times for a bounded time: what is left takes the first choice, and later starts time it.
@@ -568,9 +445,13 @@ static void test_start_is_bounded(void **state)
     (void)state;
     struct world w;
     for (uint32_t last = 1; last <= 4; last *= 2) {
-        struct simt_options options = {.blas_candidates = 4, .blas_best = 2, .blas_slow = 1000};
+        struct simt_options options = {.blas_candidates = 4,
+                                       .blas_best = 2,
+                                       .blas_slow = 1000,
+                                       .small_ms = 5000,
+                                       .wide_ms = 5000};
         simt_configure(&options);
-        world_open(&w);
+        world_open(&w, false);
         for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;) {
             struct simt_counts counts = serve(&w, rows);
             assert_int_equal(counts.blas_recorded, rows == last ? 4 * 8 : 0);
@@ -578,9 +459,7 @@ static void test_start_is_bounded(void **state)
         }
         world_close(&w);
     }
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 // What the start has not met takes the library's first choice, which is not kept.
@@ -589,7 +468,7 @@ static void test_step_times_nothing(void **state)
     (void)state;
     struct world w;
     configure(4, 2, 0);
-    world_open(&w);
+    world_open(&w, false);
     for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;)
         continue;
     struct simt_counts counts = serve(&w, 9);
@@ -598,9 +477,7 @@ static void test_step_times_nothing(void **state)
     assert_int_equal(counts.blas_algorithm, 0);
     assert_int_equal(run(&w, 10).blas_algorithm, 2); // of the same bucket, at a start
     world_close(&w);
-    char path[300];
-    cache_path(path);
-    assert_int_equal(unlink(path), 0);
+    cache_remove();
 }
 
 int main(void)
@@ -624,6 +501,10 @@ int main(void)
         cmocka_unit_test(test_step_times_nothing),
         cmocka_unit_test(test_start_is_bounded),
         cmocka_unit_test(test_a_kernel_behind_a_product),
+        cmocka_unit_test(test_ours_beside_the_library),
+        cmocka_unit_test(test_every_way_is_right),
+        cmocka_unit_test(test_float32_is_the_library_s),
+        cmocka_unit_test(test_exact_mode_times_nothing),
     };
     int failed = cmocka_run_group_tests_name("products", tests, NULL, NULL);
     (void)rmdir(folder);
