@@ -2,7 +2,7 @@
 import {ApiError, key, keyWanted, postStream, sentenceOf} from "./api.js";
 import {el, find, options} from "./dom.js";
 import {requestBody, settingsFault, settingsModes, settingsShow} from "./settings.js";
-import {conversationNew, conversationsRead, conversationsWrite, preference} from "./store.js";
+import {conversationKeep, conversationNew, conversationRemove, conversationsRead, idNew, onElsewhere, onUnkept, preference} from "./store.js";
 import {tokenOf} from "./tokens.js";
 import {turnView} from "./turns.js";
 import {wireBegin} from "./wire.js";
@@ -11,6 +11,7 @@ const STARTERS = ["What is the capital of France, and what is it known for?", "W
   "Write a short email that asks for a day off."];
 const BUILT_IN = "weft-demo-chat"; // made by a script: it knows no words
 const MEASURABLE = 0.02; // seconds: an answer that came in one piece has no speed
+const KEEP_MS = 2000; // between two writes of an answer that grows
 const NEAR_END = 80; // pixels: who is so near the end follows the answer
 
 const PATH = "/v1/chat/completions";
@@ -21,7 +22,7 @@ const state = {all: [], now: null, models: [], views: [], edited: null,
   draft: ""}; // what was being typed when an edit began
 
 const said = (text) => { find("#chat-said").textContent = text; };
-const save = () => conversationsWrite(state.all);
+const save = (conversation = state.now) => { if (state.all.includes(conversation)) conversationKeep(conversation); };
 const answering = () => state.answers.has(state.now);
 const stop = (conversation) => state.answers.get(conversation)?.abort();
 
@@ -37,10 +38,33 @@ function choose(conversation) {
   preference("conversation", conversation.id);
   if (!state.models.some((model) => model.id === conversation.model)) conversation.model = state.models[0]?.id || conversation.model;
   find("#chat-model").value = conversation.model;
-  settingsShow(conversation.settings, settingsChanged, () => settingsToggle(false));
-  settingsChanged();
+  show(true);
   listDraw();
-  draw();
+}
+
+function show(atEnd) {
+  settingsShow(state.now.settings, settingsChanged, () => settingsToggle(false));
+  modesSay();
+  draw(atEnd);
+}
+
+// What another tab kept, or null for what it removed. Where an answer runs here, too, both are kept.
+function elsewhere(id, kept) {
+  const known = state.all.find((each) => each.id === id), runs = state.answers.has(known);
+  if (!kept && (!known || runs)) return;
+  if (known && !runs && known === state.now && state.edited) editEnd();
+  const relist = !known || runs || !kept || known.title !== kept.title;
+  if (runs) Object.assign(known, {id: idNew(), title: `${titleOf(known)} (2)`});
+  else if (known && kept) Object.assign(known, kept);
+  if (!kept) state.all = state.all.filter((each) => each !== known);
+  else if (!known || runs) state.all.push(kept);
+  if (relist) {
+    state.all.sort((a, b) => b.updated - a.updated);
+    listDraw();
+  }
+  if (runs) save(known);
+  else if (known === state.now && kept) show(false);
+  else if (known === state.now) begin();
 }
 
 function begin() {
@@ -68,7 +92,7 @@ function removeAsked(conversation, button) {
 function remove(conversation) {
   stop(conversation);
   state.all = state.all.filter((each) => each !== conversation);
-  save();
+  conversationRemove(conversation);
   if (state.now === conversation) begin();
   else listDraw();
   find("#chat-new").focus();
@@ -79,7 +103,7 @@ function rename(conversation, row) {
   const done = (keep) => {
     if (!field.isConnected) return;
     if (keep && field.value.trim()) conversation.title = field.value.trim();
-    save();
+    save(conversation);
     listDraw();
     find(`[data-id="${CSS.escape(conversation.id)}"]`)?.focus();
   };
@@ -128,7 +152,7 @@ function actionsOf(message) {
     results: last && !answering() ? results : null};
 }
 
-function draw() {
+function draw(atEnd = true) {
   const empty = state.now.messages.length === 0;
   find("#welcome").replaceChildren(...(empty ? [welcome()] : []));
   state.views = state.now.messages.map((message) => [message, turnView(message, state.now.model)]);
@@ -137,7 +161,7 @@ function draw() {
   find("#ask-send").hidden = answering();
   find("#ask-stop").hidden = !answering();
   find("#stream").setAttribute("aria-busy", String(answering()));
-  follow(true);
+  follow(atEnd);
 }
 
 function welcome() {
@@ -249,11 +273,15 @@ async function stream(conversation, message, signal) {
   const body = requestBody({...conversation, messages: conversation.messages.slice(0, -1)});
   const wire = wireBegin("chat", PATH, body), paint = painter(message);
   const facts = {begun: performance.now()};
-  let stopped = false;
+  let stopped = false, kept = facts.begun;
   try {
     for await (const event of postStream(PATH, body, signal, wire.line)) {
       take(message, event, facts);
       paint();
+      if (performance.now() - kept > KEEP_MS) {
+        kept = performance.now();
+        save(conversation);
+      }
     }
   } catch (error) {
     stopped = error.name === "AbortError";
@@ -267,16 +295,17 @@ async function stream(conversation, message, signal) {
 
 // Goes on where another conversation is chosen meanwhile.
 async function answer() {
-  const conversation = state.now, message = {role: "assistant", content: ""}, abort = new AbortController();
+  const conversation = state.now, message = {role: "assistant", content: "", note: UNFINISHED}, abort = new AbortController();
   conversation.messages.push(message);
   conversation.updated = Date.now();
   state.answers.set(conversation, abort);
+  save(conversation);
   said("The answer begins.");
   draw();
   listMark();
   await stream(conversation, message, abort.signal);
   state.answers.delete(conversation);
-  save();
+  save(conversation);
   listMark();
   if (state.now === conversation) draw();
   const where = state.now === conversation ? "" : ` in ${titleOf(conversation)}`;
@@ -374,6 +403,9 @@ function listen() {
   find("#settings-open").addEventListener("click", () => settingsToggle(find("#settings").hidden));
   find("#history-open").addEventListener("click", () => historyToggle(!document.body.classList.contains("history-shown")));
   addEventListener("keydown", keys);
+  addEventListener("pagehide", () => { for (const each of state.answers.keys()) save(each); });
+  onElsewhere(elsewhere);
+  onUnkept((fault) => { if (find("#ask-unkept").textContent !== fault) find("#ask-unkept").textContent = fault; });
 }
 
 export function chatOpen() {

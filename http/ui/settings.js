@@ -67,7 +67,7 @@ export function requestBody(conversation) {
   if ((now.system || "").trim()) body.messages.push({role: "system", content: now.system});
   body.messages.push(...conversation.messages.filter((each) => each.role !== "assistant" || each.content ||
     each.calls?.length).map(turnOf));
-  for (const [name] of NUMBERS) if (now[name] !== undefined && now[name] !== "") body[name] = Number(now[name]);
+  for (const [name] of NUMBERS) if (Number.isFinite(parseFloat(now[name]))) body[name] = parseFloat(now[name]);
   const stops = (now.stop || "").split("\n").filter(Boolean);
   if (stops.length) body.stop = stops;
   if (now.logprobs) Object.assign(body, {logprobs: true, top_logprobs: 5});

@@ -1,9 +1,13 @@
-// Conversations and preferences in this browser (localStorage). What is read back is checked: another program or an
-// older page may have written it. The key is never stored here.
+// Conversations and preferences in this browser (localStorage). A conversation has a name of its own there, so that
+// tabs do not write over one another. What is read back is checked: another program or an older page may have written
+// it. The key is never stored here.
 
-const CONVERSATIONS = "weft-conversations", PREFERENCES = "weft-preferences";
-const KEPT = 100; // conversations
+const CONVERSATION = "weft-conversation-", PREFERENCES = "weft-preferences";
+const OLDER = "weft-conversations"; // the list that an older page kept
 const TRANSIENT = new Set(["tokens", "error"]); // of messages, for this visit
+const SWITCHES = new Set(["tools_on", "schema_on", "logprobs"]); // of settings; the others are text
+const FULL = "This browser's storage is full: what is new is lost when the page is closed. Delete conversations to make room.";
+const REFUSED = "This browser keeps nothing for this page: conversations are lost when it is closed.";
 
 function read(name, absent) {
   try {
@@ -13,16 +17,30 @@ function read(name, absent) {
   }
 }
 
+// Returns why it was not written, or nothing.
 function write(name, value) {
   try {
     localStorage.setItem(name, JSON.stringify(value, (field, each) => (TRANSIENT.has(field) ? undefined : each)));
-    return true;
+    return "";
+  } catch (error) {
+    return error.name === "QuotaExceededError" ? FULL : REFUSED;
+  }
+}
+
+function drop(name) {
+  try { localStorage.removeItem(name); } catch { /* nothing is kept here */ }
+}
+
+function names() {
+  try {
+    return Object.keys(localStorage).filter((name) => name.startsWith(CONVERSATION));
   } catch {
-    return false; // full, or not allowed: the page goes on without
+    return [];
   }
 }
 
 const text = (value) => (typeof value === "string" ? value : "");
+const nameOf = (conversation) => CONVERSATION + conversation.id;
 
 function message(value) {
   if (!value || !["user", "assistant", "tool"].includes(value.role)) return null;
@@ -37,26 +55,68 @@ function message(value) {
 function conversation(value) {
   if (!value || typeof value.id !== "string" || !Array.isArray(value.messages)) return null;
   const settings = Object.fromEntries(Object.entries(value.settings || {})
-    .filter(([, each]) => typeof each === "string" || typeof each === "boolean"));
+    .filter(([name, each]) => typeof each === (SWITCHES.has(name) ? "boolean" : "string")));
   return {id: value.id, title: text(value.title), model: text(value.model), settings,
     updated: Number(value.updated) || 0, messages: value.messages.map(message).filter(Boolean)};
 }
 
-export function conversationsRead() {
-  const all = read(CONVERSATIONS, []);
-  return Array.isArray(all) ? all.map(conversation).filter(Boolean) : [];
+function conversationRead(name) {
+  const found = conversation(read(name, null));
+  return found && nameOf(found) === name ? found : null;
 }
 
-// The newest are kept where all together are too many or too large.
-export function conversationsWrite(all) {
-  let kept = all.filter((each) => each.messages.length > 0)
-    .sort((a, b) => b.updated - a.updated).slice(0, KEPT);
-  while (!write(CONVERSATIONS, kept) && kept.length > 1) kept = kept.slice(0, Math.ceil(kept.length / 2));
+// Gives each conversation of the older list its name; returns those that find no room and stay there.
+function olderMove(removed) {
+  const older = read(OLDER, []);
+  const all = Array.isArray(older) ? older.map(conversation).filter((each) => each && each.id !== removed?.id) : [];
+  drop(OLDER);
+  const left = all.filter((each) => !conversationRead(nameOf(each)) && write(nameOf(each), each));
+  if (left.length) write(OLDER, left);
+  return left;
 }
+
+export function conversationsRead() {
+  return [...olderMove(), ...names().map(conversationRead)].filter(Boolean).sort((a, b) => b.updated - a.updated);
+}
+
+const unkept = new Set(); // conversations that found no room yet
+let faultSay = () => {};
+export function onUnkept(callback) { faultSay = callback; }
+
+function keep() {
+  let fault = "";
+  for (const each of unkept) {
+    const why = write(nameOf(each), each);
+    if (why) fault = why;
+    else unkept.delete(each);
+  }
+  faultSay(fault);
+}
+
+export function conversationKeep(one) {
+  if (!one.messages.length) return;
+  unkept.add(one);
+  keep();
+}
+
+export function conversationRemove(one) {
+  unkept.delete(one);
+  drop(nameOf(one));
+  olderMove(one);
+  keep();
+}
+
+// The callback gets the id of what another tab kept or removed, and the conversation or null.
+export function onElsewhere(callback) {
+  addEventListener("storage", ({key}) => {
+    if (key?.startsWith(CONVERSATION)) callback(key.slice(CONVERSATION.length), conversationRead(key));
+  });
+}
+
+export const idNew = () => (crypto.randomUUID ? crypto.randomUUID() : String(Date.now() + Math.random()));
 
 export function conversationNew(settings, model) {
-  return {id: crypto.randomUUID ? crypto.randomUUID() : String(Date.now() + Math.random()), title: "", model,
-    settings: {...settings}, updated: Date.now(), messages: []};
+  return {id: idNew(), title: "", model, settings: {...settings}, updated: Date.now(), messages: []};
 }
 
 export function preference(name, value) {

@@ -24,6 +24,18 @@ AXE = (pathlib.Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
 WIDE, PHONE = (1440, 900), (390, 844)
 TEMPLATE = pathlib.Path(harness.__file__).parent / "hermes.jinja"
 
+AT_ONCE = """() => { window.fetch = () => Promise.resolve(new Response(
+  'data: {"choices":[{"delta":{"content":"all of it"}}]}\\n\\ndata: {"choices":[],"usage":{"completion_tokens":90}}\\n\\ndata: [DONE]\\n\\n',
+  {headers: {"content-type": "text/event-stream"}})); }"""
+
+# Answers that a test writes: window.streams holds one for each that was asked for.
+WRITTEN = """() => { window.streams = []; window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
+  const stream = {left: false, end: () => { out.enqueue(new TextEncoder().encode("data: [DONE]\\n\\n")); out.close(); }, say: (content) =>
+    out.enqueue(new TextEncoder().encode(`data: ${JSON.stringify({choices: [{delta: {content}}]})}\n\n`))};
+  init.signal.addEventListener("abort", () => { stream.left = true; out.error(new DOMException("left", "AbortError")); });
+  window.streams.push(stream);
+}}), {headers: {"content-type": "text/event-stream"}})); }"""
+
 
 @functools.cache
 def server():

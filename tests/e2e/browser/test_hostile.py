@@ -34,7 +34,8 @@ def test_stored_text_stays_text():
 
 def test_what_is_kept_may_be_anything():
     for stored in ({}, [], "x", [None, 1, {"id": 3}], [conversation(messages="x")], [conversation(messages=[None, {"role": "system"},
-                   {"role": "user"}, {"role": "assistant", "calls": [None]}], title={"a": 1}, settings=["x"])]):
+                   {"role": "user"}, {"role": "assistant", "calls": [None]}], title={"a": 1}, settings=["x"])],
+                   [conversation(messages=[{"role": "user"}], settings={"system": True, "stop": {}, "temperature": [1], "tools": 7, "tools_on": "x"})]):
         with opened(stored={"weft-conversations": stored, "weft-preferences": stored}) as page:
             page.fill("#ask-text", "still here")
             assert page.locator("#chat-model option").count() == 1

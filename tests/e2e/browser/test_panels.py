@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from page import KEY, PHONE, answered, ask, opened, sent, server, serious, setting, until
+from page import AT_ONCE, KEY, PHONE, WRITTEN, answered, ask, opened, sent, server, serious, setting, until
 
 PANELS = ("chat", "embeddings", "rerank", "live", "models")
 TOOL = [{"type": "function", "function": {"name": "paint", "parameters": {
@@ -171,15 +171,6 @@ def test_an_edit_lasts_as_long_as_its_sign():
         assert page.locator(".turn").count() == 6
 
 
-# Answers that a test writes: window.streams holds one for each that was asked for.
-WRITTEN = """() => { window.streams = []; window.fetch = (url, init) => Promise.resolve(new Response(new ReadableStream({start(out) {
-  const stream = {left: false, end: () => { out.enqueue(new TextEncoder().encode("data: [DONE]\\n\\n")); out.close(); }, say: (content) =>
-    out.enqueue(new TextEncoder().encode(`data: ${JSON.stringify({choices: [{delta: {content}}]})}\n\n`))};
-  init.signal.addEventListener("abort", () => { stream.left = true; out.error(new DOMException("left", "AbortError")); });
-  window.streams.push(stream);
-}}), {headers: {"content-type": "text/event-stream"}})); }"""
-
-
 def test_an_answer_goes_on_in_its_own_conversation():
     with opened() as page:
         page.evaluate(WRITTEN)
@@ -264,11 +255,6 @@ def test_escape_stops_an_answer():
         answered(page)
         assert "stopped" in page.inner_text(".turn.assistant .note")
         assert page.is_visible("#ask-send") and page.inner_text(".turn.assistant > .prose") == "on and on"
-
-
-AT_ONCE = """() => { window.fetch = () => Promise.resolve(new Response(
-  'data: {"choices":[{"delta":{"content":"all of it"}}]}\\n\\ndata: {"choices":[],"usage":{"completion_tokens":90}}\\n\\ndata: [DONE]\\n\\n',
-  {headers: {"content-type": "text/event-stream"}})); }"""
 
 
 def test_an_answer_in_one_piece_has_no_speed():
