@@ -483,6 +483,21 @@ static void test_choices(void **state)
         "={'k':'b','y':''}",
         "!{'k':'a'}",
         "!{'k':'b','x':1}",
+        "{'oneOf':[{'enum':[1,'a']},{'enum':[1.0,'b',null]}]}",
+        "='a'",
+        "='b'",
+        "=null",
+        "!1",
+        "{'oneOf':[{'const':[1]},{'const':[1.0]},{'const':2}]}",
+        "=2",
+        "![1]",
+        "{'$schema':'http://json-schema.org/draft-07/"
+        "schema#','definitions':{'s':{'type':'string'}},"
+        "'type':'object','oneOf':[{'properties':{'k':{'$ref':'#/definitions/s','const':'a'}},"
+        "'required':['k'],'type':'object'},{'properties':{'k':{'const':'b'}},'required':['k'],"
+        "'type':'object'}]}",
+        "={'k':'a'}",
+        "!{'k':'b'}",
         "{'allOf':[{'properties':{'a':{'minimum':2}},'required':['a']},{'properties':{"
         "'a':{'type':'integer','maximum':4}}}],'type':'object'}",
         "={'a':2}",
@@ -538,6 +553,38 @@ static void test_choices(void **state)
         "!{'a':1,'d':1}",
     };
     CHECK_TEXTS(rows);
+}
+
+// Two hundred schemas that constants tell apart are within the work of a compile.
+static void test_many_choices_of_constants(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {
+        "{\"const\":\"k%d\"}", "{\"enum\":[%d]}",
+        "{\"type\":\"object\",\"properties\":{\"t\":{\"const\":%d}},\"required\":[\"t\"]}",
+        "{\"type\":\"object\",\"properties\":{\"t\":{\"enum\":[\"k%d\"]}},\"required\":[\"t\"]}"};
+    static const char *const fit[] = {"\"k7\"", "7", "{\"t\":7}", "{\"t\":\"k7\"}"};
+    static const char *const others[] = {"\"k200\"", "200", "{\"t\":200}", "{\"t\":\"k200\"}"};
+    for (int form = 0; form < 4; form++) {
+        struct schema_rig rig;
+        json_t *list = json_array();
+        for (int i = 0; i < 200; i++) {
+            struct error err;
+            json_t *one;
+            char text[100];
+            snprintf(text, sizeof text, forms[form], i);
+            assert_int_equal(json_parse(&one, text_of(text), &err), STATUS_OK);
+            json_array_append_new(list, one);
+        }
+        json_t *schema = json_pack("{s:o}", "oneOf", list);
+        schema_rig_open(&rig, schema, SCHEMA_DRAFT_AUTO);
+        if (rig.status != STATUS_OK)
+            fail_msg("%s: %s", forms[form], rig.err.text);
+        assert_true(schema_rig_matches(&rig, text_of(fit[form])));
+        assert_false(schema_rig_matches(&rig, text_of(others[form])));
+        schema_rig_close(&rig);
+        json_decref(schema);
+    }
 }
 
 static void test_references(void **state)
@@ -710,6 +757,7 @@ int main(void)
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_many_choices_of_constants),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_refusals_name_the_keyword),
         cmocka_unit_test(test_long_keys_and_constants),

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SUBSETS_MAX = 5, ONE_OF_MAX = 500 };
+enum { SUBSETS_MAX = 5, ONE_OF_MAX = 500, CONSTANTS_MAX = 8 };
 
 // NULL, and refused: there are too many.
 static struct literals *options_new(struct schema *c, size_t count)
@@ -85,15 +85,41 @@ static bool
     return false;
 }
 
-// Both are constant strings, and not the same.
-static bool strings_differ(const json_t *one, const json_t *other)
+// What a value must be one of, up to CONSTANTS_MAX; 0: unknown. Beside a $ref draft 7 reads
+// nothing.
+static size_t constants_of(const struct schema *c, const json_t *schema, const json_t **out)
 {
-    const json_t *x = json_object_get(one, "const"), *y = json_object_get(other, "const");
-    return json_is_string(x) && json_is_string(y) && !json_equal(x, y);
+    const json_t *one = json_object_get(schema, "const"), *many = json_object_get(schema, "enum");
+    size_t count = one ? 1 : json_array_size(many);
+    if (count > CONSTANTS_MAX || (c->draft7 && json_is_string(json_object_get(schema, "$ref"))))
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        out[i] = one ? one : json_array_get(many, i);
+    return count;
 }
 
-// Differ by type, or by a required key with a constant: what tells most unions apart, without
-// compiling them. Objects only, or the types of both share nothing.
+// Numbers go by their values: an integer equals a fraction of zeros.
+static bool scalars_differ(const json_t *x, const json_t *y)
+{
+    if (json_is_number(x) && json_is_number(y))
+        return json_number_value(x) != json_number_value(y);
+    return !((value_types(x) | value_types(y)) & (TYPE_ARRAY | TYPE_OBJECT)) && !json_equal(x, y);
+}
+
+// Both have constants, all of them scalars, and share none.
+static bool constants_differ(struct schema *c, const json_t *one, const json_t *other)
+{
+    const json_t *x[CONSTANTS_MAX], *y[CONSTANTS_MAX];
+    size_t own = constants_of(c, one, x), others = constants_of(c, other, y);
+    bool differ = own > 0 && others > 0 && schema_spend(c, 10 * own * others);
+    for (size_t i = 0; i < own && differ; i++)
+        for (size_t k = 0; k < others && differ; k++)
+            differ = scalars_differ(x[i], y[k]);
+    return differ;
+}
+
+// Differ by type, or by constants, their own or of a required key: what tells most unions apart,
+// without compiling them. Objects only, or the types of both share nothing.
 static bool are_told_apart(struct schema *c, uint32_t one, uint32_t other)
 {
     uint32_t x = plain_site(c, one), y = plain_site(c, other);
@@ -107,11 +133,12 @@ static bool are_told_apart(struct schema *c, uint32_t one, uint32_t other)
          at = json_object_iter_next(map, at)) {
         struct text key = schema_key(at);
         if (grammar_spend(c->b, 20) &&
-            strings_differ(json_object_iter_value(at), schema_member(others, key)) &&
+            constants_differ(c, json_object_iter_value(at), schema_member(others, key)) &&
             (requires(c, x, key) || requires(c, y, key)))
             return true;
     }
-    return types == 0 && !schema_failed(c);
+    bool apart = types == 0 || constants_differ(c, c->sites[x].value, c->sites[y].value);
+    return apart && !schema_failed(c);
 }
 
 // Whether no value is of both, given what the entries around say by themselves.
