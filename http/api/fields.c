@@ -210,8 +210,12 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
         return range.fallback;
     if (!json_is_number(value) || !json_integer_exact(value, &number)) {
         double size = json_is_number(value) ? fabs(json_number_value(value)) : 0.0;
-        fields_fail(f, HTTP_INVALID_TYPE, name,
-                    size < 0x1p63 ? "must be an integer" : "must be an integer of at most 63 bits");
+        const char *what =
+            size < 0x1p53   ? "must be an integer"
+            : size < 0x1p63 ? "is too large to be read exactly: write it without an exponent or a "
+                              "fraction, and no integer of the body with more than 63 bits"
+                            : "must be an integer of at most 63 bits";
+        fields_fail(f, HTTP_INVALID_TYPE, name, "%s", what);
         return range.fallback;
     }
     if (number < range.min) {

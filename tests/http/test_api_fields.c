@@ -669,17 +669,27 @@ static void test_values_in_strings(void **state)
 static void test_an_integer_that_is_too_large(void **state)
 {
     (void)state;
-    static const char *const bodies[] = {"1e30", "1180591620717411303424", "-1e19"};
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    static const struct {
+        const char *number, *rest, *sentence;
+    } rows[] = {
+        {"1e30", "", "'seed' must be an integer of at most 63 bits"},
+        {"1180591620717411303424", "", "'seed' must be an integer of at most 63 bits"},
+        {"-1e19", "", "'seed' must be an integer of at most 63 bits"},
+        {"1e16", "", "'seed' is too large to be read exactly: write it without"},
+        {"9007199254740993", ",\"x\":99999999999999999999",
+         "'seed' is too large to be read exactly: write it without"},
+        {"1.5", "", "'seed' must be an integer\""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char body[200];
         snprintf(body, sizeof body,
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],"
-                 "\"max_tokens\":%s}",
-                 bodies[i]);
+                 "\"seed\":%s%s}",
+                 rows[i].number, rows[i].rest);
         fake_begin(MODEL_GENERATOR);
         fake_request("/v1/chat/completions", body);
         assert_int_equal(fake.status, 400);
-        assert_non_null(strstr(fake.sent, "'max_tokens' must be an integer of at most 63 bits"));
+        assert_non_null(strstr(fake.sent, rows[i].sentence));
         fake_end();
     }
 }

@@ -277,6 +277,7 @@ FAULTS = [
     ("the name of who speaks is dropped", "http/api/chat_turns.c", "plain_read", "json_object_set(message, \"name\", (json_t *)name);", "(void)message;", "test_api_edges"),
     ("the result of a tool does not name its call", "http/api/conversation.c", "conversation_add_result", "json_object_set_new(message, \"tool_call_id\", json_string_of(result->id));", "", "test_api_edges"),
     ("an id beyond the vocabulary is taken", "http/api/fields.c", "fields_token_ids", "id >= vocab", "id > vocab", "test_api_edges"),
+    ("a number that cannot be read exactly is called no integer", "http/api/fields.c", "fields_integer", "size < 0x1p53 ", "size < 0x1p63 ", "test_api_fields"),
     ("an answer of so many values is written on the loop", "http/api/embeddings.c", "embeddings_ready", "> WHOLE_VALUES_MAX", "> 2 * WHOLE_VALUES_MAX", "test_api_edges"),
     ("a length that is not declared is served", "http/api/embeddings.c", "dimensions_allow", "allowed || facts->dimensions[i] == wanted", "allowed || facts->dimensions[i] >= wanted", "test_api_embeddings"),
     ("a raw vector that was cut is normalised", "http/api/embeddings.c", "values_take", "&& !e->raw", "", "test_api_embeddings"),
