@@ -294,18 +294,24 @@ static void do_speed(struct chat *chat, const char *text)
         say("/speed tells the speed of the last answer, /speed on that of each, /speed off none");
 }
 
-// A file is written beside and renamed, so that a full disk loses nothing; others as they are.
+// A file is written beside and renamed, so that a full disk loses nothing; others as they are, but
+// for a pipe that nobody reads.
 static bool file_write(const char *path, const json_t *content)
 {
     char beside[PATH_MAX];
     struct stat is;
     int bytes = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
-    if (bytes >= (int)sizeof beside)
+    bool there = lstat(path, &is) == 0;
+    if (bytes >= (int)sizeof beside || (there && access(path, W_OK) != 0))
         return false;
-    bool renamed = lstat(path, &is) != 0 || S_ISREG(is.st_mode);
-    int fd = renamed ? mkostemp(beside, O_CLOEXEC) : open(path, O_WRONLY | O_CLOEXEC);
+    bool renamed = !there || S_ISREG(is.st_mode);
+    int fd = renamed ? mkostemp(beside, O_CLOEXEC) : open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
+    if (!renamed)
+        fcntl(fd, F_SETFL, 0);
+    else if (there)
+        fchmod(fd, is.st_mode & 0777);
     FILE *file = fdopen(fd, "w");
     check(file, "no memory for the file %s", path);
     bool wrote = json_dumpf(content, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;

@@ -4,11 +4,13 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
@@ -144,18 +146,44 @@ static char *prompt_say(EditLine *edit)
     return (char *)(uintptr_t)lines->prompt; // libedit does not write to it
 }
 
-static void history_open(struct chat_lines *lines, const char *file)
+// The file is written at the end: one that holds something else is refused here.
+static enum status history_load(struct chat_lines *lines, const char *file, struct error *err)
+{
+    HistEvent event;
+    struct stat is;
+    int fd = open(file, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set(err, STATUS_IO, "--history %s cannot be written: %s", file,
+                         strerror(errno));
+    bool plain = fstat(fd, &is) == 0 && S_ISREG(is.st_mode);
+    close(fd);
+    if (!plain || (is.st_size > 0 && history(lines->history, &event, H_LOAD, file) < 0))
+        return error_set(err, STATUS_INVALID,
+                         "--history %s is there and holds no lines that were typed here: give "
+                         "another name",
+                         file);
+    lines->history_file = file;
+    return STATUS_OK;
+}
+
+static enum status history_open(struct chat_lines *lines, const char *file, struct error *err)
 {
     HistEvent event;
     lines->history = history_init();
     check(lines->history, "no memory for a history of %d lines", HISTORY_LINES);
     history(lines->history, &event, H_SETSIZE, HISTORY_LINES);
     history(lines->history, &event, H_SETUNIQUE, 1);
-    lines->history_file = file;
-    if (file)
-        history(lines->history, &event, H_LOAD, file); // it need not be there yet
     el_set(lines->edit, EL_HIST, history, lines->history);
+    return file ? history_load(lines, file, err) : STATUS_OK;
 }
+
+// What libedit binds to nothing, so that its codes would become text.
+static const char *const keys[][2] = {
+    {"^R", "em-inc-search-prev"},  {"\\e[1;5C", "em-next-word"},  // Ctrl and the arrows
+    {"\\e[1;5D", "ed-prev-word"},  {"\\e[5~", "ed-prev-history"}, // page up and down
+    {"\\e[6~", "ed-next-history"}, {"\\e[200~", "ed-ignore"},     // around what is pasted
+    {"\\e[201~", "ed-ignore"},
+};
 
 enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *file,
                             struct error *err)
@@ -173,10 +201,10 @@ enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *
     el_set(lines->edit, EL_SIGNAL, 0);
     el_set(lines->edit, EL_PROMPT, prompt_say);
     el_set(lines->edit, EL_GETCFN, character_read);
-    el_set(lines->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
-    history_open(lines, file);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        el_set(lines->edit, EL_BIND, keys[i][0], keys[i][1], NULL);
     el_source(lines->edit, NULL); // ~/.editrc
-    return STATUS_OK;
+    return history_open(lines, file, err);
 }
 
 // Between prompts keys are kept as they come, unseen: the next prompt takes them, each with its

@@ -224,11 +224,11 @@ static enum status refused(const struct chat_remote *remote, struct transfer *t)
                               "the server refuses the key (%ld%s%.200s): give its key with "
                               "--api-key or OPENAI_API_KEY",
                               status, said ? ": " : "", said ? said : "");
-    else if (status == 404 && !said)
+    else if ((status == 404 || status / 100 == 3) && !said)
         t->status = error_set(t->err, STATUS_REFUSED,
-                              "%s answers 404: give the address of an API such as "
+                              "%s answers %ld: give the address of an API such as "
                               "http://127.0.0.1:8000 with --url",
-                              remote->base);
+                              remote->base, status);
     else
         t->status = error_set(t->err, STATUS_REFUSED, "the server answers %ld%s%s", status,
                               said ? ": " : "", said ? said : "");
@@ -296,8 +296,11 @@ static enum status model_find(struct chat_remote *remote, struct error *err)
     struct transfer t = {.err = err};
     json_t *list = NULL;
     enum status status = transfer(remote, &t, "/models", NULL);
-    if (status == STATUS_OK)
-        status = json_parse(&list, json_buffer_text(&t.body), err);
+    if (status == STATUS_OK && json_parse(&list, json_buffer_text(&t.body), err) != STATUS_OK)
+        status = error_set(err, STATUS_INVALID,
+                           "%s is no API: give the address of one such as http://127.0.0.1:8000 "
+                           "with --url",
+                           remote->base);
     const char *id = status == STATUS_OK ? first_model(list) : NULL;
     if (id)
         remote->model = joined(id, "");

@@ -259,6 +259,20 @@ def test_a_terminal():
         assert asked == 2 * ["h\u00e9llo w\u00f6rld"], asked
 
 
+def test_keys_of_a_terminal():
+    """Ctrl-Left, Ctrl-Right, page up and down, the marks around what is pasted."""
+    with serving(whole("x.")) as server, terminal("--url", server.base) as t:
+        t.until("answers.*> ")
+        t.type("one two\r")
+        t.until("x\\.\r\n.*> ")
+        t.type("\x1b[5~\x1b[1;5D\x1b[1;5Dthe \x1b[1;5C,\x1b[200~ then\x1b[201~\r")
+        t.until("x\\.\r\n.*> ")
+        t.type("lost\x1b[5~\x1b[5~\x1b[6~\x1b[6~\x15never\x15/quit\r")
+        t.ends()
+        asked = [body["messages"][-1]["content"] for body in server.bodies]
+        assert asked == ["one two", "the one, then two"], asked
+
+
 def test_what_is_typed_into_an_answer():
     """It is not seen there; the next prompts take it, Backspace, a second line and Ctrl-D included."""
     typed = threading.Event()
@@ -397,6 +411,56 @@ def test_history_is_kept_in_a_file():
                 t.ends()
         assert [body["messages"][-1]["content"] for body in server.bodies] == 2 * ["first line"]
         assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_no_history_is_not_written_over():
+    with serving(whole("x.")) as server, tempfile.TemporaryDirectory() as folder:
+        notes = pathlib.Path(folder) / "notes"
+        notes.write_text("Dear diary\n")
+        for file, words in (notes, "holds no lines that were typed here: give another"), ("/dev/null", "holds no lines"), \
+                (f"{folder}/none/x", "cannot be written: No such file"):
+            with terminal("--url", server.base, "--history", file) as t:
+                t.until(words)
+                t.ends(1)
+        assert notes.read_text() == "Dear diary\n" and os.listdir(folder) == ["notes"]
+        notes.write_text("")
+        with terminal("--url", server.base, "--history", notes) as t:
+            t.until("> ")
+            t.type("go\r")
+            t.until("x\\.\r\n.*> ")
+            t.type("\x04")
+            t.ends()
+        assert "go" in notes.read_text()
+
+
+def test_what_is_saved_keeps_its_mode_and_waits_for_nobody():
+    with serving(whole("x.")) as server, tempfile.TemporaryDirectory() as folder:
+        file, pipe = pathlib.Path(folder) / "file", pathlib.Path(folder) / "pipe"
+        file.write_text("before")
+        file.chmod(0o640)
+        os.mkfifo(pipe)
+        out, said = piped("--url", server.base, feed=f"go\n/save {pipe}\n/save {file}\n/save /dev/stdout\n")
+        assert f"2 messages cannot be written to {pipe}" in said and f"2 messages are in {file}" in said, said
+        assert file.stat().st_mode & 0o777 == 0o640 and json.loads(file.read_text()) == json.loads(out[out.index("{"):])
+
+
+def test_a_server_that_is_no_api():
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(self.server.status)
+            self.send_header("Content-Length", "6")
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_):
+            pass
+    for status, words in (200, "/v1 is no API: give the address of one such as http://"), (302, "/v1 answers 302: give the address of an API"):
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+            server.status = status
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            _, said = piped("--url", f"http://127.0.0.1:{server.server_port}", feed="go\n", code=1)
+            server.shutdown()
+        assert words in said and said.count("\n") == 1, said
 
 
 def test_a_signal_leaves_the_terminal_as_it_was():
