@@ -2,13 +2,19 @@
 
 const KEY = "weft-key";
 
+// A browser may allow the page no storage: then the key is held until the page is left.
+function sessionDo(what) {
+  try { return what(sessionStorage); } catch { return null; }
+}
+let held = sessionDo((session) => session.getItem(KEY)) || "";
+
 const UNSENT = /[^!-~]/u; // what no key has: a header could not carry it
 
 export const key = {
   fault: (text) => { const found = UNSENT.exec(text); return found ? `No key has the character “${found[0]}”: was another text copied?` : ""; },
-  get: () => { const kept = sessionStorage.getItem(KEY) || ""; return key.fault(kept) ? "" : kept; },
-  set: (value) => sessionStorage.setItem(KEY, value),
-  forget: () => sessionStorage.removeItem(KEY),
+  get: () => (key.fault(held) ? "" : held),
+  set: (value) => { held = value; sessionDo((session) => session.setItem(KEY, value)); },
+  forget: () => { held = ""; sessionDo((session) => session.removeItem(KEY)); },
 };
 
 export class ApiError extends Error {

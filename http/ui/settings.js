@@ -62,11 +62,17 @@ function turnOf(message) {
   return out;
 }
 
+const isEmpty = (message) => message?.role === "assistant" && !message.content && !message.calls?.length;
+
+// An answer that never came is not sent, nor its question: it would fail again, or stand before another question.
+function isAsked(message, at, all) {
+  return !isEmpty(message) && !(message.role === "user" && isEmpty(all[at + 1]));
+}
+
 export function requestBody(conversation) {
   const body = {model: conversation.model, messages: [], stream: true, stream_options: {include_usage: true}};
   if ((now.system || "").trim()) body.messages.push({role: "system", content: now.system});
-  body.messages.push(...conversation.messages.filter((each) => each.role !== "assistant" || each.content ||
-    each.calls?.length).map(turnOf));
+  body.messages.push(...conversation.messages.filter(isAsked).map(turnOf));
   for (const [name] of NUMBERS) if (Number.isFinite(parseFloat(now[name]))) body[name] = parseFloat(now[name]);
   const stops = (now.stop || "").split("\n").filter(Boolean);
   if (stops.length) body.stop = stops;

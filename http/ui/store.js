@@ -4,7 +4,7 @@
 
 const CONVERSATION = "weft-conversation-", PREFERENCES = "weft-preferences";
 const OLDER = "weft-conversations"; // the list that an older page kept
-const TRANSIENT = new Set(["tokens", "error"]); // of messages, for this visit
+const TRANSIENT = new Set(["tokens"]); // of messages, for this visit
 const SWITCHES = new Set(["tools_on", "schema_on", "logprobs"]); // of settings; the others are text
 const FULL = "This browser's storage is full: what is new is lost when the page is closed. Delete conversations to make room.";
 const REFUSED = "This browser keeps nothing for this page: conversations are lost when it is closed.";
@@ -45,7 +45,7 @@ const nameOf = (conversation) => CONVERSATION + conversation.id;
 function message(value) {
   if (!value || !["user", "assistant", "tool"].includes(value.role)) return null;
   const out = {role: value.role, content: text(value.content)};
-  for (const name of ["reasoning", "note", "tool_call_id", "name"]) if (value[name]) out[name] = text(value[name]);
+  for (const name of ["reasoning", "note", "error", "tool_call_id", "name"]) if (value[name]) out[name] = text(value[name]);
   if (Array.isArray(value.calls)) {
     out.calls = value.calls.map((call) => ({id: text(call?.id), name: text(call?.name), arguments: text(call?.arguments)}));
   }

@@ -3,7 +3,7 @@ without a word."""
 
 import json
 
-from page import AT_ONCE, WRITTEN, answered, ask, opened, server, until
+from page import AT_ONCE, KEY, WRITTEN, answered, ask, opened, server, until
 
 KEPT = "Object.entries(localStorage).filter(([name]) => name.startsWith('weft-conversation-')).map(([, text]) => text).join('')"
 OLDER = [{"id": str(at), "title": f"older {at}", "model": "chat", "settings": {}, "updated": at,
@@ -108,3 +108,17 @@ def test_a_full_browser_says_so_and_keeps_what_it_has():
         page.evaluate("localStorage.removeItem('full')")
         page.reload()
         turns(page, 2)
+
+
+def test_a_browser_that_keeps_nothing():
+    with opened(key=None) as page:
+        page.context.add_init_script("""for (const name of ["localStorage", "sessionStorage"]) {
+          Object.defineProperty(window, name, {get() { throw new DOMException("not allowed", "SecurityError"); }});
+        }""")
+        page.reload()
+        page.fill("#key-text", KEY)
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('#server-state').classList.contains('fine')")
+        page.evaluate(AT_ONCE)
+        ask(page, "Hello", tokens=None)
+        assert page.locator(".turn").count() == 2 and "keeps nothing" in page.inner_text("#ask-unkept")

@@ -2,7 +2,7 @@
 
 import json
 
-from page import answered, opened, until
+from page import answered, ask, opened, sent, setting, until
 
 HALF = 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'
 CUT = "The answer was cut off: the connection ended."
@@ -15,6 +15,7 @@ ANSWERS = [
     ("text/event-stream", HALF + 'data: {"choices":[{"del', False, "half", CUT),
     ("text/event-stream", HALF + "data: {]\n\n", False, "half", UNREADABLE),
     ("text/event-stream", HALF + "data: null\n\n", False, "half", UNREADABLE),
+    ("text/event-stream", HALF + "data: 5\n\ndata: [DONE]\n\n", False, "half", UNREADABLE),
     ("text/event-stream", HALF + 'data: {"choices":[{"delta":{"tool_calls":7}}]}\n\n', False, "half", UNREADABLE),
     ("text/event-stream", HALF + 'data: {"error":{"message":"The device has failed."}}\n\n', False, "half", "The device has failed."),
     ("text/event-stream", HALF + 'data: {"choices":[{"finish_reason":"stop"}]}\n\n', False, "half", None),
@@ -50,6 +51,19 @@ def test_an_answer_that_is_not_whole_says_so():
         page.click("[data-wire=chat]")
         received = page.inner_text("#wire-dialog")
         assert "Event stream" in received and HALF.strip() in received and CUT in received
+
+
+def test_a_question_that_failed_is_not_asked_again():
+    with opened(allowed=("400",)) as page:
+        setting(page, "temperature", "9")
+        ask(page, "first")
+        page.reload()
+        assert "temperature" in page.inner_text(".turn.assistant .fault")
+        setting(page, "temperature", "")
+        with sent(page) as request:
+            ask(page, "second")
+        assert request.value.post_data_json["messages"] == [{"role": "user", "content": "second"}]
+        assert page.locator(".turn").count() == 4 and page.locator(".turn .fault").count() == 1
 
 
 def test_a_page_of_a_proxy_is_no_answer():
