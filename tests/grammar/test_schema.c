@@ -559,29 +559,34 @@ static void test_choices(void **state)
 static void test_many_choices_of_constants(void **state)
 {
     (void)state;
-    static const char *const forms[] = {
-        "{\"const\":\"k%d\"}", "{\"enum\":[%d]}",
-        "{\"type\":\"object\",\"properties\":{\"t\":{\"const\":%d}},\"required\":[\"t\"]}",
-        "{\"type\":\"object\",\"properties\":{\"t\":{\"enum\":[\"k%d\"]}},\"required\":[\"t\"]}"};
-    static const char *const fit[] = {"\"k7\"", "7", "{\"t\":7}", "{\"t\":\"k7\"}"};
-    static const char *const others[] = {"\"k200\"", "200", "{\"t\":200}", "{\"t\":\"k200\"}"};
-    for (int form = 0; form < 4; form++) {
+    static const struct {
+        const char *around, *form, *fits, *other;
+    } rows[] = {
+        {"string", "{\"const\":\"k%d\"}", "\"k7\"", "\"k200\""},
+        {"number", "{\"enum\":[%d]}", "7", "200"},
+        {"object", "{\"properties\":{\"t\":{\"const\":%d}},\"required\":[\"t\"]}", "{\"t\":7}",
+         "{\"t\":200}"},
+        {NULL,
+         "{\"type\":\"object\",\"properties\":{\"t\":{\"enum\":[\"k%d\"]}},\"required\":[\"t\"]}",
+         "{\"t\":\"k7\"}", "{\"t\":\"k200\"}"},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         struct schema_rig rig;
         json_t *list = json_array();
         for (int i = 0; i < 200; i++) {
             struct error err;
             json_t *one;
             char text[100];
-            snprintf(text, sizeof text, forms[form], i);
+            snprintf(text, sizeof text, rows[row].form, i);
             assert_int_equal(json_parse(&one, text_of(text), &err), STATUS_OK);
             json_array_append_new(list, one);
         }
-        json_t *schema = json_pack("{s:o}", "oneOf", list);
+        json_t *schema = json_pack("{s:o,s:s*}", "oneOf", list, "type", rows[row].around);
         schema_rig_open(&rig, schema, SCHEMA_DRAFT_AUTO);
         if (rig.status != STATUS_OK)
-            fail_msg("%s: %s", forms[form], rig.err.text);
-        assert_true(schema_rig_matches(&rig, text_of(fit[form])));
-        assert_false(schema_rig_matches(&rig, text_of(others[form])));
+            fail_msg("%s: %s", rows[row].form, rig.err.text);
+        assert_true(schema_rig_matches(&rig, text_of(rows[row].fits)));
+        assert_false(schema_rig_matches(&rig, text_of(rows[row].other)));
         schema_rig_close(&rig);
         json_decref(schema);
     }

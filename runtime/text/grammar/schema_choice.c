@@ -119,14 +119,14 @@ static bool constants_differ(struct schema *c, const json_t *one, const json_t *
 }
 
 // Differ by type, or by constants, their own or of a required key: what tells most unions apart,
-// without compiling them. Objects only, or the types of both share nothing.
-static bool are_told_apart(struct schema *c, uint32_t one, uint32_t other)
+// without compiling them. Objects only, or the types of both share nothing; of the types around.
+static bool are_told_apart(struct schema *c, uint32_t around, uint32_t one, uint32_t other)
 {
     uint32_t x = plain_site(c, one), y = plain_site(c, other);
     if (!json_is_object(c->sites[x].value) || !json_is_object(c->sites[y].value) ||
         !grammar_spend(c->b, 100))
         return false;
-    uint32_t types = schema_types(c, x) & schema_types(c, y);
+    uint32_t types = around & schema_types(c, x) & schema_types(c, y);
     json_t *map = (json_t *)(uintptr_t)schema_keyword(c, x, "properties");
     const json_t *others = schema_keyword(c, y, "properties");
     for (void *at = json_object_iter(map); at && types == TYPE_OBJECT && json_is_object(others);
@@ -142,10 +142,11 @@ static bool are_told_apart(struct schema *c, uint32_t one, uint32_t other)
 }
 
 // Whether no value is of both, given what the entries around say by themselves.
-static bool are_disjoint(struct schema *c, const struct entry *e, uint32_t one, uint32_t other)
+static bool are_disjoint(struct schema *c, const struct entry *e, uint32_t around, uint32_t one,
+                         uint32_t other)
 {
     struct literals list = {0};
-    if (are_told_apart(c, one, other))
+    if (are_told_apart(c, around, one, other))
         return true;
     for (const struct entry *up = e; up; up = up->parent)
         literals_add(c, &list, up->site * LITERAL_SITE | LITERAL_PLAIN);
@@ -167,9 +168,12 @@ void choice_one_of(struct schema *c, struct alternative *a, const struct entry *
     struct literals *list = options_new(c, count);
     for (uint32_t i = 0; i < count && list; i++)
         option_put(c, &list[i], all[i]);
+    uint32_t around = TYPE_ANY;
+    for (const struct entry *up = e; up; up = up->parent)
+        around &= schema_types(c, up->site);
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = i + 1; k < count && !schema_failed(c); k++)
-            if (!are_disjoint(c, e, all[i], all[k])) {
+            if (!are_disjoint(c, e, around, all[i], all[k])) {
                 option_put(c, &list[i], all[k] | LITERAL_NOT);
                 option_put(c, &list[k], all[i] | LITERAL_NOT);
             }
