@@ -294,6 +294,8 @@ static enum status device_needs(const struct device *device, const struct stream
         need_add(out, "product workspace", bytes.blas);
     if (bytes.ranks != 0)
         need_add(out, "sums of ranks", bytes.ranks);
+    if (device->options.ranks != 0)
+        need_add(out, "NCCL", NCCL_BYTES);
     if (limits->graphs != 0)
         need_add(out, "graphs", (uint64_t)limits->layers * GRAPH_LAYER_BYTES * limits->graphs);
     return STATUS_OK;

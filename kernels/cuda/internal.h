@@ -27,6 +27,7 @@ enum {
     ATTN_WALK_ROWS = 512, // packed queries that attention's blocks of a processor walk at once
     PARTIAL_BYTES_MAX = 64 << 20, // states of attention's parts, at most
     RANKS_BYTES_MAX = 32 << 20,   // partial sums of all ranks, at most
+    NCCL_BYTES = 768 << 20,       // of a rank, for NCCL's own buffers: an estimate, never measured
     ATTN_SHARED_WIDE = 65 << 10,  // of a wide block of 128 rows at dim 128, with the driver's share
     ATTN_DIMS = 8, // head dims whose kernels differ: four of their own, and others by panels of 64
     WEIGHTS_KNOWN = 2048,

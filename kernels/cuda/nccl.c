@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+// How an older one ends the ranks of a process is not known (comm.c).
+enum { NCCL_OLDEST = 21800 };
+
 static bool symbol_find(const struct nccl *nccl, void *field, const char *name, struct error *err)
 {
     void *at = dlsym(nccl->library, name);
@@ -13,6 +16,19 @@ static bool symbol_find(const struct nccl *nccl, void *field, const char *name, 
                   name);
     memcpy(field, &at, sizeof at);
     return at != NULL;
+}
+
+// Numbers are 10000 * major + 100 * minor + patch; before 2.9 the major counted 1000.
+static enum status version_check(const struct nccl *nccl, struct error *err)
+{
+    int version = 0;
+    if (nccl->GetVersion(&version) == ncclSuccess && version >= NCCL_OLDEST)
+        return STATUS_OK;
+    int major = version < 10000 ? 1000 : 10000;
+    return error_set(err, STATUS_NO_DEVICE,
+                     "libnccl.so.2 is NCCL %d.%d.%d, and 2.18 or newer is needed: how older ones "
+                     "end the ranks of a process after a fault is not known",
+                     version / major, version % major / 100, version % 100);
 }
 
 enum status nccl_open(struct nccl *out, struct error *err)
@@ -29,7 +45,7 @@ enum status nccl_open(struct nccl *out, struct error *err)
     whole = whole && symbol_find(out, &out->name, "nccl" #name, err);
     NCCL_LIST(NCCL_FIND)
 #undef NCCL_FIND
-    if (whole)
+    if (whole && version_check(out, err) == STATUS_OK)
         return STATUS_OK;
     nccl_close(out);
     return STATUS_NO_DEVICE;

@@ -19,6 +19,7 @@ typedef enum { ncclSum = 0 } ncclRedOp_t;
 // X(result, name, arguments)
 // clang-format off
 #define NCCL_LIST(X)                                                                               \
+    X(ncclResult_t, GetVersion, (int *version))                                                    \
     X(const char *, GetErrorString, (ncclResult_t result))                                         \
     X(ncclResult_t, CommInitAll, (ncclComm_t *comms, int count, const int *devices))               \
     X(ncclResult_t, CommDestroy, (ncclComm_t comm))                                                \
@@ -41,7 +42,8 @@ struct nccl {
 #undef NCCL_FIELD
 };
 
-// NO_DEVICE with the reason where the library or one of its functions is not there.
+// NO_DEVICE with the reason where the library or one of its functions is not there, or it is older
+// than 2.18.
 enum status nccl_open(struct nccl *out, struct error *err) MUST_USE;
 void nccl_close(struct nccl *nccl);
 

@@ -18,6 +18,7 @@ template <class T> static __global__ void __launch_bounds__(256) ranks_add_kerne
 struct columns_run {
     all_gather_args args;
     const float *from;
+    uint32_t first[RANKS_MAX], count[RANKS_MAX]; // columns of each rank
 };
 
 // One block for 256 columns of a row. Bound: memory, 8 * rows * columns bytes.
@@ -28,9 +29,9 @@ static __global__ void __launch_bounds__(256) columns_put_kernel(columns_run a)
         return;
     while (column >= a.args.ends[rank])
         rank++;
-    uint32_t first = rank > 0 ? a.args.ends[rank - 1] : 0, count = a.args.ends[rank] - first;
+    uint32_t first = a.first[rank];
     a.args.out[(size_t)row * a.args.stride + column] =
-        a.from[(size_t)a.args.rows * first + (size_t)row * count + (column - first)];
+        a.from[(size_t)a.args.rows * first + (size_t)row * a.count[rank] + (column - first)];
 }
 
 // --- launches -----------------------------------------------------------------------------------
@@ -48,7 +49,11 @@ enum status columns_put(struct stream *stream, const struct all_gather_args *arg
                         const float *from)
 {
     dim3 grid(args->rows, divide_up(args->ends[args->ranks - 1], 256));
-    columns_run run = {*args, from};
+    columns_run run = {*args, from, {0}, {0}};
+    for (uint32_t r = 0; r < args->ranks; r++) {
+        run.first[r] = gather_first(args, r);
+        run.count[r] = gather_count(args, r);
+    }
     LAUNCH(columns_put_kernel, grid, dim3(256), 0, stream->cuda, run);
     return launch_status();
 }

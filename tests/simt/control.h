@@ -19,6 +19,7 @@ struct simt_options {
     bool no_image;          // the device can run none of the kernels
     uint32_t devices;       // more than the first; 7 until the first simt_configure
     bool no_nccl;           // there is no library for ranks
+    uint32_t nccl_version;  // of that library, as its number; 0: the oldest that is taken
     uint64_t nccl_stops_at; // the collective, counted from 1 for each rank, that never ends and
                             // of which the library reports an error; 0: none
     uint64_t nccl_stays_at; // the call of a collective, counted likewise, that returns when its

@@ -241,6 +241,11 @@ static ncclResult_t abort_rank(ncclComm_t comm)
 
 extern "C" {
 
+static ncclResult_t ncclGetVersion(int *version)
+{
+    *version = options.nccl_version != 0 ? (int)options.nccl_version : 21800;
+    return ncclSuccess;
+}
 static const char *ncclGetErrorString(ncclResult_t result)
 {
     return result == ncclSuccess ? "no error"

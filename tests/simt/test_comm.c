@@ -112,6 +112,16 @@ static void test_what_is_refused(void **state)
     simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .no_nccl = true});
     assert_int_equal(api->open(&device, &rank, &err), STATUS_NO_DEVICE);
     assert_non_null(strstr(err.text, "need NCCL, which could not be opened (libnccl.so.2: "));
+    static const struct {
+        uint32_t version;
+        const char *words;
+    } old[] = {{21799, "is NCCL 2.17.99, and 2.18 or newer"}, {2804, "is NCCL 2.8.4, and 2.18 or"}};
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+        simt_configure(&(struct simt_options){
+            .devices = 7, .patience = PATIENCE, .nccl_version = old[i].version});
+        assert_int_equal(api->open(&device, &rank, &err), STATUS_NO_DEVICE);
+        assert_non_null(strstr(err.text, old[i].words));
+    }
     assert_int_equal(api->open(&device, &alone, &err), STATUS_OK); // it does not look for it
     api->close(device);
     struct pair p;
@@ -123,6 +133,27 @@ static void test_what_is_refused(void **state)
     assert_string_equal(err.text, "ranks 0 and 1 are on one GPU");
     assert_null(other);
     pair_close(&p);
+}
+
+// A rank's plan has room for what the library takes, that of a whole model none.
+static void test_the_library_is_in_the_plan(void **state)
+{
+    (void)state;
+    const struct device_api *api = weft_device_plugin();
+    struct stream_limits limits = {.step = {.rows_max = 4, .tokens_max = 4}, .width_max = 64};
+    struct error err = {0};
+    for (uint32_t ranks = 0; ranks <= SIZE; ranks += SIZE) {
+        struct device *device;
+        struct device_need need;
+        struct device_options options = {.ranks = ranks, .exact = 1};
+        uint64_t bytes = 0;
+        assert_int_equal(api->open(&device, &options, &err), STATUS_OK);
+        assert_int_equal(api->need(device, &limits, &need, &err), STATUS_OK);
+        for (uint32_t i = 0; i < need.count; i++)
+            bytes += strcmp(need.entry[i].label, "NCCL") == 0 ? need.entry[i].bytes : 0;
+        assert_int_equal(bytes, ranks > 0 ? 768 << 20 : 0);
+        api->close(device);
+    }
 }
 
 // Exact mode never lets the library add.
@@ -331,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_the_library_is_in_the_plan),
         cmocka_unit_test(test_who_adds),
         cmocka_unit_test(test_nothing_begins_early_behind_it),
         cmocka_unit_test(test_a_late_rank_is_no_fault),
