@@ -33,7 +33,8 @@ static enum status inspect(struct session *session, const char *folder,
     if (status != STATUS_OK)
         return status;
     const struct loaded_model *m = &session->loaded.models[0];
-    plan_print(stdout, m);
+    for (uint32_t i = 0; i < session->loaded.model_count; i++) // its copies
+        plan_print(stdout, &session->loaded.models[i]);
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
     if (m->plan->facts.kind == MODEL_GENERATOR)

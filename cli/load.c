@@ -118,13 +118,13 @@ static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, s
     return status;
 }
 
-// Ranks that have a GPU each; of the CPU they have parts of its threads.
+// How many GPUs the model is split over; 1 on a CPU, whose ranks share one device.
 static uint32_t gpu_ranks(const struct loaded_model *m)
 {
     return m->choices[0]->kind == DEVICE_CPU ? 1 : m->spec.settings.tensor_parallel_size;
 }
 
-// What the model takes of a device, keys and values not counted; 0: it is not there.
+// What the model takes of a device, keys and values not counted; 0: the model is not on it.
 static uint64_t bytes_on(const struct loaded_model *m, const struct loaded_device *device)
 {
     uint32_t ranks = gpu_ranks(m);
@@ -173,7 +173,7 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
         struct device_options rank = whole->options;
         rank.index = gpus ? m->choices[ranks->count]->index : ranks->count;
         rank.ranks = size;
-        rank.whole = whole->device;
+        rank.whole = gpus ? NULL : whole->device;
         rank.exact = whole->facts.exact;
         status = whole->api->open(&ranks->devices[ranks->count], &rank, err);
         ranks->count += status == STATUS_OK;
@@ -349,7 +349,7 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     uint64_t room = left > most ? most : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        uint64_t others_allow = m->kv_bytes; // the devices of other ranks; 0: no limit yet
+        uint64_t others_allow = m->kv_bytes; // what the GPUs of other ranks allow; 0: no limit yet
         const char *rule = m->kv_rule;
         if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;

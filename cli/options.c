@@ -199,9 +199,11 @@ enum status option_assign(const struct option_table *table, void *fields, const 
     const struct option_row *row = row_find(table, name);
     struct near near = {.given = name};
     if (!row) {
+        bool number = name[strspn(name, "0123456789")] == '\0'; // of `device=cuda:0,1`
         option_near(&near, table);
         return error_set(err, STATUS_INVALID, "unknown model option '%s'%s", name,
-                         near_say(&near, "").at);
+                         number ? ": a comma inside a value is written '\\,'"
+                                : near_say(&near, "").at);
     }
     return row_assign(row, fields, value, arena, err);
 }

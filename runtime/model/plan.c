@@ -403,13 +403,14 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
 
 uint64_t model_plan_bytes(const struct model_plan *plan, uint32_t rank)
 {
-    uint64_t first = plan->bytes;
-    for (uint32_t r = 1; r < plan->parts->sizes.ranks; r++) {
-        if (r == rank)
-            return plan->parts->others[r]->bytes;
-        first -= rank == 0 ? plan->parts->others[r]->bytes : 0;
-    }
-    return first;
+    const struct model_parts *parts = plan->parts;
+    check(rank < parts->sizes.ranks, "rank %u of %u", rank, parts->sizes.ranks);
+    if (rank > 0)
+        return parts->others[rank]->bytes;
+    uint64_t bytes = plan->bytes;
+    for (uint32_t r = 1; r < parts->sizes.ranks; r++)
+        bytes -= parts->others[r]->bytes;
+    return bytes;
 }
 
 void model_plan_close(struct model_plan *plan)

@@ -650,6 +650,11 @@ class Commands(unittest.TestCase):
         self.assertEqual((round(mib, 2), rule), (256 * 64 * token, "all that --max-num-seqs can fill"))
         self.assertEqual(planned(8192, "--kv-cache-memory", "300M")[1:], (300, "--kv-cache-memory"))
 
+    def test_inspect_shows_each_copy(self):
+        shown = weft("inspect", CHAT, "--device", "cpu", "--data-parallel-size", "3", "--kv-cache-memory", "16M").stdout.decode()
+        self.assertEqual(re.findall(r", copy (\d): ", shown), ["0", "1", "2"], shown)
+        self.assertEqual(len(re.findall(r"keys and values +16\.00 MiB", shown)), 3, shown)
+
     def test_a_plan_that_does_not_fit_is_shown(self):
         for memory in ("1000T", "1"):
             done = weft(*GENERATE, "--kv-cache-memory", memory, "--log-level", "info")

@@ -241,6 +241,9 @@ static void test_model_argument(void **state)
     assert_false(spec.settings.enable_prefix_caching);
     assert_int_equal(model_spec_parse(&spec, "m,port=1", &all, arena, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "unknown model option 'port'"));
+    assert_int_equal(model_spec_parse(&spec, "m,device=cuda:0,1", &all, arena, &err),
+                     STATUS_INVALID);
+    assert_non_null(strstr(err.text, "'1': a comma inside a value is written '\\,'"));
     assert_int_equal(model_spec_parse(&spec, "m,dtype", &all, arena, &err), STATUS_INVALID);
     assert_int_equal(model_spec_parse(&spec, "x=", &all, arena, &err), STATUS_INVALID);
     assert_int_equal(model_spec_parse(&spec, "", &all, arena, &err), STATUS_INVALID);

@@ -63,6 +63,8 @@ FAULTS = [
     ("a key file that others can read is not warned of", "cli/keys.c", "readers_warn", "S_IRGRP | S_IROTH", "S_IWGRP", "e2e:test_secrets"),
     ("the plain keys of a file stay in memory", "cli/keys.c", "keys_wipe", "if (keys->file.at)", "if (false)", "test_keys"),
     ("metrics leave keys and values out of a plan", "cli/load.c", "memory_planned", "if (m->kv_bytes == 0)", "", "e2e:test_copies_answer_as_one"),
+    ("inspect shows the first copy alone", "cli/inspect.c", "inspect", "i < session->loaded.model_count", "i < 1", "test_commands"),
+    ("the plan of a split model names the rule of its last GPU", "cli/load.c", "kv_split", "m->kv_rule = rule;", "", "e2e:test_ranks_on_emulated_gpus"),
     ("a rank's GPU is planned with the whole model", "cli/load.c", "bytes_on", "return model_plan_bytes(m->plan, r);", "return m->plan->bytes;", "e2e:test_ranks_on_emulated_gpus"),
     ("ranks take the first GPUs, not those named", "cli/load.c", "ranks_open", "m->choices[ranks->count]->index", "ranks->count", "e2e:test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone"),
     ("each GPU of a shared model takes all keys and values", "cli/load.c", "table_print", "m->kv_bytes / gpu_ranks(m)", "m->kv_bytes", "e2e:test_ranks_on_emulated_gpus"),

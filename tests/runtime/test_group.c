@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-enum { VOCAB = 96, VOCAB_MAX = 101, PROMPT = 40, OUTPUTS = 12 };
+enum { VOCAB = 96, VOCAB_MAX = 101, PROMPT = 40, OUTPUTS = 12, LATE_SEEDS = 6 };
 
 static void prompt_fill(int32_t *tokens, uint32_t which)
 {
@@ -203,13 +203,38 @@ static void test_the_plan_is_that_of_all_ranks(void **state)
 // Devices whose ops go wrong on one rank's stream.
 static enum { ODD_NOTHING, ODD_FAILS, ODD_DIFFERS, ODD_HANGS, ODD_HANGS_SAMPLING, ODD_LATE } odd;
 static const struct stream *odd_stream;
-static _Atomic bool odd_held; // a rank that hangs goes on once this is false
-static _Atomic uint32_t odd_calls;
+static const struct device_api *real;
+static _Atomic bool odd_held;        // a rank that hangs goes on once this is false
+static uint64_t odd_dice[RANKS_MAX]; // of each rank's delays
+static struct stream *opened[RANKS_MAX];
+static uint32_t opened_count;
 
 static void odd_hang(void)
 {
     while (atomic_load(&odd_held))
         usleep(1000);
+}
+
+// A rank comes at any time.
+static void odd_late(const struct stream *stream)
+{
+    uint32_t rank = 0;
+    while (opened[rank] != stream)
+        rank++;
+    odd_dice[rank] = odd_dice[rank] * 6364136223846793005u + 1442695040888963407u;
+    uint32_t late = (uint32_t)(odd_dice[rank] >> 56);
+    if (emulated)
+        usleep(late * 16);
+    else
+        for (uint32_t i = 0; i < late; i++)
+            sched_yield();
+}
+
+static void odd_late_from(uint64_t seed)
+{
+    odd = ODD_LATE;
+    for (uint32_t rank = 0; rank < RANKS_MAX; rank++)
+        odd_dice[rank] = seed * RANKS_MAX + rank;
 }
 
 static enum status odd_gemm(struct stream *stream, const struct gemm_args *args)
@@ -218,17 +243,16 @@ static enum status odd_gemm(struct stream *stream, const struct gemm_args *args)
         return STATUS_DEVICE_FAULT;
     if (stream == odd_stream && odd == ODD_HANGS)
         odd_hang();
-    uint32_t late = odd == ODD_LATE ? atomic_fetch_add(&odd_calls, 1) * 2654435761u >> 24 : 0;
-    for (uint32_t i = 0; i < late; i++)
-        sched_yield();
-    return device_cpu()->ops->gemm(stream, args);
+    if (odd == ODD_LATE)
+        odd_late(stream);
+    return real->ops->gemm(stream, args);
 }
 
 static enum status odd_sample(struct stream *stream, const struct sample_args *args)
 {
     if (stream == odd_stream && odd == ODD_HANGS_SAMPLING)
         odd_hang();
-    enum status status = device_cpu()->ops->sample(stream, args);
+    enum status status = real->ops->sample(stream, args);
     if (stream == odd_stream && odd == ODD_DIFFERS && args->count > 0)
         args->result[args->count - 1].token ^= 1;
     return status;
@@ -240,25 +264,31 @@ struct group_view { // the stream of a rank: the model of rank 0 knows its own a
     struct op_table ops;
 };
 
-static struct stream *opened[RANKS_MAX];
-static uint32_t opened_count;
-
 static enum status odd_stream_open(struct device *device, struct stream **out,
                                    const struct stream_limits *limits, struct error *err)
 {
-    enum status status = device_cpu()->stream_open(device, out, limits, err);
+    enum status status = real->stream_open(device, out, limits, err);
     opened[opened_count++] = *out;
     return status;
+}
+
+static enum status odd_replay(struct stream *stream, struct graph *graph)
+{
+    if (odd == ODD_LATE)
+        odd_late(stream);
+    return real->graph_launch(stream, graph);
 }
 
 static void odd_open(struct group_view *v, const char *folder, uint32_t ranks)
 {
     struct model_options options = rig_options();
-    v->ops = *device_cpu()->ops;
+    real = rig_device();
+    v->ops = *real->ops;
     v->ops.gemm = odd_gemm;
     v->ops.sample = odd_sample;
-    v->api = *device_cpu();
+    v->api = *real;
     v->api.ops = &v->ops;
+    v->api.graph_launch = odd_replay;
     v->api.stream_open = odd_stream_open;
     opened_count = 0;
     odd_stream = NULL;
@@ -442,7 +472,7 @@ static void test_a_pause_of_the_machine_loses_no_rank(void **state)
     folder_remove(folder);
 }
 
-// Ranks that come at any time change nothing.
+// Ranks that come at any time change nothing, also those that replay graphs.
 static void test_late_ranks_give_the_same(void **state)
 {
     (void)state;
@@ -454,10 +484,12 @@ static void test_late_ranks_give_the_same(void **state)
     for (uint32_t ranks = 2; ranks <= 4; ranks += 2) {
         generate_with(folder, ranks, 0, PROMPT, tokens, alone);
         odd_open(&v, folder, ranks);
-        odd = ODD_LATE;
-        generate(&v.rig, 3, 9, same, other);
-        assert_memory_equal(alone, other, sizeof alone);
-        assert_memory_equal(tokens, same, sizeof tokens);
+        for (uint64_t seed = 1; seed <= LATE_SEEDS; seed++) {
+            odd_late_from(seed);
+            generate(&v.rig, (uint32_t)seed % 4, 9, same, other);
+            assert_memory_equal(alone, other, sizeof alone);
+            assert_memory_equal(tokens, same, sizeof tokens);
+        }
         rig_close(&v.rig);
     }
     folder_remove(folder);
@@ -561,7 +593,8 @@ int main(void)
         cmocka_unit_test(test_late_ranks_give_the_same),
         cmocka_unit_test(test_graphs_live_within_the_communicator),
     };
-    const struct CMUnitTest on_gpus[] = {cmocka_unit_test(test_unequal_parts)};
+    const struct CMUnitTest on_gpus[] = {cmocka_unit_test(test_unequal_parts),
+                                         cmocka_unit_test(test_late_ranks_give_the_same)};
     emulated = rig_device() != device_cpu();
     if (emulated)
         return rig_device_usable() ? cmocka_run_group_tests(on_gpus, NULL, NULL) : 77;
