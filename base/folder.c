@@ -82,14 +82,15 @@ static enum status is_file(const char *path, struct error *err)
                      path);
 }
 
-static bool is_gguf_file(const char *path)
+static enum status file_check(const char *path, struct error *err)
 {
     char head[4] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool read_all = fd >= 0 && read(fd, head, sizeof head) == sizeof head;
-    if (fd >= 0)
-        close(fd);
-    return read_all && memcmp(head, "GGUF", sizeof head) == 0;
+    if (fd < 0)
+        return absent(path, errno, err);
+    bool read_all = read(fd, head, sizeof head) == sizeof head;
+    close(fd);
+    return read_all && memcmp(head, "GGUF", sizeof head) == 0 ? STATUS_OK : is_file(path, err);
 }
 
 enum status folder_check(const char *path, struct error *err)
@@ -99,8 +100,9 @@ enum status folder_check(const char *path, struct error *err)
         return error_set(err, STATUS_INVALID, "the name of the model folder is too long");
     if (stat(path, &about) != 0)
         return absent(path, errno, err);
-    bool fits = S_ISDIR(about.st_mode) || (S_ISREG(about.st_mode) && is_gguf_file(path));
-    return fits ? STATUS_OK : is_file(path, err);
+    if (S_ISDIR(about.st_mode))
+        return STATUS_OK;
+    return S_ISREG(about.st_mode) ? file_check(path, err) : is_file(path, err);
 }
 
 // The first entry, by name, that passes; out has FOLDER_BYTES_MAX bytes and is empty if none does.

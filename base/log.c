@@ -378,8 +378,7 @@ enum status log_start(struct error *err)
     int failed = pthread_create(&writer, NULL, writer_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0)
-        return error_set(err, STATUS_NO_MEMORY, "no thread for the log can be started: %s",
-                         strerror(failed));
+        return error_thread(err, failed, "the thread of the log");
     pthread_detach(writer); // it may hang in a write when the process ends
     pthread_mutex_lock(&queue.lock);
     queue.started = true;

@@ -35,6 +35,19 @@ enum status error_set(struct error *err, enum status status, const char *format,
     return status;
 }
 
+enum status error_thread(struct error *err, int reason, const char *format, ...)
+{
+    char thread[64];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(thread, sizeof thread, format, args);
+    va_end(args);
+    return error_set(err, STATUS_NO_MEMORY,
+                     "%s cannot be started: %s; a limit of memory or of threads is too low "
+                     "(ulimit -v, ulimit -u, a container's pids)",
+                     thread, strerror(reason));
+}
+
 enum status error_prefix(struct error *err, const char *format, ...)
 {
     if (!err)

@@ -57,6 +57,10 @@ enum status error_set(struct error *err, enum status status, const char *format,
 enum status error_prefix(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+// The error of a pthread_create that returned `reason`; names the thread and the limits to raise.
+enum status error_thread(struct error *err, int reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 // Ends the process after one line on stderr. Called by check() only.
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) __attribute__((format(printf, 4, 5)));

@@ -187,8 +187,7 @@ static enum status engines_start(struct serving *s, struct error *err)
         t->model = &s->loaded.models[i];
         int failed = pthread_create(&t->thread, NULL, engine_main, t);
         if (failed != 0)
-            return error_set(err, STATUS_NO_MEMORY, "no engine thread can be started: %s",
-                             strerror(failed));
+            return error_thread(err, failed, "an engine's thread");
         s->thread_count++;
     }
     return STATUS_OK;

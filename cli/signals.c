@@ -104,8 +104,7 @@ enum status signals_open(struct signals **out, void (*lost)(void *context), void
     pthread_t thread;
     int failed = pthread_create(&thread, NULL, signals_main, &s);
     if (failed != 0)
-        return error_set(err, STATUS_NO_MEMORY, "no thread for signals can be started: %s",
-                         strerror(failed));
+        return error_thread(err, failed, "the thread for signals");
     pthread_detach(thread);
     *out = &s;
     return STATUS_OK;

@@ -198,8 +198,9 @@ static enum status threads_start(struct server *server, struct error *err)
     enum status status = work_start(server, err);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++) {
         struct http_thread *thread = &server->threads[i];
-        if (pthread_create(&thread->thread, NULL, loop_main, thread) != 0)
-            status = error_set(err, STATUS_IO, "h2o thread %u could not be started", i);
+        int failed = pthread_create(&thread->thread, NULL, loop_main, thread);
+        if (failed != 0)
+            status = error_thread(err, failed, "the h2o thread %u", i);
         else
             server->started++;
     }

@@ -155,9 +155,10 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
         enum status status = waker_open(&worker->waker, err);
         if (status != STATUS_OK)
             return status;
-        if (worker_start(worker) != 0) {
+        int failed = worker_start(worker);
+        if (failed != 0) {
             waker_close(worker->waker);
-            return error_set(err, STATUS_IO, "text worker %u could not be started", i);
+            return error_thread(err, failed, "the text worker %u", i);
         }
         pool->started++;
     }

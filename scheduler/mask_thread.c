@@ -39,8 +39,7 @@ enum status mask_thread_open(struct mask_worker *w, struct error *err)
         status = waker_open(&t->done, err);
     int failed = status == STATUS_OK ? pthread_create(&t->thread, NULL, worker_main, t) : 0;
     if (failed != 0)
-        status = error_set(err, STATUS_NO_MEMORY, "no thread for masks can be started: %s",
-                           strerror(failed));
+        status = error_thread(err, failed, "the thread for masks");
     if (status == STATUS_OK) {
         w->thread = t;
         return STATUS_OK;

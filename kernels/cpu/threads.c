@@ -160,8 +160,7 @@ enum status threads_open(struct threads **out, uint32_t count, struct error *err
         int failed = pthread_create(&worker->thread, NULL, worker_main, worker);
         if (failed != 0) {
             threads_close(threads);
-            return error_set(err, STATUS_NO_ROOM, "thread %u of %u could not start: %s", i, count,
-                             strerror(failed));
+            return error_thread(err, failed, "thread %u of %u of the cpu device", i, count);
         }
         threads->started = i;
         char name[16];

@@ -4,6 +4,7 @@
 #include "runtime/model/config.h"
 
 #include "base/json.h"
+#include "base/log.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -220,20 +221,29 @@ static enum status end_ids_read(struct model_config *config, const json_t *json,
     return status;
 }
 
-// NAN where the number is not there or outside of 0 to most.
-static double number_read(const json_t *json, const char *name, double most)
+// NAN where the number is not there or outside of least to most; then err says so.
+static double number_read(const json_t *json, const char *name, double least, double most,
+                          struct error *err)
 {
     const json_t *value = json_object_get(json, name);
     double number = json_is_number(value) ? json_number_value(value) : NAN;
-    return number >= 0 && number <= most ? number : NAN;
+    if (number >= least && number <= most)
+        return number;
+    if (value && !json_is_null(value))
+        error_set(err, STATUS_INVALID, "'%s' is not a number from %g to %g", name, least, most);
+    return NAN;
 }
 
-static void defaults_read(const json_t *json, double *temperature, double *top_p, int32_t *top_k)
+// The status says whether err was set: values that are no defaults are left out.
+static enum status defaults_read(const json_t *json, double *temperature, double *top_p,
+                                 int32_t *top_k, struct error *err)
 {
-    double count = number_read(json, "top_k", 1 << 24);
-    *temperature = number_read(json, "temperature", 100);
-    *top_p = number_read(json, "top_p", 1);
+    err->status = STATUS_OK;
+    double count = number_read(json, "top_k", -1, 1 << 24, err);
+    *temperature = number_read(json, "temperature", 0, 2, err);
+    *top_p = number_read(json, "top_p", 0, 1, err);
     *top_k = isnan(count) ? -1 : (int32_t)count;
+    return err->status;
 }
 
 enum status model_defaults_read(struct model_facts *facts, const char *file, struct error *err)
@@ -242,11 +252,14 @@ enum status model_defaults_read(struct model_facts *facts, const char *file, str
     enum status status = json_file_parse(&json, file, GENERATION_CONFIG_MAX, err);
     if (status != STATUS_OK)
         return status;
-    if (!json_is_object(json))
+    if (!json_is_object(json)) {
         status = error_set(err, STATUS_INVALID, "%s is not a JSON object", file);
-    else
-        defaults_read(json, &facts->default_temperature, &facts->default_top_p,
-                      &facts->default_top_k);
+    } else {
+        status = defaults_read(json, &facts->default_temperature, &facts->default_top_p,
+                               &facts->default_top_k, err);
+        if (status != STATUS_OK)
+            error_prefix(err, "%s", file);
+    }
     json_decref(json);
     return status;
 }
@@ -259,8 +272,11 @@ static enum status generation_read(struct model_config *config, struct error *er
     if (status != STATUS_OK || !json)
         return status;
     status = end_ids_read(config, json, "generation_config.json", err);
-    defaults_read(json, &config->default_temperature, &config->default_top_p,
-                  &config->default_top_k);
+    struct error what;
+    if (defaults_read(json, &config->default_temperature, &config->default_top_p,
+                      &config->default_top_k, &what) != STATUS_OK)
+        log_line(LOG_WARNING, "%s/generation_config.json: %s: it is left out",
+                 config->weights_folder, what.text);
     json_decref(json);
     return status;
 }
@@ -275,8 +291,8 @@ static enum status sentence_length_read(struct model_config *config, struct erro
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && !json && i < sizeof names / sizeof names[0]; i++)
         status = folder_json(&json, config->weights_folder, names[i], false, err);
-    double length = number_read(json, "max_seq_length", INFINITY);
-    config->length_said = length >= 1;
+    double length = number_read(json, "max_seq_length", 1, UINT32_MAX, NULL);
+    config->length_said = !isnan(length);
     if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
         config->length_default = (uint32_t)length;
     json_decref(json);

@@ -213,8 +213,7 @@ static enum status threads_start(struct model_group *group, struct error *err)
         struct group_rank *r = &group->ranks[group->started];
         int failed = pthread_create(&r->thread, NULL, rank_main, r);
         if (failed != 0)
-            return error_set(err, STATUS_NO_ROOM, "the thread of rank %u could not start: %s",
-                             group->started, strerror(failed));
+            return error_thread(err, failed, "the thread of rank %u", group->started);
         char name[16];
         snprintf(name, sizeof name, "weft-rank-%u", group->started % 100);
         pthread_setname_np(r->thread, name);

@@ -87,8 +87,8 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
     if (facts->max_model_len <= c->length_max)
         return STATUS_OK;
     return error_set(err, STATUS_TOO_LARGE,
-                     "--max-model-len %u is more than the %u tokens that config.json allows",
-                     wanted, c->length_max);
+                     "--max-model-len %u is more than the %u tokens that the model allows", wanted,
+                     c->length_max);
 }
 
 static enum status kv_facts(struct model_facts *facts, struct model_parts *parts, struct error *err)

@@ -79,6 +79,11 @@ static bool items_pass(struct gguf_cursor *r, struct text key, enum gguf_kind it
                               "%s: byte %" PRIu64 ": the key %s has arrays in arrays over %d "
                               "levels; %s",
                               r->name, r->at, safe_of(key).at, GGUF_DEPTH_MAX, again);
+    if (count > GGUF_ITEMS_MAX && r->status == STATUS_OK)
+        r->status = error_set(r->err, STATUS_TOO_LARGE,
+                              "%s: byte %" PRIu64 ": the key %s has an array of %" PRIu64
+                              " texts or arrays, allowed are %d; %s",
+                              r->name, r->at, safe_of(key).at, count, GGUF_ITEMS_MAX, again);
     for (uint64_t i = 0; i < count && r->status == STATUS_OK; i++) {
         if (item == GGUF_STRING) {
             (void)string(r, "a string of an array");
@@ -267,7 +272,7 @@ static void version_check(struct gguf_cursor *r, uint64_t version)
 {
     if (r->status != STATUS_OK || (version >= VERSION_LEAST && version <= VERSION_MOST))
         return;
-    bool swapped = (version & 0xFFFF) == 0 && version >> 24 <= VERSION_MOST;
+    bool swapped = version != 0 && (version & 0xFFFF) == 0 && version >> 24 <= VERSION_MOST;
     if (swapped)
         r->status =
             error_set(r->err, STATUS_UNSUPPORTED,

@@ -15,9 +15,10 @@ enum {
     GGUF_DIMS_MAX = 4,
     GGUF_VALUES_MAX = 1 << 16,
     GGUF_TENSORS_MAX = 1 << 16,
-    GGUF_KEY_MAX = 1024, // bytes
-    GGUF_NAME_MAX = 256, // of a tensor
-    GGUF_DEPTH_MAX = 4,  // arrays in arrays
+    GGUF_KEY_MAX = 1024,      // bytes
+    GGUF_NAME_MAX = 256,      // of a tensor
+    GGUF_DEPTH_MAX = 4,       // arrays in arrays
+    GGUF_ITEMS_MAX = 1 << 24, // of an array of strings or of arrays
 };
 
 enum gguf_kind { // of a value, as the file numbers them

@@ -3,6 +3,7 @@
 // thread only.
 #include "runtime/source/gguf_documents.h"
 
+#include "base/log.h"
 #include "base/safe.h"
 
 #include <inttypes.h>
@@ -187,6 +188,11 @@ static enum status put_gpt2(struct vocabulary_read *v)
     if (status == STATUS_OK)
         status =
             gguf_strings(&merges, v->file, list, 2 * (uint64_t)GGUF_TOKENS_MAX, v->scratch, v->err);
+    if (status == STATUS_OK && !pre.at)
+        log_line(LOG_WARNING,
+                 "%s: the key tokenizer.ggml.pre is missing: texts are cut into words by the rule "
+                 "'default', which may not be the model's",
+                 v->file->name);
     if (status == STATUS_OK)
         status = gguf_patterns_put(v->out, pre.at ? pre : text_of("default"), &whole_words, v->file,
                                    v->err);

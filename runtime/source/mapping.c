@@ -101,7 +101,8 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
     mapping->bytes = (size_t)about.st_size;
     void *at = mmap(NULL, mapping->bytes, PROT_READ, MAP_PRIVATE, mapping->fd, 0);
     if (at == MAP_FAILED)
-        return error_set(err, STATUS_IO, "cannot map %s: %s", path, strerror(errno));
+        return error_set(err, STATUS_IO, "cannot map %s: %s%s", path, strerror(errno),
+                         errno == ENOMEM ? "; a limit of memory is too low (ulimit -v)" : "");
     mapping->at = at;
     mapping->path = heap_take_zeroed(strlen(path) + 1, 1);
     memcpy(mapping->path, path, strlen(path));

@@ -166,6 +166,23 @@ static void test_a_file_is_no_folder(void **state)
     }
 }
 
+static void test_a_file_that_may_not_be_read(void **state)
+{
+    (void)state;
+    struct error err;
+    put("locked.gguf", "GGUF");
+    assert_int_equal(folder_check("locked.gguf", &err), STATUS_OK);
+    assert_int_equal(chmod("locked.gguf", 0) | chmod(".", 0755), 0);
+    bool root = geteuid() == 0;
+    if (root)
+        assert_int_equal(seteuid(65534), 0);
+    enum status status = folder_check("locked.gguf", &err);
+    if (root)
+        assert_int_equal(seteuid(0), 0);
+    refused(status, STATUS_NOT_FOUND, &err,
+            "the model file locked.gguf cannot be opened: Permission denied");
+}
+
 // Each file is put beside those before it: the sentence for the first kind found is given.
 static void test_what_a_folder_holds_instead_is_told(void **state)
 {
@@ -230,6 +247,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_file_is_read_whole, begin, end),
         cmocka_unit_test_setup_teardown(test_no_folder_is_told_apart, begin, end),
         cmocka_unit_test_setup_teardown(test_a_file_is_no_folder, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_file_that_may_not_be_read, begin, end),
         cmocka_unit_test_setup_teardown(test_what_a_folder_holds_instead_is_told, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "kernels/dtype.h"
 #include "base/status.h"
 
+#include <errno.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,6 +24,11 @@ static void test_sentence(void **state)
     assert_int_equal(error_prefix(&err, "file %s", "a.json"), STATUS_IO);
     assert_string_equal(err.text, "file a.json: stopped at 7");
     assert_int_equal(error_set(NULL, STATUS_INVALID, "nobody reads this"), STATUS_INVALID);
+    assert_int_equal(error_thread(&err, EAGAIN, "the thread %u", 3u), STATUS_NO_MEMORY);
+    assert_string_equal(err.text,
+                        "the thread 3 cannot be started: Resource temporarily unavailable; a limit "
+                        "of memory or of threads is too low (ulimit -v, ulimit -u, a container's "
+                        "pids)");
     assert_string_equal(status_name(STATUS_NO_ROOM), "NO_ROOM");
 }
 

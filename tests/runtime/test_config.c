@@ -199,8 +199,12 @@ static void test_end_ids_come_from_generation_config(void **state)
 
 static void test_sampling_defaults_of_a_file(void **state)
 {
-    static const char *const refused[][2] = {{"[1]", "is not a JSON object"},
-                                             {"{", "invalid JSON"}};
+    static const char *const refused[][2] = {
+        {"[1]", "is not a JSON object"},
+        {"{", "invalid JSON"},
+        {"{\"temperature\":9}", "defaults.json: 'temperature' is not a number from 0 to 2"},
+        {"{\"top_p\":\"1\"}", "'top_p'"},
+        {"{\"top_k\":-5}", "'top_k'"}};
     const struct place *place = *state;
     struct model_facts facts = {.default_top_p = 1, .default_top_k = 5};
     struct error err;

@@ -490,9 +490,9 @@ static void test_sampling_defaults_have_ranges(void **state)
         int32_t top_k;
     } cases[] = {
         {"{\"temperature\":0,\"top_p\":0,\"top_k\":0}", 0, 0, 0},
-        {"{\"temperature\":100,\"top_p\":1,\"top_k\":16777216}", 100, 1, 16777216},
-        {"{\"temperature\":100.5,\"top_p\":1.01,\"top_k\":16777217}", NAN, NAN, -1},
-        {"{\"temperature\":-0.5,\"top_p\":-0.01,\"top_k\":-1}", NAN, NAN, -1},
+        {"{\"temperature\":2,\"top_p\":1,\"top_k\":16777216}", 2, 1, 16777216},
+        {"{\"temperature\":2.01,\"top_p\":1.01,\"top_k\":16777217}", NAN, NAN, -1},
+        {"{\"temperature\":-0.5,\"top_p\":-0.01,\"top_k\":-2}", NAN, NAN, -1},
         {"{\"temperature\":\"1\",\"top_p\":null,\"top_k\":[]}", NAN, NAN, -1},
         {"{\"top_p\":0.5}", NAN, 0.5, -1},
     };

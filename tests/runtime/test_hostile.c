@@ -655,7 +655,7 @@ static void test_options_are_refused(void **state)
     struct model_options options = rig_options();
     options.max_model_len = 65;
     refuse_with(g, "longer than the model",
-                "--max-model-len 65 is more than the 64 tokens that config.json allows", &options);
+                "--max-model-len 65 is more than the 64 tokens that the model allows", &options);
     options = rig_options();
     options.dtype = 99;
     refuse_with(g, "an unknown dtype", "dtype 99 is not known", &options);

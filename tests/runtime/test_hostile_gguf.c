@@ -94,6 +94,8 @@ static const struct hostile {
      ": byte 4: version 1 of GGUF is not read, 2 and 3 are; take a newer file of the model"},
     {"version 4", AT, "", 4, "\4\0\0\0", sizeof "\4\0\0\0" - 1, NULL,
      ": byte 4: version 4 of GGUF is not read, 2 and 3 are; take a newer file of the model"},
+    {"version 0", AT, "", 4, "\0\0\0\0", sizeof "\0\0\0\0" - 1, NULL,
+     ": byte 4: version 0 of GGUF is not read, 2 and 3 are; take a newer file of the model"},
     {"big-endian", AT, "", 4, "\0\0\0\3", sizeof "\0\0\0\3" - 1, NULL,
      ": byte 4: the file is big-endian; take the little-endian one"},
     {"too many tensors", AT, "", 8, "\xff\xff\xff\xff\xff\xff\xff\x7f",
@@ -260,11 +262,13 @@ static const struct hostile {
      ": byte 2356: 9223372036854775808 bytes of an array are said to be here and 297420 are left; "
      "the file is cut or damaged, download it again"},
     {"an array of 2^60 strings", ADD_ARRAY, "general.long", 8, NULL, 0, NULL,
-     ": byte 2385: 274877906946 bytes of a string of an array are said to be here and 297391 are "
-     "left; the file is cut or damaged, download it again"},
+     ": byte 2356: the key general.long has an array of 1152921504606846976 texts or arrays, "
+     "allowed "
+     "are 16777216; the file is cut or damaged, download it again"},
     {"an array of 2^60 arrays", ADD_ARRAY, "general.long", 9, NULL, 0, NULL,
-     ": byte 2356: the key general.long has a value of the unknown type 13; the file is cut or "
-     "damaged, download it again"},
+     ": byte 2356: the key general.long has an array of 1152921504606846976 texts or arrays, "
+     "allowed "
+     "are 16777216; the file is cut or damaged, download it again"},
     {"a tensor whose name is no text", TENSOR_NAME, "blk.0.attn_q.weight", 0, "\377lk.0.attn_q",
      sizeof "\377lk.0.attn_q" - 1, NULL,
      ": the tensor \\xfflk.0.attn_q.weight is none that this architecture has: the file is of a "
