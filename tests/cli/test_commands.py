@@ -280,6 +280,13 @@ class Commands(unittest.TestCase):
         text += b" " * (-len(text) % 8)
         path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
+    def test_both_vocabularies_are_told(self):
+        folder = self.copy(CHAT, "wide")
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, "vocab_size": 510}))
+        shown = weft("inspect", "--load-format", "dummy", folder).stdout.decode()
+        self.assertIn("vocabulary: 503 ids in the tokenizer, 510 in the model; ", shown)
+
     def test_a_classifier_without_labels(self):
         folder = self.copy(RERANK, "classifier")
         config = json.loads((folder / "config.json").read_text())

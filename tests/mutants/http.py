@@ -104,6 +104,7 @@ FAULTS = [
     ("names of one field may differ in value", "http/api/tokens.c", "text_encode", "fields_bool(f, \"add_special\", special) != special", "false", "test_api_tokens"),
     ("a text of any length is made of tokens", "http/api/tokens.c", "ids_are_fine", "bytes > TEXT_BYTES_MAX", "false", "test_api_tokens"),
     ("a model must be named where it is alone", "http/api/call.c", "model_read", "!id.at && alone", "false", "test_api_tokens"),
+    ("what a copy does is counted for the first copy of its model", "http/counters.c", "counters_of", "x->copy - x->info.served->copies", "x->model->copies - x->info.served->copies", "test_counters"),
     ("an embedder is listed as a generator", "http/api/models.c", "model_put", "model_kind_name(model->facts->kind)", "model_kind_name(MODEL_GENERATOR)", "test_api_models"),
     ("a page before a model begins at the first one", "http/api/models.c", "page_read", "if (out->more && back)", "if (false)", "test_api_models"),
     ("a page of exactly the limit promises more", "http/api/models.c", "page_read", "out->to - out->from > limit", "out->to - out->from >= limit", "test_api_models"),

@@ -17,6 +17,7 @@ FAULTS = [
     ("the ends of a GGUF file are forgotten", "runtime/source/gguf_config.c", "end_add", "ends->ids[ends->count++] = id;", "ends->ids[ends->count] = id;", "test_gguf"),
     ("a factor of yarn stands for the whole", "runtime/source/gguf_config.c", "put_scaling", "0.1 * log(factor) + 1 : 1", "1 : 1", "test_gguf"),
     ("a factor without a type scales nothing", "runtime/source/gguf_config.c", "scaling_read", "type.at || out->factor != 1", "type.at", "test_gguf"),
+    ("an end of a message is no end", "runtime/source/gguf_config.c", "put_ends", "i < 3", "i < 2", "test_gguf_text"),
     ("ends are not found by their texts", "runtime/source/gguf_config.c", "put_ends", "ends_by_text(&ends, w, vocab);", "", "test_gguf_text"),
     ("keys that nothing reads are passed over", "runtime/source/gguf_config.c", "keys_check", "matters && !read", "matters && read && !read", "test_hostile_gguf"),
     ("factors of rope are those of the first column", "runtime/source/gguf_config.c", "put_factors", "factors->offset + i * sizeof factor", "factors->offset", "test_gguf"),
