@@ -196,7 +196,7 @@ def test_simt_fast_products():
     with tempfile.TemporaryDirectory() as cache:
         for start_number in range(3):
             server = server_on("simt", f"tiny={tiny()},dtype=bfloat16", "--no-exact",
-                               "--device-cache", cache)
+                               "--device-cache", cache, "--max-num-seqs", 16, "--max-num-batched-tokens", 64)
             assert answer(server, prompt, max_tokens=8) == answer(cpu, prompt, max_tokens=8)
             files = list(pathlib.Path(cache).iterdir())
             assert len(files) == 1 and files[0].stat().st_size > 0, files

@@ -139,9 +139,9 @@ static void test_no_room(void **state)
     assert_int_equal(pthread_setattr_default_np(&usual), 0);
     pthread_attr_destroy(&huge);
     pthread_attr_destroy(&usual);
-    assert_int_equal(status, STATUS_NO_ROOM);
+    assert_int_equal(status, STATUS_NO_MEMORY);
     assert_null(threads);
-    assert_non_null(strstr(err.text, "thread 1 of 3 could not start"));
+    assert_non_null(strstr(err.text, "thread 1 of 3 of the cpu device cannot be started"));
 }
 
 int main(void)
