@@ -173,8 +173,9 @@ def test_wrong_devices_are_one_sentence():
 
 
 def test_models_are_spread_over_the_devices():
-    """What names its device gets it, the others go where most memory is left."""
-    server = server_on("simt:0,1,2", f"big={CHAT}", f"pinned={CHAT},device=simt:0", f"small={MODELS / 'weft-demo-embed'}",
+    """What names its device gets it, the others go where most memory is left, but for copies: each has a device."""
+    full = [f"{name}={CHAT},device=simt:0" for name in ("pinned", "second", "third")]  # less is left there than beside a copy
+    server = server_on("simt:0,1,2", f"big={CHAT}", *full, f"small={MODELS / 'weft-demo-embed'}",
                        f"both={MODELS / 'weft-demo-rerank'},data-parallel-size=3")
     rows = {row[0] + (row[2] if row[1] == "copy" else ""): row[3 if row[1] == "copy" else 1:]
             for line in server.output().splitlines() if line.startswith("  ") and len(row := line.split()) >= 4 and re.search(r" [-0-9.]+$", line)}

@@ -12,6 +12,7 @@ FAULTS = [
     ("a quote in a model's name ends the paste line's text", "cli/ready.c", "quoted_put", "json_put_literal(out, \"'\\\\''\");", "json_put_literal(out, \"'\");", "test_commands"),
     ("a line of embed may be anything", "cli/embed.c", "embed", "text_check(\"the text\", line, err)", "STATUS_OK", "test_commands"),
     ("a prompt that fills the context is taken", "cli/continuation.c", "prompt_bounds", "if (submit->token_count >= context)", "if (submit->token_count > context)", "test_commands"),
+    ("a copy may lie where the first one does", "cli/load.c", "has_earlier_copy", "back <= m->copy", "back < m->copy", "e2e:test_models_are_spread_over_the_devices"),
     ("the vocabularies of tokenizer and model are exchanged", "cli/inspect.c", "inspect", "tokenizer_vocab(m->tokenizer), m->plan->facts.vocab,", "m->plan->facts.vocab, tokenizer_vocab(m->tokenizer),", "test_commands"),
     ("inspect lists every tensor unasked", "cli/inspect.c", "tensors_print", "each && i < count", "i < count", "test_results"),
     ("the names of tensors reach the terminal as they are", "cli/inspect.c", "tensors_print", "safe_of(t->name).at", "t->name.at", "test_commands"),
