@@ -1,6 +1,6 @@
 // How long a wait may go on, in time in which the process ran. Between two looks at the clock at
-// most PATIENCE_LOOK_NS is counted, so a pause of the machine (a VM, SIGSTOP) uses up next to
-// nothing. Who waits looks at least that often.
+// most PATIENCE_LOOK_NS (patience_pause: look_ns) is counted, so a pause of the machine (a VM,
+// SIGSTOP) uses up next to nothing. Who waits looks at least that often.
 #pragma once
 
 #include "base/clock.h"

@@ -1,16 +1,12 @@
 // Names that are near to a mistaken one; see near.h.
 #include "cli/near.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <string.h>
 
 enum { LETTERS_MAX = 63, EDITS_MAX = 2 };
-
-static uint32_t least(uint32_t a, uint32_t b, uint32_t c)
-{
-    uint32_t less = a < b ? a : b;
-    return less < c ? less : c;
-}
 
 // Levenshtein's distance.
 static uint32_t edits_between(const char *from, const char *to)
@@ -27,7 +23,7 @@ static uint32_t edits_between(const char *from, const char *to)
         for (uint32_t c = 1; c <= columns; c++) {
             uint32_t replaced = diagonal + (from[r - 1] != to[c - 1]);
             diagonal = edits[c];
-            edits[c] = least(edits[c] + 1, edits[c - 1] + 1, replaced);
+            edits[c] = smaller(smaller(edits[c] + 1, edits[c - 1] + 1), replaced);
         }
     }
     return edits[columns];
