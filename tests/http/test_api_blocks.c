@@ -354,6 +354,7 @@ static void test_a_call_that_the_limit_cuts(void **state)
     static const char begun[] = "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [1, {\"b\": 2";
     expect(TOOLS ",\"max_tokens\":99", begun, FINISH_LENGTH, "tool_use(f {\"a\":[1,{}]})",
            "max_tokens");
+    expect(TOOLS, begun, FINISH_CONTEXT, "tool_use(f {\"a\":[1,{}]})", "max_tokens");
     char *line = line_of(ask(EAGER ",\"max_tokens\":99", begun, FINISH_LENGTH, 1)); // as it came
     assert_string_equal(line, "tool_use(f \"{\\\"a\\\": [1, {\\\"b\\\": 2\") max_tokens null null");
     free(line);

@@ -179,7 +179,7 @@ static void test_a_failed_choice_fails_the_request(void **state)
         assert_int_equal(fake.status, stream ? 200 : 500);
         assert_non_null(strstr(fake.sent, "the model failed on this request"));
         assert_null(strstr(fake.sent, "[DONE]"));
-        assert_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
+        assert_null(strstr(fake.sent, "\"finish_reason\":\"")); // no choice has an end
         assert_true(fake.ended);
         assert_int_equal(fake.counted[COUNTED_ERROR], 1);
         assert_int_equal(fake.counted[COUNTED_ABORT], 1);
@@ -406,6 +406,19 @@ static void test_special_tokens_as_text(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"a<end>b\""));
 }
 
+// Tokens after a stop string do not count, though a longer one might have come with them.
+static void test_tokens_up_to_a_stop_string(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"stop\":[\"ab\",\"abcd\"]}");
+    fake_text("xabcy");
+    fake_ready();
+    fake_finish(FINISH_CANCEL, -1);
+    fake_ready();
+    assert_non_null(strstr(fake.sent, "\"content\":\"x\""));
+    assert_non_null(strstr(fake.sent, "\"completion_tokens\":3,\"total_tokens\":22,"));
+}
+
 // Stop strings begin to count with the first token after min_tokens.
 static void test_stop_strings_after_min_tokens(void **state)
 {
@@ -441,6 +454,7 @@ int main(void)
         TEST(test_the_stop_string_in_the_output),
         TEST(test_the_stop_id_in_the_output),
         TEST(test_special_tokens_as_text),
+        TEST(test_tokens_up_to_a_stop_string),
         TEST(test_stop_strings_after_min_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,45 +55,6 @@ struct end_case {
     const char *says;
 };
 
-// Before the first token an end without an answer is a status; in a stream it is the last event,
-// told to the access line; either is counted once.
-static void test_ends_without_an_answer(void **state)
-{
-    static const struct end_case ends[] = {
-        {FINISH_CANCEL, 503, HTTP_UNAVAILABLE, COUNTED_ABORT, "the server ended the request"},
-        {FINISH_TIMEOUT, 504, HTTP_TIMEOUT, COUNTED_ERROR,
-         "the request waited in the queue past its deadline"},
-        {FINISH_STALLED, 504, HTTP_TIMEOUT, COUNTED_ABORT, "the client took nothing for too long"},
-        {FINISH_ERROR, 500, HTTP_INTERNAL, COUNTED_ERROR, "the model failed on this request"},
-    };
-    static const char *const paths[] = {CHAT, MESSAGES};
-    (void)state;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        for (int turn = 0; turn < 6; turn++) {
-            bool stream = turn % 3 > 0, begun = turn % 3 == 2;
-            fake_again();
-            fake_request(paths[turn / 3], stream ? "{" HI ",\"stream\":true}" : "{" HI "}");
-            if (begun) {
-                fake_text("x");
-                fake_ready();
-            }
-            fake_finish(ends[i].finish, -1);
-            fake_ready();
-            assert_int_equal(fake.status, begun ? 200 : ends[i].status);
-            assert_int_equal(fake.error, ends[i].error);
-            assert_int_equal(fake.stream_failures, begun);
-            assert_int_equal(fake.answers, 1);
-            assert_int_equal(fake.frees, 1);
-            assert_true(fake.ended);
-            has(ends[i].says);
-            for (int c = 0; c < COUNTED_FINISH_COUNT; c++)
-                assert_int_equal(fake.counted[c], c == (int)ends[i].counted);
-            fake_ready(); // nothing more is said
-            assert_int_equal(fake.answers, 1);
-        }
-    }
-}
-
 // Ends with an answer: the word for it, and how it is counted.
 static void test_ends_with_an_answer(void **state)
 {
@@ -124,132 +85,6 @@ static void test_ends_with_an_answer(void **state)
         has(wanted);
         assert_int_equal(fake.counted[ends[i].counted], 1);
         assert_int_equal(fake.stream_failures, 0);
-    }
-}
-
-// The server ends a stream: its last event, in the shape of its endpoint; nothing follows.
-static void test_cut_by_the_server(void **state)
-{
-    static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
-                                                .message = {"Going down.", 11}};
-    static const char *const events[] = {
-        "\n\ndata: {\"error\":{\"message\":\"Going "
-        "down.\",\"type\":\"server_error\",\"param\":null,"
-        "\"code\":\"unavailable\"}}\n\n",
-        "\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":"
-        "\"Going down.\"},\"request_id\":\"req_1\"}\n\n"};
-    static const char *const paths[] = {CHAT, MESSAGES};
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        fake_again();
-        fake_request(paths[i], "{" HI ",\"stream\":true}");
-        fake_text("x");
-        fake_ready();
-        fake_cut(&failure);
-        size_t bytes = strlen(events[i]);
-        assert_string_equal(fake.sent + fake.sent_bytes - bytes, events[i]);
-        assert_int_equal(fake.stream_failures, 1);
-        assert_int_equal(fake.error, HTTP_UNAVAILABLE);
-        assert_false(fake.ended); // the exchange does that
-        assert_int_equal(fake.counted[COUNTED_ABORT], 1);
-        bytes = fake.sent_bytes;
-        fake_second(60);
-        assert_int_equal(fake.sent_bytes, bytes);
-    }
-}
-
-// The 200 of a stream goes out after 5 s in the queue; an end without an answer is an event then.
-static void test_62_an_error_between_the_200_and_the_first_token(void **state)
-{
-    static const struct {
-        const char *path, *body, *says;
-    } routes[] = {
-        {CHAT, HI, "data: {\"error\":{"},
-        {"/v1/completions", "\"model\":\"m\",\"prompt\":\"hi\"", "data: {\"error\":{"},
-        {"/v1/responses", "\"model\":\"m\",\"input\":\"hi\"", "event: error\ndata: {"},
-        {MESSAGES, HI, "event: error\ndata: {\"type\":\"error\",\"error\":{"},
-    };
-    static const enum finish finishes[] = {FINISH_ERROR, FINISH_TIMEOUT, FINISH_CANCEL};
-    char body[256];
-    (void)state;
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        for (size_t k = 0; k < sizeof finishes / sizeof *finishes; k++) {
-            fake_again();
-            snprintf(body, sizeof body, "{%s,\"stream\":true}", routes[i].body);
-            fake_request(routes[i].path, body);
-            fake_second(5);
-            assert_int_equal(fake.status, 200);
-            lacks("error\":{");
-            fake_finish(finishes[k], -1);
-            fake_ready();
-            has(routes[i].says);
-            lacks("[DONE]");
-            lacks("message_stop");
-            lacks("response.completed");
-            assert_true(fake.ended);
-            assert_int_equal(fake.answers, 1);
-            assert_int_equal(fake.stream_failures, 1);
-        }
-}
-
-static void test_refusals_of_the_engine(void **state)
-{
-    static const struct {
-        enum admission admission;
-        int status;
-        const char *code, *says;
-    } refusals[] = {
-        {ADMISSION_BUSY, 503, "overloaded", "the queue is full, try again later"},
-        {ADMISSION_TOO_MANY_TOKENS, 400, "invalid_value",
-         "the request has 19 tokens, which is over max-queued-tokens (5000)"},
-        {ADMISSION_TOO_MANY_BYTES, 400, "invalid_value",
-         "the answer to 1 inputs is larger than max-result-bytes"},
-        {ADMISSION_FAILED, 503, "unavailable",
-         "the device of the model 'm' failed: it is not served"},
-        {ADMISSION_DRAINING, 503, "unavailable", "the server is shutting down"},
-    };
-    char code[64];
-    (void)state;
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        fake_again();
-        fake.admission = refusals[i].admission;
-        fake_request(CHAT, "{" HI "}");
-        assert_int_equal(fake.status, refusals[i].status);
-        snprintf(code, sizeof code, "\"code\":\"%s\"", refusals[i].code);
-        has(code);
-        has(refusals[i].says);
-        fake_ready(); // nothing is under way
-        fake_gone();
-        assert_int_equal(fake.answers, 1);
-        assert_int_equal(fake.counted[COUNTED_ABORT], 0);
-    }
-}
-
-// A copy that refuses is followed by the next; what all say is what the fullest says.
-static void test_refusals_of_copies(void **state)
-{
-    static const struct {
-        enum admission said[3];
-        uint32_t submits;
-        const char *says; // NULL: admitted
-    } cases[] = {
-        {{ADMISSION_BUSY, ADMITTED}, 2, NULL},
-        {{ADMISSION_FAILED, ADMISSION_BUSY, ADMITTED}, 3, NULL},
-        {{ADMISSION_FAILED, ADMISSION_BUSY, ADMISSION_FAILED}, 3, "\"code\":\"overloaded\""},
-        {{ADMISSION_BUSY, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "\"code\":\"overloaded\""},
-        {{ADMISSION_FAILED, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "it is not served"},
-        {{ADMISSION_TOO_MANY_TOKENS, ADMITTED}, 1, "max-queued-tokens"},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fake_again();
-        fake.more_copies = 2;
-        memcpy(fake.said, cases[i].said, sizeof cases[i].said);
-        fake_request(CHAT, "{" HI "}");
-        assert_int_equal(fake.submits, cases[i].submits);
-        assert_int_equal(fake.answers, cases[i].says ? 1 : 0);
-        if (cases[i].says)
-            has(cases[i].says);
     }
 }
 
@@ -771,12 +606,7 @@ static void test_answers_of_large_documents(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_ends_without_an_answer),
         TEST(test_ends_with_an_answer),
-        TEST(test_cut_by_the_server),
-        TEST(test_62_an_error_between_the_200_and_the_first_token),
-        TEST(test_refusals_of_the_engine),
-        TEST(test_refusals_of_copies),
         TEST(test_sampling_of_the_model),
         TEST(test_bounds_of_sampling),
         TEST(test_bounds_of_stops),

@@ -142,6 +142,9 @@ static void test_stop_reasons(void **state)
     expect_reason("2026-10-21", ",\"max_tokens\":3", FINISH_LENGTH, "max_tokens");
     expect_reason("2026-10-21", ",\"max_tokens\":1000", FINISH_LENGTH,
                   "model_context_window_exceeded");
+    expect_reason("2026-10-21", ",\"max_tokens\":172", FINISH_LENGTH, "max_tokens"); // all there is
+    expect_reason("2026-10-21", ",\"max_tokens\":173", FINISH_LENGTH,
+                  "model_context_window_exceeded");
     expect_reason("2027-01-01", "", FINISH_CONTEXT, "model_context_window_exceeded");
     expect_reason("2023-06-01", ",\"max_tokens\":1000", FINISH_LENGTH, "max_tokens");
     expect_reason("", ",\"max_tokens\":1000", FINISH_CONTEXT, "max_tokens");

@@ -227,6 +227,20 @@ static void test_usage_of_a_stream_tells_reasoning(void **state)
     assert_int_equal(g.thought, 11);
 }
 
+static void test_reasoning_of_all_choices_counts(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{" HI ",\"n\":2}");
+    for (uint32_t c = 0; c < 2; c++) {
+        fake_choice(c);
+        fake_text(c == 0 ? "<think>hm</think>Yes" : "<think>o</think>");
+        fake_finish(FINISH_STOP, FAKE_END);
+    }
+    fake_ready();
+    assert_int_equal(got_of().completion, 21 + 17);
+    assert_int_equal(got_of().thought, 11 + 10);
+}
+
 static void test_reasoning_may_be_left_out(void **state)
 {
     (void)state;
@@ -505,6 +519,7 @@ int main(void)
         TEST(test_entries_of_parts_of_characters),
         TEST(test_reasoning_tokens_are_at_most_all_tokens),
         TEST(test_usage_of_a_stream_tells_reasoning),
+        TEST(test_reasoning_of_all_choices_counts),
         TEST(test_reasoning_may_be_left_out),
         TEST(test_a_stop_string_after_a_call_does_not_hide_it),
         TEST(test_the_first_call_ends_even_if_it_breaks),
