@@ -26,6 +26,7 @@ TEMPLATE = """{%- if tools %}<|im_start|>system
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% if messages[-1].role == 'tool' %}<|answer|>{% endif %}{% endif %}"""
 HIDDEN, FFN = 64, 64
+WINDOW = 8192  # of bytes: for as many tools as a request may have
 FAR = -2.2  # of a logit of 8 times as much
 
 
@@ -72,7 +73,7 @@ def chain_model(path, specials, texts, follows, template, far):
         "architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16",
         "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": 1,
         "num_attention_heads": 4, "num_key_value_heads": 4, "hidden_act": "silu",
-        "max_position_embeddings": 4096, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+        "max_position_embeddings": WINDOW, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
         "vocab_size": size, "bos_token_id": ids["<|endoftext|>"], "eos_token_id": ids["<|im_end|>"],
         "tie_word_embeddings": False})
     folder.json("tokenizer.json", {
@@ -91,7 +92,7 @@ def chain_model(path, specials, texts, follows, template, far):
                   "byte_fallback": False, "vocab": vocab, "merges": []}})
     folder.json("tokenizer_config.json", {
         "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>", "add_bos_token": False,
-        "chat_template": template, "model_max_length": 4096,
+        "chat_template": template, "model_max_length": WINDOW,
         "tokenizer_class": "PreTrainedTokenizerFast"})
     folder.write()
     return path

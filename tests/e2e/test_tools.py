@@ -140,6 +140,18 @@ def test_the_limit_inside_of_a_call():
         assert [c.function.arguments for c in whole.message.tool_calls or []] == arguments
 
 
+def test_as_many_tools_as_there_may_be():
+    many = TOOLS + [{"type": "function", "function": {"name": f"t{i}"}} for i in range(127)]
+    calls_are_right(ask(tools=many[:128]).choices[0].message.tool_calls)
+    for last in ("get_time", "t125"):
+        named = {"type": "function", "function": {"name": last}}
+        choice = ask(tools=many[:128], tool_choice=named, parallel_tool_calls=False).choices[0]
+        assert [(c.function.name, c.function.arguments) for c in choice.message.tool_calls] == [(last, "{}")]
+        assert choice.finish_reason == "tool_calls"
+    body = {"model": "caller", "messages": user("a"), "tools": many}
+    expect(server().post("/v1/chat/completions", body), 400, "invalid_value", "tools")
+
+
 def test_what_is_refused():
     body = {"model": "caller", "messages": user("a")}
     post = lambda **more: server().post("/v1/chat/completions", {**body, **more})

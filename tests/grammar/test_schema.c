@@ -327,6 +327,27 @@ static void test_numbers(void **state)
     CHECK_TEXTS(rows);
 }
 
+// As many digits as doubles tell apart there.
+static void test_digits_beside_a_limit(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'number','exclusiveMaximum':0.4}",
+        "=0.3999999999999999",
+        "!0.39999999999999999",
+        "{'type':'number','exclusiveMinimum':0.9995}",
+        "=0.999500000000001",
+        "!0.9995000000000001", // which doubles do not tell from the limit
+        "{'type':'number','exclusiveMinimum':9.9999}",
+        "=9.99990000000001",
+        "!9.999900000000001",
+        "{'type':'number','exclusiveMaximum':-0.0625}",
+        "=-0.0625000000000001",
+        "!-0.06250000000000001",
+    };
+    CHECK_TEXTS(rows);
+}
+
 static void test_bounds_of_both_kinds(void **state)
 {
     (void)state;
@@ -659,6 +680,8 @@ static void test_refusals_name_the_keyword(void **state)
         {"{'multipleOf':0.1234567}", "multipleOf at #/multipleOf is not supported",
          STATUS_UNSUPPORTED},
         {"{'anyOf':[1]}", "anyOf at #/anyOf must be a schema", STATUS_INVALID},
+        {"{'anyOf':[]}", "the schema's anyOf at #/anyOf must not be empty", STATUS_INVALID},
+        {"{'oneOf':{}}", "oneOf at #/oneOf must be a list of schemas", STATUS_INVALID},
         {"{'allOf':{}}", "allOf at #/allOf must be a list", STATUS_INVALID},
         {"{'properties':[]}", "properties at #/properties must be an object", STATUS_INVALID},
         {"{'required':[1]}", "required at #/required must be a list", STATUS_INVALID},
@@ -758,6 +781,7 @@ int main(void)
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_digits_beside_a_limit),
         cmocka_unit_test(test_bounds_of_both_kinds),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_objects),

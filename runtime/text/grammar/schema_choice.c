@@ -30,7 +30,8 @@ static uint32_t *list_literals(struct schema *c, uint32_t site, const char *keyw
     if (!list)
         return NULL;
     if (*count == 0) {
-        schema_refuse(c, STATUS_INVALID, site, keyword, "must be a list of schemas");
+        schema_refuse(c, STATUS_INVALID, site, keyword,
+                      json_is_array(list) ? "must not be empty" : "must be a list of schemas");
         return NULL;
     }
     uint32_t *out = arena_take(c->arena, *count * sizeof *out);

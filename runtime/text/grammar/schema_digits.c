@@ -2,12 +2,13 @@
 // multiples keep the remainder of what was read. See schema_digits.h.
 #include "runtime/text/grammar/schema_digits.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum {
     EXPONENT_MAX = 400,
     NUMBER_BYTES_MAX = 100, // jansson's numbers are shorter
-    PRECISION = 16,         // digits within which a double tells a number from an exclusive bound
     MULTIPLE_STATES_MAX = 4000,
     STEP_MAX = 1000 * 1000 * 1000,
 };
@@ -256,21 +257,24 @@ static enum status magnitudes(struct digits *d, const struct bound *low, const s
     return fractions_between(d, low, high, &out->fractions, err);
 }
 
+// Digits after the point within which doubles tell a number from an exclusive bound: units of the
+// last one are no smaller than the distance of doubles there.
 static uint32_t fraction_limit(const struct bound *bound)
 {
-    uint32_t whole = (uint32_t)bound->size.whole.bytes;
+    int exponent;
     uint32_t own = (uint32_t)bound->size.fraction.bytes + 1;
     bool zero = text_is(bound->size.whole, "0") && own == 1;
     if (!bound->set || !bound->exclusive || zero)
         return GRAMMAR_UNBOUNDED;
-    uint32_t most = whole < PRECISION ? PRECISION - whole : 1;
-    return most > own ? most : own;
+    (void)frexp(bound->value, &exponent);
+    int most = (int)((DBL_MANT_DIG - exponent) * log10(2));
+    return most > (int)own ? (uint32_t)most : own;
 }
 
 enum status digits_between(struct grammar_builder *b, struct arena *arena, const struct bound *low,
                            const struct bound *high, struct number_parts *out, struct error *err)
 {
-    static const struct bound zero = {{{"0", 1}, {"", 0}}, true, false, false};
+    static const struct bound zero = {.size = {{"0", 1}, {"", 0}}, .set = true};
     struct digits d = {b, arena, fraction_limit(low)};
     struct number_parts minus = {GRAMMAR_NOTHING, GRAMMAR_NOTHING}, plus = minus;
     enum status status = STATUS_OK;

@@ -12,6 +12,7 @@ struct magnitude {
 struct bound {
     struct magnitude size;
     bool set, negative, exclusive;
+    double value; // as readers with doubles have it, where it is exclusive
 };
 // Numbers as text, those without a fraction and those with one apart.
 struct number_parts {

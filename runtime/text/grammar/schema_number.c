@@ -38,6 +38,7 @@ static void bound_tighten(struct numbers *n, uint32_t site, const char *keyword,
     if (!value || !read_number(n->c, site, keyword, value, &read))
         return;
     read.exclusive = exclusive;
+    read.value = json_number_value(value);
     int order = have->set ? bound_compare(&read, have) : 0;
     if (!have->set || (low ? order > 0 : order < 0) || (order == 0 && exclusive))
         *have = read;
