@@ -90,6 +90,23 @@ static void test_rows_of_heads_are_put_in_order(void **state)
     }
 }
 
+static void test_rows_of_halves(void **state)
+{
+    (void)state;
+    static const uint16_t f16[] = {0x3C00, 0xC000, 0x3800, 0x3555},
+                          bf16[] = {0x3F80, 0xC000, 0x3F00, 0x3EAB};
+    static const float wanted[] = {1, -2, 0.5f};
+    float out[2];
+    for (int brain = 0; brain < 2; brain++) {
+        struct tensor tensor = {.dtype = brain ? DTYPE_BF16 : DTYPE_F16, .map = brain ? bf16 : f16};
+        for (uint32_t first = 0; first < 2; first++) {
+            const struct tensor_place place = {0, 1, first, 2, 4};
+            tensor_rows_read(out, &tensor, &place);
+            assert_memory_equal(out, wanted + first, sizeof out);
+        }
+    }
+}
+
 struct outcome {
     uint32_t width;
     enum dtype dtype;
@@ -547,6 +564,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blocks_are_the_reference_s),
         cmocka_unit_test(test_rows_of_heads_are_put_in_order),
+        cmocka_unit_test(test_rows_of_halves),
         cmocka_unit_test(test_a_file_is_the_folder_s_model),
         cmocka_unit_test(test_scalings_of_positions),
         cmocka_unit_test(test_a_reranker_s_two_rows),

@@ -1,0 +1,636 @@
+// What single keys of a GGUF file become in the documents of a Hugging Face folder, and the
+// sentences that refuse them. Each case is a small file: the keys of a model, and lines beside them
+// or in their place.
+#include "runtime/source/gguf_documents.h"
+#include "tests/runtime/gguf_rig.h"
+
+#include "base/arena.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { NAME_MAX_BYTES = 2048 };
+
+// lines: "KEY KIND VALUE", or "NAME tensor VALUE ROW [ROWS]", F32 all of one value. wanted: the
+// document holds it, is it ("=..."), or what refuses the file ("!...").
+struct document_case {
+    const char *family, *document, *lines, *wanted;
+};
+
+static const char *const kinds[] = {"u8",   "i8",   "u16",   "i16", "u32", "i32", "f32",
+                                    "bool", "text", "array", "u64", "i64", "f64"};
+
+static void put_value(struct gguf_bytes *to, uint32_t kind, const char *value)
+{
+    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    double number = strtod(value, NULL);
+    float single = (float)number;
+    if (kind == 8)
+        gguf_put_text(to, value);
+    else if (kind == 12)
+        gguf_put(to, &number, sizeof number);
+    else if (kind == 6)
+        gguf_put(to, &single, sizeof single);
+    else
+        gguf_put_number(to, (uint64_t)(int64_t)number, bytes[kind]);
+}
+
+// "texts a b", "f32s 1 2", "i32s 1 2": an array.
+static void put_array(struct gguf_build *b, const char *key, uint32_t item, char *value)
+{
+    struct gguf_bytes items = {NULL, 0};
+    uint64_t count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(value, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        put_value(&items, item, word);
+        count++;
+    }
+    gguf_key(b, key, 9);
+    gguf_put_number(&b->keys, item, 4);
+    gguf_put_number(&b->keys, count, 8);
+    gguf_put(&b->keys, items.at, items.bytes);
+    heap_give(items.at);
+}
+
+static void put_tensor(struct gguf_build *b, const char *name, const char *value)
+{
+    static float data[4096];
+    uint64_t shape[2] = {1, 1};
+    float each = 0;
+    int dims = sscanf(value, "%f %lu %lu", &each, &shape[0], &shape[1]) - 1;
+    uint64_t count = shape[0] * shape[1];
+    assert_true(dims > 0 && count <= 4096);
+    for (uint64_t i = 0; i < count; i++)
+        data[i] = each;
+    gguf_tensor_add(b, name, shape, (uint32_t)dims, 0, data, count * sizeof *data);
+}
+
+static void put_line(struct gguf_build *b, const char *line, size_t bytes)
+{
+    char text[NAME_MAX_BYTES], name[NAME_MAX_BYTES], kind[16];
+    int used = 0;
+    snprintf(text, sizeof text, "%.*s", (int)bytes, line);
+    assert_int_equal(sscanf(text, "%2047s %15s%n", name, kind, &used), 2);
+    char *value = text + used + (text[used] == ' ');
+    if (strcmp(kind, "tensor") == 0) {
+        put_tensor(b, name, value);
+        return;
+    }
+    for (uint32_t k = 0; k < 13; k++) {
+        size_t length = strlen(kinds[k]);
+        if (strncmp(kind, kinds[k], length) != 0)
+            continue;
+        if (kind[length] == 's') {
+            put_array(b, name, k, value);
+        } else if (kind[length] == '\0') {
+            gguf_key(b, name, k);
+            put_value(&b->keys, k, value);
+        }
+    }
+}
+
+static void put_lines(struct gguf_build *b, const char *lines)
+{
+    for (const char *at = lines; *at != '\0';) {
+        size_t bytes = strcspn(at, "\n");
+        put_line(b, at, bytes);
+        at += bytes + (at[bytes] == '\n');
+    }
+}
+
+// Whether a line gives the key.
+static bool gives(const char *lines, const char *key)
+{
+    size_t bytes = strlen(key);
+    for (const char *at = strstr(lines, key); at; at = strstr(at + 1, key))
+        if ((at == lines || at[-1] == '\n') && at[bytes] == ' ')
+            return true;
+    return false;
+}
+
+static struct gguf_bytes file_make(const struct document_case *c)
+{
+    static const char *const all[][2] = {
+        {"embedding_length", "u32 64"},    {"block_count", "u32 2"},
+        {"attention.head_count", "u32 4"}, {"context_length", "u32 128"},
+        {"feed_forward_length", "u32 96"},
+    };
+    struct gguf_build b = {.key_count = 0};
+    char line[256], key[128];
+    bool bert = strcmp(c->family, "bert") == 0;
+    gguf_key_text(&b, "general.architecture", c->family);
+    for (int i = 0; i < 6; i++) {
+        const char *rest = i < 5  ? all[i][0]
+                           : bert ? "attention.layer_norm_epsilon"
+                                  : "attention.layer_norm_rms_epsilon";
+        snprintf(key, sizeof key, "%s.%s", c->family, rest);
+        snprintf(line, sizeof line, "%s %s", key, i < 5 ? all[i][1] : "f32 0.5");
+        if (!gives(c->lines, key))
+            put_line(&b, line, strlen(line));
+    }
+    if (!gives(c->lines, "tokenizer.ggml.tokens"))
+        put_lines(&b, "tokenizer.ggml.tokens texts a b c");
+    put_lines(&b, c->lines);
+    return gguf_finish(&b);
+}
+
+static bool is_wanted(const char *wanted, enum status status, const char *out, const char *said)
+{
+    if (wanted[0] == '!')
+        return status != STATUS_OK && strstr(said, wanted + 1);
+    if (wanted[0] == '=')
+        return status == STATUS_OK && strcmp(out, wanted + 1) == 0;
+    return status == STATUS_OK && strstr(out, wanted);
+}
+
+static void cases_check(const struct document_case *cases, size_t count)
+{
+    uint32_t wrong = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct document_case *c = &cases[i];
+        struct gguf_bytes bytes = file_make(c);
+        struct arena *arena = arena_create(0, 0);
+        struct json_buffer out = {0};
+        const struct gguf_paper paper = {&out, 1 << 20, arena};
+        struct gguf file;
+        struct error err = {.status = STATUS_OK};
+        enum status status = gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err);
+        if (status == STATUS_OK)
+            status = gguf_document(&paper, &file, c->document, &err);
+        json_put_raw(&out, text_span("", 1));
+        if (!is_wanted(c->wanted, status, out.at, err.text)) {
+            print_error("%s %s\n%s\n  wanted %s\n  got %s\n", c->family, c->document, c->lines,
+                        c->wanted, status == STATUS_OK ? out.at : err.text);
+            wrong++;
+        }
+        json_buffer_free(&out);
+        arena_destroy(arena);
+        heap_give(bytes.at);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+#define CHECK(cases) cases_check(cases, sizeof cases / sizeof *cases)
+#define CONFIG "config.json"
+#define YARN "llama.rope.scaling.type text yarn\nllama.rope.scaling.factor f32 4"
+
+static void test_keys_of_the_model(void **state)
+{
+    (void)state;
+    static const struct document_case cases[] = {
+        {"llama", CONFIG, "",
+         "={\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":2,"
+         "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"intermediate_size\":96,"
+         "\"vocab_size\":3,\"max_position_embeddings\":128,\"rms_norm_eps\":0.5,\"head_dim\":16,"
+         "\"rope_theta\":10000.0,\"eos_token_id\":[]}"},
+        {"llama", CONFIG, "llama.pooling_type u32 1", "[\"LlamaModel\"]"},
+        {"llama", CONFIG, "llama.pooling_type u32 3", "[\"LlamaModel\"]"},
+        {"llama", CONFIG, "llama.pooling_type u32 4", "!llama.pooling_type is 4, a reranker"},
+        {"qwen2", CONFIG, "", "[\"Qwen2ForCausalLM\"]"},
+        {"qwen2", CONFIG, "qwen2.pooling_type u32 2", "[\"Qwen2Model\"]"},
+        {"qwen3", CONFIG, "qwen3.pooling_type u32 3", "[\"Qwen3Model\"]"},
+        {"qwen3", CONFIG, "qwen3.pooling_type u32 4",
+         "[\"Qwen3ForCausalLM\"],\"is_original_qwen3_reranker\":true"},
+        {"llama", CONFIG, "llama.attention.head_count_kv u32 2", "\"num_key_value_heads\":2"},
+        {"llama", CONFIG, "llama.attention.key_length u32 32", "\"head_dim\":32"},
+        {"llama", CONFIG, "llama.attention.value_length u32 8",
+         "!value_length is 8 and key_length 16"},
+        {"llama", CONFIG, "llama.attention.value_length u32 32", "!value_length is 32 and"},
+        {"llama", CONFIG, "llama.attention.sliding_window u32 128", "\"eos_token_id\""},
+        {"llama", CONFIG, "llama.attention.sliding_window u32 127",
+         "!sliding_window: which layers"},
+        {"llama", CONFIG, "llama.expert_count u32 0", "\"eos_token_id\""},
+        {"llama", CONFIG, "llama.expert_count u32 1", "!mixtures of experts are not served"},
+        {"llama", CONFIG, "llama.attention.causal bool 1", "\"eos_token_id\""},
+        {"llama", CONFIG, "llama.attention.causal bool 0", "!decoders that look ahead"},
+        {"llama", CONFIG, "llama.attention.x u32 1", "!the key llama.attention.x may change"},
+        {"llama", CONFIG, "llama.rope.y u32 1", "!the key llama.rope.y may change"},
+        {"llama", CONFIG, "llama.ropes u32 1", "\"eos_token_id\""},
+        {"llama", CONFIG, "qwen2.rope.x u32 1", "\"eos_token_id\""},
+        {"llama", CONFIG, "split.count u16 1", "\"eos_token_id\""},
+        {"llama", CONFIG, "split.count u16 2", "!split.count is 2: the file is a part"},
+        {"llama", CONFIG, "blk.0.attn_q.bias tensor 0 64", "\"attention_bias\":true"},
+        {"llama", CONFIG, "blk.0.ffn_up.bias tensor 0 96", "\"mlp_bias\":true"},
+        {"llama", CONFIG, "token_embd.weight tensor 0 64 5", "\"vocab_size\":5"},
+        {"bert", CONFIG, "",
+         "={\"architectures\":[\"BertModel\"],\"hidden_size\":64,\"num_hidden_layers\":2,"
+         "\"num_attention_heads\":4,\"num_key_value_heads\":4,\"intermediate_size\":96,"
+         "\"vocab_size\":3,\"layer_norm_eps\":0.5,\"max_position_embeddings\":128,"
+         "\"type_vocab_size\":0,\"eos_token_id\":[]}"},
+        {"bert", CONFIG, "position_embd.weight tensor 0 64 40\ntoken_types.weight tensor 0 64 2",
+         "\"max_position_embeddings\":40,\"type_vocab_size\":2"},
+        {"bert", CONFIG, "token_types.weight tensor 0 64", "\"type_vocab_size\":1"},
+        {"llama", "modules.json", "llama.pooling_type u32 0", "!m has nothing for modules.json"},
+        {"llama", "modules.json", "llama.pooling_type u32 3", "gguf.Pooling"},
+        {"qwen3", "modules.json", "qwen3.pooling_type u32 4", "!m has nothing for modules.json"},
+        {"bert", "1_Pooling/config.json", "bert.pooling_type u32 1",
+         "={\"pooling_mode\":\"mean\"}"},
+        {"bert", "1_Pooling/config.json", "bert.pooling_type u32 2", "={\"pooling_mode\":\"cls\"}"},
+        {"llama", "1_Pooling/config.json", "llama.pooling_type u32 3",
+         "={\"pooling_mode\":\"lasttoken\"}"},
+        {"llama", "generation_config.json",
+         "general.sampling.temp f32 0\ngeneral.sampling.top_p f32 0.5\ngeneral.sampling.top_k i32 "
+         "7",
+         "={\"from\":\"gguf\",\"temperature\":0.0,\"top_p\":0.5,\"top_k\":7.0}"},
+        {"llama", "generation_config.json", "", "={\"from\":\"gguf\"}"},
+    };
+    CHECK(cases);
+}
+
+static void test_numbers_of_each_type(void **state)
+{
+    (void)state;
+    static const struct document_case cases[] = {
+        {"llama", CONFIG, "llama.block_count u8 200", "\"num_hidden_layers\":200"},
+        {"llama", CONFIG, "llama.block_count i8 100", "\"num_hidden_layers\":100"},
+        {"llama", CONFIG, "llama.block_count i8 -1", "!is -1, allowed is 1 to 1024"},
+        {"llama", CONFIG, "llama.block_count u16 1024", "\"num_hidden_layers\":1024"},
+        {"llama", CONFIG, "llama.block_count i16 -2", "!is -2, allowed is 1 to 1024"},
+        {"llama", CONFIG, "llama.block_count u32 1025", "!is 1025, allowed is 1 to 1024"},
+        {"llama", CONFIG, "llama.block_count i32 -3", "!is -3, allowed is 1 to 1024"},
+        {"llama", CONFIG, "llama.block_count u64 1", "\"num_hidden_layers\":1,"},
+        {"llama", CONFIG, "llama.block_count i64 -4", "!is -4, allowed is 1 to 1024"},
+        {"llama", CONFIG, "llama.block_count f32 3", "\"num_hidden_layers\":3,"},
+        {"llama", CONFIG, "llama.block_count f64 3", "\"num_hidden_layers\":3,"},
+        {"llama", CONFIG, "llama.block_count f32 2.5", "!is 2.5, not a whole number"},
+        {"llama", CONFIG, "llama.block_count bool 1", "!llama.block_count is not a number"},
+        {"llama", CONFIG, "llama.block_count text 2", "!llama.block_count is not a number"},
+        {"llama", CONFIG, "llama.attention.causal bool 2", "!causal is neither true nor false"},
+        {"llama", CONFIG, "llama.attention.causal u8 1", "!causal is neither true nor false"},
+        {"llama", "tokenizer.json", "tokenizer.ggml.model text a\xff",
+         "!is not UTF-8 at its byte 1"},
+        {"llama", CONFIG, "a u32 1\na u32 1", "!the key a stands there twice"},
+        {"llama", CONFIG, "zz u32 1\nzz u32 1", "!the key zz stands there twice"},
+        {"llama", CONFIG, "a tensor 0 8\na tensor 0 8", "!the tensor a stands there twice"},
+        {"llama", CONFIG, "a tensor 0 8\nb tensor 0 8\nb tensor 0 8",
+         "!the tensor b stands there twice"},
+    };
+    CHECK(cases);
+}
+
+static void test_scalings(void **state)
+{
+    (void)state;
+    static const struct document_case cases[] = {
+        {"llama", CONFIG, "llama.rope.freq_base f32 500000", "\"rope_theta\":500000.0"},
+        {"llama", CONFIG, YARN,
+         "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4.0,\"beta_fast\":32.0,"
+         "\"beta_slow\":1.0}"},
+        {"llama", CONFIG,
+         YARN "\nllama.rope.scaling.yarn_beta_fast f32 16\nllama.rope.scaling.yarn_beta_slow f32 2"
+              "\nllama.rope.scaling.original_context_length u32 64",
+         "\"factor\":4.0,\"original_max_position_embeddings\":64,\"beta_fast\":16.0,"
+         "\"beta_slow\":2.0}"},
+        {"llama", CONFIG, "llama.rope.scaling.type text linear\nllama.rope.scaling.factor f32 2",
+         "{\"rope_type\":\"linear\",\"factor\":2.0,"},
+        {"llama", CONFIG, "llama.rope.scale_linear f32 8",
+         "{\"rope_type\":\"linear\",\"factor\":8.0,"},
+        {"llama", CONFIG, "llama.rope.scaling.type text none\nllama.rope.scaling.factor f32 2",
+         "\"rope_theta\":10000.0,\"eos_token_id\""},
+        {"llama", CONFIG, "llama.rope.scaling.type text linear", "!rope.scaling.factor is missing"},
+        {"llama", CONFIG, "llama.rope.scaling.type text longrope",
+         "!is longrope; none, linear and"},
+        {"llama", CONFIG,
+         "llama.rope.scaling.type text linear\nllama.rope.scaling.factor f32 2\n"
+         "llama.rope.scaling.attn_factor f32 2",
+         "!attn_factor is served with yarn alone"},
+        {"llama", CONFIG, "llama.rope.dimension_count u32 16", "\"eos_token_id\""},
+        {"llama", CONFIG, "llama.rope.dimension_count u32 8", "!rotating some of them"},
+        {"llama", CONFIG, "llama.rope.dimension_count u32 32", "!rotating some of them"},
+        {"llama", CONFIG, "rope_freqs.weight tensor 1000000 8",
+         "\"attention_factor\":1,\"short_factor\":[1000000.0,1000000.0,"},
+        {"llama", CONFIG, "rope_freqs.weight tensor 2000000 8", "!a factor that is not 0.001 to"},
+        {"llama", CONFIG, "rope_freqs.weight tensor 1 7", "!rope_freqs.weight is not 8 factors"},
+        {"llama", CONFIG, "rope_freqs.weight tensor 1 9", "!rope_freqs.weight is not 8 factors"},
+        {"llama", CONFIG, YARN "\nrope_freqs.weight tensor 1 8", "!both scale positions"},
+    };
+    CHECK(cases);
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    static const struct document_case cases[] = {
+        {"llama", CONFIG,
+         "tokenizer.ggml.tokens texts <|eot_id|> <|im_end|> <|end|> <|return|> <|call|> "
+         "<end_of_turn> <|endoftext|> <|end_of_text|> <|eom_id|> <EOT> _<EOT> <end_of_utterance> "
+         "<|im_start|> <|eom|>",
+         "\"eos_token_id\":[0,1,2,3,4,5,6,7,8,9,10,11]}"},
+        {"llama", CONFIG,
+         "tokenizer.ggml.tokens texts a <EOT> b <|end|>\ntokenizer.ggml.eos_token_id u32 1",
+         "\"eos_token_id\":[1,3]}"},
+        {"llama", CONFIG,
+         "tokenizer.ggml.tokens texts a b <EOT> <|end|>\ntoken_embd.weight tensor 0 64 3",
+         "\"eos_token_id\":[2]}"},
+        {"llama", CONFIG, "tokenizer.ggml.eos_token_id u32 2", "\"eos_token_id\":[2]}"},
+        {"llama", CONFIG, "tokenizer.ggml.eos_token_id u32 3",
+         "!eos_token_id is 3, allowed is 0 to 2"},
+        {"bert", CONFIG, "tokenizer.ggml.tokens texts a <EOT>", "\"eos_token_id\":[]}"},
+    };
+    CHECK(cases);
+}
+
+#define TOKENIZER "tokenizer.json"
+#define GPT2                                                                                       \
+    "tokenizer.ggml.model text gpt2\ntokenizer.ggml.merges texts a\ntokenizer.ggml.pre text "      \
+    "gpt-2\n"
+#define BOTH "tokenizer.ggml.bos_token_id u32 1\ntokenizer.ggml.eos_token_id u32 0\n"
+#define SCORED "tokenizer.ggml.model text llama\ntokenizer.ggml.scores f32s 0 0 0\n"
+#define BERT "tokenizer.ggml.model text bert\ntokenizer.ggml.token_type i32s 3 1 1\n"
+
+static void test_keys_of_the_tokenizer(void **state)
+{
+    (void)state;
+    static const struct document_case cases[] = {
+        {"llama", TOKENIZER, GPT2 BOTH, "\"use_regex\":false}]},\"decoder\""}, // nothing around it
+        {"llama", TOKENIZER,
+         GPT2 BOTH "tokenizer.ggml.add_bos_token bool 1\ntokenizer.ggml.add_eos_token bool 1",
+         "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
+         "{\"SpecialToken\":{\"id\":\"bos\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_"
+         "id\":0}},"
+         "{\"SpecialToken\":{\"id\":\"eos\",\"type_id\":0}}],\"pair\":["
+         "{\"SpecialToken\":{\"id\":\"bos\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_"
+         "id\":0}},"
+         "{\"SpecialToken\":{\"id\":\"eos\",\"type_id\":0}},"
+         "{\"SpecialToken\":{\"id\":\"bos\",\"type_id\":1}},{\"Sequence\":{\"id\":\"B\",\"type_"
+         "id\":1}},"
+         "{\"SpecialToken\":{\"id\":\"eos\",\"type_id\":1}}],\"special_tokens\":{"
+         "\"bos\":{\"id\":\"bos\",\"ids\":[1],\"tokens\":[]},\"eos\":{\"id\":\"eos\",\"ids\":[0],"
+         "\"tokens\":[]}}},"},
+        {"llama", TOKENIZER, GPT2 "tokenizer.ggml.token_type i32s 2 4 3",
+         "\"added_tokens\":[{\"id\":0,\"content\":\"a\",\"special\":true,\"normalized\":false,"
+         "\"single_word\":false,\"lstrip\":false,\"rstrip\":false},{\"id\":1,\"content\":\"b\","
+         "\"special\":false"},
+        {"llama", TOKENIZER, "tokenizer.ggml.model text gpt2", "!tokenizer.ggml.merges is missing"},
+        {"llama", TOKENIZER, "tokenizer.ggml.model text t5",
+         "!is t5; gpt2, llama and bert are read"},
+        {"llama", TOKENIZER, GPT2 "tokenizer.ggml.token_type i32s 2 4",
+         "!has 2 items and tokenizer.ggml.tokens 3"},
+        {"llama", TOKENIZER, SCORED BOTH,
+         "\"ids\":[1],\"tokens\":[]},\"eos\":{\"id\":\"eos\",\"ids\":[0],\"tokens\":[]}}},"
+         "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+         "\"\u2581\"},"
+         "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\u2581\"}]},"
+         "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+         "\"String\":\"\u2581\"},"
+         "\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
+         "{\"type\":\"Strip\",\"content\":\" "
+         "\",\"start\":1,\"stop\":0}]},\"model\":{\"type\":\"BPE\","
+         "\"fuse_unk\":true,\"byte_fallback\":true,\"unk_token\":\"<unk>\","},
+        {"llama", TOKENIZER, SCORED "tokenizer.ggml.add_space_prefix bool 0",
+         "{\"type\":\"Fuse\"}]}"},
+        {"llama", TOKENIZER, SCORED "tokenizer.ggml.unknown_token_id u32 0", "\"unk_token\":\"a\""},
+        // equal scores: the longer left part in characters, then the lower id
+        {"llama", TOKENIZER,
+         "tokenizer.ggml.model text llama\n"
+         "tokenizer.ggml.tokens texts a b aa ab aab \u00e9 \u00e9b aaab\n"
+         "tokenizer.ggml.scores f32s 0 0 -1 -1 -1 0 -1 -1",
+         "\"merges\":[[\"aa\",\"ab\"],[\"aa\",\"b\"],[\"a\",\"aab\"],[\"a\",\"ab\"],[\"a\",\"a\"],"
+         "[\"a\",\"b\"],[\"\u00e9\",\"b\"]]"},
+        {"bert", TOKENIZER, BERT BOTH, "\"sep\":[\"a\",0],\"cls\":[\"##b\",1]}"},
+        {"bert", TOKENIZER, BERT BOTH, "\"lowercase\":true"},
+        {"bert", TOKENIZER, BERT BOTH "tokenizer.ggml.normalizer.lowercase bool 0",
+         "\"lowercase\":false"},
+        {"bert", TOKENIZER,
+         BERT BOTH "tokenizer.ggml.cls_token_id u32 2\ntokenizer.ggml.seperator_token_id u32 1",
+         "\"sep\":[\"##b\",1],\"cls\":[\"##c\",2]},\"model\":{\"type\":\"WordPiece\",\"continuing_"
+         "subword_prefix\":\"##\","
+         "\"max_input_chars_per_word\":100,\"unk_token\":\"[UNK]\","},
+        {"bert", TOKENIZER, BERT "tokenizer.ggml.cls_token_id u32 1",
+         "!cls_token_id and seperator_token_id are"},
+        {"bert", TOKENIZER, BERT BOTH "tokenizer.ggml.tokens texts [x] [y] \u2581z",
+         "\"vocab\":{\"[x]\":0,\"[y]\":1,\"z\":2}"},
+        {"bert", "tokenizer_config.json",
+         BERT BOTH
+         "tokenizer.ggml.unknown_token_id u32 2\ntokenizer.ggml.seperator_token_id u32 0\n"
+         "tokenizer.ggml.padding_token_id u32 1\ntokenizer.ggml.cls_token_id u32 2\n"
+         "tokenizer.ggml.mask_token_id u32 1",
+         "={\"from\":\"gguf\",\"bos_token\":\"##b\",\"eos_token\":\"a\",\"unk_token\":\"##c\","
+         "\"sep_token\":\"a\","
+         "\"pad_token\":\"##b\",\"cls_token\":\"##c\",\"mask_token\":\"##b\",\"chat_template\":[]"
+         "}"},
+        {"llama", "tokenizer_config.json",
+         GPT2 "tokenizer.chat_template text x\ntokenizer.chat_template.rag text "
+              "y\ntokenizer.chat_templates text z",
+         "\"chat_template\":[{\"name\":\"default\",\"template\":\"x\"},{\"name\":\"rag\","
+         "\"template\":\"y\"}]}"},
+    };
+    CHECK(cases);
+}
+
+// The pre-tokenizers as the tokenizers publish them that the names stand for, and whether a word
+// that is a token is not merged.
+static const struct {
+    const char *names;
+    bool whole_words;
+    const char *wanted;
+} sets[] = {
+    {"gpt-2 phi-2 olmo jais mpt", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s"
+     "\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false"
+     "},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"us"
+     "e_regex\":false}]},"},
+    {"smollm starcoder refact command-r codeshell minerva-7b", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\","
+     "\"individual_digits\":true},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'r"
+     "e|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|"
+     "\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_"
+     "prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]},"},
+    {"llama-bpe llama3 llama-v3 falcon3 pixtral midm-2.0 lfm2", true,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+     "\\\\p{L}+|\\\\p{N}{1,3}| "
+     "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+("
+     "?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel"
+     "\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]},"},
+    {"dbrx smaug-bpe glm4 chatglm-bpe", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+     "\\\\p{L}+|\\\\p{N}{1,3}| "
+     "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+("
+     "?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel"
+     "\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]},"},
+    {"qwen2 deepseek-r1-qwen megrez", false,
+     "{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Sequence\",\"preto"
+     "kenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'l"
+     "l|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| "
+     "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\"
+     "n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":fa"
+     "lse},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
+     "\"use_regex\":false}]},"},
+    {"stablelm2 hunyuan", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+     "\\\\p{L}+|\\\\p{N}| "
+     "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S"
+     ")|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"ad"
+     "d_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":false}]},"},
+    {"tekken", true,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{"
+     "Lo}"
+     "\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}"
+     "\\"
+     "\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]*|\\\\p{N}| ?[^"
+     "\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n/"
+     "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior"
+     "\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":fa"
+     "lse,\"trim_offsets\":true,\"use_regex\":false}]},"},
+    {"gpt-4o llama4", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{"
+     "Lo}"
+     "\\\\p{M}]*[\\\\p{Ll}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^"
+     "\\\\r\\\\n\\\\p{L}\\\\p{N}]?[\\\\p{Lu}\\\\p{Lt}\\\\p{Lm}\\\\p{Lo}\\\\p{M}]+[\\\\p{Ll}"
+     "\\\\p{L"
+     "m}\\\\p{Lo}\\\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{"
+     "L}\\\\p{N}]+[\\\\r\\\\n/"
+     "]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"behavior\":\"Isol"
+     "ated\",\"invert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"tr"
+     "im_offsets\":true,\"use_regex\":false}]},"},
+    {"deepseek-coder", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"[\\\\r\\\\n]\"},\"behavior\":\"Isolated\",\"invert\":false},{\""
+     "type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\s?\\\\p{L}+\"},\"behavior\":\"Isolated\","
+     "\"invert\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\s?\\\\p{P}+\"},\"beh"
+     "avior\":\"Isolated\",\"invert\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\""
+     "[一-龥ࠀ-一가-퟿]+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":"
+     "\"Digits\","
+     "\"individual_digits\":true},{\"type\":\"ByteLevel\",\"add_prefix_space\":false"
+     ",\"trim_offsets\":true,\"use_regex\":false}]},"},
+    {"deepseek-llm", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"[\\\\r\\\\n]\"},\"behavior\":\"Isolated\",\"invert\":false},{\""
+     "type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\s?[\\\\p{Lu}\\\\p{Ll}\\\\p{Lt}]+\"},\"beha"
+     "vior\":\"Isolated\",\"invert\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\"
+     "\\s?[!-/:-~！-／：-～‘-‟　-。]+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"typ"
+     "e\":\"Split\",\"pattern\":{\"Regex\":\"\\\\s+$\"},\"behavior\":\"Isolated\",\"invert\":"
+     "false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[一-龥ࠀ-一가-퟿]+\"},\"behavior\":"
+     "\""
+     "Isolated\",\"invert\":false},{\"type\":\"Digits\",\"individual_digits\":false},"
+     "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_"
+     "regex\":false}]},"},
+    {"falcon", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Punctuat"
+     "ion\",\"behavior\":\"Contiguous\"},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'"
+     "t|'re|'ve|'m|'ll|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\"
+     "\\S)|\\\\s+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"Split\",\"patt"
+     "ern\":{\"Regex\":\"[0-9]+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":"
+     "\"Split\",\"pattern\":{\"Regex\":\"[0-9][0-9][0-9]\"},\"behavior\":\"Isolated\",\"i"
+     "nvert\":false},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offse"
+     "ts\":true,\"use_regex\":false}]},"},
+    {"default", false,
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\""
+     "pattern\":{\"Regex\":\"[\\\\p{P}\\\\$\\\\+<=>\\\\^~\\\\|]+\"},\"behavior\":\"Isolated\","
+     "\""
+     "invert\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\"'s|'t|'re|'ve|'m|'l"
+     "l|'d| ?\\\\p{L}+| ?\\\\p{N}+| ?[^\\\\s\\\\p{L}\\\\p{N}]+|\\\\s+(?!\\\\S)|\\\\s+\"},\"beh"
+     "avior\":\"Isolated\",\"invert\":false},{\"type\":\"Split\",\"pattern\":{\"Regex\":\""
+     "\\\\p{N}+\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"Split\",\"patte"
+     "rn\":{\"Regex\":\"[0-9][0-9][0-9]\"},\"behavior\":\"Isolated\",\"invert\":false},"
+     "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_"
+     "regex\":false}]},"},
+};
+
+static void test_pre_tokenizers_by_name(void **state)
+{
+    (void)state;
+    uint32_t count = 0;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        for (const char *at = sets[i].names; *at != '\0';) {
+            char lines[256], name[32];
+            size_t bytes = strcspn(at, " ");
+            snprintf(name, sizeof name, "%.*s", (int)bytes, at);
+            snprintf(lines, sizeof lines,
+                     "tokenizer.ggml.model text gpt2\ntokenizer.ggml.merges texts a\n"
+                     "tokenizer.ggml.pre text %s",
+                     name);
+            const struct document_case cases[] = {
+                {"llama", TOKENIZER, lines, sets[i].wanted},
+                {"llama", TOKENIZER, lines,
+                 sets[i].whole_words ? "\"ignore_merges\":true" : "\"ignore_merges\":false"},
+            };
+            CHECK(cases);
+            count++;
+            at += bytes + (at[bytes] == ' ');
+        }
+    assert_int_equal(count, 34);
+}
+
+static void test_lengths_and_names(void **state)
+{
+    (void)state;
+    static char lines[4][NAME_MAX_BYTES];
+    static const struct {
+        int bytes;
+        const char *rest;
+    } made[] = {{1024, " u32 1"}, {1025, " u32 1"}, {256, " tensor 0 8"}, {257, " tensor 0 8"}};
+    for (int i = 0; i < 4; i++) {
+        memset(lines[i], 'n', (size_t)made[i].bytes);
+        strcpy(lines[i] + made[i].bytes, made[i].rest);
+    }
+    const struct document_case cases[] = {
+        {"llama", CONFIG, lines[0], "\"eos_token_id\""},
+        {"llama", CONFIG, lines[1], "!a key has 1025 bytes or a NUL among them"},
+        {"llama", CONFIG, lines[2], "\"eos_token_id\""},
+        {"llama", CONFIG, lines[3], "!a tensor's name has 257 bytes or a NUL among them"},
+    };
+    CHECK(cases);
+}
+
+// Refused types are named, and their tensors measured, too.
+static void test_types_and_dimensions(void **state)
+{
+    (void)state;
+    static const struct gguf_type types[] = {
+        {"Q5_1", 7, 32, 24},      {"Q8_1", 9, 32, 36},    {"Q2_K", 10, 256, 84},
+        {"Q3_K", 11, 256, 110},   {"Q8_K", 15, 256, 292}, {"IQ4_NL", 20, 32, 18},
+        {"IQ4_XS", 23, 256, 136}, {"F64", 28, 1, 8},      {"BF16", 30, 1, 2},
+        {"MXFP4", 39, 32, 17},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        const struct gguf_type *type = gguf_type_of(types[i].id);
+        assert_non_null(type);
+        assert_string_equal(type->name, types[i].name);
+        assert_true(type->elements == types[i].elements && type->bytes == types[i].bytes);
+    }
+    assert_null(gguf_type_of(4));
+    for (uint32_t dims = 4; dims <= 5; dims++) {
+        struct gguf_build b = {.key_count = 0};
+        const uint64_t shape[5] = {2, 1, 1, 1, 1};
+        gguf_key_count(&b, "a", 1);
+        gguf_tensor_add(&b, "t", shape, dims, 0, (float[2]){0}, 8);
+        struct gguf_bytes bytes = gguf_finish(&b);
+        struct arena *arena = arena_create(0, 0);
+        struct gguf file;
+        struct error err;
+        enum status status = gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err);
+        assert_true(dims == 4 ? status == STATUS_OK
+                              : status != STATUS_OK && strstr(err.text, "has 5 dimensions"));
+        arena_destroy(arena);
+        heap_give(bytes.at);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_of_the_model),
+        cmocka_unit_test(test_numbers_of_each_type),
+        cmocka_unit_test(test_scalings),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_pre_tokenizers_by_name),
+        cmocka_unit_test(test_keys_of_the_tokenizer),
+        cmocka_unit_test(test_lengths_and_names),
+        cmocka_unit_test(test_types_and_dimensions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
