@@ -239,6 +239,38 @@ class Results(unittest.TestCase):
         self.fails(1, "--ssl-certfile", "serve", "--port", "0", "--log-level", "error", "--ssl-certfile", __file__,
                    "--ssl-keyfile", __file__, EMBED)
 
+    def first_words(self, *args):
+        """The lines of a server's start up to the one to paste, and its port."""
+        with subprocess.Popen([WEFT, "serve", "--port", "0", "--api-key", "k", *map(str, args)], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as server:
+            said = []
+            while not said or not said[-1].startswith("curl "):
+                said.append(server.stdout.readline())
+                self.assertTrue(said[-1], said)
+            server.terminate()
+        return said, re.search(r":(\d+)/\n$", said[0])[1]
+
+    def test_the_first_words_of_a_server(self):
+        (first, key, model, paste), port = self.first_words("--host", "0.0.0.0", RERANK)
+        self.assertRegex(first, rf"^weft \S+ serves at http://127\.0\.0\.1:{port}/\n$")
+        self.assertEqual(key, "API key: given with --api-key; KEY stands for it below\n")
+        self.assertRegex(model, r"^  weft-demo-rerank +reranker +\S+ +cpu +\d+ MiB\n$")
+        self.assertEqual(paste, f'curl http://127.0.0.1:{port}/v1/rerank -H "Authorization: Bearer KEY" -H \'Content-Type: application/json\' '
+                         '-d \'{"model":"weft-demo-rerank","query":"warm wool","documents":["Wool is warm.","Cold sea."]}\'\n')
+        said, port = self.first_words(RERANK, f"e={EMBED}", f"c={CHAT}", "--kv-cache-memory", "1536M")
+        self.assertRegex(said[4], r"^  c +generator +\S+ +cpu +[1-3]\.\d\d GiB\n$")
+        self.assertIn(f'http://127.0.0.1:{port}/v1/chat/completions -H', said[-1])
+        self.assertTrue(said[-1].endswith('{"model":"c","messages":[{"role":"user","content":"Hi"}],"max_tokens":64}\'\n'), said[-1])
+        if socket.has_ipv6:
+            try:
+                socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+            except OSError:
+                return  # this machine has no such address
+            said, port = self.first_words("--host", "::", EMBED)
+            self.assertIn(f" serves at http://[::1]:{port}/\n", said[0])
+            self.assertIn(f'curl http://[::1]:{port}/v1/embeddings -H', said[-1])
+            self.assertIn('{"model":"weft-demo-embed","input":"The loom is warm."}', said[-1])
+
     def test_what_the_plan_says_of_http(self):
         said = weft("serve", "--port", "0", "-v", EMBED, "--kv-cache-memory", "1", CHAT).stderr.decode()
         line = re.search(r"(?m)^http: connections, request bodies and their preparation may take up to ([0-9.]+) GiB "
