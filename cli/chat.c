@@ -305,7 +305,8 @@ static bool file_write(const char *path, const json_t *content)
     if (bytes >= (int)sizeof beside || (there && access(path, W_OK) != 0))
         return false;
     bool renamed = !there || S_ISREG(is.st_mode);
-    int fd = renamed ? mkostemp(beside, O_CLOEXEC) : open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    int fd = renamed ? mkostemp(beside, O_CLOEXEC)
+                     : open(path, O_WRONLY | O_TRUNC | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
     if (!renamed)

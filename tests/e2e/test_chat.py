@@ -439,9 +439,13 @@ def test_what_is_saved_keeps_its_mode_and_waits_for_nobody():
         file.write_text("before")
         file.chmod(0o640)
         os.mkfifo(pipe)
-        out, said = piped("--url", server.base, feed=f"go\n/save {pipe}\n/save {file}\n/save /dev/stdout\n")
+        target, link = pathlib.Path(folder) / "target", pathlib.Path(folder) / "link"
+        target.write_text("before" * 1000)
+        link.symlink_to(target)
+        out, said = piped("--url", server.base, feed=f"go\n/save {pipe}\n/save {file}\n/save {link}\n/save /dev/stdout\n")
         assert f"2 messages cannot be written to {pipe}" in said and f"2 messages are in {file}" in said, said
         assert file.stat().st_mode & 0o777 == 0o640 and json.loads(file.read_text()) == json.loads(out[out.index("{"):])
+        assert link.is_symlink() and target.read_text() == file.read_text()
 
 
 def test_a_server_that_is_no_api():
