@@ -71,6 +71,7 @@ struct session {
     struct loaded_model *model;
     struct waker *waker;
     struct port *port;
+    bool misnamed; // what names the model has a mistake of its own: wrong arguments
 };
 // Opens the device and plans the model; session_open loads it, too. session_close ends both, also
 // after an error.
@@ -81,6 +82,7 @@ enum status session_open(struct session *session, const char *folder,
                          const struct model_settings *model, const struct device_settings *device,
                          struct error *err) MUST_USE;
 void session_close(struct session *session);
+int session_failed(const struct session *session, const struct error *err); // as command_failed
 
 // A command that computes one model: parses options (own, device, model), opens a session for the
 // model folder and runs the body.

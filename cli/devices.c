@@ -22,6 +22,8 @@ static enum status device_open(struct loaded_device *d, const struct device_sett
         .index = d->index, .threads = settings->threads, .exact = settings->exact};
     if (d->kind == DEVICE_CPU) {
         d->api = device_cpu();
+        if (settings->exact == 0)
+            log_line(LOG_WARNING, "--no-exact changes nothing on a CPU, whose results are exact");
         return d->api->open(&d->device, &d->options, err);
     }
     enum status status = device_plugin_open(&d->api, names[d->kind], settings->device_library, err);

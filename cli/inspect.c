@@ -68,7 +68,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
         struct session session;
         struct error err;
         enum status status = inspect(&session, positional.at[0], &model, &device, &err);
-        code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+        code = status == STATUS_OK ? EXIT_CODE_OK : session_failed(&session, &err);
         session_close(&session);
     }
     arena_destroy(arena);

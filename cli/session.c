@@ -147,6 +147,7 @@ enum status session_plan(struct session *session, const char *folder,
     struct loaded *loaded = &session->loaded;
     struct model_spec spec;
     enum status status = model_spec_find(&spec, folder, model, loaded->arena, err);
+    session->misnamed = status != STATUS_OK;
     if (status == STATUS_OK)
         status = devices_load(loaded, device, &spec, 1, err);
     if (status == STATUS_OK)
@@ -178,6 +179,12 @@ void session_close(struct session *session)
         waker_close(session->waker);
 }
 
+int session_failed(const struct session *session, const struct error *err)
+{
+    int code = command_failed(err);
+    return session->misnamed ? EXIT_CODE_USAGE : code;
+}
+
 enum status session_kind(const struct session *session, enum model_kind kind, struct error *err)
 {
     static const char *const kinds[] = {"a generator", "an embedder", "a reranker"};
@@ -199,7 +206,7 @@ int session_run(const struct session_command *c, const char *folder,
         status = session_kind(&session, c->kind, &err);
     if (status == STATUS_OK)
         status = c->body(&session, c->settings, &err);
-    int code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
+    int code = status == STATUS_OK ? EXIT_CODE_OK : session_failed(&session, &err);
     bool lost = status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT;
     if (lost || (session.model && engine_error(session.model->engine)->text[0] != '\0')) {
         fflush(NULL);

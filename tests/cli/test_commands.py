@@ -78,7 +78,9 @@ class Commands(unittest.TestCase):
         self.fails(2, "there is no command 'nothing' (see weft --help)", "nothing")
         self.fails(2, "there is no command 'tokenise', did you mean 'tokenize'? (see weft --help)", "tokenise")
         self.fails(2, "unknown option --temperatur, did you mean '--temperature'?", "generate", "--temperatur", "1")
-        self.fails(2, "unknown model option 'dtyp', did you mean 'dtype'?", "serve", f"{CHAT},dtyp=int8")
+        for command in (("serve",), ("inspect",), ("generate", "--prompt", "a"), ("chat",)):
+            self.fails(2, "unknown model option 'dtyp', did you mean 'dtype'?", *command, f"{CHAT},dtyp=int8")
+        self.fails(1, "there is no folder ", "inspect", self.folder / "none")
         self.assertEqual(weft().returncode, 2)
         self.assertEqual(weft("--version").returncode, 0)
         self.fails(2, "--prompt TEXT is required", "generate", CHAT)
@@ -602,13 +604,58 @@ class Commands(unittest.TestCase):
                    "--tensor-parallel-size", "4", "--threads", "3")
         self.fails(1, "a BertModel is an encoder and is not split; add ,tensor-parallel-size=1 after its folder\n", "inspect",
                    EMBED, "--tensor-parallel-size", "2", "--threads", "2")
+        self.fails(1, "4 heads and 2 KV heads cannot be shared out evenly; possible sizes: 1, 2, 4\n", *GENERATE,
+                   "--tensor-parallel-size", "8", "--threads", "8")
         self.fails(2, "tensor-parallel-size", *GENERATE, "--tensor-parallel-size", "9")
         if (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():
             plain = (*greedy, "--dtype", "float32")
             shared = weft(*plain, "--tensor-parallel-size", "2", "--device", "simt:3,1")
             self.assertEqual((shared.returncode, shared.stdout), (0, weft(*plain).stdout), shared.stderr)
-            self.fails(1, "needs as many GPUs and --device names 1: add ,device= with 2 numbers\n", *GENERATE,
-                       "--tensor-parallel-size", "2", "--device", "simt:1")
+            for devices, count in ("1", 1), ("1,2,3", 3):
+                self.fails(1, f"needs as many GPUs and --device names {count}: add ,device= with 2 numbers\n", *GENERATE,
+                           "--tensor-parallel-size", "2", "--device", f"simt:{devices}")
+            said = weft("inspect", CHAT, "--tensor-parallel-size", "2", "--device", "simt").stdout
+            self.assertIn(b", shared by 2 ranks\n", said)
+
+    def test_the_plan_of_several_gpus(self):
+        """Models by device, the rest where most is left; a split model's keys and values are what its fullest GPU allows.
+        The last model does not fit, so that the whole plan is shown and nothing is loaded."""
+        if not (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():
+            self.skipTest("no libweft_simt.so beside the program")
+        more = f"{CHAT},dtype=float32"
+        few = f"{more},max-num-seqs=2"
+        wide = f"{more},kv-share=0.1,max-num-seqs=4000,max-num-batched-tokens=6000"
+        done = weft("serve", "--port", "0", "--device", "simt:0,1,2,3,4,5", f"left={few},device=simt:0\\,1", f"right={few},device=simt:3\\,4",
+                    f"one={few},device=simt:0", f"next={more},device=simt:1,kv-cache-memory=2M", f"two={wide},tensor-parallel-size=2,device=simt:0\\,2",
+                    f"both={wide},data-parallel-size=2,device=simt:3\\,5,kv-cache-memory=8M",
+                    f"much={few},tensor-parallel-size=2,device=simt:1\\,6,kv-cache-memory=240M", f"plain={few},device=cpu",
+                    f"pair={more},max-num-seqs=100,tensor-parallel-size=2,device=simt:4\\,3",
+                    f"none={more},device=simt:7,kv-cache-memory=1")
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, said)
+        self.assertIn("weft: model 'none': a sequence of ", said)
+        table = [line for line in said.splitlines() if re.match(r"  \S.{27}( +[a-z]+:?\d*| +[-.0-9]+){9}$", line)]
+        names, *rows = (line[30:].split() for line in table)
+        self.assertEqual(names, ["simt:0", "simt:1", "simt:3", "simt:4", "simt:2", "simt:5", "simt:6", "cpu", "simt:7"])
+        places = {line[2:30].strip(): [n for n, cell in zip(names, row) if cell != "-"] for line, row in zip(table[1:], rows)}
+        self.assertEqual(places, {"left": ["simt:1"], "right": ["simt:4"], "one": ["simt:0"], "next": ["simt:1"], "two": ["simt:0", "simt:2"],
+                                  "both copy 0": ["simt:3"], "both copy 1": ["simt:5"],
+                                  "much": ["simt:1", "simt:6"], "plain": ["cpu"], "pair": ["simt:3", "simt:4"], "none": ["simt:7"], "planned": names, "free": names})
+        plans = re.findall(r"device: (?:\S+), .*\n(?:(?!device).*\n)*planned: (\S+) MiB of (\S+ .iB), (\S+) MiB of it", said)
+        planned, free, kept = zip(*((float(all), size, float(keys)) for all, size, keys in plans))
+        for cell, mib in zip(rows[-2] + rows[-1], planned + tuple(float(size[:-4]) * {"M": 1, "G": 1024}[size[-3]] for size in free), strict=True):
+            self.assertAlmostEqual(float(cell), mib / 1024, delta=0.006)
+        self.assertNotIn("product workspace", said)  # which none needs that is exact
+        shares = dict(re.findall(r"^(\w+)[:,].*\n(?:  .*\n)*  keys and values +(\S+) MiB", said, re.M))
+        self.assertEqual(shares, {"left": "4.00", "right": "4.00", "one": "4.00", "next": "2.00", "two": shares["two"], "pair": shares["pair"], "both": "8.00", "much": "240.00",
+                                  "plain": "4.00", "none": "0.00"})
+        room = float(free[0].split()[0]) - planned[0] + kept[0]  # of simt:0, where `one` has ten times the share
+        self.assertAlmostEqual(float(shares["two"]), 2 * room * 0.1 / 1.1, delta=0.5)
+        half = float(shares["two"]) / 2
+        room = float(free[2].split()[0]) - planned[2] + kept[2] - 8  # of simt:3, the second one's
+        self.assertAlmostEqual(float(shares["pair"]), 2 * room, delta=1.5)
+        for got, want in zip(kept, (4 + half, 126, 8 + float(shares["pair"]) / 2, 4 + float(shares["pair"]) / 2, half, 8, 120, 4, 0), strict=True):
+            self.assertAlmostEqual(got, want, delta=0.51)
 
     def test_a_plugin_that_is_not_built(self):
         """One plain line at info; the folders that were searched at debug, and with --device cuda."""
@@ -622,6 +669,13 @@ class Commands(unittest.TestCase):
             self.assertEqual(b"libweft_cuda.so" in done.stderr, paths, done.stderr)
             self.assertEqual(done.stderr.endswith(b": 'make cuda' builds it where nvcc is, --device cpu computes without "
                                                   b"a GPU\n"), code != 0, done.stderr)
+
+    def test_a_cpu_is_exact_whatever_is_asked(self):
+        for options, said in (((), b""), (("--exact",), b""),
+                              (("--no-exact",), b"--no-exact changes nothing on a CPU, whose results are exact\n")):
+            done = weft("inspect", CHAT, "--device", "cpu", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stderr.endswith(said) if said else done.stderr == b"", done.stderr)
 
     def test_who_brings_memory_has_no_share(self):
         """The second model gets all of the memory that is split, however small its share: only the third one fails."""

@@ -22,6 +22,7 @@ struct simt_options {
     uint32_t nccl_version;  // of that library, as its number; 0: the oldest that is taken
     uint64_t nccl_stops_at; // the collective, counted from 1 for each rank, that never ends and
                             // of which the library reports an error; 0: none
+    uint32_t nccl_stops;    // ranks, the last ones, to which that happens; 0: all
     uint64_t nccl_stays_at; // the call of a collective, counted likewise, that returns when its
                             // rank is aborted; 0: none
     uint32_t patience; // pauses of 0.1 ms that a drained stream waits for late ranks; 0: 2 min;

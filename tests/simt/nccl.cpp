@@ -22,6 +22,8 @@ using namespace simt;
 namespace
 {
 
+// The library's own numbers, so that wrong ones in nccl.h are seen.
+const int float32_type = 7, sum_operation = 0;
 const ncclResult_t unhandled = (ncclResult_t)1, system_error = (ncclResult_t)2,
                    invalid_usage = (ncclResult_t)5;
 
@@ -106,7 +108,8 @@ bool arrive(const std::shared_ptr<member> &who, uint64_t number, const call &c)
     meeting &m = w.meetings[number];
     if (who->aborted)
         return true;
-    if (number + 1 == options.nccl_stops_at) {
+    unsigned stops = options.nccl_stops != 0 ? options.nccl_stops : w.size;
+    if (number + 1 == options.nccl_stops_at && who->rank + stops >= w.size) {
         who->stopped = true;
         return false;
     }
@@ -201,7 +204,7 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
     bool sends = c.kind != BROADCAST || (unsigned)c.root == who.rank;
     if (!stream_takes(stream))
         return unhandled;
-    if (c.type != ncclFloat32 || stream_device(stream) != who.device ||
+    if (c.type != float32_type || stream_device(stream) != who.device ||
         (sends && !lies_there(who, c.from, sent)) || !lies_there(who, c.to, got))
         return invalid_usage;
     auto make = [who = comm->who, held = comm->who->ranks->held, c] { return joint_make(who, c); };
@@ -293,8 +296,13 @@ static ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
     return ncclSuccess;
 }
 static ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
-                                  ncclRedOp_t, ncclComm_t comm, cudaStream_t stream)
+                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
+    if ((int)op != sum_operation) {
+        report("rank %u: ncclAllReduce with the operation %d, the stand-in only adds",
+               comm->who->rank, (int)op);
+        return invalid_usage;
+    }
     return enqueue(comm, {ALL_REDUCE, (const float *)from, (float *)to, count, type, 0}, stream);
 }
 static ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type,

@@ -4,12 +4,15 @@
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,7 +40,7 @@ static void pair_open(struct pair *p, int exact)
                                    .width_max = 64};
     *p = (struct pair){.api = weft_device_plugin()};
     for (uint32_t r = 0; r < SIZE; r++) {
-        struct device_options options = {.index = r, .ranks = SIZE, .exact = exact};
+        struct device_options options = {.index = SIZE - r, .ranks = SIZE, .exact = exact};
         void *word;
         assert_int_equal(p->api->open(&p->device[r], &options, &err), STATUS_OK);
         assert_int_equal(p->api->stream_open(p->device[r], &p->stream[r], &limits, &err),
@@ -50,11 +53,24 @@ static void pair_open(struct pair *p, int exact)
     assert_int_equal(p->api->comm_open(&p->comm, p->stream, SIZE, &err), STATUS_OK);
 }
 
-// With nothing that the stand-in reports.
+static enum status reduce_of(struct pair *p, uint32_t rank, uint64_t count, uint32_t ranks)
+{
+    struct all_reduce_args args = {DTYPE_F32, p->in[rank], p->out[rank], count, ranks};
+    p->api->thread_begin(p->stream[rank]);
+    return p->api->ops->all_reduce(p->stream[rank], &args);
+}
+
+static enum status reduce(struct pair *p, uint32_t rank, uint64_t count)
+{
+    return reduce_of(p, rank, count, SIZE);
+}
+
+// With nothing that the stand-in reports; the streams are alone then.
 static void communicator_close(struct pair *p)
 {
     p->api->comm_close(p->comm);
     p->comm = NULL;
+    assert_int_equal(reduce(p, 0, COUNT), STATUS_INVALID);
     assert_string_equal(simt_first_report(), "");
 }
 
@@ -70,13 +86,6 @@ static void pair_close(struct pair *p)
     }
     simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});
     simt_reset();
-}
-
-static enum status reduce(struct pair *p, uint32_t rank, uint64_t count)
-{
-    struct all_reduce_args args = {DTYPE_F32, p->in[rank], p->out[rank], count, SIZE};
-    p->api->thread_begin(p->stream[rank]);
-    return p->api->ops->all_reduce(p->stream[rank], &args);
 }
 
 static enum status gather(struct pair *p, uint32_t rank)
@@ -132,6 +141,7 @@ static void test_what_is_refused(void **state)
     assert_int_equal(api->comm_open(&other, twice, SIZE, &err), STATUS_INVALID);
     assert_string_equal(err.text, "ranks 0 and 1 are on one GPU");
     assert_null(other);
+    assert_int_equal(reduce_of(&p, 0, COUNT, SIZE + 1), STATUS_INVALID);
     pair_close(&p);
 }
 
@@ -253,13 +263,31 @@ static void test_a_fault_ends_the_communicator(void **state)
     assert_int_equal(gather(&p, 1), STATUS_DEVICE_FAULT);
     communicator_close(&p);
     pair_close(&p);
-    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .nccl_stops_at = 1});
+    simt_configure(&(struct simt_options){
+        .devices = 7, .patience = PATIENCE, .nccl_stops_at = 1, .nccl_stops = 1});
     pair_open(&p, 1);
     for (uint32_t r = 0; r < SIZE; r++)
         assert_int_equal(call(&p, r, COUNT), STATUS_OK);
     assert_int_equal(wait_for(&p, 0, &err), STATUS_DEVICE_FAULT);
-    assert_non_null(strstr(err.text, "NCCL reports: unhandled system error"));
+    assert_string_equal(err.text, "rank 1 of 2: NCCL reports: unhandled system error");
     p.api->comm_abort(p.comm);
+    pair_close(&p);
+}
+
+// Who waits hears of another rank's GPU that failed, before its own is asked.
+static void test_the_gpu_of_another_rank_fails(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    pair_open(&p, 1);
+    assert_int_equal(call(&p, 0, COUNT), STATUS_OK);
+    simt_reset();
+    simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE, .fail_at = 1});
+    assert_int_equal(wait_for(&p, 0, &err), STATUS_DEVICE_FAULT);
+    assert_memory_equal(err.text, "rank 1 of 2: the device failed in a step", 40);
+    p.api->comm_abort(p.comm);
+    communicator_close(&p);
     pair_close(&p);
 }
 
@@ -290,6 +318,122 @@ static void test_a_fault_does_not_wait_for_graphs(void **state)
         p.api->graph_close(graph[r]);
     communicator_close(&p);
     pair_close(&p);
+}
+
+// Threads of this program that do not start, or late.
+static _Atomic bool threads_refused, threads_late;
+
+struct late {
+    void *(*run)(void *);
+    void *argument;
+};
+
+static void *late_run(void *argument)
+{
+    struct late late = *(struct late *)argument;
+    free(argument);
+    usleep(20000);
+    return late.run(late.argument);
+}
+
+int __real_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument)
+{
+    if (atomic_load(&threads_refused))
+        return EAGAIN;
+    if (!atomic_load(&threads_late))
+        return __real_pthread_create(out, attributes, run, argument);
+    struct late *late = malloc(sizeof *late);
+    *late = (struct late){run, argument};
+    return __real_pthread_create(out, attributes, late_run, late);
+}
+
+// When the communicator is closed its ranks are aborted, by a thread that began late or by nobody
+// else.
+static void test_a_close_ends_the_abort(void **state)
+{
+    (void)state;
+    for (int refused = 0; refused <= 1; refused++) {
+        struct pair p;
+        struct error err = {0};
+        struct simt_counts before, after;
+        pair_open(&p, 1);
+        assert_int_equal(call(&p, 0, COUNT), STATUS_OK);
+        simt_read(&before);
+        atomic_store(refused ? &threads_refused : &threads_late, true);
+        p.api->comm_abort(p.comm);
+        atomic_store(&threads_refused, false);
+        atomic_store(&threads_late, false);
+        assert_int_equal(wait_for(&p, 0, &err), STATUS_DEVICE_FAULT);
+        communicator_close(&p);
+        simt_read(&after);
+        assert_int_equal(after.live, before.live - SIZE);
+        pair_close(&p);
+    }
+}
+
+// The launches of graphs take time while a test wants it.
+static _Atomic bool launch_held;
+static _Atomic uint32_t launches;
+
+int __real_cudaGraphLaunch(void *graph, void *stream);
+int __wrap_cudaGraphLaunch(void *graph, void *stream);
+int __wrap_cudaGraphLaunch(void *graph, void *stream)
+{
+    atomic_fetch_add(&launches, 1);
+    while (atomic_load(&launch_held))
+        usleep(1000);
+    return __real_cudaGraphLaunch(graph, stream);
+}
+
+struct launched {
+    struct pair pair;
+    struct graph *graph;
+    enum status status;
+};
+
+static void *launch(void *argument)
+{
+    struct launched *l = argument;
+    l->pair.api->thread_begin(l->pair.stream[1]);
+    l->status = l->pair.api->graph_launch(l->pair.stream[1], l->graph);
+    return NULL;
+}
+
+// A communicator stays while a graph that holds its collectives is launched.
+static void test_a_launch_is_not_aborted(void **state)
+{
+    (void)state;
+    struct launched l;
+    struct error err = {0};
+    struct simt_counts before, after;
+    pthread_t thread;
+    simt_configure(&(struct simt_options){.devices = 7, .patience = LONG_PATIENCE});
+    pair_open(&l.pair, 1);
+    l.pair.api->thread_begin(l.pair.stream[1]);
+    assert_int_equal(l.pair.api->graph_begin(l.pair.stream[1]), STATUS_OK);
+    assert_int_equal(reduce(&l.pair, 1, COUNT), STATUS_OK);
+    assert_int_equal(l.pair.api->graph_end(l.pair.stream[1], &l.graph, &err), STATUS_OK);
+    simt_read(&before);
+    uint32_t earlier = atomic_load(&launches);
+    atomic_store(&launch_held, true);
+    assert_int_equal(pthread_create(&thread, NULL, launch, &l), 0);
+    while (atomic_load(&launches) == earlier)
+        usleep(1000);
+    l.pair.api->comm_abort(l.pair.comm);
+    usleep(30000);
+    simt_read(&after);
+    atomic_store(&launch_held, false);
+    pthread_join(thread, NULL);
+    assert_int_equal(after.live, before.live);
+    assert_int_equal(l.status, STATUS_OK);
+    l.pair.api->graph_close(l.graph);
+    communicator_close(&l.pair);
+    pair_close(&l.pair);
 }
 
 struct stayed {
@@ -368,7 +512,10 @@ int main(void)
         cmocka_unit_test(test_a_late_rank_is_no_fault),
         cmocka_unit_test(test_a_rank_that_records_is_not_asked),
         cmocka_unit_test(test_a_fault_ends_the_communicator),
+        cmocka_unit_test(test_the_gpu_of_another_rank_fails),
         cmocka_unit_test(test_a_fault_does_not_wait_for_graphs),
+        cmocka_unit_test(test_a_close_ends_the_abort),
+        cmocka_unit_test(test_a_launch_is_not_aborted),
         cmocka_unit_test(test_a_rank_in_a_call_is_aborted),
         cmocka_unit_test(test_wrong_calls_are_reported),
     };
