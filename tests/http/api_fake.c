@@ -14,6 +14,7 @@ struct fake fake;
 struct chat_template fake_chat;
 struct model_facts fake_facts;
 bool fake_plain;
+int64_t fake_now;
 
 struct request {
     int unused;

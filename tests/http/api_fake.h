@@ -20,7 +20,8 @@ enum {
     FAKE_BOS = 257,
     FAKE_SEP = 258,
     FAKE_MARK = 259,
-    FAKE_SPAN = 316, // "b<tool": text, and what may begin a call
+    FAKE_SPAN = 316,  // "b<tool": text, and what may begin a call
+    FAKE_SPACE = 317, // " ": at the beginning of a text nothing
     FAKE_VOCAB = 2000
 };
 
@@ -86,6 +87,7 @@ struct chat_template {
     enum status text_fails; // how it fails on arguments that are text
     bool wrapped_fails;     // and that it fails on what is put into an object, too
     bool opens;             // writes "<think>" at the end
+    bool silent;            // writes nothing
     bool names;             // writes "<name>" and "#tool_call_id" behind a role
 };
 struct tokenizer {
@@ -96,6 +98,7 @@ struct tokenizer {
 extern struct chat_template fake_chat;
 extern struct model_facts fake_facts;
 extern bool fake_plain;          // the model has the built-in plain template
+extern int64_t fake_now;         // the time that the template was told last
 void fake_special_in_text(void); // the model takes special tokens in inputs, until fake_end
 // Of the model, until fake_end. special NULL: no marker is a special token, else FAKE_MARK has this
 // text and is one.

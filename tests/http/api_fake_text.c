@@ -81,11 +81,15 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
     json_t *message;
     json_t *messages = json_object_get(in->variables, "messages");
 
+    fake_now = in->now;
     rendering.bytes = rendering.count = 0;
     rendering.segments =
         arena_take(a, (json_array_size(messages) * 12 + 8) * sizeof *rendering.segments);
     if (chat->refuses)
         return error_set(err, STATUS_REFUSED, "Roles must alternate");
+    *out = (struct chat_output){text_of(""), rendering.segments, 0};
+    if (chat->silent)
+        return STATUS_OK;
     json_array_foreach(messages, i, message)
     {
         const json_t *content = json_object_get(message, "content");

@@ -80,6 +80,8 @@ struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
         return text_span("xxxxxxxxxxxxxxxx", (size_t)id - 300);
     if (id == FAKE_SPAN)
         return text_of("b<tool");
+    if (id == FAKE_SPACE)
+        return text_of(" ");
     if (id < 0 || id > 255)
         return id == FAKE_END ? text_of("<end>") : text_span("", 0);
     bytes[id] = (char)id;
@@ -144,7 +146,13 @@ uint32_t detok_bound(const struct tokenizer *t)
 // Bytes of a character are held until it is whole; id 300 + n is n letters "x".
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
 {
+    bool begun = d->begun;
     (void)out_max;
+    d->begun = true;
+    if (token == FAKE_SPACE) {
+        out[0] = ' ';
+        return begun;
+    }
     if (tokenizer_is_special(d->tokenizer, token)) {
         struct text name = tokenizer_token_bytes(d->tokenizer, token);
         memcpy(out, name.at, d->skip_special ? 0 : name.bytes);

@@ -68,6 +68,13 @@ static void test_stream_usage(void **state)
     fake_ready();
     assert_non_null(strstr(fake.sent, "\"choices\":[],\"usage\":{\"prompt_tokens\":4,"
                                       "\"completion_tokens\":1,"));
+    fake_again(); // running totals are of a stream that tells usage at all
+    fake_request(PATH,
+                 "{" HI ",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}}");
+    fake_text("a");
+    fake_finish(FINISH_STOP, FAKE_END);
+    fake_ready();
+    assert_null(strstr(fake.sent, "usage"));
 }
 
 // A stream in the queue says that it lives, without a choice that clients would take for text.

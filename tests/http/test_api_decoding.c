@@ -118,6 +118,7 @@ static void test_members(void **state)
 static void test_reaches_the_engine(void **state)
 {
     static const struct endpoint *const both[] = {&chat_endpoint, &completions_endpoint};
+    uint64_t before = 0;
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         request(both[i], "\"n\":3,\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7,\"min_p\":0.125,"
@@ -156,6 +157,8 @@ static void test_reaches_the_engine(void **state)
     for (size_t i = 0; i < 4; i++) { // 0 is a seed; null is none, and another each time
         request(both[i % 2], i < 2 ? "\"seed\":0" : "\"seed\":null");
         assert_int_equal(fake.sampling.seed == 0, i < 2);
+        assert_true(i < 2 || fake.sampling.seed != before);
+        before = fake.sampling.seed;
         fake_end();
     }
 }
@@ -242,6 +245,19 @@ static void test_long_lists(void **state)
             expect_error(&chat_endpoint, more, 400, "invalid_value", "stop_token_ids");
         else
             expect_ok(&chat_endpoint, more);
+        n = sprintf(more, "\"bad_words\":[");
+        for (int i = 0; i < 1000 + over; i++)
+            n += sprintf(more + n, "%s\"x\"", i ? "," : "");
+        strcpy(more + n, "]");
+        if (over)
+            expect_error(&chat_endpoint, more, 400, "invalid_value", "bad_words");
+        else
+            expect_ok(&chat_endpoint, more);
+        sprintf(more, "\"cache_salt\":\"%0*d\"", 128 + over, 0);
+        if (over)
+            expect_error(&chat_endpoint, more, 400, "invalid_value", "cache_salt");
+        else
+            expect_ok(&chat_endpoint, more);
     }
     free(more);
 }
@@ -314,14 +330,16 @@ static void test_prompts_that_are_cut(void **state)
     }
     char body[1024], text[400] = {0};
     memset(text, 'x', 399);
-    snprintf(body, sizeof body,
-             "\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
-             "\"truncate_prompt_tokens\":-1",
-             text);
-    request(&chat_endpoint, body); // the window has 200
-    assert_int_equal(fake.token_count, 199);
-    assert_int_equal(fake.max_tokens, 1);
-    fake_end();
+    for (int last = -1; last <= 200; last += 201) { // the window has 200
+        snprintf(body, sizeof body,
+                 "\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
+                 "\"truncate_prompt_tokens\":%d",
+                 text, last);
+        request(&chat_endpoint, body);
+        assert_int_equal(fake.token_count, 199);
+        assert_int_equal(fake.max_tokens, 1);
+        fake_end();
+    }
     request(&completions_endpoint, "\"prompt\":\"abcd\",\"add_special_tokens\":false,\"echo\":true,"
                                    "\"truncate_prompt_tokens\":2");
     fake_text("!");

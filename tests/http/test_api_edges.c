@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -296,6 +297,63 @@ static void test_names_reach_the_template(void **state)
     char *prompt = fake_prompt();
     assert_string_equal(prompt, "[system]<boss>s[user]<ann>u[assistant](f {})(g {})"
                                 "[tool]<g>#c2r[tool]<f>#c1q[assistant]");
+    free(prompt);
+}
+
+// A text that goes on keeps its first space: of a completion, of a message that is continued, and
+// where the plain template puts nothing between. That of a new message goes.
+static void test_first_spaces(void **state)
+{
+    static const struct {
+        const char *path, *body;
+        bool plain, kept;
+    } cases[] = {
+        {CHAT, HI, false, false},
+        {CHAT, HI, true, true},
+        {CHAT,
+         "\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"prefix\":true}"
+         "]",
+         false, true},
+        {MESSAGES, "\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"}]",
+         false, true},
+        {"/v1/completions", "\"model\":\"m\",\"prompt\":\"a\"", false, true},
+    };
+    char body[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fake_plain = cases[i].plain;
+        fake_again();
+        fake_plain = cases[i].plain;
+        snprintf(body, sizeof body, "{%s}", cases[i].body);
+        fake_request(cases[i].path, body);
+        fake_token(FAKE_SPACE);
+        fake_token('y');
+        fake_finish(FINISH_STOP, FAKE_END);
+        fake_ready();
+        has(cases[i].kept ? "\" y\"" : "\"y\"");
+    }
+}
+
+// What a template makes of a conversation: it is told the time, may write nothing, and of the last
+// messages of an assistant those are one that have no reasoning of their own.
+static void test_what_templates_are_given(void **state)
+{
+    int64_t before = (int64_t)time(NULL);
+    (void)state;
+    fake_request(CHAT, "{" HI "}");
+    assert_in_range(fake_now, before, before + 1000);
+    fake_again();
+    fake_chat.silent = true;
+    fake_request(CHAT, "{" HI "}");
+    assert_int_equal(fake.status, 400);
+    has("the prompt is empty: it holds no token");
+    fake_chat.silent = false;
+    fake_again();
+    fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},"
+                       "{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":\"assistant\","
+                       "\"content\":\"c\",\"reasoning_content\":\"r\"}]}");
+    char *prompt = fake_prompt();
+    assert_string_equal(prompt, "[assistant]a\nb[assistant]r/c[assistant]");
     free(prompt);
 }
 
@@ -615,6 +673,8 @@ int main(void)
         TEST(test_counting_beyond_the_window),
         TEST(test_versions),
         TEST(test_names_reach_the_template),
+        TEST(test_first_spaces),
+        TEST(test_what_templates_are_given),
         TEST(test_results_of_earlier_calls),
         TEST(test_ignored_fields_are_named),
         TEST(test_kinds_of_models),

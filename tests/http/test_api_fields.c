@@ -529,6 +529,12 @@ static void test_unknown(void **state)
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 4);
     fake_end();
+    request(&chat_endpoint,
+            "\"tools\":[{\"type\":\"function\",\"x\":1,\"function\":{\"name\":\"f\",\"y\":1}}]");
+    assert_int_equal(fake.submits, 1);
+    assert_int_equal(fake.ignored_fields, 2);
+    fake_gone(); // which gives the tools back
+    fake_end();
 }
 
 // Blocks of Messages.

@@ -360,6 +360,16 @@ static void test_a_continued_message_is_read_first(void **state)
     assert_string_equal(g.calls, "");
 }
 
+static void test_calls_are_not_continued(void **state)
+{
+    (void)state;
+    fake_request(PATH, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"So\","
+                       "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\"}}],"
+                       "\"prefix\":true}]," TOOLS "}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "only an assistant message without tool calls can be"));
+}
+
 static void test_each_choice_goes_on_with_the_message(void **state)
 {
     (void)state;
@@ -526,6 +536,7 @@ int main(void)
         TEST(test_the_end_token_may_close_a_call),
         TEST(test_ids_of_calls_differ),
         TEST(test_a_continued_message_is_read_first),
+        TEST(test_calls_are_not_continued),
         TEST(test_each_choice_goes_on_with_the_message),
         TEST(test_a_failure_before_the_first_token_of_a_continued_call),
         TEST(test_marks_of_plain_answers_are_left_out),

@@ -496,6 +496,48 @@ static void test_rules_that_leave_nothing_need_no_second_mask(void **state)
     token_rules_give(rules);
 }
 
+static void rules_push(struct alone *a, struct token_rules *rules)
+{
+    job_push(a, (struct mask_job){.rules = token_rules_take(rules),
+                                  .words = a->rows[0],
+                                  .step = 1,
+                                  .token = MASK_NO_TOKEN});
+}
+
+static uint32_t row_after(struct alone *a, int32_t token, uint64_t step)
+{
+    token_push(a, 0, token, step);
+    mask_work(&a->worker);
+    assert_int_equal(a->verdicts[0], MASK_USABLE);
+    return a->rows[0][0];
+}
+
+// A word of three ids is kept out after its first two, in each answer anew; where only its last id
+// is left, that comes all the same, and no other.
+static void test_rules_follow_the_answer(void **state)
+{
+    (void)state;
+    static const int32_t allowed[] = {1, 2, 3}, bad[] = {1, 2, 3, 1, 2, 2, 1, 2, 1};
+    static const uint32_t start[] = {0, 3, 6, 9};
+    struct token_rules_args one = {1000, allowed, 3, bad, start, 1},
+                            all = {1000, allowed, 3, bad, start, 3};
+    struct token_rules *rules[] = {token_rules_create(&one), token_rules_create(&all)};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct alone a;
+        alone_open(&a, 1);
+        rules_push(&a, rules[i]);
+        assert_int_equal(row_after(&a, 1, 2), 0xE);
+        assert_int_equal(row_after(&a, 2, 3), i == 0 ? 0x6 : 0xE);
+        assert_int_equal(a.rows[0][1], 0);
+        job_push(&a, (struct mask_job){.token = MASK_NO_TOKEN}); // it ends, another begins there
+        rules_push(&a, rules[i]);
+        mask_work(&a.worker);
+        assert_int_equal(a.rows[0][0], 0xE);
+        fan_close(&a);
+        token_rules_give(rules[i]);
+    }
+}
+
 // What a row took of what rows share is told, whether its mask was made or not; what it has of its
 // own is not, also where its last step went beyond.
 static void test_what_a_mask_takes_is_counted(void **state)
@@ -700,6 +742,7 @@ int main(void)
         cmocka_unit_test(test_a_row_has_work_of_its_own),
         cmocka_unit_test(test_who_has_no_share_begins_no_walk),
         cmocka_unit_test(test_rules_that_leave_nothing_need_no_second_mask),
+        cmocka_unit_test(test_rules_follow_the_answer),
         cmocka_unit_test(test_what_a_mask_takes_is_counted),
         cmocka_unit_test(test_a_token_that_is_not_taken_is_over),
         cmocka_unit_test(test_who_finds_no_memory_is_told_why),
