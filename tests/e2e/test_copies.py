@@ -119,19 +119,20 @@ def test_a_client_that_leaves_frees_its_copy():
 
 
 def test_fault_of_one_copy():
-    """Its requests end with an error; the other's stream is untouched, and new requests get no 5xx."""
+    """Its requests end with an error; the others' streams are untouched, and new requests get no 5xx, until the last one fails."""
     body = {"model": "m", "messages": user("hello"), "max_tokens": 6, "ignore_eos": True, "temperature": 0}
-    with faulty(f"m={CHAT}", "--device", "simt:0,1", "--data-parallel-size", 2) as (s, faults):
+    engines = range(3)
+    with faulty(f"m={CHAT}", "--device", "simt:0,1,2", "--data-parallel-size", 3) as (s, faults):
         want = text_of(chat(s, **body))
-        faults.on("hang")  # neither ends before the fault
+        faults.on("hang")  # none ends before the fault
         streams = {}
-        pool = concurrent.futures.ThreadPoolExecutor(2)
-        for _ in range(2):
-            before = [submitted(s, engine) for engine in (0, 1)]
+        pool = concurrent.futures.ThreadPoolExecutor(3)
+        for _ in engines:
+            before = [submitted(s, engine) for engine in engines]
             stream = pool.submit(lambda: stream_of(s, "/v1/chat/completions", **body, stream=True).read().decode())
-            wait_for(lambda: [submitted(s, engine) for engine in (0, 1)] != before)
-            streams[0 if submitted(s, 0) > before[0] else 1] = stream
-        assert sorted(streams) == [0, 1]  # the second goes where nothing waits
+            wait_for(lambda: [submitted(s, engine) for engine in engines] != before)
+            streams[next(engine for engine in engines if submitted(s, engine) > before[engine])] = stream
+        assert sorted(streams) == [0, 1, 2]  # each goes where nothing waits
         faults.on("fault.1")
         faults.off("hang")
         lost = streams[1].result()
@@ -141,16 +142,21 @@ def test_fault_of_one_copy():
             answers = list(pool.map(lambda _: chat(s, **body), range(4)))
         assert [answer.status for answer in answers] == [200] * 4
         assert {text_of(answer) for answer in answers} == {want}
-        kept = [json.loads(event[6:]) for event in streams[0].result().split("\n\n") if event.startswith("data: {")]
-        assert "".join(event["choices"][0]["delta"].get("content", "") for event in kept if event["choices"]) == want
+        for engine in (0, 2):
+            kept = [json.loads(event[6:]) for event in streams[engine].result().split("\n\n") if event.startswith("data: {")]
+            assert "".join(event["choices"][0]["delta"].get("content", "") for event in kept if event["choices"]) == want
         assert s.metric('weft_engine_failed{model_name="m",engine="0"') == 0
         ready = s.request("GET", "/ready")
-        assert ready.status == 200 and ready.json == {"status": "ready", "copies": {"m": ["ready", "failed"]}}, ready.text
+        assert ready.status == 200 and ready.json == {"status": "ready", "copies": {"m": ["ready", "failed", "ready"]}}, ready.text
         assert s.request("GET", "/health").json == {"status": "ok"}
         assert "the device failed: a fault that the test has planted (simt:1)" in s.output()
         assert "copy 1 of the model 'm' has failed, others serve on" in s.output()
-        assert "not served any more" not in s.output()
         faults.on("fault.0")
+        assert 500 in {chat(s, **body).status for _ in range(2)}  # equals take turns
+        assert chat(s, **body).status == 200
+        assert "copy 0 of the model 'm' has failed, others serve on" in s.output()
+        assert "not served any more" not in s.output()
+        faults.on("fault.2")
         assert chat(s, **body).status == 500
         assert ended(s) == 1, s.output()
         assert "the model 'm' is not served any more" in s.output() and "no model is left" in s.output()

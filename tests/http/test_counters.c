@@ -378,6 +378,11 @@ static void test_copies_take_turns_over_all_threads(void **state)
         struct submit_args args = {.token_count = 1};
         assert_non_null(exchange_port(&one, &own[0], &args));
         assert_ptr_equal(one.copy, &all[i % COPIES]);
+        uint32_t next = (i + 1) % COPIES; // where the first one refuses
+        assert_ptr_equal(exchange_port(&one, &own[0], &args),
+                         ports[next * THREADS + i / 2 % THREADS]);
+        assert_ptr_equal(one.copy, &all[next]);
+        assert_null(exchange_port(&one, &own[0], &args)); // all were asked
         assert_non_null(exchange_port(&other, &own[1], &args));
     }
     for (uint32_t i = 0; i < ALL * THREADS; i++)

@@ -660,20 +660,27 @@ static void test_ends_are_counted(void **state)
     (void)state;
     struct http_client client;
     uint64_t aborts = finished("abort"), errors = finished("error");
+    struct engine *other = engine_double_open(fixture.models[0].facts);
     for (int fails = 0; fails < 2; fails++) {
         assert_true(http_client_open(&client, fixture.port));
         assert_true(http_client_request(&client, "POST", "/v1/test/wait", BEARER JSON, "{}"));
         assert_true(fixture_wait_live(&fixture, 1));
-        if (fails)
+        if (fails) { // another copy of the model is well
+            fixture.copies[1].engine = other;
+            fixture.models[0].copy_count = 2;
             engine_double_stats(fixture.engine)->failed = 1;
-        else
+        } else {
             http_client_close(&client);
+        }
         assert_true(fixture_wait_cancelled(&fixture, 1));
         assert_true(wait_until(fails ? one_error_more : one_abort_more, fails ? &errors : &aborts));
         engine_double_stats(fixture.engine)->failed = 0;
         port_double_settle(fixture.ports[0]);
         assert_true(fixture_wait_live(&fixture, 0));
     }
+    fixture.copies[1].engine = fixture.engine;
+    fixture.models[0].copy_count = 1;
+    engine_double_close(other);
     assert_int_equal(finished("abort"), aborts + 1);
     http_client_close(&client);
 }

@@ -137,20 +137,25 @@ static void test_failed_copies(void **state)
     (void)state;
     struct engine *other = engine_double_open(fixture.models[0].facts);
     struct engine_stats *stats = engine_double_stats(other);
-    struct served_copy copies[] = {fixture.copies[0], fixture.copies[0]};
+    struct served_copy copies[] = {fixture.copies[1], fixture.copies[1], fixture.copies[0],
+                                   fixture.copies[0]};
     struct served_model *model = &fixture.models[0];
-    copies[1].engine = other;
-    fixture.served.copies = model->copies = copies;
-    model->copy_count = fixture.served.copy_count = 2;
-    says("/ready", 200, "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"ready\"]}}");
+    copies[3].engine = other;
+    fixture.served.copies = fixture.models[1].copies = copies;
+    fixture.served.copy_count = 4;
+    model->copies = copies + 2;
+    model->copy_count = fixture.models[1].copy_count = 2;
+    says("/ready", 200,
+         "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"ready\"],"
+         "\"embed\":[\"ready\",\"ready\"]}}");
     stats->beat_ns = 1;
     says("/ready", 503, "Degraded: the engine of copy 1 of 'org/qwen-x' does not turn.");
     stats->failed = 1;
     says("/ready", 200,
-         "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"failed\"]}}");
+         "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"failed\"],"
+         "\"embed\":[\"ready\",\"ready\"]}}");
     says("/health", 200, "{\"status\":\"ok\"}");
     engine_double_stats(fixture.engine)->failed = 1;
-    model->copy_count = 2;
     fixture.models[1].copy_count = 0; // has nothing that could fail
     says("/ready", 200,
          "{\"status\":\"ready\",\"models\":{\"org/qwen-x\":\"failed\",\"embed\":\"ready\"},"
@@ -159,6 +164,7 @@ static void test_failed_copies(void **state)
     fixture.served.copies = fixture.copies;
     fixture.served.copy_count = 2;
     fixture.models[0].copies = &fixture.copies[0];
+    fixture.models[1].copies = &fixture.copies[1];
     fixture.models[0].copy_count = fixture.models[1].copy_count = 1;
     engine_double_close(other);
 }

@@ -170,7 +170,11 @@ static void test_copies_have_their_own_numbers(void **state)
     const char *series[] = {"weft_preemptions_total{model_name=\"org/qwen-x\",engine=\"0\"}",
                             "weft_preemptions_total{model_name=\"org/qwen-x\",engine=\"1\"}",
                             "vllm:num_preemptions_total{model_name=\"org/qwen-x\",engine=\"1\"}"};
-    fixture.copies[1].model = &fixture.models[0];
+    struct model_facts larger = *fixture.models[0].facts;
+    struct served_model second = fixture.models[0];
+    larger.block_count = 20;
+    second.facts = &larger;
+    fixture.copies[1].model = &second;
     fixture.copies[1].engine = other;
     fixture.models[0].copy_count = 2;
     fixture.served.count = 1;
@@ -180,6 +184,10 @@ static void test_copies_have_their_own_numbers(void **state)
     is(series[0], 3);
     is(series[1], 7);
     is(series[2], 7);
+    is("vllm:cache_config_info" CHAT ",block_size=\"64\",num_gpu_blocks=\"10\"}", 1);
+    is("vllm:cache_config_info{model_name=\"org/qwen-x\",engine=\"1\",block_size=\"64\","
+       "num_gpu_blocks=\"20\"}",
+       1);
     is("weft_requests_refused_total{model_name=\"org/qwen-x\",engine=\"1\"}", 0);
     engine_double_stats(fixture.engine)->preemptions = 0;
     fixture.copies[1] = kept;
@@ -265,6 +273,7 @@ static void test_ends_of_requests(void **state)
     is("weft_requests_refused_total" CHAT "}", 7);
     is("weft_requests_refused_total" EMBED "}", 0);
     is("te_request_success" EMBED "}", 124);
+    assert_null(value_at("te_request_success" CHAT "}"));
     is("te_request_failure" EMBED ",err=\"inference\"}", 122 + 123);
     is("te_request_count" EMBED "}", 124 + 122 + 123);
 }
@@ -279,7 +288,7 @@ static void test_histograms(void **state)
             struct model_counters *c = counters_of(t, m);
             histogram_add(&c->histograms[HISTOGRAM_QUEUE], HISTOGRAM_QUEUE, 4096, 400000000);
             histogram_add(&c->histograms[HISTOGRAM_PROMPT_TOKENS], HISTOGRAM_PROMPT_TOKENS, 4096,
-                          7 + t);
+                          7 + t + 100 * m);
             histogram_add(&c->histograms[HISTOGRAM_TOKENIZE], HISTOGRAM_TOKENIZE, 4096, 2000000);
             histogram_add(&c->histograms[HISTOGRAM_INTER_TOKEN], HISTOGRAM_INTER_TOKEN, 4096,
                           30000000);
@@ -297,6 +306,10 @@ static void test_histograms(void **state)
     is("weft_request_prompt_tokens_bucket" CHAT ",le=\"10.0\"}", 2);
     is("weft_request_prompt_tokens_sum" CHAT "}", 15);
     is("vllm:request_prompt_tokens_sum" CHAT "}", 15);
+    is("weft_request_prompt_tokens_sum" EMBED "}", 215);
+    is("weft_request_prompt_tokens_bucket" CHAT ",le=\"1000.0\"}", 2);
+    is("weft_request_prompt_tokens_bucket" EMBED ",le=\"512.0\"}", 2); // its window
+    assert_null(value_at("weft_request_prompt_tokens_bucket" EMBED ",le=\"1000.0\"}"));
     is("vllm:inter_token_latency_seconds_sum" CHAT "}", 0.06);
     is("vllm:time_per_output_token_seconds_sum" CHAT "}", 0.06); // its older name
     assert_null(value_at("vllm:request_prompt_tokens_sum" EMBED "}"));
