@@ -320,6 +320,7 @@ static void test_inputs(void **state)
         {"[\"a\",1]", "invalid_type", "\"input[1]\""},
         {"[\"a\",[1]]", "invalid_type", "\"input[1]\""},
         {"[[1],2]", "invalid_type", "\"input[1]\""},
+        {"[[1],\"a\"]", "invalid_type", "\"input[1]\""},
         {"[[1],[\"a\"]]", "invalid_type", "\"input[1][0]\""},
         {"[[1],[2000]]", "invalid_value", "\"input[1][0]\""},
         {"[-1]", "invalid_value", "\"input[0]\""},
@@ -455,6 +456,13 @@ static void test_not_finite(void **state)
     finish();
     assert_int_equal(fake.status, 500);
     assert_int_equal(fake.error, HTTP_INTERNAL_SAME);
+    fake_end();
+    fake_begin(MODEL_EMBEDDER);
+    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}"); // the last of several
+    values_fill(2);
+    fake.values[2 * fake_facts.output_width - 1] = INFINITY;
+    finish();
+    assert_int_equal(fake.status, 500);
 }
 
 static void test_failures(void **state)

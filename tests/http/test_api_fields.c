@@ -535,6 +535,7 @@ static void test_unknown(void **state)
     assert_int_equal(fake.ignored_fields, 2);
     fake_gone(); // which gives the tools back
     fake_end();
+    expect_error(&chat_endpoint, "\"suffix\":\"x\"", 400, "unsupported_parameter", "suffix");
 }
 
 // Blocks of Messages.

@@ -86,6 +86,7 @@ static void test_the_list_comes_in_pages(void **state)
         json_t *entry;
         fake_begin(MODEL_EMBEDDER);
         fake_models(5);
+        fake.info.shape = SHAPE_MESSAGES;
         fake.info.query = text_of(pages[i].query);
         fake_request("/v1/models", "");
         json_t *body = fake_json();
@@ -127,6 +128,13 @@ static void test_another_id_is_not_found(void **state)
     fake_request("/v1/models/", "");
     assert_int_equal(fake.status, 404);
     assert_non_null(strstr(fake.sent, "The model 'org/name' does not exist."));
+    fake_end();
+    fake_begin(MODEL_EMBEDDER);
+    fake.info.shape = SHAPE_MESSAGES;
+    fake.info.path_rest = text_of("org/name");
+    fake_request("/v1/models/", "");
+    assert_int_equal(fake.status, 404);
+    assert_non_null(strstr(fake.sent, "\"message\":\"model: org/name\""));
     fake_end();
 }
 

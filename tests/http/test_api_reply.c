@@ -49,7 +49,7 @@ static void answer(const char *text, enum finish finish)
 struct got {
     char content[8192], reasoning[512], entries[512], calls[1024], finish[32], ids[256];
     json_int_t completion, thought; // tokens
-    int misplaced;                  // entries in a chunk without content
+    int misplaced;                  // lists of entries in a chunk without content
 };
 
 static void part_take(struct got *g, const json_t *choice, const json_t *message)
@@ -62,7 +62,7 @@ static void part_take(struct got *g, const json_t *choice, const json_t *message
         strcat(g->content, json_string_value(content));
     if (thought)
         strcat(g->reasoning, json_string_value(thought));
-    g->misplaced += json_array_size(entries) > 0 && !content;
+    g->misplaced += json_is_object(json_object_get(choice, "logprobs")) && !content;
     json_array_foreach(entries, i, each)
         strcat(g->entries, json_string_value(json_object_get(each, "token")));
     json_array_foreach(json_object_get(message, "tool_calls"), i, each)

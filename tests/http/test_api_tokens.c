@@ -207,6 +207,8 @@ static void test_tokens_become_a_text_again(void **state)
     (void)state;
     expect("/detokenize", "{\"model\":\"m\",\"tokens\":[104,105.0,34]}",
            "{\"prompt\":\"hi\\\"\",\"content\":\"hi\\\"\"}");
+    expect("/detokenize", "{\"tokens\":[317,104]}",
+           "{\"prompt\":\"h\",\"content\":\"h\"}"); // FAKE_SPACE
     expect("/detokenize", "{\"tokens\":[]}", "{\"prompt\":\"\",\"content\":\"\"}");
 }
 

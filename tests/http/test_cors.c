@@ -17,12 +17,13 @@ static const char *origin_of(const struct cors *cors, const char *origin)
 static void test_listed_origins_alone(void **state)
 {
     static const char *const list[] = {"https://App.example, http://localhost:3000",
-                                       "tauri://localhost"};
+                                       "tauri://localhost,http://[::1]:80"};
     struct cors cors;
     struct error err;
     (void)state;
     assert_int_equal(cors_open(&cors, list, 2, &err), STATUS_OK);
-    assert_int_equal(cors.count, 3);
+    assert_int_equal(cors.count, 4);
+    assert_string_equal(origin_of(&cors, "http://[::1]:80"), "http://[::1]:80");
     assert_false(cors.any);
     assert_string_equal(origin_of(&cors, "https://app.example"), "https://app.example");
     assert_string_equal(origin_of(&cors, "http://localhost:3000"), "http://localhost:3000");

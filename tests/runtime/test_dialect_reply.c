@@ -527,9 +527,34 @@ static void test_arguments_fit_the_body_of_the_next_request(void **state)
     json_put_literal(&text, "}]}]}");
     if (json_parse(&value, text_span(text.at, text.bytes), &err) != STATUS_OK)
         fail_msg("%d levels: %s", depth, err.text);
-    assert_true(depth >= 100);
+    assert_int_equal(depth, JSON_SCAN_DEPTH_MAX);
     json_decref(value);
     json_buffer_free(&text);
+}
+
+// Each escape says its character; half of a pair says U+FFFD.
+static void test_escapes_of_strings(void **state)
+{
+    (void)state;
+    static const char text[] = "\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\ud83d\\ude80\\udc00x\\ud800y\"";
+    static const char want[] = "\"\\/\b\f\n\r\tA\xF0\x9F\x9A\x80\xEF\xBF\xBDx\xEF\xBF\xBDy";
+    struct json_unescape u = {0};
+    char all[64], out[8];
+    uint32_t count = 0, bytes;
+    for (size_t i = 0; i + 1 < sizeof text; i++) {
+        enum json_unescape_step step = json_unescape_byte(&u, text[i], out, &bytes);
+        assert_int_equal(step, i + 2 < sizeof text ? JSON_UNESCAPE_MORE : JSON_UNESCAPE_END);
+        memcpy(all + count, out, bytes);
+        count += bytes;
+    }
+    assert_int_equal(count, sizeof want - 1);
+    assert_memory_equal(all, want, count);
+    for (int byte = 0; byte < 0x20; byte++) { // no such byte stands in a string as it is
+        struct json_scan scan;
+        json_scan_begin(&scan);
+        assert_int_equal(json_scan_byte(&scan, '"'), JSON_SCAN_MORE);
+        assert_int_equal(json_scan_byte(&scan, (char)byte), JSON_SCAN_BAD);
+    }
 }
 
 static void test_what_a_reply_begins_inside_of(void **state)
@@ -679,6 +704,7 @@ int main(void)
         cmocka_unit_test(test_numbers_of_literals_have_any_length),
         cmocka_unit_test(test_deep_values_are_broken_not_a_crash),
         cmocka_unit_test(test_arguments_fit_the_body_of_the_next_request),
+        cmocka_unit_test(test_escapes_of_strings),
         cmocka_unit_test(test_what_a_reply_begins_inside_of),
         cmocka_unit_test(test_counts_and_reasoning_are_known_while_it_runs),
         cmocka_unit_test(test_hostile_schemas_end),
