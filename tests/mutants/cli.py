@@ -16,7 +16,6 @@ FAULTS = [
     ("a split model has what its first GPU allows", "cli/load.c", "kv_split", "if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0) continue; if (m->spec.settings.kv_cache_memory == 0)", "if (m->device != device || m->plan->kv_bytes_min == 0) continue; if (m->spec.settings.kv_cache_memory == 0)", "test_commands"),
     ("a rank's GPUs are those of copies", "cli/devices.c", "gpus_count", "ranks > 1 ? ranks : copies", "copies", "test_commands"),
     ("a split model takes some of the GPUs named", "cli/devices.c", "gpus_count", "asked->count != ranks", "asked->count < ranks", "test_commands"),
-    ("ranks are not as exact as the whole", "cli/load.c", "ranks_open", "rank.exact = whole->facts.exact;", "", "test_commands"),
     ("each GPU has the free memory of the first", "cli/load.c", "table_print", "loaded->devices.at[d].facts.memory_free", "loaded->devices.at[0].facts.memory_free", "test_commands"),
     ("a copy or rank has its choice of GPUs", "cli/load.c", "models_plan", "m->spec.settings.data_parallel_size * gpu_ranks(m);", "1;", "test_commands"),
     ("eight ranks are more than eight", "cli/load.c", "ranks_open", "whole->facts.ranks_max < size", "whole->facts.ranks_max <= size", "test_commands"),
