@@ -111,16 +111,20 @@ export async function* postStream(path, body, signal, record) {
     throw new ApiError(0, (await jsonOf(answer)).error?.message || NO_ANSWER);
   }
   const reader = answer.body.getReader(), decoder = new TextDecoder();
-  for (let rest = ""; ;) {
-    const {value, done} = await part(reader);
-    const lines = (rest + (value ? decoder.decode(value, {stream: true}) : "")).split("\n");
-    rest = lines.pop();
-    for (const line of lines) {
-      const data = dataOf(line, record);
-      if (data === "[DONE]") return;
-      if (data) yield eventOf(data);
+  try {
+    for (let rest = ""; ;) {
+      const {value, done} = await part(reader);
+      const lines = (rest + (value ? decoder.decode(value, {stream: true}) : "")).split("\n");
+      rest = lines.pop();
+      for (const line of lines) {
+        const data = dataOf(line, record);
+        if (data === "[DONE]") return;
+        if (data) yield eventOf(data);
+      }
+      if (done) throw new ApiError(0, CUT);
     }
-    if (done) throw new ApiError(0, CUT);
+  } finally {
+    reader.cancel().catch(() => {}); // else the server goes on for nobody
   }
 }
 

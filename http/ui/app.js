@@ -10,7 +10,7 @@ import {preference} from "./store.js";
 import {wireShow} from "./wire.js";
 
 const panels = {};
-const page = {models: [], panel: ""};
+const page = {models: [], panel: "", retry: 0}; // retry: the timer that reads the models again
 const OPENERS = {chat: chatOpen, embeddings: embeddingsOpen, rerank: rerankOpen, live: liveOpen, models: modelsOpen};
 
 function panelShow(name) {
@@ -57,6 +57,7 @@ function stateSay(text, fine) {
 // Reads the models with the key that the tab has. False: the key is to be asked for.
 async function modelsLoad() {
   if (!key.get()) return false;
+  clearTimeout(page.retry);
   try {
     page.models = (await getJson("/v1/models")).data;
     for (const panel of Object.values(panels)) panel.models?.(page.models);
@@ -65,7 +66,8 @@ async function modelsLoad() {
   } catch (error) {
     stateSay(sentenceOf(error), false);
     if (error.status === 401) return false;
-    setTimeout(modelsLoad, 2000); // the models are being loaded, or the server is away
+    clearTimeout(page.retry); // another call may have failed meanwhile
+    page.retry = setTimeout(modelsLoad, 2000); // the models are being loaded, or the server is away
     return true;
   }
 }

@@ -1,8 +1,8 @@
-// A small line chart of the last minute: a title, the number of now, one or two lines over the same time. The number
+// A small line chart of the last readings: a title, the number of now, one or two lines over the same time. The number
 // is text beside the picture, so that nobody needs the picture.
 import {el, svg} from "./dom.js";
 
-export const POINTS = 60; // samples that are kept, one a second
+const POINTS = 60; // readings that are kept
 const WIDTH = 360, HEIGHT = 96;
 
 // 1, 2 or 5 times a power of ten, at least the value.
@@ -29,7 +29,7 @@ const dots = (points, top) => path(alone(points), top).replaceAll(/M[^M]+/g, "$&
 const area = (line, points) => (line && !points.includes(null)
   ? `${line}V${HEIGHT}H${(WIDTH - (points.length - 1) * (WIDTH / (POINTS - 1))).toFixed(1)}Z` : "");
 
-// {title, unit, lines: [name...], least: the least top of the scale, top: a fixed one, digits}
+// {title, unit, lines: [name...], least: the least top of the scale, top: a fixed one, format: of a number}
 export function chart({title, unit, lines, least = 1, top = 0, format}) {
   const series = lines.map(() => []);
   const strokes = lines.map((_, at) => svg("path", {class: `line line-${at}`, fill: "none", "vector-effect": "non-scaling-stroke"}));
@@ -55,5 +55,5 @@ export function chart({title, unit, lines, least = 1, top = 0, format}) {
     spots.forEach((spot, at) => spot.setAttribute("d", dots(series[at], most)));
     fill.setAttribute("d", area(strokes[0].getAttribute("d"), series[0]));
     node.dataset.points = String(series[0].length);
-  }, clear: () => { for (const each of series) each.length = 0; }};
+  }};
 }

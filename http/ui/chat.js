@@ -100,8 +100,10 @@ function remove(conversation) {
 
 function rename(conversation, row) {
   const field = el("input", {type: "text", value: titleOf(conversation), "aria-label": "Title", maxlength: "120"});
+  let ended = false; // removing the field fires its blur
   const done = (keep) => {
-    if (!field.isConnected) return;
+    if (ended) return;
+    ended = true;
     if (keep && field.value.trim()) conversation.title = field.value.trim();
     save(conversation);
     listDraw();
@@ -303,11 +305,14 @@ async function answer() {
   said("The answer begins.");
   draw();
   listMark();
-  await stream(conversation, message, abort.signal);
-  state.answers.delete(conversation);
-  save(conversation);
-  listMark();
-  if (state.now === conversation) draw();
+  try {
+    await stream(conversation, message, abort.signal);
+  } finally {
+    state.answers.delete(conversation);
+    save(conversation);
+    listMark();
+    if (state.now === conversation) draw();
+  }
   const where = state.now === conversation ? "" : ` in ${titleOf(conversation)}`;
   said(message.error ? "" : `The answer${where} is complete: ${message.note || "empty"}.`);
 }
@@ -319,7 +324,7 @@ function send() {
     keyWanted();
     return;
   }
-  const fault = state.now.model ? settingsFault() : "No model for chat is served here.";
+  const fault = state.now.model ? settingsFault(state.now.settings) : "No model for chat is served here.";
   if (fault) {
     modesSay(fault);
     return;
@@ -340,7 +345,7 @@ function send() {
 
 // The frame around
 
-function modesSay(text = state.edited ? EDITING : settingsModes()) {
+function modesSay(text = state.edited ? EDITING : settingsModes(state.now.settings)) {
   find("#ask-modes").textContent = text;
 }
 

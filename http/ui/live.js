@@ -1,4 +1,5 @@
-// The live panel: reads /metrics once a second, also while another panel is shown, and draws what one model does.
+// The live panel: reads /metrics once a second (four while the page is out of sight), also while another panel is shown, and draws what one model does.
+import {sentenceOf} from "./api.js";
 import {chart} from "./charts.js";
 import {el, find, options} from "./dom.js";
 import {difference, mean, quantile, rate, reading, value} from "./metrics.js";
@@ -63,7 +64,7 @@ async function tick() {
     state.before = now;
     find("#live-fault").textContent = "";
   } catch (error) {
-    find("#live-fault").textContent = error.message;
+    find("#live-fault").textContent = sentenceOf(error);
   }
   clearTimeout(state.timer);
   state.timer = setTimeout(tick, document.hidden ? 4 * EVERY_MS : EVERY_MS);
@@ -83,7 +84,7 @@ export function liveOpen(panel) {
     el("button.quiet", {type: "button", id: "live-pause", "aria-pressed": "false", onclick: pause}, "Pause")),
   el("div.scroll", {tabindex: "0", role: "region", "aria-label": "Charts"}, el("div.sheet", {}, el("p.fault", {id: "live-fault", role: "alert"}),
     el("div.charts", {id: "live-charts"}),
-    el("p.note", {}, "The last minute, read from /metrics once a second while this page is open."))));
+    el("p.note", {}, "The last 60 readings of /metrics: one a second while this page is in sight, one in four seconds else."))));
   return {
     models: (all) => {
       state.models = all;

@@ -1,4 +1,5 @@
 // The models panel: what is served, and where its memory goes, from /v1/models and /metrics.
+import {sentenceOf} from "./api.js";
 import {bytes, el, find} from "./dom.js";
 import {samples} from "./metrics.js";
 
@@ -77,7 +78,7 @@ async function draw() {
     out.replaceChildren(...state.models.map((model) => card(model, all)),
       el("p.note", {}, `The process holds ${bytes(resident ? resident.value : 0)} now; a plan is what it may grow to.`));
   } catch (error) {
-    out.replaceChildren(el("p.fault", {role: "alert"}, error.message));
+    out.replaceChildren(el("p.fault", {role: "alert"}, sentenceOf(error)));
   }
 }
 

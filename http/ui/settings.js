@@ -21,13 +21,13 @@ const SCHEMA_EXAMPLE = {type: "object", properties: {name: {type: "string", maxL
   likes: {type: "array", items: {type: "string", maxLength: 20}, maxItems: 3}},
 required: ["name", "age", "likes"], additionalProperties: false};
 
-let now = {}; // of the conversation that is shown
+let now = {}; // of the conversation whose settings the panel shows
 let changed = () => {};
 
-function parsed(name, wanted) {
-  if (!(now[name] || "").trim()) return {};
+function parsed(settings, name, wanted) {
+  if (!(settings[name] || "").trim()) return {};
   try {
-    const value = JSON.parse(now[name]);
+    const value = JSON.parse(settings[name]);
     if (wanted === "array" ? Array.isArray(value) : value && typeof value === "object") return {value};
     return {fault: `This is no JSON ${wanted}.`};
   } catch (error) {
@@ -35,19 +35,19 @@ function parsed(name, wanted) {
   }
 }
 
-export function settingsFault() {
-  const tools = now.tools_on ? parsed("tools", "array").fault : "";
-  const schema = now.schema_on ? parsed("schema", "object").fault : "";
+export function settingsFault(settings) {
+  const tools = settings.tools_on ? parsed(settings, "tools", "array").fault : "";
+  const schema = settings.schema_on ? parsed(settings, "schema", "object").fault : "";
   return (tools && `Tools: ${tools}`) || (schema && `Schema: ${schema}`) || "";
 }
 
 // What is on, for the line below the composer.
-export function settingsModes() {
+export function settingsModes(settings) {
   const modes = [];
-  if ((now.system || "").trim()) modes.push("system prompt");
-  if (now.tools_on) modes.push(`tools ${now.tool_choice || "auto"}`);
-  if (now.schema_on) modes.push("JSON schema");
-  if (now.logprobs) modes.push("token probabilities");
+  if ((settings.system || "").trim()) modes.push("system prompt");
+  if (settings.tools_on) modes.push(`tools ${settings.tool_choice || "auto"}`);
+  if (settings.schema_on) modes.push("JSON schema");
+  if (settings.logprobs) modes.push("token probabilities");
   return modes.join(" · ");
 }
 
@@ -69,17 +69,17 @@ function isAsked(message, at, all) {
   return !isEmpty(message) && !(message.role === "user" && isEmpty(all[at + 1]));
 }
 
-export function requestBody(conversation) {
-  const body = {model: conversation.model, messages: [], stream: true, stream_options: {include_usage: true}};
-  if ((now.system || "").trim()) body.messages.push({role: "system", content: now.system});
-  body.messages.push(...conversation.messages.filter(isAsked).map(turnOf));
-  for (const [name] of NUMBERS) if (Number.isFinite(parseFloat(now[name]))) body[name] = parseFloat(now[name]);
-  const stops = (now.stop || "").split("\n").filter(Boolean);
+export function requestBody({model, messages, settings}) {
+  const body = {model, messages: [], stream: true, stream_options: {include_usage: true}};
+  if ((settings.system || "").trim()) body.messages.push({role: "system", content: settings.system});
+  body.messages.push(...messages.filter(isAsked).map(turnOf));
+  for (const [name] of NUMBERS) if (Number.isFinite(parseFloat(settings[name]))) body[name] = parseFloat(settings[name]);
+  const stops = (settings.stop || "").split("\n").filter(Boolean);
   if (stops.length) body.stop = stops;
-  if (now.logprobs) Object.assign(body, {logprobs: true, top_logprobs: 5});
-  const tools = now.tools_on ? parsed("tools", "array").value : null;
-  if (tools?.length) Object.assign(body, {tools, tool_choice: now.tool_choice || "auto"});
-  const schema = now.schema_on ? parsed("schema", "object").value : null;
+  if (settings.logprobs) Object.assign(body, {logprobs: true, top_logprobs: 5});
+  const tools = settings.tools_on ? parsed(settings, "tools", "array").value : null;
+  if (tools?.length) Object.assign(body, {tools, tool_choice: settings.tool_choice || "auto"});
+  const schema = settings.schema_on ? parsed(settings, "schema", "object").value : null;
   if (schema) body.response_format = {type: "json_schema", json_schema: {name: "answer", strict: true, schema}};
   return body;
 }
@@ -107,10 +107,10 @@ function check(name, label, after) {
     onchange: (event) => { set(name, event.target.checked); after?.(); }}), el("span", {}, label));
 }
 
-// A field of JSON with its fault below; both are described to screen readers by the field.
+// A field of JSON, its fault below, which describes the field to screen readers, and a button.
 function jsonField(name, label, wanted, example) {
   const fault = el("p.fault", {id: `set-${name}-fault`, role: "status"});
-  const judge = () => { fault.textContent = parsed(name, wanted).fault || ""; };
+  const judge = () => { fault.textContent = parsed(now, name, wanted).fault || ""; };
   const field = textField(name, label, 9, {code: true, after: judge});
   const area = find("textarea", field);
   area.setAttribute("aria-describedby", fault.id);

@@ -42,7 +42,7 @@ function names() {
 const text = (value) => (typeof value === "string" ? value : "");
 const nameOf = (conversation) => CONVERSATION + conversation.id;
 
-function message(value) {
+function messageChecked(value) {
   if (!value || !["user", "assistant", "tool"].includes(value.role)) return null;
   const out = {role: value.role, content: text(value.content)};
   for (const name of ["reasoning", "note", "error", "tool_call_id", "name"]) if (value[name]) out[name] = text(value[name]);
@@ -52,23 +52,23 @@ function message(value) {
   return out;
 }
 
-function conversation(value) {
+function conversationChecked(value) {
   if (!value || typeof value.id !== "string" || !Array.isArray(value.messages)) return null;
   const settings = Object.fromEntries(Object.entries(value.settings || {})
     .filter(([name, each]) => typeof each === (SWITCHES.has(name) ? "boolean" : "string")));
   return {id: value.id, title: text(value.title), model: text(value.model), settings,
-    updated: Number(value.updated) || 0, messages: value.messages.map(message).filter(Boolean)};
+    updated: Number(value.updated) || 0, messages: value.messages.map(messageChecked).filter(Boolean)};
 }
 
 function conversationRead(name) {
-  const found = conversation(read(name, null));
+  const found = conversationChecked(read(name, null));
   return found && nameOf(found) === name ? found : null;
 }
 
 // Gives each conversation of the older list its name; returns those that find no room and stay there.
 function olderMove(removed) {
   const older = read(OLDER, []);
-  const all = Array.isArray(older) ? older.map(conversation).filter((each) => each && each.id !== removed?.id) : [];
+  const all = Array.isArray(older) ? older.map(conversationChecked).filter((each) => each && each.id !== removed?.id) : [];
   drop(OLDER);
   const left = all.filter((each) => !conversationRead(nameOf(each)) && write(nameOf(each), each));
   if (left.length) write(OLDER, left);

@@ -5,32 +5,24 @@ import {copy, el} from "./dom.js";
 import {markdown} from "./markdown.js";
 import {tokensView} from "./tokens.js";
 
-function pretty(text) {
+// Null where the text is no whole JSON value.
+function jsonPretty(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {
-    return text;
+    return null;
   }
 }
 
 // A whole JSON value, as a schema gives it, is shown as such.
-function isJson(text) {
-  if (!/^\s*[[{]/.test(text)) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 function bodyOf(message) {
-  if (message.role === "assistant" && isJson(message.content)) return [codeBlock(pretty(message.content), "json")];
-  return markdown(message.content);
+  const maybe = message.role === "assistant" && /^\s*[[{]/.test(message.content);
+  const json = maybe ? jsonPretty(message.content) : null;
+  return json === null ? markdown(message.content) : [codeBlock(json, "json")];
 }
 
 function callCard(call) {
-  return el("div.call", {}, el("p.call-name", {}, "Call of ", el("code", {}, call.name)), codeBlock(pretty(call.arguments), "json"));
+  return el("div.call", {}, el("p.call-name", {}, "Call of ", el("code", {}, call.name)), codeBlock(jsonPretty(call.arguments) ?? call.arguments, "json"));
 }
 
 // A text area for the result of each call, and one button that sends them all.

@@ -94,6 +94,45 @@ def test_chat_streams_and_is_kept():
         assert "Greeting" not in page.locator(".conversation").all_inner_texts()
 
 
+def test_escape_leaves_a_title_as_it_was():
+    with opened() as page:
+        ask(page, "The first")
+        page.get_by_role("button", name="Rename The first").click()
+        page.keyboard.type("Other")
+        page.keyboard.press("Escape")
+        assert page.locator(".conversation").all_inner_texts() == ["The first"]
+        page.reload()
+        assert page.locator(".conversation").all_inner_texts() == ["The first"]
+        page.get_by_role("button", name="Rename The first").click()
+        page.keyboard.type("Other")
+        page.focus("#ask-text")  # who goes elsewhere keeps what was typed
+        assert page.locator(".conversation").all_inner_texts() == ["Other"]
+
+
+# Timers are kept instead of run: window.timers.
+HELD = """() => { window.timers = new Map(); window.setTimeout = (run, ms) => { const id = Math.random(); window.timers.set(id, [run, ms]);
+  return id; }; window.clearTimeout = (id) => window.timers.delete(id); }"""
+
+
+def test_a_server_that_starts_is_asked_by_one_timer():
+    with opened(allowed=("503", "401")) as page:
+        status = 503
+        page.route("**/v1/models", lambda route: route.fulfill(status=status, json={"error": {"message": "Loading."}}))
+        page.evaluate(HELD)
+        waiting = "[...window.timers.values()].filter(([, ms]) => ms === 2000)"
+        for _ in range(3):
+            page.click("#key-change")
+            page.fill("#key-text", KEY)
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#key-dialog:not([open])", state="attached")
+            assert page.inner_text("#server-state") == "Loading."
+        assert page.evaluate(f"{waiting}.length") == 1
+        status = 401
+        page.evaluate(f"{waiting}[0][0]()")
+        page.wait_for_selector("#key-dialog[open]")
+        assert "no longer knows" in page.inner_text("#key-fault")
+
+
 def test_the_built_in_model_says_what_it_is():
     with opened() as page:
         assert page.locator("#welcome .fault").count() == 0

@@ -72,3 +72,40 @@ def test_a_page_of_a_proxy_is_no_answer():
             page.evaluate(ANSWER, ["text/html", body, False])
             page.click("#embeddings-go")
             until(page, f"document.querySelector('#embeddings-out .fault')?.textContent === {json.dumps(said)}")
+
+
+# A stream that says one thing and stays open: window.left once its reader goes.
+OPEN = """(text) => { window.left = false; window.fetch = () => Promise.resolve(new Response(new ReadableStream({
+  start: (out) => out.enqueue(new TextEncoder().encode(text)), cancel: () => { window.left = true; },
+}), {headers: {"content-type": "text/event-stream"}})); }"""
+
+
+def test_who_reads_no_further_leaves_the_stream():
+    with opened() as page:
+        for text, fault in (HALF + "data: null\n\n", UNREADABLE), (HALF + 'data: {"error":{"message":"No more."}}\n\n', "No more."), \
+                (HALF + "data: [DONE]\n\n", None):
+            page.evaluate(OPEN, text)
+            page.fill("#ask-text", "Hello")
+            page.keyboard.press("Enter")
+            answered(page)
+            assert page.locator(".turn.assistant").last.locator(".fault").all_inner_texts() == ([fault] if fault else [])
+            until(page, "window.left")
+
+
+def test_a_fault_of_the_page_ends_the_answer():
+    with opened(allowed=("planted",)) as page:
+        page.evaluate("() => { window.parseFloat = () => { throw new Error('planted'); }; }")
+        page.fill("#ask-text", "Hello")
+        page.keyboard.press("Enter")
+        answered(page)
+        assert "not finished" in page.inner_text(".turn.assistant .note")
+
+
+def test_what_no_panel_foresaw_is_one_sentence():
+    with opened("models") as page:
+        page.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"id": "x", "kind": "generator"}]}))
+        page.reload()
+        until(page, f"document.querySelector('#models-out .fault')?.textContent === {json.dumps(UNREADABLE)}")
+        page.evaluate("() => { String.prototype.matchAll = () => { throw new Error('planted'); }; }")
+        page.click("a[data-panel=live]")
+        until(page, f"document.querySelector('#live-fault').textContent === {json.dumps(UNREADABLE)}")
