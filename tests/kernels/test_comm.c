@@ -114,6 +114,49 @@ static void test_ranks_must_agree(void **state)
     pack_close(&p);
 }
 
+struct gather_call {
+    pthread_t thread;
+    struct stream *stream;
+    uint32_t rows, stride;
+    enum status status;
+};
+
+static void *gather_main(void *argument)
+{
+    struct gather_call *call = argument;
+    float in[COUNT] = {0}, out[COUNT] = {0};
+    struct all_gather_args args = {in, out, call->rows, call->stride, RANKS, .ends = {1, 2, RANKS}};
+    call->status = device_cpu()->ops->all_gather(call->stream, &args);
+    return NULL;
+}
+
+// Columns of ranks that have other rows, or rows of another length, are refused by all of them.
+static void test_ranks_must_agree_on_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t rows, stride; // of the last rank; the others have 4 rows of RANKS columns
+        enum status status;
+    } cases[] = {{4, RANKS, STATUS_OK}, {5, RANKS, STATUS_INVALID}, {4, RANKS + 1, STATUS_INVALID}};
+    struct pack p;
+    pack_open(&p);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gather_call calls[RANKS];
+        for (uint32_t r = 0; r < RANKS; r++) {
+            bool last = r == RANKS - 1;
+            calls[r] = (struct gather_call){.stream = p.stream[r],
+                                            .rows = last ? cases[i].rows : 4,
+                                            .stride = last ? cases[i].stride : RANKS};
+            assert_int_equal(pthread_create(&calls[r].thread, NULL, gather_main, &calls[r]), 0);
+        }
+        for (uint32_t r = 0; r < RANKS; r++) {
+            pthread_join(calls[r].thread, NULL);
+            assert_int_equal(calls[r].status, cases[i].status);
+        }
+    }
+    pack_close(&p);
+}
+
 // A stream without a communicator, or in one of another size, is refused at once.
 static void test_a_stream_alone_is_refused(void **state)
 {
@@ -358,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_abort_ends_all_waits),
         cmocka_unit_test(test_ranks_must_agree),
+        cmocka_unit_test(test_ranks_must_agree_on_rows),
         cmocka_unit_test(test_a_stream_alone_is_refused),
         cmocka_unit_test(test_many_meetings),
         cmocka_unit_test(test_devices_of_ranks),

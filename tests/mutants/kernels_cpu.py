@@ -92,6 +92,8 @@ FAULTS = [
     ("ranks are packed by their own threads", "kernels/cpu/weight.c", "cpu_weight_put", "device->whole ? device->whole : device", "device", "test_cpu_comm"),
     ("more ranks than threads are taken", "kernels/cpu/device.c", "index_check", "options->ranks > threads", "options->ranks > threads + 1", "test_cpu_comm"),
     ("ranks may sum different counts", "kernels/cpu/op_collective.c", "collective_begin", "(sum && a->count != b->count)", "(sum && a->count == 0 && a->count != b->count)", "test_cpu_comm"),
+    ("ranks may gather different rows", "kernels/cpu/op_collective.c", "collective_begin", "a->rows != b->rows ||", "", "test_cpu_comm"),
+    ("ranks may gather rows of different lengths", "kernels/cpu/op_collective.c", "collective_begin", "a->stride != b->stride ||", "", "test_cpu_comm"),
     ("an aborted wait ends well", "kernels/cpu/op_collective.c", "meet", "return atomic_load(&comm->round) & ROUND_ABORTED ? STATUS_DEVICE_FAULT : STATUS_OK;", "return STATUS_OK;", "test_cpu_comm"),
     ("a piece of a vector is its beginning", "kernels/cpu/weight.c", "vector_chunk", "put, put->source->first, count", "put, 0, count", "test_cpu_weight"),
     ("the device's part is copied whole", "kernels/step.c", "rest_place", "place(&at, private_bytes);", "place(&at, private_bytes + 8192);", "test_model_plan"),

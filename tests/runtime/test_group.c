@@ -125,6 +125,20 @@ static void test_results_do_not_depend_on_neighbours(void **state)
     }
 }
 
+static void unequal_folder(char *folder, uint32_t heads, uint32_t kv_heads, bool tied)
+{
+    char config[512];
+    snprintf(config, sizeof config,
+             "{\"architectures\":[\"Qwen2ForCausalLM\"],\"hidden_size\":52,"
+             "\"intermediate_size\":100,\"num_hidden_layers\":2,\"num_attention_heads\":%u,"
+             "\"num_key_value_heads\":%u,\"head_dim\":16,\"max_position_embeddings\":128,"
+             "\"rms_norm_eps\":1e-6,\"vocab_size\":101,\"tie_word_embeddings\":%s,"
+             "\"torch_dtype\":\"float32\",\"eos_token_id\":2}",
+             heads, kv_heads, tied ? "true" : "false");
+    folder_make(folder);
+    file_write(folder, "config.json", config, strlen(config));
+}
+
 // Sizes that no number of ranks divides, KV heads that several ranks hold, every number of ranks.
 static void test_unequal_parts(void **state)
 {
@@ -136,19 +150,11 @@ static void test_unequal_parts(void **state)
                  {7, 7, 1, false}, {8, 8, 2, false}, {2, 6, 2, true},  {4, 8, 2, false}};
     dummy = true;
     for (size_t i = 0; i < (emulated ? 1 : sizeof cases / sizeof *cases); i++) {
-        char folder[64], config[512], label[64];
+        char folder[64], label[64];
         float one[VOCAB_MAX], alone[VOCAB_MAX], other[VOCAB_MAX];
         int32_t tokens[OUTPUTS], same[OUTPUTS], one_tokens[OUTPUTS];
-        snprintf(config, sizeof config,
-                 "{\"architectures\":[\"Qwen2ForCausalLM\"],\"hidden_size\":52,"
-                 "\"intermediate_size\":100,\"num_hidden_layers\":2,\"num_attention_heads\":%u,"
-                 "\"num_key_value_heads\":%u,\"head_dim\":16,\"max_position_embeddings\":128,"
-                 "\"rms_norm_eps\":1e-6,\"vocab_size\":101,\"tie_word_embeddings\":%s,"
-                 "\"torch_dtype\":\"float32\",\"eos_token_id\":2}",
-                 cases[i].heads, cases[i].kv_heads, cases[i].tied ? "true" : "false");
         snprintf(label, sizeof label, "%u heads, %u of keys", cases[i].heads, cases[i].kv_heads);
-        folder_make(folder);
-        file_write(folder, "config.json", config, strlen(config));
+        unequal_folder(folder, cases[i].heads, cases[i].kv_heads, cases[i].tied);
         generate_with(folder, 1, 0, PROMPT, one_tokens, one);
         generate_with(folder, cases[i].ranks, 0, PROMPT, tokens, alone);
         generate_with(folder, cases[i].ranks, 4, 9, same, other);
@@ -197,6 +203,68 @@ static void test_the_plan_is_that_of_all_ranks(void **state)
                      rig.facts->blocks_per_sequence_max * rig.facts->limits.slots_max);
     rig_close(&rig);
     assert_int_equal(taken, given);
+    folder_remove(folder);
+}
+
+struct load {
+    uint64_t done, total;
+};
+
+static void load_told(void *context, uint64_t done, uint64_t total)
+{
+    struct load *load = context;
+    assert_true(done > load->done && done <= total);
+    assert_int_equal(total, load->total);
+    load->done = done;
+}
+
+// Unequal ranks are planned as each would be alone and loaded as one; a copy has the weights of
+// the first and takes no memory for them.
+static void test_ranks_are_planned_one_by_one(void **state)
+{
+    (void)state;
+    enum { RANKS = 3 };
+    char folder[64];
+    struct rig rig;
+    struct error err;
+    struct load load = {0};
+    struct model_plan *plan, *copy_plan, *alone;
+    struct model *model, *copy;
+    struct model_options options = rig_options();
+    options.load_dummy = true;
+    unequal_folder(folder, 6, 3, false);
+    rig_open_ranks(&rig, device_cpu(), folder, &options, RANKS);
+    options.share.tp_size = RANKS;
+    options.devices = rig.ranks;
+    assert_int_equal(model_plan_open(&plan, folder, device_cpu(), rig.ranks[0], &options, &err),
+                     STATUS_OK);
+    options.copy_of = plan;
+    assert_int_equal(
+        model_plan_open(&copy_plan, folder, device_cpu(), rig.ranks[0], &options, &err), STATUS_OK);
+    options.copy_of = NULL;
+    options.devices = NULL;
+    uint64_t bytes[RANKS];
+    for (uint32_t r = 0; r < RANKS; r++) {
+        options.share.tp_rank = r;
+        assert_int_equal(
+            model_plan_open(&alone, folder, device_cpu(), rig.ranks[r], &options, &err), STATUS_OK);
+        uint64_t weights = alone->parts->weights.bytes;
+        bytes[r] = alone->bytes;
+        load.total += alone->parts->weights.load_bytes;
+        assert_int_equal(model_plan_bytes(plan, r), bytes[r]);
+        assert_int_equal(model_plan_bytes(copy_plan, r), bytes[r] - weights);
+        model_plan_close(alone);
+    }
+    assert_int_not_equal(bytes[1], bytes[2]);
+    uint64_t kv = plan->kv_bytes_min;
+    assert_int_equal(model_open(&model, plan, kv, load_told, &load, &err), STATUS_OK);
+    assert_int_equal(load.done, load.total);
+    assert_int_equal(model_open(&copy, copy_plan, kv, NULL, NULL, &err), STATUS_OK);
+    model_close(copy);
+    model_close(model);
+    model_plan_close(copy_plan);
+    model_plan_close(plan);
+    rig_close(&rig);
     folder_remove(folder);
 }
 
@@ -586,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_results_do_not_depend_on_neighbours),
         cmocka_unit_test(test_unequal_parts),
         cmocka_unit_test(test_the_plan_is_that_of_all_ranks),
+        cmocka_unit_test(test_ranks_are_planned_one_by_one),
         cmocka_unit_test(test_a_rank_that_fails_ends_the_step),
         cmocka_unit_test(test_ranks_that_disagree_are_seen),
         cmocka_unit_test(test_a_rank_that_hangs_ends_the_step),

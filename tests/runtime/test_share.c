@@ -330,6 +330,36 @@ static void test_sizes_of_a_rank(void **state)
     assert_int_equal(sizes.vocab.count, 1001);
 }
 
+// What is refused names the sizes that are left: heads, KV heads, inner columns and the vocabulary
+// each leave out some.
+static void test_possible_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t heads, kv_heads, intermediate, vocab, asked;
+        const char *sizes;
+    } cases[] = {{8, 8, 100, 1000, 3, "1, 2, 4, 8"}, {8, 8, 8, 8, 5, "1, 2, 4, 8"},
+                 {8, 8, 7, 1000, 8, "1, 2, 4"},      {8, 2, 100, 3, 4, "1, 2"},
+                 {7, 7, 100, 1000, 8, "1, 7"},       {12, 1, 100, 1000, 5, "1, 2, 3, 4, 6"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error err;
+        char text[160];
+        struct model_sizes sizes;
+        struct model_config config = {.arch = architecture_find("LlamaForCausalLM"),
+                                      .vocab = cases[i].vocab,
+                                      .heads = cases[i].heads,
+                                      .kv_heads = cases[i].kv_heads,
+                                      .intermediate = cases[i].intermediate};
+        struct model_share share = {.tp_size = cases[i].asked};
+        assert_int_equal(model_sizes_make(&sizes, &config, &share, &err), STATUS_UNSUPPORTED);
+        snprintf(text, sizeof text,
+                 "--tensor-parallel-size %u: %u heads and %u KV heads cannot be shared out evenly; "
+                 "possible sizes: %s",
+                 cases[i].asked, cases[i].heads, cases[i].kv_heads, cases[i].sizes);
+        assert_string_equal(err.text, text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_reads_its_part),
         cmocka_unit_test(test_what_cannot_be_split_is_said),
         cmocka_unit_test(test_sizes_of_a_rank),
+        cmocka_unit_test(test_possible_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

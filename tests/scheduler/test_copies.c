@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COPIES = 3, PROMPT = 200 };
 
@@ -78,7 +79,7 @@ static void test_the_table_has_what_was_put(void **state)
     enum { BLOCKS = 1000 };
     uint32_t lines = route_lines(BLOCKS), lost = 0, strange = 0;
     struct route_table table = {calloc(lines, sizeof *table.line), lines - 1};
-    assert_int_equal(lines & (lines - 1), 0);
+    assert_int_equal(lines, 128); // of 16, half full
     for (uint64_t i = 0; i < BLOCKS; i++) {
         struct hash key = key_of(i);
         route_put(&table, &key);
@@ -325,6 +326,38 @@ static void test_blocks_count_up_to_a_gap(void **state)
     copies_close(&c);
 }
 
+// The last token is always computed, so a block that ends with it does not count; of a long request
+// ROUTE_BLOCKS_MAX blocks are looked up.
+static void test_what_is_looked_up_of_a_request(void **state)
+{
+    (void)state;
+    enum { LENGTH = 160, BLOCK = 16, MANY = ROUTE_BLOCKS_MAX / (LENGTH / BLOCK - 1) + 2 };
+    struct copies c;
+    struct prompt p;
+    static int32_t tokens[MANY * LENGTH];
+    static uint32_t start[MANY + 1];
+    struct route_copy copies[COPIES];
+    copies_open(&c, true);
+    assert_int_equal(c.ports[1]->gate->route->mask + 1, route_lines(64));
+    run(&c.rig[1], prompt_make(&p, 0, LENGTH + 1));
+    ports_look(copies, c.ports, COPIES, &p.args);
+    assert_int_equal(copies[1].cached, LENGTH);
+    ports_look(copies, c.ports, COPIES, prompt_make(&p, 0, LENGTH));
+    assert_int_equal(copies[0].cached, 0);
+    assert_int_equal(copies[1].cached, LENGTH - BLOCK);
+    for (uint32_t i = 0; i < MANY; i++) {
+        memcpy(tokens + (size_t)i * LENGTH, p.tokens, LENGTH * sizeof *tokens);
+        start[i + 1] = (i + 1) * LENGTH;
+    }
+    p.args.tokens = tokens;
+    p.args.token_count = MANY * LENGTH;
+    p.args.sequence_start = start;
+    p.args.sequence_count = MANY;
+    ports_look(copies, c.ports, COPIES, &p.args);
+    assert_int_equal(copies[1].cached, ROUTE_BLOCKS_MAX * BLOCK);
+    copies_close(&c);
+}
+
 static void test_without_a_cache_the_queue_alone_counts(void **state)
 {
     (void)state;
@@ -374,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_all_threads_take_the_same_turns),
         cmocka_unit_test(test_all_prompts_of_a_request_count),
         cmocka_unit_test(test_blocks_count_up_to_a_gap),
+        cmocka_unit_test(test_what_is_looked_up_of_a_request),
         cmocka_unit_test(test_without_a_cache_the_queue_alone_counts),
         cmocka_unit_test(test_a_failed_copy_is_not_chosen),
     };
