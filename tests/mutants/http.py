@@ -462,7 +462,7 @@ FAULTS = [
     ("every JSON is an event", "http/ui/api.js", "", "if (event && typeof event === \"object\") return event;", "return event;", "browser:test_an_answer_that_is_not_whole_says_so"),
     ("a key that no header carries is sent", "http/ui/api.js", "", "(key.fault(held) ? \"\" : held)", "held", "browser:test_a_key_that_cannot_be_sent_is_asked_for_anew"),
     ("a page without storage is dead", "http/ui/api.js", "", "try { return what(sessionStorage); } catch { return null; }", "return what(sessionStorage);", "browser:test_a_browser_that_keeps_nothing"),
-    ("each failure begins a chain of questions", "http/ui/app.js", "", "clearTimeout(page.retry); // another", "// another", "browser:test_a_server_that_starts_is_asked_by_one_timer"),
+    ("each failure begins a chain of questions", "http/ui/app.js", "", "page.retry = setTimeout(", "setTimeout(", "browser:test_a_server_that_starts_is_asked_by_one_timer"),
     ("what every object has is a panel", "http/ui/app.js", "", "!Object.hasOwn(OPENERS, name)", "!OPENERS[name]", "browser:test_a_key_that_cannot_be_sent_is_asked_for_anew"),
     ("Escape keeps a new title", "http/ui/chat.js", "", "if (ended) return;", "if (!field.isConnected) return;", "browser:test_escape_leaves_a_title_as_it_was"),
     ("a fault of the page is an answer for ever", "http/ui/chat.js", "", "try { await stream(conversation, message, abort.signal); } finally {", "await stream(conversation, message, abort.signal); {", "browser:test_a_fault_of_the_page_ends_the_answer"),
