@@ -513,7 +513,15 @@ def test_a_server_without_measure():
     def complete(out):
         out.write(event("All of it.") + b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
         silent(out)
+    def slow(out):
+        for word in "A", " slow", " answer.":
+            out.write(event(word))
+            out.flush()
+            time.sleep(0.7)
+        complete(out)
     try:
+        with serving(slow) as server:
+            assert piped("--url", server.base, "--timeout", 1, feed="go\n")[0] == "A slow answer.All of it.\n"
         with serving(flood) as server:
             out, said = piped("--url", server.base, feed="go\n", code=1)
             assert "the server's answer has over 16 MiB" in said and len(out) == (16 << 20) + 1, (len(out), said)

@@ -89,6 +89,8 @@ def test_copies_on_emulated_devices():
         columns = ["simt:2", "simt:1"] if ":" in device else ["simt:0", "simt:1"]
         assert ["GiB", *columns] in table, table
         rows = [row for row in table if row[:2] == ["tiny", "copy"]]
+        for engine, name in enumerate(columns):
+            assert server.metric(rf'weft_model_info{{.*engine="{engine}",.*,device="{name}"}}') == 1
         assert [row[2] for row in rows] == ["0", "1"] and rows[0][4] == rows[1][3] == "-", rows
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for case, got in zip(cases * 2, pool.map(lambda case: text_of(

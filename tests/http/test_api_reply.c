@@ -47,7 +47,7 @@ static void answer(const char *text, enum finish finish)
 
 // What came of the first choice, whole or all chunks joined.
 struct got {
-    char content[8192], reasoning[512], entries[512], calls[1024], finish[32], ids[256];
+    char content[8192], reasoning[512], entries[512], tops[512], calls[1024], finish[32], ids[256];
     json_int_t completion, thought; // tokens
     int misplaced;                  // lists of entries in a chunk without content
 };
@@ -55,16 +55,20 @@ struct got {
 static void part_take(struct got *g, const json_t *choice, const json_t *message)
 {
     const json_t *content = json_object_get(message, "content"),
-                 *thought = json_object_get(message, "reasoning_content"), *each;
+                 *thought = json_object_get(message, "reasoning_content"), *each, *top;
     const json_t *entries = json_object_get(json_object_get(choice, "logprobs"), "content");
-    size_t i;
+    size_t i, k;
     if (json_is_string(content))
         strcat(g->content, json_string_value(content));
     if (thought)
         strcat(g->reasoning, json_string_value(thought));
     g->misplaced += json_is_object(json_object_get(choice, "logprobs")) && !content;
     json_array_foreach(entries, i, each)
+    {
         strcat(g->entries, json_string_value(json_object_get(each, "token")));
+        json_array_foreach(json_object_get(each, "top_logprobs"), k, top)
+            strcat(g->tops, json_string_value(json_object_get(top, "token")));
+    }
     json_array_foreach(json_object_get(message, "tool_calls"), i, each)
     {
         const json_t *function = json_object_get(each, "function"), *id, *name;
@@ -121,6 +125,8 @@ static struct got whole_and_streamed(const char *fields, const char *text, enum 
         fake_request(PATH, body);
         for (const char *p = text; *p; p++) {
             fake_token(*p == 1 ? FAKE_MARK : (unsigned char)*p);
+            if (strstr(fields, "top_logprobs"))
+                fake_logprob(-1, (struct token_top[]){{*p, -1}, {*p + 1, -2}}, 2);
             if (stream)
                 fake_ready();
         }
@@ -137,6 +143,7 @@ static struct got whole_and_streamed(const char *fields, const char *text, enum 
     assert_string_equal(got[0].content, got[1].content);
     assert_string_equal(got[0].reasoning, got[1].reasoning);
     assert_string_equal(got[0].entries, got[1].entries);
+    assert_string_equal(got[0].tops, got[1].tops);
     assert_string_equal(got[0].calls, got[1].calls);
     assert_string_equal(got[0].finish, got[1].finish);
     assert_int_equal(got[0].completion, got[1].completion);
@@ -170,6 +177,15 @@ static void test_log_probabilities_are_those_of_the_content(void **state)
         assert_string_equal(g.content, cases[i].content);
         assert_string_equal(g.entries, cases[i].content);
     }
+}
+
+static void test_alternatives_stay_with_their_tokens(void **state)
+{
+    (void)state;
+    struct got g = whole_and_streamed("\"logprobs\":true,\"top_logprobs\":2",
+                                      "<think>hm</think>\n\nNo", FINISH_STOP);
+    assert_string_equal(g.entries, "No");
+    assert_string_equal(g.tops, "NOop");
 }
 
 // A token that is half of a mark's text and half of the content.
@@ -525,6 +541,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_log_probabilities_are_those_of_the_content),
+        TEST(test_alternatives_stay_with_their_tokens),
         TEST(test_a_token_with_more_than_its_text_has_an_entry),
         TEST(test_entries_of_parts_of_characters),
         TEST(test_reasoning_tokens_are_at_most_all_tokens),

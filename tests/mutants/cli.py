@@ -181,4 +181,5 @@ FAULTS = [
     ("a server without a model that chats is asked", "cli/chat_remote.c", "first_model", "if (!kind || strcmp(kind, \"generator\") == 0)", "if (!kind || strcmp(kind, \"embedder\") == 0)", "e2e:test_addresses_and_models_of_a_server"),
     ("blank lines are remembered", "cli/chat_lines.c", "line_edit", "strspn(line, \" \\t\\n\") < length", "true", "e2e:test_lines_of_a_terminal_are_remembered_once"),
     ("a line is remembered twice", "cli/chat_lines.c", "history_open", "history(lines->history, &event, H_SETUNIQUE, 1);", "", "e2e:test_lines_of_a_terminal_are_remembered_once"),
+    ("words of a slow answer end no silence", "cli/chat_remote.c", "delta_take", "t->heard_ns = clock_ns(); // a terminal may have held the text", "", "e2e:test_a_server_without_measure"),
 ]

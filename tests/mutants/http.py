@@ -556,4 +556,7 @@ FAULTS = [
     ("one model is several", "http/ui/app.js", "", "page.models.length === 1 ? \"model\" : \"models\"", "\"models\"", "browser:test_tabs_title_and_the_theme_that_is_none"),
     ("an unknown theme is taken", "http/ui/app.js", "", "known.includes(preference(\"theme\")) ? preference(\"theme\") : \"auto\"", "preference(\"theme\")", "browser:test_tabs_title_and_the_theme_that_is_none"),
     ("a panel without a model can be asked", "http/ui/forms.js", "", "find(`#${name}-go`).disabled = !served.length;", "", "browser:test_tabs_title_and_the_theme_that_is_none"),
+    ("one alternative moves along with its token", "http/api/logprobs.c", "entries_move", "count * each * sizeof *l->tops", "count * sizeof *l->tops", "test_api_reply"),
+    ("a copy has the device of the first", "http/api/metrics_models.c", "info_put", "c->device);", "c->model->copies->device);", "e2e:test_copies_on_emulated_devices"),
+    ("an answered call loses its id in a reload", "http/ui/store.js", "", '"error", "tool_call_id", "name"', '"error", "name"', "browser:test_a_tool_is_called_and_answered"),
 ]

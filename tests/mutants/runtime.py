@@ -210,4 +210,6 @@ FAULTS = [
     ("a family's name is not known", "runtime/source/gguf_patterns.c", "", "\"command-r\", ", "", "test_gguf_documents"),
     ("runs of digits are digits", "runtime/source/gguf_patterns.c", "put_stage", "stage->kind == STAGE_DIGITS ? \"true\"", "true ? \"true\"", "test_gguf_documents"),
     ("halves of GGUF files are brain halves", "runtime/model/dequantise.c", "plain_read", "dtype == DTYPE_BF16 ? bf16_to_f32(half) : f16_to_f32(half)", "bf16_to_f32(half)", "test_gguf"),
+    ("a rank's part of the logits has the room of a sum", "runtime/model/layout.c", "activations", "larger(tokens * s->hidden, generates * rows * s->vocab.count)", "larger(tokens, rows) * s->hidden", "test_share"),
+    ("ranks are compared by their first row", "runtime/model/group.c", "outputs_equal", "a->count * sizeof *a->results", "sizeof *a->results", "test_group"),
 ]

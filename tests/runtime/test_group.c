@@ -407,14 +407,18 @@ static void test_ranks_that_disagree_are_seen(void **state)
     struct group_view v;
     struct error err;
     struct model_output out;
-    struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+    struct rig_sequence s[2] = {{0, tokens, PROMPT, 0, STEP_NO_TYPE},
+                                {1, tokens, PROMPT - 1, 0, STEP_NO_TYPE}};
     odd_open(&v, folder, 2);
-    step_prepare(&v.rig, &s);
+    rig_begin(&v.rig);
+    for (int i = 0; i < 2; i++)
+        rig_prefill(&v.rig, &s[i], PROMPT, WANT_TOKEN);
     rig_step(&v.rig, NULL);
     odd_stream = opened[1];
-    odd = ODD_DIFFERS;
+    odd = ODD_DIFFERS; // in the second row
     rig_begin(&v.rig);
-    rig_decode(&v.rig, &s);
+    for (int i = 0; i < 2; i++)
+        rig_decode(&v.rig, &s[i]);
     assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_OK);
     assert_int_equal(model_sample(v.rig.model, NULL, 0, &err), STATUS_OK);
     assert_int_equal(model_collect(v.rig.model, &out, UINT64_MAX, &err), STATUS_DEVICE_FAULT);

@@ -264,6 +264,29 @@ static void test_a_rank_reads_its_part(void **state)
     folder_remove(folder);
 }
 
+// A rank's part of the logits has room where it takes more than a sum does.
+static void test_parts_of_logits_have_room(void **state)
+{
+    (void)state;
+    char folder[64];
+    json_t *golden = golden_read("llama");
+    json_object_set_new(json_object_get(golden, "config"), "vocab_size", json_integer(8192));
+    folder_make(folder);
+    golden_folder_write(folder, golden, DTYPE_F32, 1);
+    json_decref(golden);
+    struct model_options options = options_of(1, 2);
+    options.load_dummy = true;
+    options.max_num_seqs = 32;
+    options.max_num_batched_tokens = 64;
+    struct rig rig;
+    rig_open_on(&rig, counting_device(), folder, &options);
+    const size_t *buffer = rig.plan->parts->layout.buffer;
+    size_t part = (size_t)rig.facts->limits.rows_max * 8192 / 2 * sizeof(float);
+    assert_true(buffer[BUFFER_QKV] - buffer[BUFFER_PARTIAL] >= part);
+    rig_close(&rig);
+    folder_remove(folder);
+}
+
 static void refused(const char *folder, uint32_t ranks, const char *words)
 {
     struct error err = {.text = ""};
@@ -367,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_ranks_together_hold_every_type),
         cmocka_unit_test(test_a_rank_reads_its_part),
         cmocka_unit_test(test_what_cannot_be_split_is_said),
+        cmocka_unit_test(test_parts_of_logits_have_room),
         cmocka_unit_test(test_sizes_of_a_rank),
         cmocka_unit_test(test_possible_sizes),
     };

@@ -341,6 +341,12 @@ def test_a_tool_is_called_and_answered():
         assert [each["role"] for each in messages] == ["user", "assistant", "tool"]
         assert messages[2]["content"] == "It is painted."
         assert messages[2]["tool_call_id"] == messages[1]["tool_calls"][0]["id"]
+        page.reload()
+        until(page, "document.querySelectorAll('.turn').length === 4")
+        page.fill("#ask-text", "Thanks")
+        with sent(page) as request:
+            page.click("#ask-send")
+        assert request.value.post_data_json["messages"][:3] == messages
 
 
 def test_an_answer_follows_a_schema():
