@@ -160,7 +160,9 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
 enum cpu_level cpu_level_find(enum cpu_level highest);
 const char *cpu_level_name(enum cpu_level level);
 struct cpu_kernels cpu_level_kernels(enum cpu_level level);
-bool amx_detect(void); // also asks the kernel for permission, which threads started later inherit
+// Whether the processor names the level's instructions. For AMX it also asks the kernel for
+// permission, which threads started later inherit.
+bool cpu_level_named(enum cpu_level level);
 
 uint64_t cpu_stream_turns(const struct stream *stream);
 

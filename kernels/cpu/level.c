@@ -56,31 +56,6 @@ static bool pairs_slow(void)
            (d >> AVX512_FP16_BIT & 1) != 0;
 }
 
-static bool f16c_named(void) // clang's __builtin_cpu_supports does not know the name
-{
-    uint32_t a, b, c = 0, d;
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-
-static bool level_named(enum cpu_level level)
-{
-    __builtin_cpu_init();
-    switch (level) {
-    case CPU_AMX:
-        return level_named(CPU_AVX512BF16) && amx_detect();
-    case CPU_AVX512BF16:
-        return level_named(CPU_AVX512) && __builtin_cpu_supports("avx512bf16");
-    case CPU_AVX512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512vnni") && level_named(CPU_AVX2);
-    case CPU_AVX2:
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c_named();
-    default:
-        return true;
-    }
-}
-
 enum { TRY_ROWS = 19, TRY_N = 40, TRY_K = 544 };
 
 // Numbers of rows that are tried: a whole tile and more, and two kinds of smaller ones.
@@ -255,7 +230,7 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
             t->sum[i] += (double)t->x[i / TRY_N * TRY_K + k] * (double)t->w[i % TRY_N * TRY_K + k];
     bool free_choice = highest >= CPU_LEVELS;
     while (level > CPU_PLAIN &&
-           (!level_named(level) || (free_choice && level == CPU_AVX512BF16 && pairs_slow()) ||
+           (!cpu_level_named(level) || (free_choice && level == CPU_AVX512BF16 && pairs_slow()) ||
             !level_proves(t, level)))
         level--;
     threads_close(threads);

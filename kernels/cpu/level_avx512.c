@@ -10,9 +10,13 @@ enum { DOTS_BYTES = 1, DOTS_PART = BYTE_GROUP / 64 };
 
 LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, const uint32_t *x)
 {
-    // _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(*x)): gcc 12 copies every sum of that twice
+#ifdef LANES_EMULATED // tests/kernels/lanes512.h
+    return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32((int)*x));
+#else
+    // not the intrinsic: gcc 12 copies every sum of that twice
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*x));
     return sum;
+#endif
 }
 
 #include "kernels/cpu/dots.inc"
