@@ -3,6 +3,8 @@
 #include "http/ids.h"
 #include "http/internal.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -108,6 +110,23 @@ void respond_headers(struct exchange *x)
         header_put(req, x->headers[i].name, x->headers[i].value);
 }
 
+// Of the copies that serve: a retry goes where there is room first.
+static uint64_t least_waiting(const struct served_model *model)
+{
+    uint64_t least = 0;
+    bool found = false;
+    for (uint32_t i = 0; i < model->copy_count; i++) {
+        const struct served_copy *copy = &model->copies[i];
+        if (served_copy_failed(copy))
+            continue;
+        const struct engine_stats *stats = engine_stats(copy->engine);
+        uint64_t here = atomic_load_explicit(&stats->sequences_waiting, memory_order_relaxed);
+        least = found ? smaller(least, here) : here;
+        found = true;
+    }
+    return least;
+}
+
 // Whole seconds until a retry may find room; some clients ignore values above 60 and 0.
 static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
 {
@@ -116,9 +135,7 @@ static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
         return x->info.draining ? 1 : LOADING;
     if (!x->copy)
         return 1;
-    const struct engine_stats *stats = engine_stats(x->copy->engine);
-    uint64_t waiting = atomic_load_explicit(&stats->sequences_waiting, memory_order_relaxed);
-    uint64_t seconds = 1 + waiting / PER_SECOND;
+    uint64_t seconds = 1 + least_waiting(x->model) / PER_SECOND;
     return seconds < SECONDS_MAX ? (uint32_t)seconds : SECONDS_MAX;
 }
 

@@ -285,6 +285,42 @@ static void test_when_to_come_again(void **state)
     engine_double_admission_set(fixture.engine, ADMITTED);
 }
 
+// Where all copies refuse, a retry waits for the shortest queue of those that serve.
+static void test_a_retry_waits_for_the_shortest_queue(void **state)
+{
+    static const struct {
+        bool failed[2];
+        const char *seconds;
+    } cases[] = {
+        {{false, false}, "3"}, {{false, true}, "7"}, {{true, false}, "3"}, {{true, true}, "1"}};
+    (void)state;
+    struct engine *other = engine_double_open(fixture.models[0].facts);
+    struct engine_stats *stats[] = {engine_double_stats(fixture.engine),
+                                    engine_double_stats(other)};
+    fixture.copies[1].engine = other;
+    fixture.models[0].copy_count = 2;
+    engine_double_admission_set(fixture.engine, ADMISSION_BUSY); // the ports of both copies are its
+    stats[0]->sequences_waiting = 100;
+    stats[1]->sequences_waiting = 40;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { // each copy is asked last
+        char value[32];
+        for (int copy = 0; copy < 2; copy++)
+            stats[copy]->failed = cases[i / 2].failed[copy];
+        struct http_answer answer;
+        assert_true(http_once(fixture.port, "POST", "/v1/test/wait", BEARER JSON, "{}", &answer));
+        assert_int_equal(answer.status, 503);
+        assert_true(http_header(answer.head, "retry-after", value, sizeof value));
+        assert_string_equal(value, cases[i / 2].seconds);
+        http_answer_free(&answer);
+    }
+    for (int copy = 0; copy < 2; copy++)
+        stats[copy]->failed = stats[copy]->sequences_waiting = 0;
+    engine_double_admission_set(fixture.engine, ADMITTED);
+    fixture.copies[1].engine = fixture.engine;
+    fixture.models[0].copy_count = 1;
+    engine_double_close(other);
+}
+
 static int open_main(void **state)
 {
     (void)state;
@@ -303,10 +339,15 @@ static int close_main(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_beats_of_engines), cmocka_unit_test(test_beats_of_threads),
-        cmocka_unit_test(test_failed_models),    cmocka_unit_test(test_failed_copies),
-        cmocka_unit_test(test_a_model),          cmocka_unit_test(test_a_model_that_is_not_there),
-        cmocka_unit_test(test_while_loading),    cmocka_unit_test(test_when_to_come_again),
+        cmocka_unit_test(test_beats_of_engines),
+        cmocka_unit_test(test_beats_of_threads),
+        cmocka_unit_test(test_failed_models),
+        cmocka_unit_test(test_failed_copies),
+        cmocka_unit_test(test_a_model),
+        cmocka_unit_test(test_a_model_that_is_not_there),
+        cmocka_unit_test(test_while_loading),
+        cmocka_unit_test(test_when_to_come_again),
+        cmocka_unit_test(test_a_retry_waits_for_the_shortest_queue),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);
 }
