@@ -139,11 +139,12 @@ static enum status job_run(struct model_group *group, const struct job *job, str
         atomic_store(&group->left, group->size);
         atomic_fetch_add(&group->posted, 1);
         futex_tell(&group->posted, &group->posted_sleepers);
-        if (!ranks_await(group)) {
+        bool all = ranks_await(group);
+        if (atomic_load(&group->failed) > 0) { // it has ended the communicator
+            group->status = failed_error(group, &group->err);
+        } else if (!all) {
             group->status = late_error(group, &group->err);
             group->api->comm_abort(group->comm);
-        } else if (atomic_load(&group->failed) > 0) {
-            group->status = failed_error(group, &group->err);
         }
     }
     if (group->status != STATUS_OK)

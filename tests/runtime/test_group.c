@@ -269,13 +269,22 @@ static void test_ranks_are_planned_one_by_one(void **state)
 }
 
 // Devices whose ops go wrong on one rank's stream.
-static enum { ODD_NOTHING, ODD_FAILS, ODD_DIFFERS, ODD_HANGS, ODD_HANGS_SAMPLING, ODD_LATE } odd;
+static enum {
+    ODD_NOTHING,
+    ODD_FAILS,
+    ODD_FAILS_ALONE, // the others hang
+    ODD_DIFFERS,
+    ODD_HANGS,
+    ODD_HANGS_SAMPLING,
+    ODD_LATE
+} odd;
 static const struct stream *odd_stream;
 static const struct device_api *real;
 static _Atomic bool odd_held;        // a rank that hangs goes on once this is false
 static uint64_t odd_dice[RANKS_MAX]; // of each rank's delays
 static struct stream *opened[RANKS_MAX];
 static uint32_t opened_count;
+static _Atomic uint32_t odd_aborts; // of the communicator
 
 static void odd_hang(void)
 {
@@ -307,9 +316,9 @@ static void odd_late_from(uint64_t seed)
 
 static enum status odd_gemm(struct stream *stream, const struct gemm_args *args)
 {
-    if (stream == odd_stream && odd == ODD_FAILS)
+    if (stream == odd_stream && (odd == ODD_FAILS || odd == ODD_FAILS_ALONE))
         return STATUS_DEVICE_FAULT;
-    if (stream == odd_stream && odd == ODD_HANGS)
+    if (odd == ODD_FAILS_ALONE || (stream == odd_stream && odd == ODD_HANGS))
         odd_hang();
     if (odd == ODD_LATE)
         odd_late(stream);
@@ -340,6 +349,12 @@ static enum status odd_stream_open(struct device *device, struct stream **out,
     return status;
 }
 
+static void odd_abort(struct comm *comm)
+{
+    atomic_fetch_add(&odd_aborts, 1);
+    real->comm_abort(comm);
+}
+
 static enum status odd_replay(struct stream *stream, struct graph *graph)
 {
     if (odd == ODD_LATE)
@@ -358,7 +373,9 @@ static void odd_open(struct group_view *v, const char *folder, uint32_t ranks)
     v->api.ops = &v->ops;
     v->api.graph_launch = odd_replay;
     v->api.stream_open = odd_stream_open;
+    v->api.comm_abort = odd_abort;
     opened_count = 0;
+    atomic_store(&odd_aborts, 0);
     odd_stream = NULL;
     odd = ODD_NOTHING;
     rig_open_ranks(&v->rig, &v->api, folder, &options, ranks);
@@ -371,7 +388,21 @@ static void step_prepare(struct rig *rig, struct rig_sequence *s)
     rig_prefill(rig, s, PROMPT, WANT_TOKEN);
 }
 
-// Whichever rank fails, the step ends with its error, and no rank waits for it.
+// Another model of the device gets its turn; nothing has to be dropped for that.
+static void turn_is_free(struct rig *rig)
+{
+    struct error err;
+    struct stream *other;
+    assert_false(rig->model->turn); // else the next line but one would wait for ever
+    assert_int_equal(device_cpu()->stream_open(rig->device, &other, &rig->model->limits, &err),
+                     STATUS_OK);
+    device_cpu()->turn_take(other);
+    device_cpu()->turn_give(other);
+    device_cpu()->stream_close(other);
+}
+
+// Whichever rank fails, the step ends with its error, no rank waits for it, and the device's turn
+// is free.
 static void test_a_rank_that_fails_ends_the_step(void **state)
 {
     (void)state;
@@ -391,7 +422,7 @@ static void test_a_rank_that_fails_ends_the_step(void **state)
         assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
         snprintf(words, sizeof words, "rank %u of 4: the device refused a forward pass", rank);
         assert_string_equal(err.text, words);
-        model_drop(v.rig.model);
+        turn_is_free(&v.rig);
         rig_close(&v.rig);
     }
     folder_remove(folder);
@@ -423,6 +454,7 @@ static void test_ranks_that_disagree_are_seen(void **state)
     assert_int_equal(model_sample(v.rig.model, NULL, 0, &err), STATUS_OK);
     assert_int_equal(model_collect(v.rig.model, &out, UINT64_MAX, &err), STATUS_DEVICE_FAULT);
     assert_string_equal(err.text, "rank 1 of 2 has other results than rank 0 in step 1");
+    assert_int_equal(odd_aborts, 1);
     odd = ODD_NOTHING; // the model is lost all the same
     assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
     assert_string_equal(err.text, "rank 1 of 2 has other results than rank 0 in step 1");
@@ -449,11 +481,8 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
         struct group_view v;
         struct error err;
         char words[96];
-        struct stream *other;
         struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
         odd_open(&v, folder, cases[i].ranks);
-        assert_int_equal(
-            device_cpu()->stream_open(v.rig.device, &other, &v.rig.model->limits, &err), STATUS_OK);
         odd_stream = opened[cases[i].rank];
         odd = cases[i].sampling ? ODD_HANGS_SAMPLING : ODD_HANGS;
         atomic_store(&odd_held, true);
@@ -470,13 +499,36 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
         snprintf(words, sizeof words, "rank %u of %u did not end step 0 within 3.0 s",
                  cases[i].rank, cases[i].ranks);
         assert_string_equal(err.text, words);
-        model_drop(v.rig.model);
-        device_cpu()->turn_take(other);
-        device_cpu()->turn_give(other);
-        device_cpu()->stream_close(other);
+        assert_true(odd_aborts > 0); // the others end now, and not when the late one comes
+        turn_is_free(&v.rig);
         atomic_store(&odd_held, false);
         rig_close(&v.rig);
     }
+    folder_remove(folder);
+}
+
+// Where a rank fails and another does not come for that, the step's error is the fault.
+static void test_a_fault_is_told_before_who_is_late(void **state)
+{
+    (void)state;
+    char folder[64];
+    int32_t tokens[PROMPT];
+    golden_folder(folder, "llama", DTYPE_F32);
+    prompt_fill(tokens, 0);
+    struct group_view v;
+    struct error err;
+    struct rig_sequence s = {0, tokens, PROMPT, 0, STEP_NO_TYPE};
+    odd_open(&v, folder, 2);
+    odd_stream = opened[1];
+    odd = ODD_FAILS_ALONE;
+    atomic_store(&odd_held, true);
+    step_prepare(&v.rig, &s);
+    model_step_deadline(v.rig.model, HANG_NS);
+    assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
+    assert_string_equal(err.text, "rank 1 of 2: the device refused a forward pass");
+    turn_is_free(&v.rig);
+    atomic_store(&odd_held, false);
+    rig_close(&v.rig);
     folder_remove(folder);
 }
 
@@ -662,6 +714,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_fails_ends_the_step),
         cmocka_unit_test(test_ranks_that_disagree_are_seen),
         cmocka_unit_test(test_a_rank_that_hangs_ends_the_step),
+        cmocka_unit_test(test_a_fault_is_told_before_who_is_late),
         cmocka_unit_test(test_a_pause_of_the_machine_loses_no_rank),
         cmocka_unit_test(test_late_ranks_give_the_same),
         cmocka_unit_test(test_graphs_live_within_the_communicator),
