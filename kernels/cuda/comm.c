@@ -260,7 +260,8 @@ static enum status columns_send(struct stream *stream, const struct all_gather_a
             status = NCCL_CALL(
                 stream, nccl->Broadcast(from, to, count, ncclFloat32, (int)r, comm, stream->cuda));
     }
-    enum status ended = nccl_status(nccl->GroupEnd());
+    // A group of ranks that are gone stays open: its thread makes no other call.
+    enum status ended = NCCL_CALL(stream, nccl->GroupEnd());
     return status == STATUS_OK ? ended : status;
 }
 

@@ -209,7 +209,10 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
         return invalid_usage;
     auto make = [who = comm->who, held = comm->who->ranks->held, c] { return joint_make(who, c); };
     if (group_depth > 0)
-        group_calls.push_back([=] { stream_push_joint(stream, make); });
+        group_calls.push_back([=] {
+            if (usable(comm))
+                stream_push_joint(stream, make);
+        });
     else
         stream_push_joint(stream, make);
     return ncclSuccess;

@@ -21,7 +21,15 @@
 const struct device_api *weft_device_plugin(void);
 
 // ROOM: elements of a rank's numbers, of which 256 are one piece of a sum.
-enum { SIZE = 2, COUNT = 100, ROOM = 300, VOCAB = 8, PATIENCE = 10000, LONG_PATIENCE = 100000 };
+enum {
+    SIZE = 2,
+    COUNT = 100,
+    ROOM = 300,
+    ROWS = 4,
+    VOCAB = 8,
+    PATIENCE = 10000,
+    LONG_PATIENCE = 100000
+};
 static const uint64_t SOON = 50000000; // ns
 
 struct pair {
@@ -36,7 +44,7 @@ struct pair {
 static void pair_open(struct pair *p, int exact)
 {
     struct error err = {0};
-    struct stream_limits limits = {.step = {.rows_max = 4, .tokens_max = 4, .vocab = VOCAB},
+    struct stream_limits limits = {.step = {.rows_max = ROWS, .tokens_max = 4, .vocab = VOCAB},
                                    .width_max = 64};
     *p = (struct pair){.api = weft_device_plugin()};
     for (uint32_t r = 0; r < SIZE; r++) {
@@ -88,16 +96,21 @@ static void pair_close(struct pair *p)
     simt_reset();
 }
 
-static enum status gather(struct pair *p, uint32_t rank)
+static enum status gather_rows(struct pair *p, uint32_t rank, uint32_t rows)
 {
     struct all_gather_args args = {.in = p->in[rank],
                                    .out = p->out[rank],
-                                   .rows = 1,
+                                   .rows = rows,
                                    .ranks = SIZE,
                                    .stride = VOCAB,
                                    .ends = {VOCAB / 2, VOCAB}};
     p->api->thread_begin(p->stream[rank]);
     return p->api->ops->all_gather(p->stream[rank], &args);
+}
+
+static enum status gather(struct pair *p, uint32_t rank)
+{
+    return gather_rows(p, rank, 1);
 }
 
 static enum status call(struct pair *p, uint32_t rank, uint64_t count)
@@ -184,6 +197,25 @@ static void test_who_adds(void **state)
         assert_int_equal(counts.nccl_copies, exact);
         pair_close(&p);
     }
+}
+
+// Columns lie where sampling works later: rows of more than it has room for are refused, and leave
+// the rank as it was.
+static void test_columns_have_the_room_of_sampling(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct error err = {0};
+    pair_open(&p, 1);
+    for (uint32_t r = 0; r < SIZE; r++) {
+        assert_int_equal(gather_rows(&p, r, ROWS + 1), STATUS_INVALID);
+        assert_int_equal(gather_rows(&p, r, ROWS), STATUS_OK);
+        assert_int_equal(p.api->signal(p.stream[r], p.word[r], 1), STATUS_OK);
+    }
+    for (uint32_t r = 0; r < SIZE; r++)
+        assert_int_equal(wait_for(&p, r, &err), STATUS_OK);
+    assert_string_equal(simt_first_report(), "");
+    pair_close(&p);
 }
 
 // A kernel of a step behind another one begins early, but not behind a collective.
@@ -449,16 +481,17 @@ static void *stay(void *argument)
     return NULL;
 }
 
-// A rank that stays in a call of the library is aborted there, and makes no other.
+// A rank that stays in a call of the library is aborted there, and makes no other: neither the next
+// piece or columns nor the end of the group that it is in.
 static void test_a_rank_in_a_call_is_aborted(void **state)
 {
     (void)state;
-    for (int gathers = 0; gathers <= 1; gathers++) {
-        struct stayed s = {.gathers = gathers};
+    for (uint32_t turn = 0; turn < 3; turn++) { // sums, columns of rank 0, columns of rank 1
+        struct stayed s = {.gathers = turn > 0};
         struct simt_counts counts;
         pthread_t thread;
-        simt_configure(
-            &(struct simt_options){.devices = 7, .patience = LONG_PATIENCE, .nccl_stays_at = 1});
+        simt_configure(&(struct simt_options){
+            .devices = 7, .patience = LONG_PATIENCE, .nccl_stays_at = turn < 2 ? 1 : 2});
         pair_open(&s.pair, 1);
         assert_int_equal(pthread_create(&thread, NULL, stay, &s), 0);
         do {
@@ -508,6 +541,7 @@ int main(void)
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_the_library_is_in_the_plan),
         cmocka_unit_test(test_who_adds),
+        cmocka_unit_test(test_columns_have_the_room_of_sampling),
         cmocka_unit_test(test_nothing_begins_early_behind_it),
         cmocka_unit_test(test_a_late_rank_is_no_fault),
         cmocka_unit_test(test_a_rank_that_records_is_not_asked),
