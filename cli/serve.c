@@ -44,6 +44,7 @@ struct serving {
     uint32_t thread_count;            // started
     struct signals *signals;
     _Atomic bool failed[ENGINES_MAX]; // by the first model of those that fail together
+    _Atomic bool lost[ENGINES_MAX];   // by the first copy: no copy is left, and that was told
 };
 
 // What fails together: models of one device, but that ranks have threads and memory of their own,
@@ -103,7 +104,7 @@ static void device_failed(struct serving *s, const struct loaded_model *model, c
         if (has_copy_left(s, m))
             log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
                      m->spec.id);
-        else if (m->copy == 0 || !fail_together(m - 1, model)) // once
+        else if (!atomic_exchange(&s->lost[i - m->copy], true)) // by the last two at once, perhaps
             log_line(LOG_ERROR, "the model '%s' is not served any more: start the server again",
                      m->spec.id);
     }

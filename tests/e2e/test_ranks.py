@@ -139,6 +139,35 @@ def test_a_rank_that_hangs_ends_its_models_alone():
             server.process.kill()
 
 
+def test_copies_of_a_shared_model_fail_together():
+    """Copies with ranks on one CPU: both answer, a rank that hangs ends both, which is told once, and a whole model serves on."""
+    if not FAULTY.exists():
+        raise Skip(f"no {FAULTY.name} beside the program")
+    case = golden()[0]
+    ask = dict(messages=user(case["prompt"]), max_tokens=TOKENS)
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        faults = Faults(folder)
+        server = FaultyServer(f"one={tiny()}", f"two={tiny()},tensor-parallel-size=2,data-parallel-size=2,max-num-seqs=2",
+                              "--threads", 2, env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "5000"})
+        try:
+            for answer in pool.map(lambda _: chat(server, model="two", **ask), range(4)):
+                assert text_of(answer) == record_of(case)["text"]
+            assert submitted(server, 1) > 0 and submitted(server, 2) > 0
+            faults.on("hang")  # in the second copy, while the first waits for its turn
+            for answer in pool.map(lambda _: chat(server, model="two", **ask), range(4)):
+                assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
+            assert chat(server, model="two", **ask).status == 503
+            assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
+            assert server.request("GET", "/ready").json == {
+                "status": "ready", "models": {"one": "ready", "two": "failed"}, "copies": {"two": ["failed", "failed"]}}
+            assert server.output().count("the model 'two' is not served any more") == 1
+            assert "others serve on" not in server.output() and "the model 'one' is not served" not in server.output()
+            faults.off("hang")
+            assert server.stop() == 1
+        finally:
+            server.process.kill()
+
+
 def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
     """Every live request of the shared model gets one error, new ones 503; models on other GPUs serve on (emulated)."""
     if not FAULTY.exists() or not FAULTY_GPUS.exists():

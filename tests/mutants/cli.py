@@ -107,6 +107,7 @@ FAULTS = [
     ("a rank that hangs ends the models beside it", "cli/serve.c", "fail_together", "a->spec.settings.tensor_parallel_size == b->spec.settings.tensor_parallel_size", "true", "e2e:test_a_rank_that_hangs_ends_its_models_alone"),
     ("a model's name may be no UTF-8", "cli/serve.c", "specs_parse", "if (status == STATUS_OK)", "if (false)", "test_commands"),
     ("a failed device takes only the engine that found it", "cli/serve.c", "device_failed", "engine_lose_device(m->engine);", "", "e2e:test_fault_of_one_device"),
+    ("the end of a model is told for each of its copies", "cli/serve.c", "device_failed", "!atomic_exchange(&s->lost[i - m->copy], true)", "true", "e2e:test_copies_of_a_shared_model_fail_together"),
     ("a failed device ends the process", "cli/serve.c", "wait_and_drain", "(news & NEWS_STOP) == 0 && engines_left(s) > 0", "news == 0", "e2e:test_fault_of_one_device"),
     ("the end waits for an engine's thread as long as it takes", "cli/serve.c", "engines_end", "&& clock_ns() < deadline", "", "e2e:test_stop_with_an_engine_that_stands"),
     ("the log level of a server stays that of the start", "cli/serve.c", "command_serve", "log_level_set((enum log_level)device.log_level);", "", "e2e:test_level_from_the_first_line"),
