@@ -1,6 +1,7 @@
 // Communicators of the cuda device beside the emulator's stand-in for NCCL: what is refused, what
 // each mode sends, a rank that is late, and how a fault ends the communicator.
 #include "base/clock.h"
+#include "kernels/cuda/internal.h" // what a stream knows of its ranks
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -78,6 +79,8 @@ static void communicator_close(struct pair *p)
 {
     p->api->comm_close(p->comm);
     p->comm = NULL;
+    for (uint32_t r = 0; r < SIZE; r++)
+        assert_null(p->stream[r]->comm);
     assert_int_equal(reduce(p, 0, COUNT), STATUS_INVALID);
     assert_string_equal(simt_first_report(), "");
 }
