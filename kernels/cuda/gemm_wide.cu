@@ -217,8 +217,9 @@ template <class T> static __global__ void __launch_bounds__(256) gemm_plain_kern
 template <class T, class W> static enum status wide_launch(struct stream *stream, const gemm_run &g)
 {
     size_t shared = WIDE_STAGES * sizeof(wide_stage<W>);
-    if (SHARED_ALLOW((gemm_wide_kernel<T, W>), shared) != cudaSuccess)
-        return STATUS_DEVICE_FAULT;
+    enum status status = call_status(SHARED_ALLOW((gemm_wide_kernel<T, W>), shared));
+    if (status != STATUS_OK)
+        return status;
     dim3 grid(divide_up(g.n, WIDE_FEATURES), divide_up(g.rows, WIDE_TOKENS));
     LAUNCH_STEP((gemm_wide_kernel<T, W>), grid, dim3(256), shared, stream, g);
     return launch_status();

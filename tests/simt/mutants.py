@@ -166,6 +166,7 @@ MUTANTS = [
     ("wide product: columns past the last are read", C + "gemm_wide.cu", "share_copy", "share->k < k;", "share->k < k + WIDE_K;", KERNELS),
     ("wide product: the oldest stage is taken for the free one", C + "gemm_wide.cu", "gemm_wide_kernel", "shared + free_at, g.k", "shared + now, g.k", KERNELS),
     ("wide product: bank conflicts", C + "gemm_wide.cu", "wide_at", "(byte ^ swapped * wide_row<W>::SLAB)", "byte", ACCESS),
+    ("wide product: refused shared memory is the next launch's fault", C + "gemm_wide.cu", "wide_launch", "enum status status = call_status(SHARED_ALLOW((gemm_wide_kernel<T, W>), shared)); if (status != STATUS_OK) return status;", "if (SHARED_ALLOW((gemm_wide_kernel<T, W>), shared) != cudaSuccess) return STATUS_DEVICE_FAULT;", DEVICE),
     ("plain product: tokens lie along y", C + "gemm_wide.cu", "gemm_plain", "grid(divide_up(p.g.rows, 4), divide_up(p.g.n, 8));", "grid(divide_up(p.g.n, 8), divide_up(p.g.rows, 4));", DEVICE),
     ("row sums: shared memory reused without a barrier", C + "lane.h", "row_sum", "cta_sync(); if (threadIdx.x % 32 == 0) shared[warp] = x;", "if (threadIdx.x % 32 == 0) shared[warp] = x;", "layer_norm"),
     ("row sums: read before all warps have written", C + "lane.h", "row_sum", "shared[warp] = x; cta_sync();", "shared[warp] = x;", "rms_norm"),

@@ -250,6 +250,11 @@ bool call_refused()
     return refused();
 }
 
+cudaError_t call_failed(cudaError_t error)
+{
+    return fail(error);
+}
+
 int stream_device(cudaStream_t stream)
 {
     return stream_of(stream)->device;

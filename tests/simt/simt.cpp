@@ -281,7 +281,7 @@ cudaError_t shared_allow(const void *kernel, size_t bytes)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
     if (bytes > (options.shared_most != 0 ? options.shared_most : (uint32_t)SHARED_MAX))
-        return cudaErrorInvalidValue;
+        return call_failed(cudaErrorInvalidValue);
     shared_allowed()[kernel] = bytes;
     return cudaSuccess;
 }

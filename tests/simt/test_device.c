@@ -120,6 +120,41 @@ static void test_after_refusals(void **state)
     world_close(&w);
 }
 
+// A product of many rows asks for more shared memory than a block may have without asking.
+static void test_after_refused_shared_memory(void **state)
+{
+    (void)state;
+    enum { TOKENS = 65, N = 64, K = 64 };
+    if (!simt_configure)
+        skip();
+    struct world w;
+    void *x = NULL, *y = NULL;
+    world_open(&w, 0);
+    struct weight weight = {.shape = {.n = N, .k = K, .dtype = DTYPE_BF16, .use = WEIGHT_PRODUCT}};
+    weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
+    assert_int_equal(w.api->memory_take(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
+    assert_int_equal(w.api->memory_take(w.device, &x, TOKENS * K * 2, NULL), STATUS_OK);
+    assert_int_equal(w.api->memory_take(w.device, &y, TOKENS * N * 2, NULL), STATUS_OK);
+    struct gemm_args gemm = {.x_dtype = DTYPE_BF16,
+                             .y_dtype = DTYPE_BF16,
+                             .x = x,
+                             .weight = &weight,
+                             .y = y,
+                             .rows = TOKENS,
+                             .x_stride = K,
+                             .y_stride = N};
+    configure(&(struct simt_options){.shared_most = 1 << 10});
+    assert_int_equal(w.api->ops->gemm(w.stream, &gemm), STATUS_DEVICE_FAULT);
+    configure(&(struct simt_options){0});
+    assert_int_equal(launch(&w), STATUS_OK);
+    assert_int_equal(w.api->ops->gemm(w.stream, &gemm), STATUS_OK);
+    wait_for(&w, 1);
+    w.api->memory_give(w.device, weight.data, weight.bytes);
+    w.api->memory_give(w.device, x, TOKENS * K * 2);
+    w.api->memory_give(w.device, y, TOKENS * N * 2);
+    world_close(&w);
+}
+
 static void launch_two(struct world *w)
 {
     assert_int_equal(launch(w), STATUS_OK);
@@ -491,6 +526,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_after_waiting),
         cmocka_unit_test(test_after_refusals),
+        cmocka_unit_test(test_after_refused_shared_memory),
         cmocka_unit_test(test_kernels_begin_early),
         cmocka_unit_test(test_spoiled_graph),
         cmocka_unit_test(test_zeroed_before),
