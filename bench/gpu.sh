@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Everything that must be tested on a real GPU: bench/gpu.sh --stage test|bench|all|libs [--out
-# FOLDER] [--plan] Needs one GPU, nvcc, cmake and g++; no network, no h2o. Without cmocka the tests
-# run on bench/cmocka. The model tests and whole steps also need jansson and are skipped without it:
-# `--stage libs` on a machine that has them copies them to build/libs, which is then copied to the
-# GPU machine.
+# Everything that must be tested on a real GPU: bench/gpu.sh --stage build|test|bench|all|libs [--out FOLDER] [--plan]
+# Needs one GPU, nvcc, cmake, make or ninja, and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka.
+# The model tests and whole steps also need jansson and pkg-config and are skipped without them: `--stage libs` on a
+# machine that has them copies them to build/libs, which is then copied to the GPU machine. `--stage build` builds what
+# the others run, for as long as it takes.
 #
 # Each stage ends within ten minutes: every step has a share of them, what it leaves goes to the later ones, and
 # `--plan` prints the shares and fails where they are more than a stage has. A stage runs to its end whatever fails
@@ -19,10 +19,11 @@ while [ $# -gt 0 ]; do
     --stage) stage=${2:-}; shift; [ $# = 0 ] || shift ;;
     --out) out=${2:-}; shift; [ $# = 0 ] || shift ;;
     --plan) plan=yes; shift ;;
-    *) echo "usage: bench/gpu.sh --stage test|bench|all|libs [--out FOLDER] [--plan]" >&2; exit 2 ;;
+    *) echo "usage: bench/gpu.sh --stage build|test|bench|all|libs [--out FOLDER] [--plan]" >&2; exit 2 ;;
     esac
 done
-case $stage in test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
+[ "$stage:$plan" != build:yes ] || { echo "gpu.sh: a build has no plan, it takes as long as it takes" >&2; exit 2; }
+case $stage in build | test | bench | all | libs) ;; *) echo "gpu.sh: no stage '$stage'" >&2; exit 2 ;; esac
 # Headers and libraries of this machine with names in place of links, .pc files of our own and pkg-config itself.
 libs() {
     local to=$PWD/build/libs name from
@@ -53,6 +54,7 @@ bin=$PWD/$build/bin
 summary=$out/summary.txt
 rows=$out/bench.jsonl
 rc=0
+failed=no
 began=$SECONDS
 planned=0 # seconds of the stage that the steps until now may have taken
 
@@ -83,9 +85,10 @@ step() {
     lack=$(missing "$@")
     if [ -n "$lack" ]; then say "$name" "skipped: $lack"; rc=1; return 1; fi
     local seconds=$((planned - (SECONDS - began)))
-    if [ $seconds -lt 3 ]; then say "$name" "skipped: no time left"; rc=1; return 1; fi
+    if [ $seconds -lt 3 ] && [ $stage != build ]; then say "$name" "skipped: no time left"; rc=1; return 1; fi
     local limited=(timeout -k 5 "$seconds") start=$SECONDS
     ! declare -F "$1" >/dev/null || limited=() # timeout runs programs only
+    [ $stage != build ] || limited=()
     echo "=== $name: $*" >>"$out/logs.txt"
     "${limited[@]}" "$@" 2>&1 | tee "$logs/$name.log" | tee -a "$out/logs.txt" |
         grep --line-buffered '^{' | tee -a "$summary" >>"$rows"
@@ -93,8 +96,8 @@ step() {
     case $code in
     0) say "$name" "ok ($((SECONDS - start)) s)" ;;
     77) say "$name" "$(grep -h -m1 -o 'skipped: .*' "$logs/$name.log" || echo 'skipped: it says 77')"; rc=1 ;;
-    124 | 137) say "$name" "FAILED: not done in $seconds s"; tail -3 "$logs/$name.log"; rc=1 ;;
-    *) say "$name" "FAILED ($code)"; tail -5 "$logs/$name.log"; rc=1 ;;
+    124 | 137) say "$name" "FAILED: not done in $seconds s"; tail -3 "$logs/$name.log"; failed=yes rc=1 ;;
+    *) say "$name" "FAILED ($code)"; tail -5 "$logs/$name.log"; failed=yes rc=1 ;;
     esac
     return "$code"
 }
@@ -104,60 +107,56 @@ several() {
     step "$@"
 }
 
-models=yes
-pkg-config --exists jansson 2>/dev/null || models="skipped: jansson is not here"
-[ $plan = no ] || models=yes
+# python NAME SHARE SCRIPT...: a step where there are a GPU, whose results it reads, and python3.
+python() {
+    local lack=
+    [ $gpu = yes ] || lack="no GPU here"
+    command -v python3 >/dev/null || lack="python3 is not here"
+    if [ $plan = no ] && [ -n "$lack" ]; then say "$1" "skipped: $lack"; rc=1; return 1; fi
+    step "$1" "$2" python3 -B "${@:3}"
+}
 
-# A private top level: the parts of the tree that need neither h2o nor the text libraries; without cmocka our own
-# few lines of it.
-top_make() {
-    local parts="kernels tests/conformance tests/simt" part units=()
-    [ "$models" != yes ] || parts="base kernels runtime/model tests/conformance tests/simt tests/runtime bench"
-    mkdir -p "$build/top"
-    if ! pkg-config --exists cmocka 2>/dev/null; then
-        units=(-e 's#^find_package(PkgConfig REQUIRED)#find_package(PkgConfig)#' -e "s#^  pkg_check_modules(CMOCKA .*#  \
-add_library(PkgConfig::CMOCKA INTERFACE IMPORTED)\n  target_include_directories(PkgConfig::CMOCKA INTERFACE \
-$PWD/bench/cmocka)#")
-        echo "cmocka is not here: bench/cmocka stands in"
-    fi
-    sed -e '/^foreach(room/,$d' "${units[@]}" -e "s#\${CMAKE_SOURCE_DIR}#$PWD#g" CMakeLists.txt \
-        >"$build/top/CMakeLists.txt"
-    [ "$models" = yes ] || # what the kernels need of base does without jansson
-        printf '%s\n' "add_library(weft_base STATIC $PWD/base/status.c)" \
-            'target_link_libraries(weft_base PUBLIC weft_flags)' >>"$build/top/CMakeLists.txt"
-    for part in $parts; do
-        echo "add_subdirectory($PWD/$part $part)" >>"$build/top/CMakeLists.txt"
-    done
+models=yes # or why they are left out; known once configured
+
+# The parts of the tree that need little: bench/gpu.cmake. Code for just this card, 90 with the features of its own.
+configure() {
     local generator=() arch=90a-real
     command -v ninja >/dev/null && generator=(-G Ninja)
-    if [ $gpu = yes ]; then # code for just this card; 90 with the features of its own
+    if [ $gpu = yes ]; then
         arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
         case $arch in 90) arch=90a-real ;; [0-9]*) arch=$arch-real ;; *) arch=native ;; esac
+        if [ $arch != native ] && ! nvcc --list-gpu-code | grep -x "sm_${arch%-real}" >/dev/null; then
+            echo "this nvcc makes no code for sm_${arch%-real}: the driver compiles its PTX for sm_90"
+            arch=90-virtual
+        fi
     fi
-    timeout 60 cmake "${generator[@]}" -S "$build/top" -B "$build" -DWEFT_CUDA=ON -DWEFT_BENCH=ON \
-        -DWEFT_SIMT_MODES=plain "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-$arch}" || return
+    timeout 60 cmake "${generator[@]}" -S . -B "$build" -DWEFT_GPU_ONLY=ON -DWEFT_CUDA=ON -DWEFT_SIMT_MODES=plain \
+        "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-$arch}" || return
     # a configuration that skipped the plugin says why, and nothing could be built
-    cmake --build "$build" --target help | grep -q weft_cuda
+    cmake --build "$build" --target help >"$build/targets" && grep -qw weft_cuda "$build/targets"
 }
 
 model_tests="test_golden test_model test_simt_exact test_simt_ahead test_tinystories"
 build_all() {
-    step configure 30 top_make || { [ $plan = yes ] || cat "$logs/configure.log"; return 1; }
-    local targets=(weft_cuda gpu_ops) jobs
+    step configure 30 configure || { [ $plan = yes ] || cat "$logs/configure.log"; return 1; }
+    [ $plan = yes ] || grep -qw bench_step $build/targets || models="skipped: pkg-config finds no jansson here"
+    local targets=(weft_cuda gpu_ops) jobs on=(-k) # what fails to compile is no reason to leave out the rest
     jobs=$(nproc)
+    [ ! -e $build/build.ninja ] || on=(-k 0)
     [ $stage = bench ] || targets+=(gpu_kernels gpu_device gpu_probe conformance gpu_probe_simt)
-    step build 110 cmake --build "$build" -j "$jobs" --target "${targets[@]}"
+    step build 110 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
     targets=(bench_step)
     # shellcheck disable=SC2206 # words
     [ $stage = bench ] || targets+=($model_tests)
-    [ "$models" != yes ] || step build-models 40 cmake --build "$build" -j "$jobs" --target "${targets[@]}"
+    if [ "$models" != yes ]; then say build-models "$models"; return 0; fi
+    step build-models 40 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
 }
 
 stage_test() {
     local name tool
     step probe-emulated 10 "$bin/gpu_probe_simt" # every wrapper against the emulator, word by word
     step probe-gpu 20 "$bin/gpu_probe"
-    [ $gpu = no ] || step probe-equal 5 diff "$logs/probe-emulated.log" "$logs/probe-gpu.log"
+    python probe-equal 5 bench/gpu_words.py "$logs/probe-emulated.log" "$logs/probe-gpu.log"
     step device 15 "$bin/gpu_device"
     step conformance 60 "$bin/conformance" cuda "$bin/libweft_cuda.so"
     step kernels 40 "$bin/gpu_kernels" # with bit equality of exact mode
@@ -229,22 +228,24 @@ if [ $plan = yes ]; then
     [ $stage = test ] || { [ $stage = all ] || build_all; stage_bench; plan_end bench; }
     exit $rc
 fi
-for name in nvcc cmake; do
+for name in nvcc cmake g++; do
     command -v $name >/dev/null || { echo "gpu.sh: $name is not here: nothing can be built" >&2; exit 1; }
 done
+command -v ninja make >/dev/null || { echo "gpu.sh: neither ninja nor make is here: nothing can be built" >&2; exit 1; }
 rm -rf "$logs" "$out/logs.txt" "$rows" && mkdir -p "$out" "$logs" || exit 1
 trap 'say "$stage" "STOPPED from outside"; exit 1' TERM INT
 card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -1)
 commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 { date -u +%Y-%m-%dT%H:%MZ; echo "commit $commit"; git status --porcelain 2>/dev/null | head -5
-  nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader 2>&1
+  nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,memory.total --format=csv,noheader 2>/dev/null || echo "no nvidia-smi here"
   nvcc --version 2>&1 | tail -1; } | tee "$summary"
 [ $gpu = yes ] || echo "no GPU here: everything is built, what needs one is skipped" | tee -a "$summary"
 build_all || exit 1
+[ $stage != build ] || exit $rc
 [ $stage = bench ] || stage_test
 [ $stage != all ] || { began=$SECONDS planned=0; } # of `bench` alone the build is a part
 [ $stage = test ] || stage_bench
 name=$(date -u +%Y-%m-%d)-$(echo "${card:-no-gpu}" | tr 'A-Z ' 'a-z-')-$commit.txt
 echo "--- $summary belongs into bench/results/$name"
-[ $gpu = yes ] || exit 77
+[ $gpu = yes ] || [ $failed = yes ] || exit 77
 exit $rc

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Registers, spills and shared memory of every kernel for every architecture, as a Markdown table.
 
-  kernels/cuda/spills.py [--archs 80,86,89,90a,100,120] [--out FILE]
+  kernels/cuda/spills.py [--archs 80,90a] [--out FILE]     without --archs: all of architectures.cmake that nvcc knows
 
 Compiles each .cu file with `nvcc -Xptxas -v` and exits 1 where a kernel spills, or one of MAY_SPILL more than it may.
 """
@@ -41,12 +41,19 @@ def kernels_of(source, archs):
             yield entry, arch, int(m.group(1)), stores + loads, frame
 
 
+def archs_known():
+    """Those of architectures.cmake, as far as this nvcc's version has them."""
+    release = re.search(r"release (\d+)\.(\d+)", subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout)
+    since = re.findall(r"^set\(CUDA_ARCHITECTURES_(\d+)_(\d+) (.*)\)$", (HERE / "architectures.cmake").read_text(), re.M)
+    return [a for major, minor, archs in since if (int(major), int(minor)) <= tuple(map(int, release.groups())) for a in archs.split()]
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--archs", default="80,86,89,90a,100,120")
+    parser.add_argument("--archs")
     parser.add_argument("--out")
     args = parser.parse_args()
-    archs = args.archs.split(",")
+    archs = args.archs.split(",") if args.archs else archs_known()
     table = {}
     for source in sorted(HERE.glob("*.cu")):
         for entry, arch, registers, spill, frame in kernels_of(source, archs):

@@ -38,5 +38,37 @@ configure libcurl 1 "$(sentence libcurl libcurl4-openssl-dev)"
 configure cmocka 0 "the tests are left out: the Debian package libcmocka-dev is missing"
 configure cmocka 1 "the Debian package libcmocka-dev is missing: tools/deps.sh test" -DWEFT_TESTS=ON
 configure libh2o-evloop 0 "weft serve is left out: the Debian package libh2o-evloop-dev"
+configure " " 1 "pkg-config is missing: install the Debian package pkg-config" # a blank hides all: it fails always
+# What bench/gpu.sh configures does with whatever is there.
+configure cmocka 0 "no cmocka here: bench/cmocka stands in" -DWEFT_GPU_ONLY=ON
+configure jansson 0 "no jansson here: the models are left out" -DWEFT_GPU_ONLY=ON
+configure " " 0 "no cmocka here: bench/cmocka stands in" -DWEFT_GPU_ONLY=ON
 configure yajl 0 "Configuring done" # weft does not use it
+
+# The plugin for every card names to nvcc what it knows: 100 and 120 from 12.8 on; spills.py likewise.
+cat >"$work/archs.cmake" <<'END'
+include(${SOURCE}/kernels/cuda/architectures.cmake)
+cuda_architectures(${VERSION} archs)
+message("${archs}")
+END
+cat >"$work/nvcc" <<'END'
+#!/usr/bin/env bash
+[ "$1" != --version ] || { echo "Cuda compilation tools, release $RELEASE, V$RELEASE.99"; exit; }
+echo "$@" >&2
+exit 1
+END
+chmod +x "$work/nvcc"
+# archs RELEASE CMAKE_LIST NEWEST
+archs() {
+    local list codes
+    list=$(cmake -DSOURCE="$source" -DVERSION="$1.99" -P "$work/archs.cmake" 2>&1)
+    codes=$(RELEASE=$1 PATH=$work:$PATH python3 -B "$source/kernels/cuda/spills.py" 2>&1 | grep -o 'code=sm_[0-9a-z]*' | tail -n 1)
+    if [ "$list" != "$2" ] || [ "$codes" != "code=sm_$3" ]; then
+        echo "nvcc $1 is asked for $list, and by spills.py for $codes last"
+        failed=1
+    fi
+}
+archs 12.4 "80-real;86-real;89-real;90a-real;90-virtual" 90a
+archs 12.8 "80-real;86-real;89-real;90a-real;100-real;120-real;120-virtual" 120
+archs 13.0 "80-real;86-real;89-real;90a-real;100-real;120-real;120-virtual" 120
 exit $failed

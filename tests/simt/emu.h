@@ -180,7 +180,7 @@ struct joint {
     std::function<void()> work;
 };
 void stream_push_joint(cudaStream_t stream, std::function<joint()> make);
-bool call_refused(); // the call that a test wants to fail
+bool call_refused();                        // the call that a test wants to fail
 cudaError_t call_failed(cudaError_t error); // the thread's last error from now on
 int stream_device(cudaStream_t stream);
 int device_of_thread();

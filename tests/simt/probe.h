@@ -1,6 +1,6 @@
 // Small kernels that exercise each wrapper of dev.h on given input, and kernels with planted
-// faults. The same source runs under the emulator and on a GPU (bench/gpu.sh compares the two
-// results).
+// faults. The same source runs under the emulator and on a GPU (bench/gpu_words.py compares
+// the two results).
 #pragma once
 
 #include <cuda_runtime_api.h>

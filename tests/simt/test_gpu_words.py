@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""What gpu_words.py says of a healthy card's words, and of wrong ones.
+
+  tests/simt/test_gpu_words.py GPU_PROBE     the words of the emulator itself are taken for a card's and changed
+"""
+import pathlib
+import struct
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import gpu_words  # noqa: E402
+
+EMULATED, FEW = [], []  # all lines; those whose numbers end with 0
+
+
+def changed(name, number, by):
+    """The emulator's lines with one word so many units of its last place further from zero."""
+    out = []
+    for line in FEW:
+        words = line.split()
+        if words[:2] == [name, str(number)]:
+            line = "%s %s %08x" % (*words[:2], int(words[2], 16) + by)
+        out.append(line)
+    return out
+
+
+class Words(unittest.TestCase):
+    def test_each_function_has_its_part_of_the_words(self):
+        names = [name for name, _ in gpu_words.words_of(EMULATED)]
+        for name in gpu_words.BOUNDS:
+            self.assertEqual(names.count(name), 512, name)
+        self.assertEqual(len(names), 14 * 4096)
+
+    def test_the_same_words_are_right(self):
+        self.assertEqual(gpu_words.compared(EMULATED, EMULATED), [])
+
+    def test_a_driver_may_warn_between_the_words(self):
+        self.assertEqual(gpu_words.compared(FEW, ["some driver warns of something", *FEW]), [])
+
+    def test_approximate_functions_may_be_off_by_their_bounds_alone(self):
+        for name, number in (("ex2", 10), ("rcp", 600), ("rsqrt", 1100), ("expf", 2050), ("logf", 2570), ("erff", 3080), ("tanhf", 4000)):
+            for by in (1, -1):
+                self.assertEqual(gpu_words.compared(FEW, changed(name, number, by)), [], name)
+            for by in (8, -8, 1 << 23):  # units of the last place; twice the value
+                (said,) = gpu_words.compared(FEW, changed(name, number, by))
+                self.assertIn("%s: 1 words are wrong; %d: " % (name, number), said)
+
+    def test_the_bound_is_that_of_the_function(self):
+        one = ["%s 7 3f800000" % name for name in ("ex2", "logf")]
+        off = ["%s 7 %s" % (name, struct.pack(">f", 1 + 3 * 2.0**-23).hex()) for name in ("ex2", "logf")]
+        (said,) = gpu_words.compared(one, off)
+        self.assertTrue(said.startswith("logf: "), said)
+
+    def test_every_other_word_must_be_the_same(self):
+        for name, number in (("mma_bf16", 30), ("convert", 90), ("fmaf", 1600), ("vector", 0), ("last_arriver", 510)):
+            (said,) = gpu_words.compared(FEW, changed(name, number, 1))
+            self.assertIn("%s: 1 words are wrong; %d: " % (name, number), said)
+
+    def test_nothing_may_be_missing_or_more(self):
+        (said,) = gpu_words.compared(FEW, FEW[:-1])
+        self.assertIn("named_barrier: 1 words are wrong; 4090: nothing", said)
+        self.assertEqual(gpu_words.compared(FEW, [*FEW, "mma_new 3 00000000"]),
+                         ["mma_new 3 is a word that the emulator does not print"])
+        self.assertEqual(gpu_words.compared([], FEW), ["the emulator printed no word"])
+
+    def test_no_number_is_near_nothing(self):
+        self.assertFalse(gpu_words.same("ex2", "3f800000", "7fc00000"))
+        self.assertFalse(gpu_words.same("ex2", "7f800000", "3f800000"))
+
+
+if __name__ == "__main__":
+    EMULATED = subprocess.run([sys.argv.pop()], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    FEW = [line for line in EMULATED if line.split()[1].endswith("0")]
+    unittest.main()
