@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/utf8.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
@@ -30,6 +30,7 @@ struct chat {
     struct chat_params params;
     json_t *messages;   // without the system message
     json_t *system;     // a string, or NULL
+    json_t *file;       // name of the one that has this conversation, or NULL
     struct arena *turn; // of one answer
     struct session *session;
     struct chat_answer last;
@@ -57,32 +58,10 @@ static const struct option_row params_rows[] = {
 static const struct option_table params_table = {params_rows,
                                                  sizeof params_rows / sizeof *params_rows};
 
-static bool shown_safe; // answers go to a terminal
-
-enum status chat_show(struct text piece, struct error *err)
-{
-    enum { PART = 256, LONGEST = 4 * PART + 32 }; // an escape has four bytes for each it stands for
-    if (!shown_safe)
-        fwrite(piece.at, 1, piece.bytes, stdout);
-    while (shown_safe && piece.bytes > 0) {
-        char part[LONGEST];
-        size_t bytes = piece.bytes < PART ? piece.bytes : PART, plain = 0;
-        while (plain < bytes && piece.at[plain] != '\n' && piece.at[plain] != '\t')
-            plain++;
-        size_t whole = utf8_whole(piece.at, plain);
-        plain = whole > 0 ? whole : plain;
-        fwrite(part, 1, safe_put(part, sizeof part, text_span(piece.at, plain)), stdout);
-        if (plain == 0)
-            putchar(piece.at[plain++]);
-        piece = text_span(piece.at + plain, piece.bytes - plain);
-    }
-    return output_flush(err);
-}
-
-static enum status show(void *context, struct text piece, struct error *err)
+static enum status show(void *context, bool reasoning, struct text piece, struct error *err)
 {
     (void)context;
-    return chat_show(piece, err);
+    return chat_show(reasoning ? CHAT_REASONING : CHAT_ANSWER, piece, err);
 }
 
 static bool stop(void *context)
@@ -117,8 +96,12 @@ static enum status session_answer(void *state, json_t *messages, const struct ch
     uint32_t start[2] = {0, submit.token_count};
     submit.sequence_start = start;
     struct continuation made = {0};
-    struct continue_args args = {
-        .submit = &submit, .show = show, .stop = stop, .context = out, .arena = chat->turn};
+    struct continue_args args = {.submit = &submit,
+                                 .show = show,
+                                 .stop = stop,
+                                 .context = out,
+                                 .arena = chat->turn,
+                                 .apart = true};
     status = prompt_continue(chat->session, &args, &made, err);
     out->ended_ns = clock_ns();
     out->first_ns = made.first_ns;
@@ -184,8 +167,7 @@ static enum status ask(struct chat *chat, const char *question, struct error *er
     interrupt_take(); // an old one
     enum status status = chat->source.answer(chat->source.state, all, &chat->params, &answer, err);
     json_decref(all);
-    if (answer.first_ns > 0)
-        putchar('\n');
+    chat_show_end();
     bool empty = answer.text.bytes == 0;
     if (status == STATUS_OK && !empty)
         message_add(chat->messages, "assistant", json_buffer_text(&answer.text));
@@ -215,10 +197,18 @@ static void do_quit(struct chat *chat, const char *text)
     chat->ended = true;
 }
 
+// Which file has the conversation; NULL: none.
+static void file_is(struct chat *chat, const char *path)
+{
+    json_decref(chat->file);
+    chat->file = path ? json_string(path) : NULL;
+}
+
 static void do_clear(struct chat *chat, const char *text)
 {
     (void)text;
     json_array_clear(chat->messages);
+    file_is(chat, NULL);
     say("the conversation is forgotten%s", chat->system ? ", the system message stays" : "");
 }
 
@@ -294,49 +284,111 @@ static void do_speed(struct chat *chat, const char *text)
         say("/speed tells the speed of the last answer, /speed on that of each, /speed off none");
 }
 
+// Returns 0 or what errno says.
+static int stream_write(FILE *file, const json_t *content)
+{
+    errno = 0;
+    bool wrote = json_dumpf(content, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
+    int why = wrote ? 0 : errno;
+    if (fclose(file) == 0 || !wrote)
+        return wrote ? 0 : why != 0 ? why : EIO;
+    return errno;
+}
+
 // A file is written beside and renamed, so that a full disk loses nothing; others as they are, but
-// for a pipe that nobody reads.
-static bool file_write(const char *path, const json_t *content)
+// for a pipe that nobody reads. Returns 0 or what errno says.
+static int file_write(const char *path, const json_t *content)
 {
     char beside[PATH_MAX];
     struct stat is;
     int bytes = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
     bool there = lstat(path, &is) == 0;
-    if (bytes >= (int)sizeof beside || (there && access(path, W_OK) != 0))
-        return false;
+    if (bytes >= (int)sizeof beside)
+        return ENAMETOOLONG;
+    if (there && access(path, W_OK) != 0)
+        return errno;
     bool renamed = !there || S_ISREG(is.st_mode);
     int fd = renamed ? mkostemp(beside, O_CLOEXEC)
                      : open(path, O_WRONLY | O_TRUNC | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return errno;
     if (!renamed)
         fcntl(fd, F_SETFL, 0);
     else if (there)
         fchmod(fd, is.st_mode & 0777);
     FILE *file = fdopen(fd, "w");
     check(file, "no memory for the file %s", path);
-    bool wrote = json_dumpf(content, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
-    wrote &= fclose(file) == 0;
+    int why = stream_write(file, content);
     if (!renamed)
-        return wrote;
-    wrote = wrote && rename(beside, path) == 0;
-    if (!wrote)
+        return why;
+    if (why == 0 && rename(beside, path) != 0)
+        why = errno;
+    if (why != 0)
         unlink(beside);
-    return wrote;
+    return why;
+}
+
+static const char *write_advice(int why)
+{
+    switch (why) {
+    case ENOENT:
+    case ENOTDIR:
+        return ": make its folder first";
+    case EISDIR:
+        return ": name a file in it";
+    case ENOSPC:
+    case EDQUOT:
+        return ": make room, or name a file on another disk";
+    case ENXIO:
+        return ": nobody reads it";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return ": name a file where you may write";
+    default:
+        return "";
+    }
+}
+
+// Whether a file would be lost that has something else than this conversation.
+static bool is_foreign(const struct chat *chat, const char *path)
+{
+    struct stat is;
+    bool own = chat->file && strcmp(json_string_value(chat->file), path) == 0;
+    return !own && stat(path, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0;
+}
+
+static void save(struct chat *chat, const char *path)
+{
+    json_t *all = json_pack("{s:o}", "messages", conversation(chat));
+    size_t count = json_array_size(json_object_get(all, "messages"));
+    int why = file_write(path, all);
+    if (why == 0)
+        say("%zu messages are in %s", count, path);
+    else
+        say("%zu messages cannot be written to %s: %s%s", count, path, strerror(why),
+            write_advice(why));
+    if (why == 0)
+        file_is(chat, path);
+    json_decref(all);
 }
 
 static void do_save(struct chat *chat, const char *text)
 {
-    if (*text == '\0') {
+    if (*text == '\0')
         say("/save takes the name of a file");
-        return;
-    }
-    json_t *all = json_pack("{s:o}", "messages", conversation(chat));
-    say(file_write(text, all) ? "%zu messages are in %s"
-                              : "%zu messages cannot be written to %s: is the folder "
-                                "there, and may you write in it?",
-        json_array_size(json_object_get(all, "messages")), text);
-    json_decref(all);
+    else if (is_foreign(chat, text))
+        say("%s is there and has something else in it: /save! %s replaces it", text, text);
+    else
+        save(chat, text);
+}
+
+static void do_save_over(struct chat *chat, const char *text)
+{
+    if (*text == '\0')
+        say("/save! takes the name of a file");
+    else
+        save(chat, text);
 }
 
 static bool message_is_known(const json_t *message, size_t index)
@@ -376,6 +428,7 @@ static void do_load(struct chat *chat, const char *text)
         }
         json_decref(chat->messages);
         chat->messages = json_incref(all);
+        file_is(chat, text);
         say("%zu messages are loaded", json_array_size(all));
     }
     json_decref(all);
@@ -390,6 +443,7 @@ static const struct chat_command {
     {"system", "[TEXT|-]", "shows, sets or (-) removes the system message", do_system},
     {"params", "[NAME=VALUE ...]", "shows or sets how answers are sampled", do_params},
     {"save", "FILE", "writes the conversation as JSON", do_save},
+    {"save!", "FILE", "the same, in the place of a file that is there", do_save_over},
     {"load", "FILE", "goes on with a conversation that was saved", do_load},
     {"clear", "", "forgets the conversation", do_clear},
     {"speed", "[on|off]", "tokens a second of the last answer, or of each from now on", do_speed},
@@ -486,7 +540,7 @@ static enum status chat_run(struct chat *chat, const char *with, struct error *e
     chat->messages = json_array();
     chat->system = settings->system ? json_string(settings->system) : NULL;
     chat->turn = arena_create(0, 0);
-    shown_safe = isatty(STDOUT_FILENO);
+    chat_show_open();
     enum status status = chat_lines_open(&lines, chat->terminal, settings->history, err);
     if (status == STATUS_OK && chat->terminal) {
         status = interrupt_open(err);
@@ -497,6 +551,7 @@ static enum status chat_run(struct chat *chat, const char *with, struct error *e
     chat_lines_close(lines);
     json_decref(chat->messages);
     json_decref(chat->system);
+    json_decref(chat->file);
     arena_destroy(chat->turn);
     return status;
 }

@@ -12,7 +12,7 @@ struct chat_params {
 
 // One answer. All zero before; text is the caller's to free.
 struct chat_answer {
-    struct json_buffer text;
+    struct json_buffer text; // without reasoning
     uint32_t tokens;
     uint64_t begun_ns, first_ns, ended_ns; // first_ns 0: nothing came
     bool stopped;                          // by Ctrl-C
@@ -26,8 +26,13 @@ struct chat_source {
                           struct chat_answer *out, struct error *err);
 };
 
-// Prints a piece of an answer: on a terminal made safe for it, line ends and tabs kept.
-enum status chat_show(struct text piece, struct error *err) MUST_USE;
+// What answers are made of.
+enum chat_part { CHAT_ANSWER, CHAT_REASONING, CHAT_PARTS };
+// Prints a piece: an answer to stdout, reasoning to stdout, dim, where that is a terminal, else to
+// stderr. On a terminal it is made safe for it, line ends and tabs kept. To be opened before.
+enum status chat_show(enum chat_part part, struct text piece, struct error *err) MUST_USE;
+void chat_show_open(void);
+void chat_show_end(void); // an answer is over
 
 // Ctrl-C: before interrupt_open it ends the process, then it is told. So are SIGTERM, SIGHUP and
 // SIGQUIT, which stay there to be taken: whoever learns of one goes back, and interrupt_end ends

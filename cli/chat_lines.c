@@ -14,6 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
+#include <wctype.h>
 
 enum { HISTORY_LINES = 1000, SAME_END_NS = 100000000 };
 
@@ -23,6 +24,7 @@ struct chat_lines {
     const char *history_file, *prompt;
     struct line_reader reader;
     bool interrupted;
+    bool marks; // the terminal is asked for marks around what is pasted
 };
 
 static const int ends[] = {SIGTERM, SIGHUP, SIGQUIT};
@@ -32,6 +34,10 @@ static int interrupts = -1;
 static volatile sig_atomic_t ending; // the signal that is to end the process; 0: none
 static volatile uint64_t ending_ns;  // when it came
 static struct termios terminal_was;  // as it was before it was edited on
+static volatile sig_atomic_t marked; // it is to be told that marks are not wanted any more
+
+#define MARKS_ON "\x1b[?2004h"
+#define MARKS_OFF "\x1b[?2004l"
 
 // A terminal, or a shell, may send the same end twice.
 static bool is_second_end(int signal)
@@ -84,6 +90,10 @@ void interrupt_end(void)
     if (ending == 0)
         return;
     signal(SIGTTOU, SIG_IGN); // in the background the terminal would stop the process
+    if (marked) {
+        ssize_t wrote = write(STDOUT_FILENO, MARKS_OFF "\x1b[0m", sizeof MARKS_OFF "\x1b[0m" - 1);
+        (void)wrote;
+    }
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal_was);
     signal(ending, SIG_DFL);
     raise(ending);
@@ -139,6 +149,24 @@ static int character_read(EditLine *edit, wchar_t *out)
     }
 }
 
+// For libedit, at the mark before what is pasted: all up to the mark behind it, lines too, is text
+// of one message.
+static unsigned char paste_take(EditLine *edit, int key)
+{
+    static const wchar_t end[] = L"\x1b[201~";
+    size_t matched = 0;
+    wchar_t text[2] = {0};
+    (void)key;
+    while (end[matched] != 0) {
+        if (el_wgetc(edit, &text[0]) != 1)
+            return CC_EOF;
+        matched = text[0] == end[matched] ? matched + 1 : text[0] == end[0];
+        if (matched == 0 && (!iswcntrl((wint_t)text[0]) || wcschr(L"\n\t", text[0])))
+            el_winsertstr(edit, text);
+    }
+    return CC_REFRESH;
+}
+
 static char *prompt_say(EditLine *edit)
 {
     struct chat_lines *lines = NULL;
@@ -181,7 +209,7 @@ static enum status history_open(struct chat_lines *lines, const char *file, stru
 static const char *const keys[][2] = {
     {"^R", "em-inc-search-prev"},  {"\\e[1;5C", "em-next-word"},  // Ctrl and the arrows
     {"\\e[1;5D", "ed-prev-word"},  {"\\e[5~", "ed-prev-history"}, // page up and down
-    {"\\e[6~", "ed-next-history"}, {"\\e[200~", "ed-ignore"},     // around what is pasted
+    {"\\e[6~", "ed-next-history"}, {"\\e[200~", "paste"},         // around what is pasted
     {"\\e[201~", "ed-ignore"},
 };
 
@@ -201,9 +229,13 @@ enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *
     el_set(lines->edit, EL_SIGNAL, 0);
     el_set(lines->edit, EL_PROMPT, prompt_say);
     el_set(lines->edit, EL_GETCFN, character_read);
+    el_set(lines->edit, EL_ADDFN, "paste", "Take what is pasted", paste_take);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         el_set(lines->edit, EL_BIND, keys[i][0], keys[i][1], NULL);
     el_source(lines->edit, NULL); // ~/.editrc
+    const char *kind = NULL;
+    el_get(lines->edit, EL_TERMINAL, &kind);
+    lines->marks = kind && strcmp(kind, "dumb") != 0;
     return history_open(lines, file, err);
 }
 
@@ -223,6 +255,10 @@ static enum chat_line line_edit(struct chat_lines *lines, struct text *out)
     HistEvent event;
     int bytes = 0;
     lines->interrupted = false;
+    if (lines->marks) { // anew each time: a shell in between switches them off
+        marked = true;
+        fputs(MARKS_ON, stdout);
+    }
     el_resize(lines->edit);
     const char *line = el_gets(lines->edit, &bytes);
     keys_hide();
@@ -255,6 +291,11 @@ void chat_lines_close(struct chat_lines *lines)
         safe_line(stderr, "weft: the history cannot be written to %s", lines->history_file);
     if (lines->history)
         history_end(lines->history);
+    if (marked) {
+        fputs(MARKS_OFF, stdout);
+        fflush(stdout); // a signal may end the process
+    }
+    marked = false;
     if (lines->edit)
         el_end(lines->edit);
     heap_give(lines->reader.at);

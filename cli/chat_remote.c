@@ -13,6 +13,7 @@ enum { EVENT_BYTES_MAX = 16 << 20, ANSWER_BYTES_MAX = 16 << 20, CONNECT_SECONDS 
 struct chat_remote {
     CURLM *multi;
     char *base, *model, *key; // base: URL up to and with /v1; key: a header, or NULL
+    char *shown;              // base without a password
     uint32_t silence_s;       // 0: no limit
     bool loopback;            // the server is of this machine
 };
@@ -54,6 +55,19 @@ static char *base_of(const char *url)
     return base;
 }
 
+// What stands before the host's @ may be a secret.
+static char *shown_of(const char *base)
+{
+    const char *host = strstr(base, "://") + 3;
+    const char *at = memrchr(host, '@', strcspn(host, "/?#"));
+    char *shown = joined(base, "***"); // room for what may be longer
+    if (at)
+        snprintf(shown + (host - base), strlen(at) + 4, "***%s", at);
+    else
+        shown[strlen(base)] = '\0';
+    return shown;
+}
+
 static bool is_loopback(const char *base)
 {
     static const char *const own[] = {"localhost", "127.0.0.1", "[::1]"};
@@ -84,28 +98,37 @@ static void usage_take(struct chat_answer *answer, const json_t *usage)
         answer->tokens = (uint32_t)tokens;
 }
 
-static void delta_take(struct transfer *t, const json_t *delta)
+static void part_take(struct transfer *t, enum chat_part part, const json_t *said)
 {
     struct chat_answer *answer = t->answer;
-    const json_t *content = json_object_get(delta, "content");
-    const json_t *thought = json_object_get(delta, "reasoning_content");
-    const json_t *shown = json_string_length(content) > 0 ? content : thought;
-    if (json_string_length(shown) == 0)
+    struct text piece = text_span(json_string_value(said), json_string_length(said));
+    if (piece.bytes == 0 || t->status != STATUS_OK)
         return;
     if (answer->first_ns == 0)
         answer->first_ns = clock_ns();
-    answer->tokens++; // until usage says how many
-    struct text piece = text_span(json_string_value(shown), json_string_length(shown));
     t->shown_bytes += piece.bytes;
     if (t->shown_bytes > ANSWER_BYTES_MAX) {
         t->status = error_set(t->err, STATUS_TOO_LARGE, "the server's answer has over %d MiB",
                               ANSWER_BYTES_MAX >> 20);
         return;
     }
-    if (shown == content)
+    if (part == CHAT_ANSWER)
         json_put_raw(&answer->text, piece);
-    t->status = chat_show(piece, t->err);
+    t->status = chat_show(part, piece, t->err);
     t->heard_ns = clock_ns(); // a terminal may have held the text
+}
+
+// Of reasoning servers write either name, or both.
+static void delta_take(struct transfer *t, const json_t *delta)
+{
+    const json_t *content = json_object_get(delta, "content");
+    const json_t *thought = json_object_get(delta, "reasoning_content");
+    if (!json_is_string(thought))
+        thought = json_object_get(delta, "reasoning");
+    if (json_string_length(content) + json_string_length(thought) > 0)
+        t->answer->tokens++; // until usage says how many
+    part_take(t, CHAT_REASONING, thought);
+    part_take(t, CHAT_ANSWER, content);
 }
 
 static void event_take(struct transfer *t, struct text line)
@@ -184,7 +207,7 @@ static void silence_check(const struct chat_remote *remote, struct transfer *t)
     if (!t->done)
         t->status = error_set(t->err, STATUS_TIMEOUT,
                               "%s said nothing for %u s: ask again, or wait longer with --timeout",
-                              remote->base, remote->silence_s);
+                              remote->shown, remote->silence_s);
 }
 
 // Runs the transfer to its end, or until Ctrl-C, a long silence or [DONE], after which a server may
@@ -193,23 +216,59 @@ static CURLcode transfer_run(struct chat_remote *remote, struct transfer *t)
 {
     int running = 1, left;
     struct curl_waitfd also = {.fd = interrupt_descriptor(), .events = CURL_WAIT_POLLIN};
-    curl_multi_add_handle(remote->multi, t->easy);
+    CURLMcode failed = curl_multi_add_handle(remote->multi, t->easy);
     t->heard_ns = clock_ns();
-    while (running > 0 && !(t->answer && t->answer->stopped) && !t->over &&
+    while (failed == CURLM_OK && running > 0 && !(t->answer && t->answer->stopped) && !t->over &&
            t->status == STATUS_OK) {
-        if (curl_multi_perform(remote->multi, &running) != CURLM_OK)
-            break;
+        failed = curl_multi_perform(remote->multi, &running);
         if (running > 0)
             silence_check(remote, t);
-        if (running > 0 && !t->over && t->status == STATUS_OK)
-            curl_multi_poll(remote->multi, &also, also.fd >= 0, 1000, NULL);
+        if (failed == CURLM_OK && running > 0 && !t->over && t->status == STATUS_OK)
+            failed = curl_multi_poll(remote->multi, &also, also.fd >= 0, 1000, NULL);
         if (t->answer)
             t->answer->stopped = interrupt_take();
     }
+    if (failed != CURLM_OK && t->status == STATUS_OK)
+        t->status = error_set(t->err, STATUS_REFUSED, "%s cannot be asked: %s", remote->shown,
+                              curl_multi_strerror(failed));
     CURLMsg *message = curl_multi_info_read(remote->multi, &left);
     CURLcode code = message ? message->data.result : CURLE_OK;
     curl_multi_remove_handle(remote->multi, t->easy);
     return code;
+}
+
+// What to do where no answer begins. reached: there is a server, but it is not understood.
+static const struct cause {
+    CURLcode code;
+    bool reached;
+    const char *advice;
+} causes[] = {
+    {CURLE_COULDNT_CONNECT, false, "start one with 'weft serve', or give its address with --url"},
+    {CURLE_OPERATION_TIMEDOUT, false, "is the address right, and can it be reached from here?"},
+    {CURLE_COULDNT_RESOLVE_HOST, false, "is the name in --url right, and is there a network?"},
+    {CURLE_COULDNT_RESOLVE_PROXY, false, "the environment names a proxy (http_proxy, https_proxy)"},
+    {CURLE_PROXY, false, "the environment names a proxy (http_proxy, https_proxy)"},
+    {CURLE_SSL_CONNECT_ERROR, true, "a server without TLS wants http:// in --url"},
+    {CURLE_PEER_FAILED_VERIFICATION, true,
+     "--url must have the name that the certificate has, and this machine must trust who signed it "
+     "(Debian: update-ca-certificates)"},
+    {CURLE_OK, true, "is it an HTTP server? One with TLS wants https:// in --url"}, // all others
+};
+
+static enum status broken(const struct chat_remote *remote, struct transfer *t, CURLcode code,
+                          const char *reason)
+{
+    const struct cause *cause = causes;
+    while (cause->code != CURLE_OK && cause->code != code)
+        cause++;
+    if (http_status(t) != 0)
+        return error_set(t->err, STATUS_REFUSED,
+                         "%s went away in the middle of its answer (%s): ask again", remote->shown,
+                         reason);
+    return error_set(t->err, STATUS_REFUSED,
+                     cause->reached ? "%s gives no answer (%s): %s"
+                                    : "no server answers at %s (%s): %s",
+                     remote->shown, reason, cause->advice);
 }
 
 static enum status refused(const struct chat_remote *remote, struct transfer *t)
@@ -228,7 +287,7 @@ static enum status refused(const struct chat_remote *remote, struct transfer *t)
         t->status = error_set(t->err, STATUS_REFUSED,
                               "%s answers %ld: give the address of an API such as "
                               "http://127.0.0.1:8000 with --url",
-                              remote->base, status);
+                              remote->shown, status);
     else
         t->status = error_set(t->err, STATUS_REFUSED, "the server answers %ld%s%s", status,
                               said ? ": " : "", said ? said : "");
@@ -262,14 +321,9 @@ static enum status transfer(struct chat_remote *remote, struct transfer *t, cons
     }
     CURLcode code = transfer_run(remote, t);
     bool stopped = t->answer && t->answer->stopped;
-    bool answered = http_status(t) != 0;
-    if (t->status == STATUS_OK && !stopped && code != CURLE_OK)
-        t->status = error_set(t->err, STATUS_REFUSED,
-                              answered ? "%s went away in the middle of its answer (%s)"
-                                       : "no server answers at %s (%s): start one with 'weft "
-                                         "serve', or give its address with --url",
-                              remote->base, *reason != '\0' ? reason : curl_easy_strerror(code));
-    if (t->status == STATUS_OK && !stopped && http_status(t) != 200)
+    if (t->status == STATUS_OK && !stopped && !t->done && code != CURLE_OK)
+        t->status = broken(remote, t, code, *reason != '\0' ? reason : curl_easy_strerror(code));
+    else if (t->status == STATUS_OK && !stopped && http_status(t) != 200)
         refused(remote, t);
     curl_easy_cleanup(t->easy);
     curl_slist_free_all(headers);
@@ -300,14 +354,14 @@ static enum status model_find(struct chat_remote *remote, struct error *err)
         status = error_set(err, STATUS_INVALID,
                            "%s is no API: give the address of one such as http://127.0.0.1:8000 "
                            "with --url",
-                           remote->base);
+                           remote->shown);
     const char *id = status == STATUS_OK ? first_model(list) : NULL;
     if (id)
         remote->model = joined(id, "");
     else if (status == STATUS_OK)
         status = error_set(err, STATUS_NOT_FOUND,
                            "%s lists no model that chats: name one, weft chat --url %s MODEL",
-                           remote->base, remote->base);
+                           remote->shown, remote->shown);
     json_decref(list);
     json_buffer_free(&t.body);
     return status;
@@ -321,7 +375,10 @@ enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return error_set(err, STATUS_IO, "libcurl cannot be used");
     remote->multi = curl_multi_init();
+    if (!remote->multi)
+        return error_set(err, STATUS_IO, "libcurl cannot be used: are too many files open?");
     remote->base = base_of(args->url);
+    remote->shown = shown_of(remote->base);
     remote->loopback = is_loopback(remote->base);
     remote->silence_s = args->silence_s;
     remote->key = args->key ? joined("Authorization: Bearer ", args->key) : NULL;
@@ -366,8 +423,8 @@ enum status chat_remote_answer(void *state, json_t *messages, const struct chat_
     out->begun_ns = clock_ns();
     enum status status = transfer(remote, &t, "/chat/completions", &body);
     if (status == STATUS_OK && !out->stopped && !t.done)
-        status = error_set(err, STATUS_REFUSED, "%s ended its answer before it was complete",
-                           remote->base);
+        status = error_set(err, STATUS_REFUSED,
+                           "%s ended its answer before it was complete: ask again", remote->shown);
     out->ended_ns = clock_ns();
     json_buffer_free(&body);
     json_buffer_free(&t.body);
@@ -381,6 +438,7 @@ void chat_remote_close(struct chat_remote *remote)
     curl_multi_cleanup(remote->multi);
     curl_global_cleanup();
     heap_give(remote->base);
+    heap_give(remote->shown);
     heap_give(remote->model);
     heap_give(remote->key);
     heap_give(remote);

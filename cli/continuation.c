@@ -2,6 +2,8 @@
 #include "cli/continuation.h"
 
 #include "base/clock.h"
+#include "base/number.h"
+#include "runtime/text/dialect/reply.h"
 #include "runtime/text/prompt.h"
 
 #include <time.h>
@@ -44,61 +46,149 @@ enum status prompt_bounds(const struct session *session, struct submit_args *sub
     return STATUS_OK;
 }
 
-static enum status text_add(struct continuation *out, const struct continue_args *args,
-                            struct text text, struct error *err)
+// An answer while its tokens come.
+struct answer_reader {
+    const struct continue_args *args;
+    struct continuation *out;
+    const struct tokenizer *tokenizer;
+    struct detok detok;
+    struct reply *reply; // NULL: all of it is text
+    char *piece;         // [piece_max + 16]
+    uint32_t piece_max;
+};
+
+static enum status text_add(struct answer_reader *r, bool reasoning, struct text text,
+                            struct error *err)
 {
-    json_put_raw(&out->text, text);
-    return args->show && text.bytes > 0 ? args->show(args->context, text, err) : STATUS_OK;
+    const struct continue_args *args = r->args;
+    if (!reasoning)
+        json_put_raw(&r->out->text, text);
+    return args->show && text.bytes > 0 ? args->show(args->context, reasoning, text, err)
+                                        : STATUS_OK;
 }
 
-static void token_add(struct continuation *out, int32_t token)
+static enum status events_add(struct answer_reader *r, const struct reply_event *events,
+                              uint32_t count, struct error *err)
 {
+    enum status status = STATUS_OK;
+    for (uint32_t i = 0; i < count && status == STATUS_OK; i++)
+        if (events[i].kind == REPLY_TEXT || events[i].kind == REPLY_REASONING)
+            status = text_add(r, events[i].kind == REPLY_REASONING, events[i].text, err);
+    return status;
+}
+
+// Bytes of the detokenizer, of which the last so many are a special token's.
+static enum status piece_add(struct answer_reader *r, uint32_t bytes, uint32_t special,
+                             struct error *err)
+{
+    uint32_t count;
+    if (!r->reply)
+        return text_add(r, false, text_span(r->piece, bytes), err);
+    const struct reply_event *events =
+        reply_feed(r->reply, text_span(r->piece, bytes - special), false, &count);
+    enum status status = events_add(r, events, count, err);
+    if (status != STATUS_OK)
+        return status;
+    events = reply_feed(r->reply, text_span(r->piece + bytes - special, special), true, &count);
+    return events_add(r, events, count, err);
+}
+
+static enum status token_add(struct answer_reader *r, int32_t token, struct error *err)
+{
+    struct continuation *out = r->out;
     if (out->token_count == 0)
         out->first_ns = clock_ns();
     out->tokens = heap_grow(out->tokens, (out->token_count + 1) * sizeof *out->tokens);
     out->tokens[out->token_count++] = token;
+    uint32_t bytes = detok_push(&r->detok, token, r->piece, r->piece_max), special = 0;
+    if (r->reply && tokenizer_is_special(r->tokenizer, token))
+        special = smaller(bytes, (uint32_t)tokenizer_token_bytes(r->tokenizer, token).bytes);
+    return piece_add(r, bytes, special, err);
 }
 
-// The request was submitted; detok continues its prompt.
-static enum status events_take(struct session *session, const struct continue_args *args,
-                               struct request *request, struct detok *detok,
-                               struct continuation *out, struct error *err)
+static enum status text_end(struct answer_reader *r, struct error *err)
 {
-    uint32_t room = detok_bound(session->model->tokenizer);
-    char *piece = arena_take(args->arena, room + 16);
-    struct token_event event = {0};
+    uint32_t bytes = detok_finish(&r->detok, r->piece, r->piece_max + 16), count;
+    enum status status = piece_add(r, bytes, 0, err);
+    if (status != STATUS_OK || !r->reply)
+        return status;
+    const struct reply_event *events = reply_finish(r->reply, &count);
+    return events_add(r, events, count, err);
+}
+
+// Reads the answer to its end.
+static enum status events_take(struct session *session, struct request *request,
+                               struct answer_reader *r, struct token_event *event,
+                               struct error *err)
+{
     bool stopped = false, came = false;
-    while (!came || !(event.flags & EVENT_LAST)) {
-        enum status status = session_poll(session, request, &event, &came, err);
-        if (status == STATUS_OK && came && (event.flags & EVENT_TOKEN) && !stopped) {
-            token_add(out, event.token);
-            uint32_t bytes = detok_push(detok, event.token, piece, room);
-            status = text_add(out, args, text_span(piece, bytes), err);
-        }
+    while (!came || !(event->flags & EVENT_LAST)) {
+        enum status status = session_poll(session, request, event, &came, err);
+        if (status == STATUS_OK && came && (event->flags & EVENT_TOKEN) && !stopped)
+            status = token_add(r, event->token, err);
         if (status != STATUS_OK)
             return status;
-        out->finish = came && event.finish != FINISH_NONE ? event.finish : out->finish;
-        if (!stopped && args->stop && args->stop(args->context)) {
+        r->out->finish = came && event->finish != FINISH_NONE ? event->finish : r->out->finish;
+        if (!stopped && r->args->stop && r->args->stop(r->args->context)) {
             stopped = true;
             port_cancel(session->port, request);
         }
     }
-    return text_add(out, args, text_span(piece, detok_finish(detok, piece, room + 16)), err);
+    return text_end(r, err);
+}
+
+// Where the answer could not be shown the model still computes it. last: the event read last.
+static void request_end(struct session *session, struct request *request, struct token_event *last)
+{
+    struct error err; // of an answer that nobody wants
+    bool came = (last->flags & EVENT_LAST) != 0;
+    if (!came)
+        port_cancel(session->port, request);
+    while (!came || !(last->flags & EVENT_LAST))
+        if (session_poll(session, request, last, &came, &err) != STATUS_OK)
+            break; // FINISH_ERROR of its only choice
+    port_free(session->port, request);
+}
+
+// How the answer to a prompt is taken apart: *out is NULL where all of it is text.
+static enum status reply_make(const struct session *session, const struct continue_args *args,
+                              struct reply **out, struct error *err)
+{
+    const struct dialect *dialect = &session->model->dialect;
+    struct reply_args reply = {.dialect = dialect,
+                               .reasoning = dialect_reasoning_syntax(dialect).open != NULL};
+    struct decode_args prompt = {
+        .tokens = args->submit->tokens, .count = args->submit->token_count, .arena = args->arena};
+    *out = NULL;
+    if (!args->apart || (!reply.reasoning && !dialect_marks_text(dialect)))
+        return STATUS_OK;
+    enum status status =
+        dialect_start_find(dialect, session->model->tokenizer, &prompt, &reply.start, err);
+    if (status == STATUS_OK)
+        *out = reply_open(&reply);
+    return status;
 }
 
 enum status prompt_continue(struct session *session, const struct continue_args *args,
                             struct continuation *out, struct error *err)
 {
+    struct answer_reader r = {.args = args,
+                              .out = out,
+                              .tokenizer = session->model->tokenizer,
+                              .piece_max = detok_bound(session->model->tokenizer)};
     struct request *request;
-    enum status status = session_submit(session, args->submit, &request, err);
-    if (status != STATUS_OK)
-        return status;
-    struct detok detok;
-    detok_init(&detok, session->model->tokenizer, true);
-    detok_continue(&detok);
-    status = events_take(session, args, request, &detok, out, err);
+    enum status status = reply_make(session, args, &r.reply, err);
     if (status == STATUS_OK)
-        port_free(session->port, request);
+        status = session_submit(session, args->submit, &request, err);
+    if (status == STATUS_OK) {
+        struct token_event event = {0};
+        r.piece = arena_take(args->arena, r.piece_max + 16);
+        detok_init(&r.detok, r.tokenizer, !r.reply); // marks are special tokens, often
+        detok_continue(&r.detok);
+        status = events_take(session, request, &r, &event, err);
+        request_end(session, request, &event);
+    }
+    reply_close(r.reply);
     return status;
 }
 

@@ -35,17 +35,18 @@ struct continuation {
     int32_t *tokens; // [token_count] on the heap
     uint32_t token_count;
     enum finish finish;
-    struct json_buffer text;
-    uint64_t first_ns; // clock_ns of the first token; 0: there was none
+    struct json_buffer text; // without reasoning where that was to be told apart
+    uint64_t first_ns;       // clock_ns of the first token; 0: there was none
 };
 
 struct continue_args {
     const struct submit_args *submit;
     // Called with each piece of text, whole characters; NULL: nobody looks.
-    enum status (*show)(void *context, struct text piece, struct error *err);
+    enum status (*show)(void *context, bool reasoning, struct text piece, struct error *err);
     bool (*stop)(void *context); // asked after each step; NULL: never
     void *context;
     struct arena *arena; // scratch
+    bool apart;          // reasoning is told apart by the model's marks, which come out otherwise
 };
 
 // Until the model ends or stop says so. The caller ends `out` (all zero before) with

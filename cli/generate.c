@@ -49,9 +49,9 @@ static enum status encode_chat(const struct session *session, const struct gener
     return status;
 }
 
-static enum status show(void *context, struct text piece, struct error *err)
+static enum status show(void *context, bool reasoning, struct text piece, struct error *err)
 {
-    (void)context;
+    (void)context, (void)reasoning;
     fwrite(piece.at, 1, piece.bytes, stdout);
     return output_flush(err);
 }

@@ -19,7 +19,7 @@ static const struct command commands[] = {
      "ends.\n"
      "With --url a server answers, and MODEL_DIR is the name of one of its models. Lines of a pipe "
      "are\n"
-     "answered one after the other.",
+     "answered one after the other: answers go to stdout, reasoning to stderr.",
      "one model chats, and messages are typed", command_chat},
     {"generate", "MODEL_DIR --prompt TEXT [options]", "Continues one prompt.", "",
      "the prompt is given with --prompt TEXT", command_generate},

@@ -152,18 +152,14 @@ static void continued_read(struct generation *g)
 // What the end of the prompt has opened, also where that will be cut off: reasoning, or a call.
 static void start_find(struct generation *g)
 {
-    enum { TAIL = 48 }; // tokens
-    uint32_t count = g->prompt_tokens < TAIL ? g->prompt_tokens : TAIL;
-    struct decode_args args = {.tokens = g->tokens + g->prompt_tokens - count,
-                               .count = count,
-                               .arena = exchange_scratch(g->call.exchange)};
-    struct text text;
+    struct decode_args prompt = {.tokens = g->tokens,
+                                 .count = g->prompt_tokens,
+                                 .arena = exchange_scratch(g->call.exchange)};
     struct error err;
-    enum status status = tokenizer_decode(g->call.model->tokenizer, &args, &text, &err);
+    enum status status = dialect_start_find(g->options.reply.dialect, g->call.model->tokenizer,
+                                            &prompt, &g->options.reply.start, &err);
     if (status != STATUS_OK)
         prompt_fail(g, status, &err);
-    else
-        g->options.reply.start = dialect_start_of(g->options.reply.dialect, text);
 }
 
 void prompt_make(struct generation *g)

@@ -2,10 +2,12 @@
 // and engines whose steps may take WEFT_STEP_MS milliseconds; linked into weft_faulty_cpu by
 // --wrap:
 //   hang   rank 1 of two stands in a product until the file is gone
+//   curl   libcurl's transfers fail
 // The file hang.reached tells the test that it does.
 #include "kernels/device.h"
 #include "scheduler/engine.h"
 
+#include <curl/curl.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -81,4 +83,13 @@ enum status __wrap_engine_open(struct engine **out, struct model *model,
     const char *step_ms = getenv("WEFT_STEP_MS");
     own.step_deadline_ns = step_ms ? strtoull(step_ms, NULL, 10) * 1000000 : 0;
     return __real_engine_open(out, model, &own, err);
+}
+
+CURLMcode __real_curl_multi_perform(CURLM *multi, int *running); // NOLINT
+CURLMcode __wrap_curl_multi_perform(CURLM *multi, int *running); // NOLINT
+
+CURLMcode __wrap_curl_multi_perform(CURLM *multi, int *running)
+{
+    return access(path_of("curl"), F_OK) == 0 ? CURLM_INTERNAL_ERROR
+                                              : __real_curl_multi_perform(multi, running);
 }

@@ -26,7 +26,7 @@ GREEDY = ("--temperature", "0", "--top-p", "1", "--max-tokens", "12")
 
 
 def environment():
-    kept = {name: value for name, value in os.environ.items() if name not in ("OPENAI_API_KEY", "HOME")}
+    kept = {name: value for name, value in os.environ.items() if name not in ("OPENAI_API_KEY", "HOME", "NO_COLOR")}
     return {**kept, "TERM": "xterm", "HOME": "/nonexistent", "LC_ALL": "C"}
 
 
@@ -40,11 +40,11 @@ def piped(*options, feed="", code=0, env=None):
 class Terminal:
     """The program on a terminal. What it prints is kept; `until` looks at what was not looked at before."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, env=None):
         self.ours, theirs = pty.openpty()
         self.before = self.modes()
         self.process = subprocess.Popen([WEFT, "chat", *map(str, options)], stdin=theirs, stdout=theirs, stderr=theirs,
-                                        env=environment(), start_new_session=True, preexec_fn=self.control)
+                                        env={**environment(), **(env or {})}, start_new_session=True, preexec_fn=self.control)
         os.close(theirs)
         self.said, self.at = "", 0
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a piece may end inside of a character
@@ -102,8 +102,8 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*options):
-    shown = Terminal(*options)
+def terminal(*options, env=None):
+    shown = Terminal(*options, env=env)
     try:
         yield shown
     finally:
@@ -273,6 +273,46 @@ def test_keys_of_a_terminal():
         assert asked == ["one two", "the one, then two"], asked
 
 
+def test_what_is_pasted_is_one_message():
+    """Its lines, too, also where an answer was coming; the terminal is asked for the marks, and not any more at the end."""
+    pasted = threading.Event()
+
+    def slow(out):
+        out.write(event("One "))
+        out.flush()
+        assert pasted.wait(LIMIT)
+        whole("two.")(out)
+    with serving(slow) as server, terminal("--url", server.base) as t:
+        t.until("answers.*\x1b\\[\\?2004h> ")
+        t.type("go\r")
+        t.until("One ")
+        t.type("\x1b[200~while\rit\x00 came\x1b[201~\r")
+        pasted.set()
+        t.until("two\\..*One two\\..*> ")
+        t.type("see: \x1b[200~one\r\ttwo \U0001f99c\r\r/quit\x1b[201~, three\r")
+        t.until("One two\\.\r\n.*> ")
+        t.type("\x1b[A\r")
+        t.until("One two\\.\r\n.*> ")
+        t.type("\x1b[200~never\rsent\x03")
+        t.until("> ")
+        t.type("\x04")
+        t.ends()
+        asked = [body["messages"][-1]["content"] for body in server.bodies]
+        assert asked == ["go", "while\nit came", *2 * ["see: one\n\ttwo \U0001f99c\n\n/quit, three"]], asked
+        assert t.said.endswith("\x1b[?2004l"), t.said
+    with serving(slow) as server, terminal("--url", server.base) as t:
+        t.until("> ")
+        t.edited()
+        t.process.send_signal(signal.SIGTERM)
+        t.ends(-signal.SIGTERM)
+        assert "\x1b[?2004l" in t.said, t.said
+    with serving(slow) as server, terminal("--url", server.base, env={"TERM": "dumb"}) as t:
+        t.until("> ")
+        t.type("/quit\r")
+        t.ends()
+        assert "\x1b" not in t.said, t.said
+
+
 def test_what_is_typed_into_an_answer():
     """It is not seen there; the next prompts take it, Backspace, a second line and Ctrl-D included."""
     typed = threading.Event()
@@ -291,7 +331,7 @@ def test_what_is_typed_into_an_answer():
         while time.monotonic() < deadline and select.select([t.ours], [], [], 0.1)[0]:
             t.said += t.decoder.decode(os.read(t.ours, 65536))
         typed.set()
-        assert t.until("(.*?)> ")[1] == "two.\r\n", t.said
+        assert t.until("(.*?)\x1b\\[\\?2004h> ")[1] == "two.\r\n", t.said
         t.ends()
         assert [body["messages"][-1]["content"] for body in server.bodies] == ["go", "next", "third"]
 
@@ -341,13 +381,32 @@ def test_ctrl_c_stops_the_answer_of_a_model():
             t.ends()
 
 
+def test_answers_that_fail_take_no_room():
+    """More of them than the engine takes requests: each is told the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(shutil.copytree(CHAT, pathlib.Path(folder) / "broken"))
+        weights = model / "model.safetensors"
+        raw = weights.read_bytes()
+        head = 8 + int.from_bytes(raw[:8], "little")
+        weights.write_bytes(raw[:head] + b"\xff" * (len(raw) - head))  # all values are NaN
+        with terminal(model) as t:
+            t.until("answers.*> ")
+            for _ in range(21):
+                t.type(100 * "x\r")
+                for _ in range(100):
+                    t.until("the model gave no finite result\r\n.*?> ")
+            t.type("/quit\r")
+            t.ends()
+        assert "takes no further request" not in t.said, t.said[-2000:]
+
+
 def test_what_a_model_says_is_safe_on_a_terminal():
     evil = "a\x1b]0;owned\x07b\u202ec\u009bd\re" + "\u00e9" * 700
     with serving(whole(evil)) as server:
         with terminal("--url", server.base) as t:
             t.until("> ")
             t.type("go\r")
-            t.until(r"a\\x1b]0;owned\\x07b\\u\{202e\}c\\u\{9b\}d\\re\u00e9{700}\r\n> ")
+            t.until(r"a\\x1b]0;owned\\x07b\\u\{202e\}c\\u\{9b\}d\\re\u00e9{700}\r\n\x1b\[\?2004h> ")
             t.type("\x04")
             t.ends()
         assert piped("--url", server.base, feed="go\n")[0] == evil + "\n"
@@ -442,7 +501,7 @@ def test_what_is_saved_keeps_its_mode_and_waits_for_nobody():
         target, link = pathlib.Path(folder) / "target", pathlib.Path(folder) / "link"
         target.write_text("before" * 1000)
         link.symlink_to(target)
-        out, said = piped("--url", server.base, feed=f"go\n/save {pipe}\n/save {file}\n/save {link}\n/save /dev/stdout\n")
+        out, said = piped("--url", server.base, feed=f"go\n/save {pipe}\n/save! {file}\n/save! {link}\n/save /dev/stdout\n")
         assert f"2 messages cannot be written to {pipe}" in said and f"2 messages are in {file}" in said, said
         assert file.stat().st_mode & 0o777 == 0o640 and json.loads(file.read_text()) == json.loads(out[out.index("{"):])
         assert link.is_symlink() and target.read_text() == file.read_text()

@@ -1,13 +1,24 @@
 """Single commands, parameters and answers of `weft chat`, with a server that answers as a test says."""
 
+import base64
+import contextlib
+import http.server
 import json
+import os
 import pathlib
+import socket
+import ssl
 import subprocess
 import tempfile
+import threading
 
-from harness import WEFT
+import caller_model
+from harness import KEY, ROOT, WEFT, start
+from test_life import certificate
 from test_chat import CHAT, LIMIT, Handler, environment, event, piped, serving, terminal, whole
 
+FAULTY = pathlib.Path(WEFT).resolve().parent / "weft_faulty_cpu"
+THINKING = ROOT / "tests/runtime/recorded/templates/thinking.jinja"
 CUT = "[cut: the answer reached max-tokens or the end of the context]\n"
 
 
@@ -69,7 +80,7 @@ def test_lines_and_commands():
         assert [[m["content"] for m in body["messages"]] for body in server.bodies] == [["one"], ["two  words", "/"],
                                                                                        ["two  words", "/", "x.", "three\n"]], server.bodies
         _, said = chatted(server, "/help")
-        assert [line.split()[0] for line in said[:-1]] == ["/help", "/system", "/params", "/save", "/load", "/clear", "/speed", "/quit"], said
+        assert [line.split()[0] for line in said[:-1]] == ["/help", "/system", "/params", "/save", "/save!", "/load", "/clear", "/speed", "/quit"], said
         assert said[1] == "  /system [TEXT|-]          shows, sets or (-) removes the system message" and said[-1].startswith("  a line that ends"), said
     for line, words in ((b"a\0b", "the line holds a NUL"), (b"a\xff", "the line is not valid UTF-8")):
         with serving(whole("x.")) as server:
@@ -83,15 +94,44 @@ def test_what_is_loaded_replaces_what_was():
         file, saved = pathlib.Path(folder) / "f", pathlib.Path(folder) / "saved"
         for content, loaded in ((turn, turn), ({"messages": turn}, turn), ([{"role": "system", "content": "s"}, *turn], None)):
             file.write_text(json.dumps(content))
-            _, said = chatted(server, "go", f"/load {file}", "c", f"/save {saved}", options=("--system", "old"))
+            _, said = chatted(server, "go", f"/load {file}", "c", f"/save! {saved}", options=("--system", "old"))
             assert said[0] == "2 messages are loaded", said
             before = loaded or content
             assert server.bodies[-1]["messages"] == [*before, {"role": "user", "content": "c"}], server.bodies[-1]
             assert saved.read_text().endswith("\n}\n") and len(json.loads(saved.read_text())["messages"]) == len(before) + 2
             assert said[1] == f"{len(before) + 2} messages are in {saved}", said
-        _, said = chatted(server, "go", f"/save {folder}")
-        assert said == [f"2 messages cannot be written to {folder}: is the folder there, and may you write in it?"], said
-        assert sorted(path.name for path in pathlib.Path(folder).iterdir()) == ["f", "saved"]
+
+
+def test_why_a_conversation_is_not_saved():
+    with serving(whole("x.")) as server, tempfile.TemporaryDirectory() as folder:
+        pipe = pathlib.Path(folder) / "pipe"
+        os.mkfifo(pipe)
+        for file, why in ((folder, "Is a directory: name a file in it"), (f"{folder}/none/f", "No such file or directory: make its folder first"),
+                          (f"{pipe}/f", "Not a directory: make its folder first"), ("/dev/full", "No space left on device: make room, or name a file on another disk"),
+                          (pipe, "No such device or address: nobody reads it"), (f"{folder}/{'f' * 300}", "File name too long")):
+            _, said = chatted(server, "go", f"/save {file}")
+            assert said == [f"2 messages cannot be written to {file}: {why}"], said
+        if os.geteuid() != 0:
+            pathlib.Path(folder).chmod(0o500)
+            _, said = chatted(server, "go", f"/save {folder}/f")
+            assert said == [f"2 messages cannot be written to {folder}/f: Permission denied: name a file where you may write"], said
+        assert os.listdir(folder) == ["pipe"]
+
+
+def test_a_file_of_something_else_is_not_replaced_unasked():
+    turn = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    with serving(whole("x.")) as server, tempfile.TemporaryDirectory() as folder:
+        notes, talk, empty = (pathlib.Path(folder) / name for name in ("notes", "talk", "empty"))
+        notes.write_text("Dear diary")
+        talk.write_text(json.dumps(turn))
+        empty.touch()
+        _, said = chatted(server, "go", f"/save {notes}", f"/save {empty}", "on", f"/save {empty}", f"/load {talk}", f"/save {talk}", f"/save {empty}")
+        assert said == [f"{notes} is there and has something else in it: /save! {notes} replaces it", f"2 messages are in {empty}", f"4 messages are in {empty}",
+                        "2 messages are loaded", f"2 messages are in {talk}", f"{empty} is there and has something else in it: /save! {empty} replaces it"], said
+        assert notes.read_text() == "Dear diary" and json.loads(talk.read_text()) == {"messages": turn}
+        _, said = chatted(server, f"/load {talk}", "/clear", f"/save {talk}", f"/save! {notes}", "/save!", f"/save {notes}", f"/load {empty}x", f"/save {notes}")
+        assert said[2].startswith(f"{talk} is there and has") and said[3] == f"0 messages are in {notes}", said
+        assert said[4:6] == ["/save! takes the name of a file", f"0 messages are in {notes}"] and said[7] == said[5], said
 
 
 def reply(status, body):
@@ -104,13 +144,13 @@ def reply(status, body):
 
 
 def test_what_a_server_answers():
-    """Thoughts are shown and not kept; lines may end as on Windows; the words of a refusal are those of the server."""
+    """Thoughts are told apart and not kept; lines may end as on Windows; the words of a refusal are those of the server."""
     def thinking(out):
         out.write(b": comment\r\nevent: x\r\ndata: " + json.dumps({"choices": [{"delta": {"reasoning_content": "Hm. "}}]}).encode() + b"\r\n\r\n")
         out.write(event("Yes.").replace(b"\n", b"\r\n"))
         out.write(b'data:{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\r\n\r\ndata: [DONE]\r\n\r\n')
     with serving(thinking) as server:
-        assert chatted(server, "go", "on") == (2 * "Hm. Yes.\n", 2 * [CUT.strip()])
+        assert chatted(server, "go", "on") == (2 * "Yes.\n", 2 * ["[reasoning] Hm. ", CUT.strip()])
         assert [m["content"] for m in server.bodies[1]["messages"]] == ["go", "Yes.", "on"]
         server.answer = lambda out: out.write(event("All.") + b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
         assert chatted(server, "go") == ("All.\n", [])  # complete without [DONE]
@@ -131,6 +171,53 @@ def test_what_a_server_answers():
             Handler.do_POST = posted
 
 
+def delta(**texts):
+    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": texts}]}).encode() + b"\n\n"
+
+
+def test_thoughts_are_no_answers():
+    """In a pipe they are on stderr, on a terminal dim, without colours named; under either name, also beside text, and alone."""
+    def thinking(out):
+        out.write(delta(reasoning="A\u202e, ") + delta(reasoning_content="be", reasoning="be") + delta(reasoning_content=", so", content="Yes, "))
+        out.write(delta(content="no.") + delta(reasoning="d") + delta(content=" Well."))
+        ends(out)
+
+    def silent(out):
+        out.write(delta(reasoning="Hm."))
+        ends(out)
+    with serving(thinking) as server:
+        assert piped("--url", server.base, feed="go\n") == ("Yes, no. Well.\n", "[reasoning] A\u202e, be, so\n[reasoning] d\n")
+        for options, words in (({}, "\x1b[2mA\\u{202e}, be, so\x1b[0m\r\n\r\nYes, no.\r\n\x1b[2md\x1b[0m\r\n\r\n Well.\r\n"),
+                               ({"NO_COLOR": "1"}, "[reasoning] A\\u{202e}, be, so\r\n[answer] Yes, no.\r\n[reasoning] d\r\n[answer]  Well.\r\n")):
+            with terminal("--url", server.base, env=options) as t:
+                t.until("answers.*> ")
+                t.type("go\r")
+                assert t.until("go\r\n(.*?)(\x1b\\[\\?2004h)?> ")[1] == words, t.said
+                t.type("/quit\r")
+                t.ends()
+        server.answer = silent
+        out, said = chatted(server, "go", "on")
+        assert (out, said[0]) == ("", "[reasoning] Hm.") and "the answer has no text" in said[1], (out, said)
+        assert [m["content"] for m in server.bodies[-1]["messages"]] == ["on"]
+
+
+def test_thoughts_of_a_model():
+    """Those of a model of the process are told apart as a server tells them; weft generate prints what the model writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        caller_model.caller(f"{folder}/thinks")
+        args = (f"{folder}/thinks", "--temperature", 0)
+        out, said = piped(*args, feed="go\n/save " + f"{folder}/saved\n")
+        assert said == f"[reasoning] Two tools, then.\n2 messages are in {folder}/saved\n", said
+        assert out.startswith("Let me see.\n<tool_call>") and out.endswith("</tool_call>\n") and "think>" not in out, out
+        assert json.loads(pathlib.Path(f"{folder}/saved").read_text())["messages"][1]["content"] + "\n" == out
+        server = start(f"{folder}/thinks")
+        assert piped("--url", server.base, "--api-key", KEY, "--temperature", 0, feed="go\n") == (out, "[reasoning] Two tools, then.\n")
+        made = subprocess.run([WEFT, "generate", f"{folder}/thinks", "--temperature", "0", "--prompt", "go"], capture_output=True, check=True)
+        assert made.stdout.decode().startswith("<think>Two tools, then.</think>"), made
+        opened = ("--chat-template", THINKING)  # the prompt opens the reasoning
+        assert piped(CHAT, *opened, "--temperature", 0, "--max-tokens", 4, feed="go\n")[0] == ""
+
+
 def test_addresses_and_models_of_a_server():
     paths, listed = [], Handler.do_GET
     try:
@@ -147,6 +234,100 @@ def test_addresses_and_models_of_a_server():
     assert said.startswith("weft: no server answers at https://127.0.0.1:1/v1 ("), said
     done = subprocess.run([WEFT, "chat", "--url", "http://x", "--system", b"a\xff"], capture_output=True, timeout=LIMIT, env=environment(), input=b"")
     assert done.returncode == 2 and b"--system is not valid UTF-8" in done.stderr, done
+
+
+def test_a_password_in_an_address_is_not_shown():
+    """It is sent, and no sentence has it."""
+    sent, posted = [], Handler.do_POST
+    with serving(whole("x.")) as server:
+        address = server.base.replace("//", "//us:pa%40ss@")
+        def answer(handler):
+            sent.append(handler.headers["Authorization"])
+            posted(handler)
+        try:
+            Handler.do_POST = answer
+            assert piped("--url", address, feed="go\n") == ("x.\n", "")
+            assert sent == ["Basic " + base64.b64encode(b"us:pa@ss").decode()], sent
+            shown = server.base.replace("//", "//***@") + "/v1"
+            for answer, words in (reply(404, b""), f"{shown} answers 404: give the address"), (lambda handler: handler.wfile.write(b"SSH\r\n\r\n"), f"{shown} gives no answer ("):
+                Handler.do_POST = answer
+                _, said = piped("--url", address, "m", feed="go\n", code=1)
+                assert said.startswith(f"weft: {words}") and "pa" not in said, said
+        finally:
+            Handler.do_POST = posted
+        server.answer = lambda out: out.write(event("Half"))
+        _, said = piped("--url", address, feed="go\n", code=1)
+        assert said == f"weft: {shown} ended its answer before it was complete: ask again\n", said
+    _, said = piped("--url", address + "/a@b", "m", feed="go\n", code=1)
+    assert said.startswith(f"weft: no server answers at {shown[:-3]}/a@b (") and "pa%40" not in said, said
+
+
+def talking(*said):
+    """The port of a server that writes this to each connection, whatever it is asked, and closes it."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(65536)
+                    for each in said:
+                        connection.sendall(each)
+    threading.Thread(target=serve, daemon=True).start()
+    return listening
+
+
+def test_why_a_server_cannot_be_asked():
+    """Each cause has its sentence, which says what to do."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    half = b"%x\r\n%s" % (len(event("Half")) + 9, event("Half"))
+    with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+        open_ = lambda listening: stack.enter_context(listening).getsockname()[1]
+        mute = open_(socket.create_server(("127.0.0.1", 0)))  # TCP, and not a word of TLS
+        late = stack.enter_context(subprocess.Popen([WEFT, "chat", "m", "--url", f"https://127.0.0.1:{mute}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                    stderr=subprocess.PIPE, env=environment()))
+        late.stdin.write(b"go\n")
+        late.stdin.close()
+        plain, empty, shell = open_(talking(b"HTTP/1.1 400 Bad\r\n\r\n")), open_(talking()), open_(talking(b"SSH-2.0-x\r\n"))
+        broken, chunks = open_(talking(head, half)), open_(talking(head, b"zzz\r\n"))
+        causes = [("https://127.0.0.1:%d" % plain, {}, "gives no answer", "a server without TLS wants http:// in --url"),
+                  ("http://127.0.0.1:%d" % empty, {}, "gives no answer", "is it an HTTP server? One with TLS wants https:// in --url"),
+                  ("http://127.0.0.1:%d" % shell, {}, "gives no answer", "is it an HTTP server? One with TLS wants https:// in --url"),
+                  ("http://127.0.0.1:%d" % broken, {}, "went away in the middle of its answer", "ask again"),
+                  ("http://127.0.0.1:%d" % chunks, {}, "went away in the middle of its answer", "ask again"),
+                  ("http://127.0.0.1:1", {}, "no server answers at", "start one with 'weft serve', or give its address with --url"),
+                  ("http://no-such-name.invalid", {}, "no server answers at", "is the name in --url right, and is there a network?"),
+                  ("http://x.invalid", {"http_proxy": "http://no-such-name.invalid:1"}, "no server answers at", "the environment names a proxy (http_proxy, https_proxy)")]
+        try:
+            certificate(pathlib.Path(folder), "elsewhere")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(f"{folder}/cert", f"{folder}/key")
+            secure = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+            secure.socket = context.wrap_socket(secure.socket, server_side=True)
+            secure.handle_error = lambda *_: None
+            threading.Thread(target=secure.serve_forever, daemon=True).start()
+            causes.append((f"https://127.0.0.1:{secure.server_port}", {}, "gives no answer", "--url must have the name that the certificate has, and this machine "
+                           "must trust who signed it (Debian: update-ca-certificates)"))
+        except FileNotFoundError:
+            pass  # no program to make a certificate with
+        for address, env, words, advice in causes:
+            _, said = piped("--url", address, "m", feed="go\n", code=1, env=env)
+            assert words in said and f"{address}/v1" in said and said.endswith(f"): {advice}\n") and said.count("\n") == 1, (address, said)
+        said = late.stderr.read().decode()
+        assert late.wait() == 1 and said.startswith(f"weft: no server answers at https://127.0.0.1:{mute}/v1 (") and \
+            said.endswith("): is the address right, and can it be reached from here?\n"), said
+        whole_ = b"%x\r\n%s" % (999, event("All.") + b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
+        done = open_(talking(head, whole_))
+        assert piped("--url", f"http://127.0.0.1:{done}", "m", feed="go\n") == ("All.\n", "")  # broken after its end
+
+
+def test_a_fault_of_libcurl_is_no_answer():
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "curl").touch()
+        done = subprocess.run([FAULTY, "chat", "m", "--url", "http://x.invalid"], input=b"go\n", capture_output=True, timeout=LIMIT,
+                              env={**environment(), "WEFT_FAULT_FOLDER": folder})
+        assert (done.returncode, done.stderr) == (1, b"weft: http://x.invalid/v1 cannot be asked: Internal error\n"), done
 
 
 def test_lines_of_a_terminal_are_remembered_once():

@@ -163,4 +163,5 @@ FAULTS = [
     ("BERT takes characters apart up to the block before", "runtime/text/tokenizer/unicode.c", "char_is_cjk", "c - 0x3400 <= 0x19BF", "c - 0x3400 < 0x19BF", "test_tokenizer_config"),
     ("an ideographic space stays at the end", "runtime/text/tokenizer/unicode.c", "", "c == 0x3000", "c == 0x3001", "test_tokenizer_config"),
     ("known bytes stand beside the unknown token", "runtime/text/tokenizer/unigram.c", "push_unknown", "if (!bytes && u->unk >= 0)", "if (u->unk >= 0)", "test_tokenizer_rules"),
+    ("a prompt opens no thoughts of a chat", "runtime/text/dialect/detect.c", "dialect_start_find", "*out = dialect_start_of(d, text);", "*out = DIALECT_START_TEXT; (void)text;", "e2e:test_thoughts_of_a_model"),
 ]

@@ -240,3 +240,18 @@ enum dialect_start dialect_start_of(const struct dialect *d, struct text prompt_
             return DIALECT_START_CALL;
     return DIALECT_START_TEXT;
 }
+
+enum status dialect_start_find(const struct dialect *d, const struct tokenizer *tokenizer,
+                               const struct decode_args *prompt, enum dialect_start *out,
+                               struct error *err)
+{
+    enum { TAIL = 48 }; // tokens that are looked at
+    struct decode_args tail = *prompt;
+    struct text text;
+    tail.count = prompt->count < TAIL ? prompt->count : TAIL;
+    tail.tokens += prompt->count - tail.count;
+    enum status status = tokenizer_decode(tokenizer, &tail, &text, err);
+    if (status == STATUS_OK)
+        *out = dialect_start_of(d, text);
+    return status;
+}

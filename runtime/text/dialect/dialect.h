@@ -138,3 +138,7 @@ enum dialect_start {
 // Read from the end of the rendered prompt (its last 200 bytes do). Of a continued message give
 // the text to the reply first and drop its events.
 enum dialect_start dialect_start_of(const struct dialect *d, struct text prompt_end);
+// The same of a prompt's tokens; special ones are to be decoded, too.
+enum status dialect_start_find(const struct dialect *d, const struct tokenizer *tokenizer,
+                               const struct decode_args *prompt, enum dialect_start *out,
+                               struct error *err) MUST_USE;
