@@ -88,14 +88,17 @@ def test_a_reload_in_the_middle_of_an_answer_loses_nothing():
         assert page.inner_text(".turn.assistant > .prose") == "all of it" and "not finished" not in page.inner_text("#turns")
 
 
+FILLED = """() => { for (let size = 1 << 22, text = ""; size >= 1; size >>= 1) {
+  try { localStorage.setItem("full", text + "x".repeat(size)); text += "x".repeat(size); } catch { /* smaller */ }
+} }"""
+
+
 def test_a_full_browser_says_so_and_keeps_what_it_has():
     with opened(stored={"weft-conversations": OLDER}) as page:
         listed(page, "older 2", "older 1")
         assert page.evaluate("localStorage.getItem('weft-conversations')") is None and page.evaluate(KEPT).count('"id"') == 2
         page.click("#chat-new")
-        page.evaluate("""() => { for (let size = 1 << 22, text = ""; size >= 1; size >>= 1) {
-          try { localStorage.setItem("full", text + "x".repeat(size)); text += "x".repeat(size); } catch { /* smaller */ }
-        } }""")
+        page.evaluate(FILLED)
         page.evaluate(AT_ONCE)
         ask(page, "newest", tokens=None)
         assert "storage is full" in page.inner_text("#ask-unkept")
@@ -108,6 +111,22 @@ def test_a_full_browser_says_so_and_keeps_what_it_has():
         page.evaluate("localStorage.removeItem('full')")
         page.reload()
         turns(page, 2)
+
+
+def test_what_found_no_room_and_was_deleted_stays_deleted():
+    with opened() as page:
+        page.evaluate(FILLED)
+        page.evaluate(AT_ONCE)
+        ask(page, "to be deleted", tokens=None)
+        assert "storage is full" in page.inner_text("#ask-unkept")
+        page.get_by_role("button", name="Delete to be deleted").click()
+        page.get_by_role("button", name="Really delete to be deleted").click()
+        assert page.inner_text("#ask-unkept") == ""
+        page.evaluate("localStorage.removeItem('full')")
+        ask(page, "stays", tokens=None)
+        assert "stays" in page.evaluate(KEPT) and "to be deleted" not in page.evaluate(KEPT)
+        page.reload()
+        listed(page, "stays")
 
 
 def test_a_browser_that_keeps_nothing():

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shlex
 
 from page import answered, opened, sent, setting, until
 
@@ -397,19 +398,22 @@ TEXTS = """async () => {
   const {bytes} = await import("/ui/dom.js"), {coloured} = await import("/ui/code.js"), {asCurl, asPython} = await import("/ui/wire.js");
   const kinds = (text, language) => coloured(text, language).filter((each) => each.tagName).map((each) => [each.className.slice(-1), each.textContent]);
   const record = {path: "/v1/x", body: {stream: true, a: [], b: {}, c: [true, false, null], d: "it's"}};
+  const quotes = {path: "/v1/x", body: {text: "it's 'so', isn't it?"}};
   return [[0, 1023, 1024, 10240, 102400, 1 << 20, 1.5 * 2 ** 30, 2 ** 50].map(bytes), kinds("if (x1 == 0x1F) { return 'a\\\\'b'; } // c\\n/* d\\ne */ iffy `f`", "js"),
-    kinds("x = 5 # c\\n// 2", "py"), kinds("if 1", "text"), asCurl(record).split("\\n").slice(0, 3), asPython(record).split("\\n").slice(4, 14)];
+    kinds("x = 5 # c\\n// 2", "py"), kinds("if 1", "text"), asCurl(record).split("\\n").slice(0, 3), asPython(record).split("\\n").slice(4, 14), asCurl(quotes)];
 }"""
 
 
 def test_sizes_colours_and_code():
     with opened() as page:
-        sizes, javascript, python, plain, curl, body = page.evaluate(TEXTS)
+        sizes, javascript, python, plain, curl, body, quotes = page.evaluate(TEXTS)
         assert sizes == ["0 B", "1023 B", "1.00 KiB", "10.0 KiB", "100 KiB", "1.00 MiB", "1.50 GiB", "1024 TiB"]
         assert javascript == [["k", "if"], ["n", "0x1F"], ["k", "return"], ["s", "'a\\'b'"], ["c", "// c"], ["c", "/* d\ne */"], ["s", "`f`"]]
         assert python == [["n", "5"], ["c", "# c"], ["n", "2"]] and plain == []
         assert curl == [f"curl -N {page.evaluate('location.origin')}/v1/x \\", '  -H "Authorization: Bearer $WEFT_API_KEY" \\',
                         "  -H 'Content-Type: application/json' \\"]
+        words = shlex.split(quotes)  # as a shell reads it
+        assert json.loads(words[words.index("-d") + 1]) == {"text": "it's 'so', isn't it?"}, quotes
         assert "\n".join(body) == '    data=json.dumps({\n        "stream": True,\n        "a": [],\n        "b": {},\n        "c": [\n' \
                                   '            True,\n            False,\n            None,\n        ],\n        "d": "it\'s",', body
 
