@@ -216,8 +216,8 @@ WIDE_INLINE __m512i wide_permute2(__m512i x, __m512i order, __m512i y)
 }
 
 #define wide_compare(x, y, predicate)                                                              \
-    ((__mmask16)(_mm256_movemask_ps(_mm256_cmp_ps(WIDE_OF(x).half[0], WIDE_OF(y).half[0],          \
-                                                  predicate)) |                                    \
+    ((__mmask16)(_mm256_movemask_ps(                                                               \
+                     _mm256_cmp_ps(WIDE_OF(x).half[0], WIDE_OF(y).half[0], predicate)) |           \
                  _mm256_movemask_ps(                                                               \
                      _mm256_cmp_ps(WIDE_OF(x).half[1], WIDE_OF(y).half[1], predicate))             \
                      << 8))
