@@ -118,6 +118,35 @@ static void test_a_mask_that_costs_too_much_ends_its_choice(void **state)
     assert_int_equal(got.finish[0], FINISH_OVER);
     assert_int_equal(engine_stats(rig.engine)->grammars_over, 1);
     assert_int_equal(engine_stats(rig.engine)->grammars_stuck, 0);
+    assert_int_equal(engine_stats(rig.engine)->grammars_crowded, 0);
+    rig_close(&rig);
+}
+
+// Where answers of another grammar stand in all caches there may be, that is told apart.
+static void test_a_choice_without_a_cache_is_crowded_out(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct got first = {.last = false}, second = {.last = false};
+    rig_defaults(&rig);
+    open_letters(&rig);
+    rig.engine->masks.cache_count = 1;
+    struct grammar *g[2] = {rig_cycle(20), rig_cycle(9)};
+    struct submit_args args = request_args(g[0]);
+    struct request *stays = rig_submit(&rig, &args, ADMITTED);
+    rig_step(&rig);
+    args.grammar = g[1];
+    run(&rig, rig_submit(&rig, &args, ADMITTED), &second);
+    assert_int_equal(second.count[0], 0);
+    assert_int_equal(second.finish[0], FINISH_CROWDED);
+    const struct engine_stats *stats = engine_stats(rig.engine);
+    assert_int_equal(stats->grammars_crowded, 1);
+    assert_int_equal(stats->grammars_over + stats->grammars_stuck, 0);
+    run(&rig, stays, &first);
+    assert_cycle(&first, 0, 20);
+    assert_int_equal(stats->grammars_crowded, 1);
+    for (int i = 0; i < 2; i++)
+        grammar_give(g[i]);
     rig_close(&rig);
 }
 
@@ -145,6 +174,7 @@ static void test_a_stuck_choice_fails_alone(void **state)
         assert_int_equal(stuck.finish[0], FINISH_STUCK);
         assert_cycle(&other, 0, 9);
         assert_int_equal(engine_stats(rig.engine)->grammars_stuck, 1);
+        assert_int_equal(engine_stats(rig.engine)->grammars_crowded, 0);
         assert_int_equal(engine_stats(rig.engine)->finished_error, 1);
         rig_close(&rig);
     }
@@ -431,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_an_engine_has_its_part_of_idle_grammars),
         cmocka_unit_test(test_an_answer_is_of_its_grammar),
         cmocka_unit_test(test_a_mask_that_costs_too_much_ends_its_choice),
+        cmocka_unit_test(test_a_choice_without_a_cache_is_crowded_out),
         cmocka_unit_test(test_a_stuck_choice_fails_alone),
         cmocka_unit_test(test_a_model_without_end_ids_ends_its_answers),
         cmocka_unit_test(test_a_masked_step_is_launched_before_the_last_is_settled),

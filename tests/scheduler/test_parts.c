@@ -313,13 +313,84 @@ static void test_counters_and_gauges(void **state)
     assert_true(s->blocks_cached >= 6); // two whole blocks a prompt
     assert_int_equal(s->step_started_ns, 0);
     assert_true(s->steps > s->steps_decode_only && s->steps_decode_only > 0);
-    r[0] = rig_generate(&rig, 0, 32, 1, 1);
-    rig_step(&rig);
-    assert_true(ended(&rig, r[0], FINISH_LENGTH));
-    assert_int_equal(s->prefix_queries, 128);
-    assert_int_equal(s->prefix_hits, 16); // the last token is always computed
-    port_free(rig.port, r[0]);
+    for (uint32_t i = 1; i <= 2; i++) {
+        r[0] = rig_generate(&rig, 0, 32, 1, 1);
+        rig_step(&rig);
+        assert_true(ended(&rig, r[0], FINISH_LENGTH));
+        assert_int_equal(s->prefix_queries, 96 + 32 * i);
+        assert_int_equal(s->prefix_hits, 16 * i); // the last token is always computed
+        port_free(rig.port, r[0]);
+    }
     rig_close(&rig);
+}
+
+// A step in which a prompt runs beside next tokens is none of next tokens only.
+static void test_mixed_steps_are_no_decodes(void **state)
+{
+    (void)state;
+    struct rig rig;
+    rig_defaults(&rig);
+    rig_open(&rig);
+    const struct engine_stats *s = engine_stats(rig.engine);
+    static const uint64_t expected[] = {0, 1, 1, 2};
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i % 2 == 0)
+            rig_generate(&rig, (int32_t)i * 300, 32, 40, 1);
+        rig_step(&rig);
+        assert_int_equal(s->steps, i + 1);
+        assert_int_equal(s->steps_decode_only, expected[i]);
+    }
+    rig_close(&rig);
+}
+
+// Each prompt and each input is looked up once, however many a request has; where nothing is kept
+// nothing is looked up.
+static void test_each_prompt_is_looked_up_once(void **state)
+{
+    (void)state;
+    enum { PROMPTS = 128, INPUTS = 300, EACH = 17 };
+    for (uint32_t which = 0; which < 3; which++) { // prompts, inputs, prompts without a cache
+        struct rig rig;
+        static int32_t tokens[INPUTS * EACH];
+        static uint32_t start[INPUTS + 1];
+        uint32_t count = which == 1 ? INPUTS : PROMPTS;
+        if (which == 1)
+            rig_pooling(&rig, false);
+        else
+            rig_defaults(&rig);
+        rig.fake.facts.block_count = 1024;
+        rig.options.choices_max = 2 * PROMPTS;
+        rig.options.max_queued_tokens = 4 * INPUTS * EACH;
+        rig.options.prefix_cache = which < 2;
+        rig_open(&rig);
+        for (uint32_t i = 0; i < INPUTS * EACH; i++)
+            tokens[i] = (int32_t)(i * i % 997);
+        for (uint32_t i = 0; i <= INPUTS; i++)
+            start[i] = i * EACH;
+        struct submit_args args = {.kind = which == 1 ? REQUEST_EMBED : REQUEST_GENERATE,
+                                   .tokens = tokens,
+                                   .token_count = count * EACH,
+                                   .sequence_count = count,
+                                   .sequence_start = start,
+                                   .choice_count = which == 1 ? 1 : 2,
+                                   .max_tokens = 1,
+                                   .sampling = {.repetition = 1.0f}};
+        const struct engine_stats *s = engine_stats(rig.engine);
+        for (uint32_t turn = 1; turn <= 2; turn++) {
+            struct request *r = rig_submit(&rig, &args, ADMITTED);
+            struct token_event event = {0};
+            struct request_facts facts;
+            while (!(event.flags & EVENT_LAST))
+                if (!port_next(rig.port, r, &event, NULL))
+                    rig_step(&rig);
+            request_facts_get(r, &facts);
+            port_free(rig.port, r);
+            assert_int_equal(s->prefix_queries, which == 2 ? 0 : turn * count * EACH);
+            assert_int_equal(s->prefix_hits, which == 2 ? 0 : (turn - 1) * count * 16);
+            assert_int_equal(facts.cached_tokens, s->prefix_hits);
+        }
+        rig_close(&rig);
+    }
 }
 
 int main(void)
@@ -332,6 +403,8 @@ int main(void)
         cmocka_unit_test(test_a_request_tells_who_and_when),
         cmocka_unit_test(test_a_refused_request_costs_no_other_its_room),
         cmocka_unit_test(test_counters_and_gauges),
+        cmocka_unit_test(test_mixed_steps_are_no_decodes),
+        cmocka_unit_test(test_each_prompt_is_looked_up_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

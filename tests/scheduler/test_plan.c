@@ -408,8 +408,10 @@ static void test_salts_keep_caches_apart(void **state)
     int32_t tokens[64];
     for (int32_t i = 0; i < 64; i++)
         tokens[i] = i;
-    uint32_t start[2] = {0, 64}, cached[3];
-    for (uint32_t i = 0; i < 3; i++) {
+    static const uint64_t salts[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {1, 2}};
+    enum { SALTS = sizeof salts / sizeof *salts };
+    uint32_t start[2] = {0, 64};
+    for (uint32_t i = 0; i < 2 * SALTS; i++) {
         struct submit_args args = {.kind = REQUEST_GENERATE,
                                    .tokens = tokens,
                                    .token_count = 64,
@@ -418,18 +420,41 @@ static void test_salts_keep_caches_apart(void **state)
                                    .choice_count = 1,
                                    .max_tokens = 1,
                                    .sampling = {.repetition = 1.0f},
-                                   .cache_salt = {i == 1, 0}};
+                                   .cache_salt = {salts[i % SALTS][0], salts[i % SALTS][1]}};
         struct request *r = rig_submit(&rig, &args, ADMITTED);
         while (!is_over(&rig, r, &event))
             rig_step(&rig);
         struct request_facts facts;
         request_facts_get(r, &facts);
-        cached[i] = facts.cached_tokens;
+        // 64 would leave no token to compute
+        assert_int_equal(facts.cached_tokens, i < SALTS ? 0 : 48);
         port_free(rig.port, r);
     }
-    assert_int_equal(cached[0], 0);
-    assert_int_equal(cached[1], 0);
-    assert_int_equal(cached[2], 48); // 64 would leave no token to compute
+    rig_close(&rig);
+}
+
+// Without a cache the choices of a request share their prompt, and requests share nothing, of one
+// port or of several.
+static void test_without_a_cache_requests_share_nothing(void **state)
+{
+    (void)state;
+    struct rig rig;
+    struct token_event event;
+    rig_defaults(&rig);
+    rig.options.prefix_cache = false;
+    rig.options.port_count = 2;
+    rig_open(&rig);
+    struct port *ports[2] = {rig.port, engine_port(rig.engine, 1, rig.waker)};
+    const struct engine_stats *stats = engine_stats(rig.engine);
+    for (uint32_t i = 0; i < 4; i++) {
+        rig.port = ports[i % 2];
+        struct request *r = rig_generate(&rig, 0, 64, 1, 2);
+        while (!is_over(&rig, r, &event))
+            rig_step(&rig);
+        port_free(rig.port, r);
+        assert_int_equal(stats->prompt_tokens_computed, (i + 1) * (64 + 16));
+    }
+    rig.port = ports[0];
     rig_close(&rig);
 }
 
@@ -602,6 +627,7 @@ int main(void)
         cmocka_unit_test(test_blocks_of_a_started_prompt_are_kept),
         cmocka_unit_test(test_a_prompt_is_forgotten_from_its_end),
         cmocka_unit_test(test_salts_keep_caches_apart),
+        cmocka_unit_test(test_without_a_cache_requests_share_nothing),
         cmocka_unit_test(test_the_youngest_gives_way),
         cmocka_unit_test(test_one_want_takes_one_victim),
         cmocka_unit_test(test_the_middle_keeps_its_blocks),

@@ -172,6 +172,47 @@ static void test_a_part_of_a_prompt_has_no_result(void **state)
     rig_close(&rig);
 }
 
+// No id ends an answer before min_tokens are there, and any does after them, wherever it stands in
+// its list; the device tests only those that fit.
+static void test_least_tokens_at_their_edge(void **state)
+{
+    (void)state;
+    static const int32_t stops[] = {20, 21, 22};
+    static const struct {
+        int32_t token;
+        bool ignores, ends;
+    } cases[] = {{20, false, true}, {22, false, true}, {22, true, true}, {7, false, true},
+                 {8, false, true},  {7, true, false},  {8, true, false}, {23, false, false}};
+    for (uint32_t least = 0; least < 3; least++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct rig rig;
+            rig_defaults(&rig);
+            rig.fake.facts.steps_in_flight = 1;
+            rig.fake.facts.end_count = 2;
+            rig.fake.facts.end_ids[1] = 8;
+            rig_open(&rig);
+            struct submit_args args = prompt_args();
+            args.stop_ids = stops;
+            args.stop_id_count = 3;
+            args.ignore_end = cases[i].ignores;
+            args.sampling.output_min = least;
+            struct request *r = rig_submit(&rig, &args, ADMITTED);
+            for (uint32_t at = 0; at <= least; at++) {
+                struct model_output output = launched(&rig);
+                struct sample_result result = {.token = cases[i].token, .logprob = -0.5f};
+                output.results = &result;
+                settle(&rig, &output);
+                struct token_event event = first_event(&rig, r);
+                assert_int_equal(event.token, cases[i].token);
+                assert_true(event.logprob == -0.5f);
+                assert_int_equal(event.index, at);
+                assert_int_equal(event.finish,
+                                 at == least && cases[i].ends ? FINISH_STOP : FINISH_NONE);
+            }
+            rig_close(&rig);
+        }
+}
+
 static uint64_t after_cancel(const struct rig *rig)
 {
     return engine_stats(rig->engine)->rows_after_cancel;
@@ -231,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_alternatives_are_those_asked_for),
         cmocka_unit_test(test_each_value_of_a_vector_counts),
         cmocka_unit_test(test_a_part_of_a_prompt_has_no_result),
+        cmocka_unit_test(test_least_tokens_at_their_edge),
         cmocka_unit_test(test_rows_after_an_end_are_not_after_a_cancel),
         cmocka_unit_test(test_the_row_that_a_cancel_meets),
     };
