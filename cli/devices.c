@@ -119,8 +119,9 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
     if (asked->count > 0 && asked->count < copies)
         return error_set(err, STATUS_INVALID,
                          "model '%s': --data-parallel-size %u needs as many GPUs and --device "
-                         "names %u: name more or ask for fewer copies",
-                         spec->id, copies, asked->count);
+                         "or ,device= names %u: name more, or add ,data-parallel-size=%u behind "
+                         "the model",
+                         spec->id, copies, asked->count, asked->count);
     *count = 1;
     if (status == STATUS_OK && kind != DEVICE_CPU)
         status = gpus_count(count, spec, err);

@@ -18,8 +18,12 @@ case "$#:${1:-}" in
 esac
 PATH=$(tools/nvcc.sh):$PATH
 [ "$mode" = --check ] || tools/triton/check.py --program $bin/ptx_run --write
-if ! { [ -x $python ] && $python -m pip install -q nvidia-cuda-nvdisasm==13.2.51; }; then
-    echo "gpu_tables: skipped: Triton and nvdisasm cannot be had from PyPI here"
+if [ ! -x $python ]; then
+    echo "gpu_tables: skipped: build/triton-venv is not there; tools/gpu_tables.sh without --check makes it"
+    exit
+fi
+if ! $python -m pip install -q nvidia-cuda-nvdisasm==13.2.51; then
+    echo "gpu_tables: skipped: nvdisasm cannot be had from PyPI here"
     [ "$mode" = --check ]
     exit
 fi
