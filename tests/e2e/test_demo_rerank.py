@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import harness
-from harness import KEY, main
+from harness import KEY, WEFT, main
 
 EVALUATE = harness.ROOT / "tools/demo/evaluate.py"
 QUESTIONS = int(os.environ.get("WEFT_E2E_QUESTIONS", "40"))
@@ -34,6 +34,12 @@ def test_below_the_floor():
 
 def test_no_reranker_no_server():
     done = subprocess.run([sys.executable, EVALUATE, "--url", main().base, "--key", "wrong"], capture_output=True, text=True)
-    assert done.returncode == 1 and "401" in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 1 and "401" in done.stderr and "--key KEY, or WEFT_API_KEY" in done.stderr and "Traceback" not in done.stderr, done.stderr
     done = subprocess.run([sys.executable, EVALUATE, "--url", "http://127.0.0.1:1"], capture_output=True, text=True)
-    assert done.returncode == 1 and "refused" in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 1 and "refused" in done.stderr and "--url names another" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_the_server_that_is_asked_unless_another_is_named():
+    port = re.search(r"--port .*?default: (\d+)", subprocess.run([WEFT, "help", "serve"], capture_output=True, text=True, check=True).stdout, re.S)[1]
+    said = subprocess.run([sys.executable, EVALUATE, "--help"], capture_output=True, text=True, check=True).stdout
+    assert f"http://127.0.0.1:{port} where none is given" in " ".join(said.split()), said

@@ -201,4 +201,10 @@ FAULTS = [
     ("why a conversation is not saved is lost", "cli/chat.c", "stream_write", "why != 0 ? why : EIO", "EIO", "e2e:test_why_a_conversation_is_not_saved"),
     ("pasted lines are a message each", "cli/chat_lines.c", "", "{\"\\\\e[200~\", \"paste\"}", "{\"\\\\e[200~\", \"ed-ignore\"}", "e2e:test_what_is_pasted_is_one_message"),
     ("a terminal marks what is pasted for ever", "cli/chat_lines.c", "chat_lines_close", "fputs(MARKS_OFF, stdout);", "", "e2e:test_what_is_pasted_is_one_message"),
+    ("two first runs fetch at once", "tools/first_models.py", "", "with alone(folder), tempfile", "with tempfile", "test_first_models"),
+    ("who waited for another fetches again", "tools/first_models.py", "", "if not wanted:\n            return", "if False:\n            return", "test_first_models"),
+    ("what another program brought meanwhile is an error", "tools/first_models.py", "", "if absent:  #", "if True:  #", "test_first_models"),
+    ("a model of other bytes is served", "tools/first_models.py", "", "if known.get(\"digest\") != digest_of(path):", "if False:", "test_first_models"),
+    ("a change that keeps the time is not seen", "tools/first_models.py", "", ", stat.st_ctime_ns]", "]", "test_first_models"),
+    ("what a killed run left stays", "tools/first_models.py", "", "shutil.rmtree(old, ignore_errors=True)", "pass", "test_first_models"),
 ]

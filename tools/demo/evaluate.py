@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scores a running server's reranker on the held-out questions, beside BM25 and the server's embedders.
 
-    tools/demo/evaluate.py [--url http://127.0.0.1:8080] [--key KEY] [--limit N] [--floor PERCENT] [-v]
+    tools/demo/evaluate.py [--url http://127.0.0.1:8000] [--key KEY] [--limit N] [--floor PERCENT] [-v]
 
 For each of 200 questions with 20 passages: whether the right passage is first, and the mean of 1 / its place. --limit
 takes N questions from all over the set; -v prints what the rerankers got wrong; below --floor the exit status is 1.
@@ -15,6 +15,8 @@ import urllib.error
 import urllib.request
 
 import heldout
+
+URL = "http://127.0.0.1:8000"  # where `make serve` and `weft serve` listen
 
 
 class Server:
@@ -63,8 +65,8 @@ def evaluate(name, scores_of, questions, show=False):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--url", default="http://127.0.0.1:8080")
-    parser.add_argument("--key", default=os.environ.get("WEFT_API_KEY", ""))
+    parser.add_argument("--url", default=URL, help=f"address of the server, {URL} where none is given")
+    parser.add_argument("--key", default=os.environ.get("WEFT_API_KEY", ""), help="its key, else WEFT_API_KEY of the environment")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--floor", type=float, default=0)
     parser.add_argument("-v", "--verbose", action="store_true")
@@ -84,9 +86,10 @@ def main():
         for name in server.models("embedder"):
             evaluate(name, server.embed(name), questions)
     except urllib.error.HTTPError as error:
-        sys.exit(f"{options.url}: {error} {error.read().decode()[:200]}")
+        hint = " (--key KEY, or WEFT_API_KEY)" if error.code == 401 else ""
+        sys.exit(f"{options.url}: {error} {error.read().decode()[:200]}{hint}")
     except OSError as error:
-        sys.exit(f"{options.url}: {error}")
+        sys.exit(f"{options.url}: {error} (`make serve` starts a server, --url names another)")
     if min(shares) < options.floor:
         sys.exit(f"below {options.floor:g} %")
 
