@@ -2,7 +2,7 @@
 import {ApiError, key, keyWanted, postStream, sentenceOf} from "./api.js";
 import {el, find, options} from "./dom.js";
 import {requestBody, settingsFault, settingsModes, settingsShow} from "./settings.js";
-import {conversationKeep, conversationNew, conversationRemove, conversationsRead, idNew, onElsewhere, onUnkept, preference} from "./store.js";
+import {conversationForget, conversationKeep, conversationNew, conversationRemove, conversationsRead, idNew, onElsewhere, onUnkept, preference} from "./store.js";
 import {tokenOf} from "./tokens.js";
 import {turnView} from "./turns.js";
 import {wireBegin} from "./wire.js";
@@ -56,7 +56,10 @@ function elsewhere(id, kept) {
   const relist = !known || runs || !kept || known.title !== kept.title;
   if (runs) Object.assign(known, {id: idNew(), title: `${titleOf(known)} (2)`});
   else if (known && kept) Object.assign(known, kept);
-  if (!kept) state.all = state.all.filter((each) => each !== known);
+  if (!kept) {
+    conversationForget(known);
+    state.all = state.all.filter((each) => each !== known);
+  }
   else if (!known || runs) state.all.push(kept);
   if (relist) {
     state.all.sort((a, b) => b.updated - a.updated);

@@ -99,8 +99,13 @@ export function conversationKeep(one) {
   keep();
 }
 
-export function conversationRemove(one) {
+// It is not written again, as one that another tab has removed.
+export function conversationForget(one) {
   unkept.delete(one);
+}
+
+export function conversationRemove(one) {
+  conversationForget(one);
   drop(nameOf(one));
   olderMove(one);
   keep();

@@ -129,6 +129,21 @@ def test_what_found_no_room_and_was_deleted_stays_deleted():
         listed(page, "stays")
 
 
+def test_what_another_tab_removed_is_not_written_again():
+    with opened() as page:
+        page.evaluate(AT_ONCE)
+        ask(page, "removed elsewhere", tokens=None)
+        page.evaluate(FILLED)
+        ask(page, "a second question " + "x" * 1000, tokens=None)
+        assert "storage is full" in page.inner_text("#ask-unkept")
+        page.evaluate("""() => { for (const name of Object.keys(localStorage).filter((each) => each.startsWith("weft-conversation-"))) {
+          localStorage.removeItem(name);
+          dispatchEvent(new StorageEvent("storage", {key: name}));
+        } localStorage.removeItem("full"); }""")
+        ask(page, "another", tokens=None)
+        assert "another" in page.evaluate(KEPT) and "removed elsewhere" not in page.evaluate(KEPT)
+
+
 def test_a_browser_that_keeps_nothing():
     with opened(key=None) as page:
         page.context.add_init_script("""for (const name of ["localStorage", "sessionStorage"]) {
