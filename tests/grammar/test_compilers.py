@@ -211,15 +211,30 @@ def regex_errors():
         ("[b-a]", "reversed"), ("a{3,2}", "reversed"), (r"\x1", "not complete"), ("[]", "begins with ]"),
         (r"\p{Greek}", "general category"), ("a{1000001}", "over 1000000"), ("(" * 101 + ")" * 101, "too deep"),
         ("a$b", "no text at all"), (r"(?(1)a)", "conditional"), (r"\07", "octal"), ("a\\", "at its end"),
-        ("(^a){2}", "inside of a count"), ("x" * 65537, "at most 65536"),
+        ("(^a){2}", "inside of a count"), ("x" * 65537, "at most 65536"), ("(?<>a)", "name does not end"), ("(?P>x)", "recursion"),
+        ("(?<!a)b", "look-behind (?<!"), (r"[\w-a", "without its ]"), (r"\u{1000000}", "not complete"), (r"\U00110000", "not complete"),
+        ("?", "after nothing"), ("+a", "after nothing"), (r"\c1", "not complete"), ("a{1000001,}", "over 1000000"),
     ]:
         answer = probe.ask("regex", source)
         expect(words in answer.get("error", ""), source, answer)
     for source, text in [(r"\p{Lu}\p{L}*", "Élan"), (r"[\p{Nd}]+", "٣4"), (r"\P{L}", "1"), (r"\u{1F600}", "😀"), (r"\ud83d\ude00", "😀"),
                          (r"\cJ", "\n"), (r"a{,2}b", "aab"), (r"{x}", "{x}"), (r"a(?#note)b", "ab"), (r"(?<n>a)", "a"), (r"\s", "\ufeff"),
-                         (r"\U0001F600", "😀"), ("a{2}{", "aa{")]:
+                         (r"\U0001F600", "😀"), ("a{2}{", "aa{"), ("(" * 100 + "a" + ")" * 100, "a"), ("(a)" * 101, "a" * 101),
+                         (r"\Aab\z", "ab"), (r"\Aab\Z", "ab"), (r"\u{10ffff}", "\U0010ffff"), (r"\U0010ffff", "\U0010ffff"),
+                         (r"\udbff\udfff", "\U0010ffff"), (r"\cj\cJ\cZ", "\n\n\x1a"), (r"[\b]\v\f", "\b\x0b\f"), ("a{1}", "a"),
+                         ("[a-a]", "a"), ("a{0,1000000}", "aa"), ("x" * 65536, "x" * 65536), (r"\P{L}\p{L}", "1a"), ("[a-]+", "a-"),
+                         (r"[\d-]+", "1-"), (r"[\w-a]+", "w-a"), ("a{,}", "a{,}"), ("a{}", "a{}"),
+                         (r"\P{Nd}", "\U0010ffff"), ("a(?#x)b", "ab")]:
         answer = probe.ask("regex", source, [text])
         expect(answer.get("full") == [True], source, answer)
+    blanks = [chr(c) for c in (9, 10, 11, 12, 13, 32, 0xa0, 0x1680, 0x2000, 0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000, 0xfeff)]
+    others = [chr(c) for c in (8, 14, 0x1f, 0x21, 0x9f, 0xa1, 0x167f, 0x1fff, 0x200b, 0x2027, 0x202a, 0x3001, 0xfefe, 0xff00)]
+    words = [c for c in map(chr, range(128)) if c.isalnum() or c == "_"]
+    for source, members in [(r"\s", blanks), (r"\S", others), (r"\w", words), (r"\W", sorted(set(map(chr, range(128))) - set(words))),
+                            (".", ["\x0b", "\u2027", "\u202a"])]:
+        expect(all(probe.ask("regex", source, members)["full"]), source)
+    for source, members in [(r"\s", others), (r"\S", blanks), (".", ["\n", "\r", "\u2028", "\u2029"])]:
+        expect(not any(probe.ask("regex", source, members)["full"]), source)
 
 
 GRAMMARS = [
@@ -238,6 +253,13 @@ GRAMMARS = [
      lambda t: re.fullmatch("a|(ab)+|b||aab|abb|bbbb|ba", t)),
     ('root ::= "a"{2,} "b"{0,} "c"{,2}', "abc", lambda t: re.fullmatch("a{2,}b*c{0,2}", t)),
     ('root ::= (("a"?)*){2,3} "b"', "ab", lambda t: re.fullmatch("a*b", t)),
+    ('root ::= Z9.a-b_c | x\r\nZ9.a-b_c ::= "a"\r\nx::="b"', "ab", lambda t: t in ("a", "b")),
+    (r'root ::= "\U0001F600" | "\u00e9" | "\n\r\t"', "😀é\n\r\t",
+     lambda t: t in ("😀", "é", "\n\r\t")),
+    ("root ::= [a-a] [b-]{2}", "ab-", lambda t: re.fullmatch("a[b-]{2}", t)),
+    ('root ::= "a"? | "ab" "b"', "ab", lambda t: t in ("", "a", "abb")),
+    ('root ::= ("a" | "b") | "c"', "abc", lambda t: t in ("a", "b", "c")),
+    ('root ::= "" | "a" ""', "ab", lambda t: t in ("", "a")),
 ]
 
 
@@ -285,10 +307,21 @@ def gbnf():
         ('root ::= "\\q"', "means nothing"), ('root ::= "a"\nroot ::= "b"', "there already"), ("start: a", "Lark"),
         ("root ::= <think>", "a token"), ('root ::= (= "a")', "look-ahead"), ("root ::= *", "where a part should be"),
         ('\n\nroot ::= "a" ]', "in line 3"), ("", "no rule named root"), ('root ::= "a" root', "no text at all"),
-        ('root ::= ""? root "a" | "b"', "left recursion"),
+        ('root ::= ""? root "a" | "b"', "left recursion"), ('root ::= "a"\n]', "in line 2"),
+        ('root ::= "\\U00110000"', "means nothing"), ('root ::= "\\ud800"', "means nothing"), ('root ::= "\\udfff"', "means nothing"),
+        ('root ::= "a\nb"', "closing quote"), ("root ::= [b-a]", "reversed"), ('root ::= "a"{}', "no count"), ('root ::= "a"{,}', "no count"),
+        ('root ::= "a"{1,1000001}', "over 1000000"), ('root ::= "a"{1000001,}', "over 1000000"), ("root ::= !<think>", "a token"),
+        ("root ::= " + "(" * 101 + '"a"' + ")" * 101, "too deep"), ("#" + "x" * (1 << 18), "at most 262144"), ("root ::= Z", "the rule Z"),
+        ('root ::= "a"{2,1000000000000}', "over 1000000"),
     ]:
         answer = probe.ask("gbnf", source)
         expect(words in answer.get("error", ""), source, answer)
+    for source, text in [
+        ("root ::= " + "(" * 100 + '"a"' + ")" * 100, "a"), ("root ::= " + '("a")' * 101, "a" * 101), ('root ::= "a"{0,1000000}', "aaa"),
+        (r'''root ::= "\"\'\[\]\-\^\/\\"''', "\"'[]-^/\\"), ('root ::= "a"#' + "x" * ((1 << 18) - 13), "a"),
+    ]:
+        answer = probe.ask("gbnf", source, [text])
+        expect(answer.get("full") == [True], source[:100], answer)
 
 
 def value(rng, depth):

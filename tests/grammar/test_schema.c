@@ -1,7 +1,5 @@
 // Schemas keyword by keyword: texts that are producible, texts that are not, and the sentences of
 // what is refused. The schemas and values are ours; test_schema_suite.c has those of others.
-#include "tests/grammar/schema_rig.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,36 +10,7 @@
 
 #include <cmocka.h>
 
-// Quotes are written ' here. After each schema: texts with = that match, with ! that do not.
-static void check_texts(const char *const *rows, size_t count)
-{
-    struct schema_rig rig = {0};
-    char schema[4096] = "";
-    for (size_t i = 0; i < count; i++) {
-        char text[4096];
-        struct error err;
-        json_t *value;
-        snprintf(text, sizeof text, "%s", rows[i]);
-        for (char *at = text; *at; at++)
-            *at = *at == '\'' ? '"' : *at;
-        if (text[0] == '=' || text[0] == '!') {
-            bool fits = schema_rig_matches(&rig, text_of(text + 1));
-            if (fits != (text[0] == '='))
-                fail_msg("%s: %s is %d", schema, text + 1, fits);
-            continue;
-        }
-        schema_rig_close(&rig);
-        snprintf(schema, sizeof schema, "%s", text);
-        if (json_parse(&value, text_of(schema), &err) != STATUS_OK)
-            fail_msg("%s: %s", schema, err.text);
-        schema_rig_open(&rig, value, SCHEMA_DRAFT_AUTO);
-        json_decref(value);
-        if (rig.status != STATUS_OK)
-            fail_msg("%s: %s", schema, rig.err.text);
-    }
-    schema_rig_close(&rig);
-}
-#define CHECK_TEXTS(rows) check_texts(rows, sizeof(rows) / sizeof *(rows))
+#include "tests/grammar/schema_texts.h"
 
 static void test_types_and_constants(void **state)
 {
@@ -692,19 +661,11 @@ static void test_refusals_name_the_keyword(void **state)
          STATUS_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char schema[512];
         struct schema_rig rig;
-        struct error err;
-        json_t *value;
-        snprintf(schema, sizeof schema, "%s", rows[i].schema);
-        for (char *at = schema; *at; at++)
-            *at = *at == '\'' ? '"' : *at;
-        assert_int_equal(json_parse(&value, text_of(schema), &err), STATUS_OK);
-        schema_rig_open(&rig, value, SCHEMA_DRAFT_AUTO);
+        texts_open(&rig, rows[i].schema);
         if (rig.status != rows[i].status || !strstr(rig.err.text, rows[i].sentence))
-            fail_msg("%s: %s", schema, rig.err.text);
+            fail_msg("%s: %s", rows[i].schema, rig.err.text);
         schema_rig_close(&rig);
-        json_decref(value);
     }
 }
 

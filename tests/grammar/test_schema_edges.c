@@ -1,0 +1,198 @@
+// Schemas at their edges: the last of several, the one beside a limit, what two keywords say at
+// once. test_schema.c goes through the keywords.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/grammar/schema_texts.h"
+
+static void test_numbers(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'number','minimum':1e22}",
+        "=10000000000000000000000",
+        "!9999999999999999999999",
+        "{'type':'number','minimum':1e-7}",
+        "=0.0000001",
+        "!0.00000009",
+        "{'type':'number','exclusiveMinimum':-0.0}",
+        "=0.1",
+        "!0",
+        "!-0.1",
+        "{'type':'number','maximum':-0.0}",
+        "=0",
+        "=-1",
+        "!0.1",
+        "{'type':'number','minimum':1}",
+        "=1.0",
+        "!1.",
+        "{'type':'number','not':{'type':'integer'},'minimum':1,'multipleOf':0.5}",
+        "=1.5",
+        "!0.5",
+        "!1.25",
+        "!2",
+        "{'$defs':{'m':{'type':'number','multipleOf':0.5}},'type':'object','properties':{"
+        "'a':{'$ref':'#/$defs/m'},'b':{'$ref':'#/$defs/m','minimum':1}}}",
+        "={'a':0.5,'b':1.5}",
+        "={'a':0,'b':2}",
+        "!{'a':0.25}",
+        "!{'b':1.25}",
+        "!{'b':0.5}",
+    };
+    CHECK_TEXTS(rows);
+}
+
+static void test_strings(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'allOf':[{'minLength':3,'maxLength':5},{'minLength':1,'maxLength':9}],'type':'string'}",
+        "='abc'",
+        "='abcde'",
+        "!'ab'",
+        "!'abcdef'",
+        "{'not':{'format':'a-format-of-ours'}}",
+        "!1",
+        "!'x'",
+        "{'type':['string','null'],'minLength':3,'maxLength':2}",
+        "=null",
+        "!'ab'",
+        "!'abc'",
+        "{'enum':['a\\n','b\\n','c']}",
+        "='a\\n'",
+        "='b\\n'",
+        "='c'",
+    };
+    CHECK_TEXTS(rows);
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'object','properties':{'\\n':{'const':1},'\\f':{'const':1},"
+        "'\xF4\x8F\xBF\xBE':{'const':1}},'additionalProperties':{'const':2}}",
+        "={'\\n':1,'\\f':1,'\xF4\x8F\xBF\xBE':1}",
+        "={'\\u000b':2}",
+        "={'\xF4\x8F\xBF\xBF':2}",
+        "={'\\t':2,'\\r':2}",
+        "!{'\\n':2}",
+        "!{'\xF4\x8F\xBF\xBE':2}",
+        "{'type':'object','patternProperties':{'^a':{'const':1},'^b':{'const':1},'^c':{'const':1},"
+        "'^d':{'const':1},'^e':{'const':1},'^f':{'const':6}}}",
+        "={'ax':1,'fx':6,'g':null}",
+        "!{'fx':1}",
+    };
+    CHECK_TEXTS(rows);
+}
+
+static void test_counts_of_keys(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'object','properties':{'a':{},'b':{},'c':{}},'minProperties':3}",
+        "={'a':1,'b':2,'c':3}",
+        "={'a':1,'x':2,'y':3}",
+        "={'a':1,'b':2,'c':3,'d':4}",
+        "!{'a':1,'b':2}",
+        "!{'x':1,'y':2}",
+        "{'type':'object','required':['a','b'],'maxProperties':2}",
+        "={'a':1,'b':2}",
+        "!{'a':1,'b':2,'c':3}",
+        "!{'a':1}",
+        "{'type':['object','null'],'required':['a','b'],'maxProperties':1}",
+        "=null",
+        "!{'a':1}",
+        "!{'a':1,'b':2}",
+        "{'type':'object','maxProperties':1}",
+        "={}",
+        "={'a':1}",
+        "!{'a':1,'b':2}",
+    };
+    CHECK_TEXTS(rows);
+}
+
+static void test_counts_of_items(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'allOf':[{'minItems':2,'maxItems':3},{'minItems':1,'maxItems':9}],'type':'array'}",
+        "=[1,2]",
+        "=[1,2,3]",
+        "![1]",
+        "![1,2,3,4]",
+        "{'type':'array','contains':{'const':1},'minContains':1}",
+        "=[1,1,1]",
+        "=[2,1,1,2,1]",
+        "![2]",
+        "{'type':'array','contains':{'const':1},'maxItems':2}",
+        "=[2,1]",
+        "=[1,2]",
+        "![2,2]",
+        "![2,2,1]",
+        "{'type':'array','allOf':[{'contains':{'const':1},'minContains':1},{'contains':{'const':2},"
+        "'maxContains':1},{'contains':{'const':3},'minContains':2}]}",
+        "=[1,2,3,3]",
+        "=[3,2,3,1,1,3]",
+        "![1,2,2,3,3]",
+        "![1,2,3]",
+        "![2,3,3]",
+        "{'type':['array','null'],'contains':{'const':1},'minContains':3,'maxContains':2}",
+        "=null",
+        "![1,1]",
+        "![1,1,1]",
+        "{'type':'array','not':{'prefixItems':[{},{}],'items':{'type':'string'}}}",
+        "=['a','b',1]",
+        "=[1,2,'c',3]",
+        "![1,2]",
+        "![1,2,'c']",
+        "{'type':'array','not':{'not':{'prefixItems':[{},{}],'items':{'type':'string'}}}}",
+        "=[1,2,'c']",
+        "=[1]",
+        "![1,2,3]",
+        "{'type':'array','not':{'items':{'type':'string'}},'maxItems':2}",
+        "=['a',1]",
+        "![]",
+    };
+    CHECK_TEXTS(rows);
+}
+
+// What the compiler says where it cannot go on.
+static void test_refusals(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"{'multipleOf':-2}", "must be over 0"},
+        {"{'type':'array','uniqueItems':true,'maxItems':2}", "uniqueItems is not supported"},
+        {"{'patternProperties':{'1':{},'2':{},'3':{},'4':{},'5':{},'6':{},'7':{}}}",
+         "more than six at once"},
+        {"{'allOf':[{'contains':{'const':1}},{'contains':{'const':2}},{'contains':{'const':3}},"
+         "{'contains':{'const':4}}]}",
+         "more than three at once"},
+        {"{'not':{'additionalProperties':false},'maxProperties':9}", "beside limits of the count"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct schema_rig rig;
+        texts_open(&rig, rows[i][0]);
+        if (rig.status == STATUS_OK || !strstr(rig.err.text, rows[i][1]))
+            fail_msg("%s: %d %s", rows[i][0], rig.status, rig.err.text);
+        schema_rig_close(&rig);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_strings),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_counts_of_keys),
+        cmocka_unit_test(test_counts_of_items),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
