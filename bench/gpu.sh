@@ -125,8 +125,8 @@ configure() {
     if [ $gpu = yes ]; then
         arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
         case $arch in 90) arch=90a-real ;; [0-9]*) arch=$arch-real ;; *) arch=native ;; esac
-        if [ $arch != native ] && ! nvcc --list-gpu-code | grep -x "sm_${arch%-real}" >/dev/null; then
-            echo "this nvcc makes no code for sm_${arch%-real}: the driver compiles its PTX for sm_90"
+        if [ $arch != native ] && ! nvcc --list-gpu-code | grep -x "sm_${arch%%[a-]*}" >/dev/null; then
+            echo "this nvcc makes no code for sm_${arch%%[a-]*}: the driver compiles its PTX for sm_90"
             arch=90-virtual
         fi
     fi
@@ -149,7 +149,7 @@ build_all() {
     # shellcheck disable=SC2206 # words
     [ $stage = bench ] || targets+=($model_tests)
     if [ "$models" != yes ]; then say build-models "$models"; return 0; fi
-    step build-models 40 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
+    step build-models 35 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
 }
 
 stage_test() {
@@ -214,6 +214,8 @@ stage_bench() {
     else
         step torch 25 python3 bench/gpu_torch.py
     fi
+    python predictions 5 bench/gpu_model/beside.py "$rows" # which of them were right
+    [ $plan = yes ] || grep -v '^{' "$logs/predictions.log" 2>/dev/null | tee -a "$summary"
 }
 
 # The shares of a stage must fit into its limit.

@@ -70,6 +70,11 @@ static void bench_all_attn(struct bench *b)
         {"decode 8 x 8192", llama, 8, 1, 8192, 6, 0},
         {"decode 64 x 4096", llama, 64, 1, 4096, 6, 0},
         {"decode 256 x 1024", llama, 256, 1, 1024, 6, 0},
+        {"decode 1 x 1024", llama, 1, 1, 1024, 6, 0},
+        {"decode 1 x 8192", llama, 1, 1, 8192, 6, 0},
+        {"decode 32 x 1024", llama, 32, 1, 1024, 6, 0},
+        {"decode 32 x 8192", llama, 32, 1, 8192, 6, 0},
+        {"decode 256 x 8192", llama, 256, 1, 8192, 6, 0},
     };
     const struct attn_bench tiny[] = {{"decode 2 x 70", llama, 2, 1, 70, 6, 0},
                                       {"encoder 2 x 20", bert, 2, 20, 20, 6, 0}};

@@ -1,4 +1,4 @@
-// The rows of gpu_ops beside products and attention: add+norm, qkv_post and SwiGLU at three sizes,
+// The rows of gpu_ops beside products and attention: add+norm, qkv_post and SwiGLU at four sizes,
 // sampling in five forms, the gap between launches with and without a graph, and how long a signal
 // of the device takes to reach a waiting host.
 #include "bench/gpu_ops.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint32_t token_counts[] = {1, 64, 8192};
+static const uint32_t token_counts[] = {1, 64, 256, 8192};
 
 static uint32_t token_sizes(const struct bench *b)
 {

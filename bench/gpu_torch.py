@@ -47,7 +47,7 @@ def attention():
             query, key, value, is_causal=causal, enable_gqa=heads != kv_heads))
         pairs = rows * q * ((q + 1) / 2 if causal else q)
         row("attn", name, seconds, 4.0 * rows * q * kv_heads * dim, 4.0 * dim * heads * pairs)
-    for rows, kv in ((1, 32768), (8, 8192), (64, 4096), (256, 1024)):
+    for rows, kv in ((1, 32768), (8, 8192), (64, 4096), (256, 1024), (1, 1024), (1, 8192), (32, 1024), (32, 8192), (256, 8192)):
         query, key, value = random(rows, 32, 1, 128), random(rows, 8, kv, 128), random(rows, 8, kv, 128)
         seconds = timed(lambda i: F.scaled_dot_product_attention(query, key, value, enable_gqa=True))
         row("attn", f"decode {rows} x {kv}", seconds, 4.0 * rows * kv * 8 * 128, 4.0 * 128 * 32 * rows * kv)

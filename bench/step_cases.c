@@ -33,7 +33,8 @@ static const struct step_case generator_cases[] = {
     {"decode 256 at 1024", 256, 1024, 0, 0}, {"decode 64 at 4096", 64, 4096, 0, 0},
     {"prefill 8192", 0, 0, 1, 8192},         {"decode 128 and 1024 more", 128, 1024, 1, 1024},
     {"prefill 4 x 2048", 0, 0, 4, 2048},     {"decode 8 at 1024", 8, 1024, 0, 0},
-    {"decode 32 at 1024", 32, 1024, 0, 0},   {"decode 128 at 1024", 128, 1024, 0, 0},
+    {"decode 32 at 1024", 32, 1024, 0, 0},   {"decode 1 at 8192", 1, 8192, 0, 0},
+    {"decode 32 at 8192", 32, 8192, 0, 0},   {"decode 128 at 1024", 128, 1024, 0, 0},
 };
 static const struct step_case encoder_cases[] = {
     {"embeddings 512 x 128", 0, 0, 512, 128},
@@ -371,8 +372,8 @@ void cases_run(struct bench *b, const struct step_shape *shape, const struct ste
         blocks = need > blocks ? need : blocks;
     }
     struct model_options options =
-        bench_options(args->dtype, shape->encoder ? 0 : shape->tokens_max, 256 / shape->fewer_rows,
-                      shape->tokens_max);
+        bench_options(args->dtype, shape->encoder ? 0 : shape->tokens_max + SPARE,
+                      256 / shape->fewer_rows, shape->tokens_max);
     options.block_size = BLOCK;
     double start = now_ms();
     bench_model_open(b, shape, &options, (uint64_t)blocks * BLOCK);

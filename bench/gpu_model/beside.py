@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""What was predicted beside what was measured: rows of bench/gpu.sh's bench.jsonl beside the model of predict.py.
+
+  bench/gpu_model/beside.py BENCH_JSONL
+
+The rows are those of gpu_ops (kernels), bench_step (whole steps of qwen3-8b, default mode) and gpu_torch.py (left out). The
+model, its counts (after.json), constants (cards.json) and errors are those of docs/CUDA.md. A prediction is right where the measured
+time lies within its error. Not judged: a kernel so short that the host's launches are what was timed (the run's own row of
+launches), and a time below the bound, where the measurement itself is in doubt. Rows of which nothing was predicted are counted
+by name. Exits 2 where a row cannot be read, or no card of the model was measured.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import re
+import sys
+
+import predict
+from cards import cards
+
+HOST_BOUND = 1.5  # times the distance of two launches of next to nothing
+QWEN3 = predict.SHAPES["Qwen3-8B"]
+Row = collections.namedtuple("Row", "what seconds predicted exact")  # predicted: (seconds, bound, error), or None
+
+
+def numbers(pattern, text):
+    found = re.fullmatch(pattern, text)
+    return [int(n) for n in found.groups()] if found else None
+
+
+def kernel(model, op, shape, exact):
+    """What is predicted of a row of gpu_ops; None: nothing. The shapes of norms, SwiGLU and heads are those of decision 0040's records."""
+    if op == "gemm":
+        n, k, rows = numbers(r"n (\d+) k (\d+) rows (\d+)", shape)
+        return (model.own_product if exact else model.product)(rows, n, k)
+    if op == "attn":
+        if exact:  # its parts are others than the model's plan
+            return None
+        if one := numbers(r"decode (\d+) x (\d+)", shape):
+            return model.decode_attention(*one)
+        one = numbers(r"prefill 1 x (\d+), dim 128, group 4", shape)
+        return model.prefill_attention(*one) if one else None
+    if op == "add_rms_norm":
+        rows, width = numbers(r"rows (\d+) width (\d+)", shape)
+        return model.rows("add and norm of 4096: a row", rows, rows * width * 8) if width == 4096 else None
+    if op == "swiglu":
+        rows, width = (65536, 8192) if shape.startswith("large: ") else numbers(r"rows (\d+) width (\d+)", shape)
+        return model.rows("SwiGLU of 14336: a row", rows * width / 14336, rows * width * 6)
+    if op == "qkv_post":
+        return model.layer(QWEN3, "decode", *numbers(r"tokens (\d+) heads 32/8 dim 128, QK-norm", shape), 64, False)["heads and KV"]
+    if op == "sample":
+        one = numbers(r"temperature, rows (\d+), vocabulary (\d+)", shape)
+        return model.sampling(*one) if one else None
+    if op in ("launch gap", "signal"):
+        return None
+    raise ValueError("no op of the model is called %s" % op)
+
+
+def step(model, case, shape, exact):
+    """What is predicted of a row of bench_step."""
+    if exact or shape != "qwen3-8b":
+        return None
+    one = numbers(r"decode (\d+) at (\d+)", case)
+    if not one and case != "prefill 8192":
+        return None
+    parts, bound = model.step(QWEN3, *(("decode", *one) if one else ("prefill", 1, 8192)))
+    time, _, error = predict.added(parts.values())
+    return time, bound, error
+
+
+def card_of(rows):
+    """The model's name of the card that was measured, and its own."""
+    names = [row["card"] for row in rows if "card" in row]
+    if not names:
+        sys.exit("no row names a card: nothing was measured")
+    return next((card for card, constants in cards().items() if constants["device"] == names[0]), None), names[0]
+
+
+def read(rows, model):
+    """Rows of kernels and of steps, and the seconds between two launches."""
+    kernels, steps, apart, head = [], [], 0, {}
+    for row in rows:
+        if "baseline" in row or "filled_blocks" in row:
+            continue
+        if "card" in row:
+            head = row
+        elif "op" in row:
+            what = "%s, %s" % (row["op"], row["shape"])
+            if what == "launch gap, 400 launches, each":
+                apart = row["us"] * 1e-6
+            kernels.append(Row(what, row["us"] * 1e-6, kernel(model, row["op"], row["shape"], head["exact"]), head["exact"]))
+        elif "step" in row:
+            if not head.get("serial"):
+                steps.append(Row("%s, %s" % (row["shape"], row["step"]), row["ms"] * 1e-3,
+                                 step(model, row["step"], row["shape"], row["exact"]), row["exact"]))
+        else:
+            raise ValueError("no row of gpu_ops or bench_step: %s" % row)
+    return kernels, steps, apart
+
+
+def judged(row, apart):
+    time, bound, error = row.predicted
+    if row.seconds < bound:
+        return "below its bound: it lies in L2, or was measured wrong"
+    if row.seconds <= HOST_BOUND * apart:
+        return "host: launches take as long"
+    if abs(row.seconds - time) <= error:
+        return "right"
+    return "slower" if row.seconds > time else "faster"
+
+
+def table(name, rows, unit, scale, apart):
+    """Lines of a table, and how many of its verdicts there are of each kind."""
+    known = [row for row in rows if row.predicted]
+    verdicts = collections.Counter()
+    lines = ["| %s | predicted %s | measured %s | measured / predicted | |" % (name, unit, unit), "| --- | --- | --- | --- | --- |"]
+    for row in known:
+        time, _, error = row.predicted
+        verdict = judged(row, apart)
+        verdicts[verdict.split(":")[0]] += 1
+        lines.append("| %s%s | %.2f ± %.2f | %.2f | %.2f | %s |" % (row.what, ", exact" if row.exact else "", time * scale, error * scale,
+                                                                 row.seconds * scale, row.seconds / time, verdict))
+    return (lines if known else []), verdicts
+
+
+def report(rows):
+    card, name = card_of(rows)
+    if not card:
+        return ["nothing is predicted of %s: cards.json has %s" % (name, ", ".join(c["device"] for c in cards().values()))], False
+    model = predict.Model(card, json.loads((predict.HERE / "after.json").read_text()))
+    kernels, steps, apart = read(rows, model)
+    lines = ["predicted beside measured: %s, constants of %s" % (name, card)]
+    for what, found, unit, scale, gap in (("kernel", kernels, "us", 1e6, apart), ("step", steps, "ms", 1e3, 0)):
+        one, verdicts = table(what, found, unit, scale, gap)
+        lines += one
+        kinds = [kind for kind in ("right", "slower", "faster", "host", "below its bound") if verdicts[kind]]
+        lines.append("%ss: %s" % (what, ", ".join("%d %s" % (verdicts[kind], kind) for kind in kinds) or "none was measured that is predicted"))
+        others = sorted({row.what.split(", ")[0] + (", exact" if row.exact else "") for row in found if not row.predicted})
+        if others:
+            lines.append("%d rows without a prediction, of: %s" % (sum(not row.predicted for row in found), "; ".join(others)))
+    if apart:
+        lines.append("between two launches of the host %.2f us; the model takes %.2f for the gap of a graph's node" % (apart * 1e6, model.card["gap_us"]))
+    return lines, True
+
+
+def main():
+    ask = argparse.ArgumentParser()
+    ask.add_argument("rows", type=pathlib.Path)
+    options = ask.parse_args()
+    lines, known = report([json.loads(line) for line in options.rows.read_text().splitlines() if line.startswith("{")])
+    print("\n".join(lines))
+    return 0 if known else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
