@@ -530,6 +530,13 @@ static struct loaded_device *device_choose(const struct loaded *loaded,
     return best;
 }
 
+static void label_make(struct loaded_model *m)
+{
+    int at = snprintf(m->label, sizeof m->label, "%s", m->device->label);
+    for (uint32_t r = 1; r < gpu_ranks(m); r++)
+        at += snprintf(m->label + at, sizeof m->label - (size_t)at, ",%u", m->choices[r]->index);
+}
+
 enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *more,
                         struct error *err)
 {
@@ -542,6 +549,7 @@ enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *
                 continue;
             m->device = device_choose(loaded, m);
             status = model_prepare(loaded, m, err);
+            label_make(m);
             if (status == STATUS_OK)
                 engine_options_fill(m, port_count);
         }

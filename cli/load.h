@@ -25,6 +25,7 @@ struct loaded_model {
     uint32_t choice_count;
     struct loaded_device *device; // once planned; of several ranks on GPUs: choices[0]
     struct loaded_ranks ranks;    // on GPUs, on choices[0], choices[1] ...
+    char label[48];               // its device, or those of its ranks: "cuda:0,1"
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only, once loaded
     struct chat_template *chat;    // generators only

@@ -51,7 +51,7 @@ static void models_print(const struct loaded *loaded)
         bool large = mib >= 1024;
         printf("  %-27s %-9s %-8s %-4s %8.*f %s\n", safe_of(text_of(m->spec.id)).at,
                model_kind_name(m->plan->facts.kind), dtype_name(m->plan->facts.dtype),
-               loaded->devices.count > 1 ? m->device->label : m->device->api->name, large ? 2 : 0,
+               loaded->devices.count > 1 ? m->label : m->device->api->name, large ? 2 : 0,
                large ? mib / 1024 : mib, large ? "GiB" : "MiB");
     }
 }

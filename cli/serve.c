@@ -93,7 +93,7 @@ static void device_failed(struct serving *s, const struct loaded_model *model, c
     if (atomic_exchange(failed_of(s, model), true))
         return;
     if (s->loaded.devices.count > 1)
-        log_line(LOG_ERROR, "the device failed: %s (%s)", text, model->device->label);
+        log_line(LOG_ERROR, "the device failed: %s (%s)", text, model->label);
     else
         log_line(LOG_ERROR, "the device failed: %s", text);
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {
@@ -144,7 +144,7 @@ static void served_fill(struct serving *s)
             s->ports[i * http_threads + t] = engine_port(m->engine, t, server_waker(s->server, t));
         s->copies[i] = (struct served_copy){.model = &s->models[m->copy == 0 ? count : count - 1],
                                             .engine = m->engine,
-                                            .device = m->device->label,
+                                            .device = m->label,
                                             .memory = memory_planned(m)};
         if (m->copy > 0)
             continue;

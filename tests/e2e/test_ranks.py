@@ -64,9 +64,11 @@ def test_ranks_on_emulated_gpus():
     assert ["GiB", "simt:2", "simt:0", "simt:1"] in table, table
     assert rows["two"][0] == rows["two"][1] and rows["two"][2] == "-" and rows["one"][::2] == ["-", "-"], rows
     planned, keys = map(int, re.search(r"planned: (\d+) MiB of \d+ MiB, (\d+) MiB of it for keys", server.output()).groups())
-    whole = 1024 * float(re.search(r"  two +generator float32  simt:2 +(\S+) GiB", server.output()).group(1))
+    whole = 1024 * float(re.search(r"  two +generator float32  simt:2,0 +(\S+) GiB", server.output()).group(1))
     assert keys == 24 and abs(2 * planned - whole) < 6, (planned, whole)  # simt:2 has the shared model alone
     assert abs(1024 * float(rows["two"][0]) - planned) < 6, rows  # 0.01 GiB is shown
+    for engine, device in enumerate(("simt:2,0", "simt:0", "simt:1")):
+        assert server.metric(rf'weft_model_info{{.*engine="{engine}",.*,device="{device}"}}') == 1
     jobs = [(name, case) for case in cases for name in ("two", "one", "far")]
     for _ in range(2):
         with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
@@ -197,7 +199,8 @@ def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
                 assert chat(server, model=name, **ask).status == 503
                 wait_for(lambda: f"the model '{name}' is not served any more" in server.output(), server.output())
                 assert text_of(chat(server, model="one", **ask)) == want
-            assert "rank 1 of 2 did not end step" in server.output()
+            assert re.search(r"the device failed: a fault that the test has planted \(simt:0,1\)", server.output()), server.output()
+            assert re.search(r"rank 1 of 2 did not end step.* \(simt:2,3\)", server.output()), server.output()
             assert "the model 'one' is not served any more" not in server.output()
             faults.off("late.3")  # the late rank comes back and does no harm
             assert text_of(chat(server, model="one", **ask)) == want
