@@ -84,6 +84,7 @@ FAULTS = [
     ("a rank's GPU is planned with the whole model", "cli/load.c", "bytes_on", "return model_plan_bytes(m->plan, r);", "return m->plan->bytes;", "e2e:test_ranks_on_emulated_gpus"),
     ("ranks take the first GPUs, not those named", "cli/load.c", "ranks_open", "m->choices[ranks->count]->index", "ranks->count", "e2e:test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone"),
     ("each GPU of a shared model takes all keys and values", "cli/load.c", "table_print", "m->kv_bytes / gpu_ranks(m)", "m->kv_bytes", "e2e:test_ranks_on_emulated_gpus"),
+    ("a split model is on its first GPU alone", "cli/load.c", "label_make", "r < gpu_ranks(m)", "r < 1", "e2e:test_ranks_on_emulated_gpus"),
     ("two shared models may have one GPU", "cli/load.c", "gpus_check", "m->choices[r] == other->choices[i]", "m->choices[r] == other->choices[i] && r == i", "e2e:test_ranks_on_emulated_gpus"),
     ("who brings memory takes a share of the rest", "cli/load.c", "kv_split", "asked == 0 ? m->spec.settings.kv_share : 0", "m->spec.settings.kv_share", "test_commands"),
     ("keys and values take what is free on a CPU", "cli/load.c", "kv_default", "m->device->facts.kv_default > 0 &&", "false &&", "test_commands"),
