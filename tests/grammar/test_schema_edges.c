@@ -161,12 +161,66 @@ static void test_counts_of_items(void **state)
     CHECK_TEXTS(rows);
 }
 
+static void test_drafts_and_words_of_ours(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'$schema':'http://json-schema.org/draft-04/schema#','definitions':{"
+        "'a':{'type':'integer'}},'$ref':'#/definitions/a','minimum':5}",
+        "=1",
+        "!'x'",
+        "{'$schema':'http://json-schema.org/draft-06/schema#','definitions':{"
+        "'a':{'type':'integer'}},'$ref':'#/definitions/a','minimum':5}",
+        "=1",
+        "{'$schema':'http://json-schema.org/schema#','definitions':{'a':{'type':'integer'}},"
+        "'$ref':'#/definitions/a','minimum':5}",
+        "=5",
+        "!1",
+        "{'!types':1,'!enum':[1],'!pattern':'a'}",
+        "=1",
+        "='a'",
+        "{'type':'array','contains':{},'maxContains':2}",
+        "=[1,2]",
+        "![1,2,3]",
+        "![]",
+        "{'const':-1e20,'type':'integer'}",
+        "=-100000000000000000000",
+        "{'const':1e20,'type':'integer'}",
+        "=100000000000000000000",
+    };
+    CHECK_TEXTS(rows);
+}
+
+// More alternatives than are compared with each other.
+static void test_many_alternatives(void **state)
+{
+    (void)state;
+    enum { MANY = 70 };
+    struct schema_rig rig;
+    json_t *list = json_array();
+    for (int i = 0; i < MANY; i++)
+        json_array_append_new(list, json_pack("{s:s,s:{s:i},s:i}", "type", "array", "items",
+                                              "const", i, "minItems", 1));
+    json_t *schema = json_pack("{s:o}", "anyOf", list);
+    schema_rig_open(&rig, schema, SCHEMA_DRAFT_AUTO);
+    assert_int_equal(rig.status, STATUS_OK);
+    for (int i = 0; i <= MANY; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "[%d,%d]", i, i);
+        assert_int_equal(schema_rig_matches(&rig, text_of(text)), i < MANY);
+    }
+    schema_rig_close(&rig);
+    json_decref(schema);
+}
+
 // What the compiler says where it cannot go on.
 static void test_refusals(void **state)
 {
     (void)state;
     static const char *const rows[][2] = {
         {"{'multipleOf':-2}", "must be over 0"},
+        {"{'properties':{'a~b':{'type':'text'}}}", "type at #/properties/a~0b/type must"},
+        {"{'$schema':'http://h/draft-07/schema#'}", "$schema is not supported"},
         {"{'type':'array','uniqueItems':true,'maxItems':2}", "uniqueItems is not supported"},
         {"{'patternProperties':{'1':{},'2':{},'3':{},'4':{},'5':{},'6':{},'7':{}}}",
          "more than six at once"},
@@ -192,6 +246,8 @@ int main(void)
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_counts_of_keys),
         cmocka_unit_test(test_counts_of_items),
+        cmocka_unit_test(test_drafts_and_words_of_ours),
+        cmocka_unit_test(test_many_alternatives),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
