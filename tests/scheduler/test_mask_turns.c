@@ -10,15 +10,15 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 4, STEPS = 50, CROWD = 7, LITTLE = 3 };
+enum { ROWS = 4, MANY = 6, STEPS = 50, CROWD = 7, LITTLE = 3 };
 
 struct turns_rig {
     struct engine *engine;
     struct mask_key keys[ROWS], *turn[ROWS];
-    uint32_t next[ROWS], rows[ROWS];
-    struct sequence sequences[2];
-    struct request requests[2];
-    struct plan_row planned[2];
+    uint32_t next[ROWS], rows[ROWS], spare[ROWS];
+    struct sequence sequences[MANY];
+    struct request requests[MANY];
+    struct plan_row planned[ROWS];
     uint64_t round;
 };
 
@@ -31,9 +31,10 @@ static void open_rig(struct turns_rig *rig)
     e->mask_turns.turn = rig->turn;
     e->mask_turns.next = rig->next;
     e->mask_turns.rows = rig->rows;
+    e->mask_turns.spare = rig->spare;
     e->facts.limits.rows_max = ROWS;
     e->sequences = rig->sequences;
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < MANY; i++)
         rig->sequences[i].request = &rig->requests[i];
     rig->requests[0].asked.key_id = CROWD;
     rig->requests[1].asked.key_id = LITTLE;
@@ -76,10 +77,137 @@ static void test_who_waited_and_left_has_saved_nothing(void **state)
     }
 }
 
+// A step with rows of these sequences, "013"; the order in which they are asked for.
+static const char *order_of(struct turns_rig *rig, const char *sequences)
+{
+    static char out[ROWS + 1];
+    struct launch launch = {.round = ++rig->round, .rows = rig->planned};
+    for (const char *at = sequences; *at; at++, launch.row_count++)
+        rig->planned[launch.row_count] =
+            (struct plan_row){.sequence = (uint32_t)(*at - '0'), .mask = launch.row_count};
+    launch.mask_count = launch.row_count;
+    mask_turns_make(rig->engine, &launch);
+    assert_int_equal(rig->engine->mask_turns.row_count, launch.row_count);
+    for (uint32_t i = 0; i < launch.row_count; i++)
+        out[i] = (char)('0' + rig->planned[rig->rows[i]].sequence);
+    out[launch.row_count] = '\0';
+    return out;
+}
+
+static void spend(struct turns_rig *rig, uint32_t row, uint64_t work, bool postponed)
+{
+    mask_turns_spend(rig->engine, rig->planned[row].key, work, postponed);
+}
+
+static void keys_apart(struct turns_rig *rig)
+{
+    for (uint32_t i = 0; i < MANY; i++)
+        rig->requests[i].asked.key_id = i; // 0 is one, too
+}
+
+// There are as many entries as rows: the one that was not there for longest gives way, wherever it
+// stands, and leaves nothing behind.
+static void test_the_oldest_key_gives_way(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"123", "023", "013", "012"};
+    for (uint32_t oldest = 0; oldest < ROWS; oldest++) {
+        struct turns_rig rig;
+        open_rig(&rig);
+        keys_apart(&rig);
+        assert_string_equal(order_of(&rig, "0123"), "0123"); // equal keys stay as they come
+        assert_int_equal(rig.engine->mask_turns.key_count, ROWS);
+        for (uint32_t i = 0; i < ROWS; i++)
+            spend(&rig, i, i == oldest ? 100000 : 100 + i, i == oldest);
+        order_of(&rig, others[oldest]);
+        assert_string_equal(order_of(&rig, "4"), "4");
+        assert_int_equal(rig.planned[0].key, oldest);
+        for (uint32_t i = 0; i < ROWS; i++)
+            assert_int_equal(rig.keys[i].key_id, i == oldest ? 4 : i);
+        assert_int_equal(rig.keys[oldest].began, rig.engine->mask_turns.now);
+        assert_in_range(rig.keys[oldest].began, 0, 1000);
+        free(rig.engine);
+    }
+}
+
+// A key keeps what it did not take from one step with masks to the next, while a row of it waits.
+static void test_only_who_waits_keeps_its_place(void **state)
+{
+    (void)state;
+    for (uint32_t waits = 0; waits < 4; waits++) { // bits: its first row, its second
+        struct turns_rig rig;
+        open_rig(&rig);
+        keys_apart(&rig);
+        rig.requests[2].asked.key_id = 1;
+        for (uint32_t i = 0; i < 3; i++) { // the crowd gets ahead
+            order_of(&rig, "012");
+            spend(&rig, 0, 1000, false);
+            spend(&rig, 1, 10, true);
+            spend(&rig, 2, 10, false);
+            rig.round += i; // steps without masks do not count
+        }
+        order_of(&rig, "012");
+        assert_int_equal(rig.keys[1].began, 60);
+        spend(&rig, 0, 1000, false);
+        spend(&rig, 1, 10, waits & 1);
+        spend(&rig, 2, 10, waits & 2);
+        assert_int_equal(rig.engine->mask_turns.now, 3000);
+        order_of(&rig, "012");
+        assert_int_equal(rig.keys[1].began, waits > 0 ? 80 : 3000);
+        free(rig.engine);
+    }
+}
+
+static void test_who_takes_nothing_moves_no_clock(void **state)
+{
+    (void)state;
+    struct turns_rig rig;
+    open_rig(&rig);
+    keys_apart(&rig);
+    order_of(&rig, "01");
+    spend(&rig, 0, 5000, false);
+    spend(&rig, 1, 10, false);
+    order_of(&rig, "01");
+    spend(&rig, 0, 0, false);
+    spend(&rig, 1, 10, false);
+    assert_int_equal(rig.engine->mask_turns.now, 10);
+    free(rig.engine);
+}
+
+// Of a key: rows go round by steps; who was postponed most often is first of its request, and first
+// rows come before second ones, of requests that wait longer first.
+static void test_rows_of_a_key(void **state)
+{
+    (void)state;
+    static const char *const rounds[] = {"1230", "2301", "3012", "0123"};
+    struct turns_rig rig;
+    open_rig(&rig);
+    for (uint32_t i = 0; i < MANY; i++)
+        rig.requests[i].asked.key_id = 3;
+    for (uint32_t i = 0; i < ROWS; i++)
+        assert_string_equal(order_of(&rig, "0123"), rounds[i]);
+    free(rig.engine);
+    open_rig(&rig);
+    for (uint32_t i = 0; i < MANY; i++)
+        rig.requests[i].asked.key_id = 3;
+    rig.sequences[1].request = &rig.requests[0]; // 0 and 1, and 2 and 3, are of one request
+    rig.sequences[3].request = &rig.requests[2];
+    rig.requests[0].run.mask_served = 5;
+    rig.requests[2].run.mask_served = 1;
+    rig.sequences[1].postponed = 2;
+    rig.sequences[3].postponed = 1;
+    assert_string_equal(order_of(&rig, "0123"), "3120");
+    free(rig.engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_waited_and_left_has_saved_nothing),
+        cmocka_unit_test(test_the_oldest_key_gives_way),
+        cmocka_unit_test(test_only_who_waits_keeps_its_place),
+        cmocka_unit_test(test_who_takes_nothing_moves_no_clock),
+        cmocka_unit_test(test_rows_of_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
