@@ -120,7 +120,7 @@ models=yes # or why they are left out; known once configured
 
 # The parts of the tree that need little: bench/gpu.cmake. Code for just this card, 90 with the features of its own.
 configure() {
-    local generator=() arch=90a-real
+    local generator=() arch=90a-real limited=(timeout 60)
     command -v ninja >/dev/null && generator=(-G Ninja)
     if [ $gpu = yes ]; then
         arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
@@ -130,7 +130,8 @@ configure() {
             arch=90-virtual
         fi
     fi
-    timeout 60 cmake "${generator[@]}" -S . -B "$build" -DWEFT_GPU_ONLY=ON -DWEFT_CUDA=ON -DWEFT_SIMT_MODES=plain \
+    [ $stage != build ] || limited=()
+    "${limited[@]}" cmake "${generator[@]}" -S . -B "$build" -DWEFT_GPU_ONLY=ON -DWEFT_CUDA=ON -DWEFT_SIMT_MODES=plain \
         "-DCMAKE_CUDA_ARCHITECTURES=${ARCH:-$arch}" || return
     # a configuration that skipped the plugin says why, and nothing could be built
     cmake --build "$build" --target help >"$build/targets" && grep -qw weft_cuda "$build/targets"
@@ -149,7 +150,7 @@ build_all() {
     # shellcheck disable=SC2206 # words
     [ $stage = bench ] || targets+=($model_tests)
     if [ "$models" != yes ]; then say build-models "$models"; return 0; fi
-    step build-models 35 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}"
+    step build-models 35 cmake --build "$build" -j "$jobs" --target "${targets[@]}" -- "${on[@]}" || true
 }
 
 stage_test() {
