@@ -249,6 +249,6 @@ build_all || exit 1
 [ $stage != all ] || { began=$SECONDS planned=0; } # of `bench` alone the build is a part
 [ $stage = test ] || stage_bench
 name=$(date -u +%Y-%m-%d)-$(echo "${card:-no-gpu}" | tr 'A-Z ' 'a-z-')-$commit.txt
-echo "--- $summary belongs into bench/results/$name"
+[ $gpu = no ] || echo "--- $summary belongs into bench/results/$name"
 [ $gpu = yes ] || [ $failed = yes ] || exit 77
 exit $rc

@@ -73,7 +73,8 @@ says() {
 
 gpu 0 all
 says "configure ok" "build ok" "build-models ok" "probe-gpu ok" "probe-equal ok" "kernels-repeat ok" "test_golden ok" "predictions ok" \
-    "predicted beside measured: NVIDIA H100" "kernels: 1 right" "steps: 1 slower" "between two launches of the host 2.00 us"
+    "predicted beside measured: NVIDIA H100" "kernels: 1 right" "steps: 1 slower" "between two launches of the host 2.00 us" \
+    "summary.txt belongs into bench/results/"
 [[ $said != *FAILED* ]] || { echo "something failed: $said"; failed=1; }
 grep -q "kernels: 1 right" "$work/tree/gpu-results/summary.txt" || { echo "the summary has no predictions"; failed=1; }
 [[ $(<"$work/configured") == *WEFT_GPU_ONLY=ON*CMAKE_CUDA_ARCHITECTURES=90a-real* ]] || { cat "$work/configured"; failed=1; }
@@ -96,6 +97,7 @@ rm "$work/bin/nvidia-smi"
 if [ ! -e /dev/nvidia0 ]; then
     gpu 77 all
     says "no GPU here: everything is built" "no nvidia-smi here" "probe-emulated ok" "probe-gpu skipped: no GPU here"
+    [[ $said != *belongs* ]] || { echo "a summary without a card is kept: $said"; failed=1; }
     gpu 0 build
 fi
 rm "$work/bin/make"
