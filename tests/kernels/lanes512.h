@@ -31,31 +31,23 @@ union wide {
 #define WIDE_OF(x) ((union wide){.floats = (x)})
 #define WORDS_OF(x) ((union wide){.integers = (x)})
 
-// Functions whose halves are one instruction of AVX2 each.
-#define HALVES(name, of_half)                                                                      \
-    WIDE_INLINE __m512 name(__m512 x, __m512 y)                                                    \
+// Functions whose halves are one instruction of AVX2 each; whole and half: members of the union.
+#define HALVES(name, type, whole, half, of_half)                                                   \
+    WIDE_INLINE type name(type x, type y)                                                          \
     {                                                                                              \
-        union wide a = WIDE_OF(x), b = WIDE_OF(y);                                                 \
+        union wide a = {.whole = x}, b = {.whole = y};                                             \
         a.half[0] = of_half(a.half[0], b.half[0]);                                                 \
         a.half[1] = of_half(a.half[1], b.half[1]);                                                 \
-        return a.floats;                                                                           \
+        return a.whole;                                                                            \
     }
-HALVES(wide_add, _mm256_add_ps)
-HALVES(wide_sub, _mm256_sub_ps)
-HALVES(wide_mul, _mm256_mul_ps)
-HALVES(wide_div, _mm256_div_ps)
-HALVES(wide_max, _mm256_max_ps)
-HALVES(wide_min, _mm256_min_ps)
-#undef HALVES
-
-#define HALVES_INTEGERS(name, of_half)                                                             \
-    WIDE_INLINE __m512i name(__m512i x, __m512i y)                                                 \
-    {                                                                                              \
-        union wide a = WORDS_OF(x), b = WORDS_OF(y);                                               \
-        a.half_integers[0] = of_half(a.half_integers[0], b.half_integers[0]);                      \
-        a.half_integers[1] = of_half(a.half_integers[1], b.half_integers[1]);                      \
-        return a.integers;                                                                         \
-    }
+#define HALVES_PS(name, of_half) HALVES(name, __m512, floats, half, of_half)
+#define HALVES_INTEGERS(name, of_half) HALVES(name, __m512i, integers, half_integers, of_half)
+HALVES_PS(wide_add, _mm256_add_ps)
+HALVES_PS(wide_sub, _mm256_sub_ps)
+HALVES_PS(wide_mul, _mm256_mul_ps)
+HALVES_PS(wide_div, _mm256_div_ps)
+HALVES_PS(wide_max, _mm256_max_ps)
+HALVES_PS(wide_min, _mm256_min_ps)
 HALVES_INTEGERS(wide_add_epi32, _mm256_add_epi32)
 HALVES_INTEGERS(wide_sub_epi32, _mm256_sub_epi32)
 HALVES_INTEGERS(wide_and, _mm256_and_si256)
@@ -67,6 +59,8 @@ HALVES_INTEGERS(wide_unpackhi_epi32, _mm256_unpackhi_epi32)
 HALVES_INTEGERS(wide_unpacklo_epi64, _mm256_unpacklo_epi64)
 HALVES_INTEGERS(wide_unpackhi_epi64, _mm256_unpackhi_epi64)
 #undef HALVES_INTEGERS
+#undef HALVES_PS
+#undef HALVES
 
 WIDE_INLINE __m512 wide_fmadd(__m512 x, __m512 y, __m512 z)
 {
