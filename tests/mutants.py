@@ -12,8 +12,9 @@ The lists stand in tests/mutants/, one file a room, one fault a line, sorted by 
 
 `function`: the function, table or macro whose body holds the old text exactly once (white space does
 not count); "" is the whole file. `test`: a name of CTest, or e2e:NAME, a file or function of
-tests/e2e, or browser:NAME, one of tests/e2e/browser. The copy and its build (preset release) stay under build/mutants, so a second run builds
-only what changed. Exits 1 where a fault is missed, does not build, or its text is gone.
+tests/e2e, or browser:NAME, one of tests/e2e/browser. --jobs (2): so many copies of the tree are judged in,
+side by side. They and their builds (preset release) stay under build/mutants, so a second run builds only what
+changed. Exits 1 where a fault is missed, does not build, or its text is gone.
 """
 import argparse
 import contextlib
@@ -32,7 +33,6 @@ import plant
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORK = ROOT / "build/mutants"
-TREE, BUILD = WORK / "tree", WORK / "build"
 SECONDS = 300  # a test that takes longer counts as having found the fault
 
 
@@ -61,92 +61,96 @@ def run(command, seconds=None, **more):
         return process.returncode, said.read().decode(errors="replace")
 
 
-def prepare():
-    plant.copy_tree(ROOT, TREE)
-    beside = WORK / "shared"  # data beside the checkout
-    if (ROOT.parent / "shared").exists() and not beside.is_symlink():
-        beside.symlink_to((ROOT.parent / "shared").resolve())
-    cache = shutil.which("ccache")
-    launcher = [f"-DCMAKE_{x}_COMPILER_LAUNCHER={cache}" for x in ("C", "CXX")] if cache else []
-    status, output = run(["cmake", "--preset", "release", "-B", str(BUILD), "-DWEFT_TESTS=ON",
-                          "-DWEFT_WARNINGS_AS_ERRORS=OFF", *launcher], cwd=TREE)
-    if status != 0:
-        sys.exit(output)
+class Place:
+    """A copy of the tree and its build, with the data beside the checkout beside it."""
+
+    def __init__(self, folder):
+        self.tree, self.build = folder / "tree", folder / "build"
+        plant.copy_tree(ROOT, self.tree)
+        beside = folder / "shared"
+        if (ROOT.parent / "shared").exists() and not beside.is_symlink():
+            beside.symlink_to((ROOT.parent / "shared").resolve())
+        cache = shutil.which("ccache")
+        launcher = [f"-DCMAKE_{x}_COMPILER_LAUNCHER={cache}" for x in ("C", "CXX")] if cache else []
+        status, output = run(["cmake", "--preset", "release", "-B", str(self.build), "-DWEFT_TESTS=ON",
+                              "-DWEFT_WARNINGS_AS_ERRORS=OFF", *launcher], cwd=self.tree)
+        if status != 0:
+            sys.exit(output)
+        self.commands = self.read_commands()
+
+    def read_commands(self):
+        """The words of each test of CTest (asking ctest itself leaves out programs not built yet)."""
+        found = {}
+        for path in self.build.rglob("CTestTestfile.cmake"):
+            for name, words in re.findall(r"^add_test\((?:\[=\[)?([\w.-]+)(?:\]=\])? (.*)\)$",
+                                          path.read_text(), re.M):
+                found[name] = re.findall(r'"([^"]*)"', words)
+        return found
+
+    def targets_of(self, test):
+        if test.startswith("browser:"):
+            return ["weft"]
+        if test.startswith("e2e:"):
+            return ["weft", "weft_faulty", "weft_faulty_cpu"]
+        name = test.split()[0]
+        if name not in self.commands:
+            sys.exit(f"no test {name} in CTest")
+        inside = [str(pathlib.Path(w).relative_to(self.build)) for w in self.commands[name]
+                  if pathlib.Path(w).is_relative_to(self.build)]
+        return inside or ["weft"]
+
+    def make(self, targets, jobs):
+        return run(["ninja", "-C", str(self.build), f"-j{jobs}", *targets], env=plant.shared_cache(WORK))
+
+    def passes(self, test):
+        name, *more = test.split()
+        room, _, e2e = test.partition(":")
+        if e2e:
+            venvs = {name: os.environ.get(name, str(ROOT / "build/release" / folder)) for name, folder in
+                     (("WEFT_E2E_VENV", "e2e-venv"), ("WEFT_E2E_VENV_BROWSER", "e2e-venv-browser"))}
+            where = ["--browser"] if room == "browser" else []
+            status, output = run([str(self.tree / "tests/e2e/run.sh"), *where, e2e], SECONDS,
+                                 env={**os.environ, "WEFT_BIN": str(self.build / "bin/weft"), **venvs})
+            if where and output and "\n0 passed" in "\n" + output:  # skipped: no chromium here
+                return False, output
+        elif more:
+            status, output = run([*self.commands[name], *more], SECONDS, cwd=self.build)
+        else:
+            status, output = run(["ctest", "--test-dir", str(self.build), "-R", f"^{test}$",
+                                  "--output-on-failure", "--timeout", str(SECONDS)])
+            if "***Skipped" in output:
+                return False, output
+            if "***Timeout" in output:
+                return False, None
+        return status == 0, output
+
+    def judge(self, fault, jobs):
+        """(the verdict, the seconds it took)"""
+        _, name, function, old, new, test = fault
+        start = time.monotonic()
+        try:
+            with plant.Planted(self.tree, name, function, old, new):
+                status, output = self.make(self.targets_of(test), jobs)
+                if status != 0:
+                    verdict = "DOES NOT BUILD: " + output[-1500:]
+                else:
+                    good, output = self.passes(test)
+                    verdict = "MISSED" if good else "found by the time limit" if output is None else "found"
+        except plant.Stale as error:
+            verdict = f"STALE: {error}"
+        return verdict, time.monotonic() - start
 
 
-def commands():
-    """The words of each test of CTest (asking ctest itself leaves out programs not built yet)."""
-    found = {}
-    for path in BUILD.rglob("CTestTestfile.cmake"):
-        for name, words in re.findall(r"^add_test\((?:\[=\[)?([\w.-]+)(?:\]=\])? (.*)\)$",
-                                      path.read_text(), re.M):
-            found[name] = re.findall(r'"([^"]*)"', words)
-    return found
-
-
-def targets_of(test, known):
-    if test.startswith("browser:"):
-        return ["weft"]
-    if test.startswith("e2e:"):
-        return ["weft", "weft_faulty", "weft_faulty_cpu"]
-    name = test.split()[0]
-    if name not in known:
-        sys.exit(f"no test {name} in CTest")
-    inside = [str(pathlib.Path(w).relative_to(BUILD)) for w in known[name]
-              if pathlib.Path(w).is_relative_to(BUILD)]
-    return inside or ["weft"]
-
-
-def build(targets, jobs):
-    return run(["ninja", "-C", str(BUILD), f"-j{jobs}", *targets])
-
-
-def passes(test, known):
-    name, *more = test.split()
-    room, _, e2e = test.partition(":")
-    if e2e:
-        venvs = {name: os.environ.get(name, str(ROOT / "build/release" / folder)) for name, folder in
-                 (("WEFT_E2E_VENV", "e2e-venv"), ("WEFT_E2E_VENV_BROWSER", "e2e-venv-browser"))}
-        where = ["--browser"] if room == "browser" else []
-        status, output = run([str(TREE / "tests/e2e/run.sh"), *where, e2e], SECONDS,
-                             env={**os.environ, "WEFT_BIN": str(BUILD / "bin/weft"), **venvs})
-        if where and output and "\n0 passed" in "\n" + output:  # skipped: no chromium here
-            return False, output
-    elif more:
-        status, output = run([*known[name], *more], SECONDS, cwd=BUILD)
-    else:
-        status, output = run(["ctest", "--test-dir", str(BUILD), "-R", f"^{test}$",
-                              "--output-on-failure", "--timeout", str(SECONDS)])
-        if "***Skipped" in output:
-            return False, output
-        if "***Timeout" in output:
-            return False, None
-    return status == 0, output
-
-
-def check_clean(chosen, known, jobs):
+def check_clean(chosen, places, jobs):
     """Every test named must pass without a fault; otherwise its failure shows nothing."""
     tests = sorted({f[5] for f in chosen})
-    status, output = build(sorted({t for test in tests for t in targets_of(test, known)}), jobs)
-    if status != 0:
-        sys.exit(output[-4000:])
-    for test in tests:
-        good, output = passes(test, known)
+    for place in places:
+        status, output = place.make(sorted({t for test in tests for t in place.targets_of(test)}), jobs)
+        if status != 0:
+            sys.exit(output[-4000:])
+    for test, (good, output) in plant.judged(tests, places, Place.passes):
         if not good:
             sys.exit(f"{(output or '')[-4000:]}\n{test} fails, is skipped or not done in time, without any fault")
-
-
-def judge(fault, known, jobs):
-    _, name, function, old, new, test = fault
-    try:
-        with plant.Planted(TREE, name, function, old, new):
-            status, output = build(targets_of(test, known), jobs)
-            if status != 0:
-                return "DOES NOT BUILD: " + output[-1500:]
-            good, output = passes(test, known)
-            return "MISSED" if good else "found by the time limit" if output is None else "found"
-    except plant.Stale as error:
-        return f"STALE: {error}"
 
 
 def stand():
@@ -183,16 +187,13 @@ def main():
         return 0
     if not chosen:
         sys.exit("no fault has these words")
-    prepare()
-    known = commands()
-    check_clean(chosen, known, args.jobs)
+    places = [Place(WORK / str(i)) for i in range(1, min(args.jobs, len(chosen)) + 1)]
+    check_clean(chosen, places, args.jobs)
     lost = 0
-    for fault in chosen:
-        start = time.monotonic()
-        verdict = judge(fault, known, args.jobs)
+    each = max(1, args.jobs // len(places))
+    for fault, (verdict, seconds) in plant.judged(chosen, places, lambda place, f: place.judge(f, each)):
         lost += not verdict.startswith("found")
-        print(f"{fault[1]:32} {fault[0]:60} {fault[5]}: {verdict}, {time.monotonic() - start:.0f} s",
-              flush=True)
+        print(f"{fault[1]:32} {fault[0]:60} {fault[5]}: {verdict}, {seconds:.0f} s", flush=True)
     print(f"{len(chosen)} faults, {len(chosen) - lost} found, {lost} not")
     return 1 if lost else 0
 

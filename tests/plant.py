@@ -1,10 +1,13 @@
-"""Planting faults, for tests/mutants.py, tests/sim/mutate.py and tests/simt/mutants.py.
+"""Planting faults, for tests/mutants.py, tests/sim/mutate.py, tests/simt/mutants.py and tests/ptx/mutants.py.
 
 A fault is anchored to a function (a table, a macro): its text is looked for in that body only, with
 white space left out of account, and must stand there exactly once. Where the file has lost the
 function, the rest of its room is looked through, so that moving a function between files does not invalidate its faults.
 """
+import concurrent.futures
+import os
 import pathlib
+import queue
 import re
 import shutil
 import subprocess
@@ -102,6 +105,29 @@ def part_of(faults, part):
     if not 1 <= number <= count:
         raise SystemExit(f"--part {part}: 1/{count} to {count}/{count}")
     return faults[number - 1::count]
+
+
+def judged(faults, places, judge):
+    """(fault, what judge(place, fault) returns), in the order of the list. Each place, a tree with a build of
+    its own, judges one fault at a time, all places side by side."""
+    free = queue.SimpleQueue()
+    for place in places:
+        free.put(place)
+
+    def one(fault):
+        place = free.get()
+        try:
+            return judge(place, fault)
+        finally:
+            free.put(place)
+
+    with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
+        yield from zip(faults, pool.map(one, faults))
+
+
+def shared_cache(folder):
+    """The environment in which a compiler cache takes equal sources in the places under `folder` for the same."""
+    return {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
 
 
 class Planted:

@@ -24,9 +24,14 @@ made() { # folder, requirements: whether the environment is there with just thes
     local stamp
     stamp=$1/.$(sha256sum "$2" | cut -c1-16)
     [ ! -e "$stamp" ] || return 0
-    rm -rf "$1"
-    python3 -m venv "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check -r "$2" &&
-        touch "$stamp"
+    mkdir -p "$(dirname "$1")"
+    ( # one run makes it while the others wait
+        flock 9
+        [ ! -e "$stamp" ] || exit 0
+        rm -rf "$1"
+        python3 -m venv "$1" && "$1/bin/pip" install --quiet --disable-pip-version-check -r "$2" &&
+            touch "$stamp"
+    ) 9>"$1.lock"
 }
 
 if [ "${1:-}" = --frameworks ]; then

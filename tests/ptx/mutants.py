@@ -5,7 +5,8 @@ test_probe_ptx (probe), which knows what a kernel must hold.
 
 The sources are copied to a scratch folder and built there with nvcc, of each fault the objects of its op
 alone; the checkout is never changed. A fault that is not caught fails the run: the report says where no PTX
-changed. An interpreter that crashes, or a time limit, is not a catch.
+changed. An interpreter that crashes, or a time limit, is not a catch. --jobs (2): so many copies are judged in,
+side by side.
 
   tests/ptx/mutants.py [--scratch FOLDER] [--words TEXT] [--part I/N] [--jobs N]
 """
@@ -101,13 +102,13 @@ def prepare(scratch):
 
 
 def make(build, targets, jobs):
-    out = run(["ninja", "-C", str(build), f"-j{jobs}", *targets])
+    out = run(["ninja", "-C", str(build), f"-j{jobs}", *targets], env=plant.shared_cache(build.parents[1]))
     return None if out.returncode == 0 else out.stdout[-300:]
 
 
-def built(build, op, judge, jobs):
+def built(build, op, judge):
     """Links the device, or the probe, with the objects of the op made anew; what went wrong, or None."""
-    failed = make(build, [f"tests/ptx/{stem}.o" for stem in SOURCES[op]], jobs)
+    failed = make(build, [f"tests/ptx/{stem}.o" for stem in SOURCES[op]], 1)
     if failed:
         return failed
     target, file = ("test_probe_ptx", "bin/test_probe_ptx") if judge == "probe" else ("weft_ptx", "libweft_ptx.so")
@@ -146,6 +147,20 @@ def caught(build, op, judge):
     return True, (lines or ["value"])[0][:140]
 
 
+def judge_one(mutant, source, build, plain):
+    """(caught, what is said of it)"""
+    *fault, op, judge = mutant
+    try:
+        with plant.Planted(source, *fault[1:]):
+            failed = built(build, op, judge)
+            found, why = (False, failed) if failed else caught(build, op, judge)
+            if not found and not why:
+                why = "missed" if emitted(build, op) != plain[build][op] else "missed: no PTX changed"
+    except plant.Stale as stale:
+        found, why = False, f"stale: {stale}"
+    return found, why
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--scratch", default="build/ptx-mutants")
@@ -153,29 +168,23 @@ def main():
     parser.add_argument("--part", default="", help="I/N: every N-th fault from the I-th")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
-    source, build = prepare(pathlib.Path(args.scratch).resolve())
     chosen = plant.part_of([m for m in MUTANTS if any(args.words in str(text) for text in m)], args.part)
-    failed = make(build, ["conformance", "weft_simt", "weft_ptx", "test_probe_ptx"], args.jobs)
-    if failed:
-        sys.exit(failed)
-    plain = {}
-    for op, judge in sorted({m[5:] for m in chosen}):
-        plain[op] = emitted(build, op)
-        found, why = caught(build, op, judge)
+    if not chosen:
+        sys.exit("no fault has these words")
+    places = [prepare(pathlib.Path(args.scratch).resolve() / str(i)) for i in range(min(args.jobs, len(chosen)))]
+    for _, build in places:
+        failed = make(build, ["conformance", "weft_simt", "weft_ptx", "test_probe_ptx"], args.jobs)
+        if failed:
+            sys.exit(failed)
+    clean = sorted({m[5:] for m in chosen})
+    for (op, _), (found, why) in plant.judged(clean, places, lambda place, pair: caught(place[1], *pair)):
         if found or why:
             sys.exit(f"{op} fails without any fault: {why}")
+    plain = {build: {op: emitted(build, op) for op, _ in clean} for _, build in places}  # names have the path in them
     missed = []
-    for what, file, function, text, replacement, op, judge in chosen:
-        try:
-            with plant.Planted(source, file, function, text, replacement):
-                failed = built(build, op, judge, args.jobs)
-                found, why = (False, failed) if failed else caught(build, op, judge)
-                if not found and not why:
-                    why = "missed" if emitted(build, op) != plain[op] else "missed: no PTX changed"
-        except plant.Stale as stale:
-            found, why = False, f"stale: {stale}"
-        missed += [] if found else [what]
-        print(f"| {what} | {why} |", flush=True)
+    for mutant, (found, why) in plant.judged(chosen, places, lambda place, m: judge_one(m, *place, plain)):
+        missed += [] if found else [mutant[0]]
+        print(f"| {mutant[0]} | {why} |", flush=True)
     print(f"{len(chosen)} faults, {len(missed)} missed: {missed}")
     return 1 if missed else 0
 

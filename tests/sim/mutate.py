@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Plants faults into the scheduler, one at a time, and tells which program finds each.
 
-  tests/sim/mutate.py [--part I/N] [seeds [words]]    from anywhere; needs gcc; nothing in the tree is
-                                                      changed
-`words`: only faults whose description has them; --part: every N-th from the I-th.
+  tests/sim/mutate.py [--part I/N] [--jobs N] [seeds [words]]    from anywhere; needs gcc; nothing in the
+                                                                 tree is changed
+`words`: only faults whose description has them; --part: every N-th from the I-th; --jobs (2): so many copies of
+the sources are judged in, side by side. Of a fault only the objects are made anew that its file is part of.
 
 A fault that nothing finds makes the script fail.
 """
 import argparse
+import concurrent.futures
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import plant  # noqa: E402
 
-# Of a fault only one file differs, so a compiler cache makes most of a build.
-COMPILER = ["ccache", "gcc"] if shutil.which("ccache") else ["gcc"]
 GRAMMAR = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "runtime/grammar").glob("*.c"))
 COMMON = ["base/status.c", "base/arena.c", "base/hash.c", "base/random.c", "base/utf8.c", "base/waker.c",
           "runtime/model/batch.c", "runtime/model/group.c", *GRAMMAR]
@@ -61,7 +60,7 @@ FAULTS = [
     ("a failed engine lets others wait", "scheduler/engine.c", "engine_fail", "model_drop(engine->model); model_more(engine->model, false);", "model_drop(engine->model);"),
     ("an engine goes on when its device failed under another", "scheduler/engine.c", "engine_step", "== GATE_FAILED;", "== GATE_FAILED && false;"),
     ("an engine that ends lets others wait", "scheduler/engine.c", "engine_run", "model_more(engine->model, false);", ""),
-        ("parked sequences are not counted", "scheduler/engine.c", "gauges_set", "stat_set(&stats->sequences_parked, engine->parked_count);", ""),
+    ("parked sequences are not counted", "scheduler/engine.c", "gauges_set", "stat_set(&stats->sequences_parked, engine->parked_count);", ""),
     ("a finished choice finishes again on cancel", "scheduler/events.c", "request_end", "if (choice_finished(r, choice)) continue;", ""),
     ("a parked choice that was cancelled leaves its request waiting", "scheduler/events.c", "choice_end", "if (r->run.wait_key && !sequence_waits(r))", "if (false)"),
     ("flag raised without the news", "scheduler/events.c", "event_push", "if (flag_raise(&ring->in_ready)) number_push(&port->ready, number);", "if (flag_raise(&ring->in_ready) && number != 3) number_push(&port->ready, number);"),
@@ -230,7 +229,7 @@ FAULTS = [
     ("a refused request is counted for a moment", "scheduler/port.c", "counters_raise", "!counter_fits(&counters->tokens, tokens, limits->tokens) ||", ""),
     ("encoder input cut", "scheduler/plan.c", "chunk_choose", "return q_len == left ? q_len : 0;", "return q_len;"),
     ("waiting for a block holds others up", "scheduler/plan.c", "plan_prefill", "if (share == SHARE_COMPUTING)", "if (share == SHARE_COMPUTING && (plan->budget.blocked = true))"),
-        ("a slot is freed before anybody is chosen for it", "scheduler/plan.c", "draws_serve", "struct request *r = queue_next", "place_make(engine, false); struct request *r = queue_next"),
+    ("a slot is freed before anybody is chosen for it", "scheduler/plan.c", "draws_serve", "struct request *r = queue_next", "place_make(engine, false); struct request *r = queue_next"),
     ("a penalty row is freed before anybody is chosen for it", "scheduler/plan.c", "draws_serve", "struct request *r = queue_next", "place_make(engine, engine->queue.penalised > 0); struct request *r = queue_next"),
     ("a place is made in a step without a record for it", "scheduler/plan.c", "draws_serve", "if (!step_has_room(plan, r->asked.kind == REQUEST_GENERATE, penalised ? sequence_next_known(r) : 0)) return;", ""),
     ("one draw a step", "scheduler/plan.c", "draws_serve", "plan->unserved = plan->unserved || prefill_left(engine, s) > 0; }", "plan->unserved = plan->unserved || prefill_left(engine, s) > 0; break; }"),
@@ -336,30 +335,46 @@ FAULTS = [
 ]
 
 
-def compile_to(out, source, base, flags=("-O1",)):
-    return subprocess.run([*COMPILER, "-std=gnu17", "-D_GNU_SOURCE", f"-I{base}", *flags, "-c",
-                           str(source), "-o", str(out)], capture_output=True).returncode == 0
+TSAN = ("-O1", "-g", "-fsanitize=thread")
+UNDER_TSAN = ("test_ring", "test_port_stress")
 
 
-def link(out, objects, flags=()):
-    subprocess.run(["gcc", *flags, *map(str, objects), "-o", str(out), "-lcmocka", "-lpthread"],
-                   check=True, capture_output=True)
+class Builds:
+    """The programs of one copy of the sources, with one set of flags."""
 
+    def __init__(self, tree, folder, flags, programs):
+        self.tree, self.folder, self.flags, self.programs = tree, folder, flags, programs
+        folder.mkdir(parents=True)
+        room = sorted(str(p.relative_to(tree)) for p in (tree / "scheduler").glob("*.c"))
+        self.shared = room + COMMON + ["tests/sim/fake.c"]
+        sources = sorted({s for p in programs for s in PROGRAMS[p]} | set(self.shared))
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            self.good = dict(zip(sources, pool.map(lambda s: self.object_of(s, folder), sources)))
+        if None in self.good.values():
+            sys.exit("the sources do not build without a fault")
+        self.parts = {s: o.with_suffix(".d").read_text().split() for s, o in self.good.items()}
 
-def build(tree, folder, flags=("-O1",), programs=PROGRAMS):
-    folder.mkdir(parents=True, exist_ok=True)
-    room = sorted(p.relative_to(tree) for p in (tree / "scheduler").glob("*.c"))
-    shared = [str(p) for p in room] + COMMON + ["tests/sim/fake.c"]
-    objects = {}
-    for source in {s for p in programs.values() for s in p} | set(shared):
-        objects[source] = folder / (source.replace("/", "_") + ".o")
-        if not compile_to(objects[source], tree / source, tree, flags):
-            return None
-    for name, own in programs.items():
+    def object_of(self, source, folder):
+        """Compiles it; None where the compiler refuses."""
+        out = folder / (source.replace("/", "_") + ".o")
+        command = ["gcc", "-std=gnu17", "-D_GNU_SOURCE", f"-I{self.tree}", *self.flags, "-MMD", "-c",
+                   str(self.tree / source), "-o", str(out)]
+        return out if subprocess.run(command, capture_output=True).returncode == 0 else None
+
+    def changed(self, path):
+        """The objects, with those anew that this file is part of; None where one does not compile."""
+        anew = self.folder / "anew"
+        anew.mkdir(exist_ok=True)
+        made = {s: self.object_of(s, anew) for s, parts in self.parts.items() if str(path) in parts}
+        return None if None in made.values() else self.good | made
+
+    def link(self, name, objects):
+        own = PROGRAMS[name]
         twice = "scheduler/mask_thread.c" if "tests/sim/fake_worker.c" in own else ""
-        link(folder / name, [objects[s] for s in own + shared if s != twice],
-             [f for f in flags if f.startswith("-fsan")])
-    return folder
+        program = self.folder / name
+        subprocess.run(["gcc", *self.flags, *(str(objects[s]) for s in own + self.shared if s != twice),
+                        "-o", str(program), "-lcmocka", "-lpthread"], check=True, capture_output=True)
+        return program
 
 
 def runs(program, *args):
@@ -369,50 +384,62 @@ def runs(program, *args):
         return False
 
 
-def finder(tree, work, seeds):
-    folder = build(tree, work / "plain")
-    if folder is None:
-        return "the compiler"
-    for name in PROGRAMS:
-        arguments = [seeds, "1000"] if name == "sim" else ["300"] if name.endswith("stress") else []
-        if not runs(folder / name, *arguments):
-            return name
-    threads = {name: PROGRAMS[name] for name in ("test_ring", "test_port_stress")}
-    folder = build(tree, work / "tsan", ("-O1", "-g", "-fsanitize=thread"), threads)
-    for name in threads:
-        if not runs(folder / name, "200"):
-            return f"{name} under ThreadSanitizer"
-    return None
+class Place:
+    """A copy of the sources and what is built of it."""
+
+    def __init__(self, folder, seeds):
+        self.tree, self.seeds = folder / "tree", seeds
+        for part in ("scheduler", "tests/base", "tests/grammar", "tests/scheduler", "tests/sim", "base", "runtime/grammar",
+                     "runtime/model", "kernels"):
+            (self.tree / part).mkdir(parents=True)
+            for source in (ROOT / part).glob("*.[ch]"):
+                (self.tree / part / source.name).write_text(source.read_text())
+        self.plain = Builds(self.tree, folder / "plain", ("-O1",), PROGRAMS)
+        self.tsan = Builds(self.tree, folder / "tsan", TSAN, UNDER_TSAN)
+
+    def finder(self, path):
+        """What finds that this file differs, or None."""
+        objects = self.plain.changed(path)
+        if objects is None:
+            return "the compiler"
+        for name in PROGRAMS:
+            arguments = [self.seeds, "1000"] if name == "sim" else ["300"] if name.endswith("stress") else []
+            if not runs(self.plain.link(name, objects), *arguments):
+                return name
+        objects = self.tsan.changed(path)
+        for name in UNDER_TSAN:
+            if not runs(self.tsan.link(name, objects), "200"):
+                return f"{name} under ThreadSanitizer"
+        return None
+
+    def judge(self, fault):
+        """(whether it is found, what to say)"""
+        try:
+            with plant.Planted(self.tree, *fault[1:]) as planted:
+                found = self.finder(planted.path)
+        except plant.Stale as stale:
+            return False, str(stale)
+        return found is not None, found or "NOT FOUND"
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--part", default="", help="I/N: every N-th fault from the I-th")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("seeds", nargs="?", default="400")
     parser.add_argument("words", nargs="?", default="")
     args = parser.parse_args()
     chosen = plant.part_of([f for f in FAULTS if args.words in f[0]], args.part)
-    missed = 0
+    if not chosen:
+        sys.exit("no fault has these words")
     with tempfile.TemporaryDirectory() as temporary:
-        tree = pathlib.Path(temporary) / "tree"
-        for part in ("scheduler", "tests/base", "tests/grammar", "tests/scheduler", "tests/sim", "base", "runtime/grammar",
-                     "runtime/model", "kernels"):
-            (tree / part).mkdir(parents=True)
-            for source in (ROOT / part).glob("*.[ch]"):
-                (tree / part / source.name).write_text(source.read_text())
-        clean = finder(tree, pathlib.Path(temporary) / "clean", args.seeds)
-        print(f"{'no fault':55} {clean or 'nothing, as it should be'}", flush=True)
-        missed += clean is not None
-        for number, (what, name, function, old, new) in enumerate(chosen):
-            try:
-                with plant.Planted(tree, name, function, old, new):
-                    found = finder(tree, pathlib.Path(temporary) / str(number), args.seeds)
-            except plant.Stale as stale:
-                found, text = None, str(stale)
-            else:
-                text = found or "NOT FOUND"
-            missed += found is None
-            print(f"{what:55} {text}", flush=True)
+        places = [Place(pathlib.Path(temporary) / str(i), args.seeds) for i in range(min(args.jobs, len(chosen)))]
+        found = places[0].finder(None)
+        print(f"{'no fault':55} {found or 'nothing, as it should be'}", flush=True)
+        missed = int(found is not None)
+        for fault, (found, text) in plant.judged(chosen, places, Place.judge):
+            missed += not found
+            print(f"{fault[0]:55} {text}", flush=True)
     return 1 if missed else 0
 
 

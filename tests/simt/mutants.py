@@ -6,13 +6,15 @@ products and loading are judged by test_simt_kernels in all three modes, the oth
 conformance walk (plain and race), the primitives by test_emulator, the device's promises and the
 library's products by tests of their own, bank conflicts by the counts of the race mode. A mode is built
 and run only where the ones before it have missed (--every: always). A fault that no mode catches fails
-the run, unless it stands in ALLOWED with the reason. Prints a Markdown table.
+the run, unless it stands in ALLOWED with the reason. Prints a Markdown table. --jobs (2): so many copies are
+judged in, side by side.
 
   tests/simt/mutants.py [--scratch FOLDER] [--words TEXT] [--part I/N] [--modes plain,asan,race]
-                        [--every] [--table FILE]
+                        [--every] [--jobs N] [--table FILE]
 """
 import argparse
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -276,10 +278,35 @@ def prepare(scratch):
     top += "".join(f"add_subdirectory({p})\n" for p in ("base", "kernels", "tests/conformance", "tests/simt"))
     (source / "CMakeLists.txt").write_text(top)
     build = scratch / "build"
-    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DWEFT_SIMT_MODES=plain;asan;race"])
+    cache = shutil.which("ccache")
+    launcher = [f"-DCMAKE_{x}_COMPILER_LAUNCHER={cache}" for x in ("C", "CXX")] if cache else []
+    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DWEFT_SIMT_MODES=plain;asan;race", *launcher])
     if out.returncode != 0:
         sys.exit(out.stdout)
     return source, build
+
+
+def make(build, targets, jobs):
+    return run(["ninja", "-C", str(build), f"-j{jobs}", *targets], env=plant.shared_cache(build.parents[1]))
+
+
+def fails(judge, build, modes):
+    """The mode in which the judge fails without a fault, or None."""
+    for mode, commands in tests_of(judge, build / "bin").items():
+        if mode in modes and verdict(commands[0], 600)[0] != "missed":
+            return mode
+    return None
+
+
+def check_clean(judges, places, args):
+    """Nothing may fail without a fault."""
+    for _, build in places:
+        out = make(build, sorted({t for j in judges for t in targets_of(j, args.modes)}), args.jobs)
+        if out.returncode != 0:
+            sys.exit(out.stdout[-3000:])
+    for judge, mode in plant.judged(judges, places, lambda place, judge: fails(judge, place[1], args.modes)):
+        if mode:
+            sys.exit(f"{judge} in mode {mode} fails without any fault")
 
 
 def judge_one(mutant, source, build, args):
@@ -290,7 +317,7 @@ def judge_one(mutant, source, build, args):
             for mode, commands in tests_of(judge, build / "bin").items():
                 if mode not in args.modes:
                     continue
-                out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, [mode]))
+                out = make(build, targets_of(judge, [mode]), 1)
                 if out.returncode != 0:
                     return {mode: ("does not build", out.stdout[-200:])}
                 result[mode] = verdict(commands[0], 300)
@@ -313,20 +340,14 @@ def main():
     parser.add_argument("--table")
     args = parser.parse_args()
     args.modes = args.modes.split(",")
-    source, build = prepare(pathlib.Path(args.scratch))
-    chosen = plant.part_of([m for m in MUTANTS if any(args.words in text for text in m)], args.part)
-    for judge in dict.fromkeys(m[5] for m in chosen) if args.first == 1 else ():
-        out = run(["ninja", "-C", str(build), f"-j{args.jobs}"] + targets_of(judge, args.modes))
-        if out.returncode != 0:
-            sys.exit(out.stdout[-3000:])
-        for mode, commands in tests_of(judge, build / "bin").items():
-            if mode in args.modes and verdict(commands[0], 600)[0] != "missed":
-                sys.exit(f"{judge} in mode {mode} fails without any fault")
+    chosen = plant.part_of([m for m in MUTANTS if any(args.words in text for text in m)], args.part)[args.first - 1:]
+    if not chosen:
+        sys.exit("no fault has these words")
+    places = [prepare(pathlib.Path(args.scratch).resolve() / str(i)) for i in range(min(args.jobs, len(chosen)))]
+    check_clean(sorted({m[5] for m in chosen}), places, args)
     rows, missed = [], []
-    for number, mutant in enumerate(chosen, 1):
-        if number < args.first:
-            continue
-        result = judge_one(mutant, source, build, args)
+    results = plant.judged(chosen, places, lambda place, mutant: judge_one(mutant, *place, args))
+    for number, (mutant, result) in enumerate(results, args.first):
         cells = []
         for mode in ("plain", "asan", "race"):
             word, why = result.get(mode, ("-", ""))
