@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { ENTRIES = 4, COUNT = 200000 };
+enum { ENTRIES = 4, COUNT = 4000 };
 
 struct numbers {
     struct ring ring;

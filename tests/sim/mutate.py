@@ -377,11 +377,12 @@ class Builds:
         return program
 
 
-def runs(program, *args):
+def fails(program, *args):
+    """What to say behind its name, or None where it passes."""
     try:
-        return subprocess.run([str(program), *args], capture_output=True, timeout=40).returncode == 0
+        return None if subprocess.run([str(program), *args], capture_output=True, timeout=60).returncode == 0 else ""
     except subprocess.TimeoutExpired:
-        return False
+        return ", by the time limit"
 
 
 class Place:
@@ -404,12 +405,14 @@ class Place:
             return "the compiler"
         for name in PROGRAMS:
             arguments = [self.seeds, "1000"] if name == "sim" else ["300"] if name.endswith("stress") else []
-            if not runs(self.plain.link(name, objects), *arguments):
-                return name
+            why = fails(self.plain.link(name, objects), *arguments)
+            if why is not None:
+                return name + why
         objects = self.tsan.changed(path)
         for name in UNDER_TSAN:
-            if not runs(self.tsan.link(name, objects), "200"):
-                return f"{name} under ThreadSanitizer"
+            why = fails(self.tsan.link(name, objects), "200")
+            if why is not None:
+                return f"{name} under ThreadSanitizer{why}"
         return None
 
     def judge(self, fault):
