@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The fuzzers of tests/fuzz, one on each core at a time. `replay` runs each over its committed
-# corpus; `run SECONDS [--part I/N]` fuzzes each, or each of a part, for so long. Logs lie in build/fuzz.
+# corpus; `run SECONDS [--part I/N]` fuzzes each, or each of a part, for so
+# long. Logs, and the inputs that failed, lie in build/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-replay}
@@ -26,7 +27,8 @@ run() { # name, corpus
     mkdir -p build/fuzz/corpus/"$1"
     # shellcheck disable=SC2046
     build/fuzz/bin/"$1" -max_total_time="$seconds" -rss_limit_mb=4096 -timeout=20 -max_len=65536 \
-        build/fuzz/corpus/"$1" $([ ! -d "$2" ] || echo "$2") >build/fuzz/"$1".log 2>&1 || return 1
+        -artifact_prefix=build/fuzz/"$1"- build/fuzz/corpus/"$1" $([ ! -d "$2" ] || echo "$2") \
+        >build/fuzz/"$1".log 2>&1 || return 1
     echo "$1: $(grep -E '^Done' build/fuzz/"$1".log | tail -n 1)"
 }
 

@@ -107,7 +107,7 @@ stage "ten thousand answers of random schemas" bash -c "$release && WEFT_E2E_GEN
 stage "agent frameworks" bash -c "$release && tests/e2e/run.sh --frameworks"
 stage "requests made from docs/openapi.yaml" bash -c "$release && WEFT_OPENAPI_REQUESTS=20000 \
     tests/e2e/run.sh test_answers_conform"
-in_parts "fuzzers" 3 tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
+in_parts "fuzzers" 2 tools/fuzz.sh run "${FUZZ_SECONDS:-600}"
 stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/bin/python -W ignore \
     tools/template_diff.py --program build/release/bin/chat_batch --templates $templates"
 stage "tokenizers against the reference" bash -c "$venv && $release && tools/soak_tokenizers.sh"

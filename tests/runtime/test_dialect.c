@@ -93,6 +93,11 @@ static const struct row {
      "<tool_call>{\"name\": \"g\", \"arguments\": "
      "\"{\\\"a\\\":\\\"\\ud83d\\ude00\\ud83d\\\"}\"}</tool_call>",
      "call(0 g)args({\"a\":\"\xF0\x9F\x98\x80\xEF\xBF\xBD\"})end(0 1)over"},
+    {"hermes", "none", 0, // blanks around the object in its string
+     "<tool_call>{\"arguments\": \" \\n{ } \\t\", \"name\": \"g\"}</tool_call>",
+     "call(0 g)args({ })end(0 1)over"},
+    {"hermes", "none", 0, "<tool_call>{\"name\": \"g\", \"arguments\": \" {} {}\"}</tool_call>",
+     "call(0 g)args({}{}\"})end(0 0)over"},
     {"hermes", "none", 0, "<tool_call>{\"function\": \"g\", \"parameters\": null}</tool_call>",
      "call(0 g)args({})end(0 1)over"},
     {"hermes", "none", 0, "<tool_call>{\"name\": \"nobody\", \"arguments\": {}}</tool_call>",

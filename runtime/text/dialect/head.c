@@ -201,10 +201,9 @@ static void json_over(struct reply *r)
 static void json_byte(struct reply *r, char byte)
 {
     enum json_scan_step step = JSON_SCAN_BAD;
-    bool blank = read_blank((unsigned char)byte);
-    if (r->json_over)
-        step = blank ? JSON_SCAN_MORE : JSON_SCAN_BAD;
-    else if (r->scan.depth > 0 || blank || byte == '{')
+    if (r->scan.depth == 0 && read_blank((unsigned char)byte)) // around it in its string
+        return;
+    if (r->scan.depth > 0 || byte == '{')
         step = json_scan_byte(&r->scan, byte);
     read_argument(r, byte);
     r->json_over |= step == JSON_SCAN_DONE;
