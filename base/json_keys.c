@@ -35,10 +35,19 @@ static void put(json_t *object, const char *key, size_t bytes, json_t *value)
     check(json_object_setn_nocheck(object, key, bytes, value) == 0, "no memory for an object");
 }
 
+json_t *json_object_copied(const json_t *object)
+{
+    json_t *from = (json_t *)(uintptr_t)object, *copy = json_object(); // which is only read
+    check(copy, "no memory for an object");
+    for (void *at = json_object_iter(from); at; at = json_object_iter_next(from, at))
+        put(copy, json_object_iter_key(at), json_object_iter_key_len(at),
+            json_object_iter_value(at));
+    return copy;
+}
+
 static void object_refill(json_t *object, const struct key_search *search)
 {
-    json_t *copy = json_copy(object);
-    check(copy, "no memory for an object");
+    json_t *copy = json_object_copied(object);
     json_object_clear(object);
     for (void *at = json_object_iter(copy); at; at = json_object_iter_next(copy, at)) {
         size_t bytes = json_object_iter_key_len(at);

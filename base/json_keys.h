@@ -1,4 +1,4 @@
-// Object keys with NUL in them, which jansson stores but does not read.
+// Object keys with NUL in them, which jansson 2.14 stores but neither reads nor copies whole.
 #pragma once
 
 #include <jansson.h>
@@ -6,3 +6,6 @@
 
 // In all keys of the value each stand_in (of the basic plane, three bytes in UTF-8) becomes NUL.
 void json_keys_mend(json_t *value, uint32_t stand_in);
+
+// A new object with the same members, for json_copy.
+json_t *json_object_copied(const json_t *object);

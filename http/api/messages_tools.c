@@ -2,6 +2,8 @@
 // completions, so they are made into that.
 #include "http/api/tools.h"
 
+#include "base/json_keys.h"
+
 #include <string.h>
 
 enum { MESSAGES_NAME_MAX = 128 };
@@ -43,7 +45,7 @@ static json_t *schema_of(struct fields *f, const json_t *schema, const char *pat
                     fields_path(f, "%s.type", path), "must be 'object'");
     if (!schema || type)
         return json_incref((json_t *)schema);
-    json_t *typed = json_copy((json_t *)schema); // which is only read
+    json_t *typed = json_object_copied(schema);
     json_object_set_new(typed, "type", json_string("object"));
     return typed;
 }

@@ -5,6 +5,7 @@
 
 #include "http/api/tools.h"
 #include "http/api/turns.h"
+#include "base/json_keys.h"
 #include "runtime/text/prompt.h"
 
 #include <time.h>
@@ -60,7 +61,7 @@ static void mark_put(struct generation *g)
 static enum status prompt_try(struct generation *g, struct error *err)
 {
     const struct served_model *model = g->call.model;
-    json_t *variables = g->variables ? json_copy(g->variables) : json_object();
+    json_t *variables = g->variables ? json_object_copied(g->variables) : json_object();
     json_object_set(variables, "messages", g->conversation.messages);
     json_object_set_new(variables, "tools", g->tools ? json_incref(g->tools) : json_null());
     json_object_set_new(variables, "documents", json_null());

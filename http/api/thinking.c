@@ -204,6 +204,7 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     const json_t *own = json_member(kwargs, "enable_thinking");
     struct text type = json_text(json_member(fields_get(f, "thinking"), "type"));
     const char *name;
+    size_t bytes;
     json_t *value;
     g->variables = json_object();
     if (thinking != THINKING_BY_TEMPLATE)
@@ -223,10 +224,10 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     // Whatever the template's own name for it is; an effort that turns it on stays.
     if (json_is_boolean(own) && !(json_is_true(own) && thinking_is_asked(g)))
         switch_put(g, json_is_true(own));
-    json_object_foreach((json_t *)kwargs, name, value) // which is only read
+    json_object_keylen_foreach((json_t *)kwargs, name, bytes, value) // which is only read
     {
         if (!json_is_null(value))
-            json_object_set(g->variables, name, value);
+            json_object_setn(g->variables, name, bytes, value);
     }
 }
 

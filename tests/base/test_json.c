@@ -2,6 +2,7 @@
 // line of its table, and numbers that read back to the same bits.
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_keys.h"
 #include "tests/base/counted.h"
 
 #include <dirent.h>
@@ -67,8 +68,13 @@ static void test_nul_in_keys(void **state)
     json_t *list = json_array_get(json_object_get(value, "z"), 0);
     assert_int_equal(json_integer_value(json_object_getn(list, "a\0b", 3)), 1);
     assert_int_equal(json_object_size(list), 3);
-    json_buffer_free(&b);
+    json_t *copy = json_object_copied(value);
     json_decref(value);
+    b.bytes = 0;
+    json_put_value(&b, copy);
+    assert_memory_equal(b.at, want, sizeof want - 1);
+    json_buffer_free(&b);
+    json_decref(copy);
     // The last of equal keys wins here, too.
     assert_int_equal(parse(&value, "{\"\\u0000\":1,\"b\":2,\"\\u0000\":3}", &err), STATUS_OK);
     assert_int_equal(json_object_size(value), 2);

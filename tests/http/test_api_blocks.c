@@ -365,7 +365,7 @@ static void test_input_is_an_object(void **state)
 {
     (void)state;
     static const char *const values[] = {"[1, 2", "true", "5", "\\\"a", " [", "\\n1"};
-    static const char *const texts[] = {"[1, 2", "true", "5", "\"a", " [", "\n1"};
+    static const char *const texts[] = {"[1, 2", "true", "5", "\"a", "[", "1"};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char text[128], want[64];
         snprintf(text, sizeof text, "<tool_call>{\"name\": \"f\", \"arguments\": \"%s", values[i]);
@@ -373,8 +373,7 @@ static void test_input_is_an_object(void **state)
         expect(TOOLS ",\"max_tokens\":99", text, FINISH_LENGTH, want, "max_tokens");
         char *line = line_of(ask(EAGER ",\"max_tokens\":99", text, FINISH_LENGTH, 1));
         snprintf(want, sizeof want, "tool_use(f \"\")text(%s)", texts[i]);
-        if (strspn(texts[i], " \n") == 0)
-            assert_memory_equal(line, want, strlen(want));
+        assert_memory_equal(line, want, strlen(want));
         free(line);
         strcat(text, "\"}</tool_call>");
         line = line_of(ask(TOOLS, text, FINISH_STOP, 0));

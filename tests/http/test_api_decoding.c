@@ -276,6 +276,7 @@ static void test_template_variables(void **state)
         {"\"reasoning_effort\":\"minimal\",\"chat_template_kwargs\":{\"enable_thinking\":false}",
          "[user]hi[no-think][effort minimal][assistant]"},
         {"\"chat_template_kwargs\":{\"bos_token\":\"x\"}", "[user]hi[assistant]"},
+        {"\"chat_template_kwargs\":{\"enable_thinking\\u0000\":true}", "[user]hi[assistant]"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
