@@ -165,6 +165,17 @@ static void test_drafts_and_words_of_ours(void **state)
 {
     (void)state;
     static const char *const rows[] = {
+        "{'enum':[true,false,null],'not':{'const':false}}",
+        "=true",
+        "=null",
+        "!false",
+        "{'type':'array','contains':{'const':1},'maxContains':2,"
+        "'allOf':[{'contains':{'const':2},'maxContains':1}]}",
+        "=[1,2]",
+        "=[1,3,1,2]",
+        "![1,1,1,2]",
+        "![1,2,2]",
+        "![2]",
         "{'$schema':'http://json-schema.org/draft-04/schema#','definitions':{"
         "'a':{'type':'integer'}},'$ref':'#/definitions/a','minimum':5}",
         "=1",
@@ -214,6 +225,200 @@ static void test_many_alternatives(void **state)
 }
 
 // What the compiler says where it cannot go on.
+static void test_negated_limits(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'array','not':{'maxItems':1}}",
+        "=[1,2]",
+        "![1]",
+        "![]",
+        "{'type':'array','not':{'minItems':2}}",
+        "=[]",
+        "=[1]",
+        "![1,2]",
+        "{'type':['array','null'],'not':{'type':'array','minItems':0}}",
+        "=null",
+        "![]",
+        "{'type':'object','not':{'maxProperties':1}}",
+        "={'a':1,'b':2}",
+        "!{'a':1}",
+        "{'type':'object','not':{'minProperties':2}}",
+        "={}",
+        "={'a':1}",
+        "!{'a':1,'b':2}",
+        "{'type':'integer','not':{'exclusiveMinimum':3}}",
+        "=3",
+        "=2",
+        "!4",
+        "{'type':'integer','not':{'exclusiveMaximum':3}}",
+        "=3",
+        "=4",
+        "!2",
+        "{'type':'integer','not':{'maximum':3}}",
+        "=4",
+        "!3",
+        "{'type':'object','not':{'const':{'a':1}}}",
+        "={}",
+        "={'a':2}",
+        "!{'a':1}",
+    };
+    CHECK_TEXTS(rows);
+}
+
+static void test_negated_parts(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'array','not':{'prefixItems':[{'type':'string'},{'type':'string'}]}}",
+        "=[1]",
+        "=['a',1]",
+        "!['a']",
+        "!['a','b']",
+        "![]",
+        "{'type':'array','not':{'contains':{'const':1}}}",
+        "=[]",
+        "=[2]",
+        "![2,1]",
+        "{'type':'array','not':{'contains':{'const':1},'minContains':2}}",
+        "=[]",
+        "=[2]",
+        "=[1]",
+        "![1,1]",
+        "{'type':['array','null'],'not':{'type':'array','contains':{'const':1},'minContains':0}}",
+        "=null",
+        "![]",
+        "![2]",
+        "{'type':'array','not':{'contains':{'const':1},'maxContains':2}}",
+        "=[]",
+        "=[2]",
+        "=[1,1,1]",
+        "![1]",
+        "![2,1,1]",
+        "{'type':'object','not':{'dependentRequired':{'a':['b']}}}",
+        "={'a':1}",
+        "!{}",
+        "!{'b':1}",
+        "!{'a':1,'b':2}",
+        "{'type':'integer','not':{'if':{'minimum':0},'else':{'const':-5}}}",
+        "=-1",
+        "!-5",
+        "!3",
+        "{'type':'object','properties':{'ab':{}},'not':{'propertyNames':{'maxLength':2}}}",
+        "={'abc':1}",
+        "={'ab':1,'abc':2}",
+        "!{'ab':1}",
+        "!{}",
+        "{'type':'object','properties':{'a':{}},'not':{'properties':{'a':{}},"
+        "'additionalProperties':{'type':'string'}}}",
+        "={'x':1}",
+        "={'a':'q','x':1}",
+        "!{'a':1}",
+        "!{'x':'s'}",
+        "!{}",
+    };
+    CHECK_TEXTS(rows);
+}
+
+static void test_two_at_once(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'object','oneOf':[{'properties':{'k':{'const':1}}},"
+        "{'properties':{'k':{'const':2}}}]}",
+        "={'k':1}",
+        "={'k':2}",
+        "!{}",
+        "!{'k':3}",
+        "{'oneOf':[{'properties':{'k':{'const':1}},'required':['k']},"
+        "{'properties':{'k':{'const':2}},'required':['k']}]}",
+        "={'k':1}",
+        "={'k':2}",
+        "!5",
+        "!{}",
+        "{'type':'object','allOf':[{'minProperties':2,'maxProperties':2},"
+        "{'minProperties':1,'maxProperties':3}]}",
+        "={'a':1,'b':2}",
+        "!{'a':1}",
+        "!{'a':1,'b':2,'c':3}",
+        "{'type':'object','properties':{'ab':{'type':'integer'}},"
+        "'patternProperties':{'^a':{'minimum':3},'b$':{'maximum':5}}}",
+        "={'ab':4}",
+        "!{'ab':2}",
+        "!{'ab':6}",
+        "{'type':'object','allOf':[{'properties':{'a':{}}}],'unevaluatedProperties':false}",
+        "={'a':1}",
+        "={}",
+        "!{'b':1}",
+        "{'type':['array','null'],'contains':{'const':1},'minContains':3,'maxContains':2}",
+        "=null",
+        "![1,1,1]",
+        "![]",
+        "{'enum':[true,false,null],'not':{'const':false}}",
+        "=true",
+        "=null",
+        "!false",
+        "{'type':'array','contains':{'const':1},'maxContains':2,"
+        "'allOf':[{'contains':{'const':2},'maxContains':1}]}",
+        "=[1,2]",
+        "=[1,3,1,2]",
+        "![1,1,1,2]",
+        "![1,2,2]",
+        "![2]",
+        "{'$schema':'http://json-schema.org/draft-04/schema#','definitions':{'m':{'type':"
+        "'integer'}},'$ref':'#/definitions/m','maximum':1}",
+        "=5",
+        "!'a'",
+        "{'$schema':'http://json-schema.org/schema#','definitions':{'m':{'type':"
+        "'integer'}},'$ref':'#/definitions/m','maximum':1}",
+        "=1",
+        "!5",
+    };
+    CHECK_TEXTS(rows);
+}
+
+static void test_references(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'prefixItems':[1,1,1,1,1,1,1,1,1,1,{'const':7}],'type':'object',"
+        "'properties':{'a':{'$ref':'#/prefixItems/10'}}}",
+        "={'a':7}",
+        "!{'a':1}",
+        "{'oneOf':[{'type':'object','properties':{'a':{'$ref':'#m'}}},"
+        "{'$anchor':'m','type':'integer'}]}",
+        "=1",
+        "={'a':2}",
+        "!{'a':'x'}",
+        "{'type':'object','dependentSchemas':{'b':{'$anchor':'d','properties':{'a':{'type':"
+        "'integer'}}}},'properties':{'c':{'$ref':'#d'}}}",
+        "={'c':{'a':1}}",
+        "!{'c':{'a':'x'}}",
+        "{'$id':'http://h/a/b?q','$defs':{'x':{'$id':'../c/.','type':'integer'}},'type':'object',"
+        "'properties':{'v':{'$ref':'http://h/c/'}}}",
+        "={'v':1}",
+        "!{'v':'x'}",
+        "{'$id':'http://h/a','$defs':{'x':{'$id':'//g/b','type':'integer'}},'type':'object',"
+        "'properties':{'v':{'$ref':'http://g/b'}}}",
+        "={'v':1}",
+        "!{'v':'x'}",
+        "{'$id':'http://h','$defs':{'x':{'$id':'x','type':'integer'}},'type':'object',"
+        "'properties':{'v':{'$ref':'http://h/x'}}}",
+        "={'v':1}",
+        "!{'v':'x'}",
+        "{'$schema':'http://json-schema.org/draft-07/schema#','definitions':{'x':{'$id':'#m',"
+        "'type':'integer'}},'type':'object','properties':{'v':{'$ref':'#m'}}}",
+        "={'v':1}",
+        "!{'v':'x'}",
+        "{'$id':'http://h/','$defs':{'x':{'$id':'http://g/','own':{'s':{'$ref':'#/own/t'},"
+        "'t':{'type':'integer'}}}},'type':'object','properties':{'v':{'$ref':"
+        "'#/$defs/x/own/s'}}}",
+        "={'v':1}",
+        "!{'v':'x'}",
+    };
+    CHECK_TEXTS(rows);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -228,6 +433,9 @@ static void test_refusals(void **state)
          "{'contains':{'const':4}}]}",
          "more than three at once"},
         {"{'not':{'additionalProperties':false},'maxProperties':9}", "beside limits of the count"},
+        {"{'$schema':'http://h/draft-07/schema#'}", "$schema at #/$schema is not supported"},
+        {"{'properties':{'a~b':{'not':{'uniqueItems':true}}}}",
+         "#/properties/a~0b/not/uniqueItems"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct schema_rig rig;
@@ -248,6 +456,10 @@ int main(void)
         cmocka_unit_test(test_counts_of_items),
         cmocka_unit_test(test_drafts_and_words_of_ours),
         cmocka_unit_test(test_many_alternatives),
+        cmocka_unit_test(test_negated_limits),
+        cmocka_unit_test(test_negated_parts),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_references),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
