@@ -286,9 +286,11 @@ void chat_lines_close(struct chat_lines *lines)
     HistEvent event;
     if (!lines)
         return;
+    errno = 0;
     if (lines->history && lines->history_file &&
         history(lines->history, &event, H_SAVE, lines->history_file) < 0)
-        safe_line(stderr, "weft: the history cannot be written to %s", lines->history_file);
+        safe_line(stderr, "weft: the history cannot be written to %s: %s", lines->history_file,
+                  errno != 0 ? strerror(errno) : event.str);
     if (lines->history)
         history_end(lines->history);
     if (marked) {

@@ -283,6 +283,8 @@ def main():
     parser.add_argument("--limit", type=float, default=10)
     parser.add_argument("--weft")
     options = parser.parse_args()
+    if options.weft and not shutil.which(options.weft):
+        sys.exit(f"weft: --weft {options.weft} is no program")
     for number in signal.SIGTERM, signal.SIGHUP:
         signal.signal(number, lambda number, _: sys.exit(128 + number))  # what was begun is removed
     offline = os.environ.get("OFFLINE", "0") not in ("", "0")

@@ -90,8 +90,8 @@ static enum status device_choose(struct device *device, struct error *err)
     }
     int index = (int)device->options.index;
     if (index >= count)
-        return error_set(err, STATUS_NO_DEVICE, "there is no CUDA device %d, only %d", index,
-                         count);
+        return error_set(err, STATUS_NO_DEVICE,
+                         "there is no CUDA device %d: %d here, counted from 0", index, count);
     struct cudaDeviceProp prop;
     if ((code = cudaSetDevice(index)) != cudaSuccess ||
         (code = cudaGetDeviceProperties(&prop, index)) != cudaSuccess ||

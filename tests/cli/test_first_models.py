@@ -162,6 +162,11 @@ class FirstModels(unittest.TestCase):
         self.assertIn("weft: SmolLM2-135M-Instruct is not served, a built-in model is: no GGUF is read (make serve fetches it "
                       "anew once got/smollm2-135m-instruct.gguf is removed)\n", said)
 
+    def test_what_is_no_program(self):
+        done = subprocess.run([sys.executable, ROOT / "tools/first_models.py", "--folder", self.folder / "got", "--weft",
+                               self.folder / "none"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"weft: --weft {self.folder}/none is no program\n"))
+
     def test_what_is_there_is_served_without_a_network(self):
         whole, _ = self.run_it("works")
         (self.folder / "got/smollm2-135m-instruct.gguf").unlink()

@@ -490,6 +490,16 @@ def test_what_is_no_history_is_not_written_over():
             t.type("\x04")
             t.ends()
         assert "go" in notes.read_text()
+        gone = pathlib.Path(folder) / "gone"
+        gone.mkdir()
+        with terminal("--url", server.base, "--history", gone / "lines") as t:
+            t.until("> ")
+            t.type("go\r")
+            t.until("x\\.\r\n.*> ")
+            shutil.rmtree(gone)
+            t.type("\x04")
+            t.until("the history cannot be written to .*/gone/lines: No such file or directory")
+            t.ends()
 
 
 def test_what_is_saved_keeps_its_mode_and_waits_for_nobody():

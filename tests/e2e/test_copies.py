@@ -174,8 +174,9 @@ def test_wrong_devices_are_one_sentence():
     model = f"m={MODELS / 'weft-demo-chat'}"
     assert refusal(model, "--device", "simt:0", "--data-parallel-size", 2) == (
         "weft: model 'm': --data-parallel-size 2 needs as many GPUs and --device or ,device= names 1: name more, or add ,data-parallel-size=1 behind the model")
-    assert refusal(f"{model},device=simt:9") == "weft: model 'm': device simt:9: there is no CUDA device 9, only 8"
-    assert "there is no CUDA device 8, only 8" in refusal(model, "--device", "simt", "--data-parallel-size", 9)
+    assert refusal(f"{model},device=simt:9") == "weft: model 'm': device simt:9: " \
+        "there is no CUDA device 9: 8 here, counted from 0"
+    assert "there is no CUDA device 8: 8 here, counted from 0" in refusal(model, "--device", "simt", "--data-parallel-size", 9)
     assert "'cpu' takes no numbers" in refusal(model, "--device", "cpu:0")
     assert re.search("cuda.*--device cpu computes without a GPU", refusal(model, "--device", "cuda:1"))
 

@@ -440,10 +440,10 @@ static void test_waits_that_fail(void **state)
     struct device_options options = {.index = 7, .exact = true};
     struct device *device = NULL;
     assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
-    assert_string_equal(err.text, "there is no CUDA device 7, only 1");
+    assert_string_equal(err.text, "there is no CUDA device 7: 1 here, counted from 0");
     options.index = 1;
     assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
-    assert_string_equal(err.text, "there is no CUDA device 1, only 1");
+    assert_string_equal(err.text, "there is no CUDA device 1: 1 here, counted from 0");
 }
 
 static void test_no_code(void **state)
