@@ -22,7 +22,6 @@ import os
 import pathlib
 import re
 import runpy
-import shutil
 import signal
 import subprocess
 import sys
@@ -45,10 +44,21 @@ def faults(words):
                 yield fault
 
 
+running = set()  # groups of processes, which end with this one
+
+
+def end(number, _):
+    for process in list(running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    os._exit(128 + number)
+
+
 def run(command, seconds=None, **more):
     """(exit status, output), both None where the time is up; the whole group of processes ends with it."""
     with tempfile.TemporaryFile() as said:  # no pipe: a server that outlives its test would keep it open
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, start_new_session=True, **more)
+        running.add(process)
         try:
             process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -57,6 +67,7 @@ def run(command, seconds=None, **more):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            running.discard(process)
         said.seek(0)
         return process.returncode, said.read().decode(errors="replace")
 
@@ -70,10 +81,8 @@ class Place:
         beside = folder / "shared"
         if (ROOT.parent / "shared").exists() and not beside.is_symlink():
             beside.symlink_to((ROOT.parent / "shared").resolve())
-        cache = shutil.which("ccache")
-        launcher = [f"-DCMAKE_{x}_COMPILER_LAUNCHER={cache}" for x in ("C", "CXX")] if cache else []
         status, output = run(["cmake", "--preset", "release", "-B", str(self.build), "-DWEFT_TESTS=ON",
-                              "-DWEFT_WARNINGS_AS_ERRORS=OFF", *launcher], cwd=self.tree)
+                              "-DWEFT_WARNINGS_AS_ERRORS=OFF", *plant.launchers()], cwd=self.tree)
         if status != 0:
             sys.exit(output)
         self.commands = self.read_commands()
@@ -135,6 +144,8 @@ class Place:
                     verdict = "DOES NOT BUILD: " + output[-1500:]
                 else:
                     good, output = self.passes(test)
+                    if not good and output is not None:  # a wall clock beside another place may fail once
+                        good, output = self.passes(test)
                     verdict = "MISSED" if good else "found by the time limit" if output is None else "found"
         except plant.Stale as error:
             verdict = f"STALE: {error}"
@@ -142,15 +153,22 @@ class Place:
 
 
 def check_clean(chosen, places, jobs):
-    """Every test named must pass without a fault; otherwise its failure shows nothing."""
+    """Every test named must pass without a fault, in each place; otherwise its failure shows nothing."""
     tests = sorted({f[5] for f in chosen})
     for place in places:
         status, output = place.make(sorted({t for test in tests for t in place.targets_of(test)}), jobs)
         if status != 0:
             sys.exit(output[-4000:])
-    for test, (good, output) in plant.judged(tests, places, Place.passes):
-        if not good:
-            sys.exit(f"{(output or '')[-4000:]}\n{test} fails, is skipped or not done in time, without any fault")
+
+    def failure(place):
+        for test in tests:
+            good, output = place.passes(test)
+            if not good:
+                return f"{(output or '')[-4000:]}\n{test} fails, is skipped or not done in time, without any fault"
+        return None
+
+    for failed in filter(None, plant.everywhere(places, failure)):
+        sys.exit(failed)
 
 
 def stand():
@@ -187,6 +205,8 @@ def main():
         return 0
     if not chosen:
         sys.exit("no fault has these words")
+    for number in signal.SIGINT, signal.SIGTERM:
+        signal.signal(number, end)
     places = [Place(WORK / str(i)) for i in range(1, min(args.jobs, len(chosen)) + 1)]
     check_clean(chosen, places, args.jobs)
     lost = 0

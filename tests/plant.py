@@ -121,12 +121,28 @@ def judged(faults, places, judge):
         finally:
             free.put(place)
 
-    with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
+    pool = concurrent.futures.ThreadPoolExecutor(len(places))
+    try:
         yield from zip(faults, pool.map(one, faults))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def everywhere(places, judge):
+    """What judge(place) returns, of all places side by side: what passes without a fault must pass in each,
+    beside the others."""
+    with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
+        return list(pool.map(judge, places))
+
+
+def launchers():
+    """Options of CMake that put a compiler cache before the compilers, where there is one."""
+    cache = shutil.which("ccache")
+    return [f"-DCMAKE_{x}_COMPILER_LAUNCHER={cache}" for x in ("C", "CXX")] if cache else []
 
 
 def shared_cache(folder):
-    """The environment in which a compiler cache takes equal sources in the places under `folder` for the same."""
+    """The environment in which that cache takes equal sources in the places under `folder` for the same."""
     return {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
 
 

@@ -16,7 +16,7 @@ replay() { # name, corpus
     files=$([ ! -d "$2" ] || find "$2" -type f | sort)
     # shellcheck disable=SC2086
     if [ -z "$files" ]; then
-        build/fuzz/bin/"$1" -runs=2000 -seed=1
+        build/fuzz/bin/"$1" -runs=2000 -seed=1 -artifact_prefix=build/fuzz/"$1"-
     else
         build/fuzz/bin/"$1" $files
     fi >build/fuzz/"$1".log 2>&1 || return 1

@@ -273,12 +273,18 @@ struct text fields_string(struct fields *f, const char *name)
     return json_text(value);
 }
 
-// Numbers compare by value: 1 and 1.0 are the same default.
+// Numbers compare by value: 1 and 1.0 are the same default. Else a is what is written as b is.
 static bool values_equal(const json_t *a, const json_t *b)
 {
     if (json_is_number(a) && json_is_number(b))
         return json_number_value(a) == json_number_value(b);
-    return json_equal(a, b) == 1;
+    struct json_buffer one = {0}, other = {0};
+    json_put_value(&other, b);
+    bool equal = json_put_value_within(&one, a, other.bytes) &&
+                 text_equal(json_buffer_text(&one), json_buffer_text(&other));
+    json_buffer_free(&one);
+    json_buffer_free(&other);
+    return equal;
 }
 
 static bool value_passes(const json_t *value, const char *passes)

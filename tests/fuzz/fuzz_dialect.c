@@ -1,9 +1,11 @@
 // Replies from hostile hands: the first bytes choose a dialect, what is asked for and the cuts, the
 // rest is the reply. Nothing may crash or be held beyond the bound; events are well formed,
-// arguments of complete calls are JSON objects, and the cuts make no difference.
+// arguments of complete calls are JSON objects, those of a text are text, and the cuts make no
+// difference.
 #include "runtime/text/dialect/reply.h"
 
 #include "base/json.h"
+#include "base/utf8.h"
 #include "runtime/text/dialect/scan.h"
 
 #include <stdlib.h>
@@ -19,7 +21,7 @@ static const char tools_source[] = "[{\"function\": {\"name\": \"f\", \"paramete
 struct outcome {
     struct json_buffer line, arguments;
     uint32_t calls;
-    bool in_call, over;
+    bool utf8, in_call, over; // utf8: the reply is
 };
 
 static void require(bool condition)
@@ -33,6 +35,8 @@ static void call_over(struct outcome *o, const struct reply_event *event)
     require(o->in_call);
     o->in_call = false;
     o->calls++;
+    struct text arguments = json_buffer_text(&o->arguments);
+    require(!o->utf8 || utf8_valid_prefix(arguments) == arguments.bytes);
     struct json_scan scan;
     enum json_scan_step step = JSON_SCAN_MORE;
     json_scan_begin(&scan);
@@ -111,7 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                     .formed = (data[2] & 64) != 0,
                                     .tools = (data[2] & 32) == 0 ? tools : NULL};
     struct text text = text_span((const char *)data + 4, bytes - 4);
-    struct outcome whole = {0}, cut = {0};
+    bool utf8 = utf8_valid_prefix(text) == text.bytes;
+    struct outcome whole = {.utf8 = utf8}, cut = {.utf8 = utf8};
     read_all(&args, text, 0, &whole);
     read_all(&args, text, 1u + data[3], &cut);
     require(text_equal(text_span(whole.line.at, whole.line.bytes),

@@ -520,6 +520,13 @@ static void test_tools_as_the_template_gets_them(void **state)
                        "\"d\",\"input_schema\":{\"properties\":{}},\"strict\":false,"
                        "\"cache_control\":{\"type\":\"ephemeral\"}}]}");
     prompt_is("[user]hi[tools f][no-think][assistant]");
+    again();
+    fake_chat.shows = "tools"; // a schema without a type has all its keys, beside that of an object
+    fake_request(PATH, "{" HI ",\"tools\":[{\"name\":\"f\",\"input_schema\":"
+                       "{\"required\\u0000\":[]}}]}");
+    prompt_is("[user]hi[tools f]{[{\"type\":\"function\",\"function\":{\"name\":\"f\","
+              "\"parameters\":{\"required\\u0000\":[],\"type\":\"object\"}}}]}[assistant]");
+    fake_chat.shows = NULL;
 }
 
 static void test_tokens_of_tools_are_counted(void **state)

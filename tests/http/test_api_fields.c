@@ -122,6 +122,8 @@ static void test_refused(void **state)
         {&messages_endpoint, "guided_choice", "null", "[\"a\"]"},
         {&messages_endpoint, "guided_grammar", "null", "\"a\""},
         {&messages_endpoint, "structured_outputs", "{}", "{\"regex\":\"a\"}"},
+        {&messages_endpoint, "response_format", "{\"type\":\"text\"}",
+         "{\"type\\u0000\":\"text\"}"},
         {&messages_endpoint, "bad_words", "[]", "[\"a\"]"},
         {&completions_endpoint, "include_reasoning", "true", "false"},
         {&messages_endpoint, "include_reasoning", "true", "false"},

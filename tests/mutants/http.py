@@ -179,6 +179,8 @@ FAULTS = [
     ("a stop string hides the calls before it", "http/api/openai.c", "openai_finish_reason", "c->answer.complete > 0 ?", "c->answer.complete > 0 && c->end == END_TURN ?", "test_api_reply"),
     ("a request may bring the template's messages", "http/api/prompt.c", "kwargs_rows", "FIELD_NOT_SERVED(\"messages\", NULL, NULL),", "", "test_api_fields"),
     ("a variable ends at NUL in its name", "http/api/thinking.c", "prompt_variables_read", "json_object_setn(g->variables, name, bytes, value)", "json_object_set(g->variables, name, value)", "test_api_decoding"),
+    ("a schema without a type is copied up to NUL in its keys", "http/api/messages_tools.c", "schema_of", "json_object_copied(schema)", "json_copy((json_t *)schema)", "test_api_blocks"),
+    ("a refused field with NUL in a key is off", "http/api/fields.c", "values_equal", "bool equal = json_put_value_within", "bool equal = json_equal(a, b) || json_put_value_within", "test_api_fields"),
     ("variables are copied up to NUL in their names", "http/api/prompt.c", "prompt_try", "json_object_copied(g->variables)", "json_copy(g->variables)", "test_api_decoding"),
     ("an effort is told in place of the request's own variable", "http/api/thinking.c", "prompt_variables_read", "if (!json_is_null(value))", "if (!json_object_get(g->variables, name))", "test_api_decoding"),
     ("a prompt is encoded past the window", "http/api/prompt.c", "prompt_try", "g->count_only || g->prompt_last > 0 ? 0 : model->facts->max_model_len", "0", "test_api_chat"),

@@ -14,7 +14,8 @@ judged in, side by side.
 """
 import argparse
 import pathlib
-import shutil
+import re
+import signal
 import subprocess
 import sys
 
@@ -27,6 +28,7 @@ KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE, COMM = "test_simt_kernels", "test
     "test_simt_blas", "test_simt_access", "test_simt_life", "test_simt_comm"
 PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE, COMM)
 C = "kernels/cuda/"
+SECONDS = 600  # a judge that takes longer is stuck
 
 # (what, file, function, old text, new text, judge), sorted by file; how a text is found: tests/plant.py
 MUTANTS = [
@@ -235,10 +237,10 @@ def run(command, **kw):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **kw)
 
 
-def verdict(command, timeout):
+def verdict(command):
     """('caught', why) or ('missed', '')."""
     try:
-        out = run(["timeout", str(timeout)] + command)
+        out = run(["timeout", str(SECONDS)] + command)
     except OSError as e:
         return "missed", str(e)
     if out.returncode == 0:
@@ -247,9 +249,11 @@ def verdict(command, timeout):
     if any("AddressSanitizer" in l for l in out.stdout.splitlines()):
         return "caught", "ASan"
     if lines:
-        text = lines[0].split(": ", 2)[-1].split(" [block")[0].split(" at /")[0]
+        text = re.split(r" at \S+:\d", lines[0].split(": ", 2)[-1].split(" [block")[0])[0]
         return "caught", text[:60]
-    return "caught", "stuck" if out.returncode in (124, 137) else "value"
+    if out.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        return "killed: is there memory for all copies?", ""
+    return "caught", "stuck" if out.returncode == 124 else "value"
 
 
 def modes_of(judge):
@@ -278,9 +282,8 @@ def prepare(scratch):
     top += "".join(f"add_subdirectory({p})\n" for p in ("base", "kernels", "tests/conformance", "tests/simt"))
     (source / "CMakeLists.txt").write_text(top)
     build = scratch / "build"
-    cache = shutil.which("ccache")
-    launcher = [f"-DCMAKE_{x}_COMPILER_LAUNCHER={cache}" for x in ("C", "CXX")] if cache else []
-    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DWEFT_SIMT_MODES=plain;asan;race", *launcher])
+    out = run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DWEFT_SIMT_MODES=plain;asan;race",
+               *plant.launchers()])
     if out.returncode != 0:
         sys.exit(out.stdout)
     return source, build
@@ -290,23 +293,22 @@ def make(build, targets, jobs):
     return run(["ninja", "-C", str(build), f"-j{jobs}", *targets], env=plant.shared_cache(build.parents[1]))
 
 
-def fails(judge, build, modes):
-    """The mode in which the judge fails without a fault, or None."""
-    for mode, commands in tests_of(judge, build / "bin").items():
-        if mode in modes and verdict(commands[0], 600)[0] != "missed":
-            return mode
-    return None
-
-
 def check_clean(judges, places, args):
-    """Nothing may fail without a fault."""
+    """Nothing may fail without a fault, in any place."""
     for _, build in places:
         out = make(build, sorted({t for j in judges for t in targets_of(j, args.modes)}), args.jobs)
         if out.returncode != 0:
             sys.exit(out.stdout[-3000:])
-    for judge, mode in plant.judged(judges, places, lambda place, judge: fails(judge, place[1], args.modes)):
-        if mode:
-            sys.exit(f"{judge} in mode {mode} fails without any fault")
+
+    def failure(place):
+        for judge in judges:
+            for mode, commands in tests_of(judge, place[1] / "bin").items():
+                if mode in args.modes and verdict(commands[0])[0] != "missed":
+                    return f"{judge} in mode {mode} fails without any fault"
+        return None
+
+    for failed in filter(None, plant.everywhere(places, failure)):
+        sys.exit(failed)
 
 
 def judge_one(mutant, source, build, args):
@@ -320,7 +322,7 @@ def judge_one(mutant, source, build, args):
                 out = make(build, targets_of(judge, [mode]), 1)
                 if out.returncode != 0:
                     return {mode: ("does not build", out.stdout[-200:])}
-                result[mode] = verdict(commands[0], 300)
+                result[mode] = verdict(commands[0])
                 if result[mode][0] == "caught" and not args.every:
                     break
         return result

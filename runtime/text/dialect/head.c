@@ -201,7 +201,7 @@ static void json_over(struct reply *r)
 static void json_byte(struct reply *r, char byte)
 {
     enum json_scan_step step = JSON_SCAN_BAD;
-    if (r->scan.depth == 0 && read_blank((unsigned char)byte)) // around it in its string
+    if (r->scan.depth == 0 && read_blank((unsigned char)byte)) // around an object in its string
         return;
     if (r->scan.depth > 0 || byte == '{')
         step = json_scan_byte(&r->scan, byte);
@@ -218,14 +218,17 @@ static void json_encoded(struct reply *r, char byte)
     char out[8];
     uint32_t bytes;
     enum json_unescape_step step = json_unescape_byte(&r->unescape, byte, out, &bytes);
-    for (uint32_t i = 0; i < bytes && r->mode == READ_JSON; i++)
-        json_byte(r, out[i]);
-    if (step == JSON_UNESCAPE_BAD)
-        r->mode = READ_BROKEN;
-    else if (step == JSON_UNESCAPE_END && r->json_over)
+    for (uint32_t i = 0; i < bytes; i++)
+        if (r->mode == READ_JSON)
+            json_byte(r, out[i]);
+        else // a character is never cut
+            read_argument(r, out[i]);
+    if (step == JSON_UNESCAPE_END && r->json_over)
         json_over(r);
-    else if (step == JSON_UNESCAPE_END)
+    else if (step != JSON_UNESCAPE_MORE)
         r->mode = READ_BROKEN;
+    if (step == JSON_UNESCAPE_BAD)
+        read_argument(r, byte);
 }
 
 static void json_symbol(struct reply *r, unsigned symbol)
