@@ -40,10 +40,11 @@ static void call_over(struct outcome *o, const struct reply_event *event)
     struct json_scan scan;
     enum json_scan_step step = JSON_SCAN_MORE;
     json_scan_begin(&scan);
-    for (size_t i = 0; step == JSON_SCAN_MORE && i < o->arguments.bytes; i++)
-        step = json_scan_byte(&scan, o->arguments.at[i]);
+    size_t at = 0;
+    while (step == JSON_SCAN_MORE && at < o->arguments.bytes)
+        step = json_scan_byte(&scan, o->arguments.at[at++]);
     if (event->complete)
-        require(step == JSON_SCAN_DONE && o->arguments.at[0] == '{');
+        require(step == JSON_SCAN_DONE && at == o->arguments.bytes && o->arguments.at[0] == '{');
 }
 
 static void take(struct outcome *o, const struct reply_event *events, uint32_t count)

@@ -24,6 +24,7 @@ FAULTS = [
     ("every function may be called", "runtime/text/dialect/grammar.c", "is_allowed", "bool found = !allowed;", "bool found = true;", "test_dialect_grammar"),
     ("the index of a call stays in its name", "runtime/text/dialect/head.c", "name_from_id", "indexed ? end - 1 : r->name_bytes", "indexed ? end : r->name_bytes", "test_dialect"),
     ("a character is cut where a call breaks", "runtime/text/dialect/head.c", "json_encoded", "if (r->mode == READ_JSON) json_byte(r, out[i]); else // a character is never cut\n read_argument(r, out[i]);", "if (r->mode == READ_JSON) json_byte(r, out[i]);", "test_dialect"),
+    ("what breaks at the end of its string is complete", "runtime/text/dialect/head.c", "json_encoded", "r->mode == READ_JSON && r->json_over", "r->json_over", "test_dialect"),
     ("the byte that is no escape is lost", "runtime/text/dialect/head.c", "json_encoded", "if (step == JSON_UNESCAPE_BAD) read_argument(r, byte);", "", "test_dialect"),
     ("blanks around an object in its string belong to it", "runtime/text/dialect/head.c", "json_byte", "r->scan.depth == 0 && read_blank((unsigned char)byte)", "false", "test_dialect"),
     ("what is no JSON goes on as if it were", "runtime/text/dialect/head.c", "json_byte", "if (step == JSON_SCAN_BAD)", "if (0)", "test_dialect"),

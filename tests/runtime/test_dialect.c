@@ -98,6 +98,9 @@ static const struct row {
      "call(0 g)args({ })end(0 1)over"},
     {"hermes", "none", 0, "<tool_call>{\"name\": \"g\", \"arguments\": \" {} {}\"}</tool_call>",
      "call(0 g)args({}{}\"})end(0 0)over"},
+    {"hermes", "none", 0, // half of a pair behind the object
+     "<tool_call>{\"name\": \"g\", \"arguments\": \"{}\\ud800\"}</tool_call>",
+     "call(0 g)args({}\xEF\xBF\xBD})end(0 0)over"},
     {"hermes", "none", 0, // what is no object comes out whole
      "<tool_call>{\"name\": \"g\", \"arguments\": \"\\u4f60\\u597d\"}</tool_call>",
      "call(0 g)args(\xE4\xBD\xA0\\u597d\"})end(0 0)over"},

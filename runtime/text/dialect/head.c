@@ -223,7 +223,7 @@ static void json_encoded(struct reply *r, char byte)
             json_byte(r, out[i]);
         else // a character is never cut
             read_argument(r, out[i]);
-    if (step == JSON_UNESCAPE_END && r->json_over)
+    if (step == JSON_UNESCAPE_END && r->mode == READ_JSON && r->json_over)
         json_over(r);
     else if (step != JSON_UNESCAPE_MORE)
         r->mode = READ_BROKEN;
