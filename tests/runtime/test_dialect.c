@@ -1,5 +1,6 @@
 // The reader of replies beside rows written by hand: for each dialect whole calls, several, none,
 // broken ones, calls cut by the end, types of values. Every row is read under all cuts.
+#include "runtime/text/dialect/read.h"
 #include "tests/runtime/dialect_rig.h"
 #include "tests/runtime/tokenizer_memory.h"
 
@@ -330,6 +331,8 @@ static const struct row {
      "c\",\"b\":true})end(0 1)call(1 g)args({})end(1 1)over"},
     {"gemma", "none", 0, "<|tool_call>call:g{a:x}<tool_call|>",
      "call(0 g)args({\"a\":x})end(0 0)over"},
+    {"gemma", "none", 0, "<|tool_call>call:g{a:<|\xC3\xA9}<tool_call|>", // <|"|> would be a quote
+     "call(0 g)args({\"a\":<|\xC3\xA9})end(0 0)over"},
 };
 
 static unsigned random_below(uint64_t *seed, unsigned below)
@@ -373,6 +376,21 @@ static void test_rows_are_read_the_same_under_all_cuts(void **state)
         cuts_check(rows[i].dialect, &args, text_of(rows[i].text), rows[i].want);
     }
     json_decref(tools);
+}
+
+static void test_a_tag_that_does_not_end(void **state)
+{
+    (void)state;
+    char text[2048], want[2048], name[READ_KEY_MAX];
+    struct dialect d;
+    memset(name, 'a', sizeof name);
+    snprintf(text, sizeof text, NS "<invoke name=\"f\">" NS "<%.*s\xC3\xA9>b" NS "</invoke>",
+             READ_KEY_MAX - 1, name);
+    snprintf(want, sizeof want, "call(0 f)args({%.*s\xC3\xA9>b)end(0 0)over", READ_KEY_MAX - 1,
+             name);
+    assert_true(dialect_named(&d, "minimax-m3", "none", NULL));
+    const struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true};
+    cuts_check("minimax-m3", &args, text_of(text), want);
 }
 
 // A tokenizer whose file calls much of what text is made of special.
@@ -451,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_read_the_same_under_all_cuts),
+        cmocka_unit_test(test_a_tag_that_does_not_end),
         cmocka_unit_test(test_a_tokenizer_of_specials_is_refused),
         cmocka_unit_test(test_every_dialect_has_a_row),
         cmocka_unit_test(test_the_page_names_every_dialect),

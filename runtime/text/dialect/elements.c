@@ -88,6 +88,12 @@ static void tag_over(struct reply *r)
     }
 }
 
+static void tag_too_long(struct reply *r, unsigned symbol)
+{
+    read_put(r, REPLY_ARGUMENTS, r->key, r->key_bytes);
+    read_broken(r, symbol);
+}
+
 // Between elements there is nothing but blanks; in an element that has others, too.
 static void content(struct reply *r, unsigned symbol)
 {
@@ -100,10 +106,10 @@ void read_elements(struct reply *r, unsigned symbol)
     if (r->literal == ELEMENTS_TAG) {
         if (symbol == '>')
             tag_over(r);
-        else if (r->key_bytes == sizeof r->key)
-            r->mode = READ_BROKEN;
-        else
+        else if (r->key_bytes < sizeof r->key)
             r->key[r->key_bytes++] = (char)symbol;
+        else
+            tag_too_long(r, symbol);
         return;
     }
     if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {

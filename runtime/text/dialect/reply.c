@@ -534,8 +534,13 @@ void read_call_end(struct reply *r, bool complete)
 void read_broken(struct reply *r, unsigned symbol)
 {
     r->mode = READ_BROKEN;
-    r->held_count = r->from = 0;
-    read_broken_symbol(r, symbol);
+    read_hold(r, symbol);
+    for (size_t i = r->held_count - 1; i > 0; i--) { // it stands before what is held
+        r->held[i] = r->held[i - 1];
+        r->held_at[i] = r->held_at[i - 1];
+    }
+    r->held[0] = (uint16_t)symbol;
+    read_again(r, 0);
 }
 
 void read_broken_symbol(struct reply *r, unsigned symbol)
