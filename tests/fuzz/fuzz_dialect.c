@@ -1,7 +1,7 @@
 // Replies from hostile hands: the first bytes choose a dialect, what is asked for and the cuts, the
 // rest is the reply. Nothing may crash or be held beyond the bound; events are well formed,
-// arguments of complete calls are JSON objects, those of a text are text, and the cuts make no
-// difference.
+// arguments of complete calls are JSON objects, all that comes of a text is text, and the cuts make
+// no difference.
 #include "runtime/text/dialect/reply.h"
 
 #include "base/json.h"
@@ -19,7 +19,7 @@ static const char tools_source[] = "[{\"function\": {\"name\": \"f\", \"paramete
                                    " {\"function\": {\"name\": \"g\"}}]";
 
 struct outcome {
-    struct json_buffer line, arguments;
+    struct json_buffer line, arguments, text; // text: with reasoning
     uint32_t calls;
     bool utf8, in_call, over; // utf8: the reply is
 };
@@ -30,13 +30,18 @@ static void require(bool condition)
         abort();
 }
 
+static bool is_text(const struct json_buffer *b)
+{
+    struct text text = json_buffer_text(b);
+    return utf8_valid_prefix(text) == text.bytes;
+}
+
 static void call_over(struct outcome *o, const struct reply_event *event)
 {
     require(o->in_call);
     o->in_call = false;
     o->calls++;
-    struct text arguments = json_buffer_text(&o->arguments);
-    require(!o->utf8 || utf8_valid_prefix(arguments) == arguments.bytes);
+    require(!o->utf8 || is_text(&o->arguments));
     struct json_scan scan;
     enum json_scan_step step = JSON_SCAN_MORE;
     json_scan_begin(&scan);
@@ -63,6 +68,8 @@ static void take(struct outcome *o, const struct reply_event *events, uint32_t c
             json_put_raw(&o->arguments, e->text);
         } else if (e->kind == REPLY_CALL_END) {
             call_over(o, e);
+        } else if (bytes) {
+            json_put_raw(&o->text, e->text);
         }
         o->over = e->kind == REPLY_END;
         for (size_t at = 0; at < e->text.bytes; at++) { // each byte with its kind, so that
@@ -89,8 +96,15 @@ static void read_all(const struct reply_args *args, struct text text, uint32_t c
     }
     const struct reply_event *events = reply_finish(r, &count);
     take(o, events, count);
-    require(o->over && !o->in_call);
+    require(o->over && !o->in_call && (!o->utf8 || is_text(&o->text)));
     reply_close(r);
+}
+
+static void outcome_free(struct outcome *o)
+{
+    json_buffer_free(&o->line);
+    json_buffer_free(&o->arguments);
+    json_buffer_free(&o->text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -122,9 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     read_all(&args, text, 1u + data[3], &cut);
     require(text_equal(text_span(whole.line.at, whole.line.bytes),
                        text_span(cut.line.at, cut.line.bytes)));
-    json_buffer_free(&whole.line);
-    json_buffer_free(&whole.arguments);
-    json_buffer_free(&cut.line);
-    json_buffer_free(&cut.arguments);
+    outcome_free(&whole);
+    outcome_free(&cut);
     return 0;
 }
