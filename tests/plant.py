@@ -128,11 +128,11 @@ def judged(faults, places, judge):
         pool.shutdown(cancel_futures=True)
 
 
-def everywhere(places, judge):
-    """What judge(place) returns, of all places side by side: what passes without a fault must pass in each,
-    beside the others."""
+def must_be_clean(places, failure):
+    """Ends where failure(place) says what fails without a fault: in each place, all of them side by side."""
     with concurrent.futures.ThreadPoolExecutor(len(places)) as pool:
-        return list(pool.map(judge, places))
+        for failed in filter(None, list(pool.map(failure, places))):
+            raise SystemExit(failed)
 
 
 def launchers():

@@ -147,6 +147,15 @@ def caught(build, op, judge):
     return True, (lines or ["value"])[0][:140]
 
 
+def failure(build, clean):
+    """What an op says that fails without a fault, or None."""
+    for op, judge in clean:
+        found, why = caught(build, op, judge)
+        if found or why:
+            return f"{op} fails without any fault: {why}"
+    return None
+
+
 def judge_one(mutant, source, build, plain):
     """(caught, what is said of it)"""
     *fault, op, judge = mutant
@@ -177,10 +186,7 @@ def main():
         if failed:
             sys.exit(failed)
     clean = sorted({m[5:] for m in chosen})
-    failed = plant.everywhere(places, lambda place: [(op, *caught(place[1], op, judge)) for op, judge in clean])
-    for op, found, why in sum(failed, []):
-        if found or why:
-            sys.exit(f"{op} fails without any fault: {why}")
+    plant.must_be_clean(places, lambda place: failure(place[1], clean))
     plain = {build: {op: emitted(build, op) for op, _ in clean} for _, build in places}  # names have the path in them
     missed = []
     for mutant, (found, why) in plant.judged(chosen, places, lambda place, m: judge_one(m, *place, plain)):

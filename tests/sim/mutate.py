@@ -416,6 +416,10 @@ class Place:
                 return f"{name} under ThreadSanitizer{why}"
         return None
 
+    def failure(self):
+        found = self.finder(None)
+        return found and f"{found} fails without any fault"
+
     def judge(self, fault):
         """(whether it is found, what to say)"""
         try:
@@ -440,8 +444,7 @@ def main():
         sys.exit("no fault has these words")
     with tempfile.TemporaryDirectory() as temporary:
         places = [Place(pathlib.Path(temporary) / str(i), args.seeds) for i in range(min(args.jobs, len(chosen)))]
-        for found in filter(None, plant.everywhere(places, lambda place: place.finder(None))):
-            sys.exit(f"{found} fails without any fault")
+        plant.must_be_clean(places, Place.failure)
         missed = 0
         for fault, (found, text) in plant.judged(chosen, places, Place.judge):
             missed += not found
