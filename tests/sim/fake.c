@@ -32,7 +32,7 @@ struct fake_row { // of the step that was launched last, for its sample
 struct model {
     struct fake_options options;
     struct model_facts facts;
-    uint64_t launched, sampled, collected, computed, overlaps, ahead;
+    uint64_t launched, sampled, collected, computed, overlaps, ahead; // by the rank's thread
     uint64_t fault_step, late_step;
     bool fault_at_collect;
     _Atomic bool let_go; // a late rank may come back
@@ -52,6 +52,7 @@ struct model {
     struct fake_row *rows; // [rows_max]
     uint32_t row_count, mask_count, mask_words;
     bool turn;                       // launched, and neither sampled nor given up
+    uint64_t steps;                  // launched; a late rank writes neither this nor turn
     struct model *others[RANKS_MAX]; // [1, ranks)
     struct model_group *group;       // or NULL
     uint64_t dice;                   // for the delays of a rank
@@ -243,7 +244,7 @@ void fake_spoil(struct model *m, uint64_t step)
 
 uint64_t fake_steps(const struct model *m)
 {
-    return m->launched;
+    return m->steps;
 }
 
 uint64_t fake_overlaps(const struct model *m)
@@ -518,7 +519,6 @@ enum status rank_launch(struct model *m, struct batch *b, struct error *err)
                 row_write(m, b, i);
     listed_note(m, b);
     rows_note(m, b);
-    m->turn = true;
     if (!m->options.cheap)
         batch_copy(m->batch, b);
     return STATUS_OK;
@@ -528,7 +528,10 @@ enum status model_launch(struct model *m, struct batch *b, struct error *err)
 {
     if (m->group && m->launched + 1 == m->late_step)
         group_deadline(m->group, LATE_NS);
-    return m->group ? group_launch(m->group, b, err) : rank_launch(m, b, err);
+    enum status status = m->group ? group_launch(m->group, b, err) : rank_launch(m, b, err);
+    m->turn = status == STATUS_OK;
+    m->steps += status == STATUS_OK;
+    return status;
 }
 
 void model_more(struct model *m, bool more)
@@ -572,7 +575,6 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count, 
     check(count == m->mask_count && (count == 0) == !masks, "%u masks of %u", count, m->mask_count);
     m->ahead += count > 0 && m->sampled > m->collected;
     m->sampled++;
-    m->turn = false;
     struct fake_slot *out = &m->ring[m->sampled % FAKE_RING];
     for (uint32_t i = 0; i < m->row_count; i++)
         row_give(m, out, &m->rows[i], masks);
@@ -585,6 +587,7 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count, 
 
 enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count, struct error *err)
 {
+    m->turn = false;
     return m->group ? group_sample(m->group, masks, count, err) : rank_sample(m, masks, count, err);
 }
 
