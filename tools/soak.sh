@@ -128,9 +128,9 @@ stage "the demo reranker on its held-out questions" bash -c "$torch && $release 
 stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv/bin/python \
     tools/schema_diff.py build/release/bin/schema_check"
 stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000 && build/release/bin/sim 1000 300 1 4"
-in_parts "planted faults in the scheduler" 3 python3 tests/sim/mutate.py
-in_parts "planted faults in http, runtime, cli and cpu kernels" 4 tests/mutants.py
-in_parts "planted faults in CUDA sources" 6 tests/simt/mutants.sh
+stage "planted faults in the scheduler" python3 tests/sim/mutate.py
+in_parts "planted faults in http, runtime, cli and cpu kernels" 3 tests/mutants.py
+in_parts "planted faults in CUDA sources" 2 tests/simt/mutants.sh
 stage "what Triton's compiler emits, interpreted" bash -c "$release && python3 tools/triton/check.py \
     --program build/release/bin/ptx_run --check"
 if command -v nvcc >/dev/null; then
