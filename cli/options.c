@@ -59,7 +59,8 @@ static enum status number_assign(const struct option_row *row, void *field, cons
     char *end;
     errno = 0;
     double number = strtod(value, &end);
-    if (end == value || errno == ERANGE)
+    bool digits = strspn(value, "0123456789") == strlen(value);
+    if (end == value || errno == ERANGE || (row->kind == OPTION_COUNT && !digits))
         return range_error(row, value, err);
     number *= row->kind == OPTION_BYTES ? suffix_factor(end) : *end == '\0' ? 1.0 : NAN;
     bool whole = row->kind != OPTION_REAL;

@@ -83,6 +83,10 @@ static void test_refusals(void **state)
 {
     (void)state;
     refused("--port 65536", "--port must be a whole number from 0 to 65535, got '65536'");
+    refused("--port 2.0", "--port must be a whole number from 0 to 65535, got '2.0'");
+    refused("--port 2e3", "--port must be a whole number from 0 to 65535, got '2e3'");
+    refused("--port 0x50", "--port must be a whole number from 0 to 65535, got '0x50'");
+    refused("--port +80", "--port must be a whole number from 0 to 65535, got '+80'");
     refused("--port -1", "--port");
     refused("--port 1.5", "--port");
     refused("--port x", "--port");
