@@ -285,11 +285,23 @@ static void control_set(struct server *server, int state)
     }
 }
 
-static bool idle_wait(const struct server *server, int wanted, uint64_t ms)
+static bool any_has_failed(const struct server *server)
+{
+    const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
+    bool any = false;
+    for (uint32_t i = 0; served && i < served->copy_count; i++)
+        any = any || served_copy_failed(&served->copies[i]);
+    return any;
+}
+
+// all: not only for clients, but for what the engines still have. The engine of a device that has
+// failed may hang and never take a request back, so it is not waited for.
+static bool idle_wait(const struct server *server, bool all, uint64_t ms)
 {
     uint64_t deadline = clock_ns() + ms * 1000000;
     for (;;) {
         uint32_t idle = 0;
+        int wanted = all && !any_has_failed(server) ? IDLE_ALL : IDLE_CLIENTS;
         for (uint32_t i = 0; i < server->started; i++)
             idle += atomic_load_explicit(&server->threads[i].idle, memory_order_acquire) >= wanted;
         if (idle == server->started)
@@ -300,27 +312,16 @@ static bool idle_wait(const struct server *server, int wanted, uint64_t ms)
     }
 }
 
-static bool any_has_failed(const struct server *server)
-{
-    const struct served *served = atomic_load_explicit(&server->served, memory_order_acquire);
-    bool any = false;
-    for (uint32_t i = 0; served && i < served->copy_count; i++)
-        any = any || served_copy_failed(&served->copies[i]);
-    return any;
-}
-
 int server_drain(struct server *server)
 {
     control_set(server, CONTROL_DRAIN);
     server->drained = true;
-    // The engine of a failed device may hang and never take a request back.
-    int wanted = any_has_failed(server) ? IDLE_CLIENTS : IDLE_ALL;
-    if (idle_wait(server, wanted, server->options.shutdown_timeout_ms))
+    if (idle_wait(server, true, server->options.shutdown_timeout_ms))
         return 0;
     control_set(server, CONTROL_CUT);
-    if (!idle_wait(server, IDLE_CLIENTS, CUT_WAIT_MS)) {
+    if (!idle_wait(server, false, CUT_WAIT_MS)) {
         control_set(server, CONTROL_ABORT);
-        idle_wait(server, IDLE_CLIENTS, ABORT_WAIT_MS);
+        idle_wait(server, false, ABORT_WAIT_MS);
     }
     uint32_t aborted = 0;
     for (uint32_t i = 0; i < server->started; i++)
@@ -354,9 +355,9 @@ void server_close(struct server *server)
 {
     if (!server->drained && server->started > 0) {
         control_set(server, CONTROL_ABORT);
-        idle_wait(server, IDLE_CLIENTS, ABORT_WAIT_MS);
+        idle_wait(server, false, ABORT_WAIT_MS);
     }
-    bool clean = idle_wait(server, IDLE_CLIENTS, 0);
+    bool clean = idle_wait(server, false, 0);
     control_set(server, CONTROL_QUIT);
     for (uint32_t i = 0; i < server->started; i++)
         pthread_join(server->threads[i].thread, NULL);

@@ -83,7 +83,7 @@ static void scan_one(struct exchange *x, uint64_t now)
         exchange_abort(x);
         return;
     }
-    if (x->request && served_copy_failed(x->copy)) {
+    if (x->request && !x->offloaded && served_copy_failed(x->copy)) {
         static const char says[] = "The device of the model failed.";
         static const struct http_failure failure = {.error = HTTP_INTERNAL,
                                                     .message = {says, sizeof says - 1}};

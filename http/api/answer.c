@@ -51,7 +51,7 @@ void answer_close(struct answer_parts *a)
 
 static void text_add(struct answer_parts *a, struct arena_text *t, struct text more)
 {
-    a->lost = !arena_text_add(a->arena, t, more);
+    a->lost |= !arena_text_add(a->arena, t, more);
 }
 
 enum { OWN_LETTERS = 9 };
@@ -145,7 +145,8 @@ void answer_take(struct answer_parts *a, const struct reply_event *event)
         run_add(a, (struct answer_run){RUN_REASONING, event->text.bytes, 0, NULL});
     } else if (event->kind == REPLY_CALL) {
         call_add(a, event);
-        run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count, NULL});
+        if (!a->lost)
+            run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count, NULL});
     } else if (event->kind == REPLY_ARGUMENTS) {
         text_add(a, &a->calls[a->call_count - 1].arguments, event->text);
         run_add(a, (struct answer_run){RUN_CALL, event->text.bytes, a->call_count, NULL});

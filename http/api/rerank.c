@@ -158,7 +158,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .tokens_max = r->tokens_max,
         .left = r->left,
         .document_max = r->document_max,
-        .stop = !r->truncate,
+        .stop = !r->truncate && r->document_max == 0,
         .arena = exchange_scratch(call->exchange),
         .slice = call->slice,
     };
@@ -194,18 +194,24 @@ static void documents_keep(struct rerank *r, const json_t *documents)
     }
 }
 
-static struct text query_read(struct rerank *r)
+// Of a text that is tokenized with each document again.
+static void bytes_check(struct rerank *r, const char *name, struct text text)
 {
     struct fields *f = &r->pooled.call.fields;
     uint64_t most = (uint64_t)r->pooled.call.model->facts->max_model_len * QUERY_BYTES_PER_TOKEN;
+    if (!f->failed && text.bytes > most)
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be at most %llu bytes long, got %zu",
+                    (unsigned long long)most, text.bytes);
+}
+
+static struct text query_read(struct rerank *r)
+{
+    struct fields *f = &r->pooled.call.fields;
     fields_get_required(f, "query");
     struct text query = fields_string(f, "query");
-    if (!f->failed && query.bytes == 0) {
+    if (!f->failed && query.bytes == 0)
         fields_fail(f, HTTP_INVALID_VALUE, "query", "must not be empty");
-    } else if (!f->failed && query.bytes > most) {
-        fields_fail(f, HTTP_INVALID_VALUE, "query", "must be at most %llu bytes long, got %zu",
-                    (unsigned long long)most, query.bytes);
-    }
+    bytes_check(r, "query", query);
     return query;
 }
 
@@ -215,6 +221,7 @@ static void instruction_read(struct rerank *r)
     const char *name = fields_get(f, "instruct") ? "instruct" : "instruction";
     pooled_alias(f, "instruction", "instruct");
     r->instruction = fields_string(f, name);
+    bytes_check(r, name, r->instruction);
     if (r->instruction.at && r->pooled.call.model->facts->rerank != RERANK_YES_NO)
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, name,
                     "must be absent: this model reads query and document alone");

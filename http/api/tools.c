@@ -54,7 +54,7 @@ static void function_read(struct fields *f, const json_t *function, const char *
                     TOOL_NAME_MAX, names);
 }
 
-static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names)
+static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names, json_t *out)
 {
     struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
     struct text type = fields_member_string(f, tool, path.at, "type"), shown = text_head(type, 32);
@@ -66,6 +66,10 @@ static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *na
         return;
     fields_check_object(f, &tool_rules, tool, path.at);
     function_read(f, function, fields_path(f, "%s.function", path.at), names);
+    json_array_append_new(out, tools_entry(json_member(function, "name"),
+                                           json_member(function, "description"),
+                                           json_member(function, "parameters"),
+                                           json_is_true(json_member(function, "strict"))));
 }
 
 json_t *tools_entry(const json_t *name, const json_t *description, const json_t *parameters,
@@ -127,9 +131,10 @@ void tools_read(struct generation *g)
     struct fields *f = &g->call.fields;
     const json_t *tools = fields_get(f, "tools");
     size_t n = tools_count(f, tools);
-    json_t *names = json_object();
+    json_t *names = json_object(), *converted = json_array();
     for (size_t i = 0; i < n && !f->failed; i++)
-        tool_read(f, json_array_get(tools, i), i, names);
-    tools_choose(g, names, false, tools);
+        tool_read(f, json_array_get(tools, i), i, names, converted);
+    tools_choose(g, names, false, converted);
+    json_decref(converted);
     json_decref(names);
 }

@@ -125,7 +125,7 @@ static bool ranks_await(struct model_group *group)
     struct patience patience = patience_of(group->deadline_ns);
     for (uint32_t left; (left = atomic_load(&group->left)) > 0;) {
         if (patience_ends(&patience))
-            return false;
+            return atomic_load(&group->left) == 0;
         futex_sleep(&group->left, left, &group->left_sleepers, patience_next(&patience));
     }
     return true;

@@ -2,6 +2,8 @@
 // where only the document is shortened. A prompt is immutable once made.
 #include "runtime/text/rerank.h"
 
+#include "base/number.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,17 +99,14 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
     struct encode_args in = {
         .arena = args->arena, .slice = args->slice, .flags = ENCODE_ADDED_TOKENS};
     int32_t *tokens;
-    p->head = arena_format(args->arena, "<Instruct>: %.*s\n<Query>: ", (int)instruction.bytes,
-                           instruction.at);
-    size_t bytes = p->head.bytes + args->query.bytes;
-    char *head = arena_take(args->arena, bytes + 16);
-    if (!p->head.at || !head)
-        return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
-    // The query may hold NUL bytes, so it is not formatted.
-    memcpy(head, p->head.at, p->head.bytes);
-    memcpy(head + p->head.bytes, args->query.at, args->query.bytes);
-    memcpy(head + bytes, "\n<Document>: ", 13);
-    p->head = text_span(head, bytes + 13);
+    // Texts of requests may hold NUL bytes, so they are not formatted.
+    struct arena_text head = {0};
+    const struct text parts[] = {text_of("<Instruct>: "), instruction, text_of("\n<Query>: "),
+                                 args->query, text_of("\n<Document>: ")};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!arena_text_add(args->arena, &head, parts[i]))
+            return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
+    p->head = text_span(head.at, head.bytes);
     in.text = text_of(published_before);
     enum status status = encode(args->tokenizer, &in, &p->before, &p->before_count, err);
     if (status == STATUS_OK) {
@@ -152,13 +151,17 @@ static void document_cut(const struct rerank_prompt *p, int32_t *document, uint3
         memmove(document + keep, document + count, tail * sizeof *document);
 }
 
-// How many of a document's `count` tokens are kept.
+// How many of a document's `count` tokens the request asks for.
+static uint32_t document_wanted(const struct rerank_prompt *p, uint32_t count)
+{
+    return p->args.document_max > 0 ? smaller(count, p->args.document_max) : count;
+}
+
+// How many of them are kept.
 static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uint32_t count)
 {
     uint32_t room = p->args.tokens_max > taken ? p->args.tokens_max - taken : 0;
-    if (p->args.document_max > 0 && p->args.document_max < room)
-        room = p->args.document_max;
-    return count < room ? count : room;
+    return smaller(document_wanted(p, count), room);
 }
 
 static enum status encode_pair(const struct rerank_prompt *p, struct text document,
@@ -192,7 +195,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
     out->whole_count = out->token_count;
     out->token_count = pair_start + keep + p->tail_count;
     out->type_from = type_from < out->token_count ? type_from : out->token_count;
-    out->cut = keep < count;
+    out->cut = keep < document_wanted(p, count);
     return STATUS_OK;
 }
 
@@ -231,7 +234,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     memcpy(out->tokens + p->before_count + keep, p->after, p->tail_count * sizeof *out->tokens);
     out->type_from = out->token_count;
     out->whole_count = p->before_count + count + p->tail_count;
-    out->cut = keep < count;
+    out->cut = keep - head < document_wanted(p, count - head);
     return STATUS_OK;
 }
 

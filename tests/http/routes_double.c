@@ -142,6 +142,24 @@ static void work_done(struct exchange *x)
     exchange_reply(x, 200, arena_format(exchange_arena(x), "{\"sum\":%u}", *sum));
 }
 
+static void written_done(struct exchange *x)
+{
+    if (!exchange_gone(x))
+        exchange_detach(x);
+    work_done(x);
+}
+
+// A text worker writes the answer; the engine has the request until then.
+static void written_ready(struct exchange *x)
+{
+    const struct submitted *s = exchange_state(x);
+    struct token_event event;
+    while (port_next(s->port, s->request, &event, NULL))
+        if (event.flags & EVENT_LAST)
+            exchange_offload(
+                x, (struct offload){.work = work_run, .done = written_done, .reads_body = true});
+}
+
 static void work_request(struct exchange *x)
 {
     exchange_offload(x, (struct offload){.work = work_run,
@@ -342,6 +360,8 @@ static const struct route test_routes[] = {
      .on_ready = wait_ready, .on_second = any_second, .on_gone = any_gone},
     {"POST", "/v1/test/stop", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
      .on_ready = stop_ready, .on_gone = any_gone},
+    {"POST", "/v1/test/written", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
+     .on_ready = written_ready, .on_second = any_second, .on_gone = any_gone},
     {"POST", "/v1/test/work", SHAPE_OPENAI, POST_FLAGS, .on_request = work_request,
      .on_gone = any_gone},
     {"POST", "/v1/test/answer", SHAPE_OPENAI, POST_FLAGS, .on_request = answer_request,

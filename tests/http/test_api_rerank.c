@@ -87,8 +87,8 @@ static void test_extremes(void **state)
     (void)state;
     again("{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",\"b\",\"c\"]}");
     finish(scores, 3);
-    assert_null(strstr(fake.sent, "-0"));
-    assert_null(strstr(fake.sent, "nan"));
+    assert_null(strstr(fake.sent, ":-0"));
+    assert_null(strstr(fake.sent, ":nan"));
     json_t *answer = fake_json();
     json_t *list = json_object_get(answer, "results");
     assert_true(json_number_value(json_object_get(json_array_get(list, 0), "relevance_score")) ==
@@ -163,6 +163,7 @@ static void test_documents_are_cut_on_the_side_asked_for(void **state)
         {",\"truncate_prompt_tokens\":7,\"truncation_side\":\"left\"", "^q$def$"},
         {",\"truncate_prompt_tokens\":-1", "^q$abcdef$"},
         {",\"max_tokens_per_doc\":2", "^q$ab$"},
+        {",\"max_tokens_per_doc\":2,\"truncate\":false", "^q$ab$"},
         {",\"max_tokens_per_doc\":2,\"truncation_direction\":\"Left\"", "^q$ef$"},
         {",\"truncation_direction\":\"Left\"", "^q$abcdef$"},
     };
@@ -226,6 +227,40 @@ static void test_other_names_of_fields(void **state)
     char *prompt = fake_prompt();
     assert_non_null(strstr(prompt, "<Instruct>: Why\n"));
     free(prompt);
+}
+
+// The prompt, with '0' for NUL.
+static char *prompt_shown(void)
+{
+    char *prompt = fake_prompt();
+    for (uint32_t i = 0; i < fake.token_count; i++)
+        prompt[i] = prompt[i] ? prompt[i] : '0';
+    return prompt;
+}
+
+// Texts may hold NUL bytes; what is read again with each document has a bound.
+static void test_texts_of_the_published_prompt(void **state)
+{
+    (void)state;
+    char body[4096];
+    fake_again();
+    fake_facts.rerank = RERANK_YES_NO;
+    fake_facts.max_model_len = 600;
+    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\\u0000q\",\"documents\":[\"d\\u0000d\"],"
+                       "\"instruction\":\"a\\u0000b\"}");
+    char *prompt = prompt_shown();
+    assert_non_null(strstr(prompt, "<Instruct>: a0b\n<Query>: q0q\n<Document>: d0d<|im_end|>"));
+    free(prompt);
+    fake_again();
+    fake_facts.rerank = RERANK_YES_NO;
+    fake_facts.max_model_len = 30;
+    snprintf(body, sizeof body,
+             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"],\"instruct\":\"%0*d\"}",
+             30 * 16 + 1, 0);
+    fake_request(PATH, body);
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "instruct"));
+    assert_non_null(strstr(fake.sent, "must be at most 480 bytes long, got 481"));
 }
 
 static void test_so_many_documents_as_the_server_takes(void **state)
@@ -535,6 +570,7 @@ int main(void)
         TEST(test_top_n),
         TEST(test_extremes),
         TEST(test_bad),
+        TEST(test_texts_of_the_published_prompt),
         TEST(test_cuts),
         TEST(test_documents_are_cut_on_the_side_asked_for),
         TEST(test_other_names_of_fields),

@@ -313,6 +313,38 @@ static void test_tools_that_may_not_be_called_are_not_rendered(void **state)
     json_decref(whole);
 }
 
+// Templates see of a tool what it is for, in one form whichever endpoint it came by; null is as
+// absent.
+static void test_what_templates_see_of_a_tool(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"\"cache_control\":{\"type\":\"ephemeral\"},\"function\":{\"name\":\"f\",\"description\":"
+         "null,\"parameters\":null,\"strict\":null,\"x_more\":1}",
+         "{\"name\":\"f\"}"},
+        {"\"function\":{\"strict\":true,\"parameters\":{\"type\":\"object\",\"title\":null},"
+         "\"description\":\"d\",\"name\":\"f\"}",
+         "{\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"title\":null}"
+         ","
+         "\"strict\":true}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[1024], want[1024];
+        snprintf(body, sizeof body, "{" HI ",\"tools\":[{\"type\":\"function\",%s}]}", cases[i][0]);
+        snprintf(want, sizeof want, "[tools f]{[{\"type\":\"function\",\"function\":%s}]}",
+                 cases[i][1]);
+        fake_thinker("hermes");
+        fake_chat.shows = "tools";
+        fake_request(PATH, body);
+        char *prompt = fake_prompt();
+        if (!strstr(prompt, want))
+            fail_msg("%s: %s", body, prompt);
+        free(prompt);
+        fake_gone();
+    }
+    fake_chat.shows = NULL;
+}
+
 static void test_the_prompt_may_open_the_reasoning(void **state)
 {
     (void)state;
@@ -507,6 +539,7 @@ int main(void)
         TEST(test_a_long_call_that_breaks_is_scanned_for_stop_strings),
         TEST(test_stop_strings_are_looked_for_in_visible_text_only),
         TEST(test_tools_that_may_not_be_called_are_not_rendered),
+        TEST(test_what_templates_see_of_a_tool),
         TEST(test_the_prompt_may_open_the_reasoning),
         TEST(test_special_tokens_are_told_to_the_reader),
         TEST(test_each_choice_has_calls_of_its_own),

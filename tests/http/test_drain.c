@@ -487,6 +487,39 @@ static void test_no_grace(void **state)
     }
 }
 
+static bool has_ended(void *drain)
+{
+    return ((struct drain *)drain)->result >= 0;
+}
+
+// A device that fails during the drain ends its requests, and then nobody waits for its engine,
+// which has one of them for ever.
+static void test_a_device_fails_meanwhile(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct drain drain;
+    struct http_client client;
+    struct http_answer answer;
+    struct server_options options = {.shutdown_timeout_ms = 10 * DRAIN_MS};
+    fixture_open(&f, &options, true);
+    assert_true(http_client_open(&client, f.port));
+    assert_true(http_client_request(&client, "POST", "/v1/test/wait", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&f, 1));
+    drain_start(&drain, &f);
+    assert_true(wait_until(refuses_connections, &f.port));
+    engine_double_stats(f.engine)->failed = 1;
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 500);
+    http_answer_free(&answer);
+    assert_true(wait_until(has_ended, &drain));
+    assert_int_equal(drain_end(&drain), 0);
+    assert_int_equal(port_double_live(f.ports[0]), 1);
+    engine_double_stats(f.engine)->failed = 0;
+    http_client_close(&client);
+    fixture_close(&f);
+}
+
 // Twice with live requests of every kind, no drain: the sanitizers see what is left.
 static void test_close_without_drain(void **state)
 {
@@ -527,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_deadline_cuts),
         cmocka_unit_test(test_deadline_breaks_stalled_readers),
         cmocka_unit_test(test_no_grace),
+        cmocka_unit_test(test_a_device_fails_meanwhile),
         cmocka_unit_test(test_close_without_drain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
