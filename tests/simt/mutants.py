@@ -166,7 +166,7 @@ MUTANTS = [
     ("wide product: barrier after the wait missing", C + "gemm_wide.cu", "gemm_wide_kernel", "cp_async_wait<WIDE_STAGES - 2>(); cta_sync();", "cp_async_wait<WIDE_STAGES - 2>();", KERNELS),
     ("wide product: parts not cut (order only)", C + "gemm_wide.cu", "gemm_wide_kernel", "part + steps_of_part < steps ? part + steps_of_part : steps;", "steps;", KERNELS),
     ("wide product: one row too many", C + "gemm_wide.cu", "share_of", "(at < rows ? at : rows - 1)", "(at <= rows ? at : rows)", KERNELS),
-    ("wide product: a slab past the end is added", C + "gemm_wide.cu", "gemm_wide_kernel", "if (s < whole)", "if (s <= whole)", KERNELS),
+    ("wide product: the last whole slab is left out", C + "gemm_wide.cu", "gemm_wide_kernel", "if (s < whole)", "if (s + 1 < whole)", KERNELS),
     ("wide product: columns past the last are read", C + "gemm_wide.cu", "share_copy", "share->k < k;", "share->k < k + WIDE_K;", KERNELS),
     ("wide product: the oldest stage is taken for the free one", C + "gemm_wide.cu", "gemm_wide_kernel", "shared + free_at, g.k", "shared + now, g.k", KERNELS),
     ("wide product: bank conflicts", C + "gemm_wide.cu", "wide_at", "(byte ^ swapped * wide_row<W>::SLAB)", "byte", ACCESS),
