@@ -290,6 +290,12 @@ static void test_cuts(void **state)
     again(body);
     assert_int_equal(fake.token_count, 3 + 7 + 1);
     snprintf(body, sizeof body,
+             "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"max_tokens_per_doc\":7,"
+             "\"truncate\":false}",
+             text);
+    again(body);
+    assert_int_equal(fake.token_count, 3 + 7 + 1);
+    snprintf(body, sizeof body,
              "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"max_tokens_per_doc\":1000}",
              text);
     again(body);
