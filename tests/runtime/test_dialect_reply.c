@@ -2,6 +2,7 @@
 // that the descriptions from which grammars are built say what it reads.
 #include "runtime/text/dialect/row.h"
 #include "runtime/text/dialect/scan.h"
+#include "runtime/text/dialect/schema.h"
 #include "tests/runtime/dialect_rig.h"
 
 #include <setjmp.h>
@@ -689,6 +690,44 @@ static void test_a_schema_that_is_too_large_says_nothing(void **state)
     json_decref(deep);
 }
 
+// A reference is a pointer, percent-encoded, or the name of an anchor; one that leads nowhere says
+// nothing.
+static void test_references_of_schemas(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *reference;
+        unsigned types;
+    } rows[] = {{"#", SCHEMA_OBJECT},
+                {"#/$defs/a", SCHEMA_STRING},
+                {"#/$defs/a%20b", SCHEMA_ARRAY},
+                {"#/%24defs%2Fa", SCHEMA_STRING},
+                {"#/$defs/c~1%7E0", SCHEMA_NULL},
+                {"#/$defs/%zz", SCHEMA_NUMBER},
+                {"#/$defs/list/anyOf/1", SCHEMA_NULL},
+                {"#zip", SCHEMA_BOOLEAN},
+                {"#in%6Cist", SCHEMA_NUMBER},
+                {"#nowhere", 0},
+                {"#/$defs/nowhere", 0},
+                {"#/", 0}};
+    json_t *root =
+        json_loads("{\"type\": \"object\", \"$defs\": {\"a\": {\"type\": \"string\"}, "
+                   "\"a b\": {\"type\": \"array\"}, \"c/~\": {\"type\": \"null\"}, "
+                   "\"%zz\": {\"type\": \"number\"}, \"list\": {\"anyOf\": [{\"$anchor\": "
+                   "\"inlist\", \"type\": \"number\"}, {\"type\": \"null\"}]}, \"z\": "
+                   "{\"$anchor\": \"zip\", \"type\": \"boolean\"}}}",
+                   0, NULL);
+    assert_non_null(root);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *schema = json_pack("{s:s}", "$ref", rows[i].reference);
+        unsigned types = tool_types(root, schema);
+        if (types != rows[i].types)
+            fail_msg("%s: %u, not %u", rows[i].reference, types, rows[i].types);
+        json_decref(schema);
+    }
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -709,6 +748,7 @@ int main(void)
         cmocka_unit_test(test_counts_and_reasoning_are_known_while_it_runs),
         cmocka_unit_test(test_hostile_schemas_end),
         cmocka_unit_test(test_a_schema_that_is_too_large_says_nothing),
+        cmocka_unit_test(test_references_of_schemas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

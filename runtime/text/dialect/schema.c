@@ -32,7 +32,9 @@ static const json_t *pointer_step(const json_t *at, struct text step)
 {
     char key[256];
     size_t bytes = 0;
-    for (size_t i = 0; i < step.bytes && bytes < sizeof key; i++) {
+    if (step.bytes > sizeof key)
+        return NULL;
+    for (size_t i = 0; i < step.bytes; i++) {
         bool escaped = step.at[i] == '~' && i + 1 < step.bytes;
         char next = escaped ? step.at[++i] : step.at[i];
         key[bytes++] = !escaped ? next : next == '1' ? '/' : '~';
@@ -50,6 +52,7 @@ static const json_t *pointer_step(const json_t *at, struct text step)
 struct question {
     const json_t *root;
     unsigned visits, work;
+    char reference[REFERENCE_BYTES_MAX]; // is followed; too large for what calls itself
 };
 
 // Takes one more schema, or one member of a list. False: that is too much.
@@ -63,6 +66,49 @@ static bool spend(struct question *q)
     return q->work > 0 && q->work-- > 0;
 }
 
+// What follows the # of a reference, with the bytes that %XX stands for.
+static struct text fragment_of(struct question *q, const json_t *reference)
+{
+    struct text in = text_span(json_string_value(reference), json_string_length(reference));
+    size_t bytes = 0;
+    for (size_t i = 1; i < in.bytes; i++) {
+        struct text rest = text_span(in.at + i + 1, in.bytes - i - 1);
+        int64_t byte = in.at[i] == '%' ? text_hex_read(rest, 2) : -1;
+        q->reference[bytes++] = byte >= 0 ? (char)byte : in.at[i];
+        i += byte >= 0 ? 2 : 0;
+    }
+    return text_span(q->reference, bytes);
+}
+
+static const json_t *pointed_at(struct question *q, struct text pointer)
+{
+    const json_t *at = q->root;
+    for (size_t from = 1; at && from <= pointer.bytes;) {
+        size_t end = from;
+        while (end < pointer.bytes && pointer.at[end] != '/')
+            end++;
+        at = spend(q) ? pointer_step(at, text_span(pointer.at + from, end - from)) : NULL;
+        from = end + 1;
+    }
+    return at;
+}
+
+// The schema at or below a place that has this $anchor.
+static const json_t *anchored(struct question *q, const json_t *at, struct text name)
+{
+    json_t *object = (json_t *)(uintptr_t)at;
+    const json_t *own = json_object_get(at, "$anchor"), *found = NULL;
+    if (json_is_string(own) &&
+        text_equal(text_span(json_string_value(own), json_string_length(own)), name))
+        return at;
+    for (void *i = json_object_iter(object); i && !found && spend(q);
+         i = json_object_iter_next(object, i))
+        found = anchored(q, json_object_iter_value(i), name);
+    for (size_t i = 0; !found && i < json_array_size(at) && spend(q); i++)
+        found = anchored(q, json_array_get(at, i), name);
+    return found;
+}
+
 static const json_t *resolved(struct question *q, const json_t *schema)
 {
     for (int i = 0; i < REFERENCES_MAX; i++) {
@@ -71,12 +117,9 @@ static const json_t *resolved(struct question *q, const json_t *schema)
             return schema;
         if (json_string_length(reference) > REFERENCE_BYTES_MAX)
             return NULL;
-        const char *at = json_string_value(reference) + 1;
-        for (schema = q->root; schema && *at == '/';) {
-            size_t bytes = strcspn(++at, "/");
-            schema = spend(q) ? pointer_step(schema, text_span(at, bytes)) : NULL;
-            at += bytes;
-        }
+        struct text fragment = fragment_of(q, reference);
+        bool pointer = fragment.bytes == 0 || fragment.at[0] == '/';
+        schema = pointer ? pointed_at(q, fragment) : anchored(q, q->root, fragment);
     }
     return NULL;
 }
@@ -166,7 +209,7 @@ static unsigned types_at(struct question *q, const json_t *schema)
 
 unsigned tool_types(const json_t *root, const json_t *schema)
 {
-    struct question q = {root, VISITS_MAX, WORK_MAX};
+    struct question q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
     return types_at(&q, schema);
 }
 
@@ -192,13 +235,14 @@ static const json_t *property_at(struct question *q, const json_t *schema, struc
 
 const json_t *tool_property(const json_t *root, const json_t *schema, struct text key)
 {
-    struct question q = {root, VISITS_MAX, WORK_MAX};
+    struct question q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
     return property_at(&q, schema, key);
 }
 
 unsigned tool_parameter(const json_t *schema, struct text key, unsigned *work)
 {
-    struct question property = {schema, VISITS_MAX, WORK_MAX}, types = property;
+    struct question property = {.root = schema, .visits = VISITS_MAX, .work = WORK_MAX};
+    struct question types = property;
     unsigned found = types_at(&types, property_at(&property, schema, key));
     *work =
         2 * (VISITS_MAX + WORK_MAX) - property.visits - property.work - types.visits - types.work;
@@ -224,7 +268,7 @@ static void names_at(struct question *q, const json_t *schema, json_t *names)
 
 json_t *tool_names(const json_t *schema)
 {
-    struct question q = {schema, VISITS_MAX, WORK_MAX};
+    struct question q = {.root = schema, .visits = VISITS_MAX, .work = WORK_MAX};
     json_t *names = json_object();
     names_at(&q, schema, names);
     return names;
@@ -232,7 +276,7 @@ json_t *tool_names(const json_t *schema)
 
 const json_t *tool_items(const json_t *root, const json_t *schema)
 {
-    struct question q = {root, VISITS_MAX, WORK_MAX};
+    struct question q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
     const json_t *items = json_object_get(resolved(&q, schema), "items");
     return json_is_object(items) ? items : NULL;
 }
