@@ -14,7 +14,7 @@
 
 enum {
     TOKEN_BUDGET_MARKS_MAX = 16,
-    TOKEN_BUDGET_PARTS_MAX = 8, // of them that are looked for anywhere
+    TOKEN_BUDGET_PARTS_MAX = 12, // of them that are looked for anywhere
     TOKEN_BUDGET_BYTES_MAX = 96,
     TOKEN_BUDGET_LATE = 3, // tokens more that a character may take that was begun
 };

@@ -64,6 +64,7 @@ FAULTS = [
     ("references in schemas lead nowhere", "runtime/text/dialect/schema.c", "pointed_at", "at && from <= pointer.bytes;", "0;", "test_dialect"),
     ("an anchor is the whole schema", "runtime/text/dialect/schema.c", "resolved", "fragment.bytes == 0 || fragment.at[0] == '/'", "true", "test_dialect_reply"),
     ("a pointer is not decoded", "runtime/text/dialect/schema.c", "fragment_of", "in.at[i] == '%' ?", "false ?", "test_dialect_reply"),
+    ("a JSON answer begins with the header of its message", "runtime/text/dialect/table.c", "dialect_rows", '{ROLE_MESSAGE, "<|channel|>final <|constrain|>json<|message|>"},', "", "test_dialect"),
     ("a $ref in draft 7 keeps its siblings", "runtime/text/grammar/schema.c", "schema_keyword", "if (c->draft7 && ", "if (0 && ", "test_schema"),
     ("a choice that was made is made again", "runtime/text/grammar/schema_branch.c", "expand", "one.fork_count++;", "", "test_schema"),
     ("one required constant tells all apart", "runtime/text/grammar/schema_choice.c", "scalars_differ", " && !json_equal(x, y)", "", "test_schema"),

@@ -52,6 +52,16 @@ static const struct row {
     {"harmony", "harmony", 0, " to=functions.f<|channel|>commentary json<|message|>{}<|call|>",
      "call(0 f)args({})end(0 1)over"},
     {"harmony", "harmony", 0, "tomorrow", "text(tomorrow)over"},
+    {"harmony", "harmony", 0,
+     "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final "
+     "<|constrain|>json<|message|>{\"a\":1}<|return|>",
+     "think(hm)text({\"a\":1})over"},
+    {"harmony", "harmony", 0, "<|channel|>final json<|message|>{\"a\":1}<|return|>",
+     "text({\"a\":1})over"},
+    {"harmony", "harmony", 0,
+     "<|channel|>commentary json<|message|>{}<|end|><|start|>assistant<|channel|>commentary "
+     "<|constrain|>json<|message|>[]<|end|>",
+     "text({}[])over"},
     {"harmony", "harmony", 0, "<|channel|>commentary to=functions.nobody<|message|>{}",
      "text(<|channel|>commentary to=functions.nobody<|message|>{})over"},
     {"granite", "think", 0, "<think>a</think> <response>b</response>", "think(a)text(b)over"},
