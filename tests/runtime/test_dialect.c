@@ -134,6 +134,11 @@ static const struct row {
     {"hermes", "none", 0,
      "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": oops}}</tool_call> ok",
      "call(0 f)args({\"s\": oops}})end(0 0)text(ok)over"},
+    {"hermes", "none", 0, // its end is the byte that breaks it
+     "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": 1</tool_call> ok",
+     "call(0 f)args({\"n\": 1)end(0 0)text(ok)over"},
+    {"hermes", "none", 0, "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": 1</tool_cal}",
+     "call(0 f)args({\"n\": 1</tool_cal})end(0 0)over"},
     {"hermes", "none", 0, "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": 1}</tool_call>",
      "call(0 f)args({\"n\": 1})end(0 1)over"},
     {"hermes", "none", 0, "<tool_call>{\"name\": \"f\", \"arguments\": [1]}</tool_call>",
@@ -174,12 +179,16 @@ static const struct row {
      "<|inner_prefix|>a<|inner_suffix|><|tools_prefix|>[{\"f\": {\"n\": 1}}, {\"g\": "
      "{}}]<|tools_suffix|>",
      "think(a)call(0 f)args({\"n\": 1})end(0 1)call(1 g)args({})end(1 1)over"},
+    {"apriel", "none", 0, "<tool_calls>[{\"name\": \"f\", \"arguments\": {\"n\": 1</tool_calls>B",
+     "call(0 f)args({\"n\": 1)end(0 0)text(B)over"},
     {"apriel", "apriel", 1,
      "why\n[BEGIN FINAL RESPONSE]\nA\n<tool_calls>[{\"name\": \"g\", \"arguments\": "
      "{}}]</tool_calls>",
      "think(why)text(A)call(0 g)args({})end(0 1)over"},
     {"nemotron", "none", 0, "<TOOLCALL>[{\"name\": \"g\", \"arguments\": {}}]</TOOLCALL>",
      "call(0 g)args({})end(0 1)over"},
+    {"nemotron", "none", 0, "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"n\": 1</TOOLCALL>B",
+     "call(0 f)args({\"n\": 1)end(0 0)text(B)over"},
     {"granite", "none", 0, "<|tool_call|>[{\"name\": \"g\", \"arguments\": {}}]",
      "call(0 g)args({})end(0 1)over"},
     {"gigachat", "none", 0,
@@ -194,6 +203,16 @@ static const struct row {
     {"mistral", "none", 0, "[TOOL_CALLS]g{\"a\": 1}", "call(0 g)args({\"a\": 1})end(0 1)over"},
     {"mistral", "none", 0, "[TOOL_CALLS] [{\"name\": \"g\", \"arguments\": {}}]",
      "call(0 g)args({})end(0 1)over"},
+    {"mistral", "none", 0,
+     "[TOOL_CALLS] [{\"name\": \"g\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {\"n\": "
+     "1}, \"id\": \"abcdefghi\"}, {\"arguments\": {\"n\": 2}, \"name\": \"f\"}] ok",
+     "call(0 g)args({})end(0 1)call(1 f)args({\"n\": 1})end(1 1)call(2 f)args({\"n\": 2})end(2 "
+     "1)text(ok)over"},
+    {"mistral-args", "none", 0,
+     "[TOOL_CALLS] [{\"name\": \"g\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]",
+     "call(0 g)args({})end(0 1)call(1 g)args({})end(1 1)over"},
+    {"mistral", "none", 0, "[TOOL_CALLS]f{\"n\": 1[TOOL_CALLS]g{}",
+     "call(0 f)args({\"n\": 1)end(0 0)call(1 g)args({})end(1 1)over"},
     {"mistral", "none", 0, "[TOOL_CALLS]g{\"a\": 1", "call(0 g)args({\"a\": 1)end(0 0)over"},
     {"mistral", "none", 0, "[TOOL_CALLS]g, and so on", "text([TOOL_CALLS]g, and so on)over"},
     {"mistral", "none", 0, "[TOOL", "text([TOOL)over"},
@@ -222,10 +241,14 @@ static const struct row {
      "call(0 g)args({\"a\")end(0 0)over"},
     {"functionary-v3.2", "none", 2, "all\nHi >>> x\n>>>g\n{\"a\": 1}>>>all\nBye",
      "text(Hi >>> x)call(0 g)args({\"a\": 1})end(0 1)text(Bye)over"},
+    {"functionary-v3.2", "none", 2, "f\n{\"n\": 1>>>g\n{}>>>all\nBye",
+     "call(0 f)args({\"n\": 1)end(0 0)call(1 g)args({})end(1 1)text(Bye)over"},
     {"functionary-v3.2", "none", 2, "g\n{}", "call(0 g)args({})end(0 1)over"},
     {"functionary-v3.2", "none", 2, "nobody\n{}", "text(nobody\n{})over"},
     {"functionary-v3.1", "none", 0, "<function=g>{\"a\": 1}</function><function=f>{}</function>",
      "call(0 g)args({\"a\": 1})end(0 1)call(1 f)args({})end(1 1)over"},
+    {"functionary-v3.1", "none", 0, "<function=f>{\"n\": 1</function><function=g>{}</function>",
+     "call(0 f)args({\"n\": 1)end(0 0)call(1 g)args({})end(1 1)over"},
     {"solar", "solar", 0,
      "<|think|>a<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>id1<|tool_call:name|>g<|"
      "tool_call:args|>{}"
@@ -269,6 +292,19 @@ static const struct row {
      "<tool_call>f<arg_key>n</arg_key><arg_value> 5 "
      "</arg_value><arg_key>zzz</arg_key><arg_value>{\"a\":</arg_value></tool_call>",
      "call(0 f)args({\"n\":5,\"zzz\":\"{\\\"a\\\":\"})end(0 1)over"},
+    {"glm", "none", 0, // blanks around Python's words
+     "<tool_call>f<arg_key>b</arg_key><arg_value> True "
+     "</arg_value><arg_key>u</arg_key><arg_value>\n"
+     "None\n</arg_value><arg_key>b</arg_key><arg_value>Tr ue</arg_value></tool_call>",
+     "call(0 f)args({\"b\":true,\"u\":null,\"b\":\"Tr ue\"})end(0 1)over"},
+    {"glm", "none", 0, "<tool_call>f<arg_key>b</arg_key><arg_value> Tr </arg_value></tool_call>",
+     "call(0 f)args({\"b\":\" Tr \"})end(0 1)over"},
+    {"glm", "none", 0, "<tool_call>f<arg_key>b</arg_key><arg_value> \n Fal",
+     "call(0 f)args({\"b\":fal)end(0 0)over"},
+    {"glm", "none", 0, "<tool_call>f<arg_key>b</arg_key><arg_value>Tr ",
+     "call(0 f)args({\"b\":\"Tr )end(0 0)over"},
+    {"glm", "none", 0, "<tool_call>f<arg_key>b</arg_key><arg_value> True ",
+     "call(0 f)args({\"b\":true)end(0 0)over"},
     {"hunyuan", "hunyuan", 0,
      "<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n<arg_key:opensource>n<"
      "/arg_key:opensource>\n"
@@ -279,6 +315,15 @@ static const struct row {
      "<function name=\"f\"><param name=\"s\"><![CDATA[a</param>&\n]]></param><param "
      "name=\"n\">3</param></function>",
      "call(0 f)args({\"s\":\"a</param>&\\n\",\"n\":3})end(0 1)over"},
+    {"minicpm", "none", 0,
+     "<function name=\"f\"><param name=\"o\"><![CDATA[{\"k\":\"a & b\"}]]></param><param "
+     "name=\"l\"><![CDATA[[1,\n2]]]></param><param name=\"u\"><![CDATA[null]]></param><param "
+     "name=\"zzz\"><![CDATA[5]]></param><param name=\"o\"><![CDATA[a & b]]></param></function>",
+     "call(0 f)args({\"o\":{\"k\":\"a & "
+     "b\"},\"l\":[1,\n2],\"u\":\"null\",\"zzz\":\"5\",\"o\":\"a & b\"})end(0 1)over"},
+    {"minicpm", "none", 0,
+     "<function name=\"f\"><param name=\"o\"><![CDATA[{\"k\":\"</param>\",\"l\":[1",
+     "call(0 f)args({\"o\":{\"k\":\"</param>\",\"l\":[1)end(0 0)over"},
     {"minimax-m2", "none", 0,
      "<minimax:tool_call>\n<invoke name=\"g\">\n<parameter name=\"a\">x "
      "y</parameter>\n</invoke>\n</minimax:tool_call>",
@@ -287,6 +332,12 @@ static const struct row {
      "<seed:think>a</seed:think><seed:tool_call>\n<function=g>\n<parameter=a>1</parameter>\n</"
      "function>\n</seed:tool_call>",
      "think(a)call(0 g)args({\"a\":1})end(0 1)over"},
+    {"seed", "none", 0, // blanks around Python's lists
+     "<seed:tool_call><function=f><parameter=l>\n[1, None]\n</parameter><parameter=o> {'k': "
+     "'v'}</parameter></function></seed:tool_call>",
+     "call(0 f)args({\"l\":[1,null],\"o\":{\"k\":\"v\"}})end(0 1)over"},
+    {"seed", "none", 0, "<seed:tool_call><function=f><parameter=l>\n[1, None, Tr",
+     "call(0 f)args({\"l\":[1,null,)end(0 0)over"},
     {"dsml", "think", 0,
      "A\n\n<" DSML "tool_calls>\n<" DSML "invoke name=\"f\">\n<" DSML
      "parameter name=\"n\" string=\"false\">7</" DSML "parameter>\n"

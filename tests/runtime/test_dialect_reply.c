@@ -456,6 +456,10 @@ static void test_values_that_are_no_strings_have_any_length(void **state)
                "x]</parameter></function>", "{\"l\":[", "x]</parameter>", false);
     long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", REPLY_HELD_MAX,
                "1</parameter></function>", "{\"l\":[", "1", false);
+    long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", REPLY_HELD_MAX, "1</function>",
+               "{\"l\":[", "1", false);
+    long_check("minimax-m3", NS "<invoke name=\"f\">" NS "<l>[", "1,", REPLY_HELD_MAX,
+               "x]" NS "</invoke>", "{\"l\":[", "x]", false);
 }
 
 static void test_keys_are_whole_or_none(void **state)

@@ -88,12 +88,6 @@ static void tag_over(struct reply *r)
     }
 }
 
-static void tag_too_long(struct reply *r, unsigned symbol)
-{
-    read_put(r, REPLY_ARGUMENTS, r->key, r->key_bytes);
-    read_broken(r, symbol);
-}
-
 // Between elements there is nothing but blanks; in an element that has others, too.
 static void content(struct reply *r, unsigned symbol)
 {
@@ -109,7 +103,7 @@ void read_elements(struct reply *r, unsigned symbol)
         else if (r->key_bytes < sizeof r->key)
             r->key[r->key_bytes++] = (char)symbol;
         else
-            tag_too_long(r, symbol);
+            read_key_too_long(r, symbol);
         return;
     }
     if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {
@@ -117,7 +111,7 @@ void read_elements(struct reply *r, unsigned symbol)
         return;
     }
     read_hold(r, symbol);
-    while (r->held_count > 0) {
+    while (r->mode == READ_ELEMENTS && r->held_count > 0) {
         int marker = read_try(r, ROLE_BIT(ROLE_TAG));
         if (marker >= 0) {
             r->held_count = 0;
@@ -129,10 +123,6 @@ void read_elements(struct reply *r, unsigned symbol)
         unsigned first = r->held[0];
         read_drop(r, 1);
         content(r, first);
-        if (r->mode != READ_ELEMENTS) {
-            read_again(r, 0);
-            return;
-        }
     }
 }
 

@@ -198,13 +198,18 @@ static void json_over(struct reply *r)
     }
 }
 
-static void json_byte(struct reply *r, char byte)
+static void json_byte(struct reply *r, unsigned symbol)
 {
     enum json_scan_step step = JSON_SCAN_BAD;
+    char byte = (char)symbol;
     if (r->scan.depth == 0 && read_blank((unsigned char)byte)) // around an object in its string
         return;
     if (r->scan.depth > 0 || byte == '{')
         step = json_scan_byte(&r->scan, byte);
+    if (step == JSON_SCAN_BAD && !r->encoded) { // a mark may begin with it
+        read_broken(r, symbol);
+        return;
+    }
     read_argument(r, byte);
     r->json_over |= step == JSON_SCAN_DONE;
     if (step == JSON_SCAN_BAD)
@@ -220,7 +225,7 @@ static void json_encoded(struct reply *r, char byte)
     enum json_unescape_step step = json_unescape_byte(&r->unescape, byte, out, &bytes);
     for (uint32_t i = 0; i < bytes; i++)
         if (r->mode == READ_JSON)
-            json_byte(r, out[i]);
+            json_byte(r, (unsigned char)out[i]);
         else // a character is never cut
             read_argument(r, out[i]);
     if (step == JSON_UNESCAPE_END && r->mode == READ_JSON && r->json_over)
@@ -229,6 +234,8 @@ static void json_encoded(struct reply *r, char byte)
         r->mode = READ_BROKEN;
     if (step == JSON_UNESCAPE_BAD)
         read_argument(r, byte);
+    if (r->mode == READ_BROKEN)
+        read_again(r, 0);
 }
 
 static void json_symbol(struct reply *r, unsigned symbol)
@@ -238,7 +245,7 @@ static void json_symbol(struct reply *r, unsigned symbol)
     if (r->encoded)
         json_encoded(r, (char)symbol);
     else
-        json_byte(r, (char)symbol);
+        json_byte(r, symbol);
 }
 
 void read_json_begin(struct reply *r, char first)
@@ -250,7 +257,7 @@ void read_json_begin(struct reply *r, char first)
     r->unescape = (struct json_unescape){0};
     json_scan_begin(&r->scan);
     if (!r->encoded)
-        json_byte(r, first);
+        json_byte(r, (unsigned char)first);
 }
 
 // Only special tokens can be the beginning of a marker here: text may be a string's.
@@ -261,11 +268,7 @@ void read_json(struct reply *r, unsigned symbol)
         return;
     }
     read_hold(r, symbol);
-    while (r->held_count > 0) {
-        if (r->mode != READ_JSON) {
-            read_again(r, 0);
-            return;
-        }
+    while (r->mode == READ_JSON && r->held_count > 0) {
         int marker = read_try(r, ROLE_BIT(ROLE_CALL_CLOSE) | ROLE_BIT(ROLE_SECTION_CLOSE) |
                                      ROLE_BIT(ROLE_CALL_OPEN) | ROLE_BIT(ROLE_SECTION_OPEN));
         if (marker >= 0) {

@@ -353,11 +353,7 @@ void read_literal(struct reply *r, unsigned symbol)
         return;
     }
     read_hold(r, symbol);
-    while (r->held_count > 0) {
-        if (r->mode != READ_LITERAL) {
-            read_again(r, 0);
-            return;
-        }
+    while (r->mode == READ_LITERAL && r->held_count > 0) {
         int marker = read_try(r, ROLE_BIT(ROLE_QUOTE));
         if (marker == TRY_PART)
             return;

@@ -77,16 +77,21 @@ void read_key(struct reply *r, unsigned symbol)
         }
         if (marker != TRY_NONE)
             return;
-        if (r->key_bytes == sizeof r->key) { // no argument has such a name
-            read_put(r, REPLY_ARGUMENTS, r->key, r->key_bytes);
-            r->mode = READ_BROKEN;
-            read_again(r, 0);
+        unsigned first = r->held[0];
+        read_drop(r, 1);
+        if (r->key_bytes == sizeof r->key) {
+            read_key_too_long(r, first);
             return;
         }
-        if ((r->held[0] & READ_SPECIAL) == 0)
-            r->key[r->key_bytes++] = (char)r->held[0];
-        read_drop(r, 1);
+        if ((first & READ_SPECIAL) == 0)
+            r->key[r->key_bytes++] = (char)first;
     }
+}
+
+void read_key_too_long(struct reply *r, unsigned symbol)
+{
+    read_put(r, REPLY_ARGUMENTS, r->key, r->key_bytes);
+    read_broken(r, symbol);
 }
 
 void read_value_open(struct reply *r, unsigned symbol)
@@ -104,10 +109,15 @@ void read_value_begin(struct reply *r, unsigned types, bool forced)
     v->forced = forced;
     v->decided = types == SCHEMA_STRING && !forced;
     v->raw = v->begun = v->bad = v->over = v->streams = false;
-    v->held.bytes = 0;
+    v->held.bytes = v->first = v->end = 0;
     json_scan_begin(&v->scan);
     if (v->decided)
         read_argument(r, '"');
+}
+
+static bool may_be_string(const struct read_value *v)
+{
+    return v->types == 0 || (v->types & SCHEMA_STRING) != 0;
 }
 
 static void value_decide(struct reply *r)
@@ -117,6 +127,12 @@ static void value_decide(struct reply *r)
     read_argument(r, '"');
     for (size_t i = 0; i < v->held.bytes; i++)
         read_argument_escaped(r, v->held.at[i]);
+}
+
+// What is held, without blanks around it.
+static struct text value_text(const struct read_value *v)
+{
+    return text_span(v->end > 0 ? v->held.at + v->first : "", v->end - v->first);
 }
 
 // What JSON has for Python's word of a value that is not a string, where the schema has such and
@@ -129,13 +145,15 @@ static const char *python_word(const struct read_value *v, bool *whole)
     } rows[] = {{"True", "true", SCHEMA_BOOLEAN},
                 {"False", "false", SCHEMA_BOOLEAN},
                 {"None", "null", SCHEMA_NULL}};
+    struct text text = value_text(v);
+    bool ended = v->held.bytes > v->end;
     *whole = false;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && v->held.bytes > 0; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && text.bytes > 0; i++) {
         size_t bytes = strlen(rows[i].word);
-        if ((v->types & rows[i].type) == 0 || v->held.bytes > bytes ||
-            memcmp(v->held.at, rows[i].word, v->held.bytes) != 0)
+        if ((v->types & rows[i].type) == 0 || text.bytes > bytes || (ended && text.bytes < bytes) ||
+            memcmp(text.at, rows[i].word, text.bytes) != 0)
             continue;
-        *whole = v->held.bytes == bytes;
+        *whole = text.bytes == bytes;
         return rows[i].json;
     }
     return NULL;
@@ -144,8 +162,9 @@ static const char *python_word(const struct read_value *v, bool *whole)
 // Some templates write objects and lists as Python does.
 static bool may_be_python(const struct read_value *v)
 {
+    struct text text = value_text(v);
     return (v->types & SCHEMA_STRING) == 0 && (v->types & (SCHEMA_OBJECT | SCHEMA_ARRAY)) != 0 &&
-           v->held.bytes > 0 && (v->held.at[0] == '{' || v->held.at[0] == '[');
+           text.bytes > 0 && (text.at[0] == '{' || text.at[0] == '[');
 }
 
 // A byte of a value that is JSON for certain; blanks after it are left out.
@@ -161,10 +180,10 @@ static void value_stream(struct reply *r, char byte)
         v->bad = step == JSON_SCAN_BAD || (step == JSON_SCAN_BEFORE && !blank);
         open = step != JSON_SCAN_BEFORE;
     }
-    if (open || v->bad)
+    if (v->bad) // a mark may begin with it
+        read_broken(r, (unsigned char)byte);
+    else if (open)
         read_argument(r, byte);
-    if (v->bad)
-        r->mode = READ_BROKEN;
 }
 
 static unsigned type_of(char first)
@@ -199,17 +218,12 @@ static bool type_is_json(const struct read_value *v, unsigned type)
 static void value_so_far(struct reply *r)
 {
     struct read_value *v = &r->value;
-    size_t first = 0;
-    while (first < v->held.bytes && read_blank((unsigned char)v->held.at[first]))
-        first++;
-    if (first == v->held.bytes || !type_is_json(v, type_of(v->held.at[first]))) {
+    struct text text = value_text(v);
+    if (text.bytes == 0 || !type_is_json(v, type_of(text.at[0]))) {
         value_decide(r);
         return;
     }
-    size_t end = v->held.bytes;
-    while (v->over && read_blank((unsigned char)v->held.at[end - 1]))
-        end--;
-    read_put(r, REPLY_ARGUMENTS, v->held.at + first, end - first);
+    read_put(r, REPLY_ARGUMENTS, text.at, text.bytes + (v->over ? 0 : v->held.bytes - v->end));
     v->held.bytes = 0;
     v->streams = true;
 }
@@ -218,8 +232,10 @@ static void value_so_far(struct reply *r)
 static void value_too_long(struct reply *r)
 {
     value_so_far(r);
-    if (r->value.streams && r->value.bad)
-        r->mode = READ_BROKEN;
+    if (!r->value.streams || !r->value.bad)
+        return;
+    r->mode = READ_BROKEN;
+    read_again(r, 0);
 }
 
 void read_value_put(struct reply *r, unsigned symbol)
@@ -239,6 +255,10 @@ void read_value_put(struct reply *r, unsigned symbol)
         return;
     }
     json_put_raw(&v->held, text_span(&byte, 1));
+    if (!read_blank(symbol & 0xFF)) {
+        v->first = v->end > 0 ? v->first : v->held.bytes - 1;
+        v->end = v->held.bytes;
+    }
     if (v->over) {
         v->bad |= !read_blank(symbol & 0xFF);
     } else {
@@ -256,10 +276,7 @@ static bool value_is_json(const struct read_value *v)
 {
     if (v->bad || (!v->over && !json_scan_number_ends(&v->scan)))
         return false;
-    size_t first = 0;
-    while (read_blank((unsigned char)v->held.at[first]))
-        first++;
-    return type_is_json(v, type_of(v->held.at[first]));
+    return type_is_json(v, type_of(value_text(v).at[0]));
 }
 
 void read_value_close(struct reply *r)
@@ -275,12 +292,8 @@ void read_value_close(struct reply *r)
     } else if (whole) {
         read_arguments(r, word);
     } else if (value_is_json(v)) {
-        size_t first = 0, end = v->held.bytes;
-        while (read_blank((unsigned char)v->held.at[first]))
-            first++;
-        while (read_blank((unsigned char)v->held.at[end - 1]))
-            end--;
-        read_put(r, REPLY_ARGUMENTS, v->held.at + first, end - first);
+        struct text text = value_text(v);
+        read_put(r, REPLY_ARGUMENTS, text.at, text.bytes);
     } else if (!may_be_python(v) ||
                !read_literal_value(r, text_span(v->held.at, v->held.bytes), true)) {
         value_decide(r);
@@ -294,14 +307,13 @@ void read_value_close(struct reply *r)
 void read_value_cut(struct reply *r)
 {
     struct read_value *v = &r->value;
-    bool whole, blank = true, string = v->types == 0 || (v->types & SCHEMA_STRING) != 0;
-    for (size_t i = 0; i < v->held.bytes; i++)
-        blank = blank && read_blank((unsigned char)v->held.at[i]);
-    if (v->decided || v->streams || blank || (string && !v->forced))
+    struct text text = value_text(v);
+    bool whole, string = may_be_string(v);
+    if (v->decided || v->streams || text.bytes == 0 || (string && !v->forced))
         return;
     const char *word = python_word(v, &whole);
     if (word)
-        read_put(r, REPLY_ARGUMENTS, word, v->held.bytes);
+        read_put(r, REPLY_ARGUMENTS, word, text.bytes);
     else if (v->bad)
         read_literal_value(r, text_span(v->held.at, v->held.bytes), false);
     else
@@ -321,7 +333,7 @@ void read_value(struct reply *r, unsigned symbol)
         return;
     }
     read_hold(r, symbol);
-    while (r->held_count > 0) {
+    while (r->mode == READ_VALUE && r->held_count > 0) {
         uint32_t roles = ROLE_BIT(v->raw ? ROLE_RAW_CLOSE : ROLE_VALUE_CLOSE);
         int marker = read_try(r, roles | (v->begun ? 0 : ROLE_BIT(ROLE_RAW_OPEN)));
         if (marker == TRY_PART)
@@ -330,16 +342,12 @@ void read_value(struct reply *r, unsigned symbol)
             unsigned first = r->held[0];
             read_drop(r, 1);
             read_value_put(r, first);
-            if (r->mode != READ_VALUE) {
-                read_again(r, 0);
-                return;
-            }
             continue;
         }
         r->held_count = 0;
         if (read_role(r, marker) == ROLE_RAW_OPEN) {
             v->raw = v->begun = true;
-            if (!v->decided)
+            if (!v->decided && may_be_string(v))
                 value_decide(r);
         } else {
             r->mode = READ_PARAMETERS;

@@ -66,6 +66,7 @@ struct read_value {
     bool streams;    // too long to be held: it is JSON and comes out as it arrives
     struct json_scan scan;
     struct json_buffer held; // undecided
+    size_t first, end;       // of held, without blanks around it
 };
 
 // An element of FORM_ELEMENTS or a container of a literal.
@@ -146,7 +147,7 @@ void read_arguments(struct reply *r, const char *literal);
 // The call is one: the name is a tool's. False: the head has failed already.
 bool read_commit(struct reply *r);
 void read_call_end(struct reply *r, bool complete); // then READ_BETWEEN
-// The arguments do not go on so: this symbol and what follows is taken as it is.
+// The arguments do not go on so: this symbol, what is held and what follows is taken as it is.
 void read_broken(struct reply *r, unsigned symbol);
 void read_broken_symbol(struct reply *r, unsigned symbol);
 void read_marker_in_call(struct reply *r, enum marker_role role);
@@ -173,6 +174,7 @@ void read_parameters_begin(struct reply *r);
 void read_parameters(struct reply *r, unsigned symbol);
 void read_parameters_marker(struct reply *r, enum marker_role role);
 void read_key(struct reply *r, unsigned symbol);
+void read_key_too_long(struct reply *r, unsigned symbol); // no argument has such a name
 void read_value_open(struct reply *r, unsigned symbol);
 void read_value(struct reply *r, unsigned symbol);
 void read_value_begin(struct reply *r, unsigned types, bool forced);

@@ -462,7 +462,8 @@ static bool between_character(struct reply *r, unsigned symbol)
 {
     bool object = r->row->form == FORM_OBJECT || r->object.active;
     if (object && (symbol == '{' || symbol == '[')) {
-        read_call_open(r);
+        r->form = r->row->form;
+        read_object_begin(r);
         read_object_held(r);
         return true;
     }
