@@ -1,12 +1,14 @@
-// JSON reading: one pass over the bytes checks depth, mends lone surrogates and NUL in keys, then
-// jansson parses; see json.h for the rules. Writing is in json_write.c.
+// JSON reading: one pass over the bytes checks depth, mends lone surrogates, NUL in keys and
+// integers beyond int64, then jansson parses; see json.h for the rules. Writing is in json_write.c.
 #include "base/json.h"
 
 #include "base/file.h"
 #include "base/json_keys.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // What the first pass found.
@@ -14,6 +16,7 @@ struct scan {
     size_t depth_error_at; // offset of the bracket that went too deep, or SIZE_MAX
     size_t lone_count;     // lone surrogates, which are replaced
     size_t nul_count;      // NULs in keys, which are replaced
+    size_t wide_count;     // integers beyond int64, which become reals
 };
 
 enum { SCANNED_BYTES = 8 };                       // bytes that cost as much to scan as one to parse
@@ -88,6 +91,60 @@ static void scan_key(const char *at, const char *end, const char *start, struct 
     }
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_beyond_int64(struct text digits, bool minus)
+{
+    enum { INT64_DIGITS = 19 };
+    if (digits.bytes != INT64_DIGITS)
+        return digits.bytes > INT64_DIGITS;
+    return memcmp(digits.at, minus ? "9223372036854775808" : "9223372036854775807", INT64_DIGITS) >
+           0;
+}
+
+// Writes the nearest double over the digits of an integer, in as many characters: its 17 digits,
+// noughts and e2, or e3 where it has a digit more than the integer. One beyond doubles stays.
+static void integer_widen(char *at, size_t bytes)
+{
+    char digits[DBL_MAX_10_EXP + 2], rounded[32];
+    if (bytes >= sizeof digits)
+        return;
+    memcpy(digits, at, bytes);
+    digits[bytes] = '\0';
+    double value = strtod(digits, NULL);
+    if (!isfinite(value))
+        return;
+    snprintf(rounded, sizeof rounded, "%.16e", value);
+    size_t exponent = (size_t)strtol(strchr(rounded, 'e') + 1, NULL, 10);
+    memset(at, '0', bytes);
+    at[0] = rounded[0];
+    memcpy(at + 1, rounded + 2, 16);
+    at[bytes - 2] = 'e';
+    at[bytes - 1] = exponent == bytes ? '3' : '2';
+}
+
+// From a digit or a minus to after the number.
+static const char *scan_number(const char *at, const char *end, const char *start,
+                               struct mending *mend, struct scan *scan)
+{
+    const char *first = at + (*at == '-'), *after = first;
+    while (after < end && is_digit(*after))
+        after++;
+    struct text digits = text_span(first, (size_t)(after - first));
+    bool integer = after == end || !memchr(".eE", *after, 3);
+    if (integer && digits.bytes > 0 && *first != '0' && is_beyond_int64(digits, first > at)) {
+        scan->wide_count++;
+        if (mend)
+            integer_widen(mend->copy + (first - start), digits.bytes);
+    }
+    while (after < end && (is_digit(*after) || memchr(".eE+-", *after, 5)))
+        after++;
+    return after;
+}
+
 static bool is_key(const char *after, const char *end)
 {
     while (after < end && memchr(" \t\r\n", *after, 4))
@@ -107,6 +164,8 @@ static struct scan scan_json(struct text in, struct mending *mend)
             at = scan_string(at, end, in.at, mend, &scan);
             if (is_key(at, end))
                 scan_key(string, at, in.at, mend, &scan);
+        } else if (c == '-' || is_digit(c)) {
+            at = scan_number(at - 1, end, in.at, mend, &scan);
         } else if (c == '[' || c == '{') {
             if (++depth > JSON_DEPTH_MAX && scan.depth_error_at == SIZE_MAX)
                 scan.depth_error_at = (size_t)(at - 1 - in.at);
@@ -167,8 +226,6 @@ static enum status parse_clean(json_t **out, struct text in, size_t skipped, str
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
     json_error_t why;
     *out = load(in, flags, slice, &why);
-    if (!*out && json_error_code(&why) == json_error_numeric_overflow)
-        *out = load(in, flags | JSON_DECODE_INT_AS_REAL, slice, &why);
     if (!*out && !slice_spend(slice, 0))
         return unwanted(err);
     size_t at = why.position > 0 ? (size_t)why.position : 0;
@@ -204,7 +261,7 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
     if (scan.depth_error_at != SIZE_MAX)
         return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: nested over %d levels",
                          scan.depth_error_at + skipped, JSON_DEPTH_MAX);
-    if (scan.lone_count + scan.nul_count == 0)
+    if (scan.lone_count + scan.nul_count + scan.wide_count == 0)
         return parse_clean(out, body, skipped, slice, err);
     struct mending mend = {.copy = heap_take(body.bytes)};
     uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;

@@ -15,9 +15,8 @@ enum { JSON_DEPTH_MAX = 128 };
 
 // Parses one JSON text. UTF-8 only; one leading BOM is skipped; duplicate keys: the last wins; over
 // JSON_DEPTH_MAX levels, NaN, 1e400 and trailing bytes are errors; lone surrogate escapes become
-// U+FFFD; keys may hold NUL (json_object_iter_key_len); where one integer is beyond int64, all
-// integers of the text become reals (see json_integer_exact). The error names the byte offset. *out
-// is a new reference.
+// U+FFFD; keys may hold NUL (json_object_iter_key_len); an integer beyond int64 becomes the nearest
+// real (see json_integer_exact). The error names the byte offset. *out is a new reference.
 enum status json_parse(json_t **out, struct text in, struct error *err) MUST_USE;
 
 // The same, counted byte by byte. STATUS_UNWANTED: the slice ended it.

@@ -213,7 +213,7 @@ int64_t fields_integer(struct fields *f, const char *name, struct integer_range 
         const char *what =
             size < 0x1p53   ? "must be an integer"
             : size < 0x1p63 ? "is too large to be read exactly: write it without an exponent or a "
-                              "fraction, and no integer of the body with more than 63 bits"
+                              "fraction"
                             : "must be an integer of at most 63 bits";
         fields_fail(f, HTTP_INVALID_TYPE, name, "%s", what);
         return range.fallback;

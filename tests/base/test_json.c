@@ -127,11 +127,56 @@ static void test_integers(void **state)
     assert_false(json_integer_exact(json_array_get(value, 4), &got));
     assert_true(json_integer_exact(json_array_get(value, 5), &got) && got == -5);
     json_decref(value);
-    assert_int_equal(parse(&value, "[99999999999999999999, 7, 9007199254740993]", &err), STATUS_OK);
+    assert_int_equal(
+        parse(&value, "[99999999999999999999, 7, 9007199254740993, 9007199254740993.0]", &err),
+        STATUS_OK);
     assert_false(json_integer_exact(json_array_get(value, 0), &got));
     assert_true(json_integer_exact(json_array_get(value, 1), &got) && got == 7);
-    assert_false(json_integer_exact(json_array_get(value, 2), &got)); // changed as a double
+    assert_true(json_integer_exact(json_array_get(value, 2), &got) && got == 9007199254740993);
+    assert_false(json_integer_exact(json_array_get(value, 3), &got)); // changed as a double
     json_decref(value);
+}
+
+// Integers beyond int64 become the nearest doubles; what stands beside them stays as it is.
+static void test_wide_integers(void **state)
+{
+    (void)state;
+    static const char *const wide[] = {
+        "9223372036854775808",  "-9223372036854775809", "18446744073709551615",
+        "9223372036854776832",  "9223372036854776833",  "9223372036854776831",
+        "99999999999999999999", "9999999999999999999",  "-123456789012345678901234567890",
+    };
+    static const char *const narrow[] = {"9223372036854775807", "-9223372036854775808"};
+    json_t *value;
+    struct error err;
+    char text[400];
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        snprintf(text, sizeof text, "{\"9223372036854775808\":[\"\\ud800%s\",%s,%s.5]}", wide[i],
+                 wide[i], wide[i]);
+        assert_int_equal(parse(&value, text, &err), STATUS_OK);
+        const json_t *list = json_object_get(value, "9223372036854775808");
+        assert_string_equal(json_string_value(json_array_get(list, 0)) + 3, wide[i]);
+        assert_true(json_is_real(json_array_get(list, 1)));
+        assert_true(json_real_value(json_array_get(list, 1)) == strtod(wide[i], NULL));
+        snprintf(text, sizeof text, "%s.5", wide[i]);
+        assert_true(json_real_value(json_array_get(list, 2)) == strtod(text, NULL));
+        json_decref(value);
+    }
+    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++) {
+        assert_int_equal(parse(&value, narrow[i], &err), STATUS_OK);
+        assert_true(json_integer_value(value) == strtoll(narrow[i], NULL, 10));
+        assert_true(json_is_integer(value));
+        json_decref(value);
+    }
+    memset(text, '9', 309);
+    text[309] = '\0';
+    refuse(text, "byte");
+    text[308] = '\0';
+    assert_int_equal(parse(&value, text, &err), STATUS_OK);
+    assert_true(json_real_value(value) == 1e308);
+    json_decref(value);
+    refuse("[18446744073709551615, x]", "byte 24");
+    refuse("[0018446744073709551615]", "byte");
 }
 
 // A short form of the suite below, whose files may be missing beside the checkout.
@@ -376,6 +421,7 @@ int main(void)
                                        cmocka_unit_test(test_surrogates),
                                        cmocka_unit_test(test_depth),
                                        cmocka_unit_test(test_integers),
+                                       cmocka_unit_test(test_wide_integers),
                                        cmocka_unit_test(test_letter_of_the_grammar),
                                        cmocka_unit_test(test_suite),
                                        cmocka_unit_test(test_numbers_read_back),
