@@ -260,6 +260,11 @@ GRAMMARS = [
     ('root ::= "a"? | "ab" "b"', "ab", lambda t: t in ("", "a", "abb")),
     ('root ::= ("a" | "b") | "c"', "abc", lambda t: t in ("a", "b", "c")),
     ('root ::= "" | "a" ""', "ab", lambda t: t in ("", "a")),
+    # A dot is a character, unless a rule has a dot in its name.
+    ("root ::= d.\nd ::= [0-9]", "5x.", lambda t: re.fullmatch("5.", t)),
+    ('root ::= d.d | d.{2}"." | "x.y ::= " | \'x.y ::=\' | [x.y ::=\\]] # x.y ::=\nd ::= "d"', "dx.",
+     lambda t: re.fullmatch(r"d.d|d..\.|[x.y]", t)),
+    ('root ::= a.b d. | d..a.b\na.b # its name\n::= "a"\nd ::= "d"', "adx", lambda t: re.fullmatch("ad.|d..a", t)),
 ]
 
 

@@ -30,6 +30,7 @@ struct gbnf {
     size_t rule_count, rule_capacity;
     uint32_t *slots, slot_count; // number of a rule + 1; a power of two
     struct text literal;         // the part that was read last is this text; at NULL: another part
+    bool dots;                   // names may have dots
     struct error *err;
 };
 
@@ -64,17 +65,24 @@ static bool next_is(const struct gbnf *g, const char *what)
 static bool is_name(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
+           c == '_';
 }
 
-// The name at `at`, which moves after it; a . alone is none.
+// A dot of a name: one that stands between its other characters.
+static bool is_name_dot(const struct gbnf *g, size_t at)
+{
+    return g->dots && g->in.at[at] == '.' && at + 1 < g->in.bytes && is_name(g->in.at[at + 1]);
+}
+
+// The name at `at`, which moves after it.
 static struct text read_name(struct gbnf *g)
 {
-    size_t start = g->at;
-    while (g->at < g->in.bytes && is_name(g->in.at[g->at]) &&
-           (g->at > start || (g->in.at[g->at] != '.' && g->in.at[g->at] != '-')))
-        g->at++;
-    return text_span(g->in.at + start, g->at - start);
+    size_t start = g->at, at = start;
+    while (at < g->in.bytes && (at > start ? is_name(g->in.at[at]) || is_name_dot(g, at)
+                                           : is_name(g->in.at[at]) && g->in.at[at] != '-'))
+        at++;
+    g->at = at;
+    return text_span(g->in.at + start, at - start);
 }
 
 // A rule begins here: a name and ::=.
@@ -86,6 +94,34 @@ static bool rule_begins(struct gbnf *g)
     begins = begins && next_is(g, "::=");
     g->at = at;
     return begins;
+}
+
+static void quoted_skip(struct gbnf *g, char end)
+{
+    for (g->at++; g->at < g->in.bytes && g->in.at[g->at] != end; g->at++)
+        g->at += g->in.at[g->at] == '\\';
+    g->at++;
+}
+
+// llama.cpp's names have no dots, xgrammar's may: d. is a name and a character unless there is a
+// rule with a dot in its name.
+static void dots_find(struct gbnf *g)
+{
+    bool found = false;
+    g->dots = true;
+    for (blanks_skip(g); g->at < g->in.bytes && !found; blanks_skip(g)) {
+        char c = g->in.at[g->at];
+        if (c == '"' || c == '\'' || c == '[') {
+            quoted_skip(g, c == '[' ? ']' : c);
+            continue;
+        }
+        bool begins = rule_begins(g);
+        struct text name = read_name(g);
+        found = begins && memchr(name.at, '.', name.bytes);
+        g->at += name.bytes == 0;
+    }
+    g->dots = found;
+    g->at = 0;
 }
 
 static uint32_t *slot_of(struct gbnf *g, struct text name)
@@ -415,6 +451,7 @@ enum status gbnf_compile(struct grammar_builder *b, struct text source, uint32_t
     g = arena_take_zeroed(arena, 1, sizeof *g);
     *g = (struct gbnf){.b = b, .in = source, .arena = arena, .err = err, .slot_count = 1024};
     g->slots = arena_take_zeroed(arena, g->slot_count, sizeof *g->slots);
+    dots_find(g);
     for (blanks_skip(g); status == STATUS_OK && g->at < source.bytes && !grammar_failed(b);
          blanks_skip(g))
         status = parse_rule(g);

@@ -1,8 +1,9 @@
 // Grammars that clients write: llama.cpp's GBNF, and the EBNF of xgrammar and vLLM as far as it is
-// the same. `name ::= ...` a rule, `root` the first; "text", [a-z] [^"] and . for one character, (
-// ) |
-// * + ? {m} {m,} {m,n}, # comments. A rule ends where the next `name ::=` begins, so lines may be
-// broken anywhere. Escapes: \n \t \r \\ \" \' \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH.
+// the same. `name ::= ...` a rule, `root` the first; "text", [a-z] [^"] and . for one character;
+// groups in ( ), | between alternatives, * + ? {m} {m,} {m,n}, # comments. A rule ends where the
+// next `name ::=` begins, so lines may be broken anywhere. A name may have dots between its other
+// characters in a grammar that has such a rule; elsewhere each dot is a character.
+// Escapes: \n \t \r \\ \" \' \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH.
 // Refused by name: left recursion (by grammar_finish), token references <...>, look-ahead (= ...),
 // Lark's `name:`.
 #pragma once
