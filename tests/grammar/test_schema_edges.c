@@ -42,6 +42,72 @@ static void test_numbers(void **state)
         "!{'a':0.25}",
         "!{'b':1.25}",
         "!{'b':0.5}",
+        "{'const':1000000000000000.5}",
+        "=1000000000000000.5",
+        "!1000000000000000",
+        "{'enum':[-2251799813685249.5,9007199254740992.0]}",
+        "=-2251799813685249.5",
+        "=9007199254740992",
+    };
+    CHECK_TEXTS(rows);
+}
+
+// Whole numbers that only doubles have room for, and what stands beside them.
+static void test_wide_integers(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'object','properties':{'id':{'const':9007199254740993},'n':{'type':'integer',"
+        "'minimum':9007199254740993,'maximum':18446744073709551615}},'required':['id']}",
+        "={'id':9007199254740993}",
+        "!{'id':9007199254740992}",
+        "={'id':9007199254740993,'n':18446744073709551615}",
+        "!{'id':9007199254740993,'n':18446744073709553000}",
+        "={'id':9007199254740993,'n':9007199254740993}",
+        "!{'id':9007199254740993,'n':9007199254740992}",
+        "{'type':'integer','minimum':-9223372036854775808,'exclusiveMaximum':9223372036854775807}",
+        "=-9223372036854775808",
+        "=9223372036854775806",
+        "!-9223372036854775809",
+        "!9223372036854775807",
+        "{'enum':[100000000000000000000,9223372036854775807]}",
+        "=100000000000000000000",
+        "=9223372036854775807",
+        "!9223372036854775808",
+    };
+    CHECK_TEXTS(rows);
+}
+
+// In draft 4 these keywords are booleans.
+static void test_exclusive_booleans(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'$schema':'http://json-schema.org/draft-04/schema#','type':'integer','minimum':0,"
+        "'exclusiveMinimum':true,'maximum':3,'exclusiveMaximum':true}",
+        "=1",
+        "=2",
+        "!0",
+        "!3",
+        "{'type':'integer','minimum':0,'exclusiveMinimum':false,'maximum':3,"
+        "'exclusiveMaximum':false}",
+        "=0",
+        "=3",
+        "!-1",
+        "!4",
+        "{'type':'integer','exclusiveMinimum':true,'exclusiveMaximum':true}",
+        "=0",
+        "{'type':'integer','not':{'minimum':0,'exclusiveMinimum':true}}",
+        "=0",
+        "=-1",
+        "!1",
+        "{'type':'integer','not':{'maximum':3,'exclusiveMaximum':true}}",
+        "=3",
+        "=4",
+        "!2",
+        "{'type':'integer','not':{'minimum':0,'exclusiveMinimum':false}}",
+        "=-1",
+        "!0",
     };
     CHECK_TEXTS(rows);
 }
@@ -62,6 +128,13 @@ static void test_strings(void **state)
         "=null",
         "!'ab'",
         "!'abc'",
+        "{'type':'string','format':'uri-template'}",
+        "='http://x/{a}[~]@\xC2\xA0\xEE\x80\x80'",
+        "!'\xC2\x80'",
+        "!'\xC2\x9F'",
+        "!'\xEF\xB7\x90'",
+        "!'<'",
+        "!'`'",
         "{'enum':['a\\n','b\\n','c']}",
         "='a\\n'",
         "='b\\n'",
@@ -365,6 +438,46 @@ static void test_two_at_once(void **state)
     CHECK_TEXTS(rows);
 }
 
+// What oneOf says beside unevaluated keywords.
+static void test_unevaluated_choices(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "{'type':'object','required':['a'],'oneOf':[{'properties':{'a':{'type':'integer'}}},"
+        "{'properties':{'a':{'type':'number'}}}],'unevaluatedProperties':false}",
+        "={'a':1.5}",
+        "!{'a':1}",
+        "!{'a':1.5,'b':1}",
+        "{'type':'array','minItems':1,'oneOf':[{'prefixItems':[{'type':'integer'}]},"
+        "{'prefixItems':[{'type':'number'}]}],'unevaluatedItems':false}",
+        "=[1.5]",
+        "![1]",
+        "![1.5,1]",
+        "{'type':'object','required':['k'],'oneOf':[{'properties':{'k':{'const':'a'},'n':{}}},"
+        "{'properties':{'k':{'const':'b'},'m':{}}}],'unevaluatedProperties':false}",
+        "={'k':'a','n':1}",
+        "={'k':'b','m':1}",
+        "!{'k':'a','m':1}",
+        "!{'k':'c'}",
+        "{'$ref':'#/components/x','components':{'x':{'type':'object','anyOf':[{'properties':"
+        "{'a':{}},'required':['a']},{'properties':{'b':{}},'required':['b']}],"
+        "'unevaluatedProperties':false}}}",
+        "={'a':1,'b':2}",
+        "={'a':1}",
+        "!{'a':1,'c':2}",
+        "{'properties':{'unevaluatedItems':{}},'anyOf':[{'const':1},{'const':2},{'const':3},"
+        "{'const':4},{'const':5},{'const':6}]}",
+        "=6",
+        "!7",
+        "{'$ref':'#/parts/0','parts':[{'type':'array','anyOf':[{'contains':{'const':1}},"
+        "{'contains':{'const':2}}],'unevaluatedItems':false}]}",
+        "=[1,2]",
+        "=[2]",
+        "![1,3]",
+    };
+    CHECK_TEXTS(rows);
+}
+
 static void test_references(void **state)
 {
     (void)state;
@@ -425,6 +538,8 @@ static void test_refusals(void **state)
         {"{'$schema':'http://h/draft-07/schema#'}", "$schema at #/$schema is not supported"},
         {"{'properties':{'a~b':{'not':{'uniqueItems':true}}}}",
          "#/properties/a~0b/not/uniqueItems"},
+        {"{'const':18446744073709551615}", "const at #/const is not supported"},
+        {"{'enum':[1,-9223372036854775809]}", "enum at #/enum is not supported"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct schema_rig rig;
@@ -439,6 +554,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_wide_integers),
+        cmocka_unit_test(test_exclusive_booleans),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_counts_of_keys),
@@ -448,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_negated_limits),
         cmocka_unit_test(test_negated_parts),
         cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_unevaluated_choices),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_refusals),
     };

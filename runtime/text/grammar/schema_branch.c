@@ -2,6 +2,7 @@
 // that choose split the work. Alternatives are values: lists share what lies before a split.
 #include "runtime/text/grammar/schema_parts.h"
 
+#include <math.h>
 #include <string.h>
 
 struct fork {
@@ -50,7 +51,7 @@ uint32_t value_types(const json_t *value)
         return TYPE_INTEGER;
     case JSON_REAL: {
         double real = json_real_value(value);
-        bool whole = json_integer_exact(value, &integer) || real >= 1e15 || real <= -1e15;
+        bool whole = json_integer_exact(value, &integer) || fabs(real) >= 0x1p53;
         return whole ? TYPE_INTEGER : TYPE_FRACTION;
     }
     case JSON_STRING:

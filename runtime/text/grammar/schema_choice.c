@@ -142,7 +142,8 @@ static bool are_told_apart(struct schema *c, uint32_t around, uint32_t one, uint
     return apart && !schema_failed(c);
 }
 
-// Whether no value is of both, given what the entries around say by themselves.
+// Whether no value is of both, given what the entries around say by themselves. Those with
+// unevaluated keywords are left out: the set does not know what stands under them.
 static bool are_disjoint(struct schema *c, const struct entry *e, uint32_t around, uint32_t one,
                          uint32_t other)
 {
@@ -150,7 +151,9 @@ static bool are_disjoint(struct schema *c, const struct entry *e, uint32_t aroun
     if (are_told_apart(c, around, one, other))
         return true;
     for (const struct entry *up = e; up; up = up->parent)
-        literals_add(c, &list, up->site * LITERAL_SITE | LITERAL_PLAIN);
+        if (!schema_keyword(c, up->site, "unevaluatedItems") &&
+            !schema_keyword(c, up->site, "unevaluatedProperties"))
+            literals_add(c, &list, up->site * LITERAL_SITE | LITERAL_PLAIN);
     literals_add(c, &list, one);
     literals_add(c, &list, other);
     return list.count > 0 && schema_is_empty(c, &list);

@@ -69,7 +69,8 @@
 #define POINTER "(\\/([^~\\/]|~[01])*)*"
 #define NAME "([A-Za-z0-9_]|" PERCENT ")(\\.?([A-Za-z0-9_]|" PERCENT "))*(:[1-9]\\d{0,3}|\\*)?"
 #define TEMPLATE                                                                                   \
-    "([^\\u0000- \"'%<>\\\\^`{|}\\x7f]|" PERCENT "|\\{[+#.\\/;?&=,!@|]?" NAME "(," NAME ")*\\})*"
+    "([!#$&(-;=?-\\[\\]_a-z~" WIDE PRIVATE "]|" PERCENT "|\\{[+#.\\/;?&=,!@|]?" NAME "(," NAME     \
+    ")*\\})*"
 
 static const struct {
     const char *name, *pattern; // of the first two: what comes before the time

@@ -75,6 +75,16 @@ static void swapped(struct options *o, const char *keyword, const char *type, co
         put_made(o, json_pack("{s:s,s:o}", "type", type, turn, shared(value)));
 }
 
+// A limit that excludes itself where a boolean beside it says so, as in draft 4.
+static void limit(struct options *o, const char *keyword, const char *exclusive, const char *turn,
+                  const char *turn_exclusive)
+{
+    const json_t *other = get(o, exclusive);
+    swapped(o, keyword, "number", json_is_true(other) ? turn : turn_exclusive);
+    if (!json_is_boolean(other))
+        swapped(o, exclusive, "number", turn);
+}
+
 static void constants(struct options *o, const json_t *values)
 {
     if (!values)
@@ -112,10 +122,8 @@ static void scalars(struct options *o)
     count_turned(o, "maxProperties", "object", "minProperties", false);
     swapped(o, "pattern", "string", "!pattern");
     swapped(o, "format", "string", "!format");
-    swapped(o, "minimum", "number", "exclusiveMaximum");
-    swapped(o, "maximum", "number", "exclusiveMinimum");
-    swapped(o, "exclusiveMinimum", "number", "maximum");
-    swapped(o, "exclusiveMaximum", "number", "minimum");
+    limit(o, "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum");
+    limit(o, "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum");
     swapped(o, "multipleOf", "number", "!multipleOf");
 }
 

@@ -3,6 +3,8 @@
 #include "runtime/text/grammar/schema_digits.h"
 #include "runtime/text/grammar/schema_parts.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 struct numbers {
@@ -44,6 +46,16 @@ static void bound_tighten(struct numbers *n, uint32_t site, const char *keyword,
         *have = read;
 }
 
+// In draft 4 the exclusive keyword is a boolean that speaks of the other.
+static void limits_tighten(struct numbers *n, uint32_t site, const char *keyword,
+                           const char *exclusive, bool low)
+{
+    const json_t *other = schema_keyword(n->c, site, exclusive);
+    bound_tighten(n, site, keyword, low, json_is_true(other));
+    if (!json_is_boolean(other))
+        bound_tighten(n, site, exclusive, low, true);
+}
+
 static void restrict_part(struct numbers *n, uint32_t site, const char *keyword, uint32_t *part,
                           uint32_t expr, bool except)
 {
@@ -65,8 +77,18 @@ static void restrict_to(struct numbers *n, uint32_t site, const char *keyword,
     n->any = false;
 }
 
+// Whether a constant may have been an integer beyond int64 that no double has.
+static bool has_lost_digits(const json_t *value, struct text digits)
+{
+    bool wide = json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63;
+    while (digits.bytes > 0 && digits.at[digits.bytes - 1] == '0')
+        digits.bytes--;
+    return wide && digits.bytes > DBL_DIG;
+}
+
 // The numbers of a list, which may hold other values, or a single one.
-static struct number_parts constants(struct schema *c, uint32_t site, const json_t *values)
+static struct number_parts constants(struct schema *c, uint32_t site, const char *keyword,
+                                     const json_t *values)
 {
     struct number_parts out = {GRAMMAR_NOTHING, GRAMMAR_NOTHING};
     size_t count = json_is_array(values) ? json_array_size(values) : 1;
@@ -75,8 +97,11 @@ static struct number_parts constants(struct schema *c, uint32_t site, const json
         struct bound number;
         if (!schema_spend(c, 4))
             break;
-        if (!json_is_number(value) || !read_number(c, site, "enum", value, &number))
+        if (!json_is_number(value) || !read_number(c, site, keyword, value, &number))
             continue;
+        if (has_lost_digits(value, number.size.whole))
+            schema_refuse(c, STATUS_UNSUPPORTED, site, keyword,
+                          "a whole number beyond 64 bits has over 15 digits");
         schema_spend(c, 200);
         struct text fraction = number.size.fraction;
         struct text text = arena_format(
@@ -117,7 +142,7 @@ static void constant(struct numbers *n, uint32_t site, const char *keyword, bool
     const json_t *values = schema_keyword(n->c, site, keyword);
     if (!values)
         return;
-    struct number_parts parts = constants(n->c, site, values);
+    struct number_parts parts = constants(n->c, site, keyword, values);
     restrict_to(n, site, keyword, &parts, except);
     n->constant |= !except;
 }
@@ -136,10 +161,8 @@ uint32_t number_text(struct schema *c, const struct alternative *a)
     if (!grammar_spend(c->b, 2000 + 200 * (uint64_t)count))
         return GRAMMAR_NOTHING;
     for (uint32_t i = 0; i < count; i++) {
-        bound_tighten(&n, entries[i]->site, "minimum", true, false);
-        bound_tighten(&n, entries[i]->site, "exclusiveMinimum", true, true);
-        bound_tighten(&n, entries[i]->site, "maximum", false, false);
-        bound_tighten(&n, entries[i]->site, "exclusiveMaximum", false, true);
+        limits_tighten(&n, entries[i]->site, "minimum", "exclusiveMinimum", true);
+        limits_tighten(&n, entries[i]->site, "maximum", "exclusiveMaximum", false);
         constant(&n, entries[i]->site, "const", false);
         constant(&n, entries[i]->site, "enum", false);
         multiples(&n, entries[i]->site, "multipleOf", false);

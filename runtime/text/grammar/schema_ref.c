@@ -193,8 +193,6 @@ static void walk(struct schema *c, uint32_t site, int depth)
     if (!json_is_object(c->sites[site].value) || depth > WALK_DEPTH_MAX || !schema_spend(c, 180))
         return;
     identify(c, site);
-    c->unevaluated |= schema_keyword(c, site, "unevaluatedItems") ||
-                      schema_keyword(c, site, "unevaluatedProperties");
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         walk_members(c, site, maps[i], schema_keyword(c, site, maps[i]), depth);
     for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
@@ -204,8 +202,27 @@ static void walk(struct schema *c, uint32_t site, int depth)
         walk_items(c, site, lists[i], schema_keyword(c, site, lists[i]), depth);
 }
 
+// Whether an unevaluated keyword stands anywhere, also where only a reference may lead. names: the
+// keys of the value are names of properties, no keywords.
+static bool has_unevaluated(struct schema *c, const json_t *value, bool names)
+{
+    json_t *object = (json_t *)(uintptr_t)value;
+    bool found = false;
+    if (json_is_object(value) && !names && schema_spend(c, 20))
+        found = json_object_get(value, "unevaluatedItems") ||
+                json_object_get(value, "unevaluatedProperties");
+    for (void *at = json_object_iter(object); at && !found && schema_spend(c, 2);
+         at = json_object_iter_next(object, at))
+        found = has_unevaluated(c, json_object_iter_value(at),
+                                !names && text_is(schema_key(at), "properties"));
+    for (size_t i = 0; i < json_array_size(value) && !found && schema_spend(c, 2); i++)
+        found = has_unevaluated(c, json_array_get(value, i), false);
+    return found;
+}
+
 void schema_index(struct schema *c)
 {
+    c->unevaluated = has_unevaluated(c, c->sites[0].value, false);
     resource_put(c, text_of(""), 0);
     walk(c, 0, 0);
 }
