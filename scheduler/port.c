@@ -279,7 +279,8 @@ void port_cancel(struct port *port, struct request *request)
 
 void port_cancel_choice(struct port *port, struct request *request, uint32_t choice)
 {
-    check(choice < request->asked.sequence_count * request->asked.choice_count,
+    check(request->asked.kind == REQUEST_GENERATE &&
+              choice < request->asked.sequence_count * request->asked.choice_count,
           "choice %u is cancelled", choice);
     // Relaxed, as the flag of port_cancel: the notice orders it.
     atomic_fetch_or_explicit(&request->cancelled[choice / 64], (uint64_t)1 << choice % 64,

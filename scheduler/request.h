@@ -155,11 +155,16 @@ static inline bool choice_finished(const struct request *request, uint32_t choic
     return request->run.finished[choice / 64] >> choice % 64 & 1;
 }
 
-// The h2o thread has cancelled the request, or this choice of it.
+// The h2o thread has cancelled the request, or this choice of it. An input is cancelled with its
+// request only: there may be more inputs than bits.
 static inline bool choice_cancelled(const struct request *request, uint32_t choice)
 {
+    if (atomic_load_explicit(&request->cancel, memory_order_relaxed))
+        return true;
+    if (request->asked.kind != REQUEST_GENERATE)
+        return false;
     uint64_t bits = atomic_load_explicit(&request->cancelled[choice / 64], memory_order_relaxed);
-    return atomic_load_explicit(&request->cancel, memory_order_relaxed) || bits >> choice % 64 & 1;
+    return bits >> choice % 64 & 1;
 }
 
 // Entries of the event ring for n choices: at least 4 n + 8, a power of two.

@@ -265,6 +265,40 @@ static void test_the_row_that_a_cancel_meets(void **state)
     rig_close(&rig);
 }
 
+// A cancel of one choice has a bit; inputs, of which there may be more than bits, have none.
+static void test_no_row_of_many_inputs_is_after_a_cancel(void **state)
+{
+    enum { INPUTS = 2000 };
+    static int32_t tokens[INPUTS];
+    static uint32_t start[INPUTS + 1];
+    (void)state;
+    struct rig rig;
+    rig_pooling(&rig, false);
+    rig_open(&rig);
+    for (uint32_t i = 0; i <= INPUTS; i++)
+        start[i] = i;
+    struct submit_args args = {.kind = REQUEST_EMBED,
+                               .tokens = tokens,
+                               .token_count = INPUTS,
+                               .sequence_count = INPUTS,
+                               .sequence_start = start,
+                               .choice_count = 1};
+    struct request *r = rig_submit(&rig, &args, ADMITTED);
+    while (rig_step(&rig) == ENGINE_WORKED)
+        ;
+    assert_int_equal(first_event(&rig, r).finish, FINISH_DONE);
+    assert_int_equal(engine_stats(rig.engine)->rows, INPUTS);
+    assert_int_equal(after_cancel(&rig), 0);
+    port_free(rig.port, r);
+    r = rig_submit(&rig, &args, ADMITTED);
+    rig_step(&rig);
+    uint64_t rows = engine_stats(rig.engine)->rows;
+    atomic_store(&r->cancel, 1); // its notice has not come
+    rig_step(&rig);
+    assert_int_equal(after_cancel(&rig), engine_stats(rig.engine)->rows - rows);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_least_tokens_at_their_edge),
         cmocka_unit_test(test_rows_after_an_end_are_not_after_a_cancel),
         cmocka_unit_test(test_the_row_that_a_cancel_meets),
+        cmocka_unit_test(test_no_row_of_many_inputs_is_after_a_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,10 @@ static void pooling_fill(struct sim *sim, struct client *c)
     struct submit_args *a = &c->args;
     uint32_t most = sim->fake.facts.max_model_len;
     uint32_t inputs = chance(dice, 50) ? 1 : 1 + roll(dice, 30);
+    if (chance(dice, 3)) { // more than a generation may have choices
+        inputs = REQUEST_CHOICES_MAX + 1 + roll(dice, SIM_PROMPT_MAX - REQUEST_CHOICES_MAX);
+        most = 1;
+    }
     a->kind = sim->fake.facts.kind == MODEL_EMBEDDER ? REQUEST_EMBED : REQUEST_SCORE;
     for (uint32_t i = 0; i < inputs && a->token_count < SIM_PROMPT_MAX; i++) {
         uint32_t length = 1 + roll(dice, smaller(most, SIM_PROMPT_MAX - a->token_count));

@@ -439,6 +439,14 @@ static void matchers_hold(struct sim *sim)
     }
 }
 
+// A cancel comes between two steps here, so without a step in flight no row is computed after it.
+static void cancels_hold(struct sim *sim)
+{
+    struct engine *e = sim->engine;
+    sim_check(sim, e->facts.steps_in_flight > 0 || e->stats.rows_after_cancel == 0,
+              "%u rows after a cancel", (uint32_t)e->stats.rows_after_cancel);
+}
+
 void sim_invariants(struct sim *sim)
 {
     struct engine *e = sim->engine;
@@ -453,6 +461,7 @@ void sim_invariants(struct sim *sim)
     dues_hold(sim);
     debts_hold(sim);
     matchers_hold(sim);
+    cancels_hold(sim);
     oldest_moves(sim);
     turns_hold(sim);
 }

@@ -286,6 +286,7 @@ FAULTS = [
     ("a prompt without penalties needs room for a history", "scheduler/plan.c", "draws_serve", "penalised ? sequence_next_known(r) : 0", "sequence_next_known(r)"),
     ("draws go round by request alone", "scheduler/queue.c", "queue_rotate", "key_unlink(&engine->queue, key); key_append(&engine->queue, key);", ""),
     ("a request is drawn whole before the next of its key", "scheduler/queue.c", "queue_rotate", "request_unlink(&engine->queue, key, r); request_append(&engine->queue, key, r);", ""),
+    ("the inputs of a request have bits of cancels", "scheduler/request.h", "choice_cancelled", "if (request->asked.kind != REQUEST_GENERATE) return false;", ""),
     ("finish entry not kept free", "scheduler/ring_credit.c", "credit_used", "r->run.pending + r->run.unfinished", "r->run.pending + 0"),
     ("tokens in flight not counted as room", "scheduler/ring_credit.c", "credit_used", "r->run.pending + r->run.unfinished", "r->run.unfinished"),
     ("room of a drawn choice not counted", "scheduler/ring_credit.c", "credit_drawn", "entry->granted = credit_left(r, r->run.credit_used) > 0;", "entry->granted = true;"),
