@@ -304,8 +304,7 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
                            penalised ? sequence_next_known(r) : 0))
             return;
         place_make(engine, penalised);
-        struct sequence *s = sequence_draw(engine, r);
-        s->ahead = ahead;
+        struct sequence *s = sequence_draw(engine, r, ahead);
         credit_drawn(engine, s);
         prefill_serve(engine, s, tokens);
         plan->unserved = plan->unserved || prefill_left(engine, s) > 0;

@@ -1,4 +1,4 @@
-// See queue.h. A list of keys, and lists of the requests of each key.
+// See queue.h. Two lists of keys, and lists of the requests of each key.
 #include "scheduler/internal.h"
 
 #include <string.h>
@@ -9,23 +9,45 @@ void queue_reset(struct queue *queue)
 {
     memset(queue->bucket, 0, (queue->mask + 1) * sizeof(struct queue_key *));
     queue->free = queue->first = queue->last = NULL;
+    queue->ahead_first = queue->ahead_last = NULL;
     for (uint32_t i = queue->count; i-- > 0;) {
         queue->keys[i].chain = queue->free;
         queue->free = &queue->keys[i];
     }
 }
 
-static void key_append(struct queue *queue, struct queue_key *key)
+static void turn_append(struct queue *queue, struct queue_key *key)
 {
     LIST_APPEND(queue->first, queue->last, key, next, previous);
 }
 
-static void key_unlink(struct queue *queue, struct queue_key *key)
+static void turn_unlink(struct queue *queue, struct queue_key *key)
 {
     LIST_REMOVE(queue->first, queue->last, key, next, previous);
 }
 
-// The entry of the key; a new one is the last in turn.
+static void ahead_append(struct queue *queue, struct queue_key *key)
+{
+    LIST_APPEND(queue->ahead_first, queue->ahead_last, key, ahead_next, ahead_previous);
+}
+
+static void ahead_unlink(struct queue *queue, struct queue_key *key)
+{
+    LIST_REMOVE(queue->ahead_first, queue->ahead_last, key, ahead_next, ahead_previous);
+}
+
+// The keys before this one, which is not the first, come after all others.
+static void ahead_begin(struct queue *queue, struct queue_key *key)
+{
+    queue->ahead_last->ahead_next = queue->ahead_first;
+    queue->ahead_first->ahead_previous = queue->ahead_last;
+    queue->ahead_first = key;
+    queue->ahead_last = key->ahead_previous;
+    queue->ahead_last->ahead_next = NULL;
+    key->ahead_previous = NULL;
+}
+
+// The entry of the key; a new one is the last in both turns.
 static struct queue_key *key_open(struct queue *queue, uint32_t key_id)
 {
     struct queue_key **head = &queue->bucket[key_id & queue->mask];
@@ -37,7 +59,8 @@ static struct queue_key *key_open(struct queue *queue, uint32_t key_id)
     queue->free = key->chain;
     *key = (struct queue_key){.key_id = key_id, .chain = *head};
     *head = key;
-    key_append(queue, key);
+    turn_append(queue, key);
+    ahead_append(queue, key);
     return key;
 }
 
@@ -47,7 +70,8 @@ static void key_close(struct queue *queue, struct queue_key *key)
     while (*link != key)
         link = &(*link)->chain;
     *link = key->chain;
-    key_unlink(queue, key);
+    turn_unlink(queue, key);
+    ahead_unlink(queue, key);
     key->chain = queue->free;
     queue->free = key;
 }
@@ -84,11 +108,16 @@ void queue_drop(struct engine *engine, struct request *r)
         key_close(&engine->queue, key);
 }
 
-void queue_rotate(struct engine *engine, struct request *r)
+void queue_rotate(struct engine *engine, struct request *r, bool ahead)
 {
     struct queue_key *key = r->run.wait_key;
-    key_unlink(&engine->queue, key);
-    key_append(&engine->queue, key);
+    if (ahead) {
+        ahead_unlink(&engine->queue, key);
+        ahead_append(&engine->queue, key);
+    } else {
+        turn_unlink(&engine->queue, key);
+        turn_append(&engine->queue, key);
+    }
     if (!sequence_waits(r)) {
         queue_drop(engine, r);
         return;
@@ -114,21 +143,40 @@ static struct request *key_next(const struct queue_key *key, const bool place[2]
     return NULL;
 }
 
+static struct request *next_in_turn(const struct queue *queue, const bool place[2])
+{
+    struct request *r = NULL;
+    uint32_t passed = 0;
+    for (const struct queue_key *key = queue->first; key && !r; key = key->next)
+        r = key_next(key, place, UINT32_MAX, &passed);
+    return r;
+}
+
+// A search that gives up is continued by the next one.
+static struct request *next_ahead(struct queue *queue, const bool place[2], uint32_t most)
+{
+    uint32_t passed = 0;
+    struct queue_key *key = queue->ahead_first;
+    for (; key && passed < PASSED_MOST; key = key->ahead_next) {
+        struct request *r = key_next(key, place, most, &passed);
+        if (r)
+            return r;
+    }
+    if (key)
+        ahead_begin(queue, key);
+    return NULL;
+}
+
 struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead)
 {
     struct queue *queue = &engine->queue;
-    uint32_t passed = 0;
     if (!queue->first)
         return NULL;
     bool place[2] = {place_possible(engine, false),
                      queue->penalised > 0 && place_possible(engine, true)};
     if (!place[0])
         return NULL;
-    for (struct queue_key *key = queue->first; key && passed < PASSED_MOST; key = key->next) {
-        struct request *r = key_next(key, place, most, &passed);
-        *ahead = passed > 0;
-        if (r)
-            return r;
-    }
-    return NULL;
+    struct request *r = next_in_turn(queue, place);
+    *ahead = r && sequence_next_known(r) > most;
+    return *ahead ? next_ahead(queue, place, most) : r;
 }

@@ -1,5 +1,6 @@
 // Requests with sequences left to draw. Keys take turns, and so do the requests of a key: of k keys
-// with requests each gets one of k draws (decision 0011). Engine thread only.
+// with requests each gets one of k draws. Draws ahead of a longer prompt are counted apart from
+// those in turn (decision 0011). Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -13,8 +14,9 @@ struct queue_key { // a key that has waiting requests
     // Its requests in turn: without penalties, with penalties. They are apart because those with
     // penalties may all wait for a penalty row.
     struct request *first[2], *last[2];
-    struct queue_key *next, *previous; // keys in turn
-    struct queue_key *chain;           // next of its bucket, or next free one
+    struct queue_key *next, *previous;             // keys in turn
+    struct queue_key *ahead_next, *ahead_previous; // keys in turn for draws ahead
+    struct queue_key *chain;                       // next of its bucket, or next free one
 };
 
 struct queue {
@@ -22,6 +24,7 @@ struct queue {
     struct queue_key **bucket; // [mask + 1] by key_id
     struct queue_key *free;
     struct queue_key *first, *last;
+    struct queue_key *ahead_first, *ahead_last;
     uint64_t tickets;   // given so far
     uint32_t penalised; // requests that need a penalty row
     uint32_t count, mask;
@@ -31,9 +34,10 @@ void queue_reset(struct queue *queue); // empty; arrays, count and mask are set 
 
 void queue_put(struct engine *engine, struct request *request);
 void queue_drop(struct engine *engine, struct request *request);
-// After a draw: key and request go to the end of their turns, or leave.
-void queue_rotate(struct engine *engine, struct request *request);
-// The next request in turn for which there can be a place and whose next prompt has at most `most`
-// tokens, or NULL. Longer ones are passed over and keep their turn; *ahead tells if there were any.
-// Only the first few of each key are looked at.
+// After a draw: key and request go to the end of their turns, or leave. A draw ahead takes the
+// key's turn at those.
+void queue_rotate(struct engine *engine, struct request *request, bool ahead);
+// The next request for which there can be a place and whose next prompt has at most `most` tokens,
+// or NULL. If the one whose turn it is is longer, it and its key keep their turn, and *ahead is
+// set. Only the first few of each key are looked at.
 struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead);

@@ -134,7 +134,7 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
     return s;
 }
 
-struct sequence *sequence_draw(struct engine *engine, struct request *r)
+struct sequence *sequence_draw(struct engine *engine, struct request *r, bool ahead)
 {
     check(sequence_slots(engine), "%u slots are free", engine->slots_free_count);
     struct sequence *s;
@@ -146,8 +146,9 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r)
     } else {
         s = sequence_open(engine, r);
     }
+    s->ahead = ahead;
     place_take(engine, s);
-    queue_rotate(engine, r);
+    queue_rotate(engine, r, ahead);
     return s;
 }
 

@@ -118,8 +118,9 @@ bool sequence_slots(const struct engine *engine);   // there is a slot for one m
 bool sequence_waits(const struct request *request); // has a sequence to draw
 
 uint32_t sequence_next_known(const struct request *request); // prompt tokens of the next draw
-// Draws the next sequence of a request; there must be a place for it. It becomes the youngest.
-struct sequence *sequence_draw(struct engine *engine, struct request *request);
+// Draws the next sequence of a request, in turn or ahead of a longer prompt; there must be a place
+// for it. It becomes the youngest.
+struct sequence *sequence_draw(struct engine *engine, struct request *request, bool ahead);
 
 void sequence_start(struct sequence *s);
 void sequence_preempt(struct engine *engine, struct sequence *s);

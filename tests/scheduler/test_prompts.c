@@ -43,6 +43,7 @@ static struct request *prompt_submit(struct rig *rig, uint32_t length, uint32_t 
                                .choice_count = 1,
                                .max_tokens = max_tokens,
                                .ignore_end = true,
+                               .key_id = rig->key_id,
                                .sampling = {.repetition = 1.0f}};
     return rig_submit(rig, &args, ADMITTED);
 }
@@ -61,7 +62,7 @@ static void world_open(struct rig *rig, uint32_t rows, uint32_t budget, uint32_t
     f->limits.blocks_max = f->blocks_per_sequence_max;
     f->limits.changes_max = 4 * f->blocks_per_sequence_max + 2 * rows;
     f->limits.history_max = length;
-    rig->options.max_queued_requests = 256;
+    rig->options.max_queued_requests = 512;
     rig->options.max_queued_tokens = 1u << 24;
     rig->options.prefix_cache = false;
     rig_open(rig);
@@ -202,6 +203,80 @@ static void test_a_prompt_alone_has_the_whole_step(void **state)
     rig_close(&rig);
 }
 
+static struct request *key_submit(struct rig *rig, uint32_t key, uint32_t length)
+{
+    rig->key_id = key;
+    return prompt_submit(rig, length, 1);
+}
+
+// A long prompt keeps its turn whatever its key sends besides, and whatever other keys do: it waits
+// for those that were there, one of them under way.
+static void test_short_ones_of_a_key_do_not_cost_it_its_turn(void **state)
+{
+    enum { LONG = 8192 };
+    (void)state;
+    struct rig rig;
+    world_open(&rig, 8, 2048, LONG + 64);
+    key_submit(&rig, 2, LONG);
+    rig_step(&rig);
+    key_submit(&rig, 2, LONG);
+    const struct request *r = key_submit(&rig, 1, LONG);
+    struct request_facts facts = {0};
+    uint32_t steps = 0;
+    for (; facts.first_token_ns == 0 && steps < 100; steps++) {
+        key_submit(&rig, 1, 500);
+        if (steps % 4 == 0)
+            key_submit(&rig, 2, LONG);
+        rig_step(&rig);
+        request_facts_get(r, &facts);
+    }
+    assert_in_range(steps, LONG / 1024, 3 * LONG / 1024); // first halves of 1,024
+    rig_close(&rig);
+}
+
+// Short prompts that are drawn past longer ones go round by key.
+static void test_draws_ahead_go_round_by_key(void **state)
+{
+    enum { EACH = 20, KEYS = 3 };
+    (void)state;
+    struct rig rig;
+    struct request *r[KEYS][EACH];
+    world_open(&rig, 8, 2048, HUGE_PROMPT + 64);
+    key_submit(&rig, 0, HUGE_PROMPT);
+    rig_step(&rig);
+    for (uint32_t key = 0; key < KEYS; key++) {
+        key_submit(&rig, key, HUGE_PROMPT);
+        for (uint32_t i = 0; i < EACH; i++)
+            r[key][i] = key_submit(&rig, key, 1000);
+    }
+    for (uint32_t step = 0; step < 50; step++) {
+        uint32_t drawn[KEYS] = {0};
+        rig_step(&rig);
+        for (uint32_t key = 0; key < KEYS; key++) {
+            for (uint32_t i = 0; i < EACH; i++)
+                drawn[key] += r[key][i]->run.drawn;
+            assert_in_range(drawn[key], step / KEYS, step / KEYS + 2);
+        }
+    }
+    rig_close(&rig);
+}
+
+// A search passes over 256 longer prompts, those of 16 keys here, and the next one goes on where it
+// ended.
+static void test_a_search_goes_on_where_the_last_one_ended(void **state)
+{
+    (void)state;
+    struct rig rig;
+    world_open(&rig, 8, 2048, HUGE_PROMPT + 64);
+    key_submit(&rig, 0, HUGE_PROMPT);
+    rig_step(&rig);
+    for (uint32_t key = 1; key <= 20; key++)
+        for (uint32_t i = 0; i < 16; i++)
+            key_submit(&rig, key, 5000);
+    assert_int_equal(steps_to_first(&rig, key_submit(&rig, 21, 100)), 2);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     for (uint32_t i = 0; i < HUGE_PROMPT; i++)
@@ -210,6 +285,9 @@ int main(void)
         cmocka_unit_test(test_no_prompt_waits_twice_its_turn),
         cmocka_unit_test(test_a_short_prompt_waits_for_no_long_one),
         cmocka_unit_test(test_a_prompt_alone_has_the_whole_step),
+        cmocka_unit_test(test_short_ones_of_a_key_do_not_cost_it_its_turn),
+        cmocka_unit_test(test_draws_ahead_go_round_by_key),
+        cmocka_unit_test(test_a_search_goes_on_where_the_last_one_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,7 @@ void client_submit(struct sim *sim, struct client *c)
     c->starts[0] = 0;
     c->finishes = c->drawn = c->redrawn = 0;
     memset(&c->turn, 0, sizeof c->turn);
+    memset(&c->first, 0, sizeof c->first);
     memset(c->finished, 0, sizeof c->finished);
     memset(c->cut, 0, sizeof c->cut);
     memset(c->outputs, 0, sizeof c->outputs);

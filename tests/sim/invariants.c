@@ -260,6 +260,7 @@ static void oldest_moves(struct sim *sim)
 // Longer prompts of one key that a draw may pass over (queue.c): with more, a short one may not be
 // found.
 enum { PASSED_MOST = 16, DRAWS_MOST = 64 };
+enum { DRAWS_KEY = 2 }; // of a key while another waits: one in turn, one ahead of a longer prompt
 
 struct draws { // of one step
     uint32_t count;
@@ -322,7 +323,8 @@ static void draws_look(struct sim *sim, struct draws *draws)
     }
 }
 
-// None is drawn twice while another one, with no more tokens to compute, is ready and not drawn.
+// None is drawn twice while another one, with no more tokens to compute, is ready and not drawn; a
+// key once in turn and once ahead.
 static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const struct draws *draws,
                          bool keys)
 {
@@ -342,9 +344,41 @@ static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const st
         if (other == own || d->tokens < t->tokens || (!keys && d->key != key))
             continue;
         t->others[other]++;
-        sim_check(sim, t->others[other] <= t->own + 1, "%u draws of %u, %u of %u, which was ready",
-                  t->others[other], other, t->own, own);
+        sim_check(sim, t->others[other] <= t->own + (keys ? DRAWS_KEY : 1),
+                  "%u draws of %u, %u of %u, which was ready", t->others[other], other, t->own,
+                  own);
     }
+}
+
+// The ticket of a request that is the first of its key, or 0.
+static uint64_t first_ticket(const struct client *c)
+{
+    const struct request *r = c->request;
+    if (!c->used || !c->turn.ready || r->run.returning)
+        return 0;
+    const struct queue_key *key = r->run.wait_key;
+    bool first = key->first[0] == r &&
+                 (!key->first[1] || key->first[1]->run.wait_ticket > r->run.wait_ticket);
+    return first ? r->run.wait_ticket : 0;
+}
+
+// The first request of a key keeps its turn whatever other requests of the key do: meanwhile no
+// other key draws a third prompt that has as many tokens.
+static void first_keeps_turn(struct sim *sim, struct client *c, const struct draws *draws)
+{
+    uint64_t ticket = first_ticket(c);
+    if (ticket == 0 || ticket != c->first.ticket)
+        memset(&c->first, 0, sizeof c->first);
+    for (uint32_t i = 0; c->first.ticket > 0 && i < draws->count; i++) {
+        const struct draw *d = &draws->draw[i];
+        if (d->key == c->request->asked.key_id || d->tokens < c->turn.tokens)
+            continue;
+        c->first.draws[d->key]++;
+        sim_check(sim, c->first.draws[d->key] <= DRAWS_KEY,
+                  "key %u draws again, client %u of another keeps waiting", d->key,
+                  (uint32_t)(c - sim->clients));
+    }
+    c->first.ticket = ticket;
 }
 
 // A slot is free and a block for each, and no drawn sequence waits or has more than one token to
@@ -384,9 +418,11 @@ static void turns_hold(struct sim *sim)
     draws_go_on(sim, &draws);
     for (uint32_t i = 0; i < SIM_KEYS; i++)
         turn_compare(sim, &sim->keys[i], i, &draws, true);
-    for (uint32_t i = 0; i < SIM_CLIENTS; i++)
+    for (uint32_t i = 0; i < SIM_CLIENTS; i++) {
         if (sim->clients[i].used)
             turn_compare(sim, &sim->clients[i].turn, i, &draws, false);
+        first_keeps_turn(sim, &sim->clients[i], &draws);
+    }
 }
 
 // An engine may only rest when every sequence lacks room, its reader will wake the engine by making

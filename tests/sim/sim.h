@@ -67,6 +67,10 @@ struct client { // one request as its h2o thread sees it
     bool cut[SIM_CHOICES]; // cancelled alone
     uint32_t finishes, drawn, redrawn;
     struct turn turn;
+    struct { // while it is the first of its key
+        uint64_t ticket;
+        uint32_t draws[SIM_KEYS]; // of other keys, with as many tokens
+    } first;
 };
 
 struct sim {
