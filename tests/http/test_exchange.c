@@ -685,42 +685,6 @@ static void test_ends_are_counted(void **state)
     http_client_close(&client);
 }
 
-static bool one_is_worked_on(void *context)
-{
-    (void)context;
-    return seen.working == 1;
-}
-
-// An answer whose last token has come is given, although the device fails while it is written.
-static void test_a_device_fails_while_an_answer_is_written(void **state)
-{
-    (void)state;
-    struct http_client written, waits;
-    struct http_answer answer;
-    seen.work_hold = 1;
-    begin(&written, "/v1/test/written", "1");
-    assert_true(fixture_wait_live(&fixture, 1));
-    assert_true(port_double_push(fixture.ports[0], 0, 1, FINISH_STOP));
-    assert_true(wait_until(one_is_worked_on, NULL));
-    begin(&waits, "/v1/test/wait", "{}");
-    assert_true(fixture_wait_live(&fixture, 2));
-    engine_double_stats(fixture.engine)->failed = 1;
-    assert_true(fixture_wait_cancelled(&fixture, 1)); // every exchange is looked at each second
-    assert_true(http_client_answer(&waits, &answer));
-    assert_int_equal(answer.status, 500);
-    http_answer_free(&answer);
-    seen.work_hold = 0;
-    assert_true(http_client_answer(&written, &answer));
-    assert_int_equal(answer.status, 200);
-    assert_string_equal(answer.body, "{\"sum\":49}");
-    http_answer_free(&answer);
-    engine_double_stats(fixture.engine)->failed = 0;
-    port_double_settle(fixture.ports[0]);
-    assert_true(fixture_wait_live(&fixture, 0));
-    http_client_close(&written);
-    http_client_close(&waits);
-}
-
 // A model whose device failed turns no more; while another one serves, a restart would end that.
 static void test_health_beside_a_failed_model(void **state)
 {
@@ -821,7 +785,6 @@ int main(void)
         cmocka_unit_test(test_thousand_streams),
         cmocka_unit_test(test_work_alone),
         cmocka_unit_test(test_ends_are_counted),
-        cmocka_unit_test(test_a_device_fails_while_an_answer_is_written),
         cmocka_unit_test(test_health_beside_a_failed_model),
         cmocka_unit_test(test_bounds_of_tokens_grow),
         cmocka_unit_test(test_request_metrics),

@@ -627,6 +627,38 @@ static void test_a_drain_waits_for_a_grammar(void **state)
     assert_int_equal(lost, 0);
 }
 
+// An answer whose last token has come is given, although the device fails while it is written.
+static void test_a_device_fails_while_an_answer_is_written(void **state)
+{
+    (void)state;
+    struct http_client written, waits;
+    struct http_answer answer;
+    seen.work_hold = 1;
+    assert_true(http_client_open(&written, fixture.port));
+    assert_true(http_client_request(&written, "POST", "/v1/test/written", BEARER JSON, "1"));
+    assert_true(fixture_wait_live(&fixture, 1));
+    assert_true(port_double_push(fixture.ports[0], 0, 1, FINISH_STOP));
+    assert_true(wait_until(working_are, &(uint32_t){1}));
+    assert_true(http_client_open(&waits, fixture.port));
+    assert_true(http_client_request(&waits, "POST", "/v1/test/wait", BEARER JSON, "{}"));
+    assert_true(fixture_wait_live(&fixture, 2));
+    engine_double_stats(fixture.engine)->failed = 1;
+    assert_true(fixture_wait_cancelled(&fixture, 1)); // every exchange is looked at each second
+    assert_true(http_client_answer(&waits, &answer));
+    assert_int_equal(answer.status, 500);
+    http_answer_free(&answer);
+    seen.work_hold = 0;
+    assert_true(http_client_answer(&written, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body, "{\"sum\":49}");
+    http_answer_free(&answer);
+    engine_double_stats(fixture.engine)->failed = 0;
+    port_double_settle(fixture.ports[0]);
+    assert_true(fixture_wait_live(&fixture, 0));
+    http_client_close(&written);
+    http_client_close(&waits);
+}
+
 static int open_main(void **state)
 {
     (void)state;
@@ -659,6 +691,7 @@ int main(void)
         cmocka_unit_test(test_a_grammar_waits_so_long_at_most),
         cmocka_unit_test(test_a_stream_begins_before_its_grammar),
         cmocka_unit_test(test_a_client_leaves_while_its_grammar_is_compiled),
+        cmocka_unit_test(test_a_device_fails_while_an_answer_is_written),
         cmocka_unit_test(test_a_drain_waits_for_a_grammar),
     };
     return cmocka_run_group_tests(tests, open_main, close_main);

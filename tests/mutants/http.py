@@ -114,7 +114,7 @@ FAULTS = [
     ("templates see what a tool says to no one", "http/api/tools.c", "tools_read", "tools_choose(g, names, false, converted);", "tools_choose(g, names, false, tools);", "test_api_tools"),
     ("a bound of documents beside truncate: false is none", "http/api/rerank.c", "inputs_make", "!r->truncate && r->document_max == 0", "!r->truncate", "test_api_rerank"),
     ("an instruction may have any length", "http/api/rerank.c", "instruction_read", "bytes_check(r, name, r->instruction);", "", "test_api_rerank"),
-    ("an answer that is being written ends with its device", "http/watch.c", "scan_one", "x->request && !x->offloaded &&", "x->request &&", "test_exchange"),
+    ("an answer that is being written ends with its device", "http/watch.c", "scan_one", "x->request && !x->offloaded &&", "x->request &&", "test_offload"),
     ("a drain waits for a device that fails meanwhile", "http/server.c", "idle_wait", "all && !any_has_failed(server)", "all", "test_drain"),
     ("an instruction is forgotten", "http/api/rerank.c", "inputs_make", ".instruction = r->instruction,", "", "test_api_rerank"),
     ("a part of an allowed origin is one", "http/cors.c", "cors_origin", "own.bytes == origin.bytes &&", "own.bytes <= origin.bytes &&", "test_cors"),
