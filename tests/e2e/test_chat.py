@@ -586,11 +586,11 @@ def test_a_server_without_measure():
         for word in "A", " slow", " answer.":
             out.write(event(word))
             out.flush()
-            time.sleep(0.7)
-        complete(out)
+            time.sleep(2)
+        whole("All of it.")(out)
     try:
         with serving(slow) as server:
-            assert piped("--url", server.base, "--timeout", 1, feed="go\n")[0] == "A slow answer.All of it.\n"
+            assert piped("--url", server.base, "--timeout", 5, feed="go\n")[0] == "A slow answer.All of it.\n"
         with serving(flood) as server:
             out, said = piped("--url", server.base, feed="go\n", code=1)
             assert "the server's answer has over 16 MiB" in said and len(out) == (16 << 20) + 1, (len(out), said)

@@ -199,17 +199,27 @@ def test_stop_twice():
 
 
 def test_stop_signalled_twice_at_once():
-    """Two signals at once, as `timeout` sends them, are one: what was accepted is finished."""
-    with faulty(f"tiny={CHAT}", "--device", "simt") as (s, faults):
-        faults.on("hang")
-        stream = open_stream(s, max_tokens=5)
-        wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
-        for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT:
-            s.process.send_signal(number)  # the process is stopped, so it gets both at once
-        wait_log(s, "finishing what was accepted")
-        faults.off("hang")
-        assert b"data: [DONE]" in read_all(stream)
-        assert ended(s) == 0, s.output()
+    """Two signals at once, as `timeout` sends them, are one: what was accepted is finished. At once is within 100 ms, which a
+    process that is held up between them misses: it tries again."""
+    for _ in range(20):
+        with faulty(f"tiny={CHAT}", "--device", "simt") as (s, faults):
+            faults.on("hang")
+            stream = open_stream(s, max_tokens=5)
+            wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
+            for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT:
+                s.process.send_signal(number)  # the process is stopped, so it gets both at once
+            wait_log(s, "finishing what was accepted")
+            faults.off("hang")
+            try:
+                answer = read_all(stream)
+            except ConnectionError:
+                answer = b""
+            code = ended(s)
+            if "for the second time" not in s.output():
+                assert b"data: [DONE]" in answer
+                assert code == 0, s.output()
+                return
+    raise AssertionError(s.output())
 
 
 def reload(server, *expected):
@@ -412,7 +422,7 @@ def test_stop_cuts_streams():
     with faulty(f"tiny={CHAT}", "--device", "simt", "--shutdown-timeout", 0.2) as (s, faults):
         faults.on("slow")
         chat = stream_of(s, "/v1/chat/completions", model="tiny", stream=True, ignore_eos=True)
-        messages = stream_of(s, "/v1/messages", model="tiny", stream=True)
+        messages = stream_of(s, "/v1/messages", model="tiny", stream=True, ignore_eos=True)
         assert chat.status == messages.status == 200
         whole = {}
 
@@ -529,8 +539,8 @@ def test_fault_while_another_engine_hangs():
         models += [f"here={CHAT},device=cpu"] if cpu else []
         with faulty(*models) as (s, faults):
             faults.on("slow")
-            stream = stream_of(s, "/v1/messages", model="hangs", stream=True)
-            whole = open_stream(s, model="hangs", stream=False, max_tokens=400)
+            stream = stream_of(s, "/v1/messages", model="hangs", stream=True, ignore_eos=True)
+            whole = open_stream(s, model="hangs", stream=False, max_tokens=400, ignore_eos=True)
             wait_for(lambda: s.metric('weft_requests_submitted_total{model_name="hangs"') == 2)
             faults.on("hang")
             faults.reached("hang")
