@@ -64,26 +64,26 @@ def test_answers_under_load_equal_those_alone():
 
 
 def snapshot(server):
-    """(steps, sequences that run or wait) of each model."""
+    """(steps, sequences that wait for room) of each model."""
     text = server.request("GET", "/metrics").text
     pattern = r'^weft_(\w+)\{model_name="(\w+)".*\} (\d+)$'
     values = {(m[2], m[1]): int(m[3]) for m in re.finditer(pattern, text, re.M)}
     models = sorted({model for model, _ in values})
     return ([values[m, "steps_total"] for m in models],
-            [values[m, "sequences_running"] + values[m, "sequences_waiting"] for m in models])
+            [values[m, "sequences_waiting"] for m in models])
 
 
 def turns(server, seconds, least):
-    """Steps of each model while all had work, at least so many together."""
+    """Steps of each model while sequences waited for all, at least so many together."""
     end = time.monotonic() + seconds
-    steps, live = snapshot(server)
+    steps, wait = snapshot(server)
     taken = [0] * len(steps)
     while time.monotonic() < end or sum(taken) < least:
         assert time.monotonic() < end + 300, taken
         time.sleep(0.05)
-        before, had = steps, live
-        steps, live = snapshot(server)
-        if all(had) and all(live):
+        before, waited = steps, wait
+        steps, wait = snapshot(server)
+        if all(waited) and all(wait):
             taken = [t + now - then for t, now, then in zip(taken, steps, before)]
     return taken
 
@@ -97,13 +97,13 @@ def wait_idle(server):
 
 def test_engines_take_turns():
     """A flood on one model, two more with work: each of k engines gets one of every k + 1 steps."""
-    server = start(f"tiny={tiny()}", EMBED, RERANK)
+    server = start(f"tiny={tiny()},max-num-seqs=32", EMBED, RERANK)
     length = ("--seconds", 3600)
     floods = [
         Bench(server, "--send", "chat:tiny", "--concurrency", 64, "--ignore-eos", "--max-tokens",
               400, *length),
-        Bench(server, "--send", "embeddings:embed", "--concurrency", 3, "--inputs", 200, *length),
-        Bench(server, "--send", "rerank:rerank", "--concurrency", 3, "--inputs", 200, *length),
+        Bench(server, "--send", "embeddings:embed", "--concurrency", 8, "--inputs", 200, *length),
+        Bench(server, "--send", "rerank:rerank", "--concurrency", 8, "--inputs", 200, *length),
     ]
     try:
         while not all(snapshot(server)[1]):
@@ -121,7 +121,7 @@ def test_engines_take_turns():
 
 def test_flood_leaves_others_their_turn():
     """A flood of short steps beside pooling with long ones: one of every three is the pooler's."""
-    server = start(f"tiny={tiny()}", EMBED)
+    server = start(f"tiny={tiny()},max-num-seqs=6", EMBED)
     many = [f"a text about wool and ships, number {i}, " * 10 for i in range(2048)]
     generate = [lambda: chat(server, max_tokens=400, ignore_eos=True).status == 200] * 12
     pooled = [lambda: embed(server, many, encoding_format="base64").status == 200] * 2

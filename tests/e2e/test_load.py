@@ -39,7 +39,7 @@ def until_flat(server, load, rounds=3):
     """Repeats a load until so many rounds have not let memory grow: allocators fill their free lists
     first, to a height that chance finds in some rounds; then nothing may come on top."""
     sizes = []
-    for _ in range(16):
+    for _ in range(40):  # a leak grows in each
         load()
         sizes.append(resident(server))
         flat = len(sizes) > rounds + 1 and sizes[-1] <= sizes[-1 - rounds] * 1.005

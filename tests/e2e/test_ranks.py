@@ -116,7 +116,7 @@ def test_a_rank_that_hangs_ends_its_models_alone():
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(8) as pool:
         faults = Faults(folder)
         server = FaultyServer(f"one={tiny()}", f"two={tiny()},tensor-parallel-size=2,max-num-seqs=2", "--threads", 2,
-                              env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "5000"})
+                              env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "10000"})
         try:
             ask = dict(messages=user(case["prompt"]), max_tokens=TOKENS)
             assert text_of(chat(server, model="two", **ask)) == record_of(case)["text"]
@@ -150,7 +150,7 @@ def test_copies_of_a_shared_model_fail_together():
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(4) as pool:
         faults = Faults(folder)
         server = FaultyServer(f"one={tiny()}", f"two={tiny()},tensor-parallel-size=2,data-parallel-size=2,max-num-seqs=2",
-                              "--threads", 2, env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "5000"})
+                              "--threads", 2, env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "10000"})
         try:
             for answer in pool.map(lambda _: chat(server, model="two", **ask), range(4)):
                 assert text_of(answer) == record_of(case)["text"]
@@ -181,7 +181,7 @@ def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
         faults = Faults(folder)
         server = FaultyServer(f"fails={model},tensor-parallel-size=2,device=simt:0\\,1", f"one={model},device=simt:4",
                               f"hangs={model},tensor-parallel-size=2,device=simt:2\\,3", "--device-library", FAULTY_GPUS,
-                              env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "10000"})
+                              env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "15000"})
         try:
             want = text_of(chat(server, model="one", **ask))
             assert want and record_of(case)["text"].startswith(want)
