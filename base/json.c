@@ -19,7 +19,10 @@ struct scan {
     size_t wide_count;     // integers beyond int64, which become reals
 };
 
-enum { SCANNED_BYTES = 8 };                       // bytes that cost as much to scan as one to parse
+enum {
+    SCANNED_BYTES = 8,   // bytes that cost as much to scan as one to parse
+    WIDENED_BYTES = 128, // bytes that cost as much to parse as an integer to widen
+};
 enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 }; // noncharacters, one of which stands for NUL
 
 // Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
@@ -49,6 +52,7 @@ static size_t escape_bytes(const char *at, const char *end, bool *lone)
 // The writable copy of the scanned bytes, and the escape that stands for a NUL in a key.
 struct mending {
     char *copy;
+    struct slice *slice;
     char stand_in[7];
 };
 
@@ -137,7 +141,7 @@ static const char *scan_number(const char *at, const char *end, const char *star
     bool integer = after == end || !memchr(".eE", *after, 3);
     if (integer && digits.bytes > 0 && *first != '0' && is_beyond_int64(digits, first > at)) {
         scan->wide_count++;
-        if (mend)
+        if (mend && slice_spend(mend->slice, WIDENED_BYTES))
             integer_widen(mend->copy + (first - start), digits.bytes);
     }
     while (after < end && (is_digit(*after) || memchr(".eE+-", *after, 5)))
@@ -263,7 +267,7 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
                          scan.depth_error_at + skipped, JSON_DEPTH_MAX);
     if (scan.lone_count + scan.nul_count + scan.wide_count == 0)
         return parse_clean(out, body, skipped, slice, err);
-    struct mending mend = {.copy = heap_take(body.bytes)};
+    struct mending mend = {.copy = heap_take(body.bytes), .slice = slice};
     uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;
     snprintf(mend.stand_in, sizeof mend.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
     memcpy(mend.copy, body.at, body.bytes);

@@ -563,6 +563,8 @@ static enum status chat_server(struct chat *chat, const char *model, struct erro
     struct chat_remote_args args = {settings->url, settings->api_key, model, settings->timeout};
     if (!args.key)
         args.key = options_environment_openai_key();
+    if (args.key && strpbrk(args.key, "\r\n"))
+        return error_set(err, STATUS_INVALID, "the key in OPENAI_API_KEY must be one line");
     enum status status = chat_remote_open(&remote, &args, err);
     chat->source = (struct chat_source){remote, server_answer};
     if (status == STATUS_OK)

@@ -2,16 +2,13 @@
 // nothing) is kept here, of the one conversation of the process.
 #include "cli/chat.h"
 
-#include "base/utf8.h"
-
 #include <string.h>
 #include <unistd.h>
 
 // A stream that parts of answers go to.
 struct shown {
     FILE *to;
-    bool safe; // it is a terminal
-    bool dim;  // one that can print dim
+    bool dim; // a terminal that can print dim
 };
 
 static struct shown parts[CHAT_PARTS];
@@ -23,7 +20,7 @@ void chat_show_open(void)
     together = isatty(STDOUT_FILENO);
     for (int i = 0; i < CHAT_PARTS; i++) {
         FILE *to = i == CHAT_ANSWER || together ? stdout : stderr;
-        parts[i] = (struct shown){to, isatty(fileno(to)), options_colour(fileno(to))};
+        parts[i] = (struct shown){to, options_colour(fileno(to))};
     }
     open = CHAT_PARTS;
 }
@@ -50,23 +47,6 @@ static void part_end(bool last)
         putchar('\n');
 }
 
-static void safe_show(FILE *to, struct text piece)
-{
-    enum { PART = 256, LONGEST = 4 * PART + 32 }; // an escape has four bytes for each it stands for
-    while (piece.bytes > 0) {
-        char part[LONGEST];
-        size_t bytes = piece.bytes < PART ? piece.bytes : PART, plain = 0;
-        while (plain < bytes && piece.at[plain] != '\n' && piece.at[plain] != '\t')
-            plain++;
-        size_t whole = utf8_whole(piece.at, plain);
-        plain = whole > 0 ? whole : plain;
-        fwrite(part, 1, safe_put(part, sizeof part, text_span(piece.at, plain)), to);
-        if (plain == 0)
-            putc(piece.at[plain++], to);
-        piece = text_span(piece.at + plain, piece.bytes - plain);
-    }
-}
-
 enum status chat_show(enum chat_part part, struct text piece, struct error *err)
 {
     const struct shown *s = &parts[part];
@@ -76,10 +56,7 @@ enum status chat_show(enum chat_part part, struct text piece, struct error *err)
         part_begin(part, before);
         open = part;
     }
-    if (s->safe)
-        safe_show(s->to, piece);
-    else
-        fwrite(piece.at, 1, piece.bytes, s->to);
+    output_text(s->to, piece);
     return output_flush(err);
 }
 

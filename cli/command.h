@@ -52,6 +52,8 @@ enum status stdin_read(struct text *out, struct arena *arena, struct error *err)
 // process). Commands that answer line by line call it after each line, so that they end when their
 // reader does.
 enum status output_flush(struct error *err) MUST_USE;
+// Text of a model or a file: as it is, but for what could drive a terminal, on one.
+void output_text(FILE *to, struct text out);
 
 // The next line of stdin without its newline; false at the end. The text lives until the next call.
 struct line_reader {

@@ -52,7 +52,7 @@ static enum status encode_chat(const struct session *session, const struct gener
 static enum status show(void *context, bool reasoning, struct text piece, struct error *err)
 {
     (void)context, (void)reasoning;
-    fwrite(piece.at, 1, piece.bytes, stdout);
+    output_text(stdout, piece);
     return output_flush(err);
 }
 

@@ -67,7 +67,7 @@ static enum status render(const struct render_settings *s, const struct tokenize
     if (status == STATUS_OK)
         status = chat_render(chat, &in, arena, &out, err);
     if (status == STATUS_OK)
-        fwrite(out.text.at, 1, out.text.bytes, stdout);
+        output_text(stdout, out.text);
     chat_template_close(chat);
     return status;
 }

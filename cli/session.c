@@ -97,6 +97,31 @@ enum status stdin_read(struct text *out, struct arena *arena, struct error *err)
     return STATUS_OK;
 }
 
+static void safe_show(FILE *to, struct text piece)
+{
+    enum { PART = 256, LONGEST = 4 * PART + 32 }; // an escape has four bytes for each it stands for
+    while (piece.bytes > 0) {
+        char part[LONGEST];
+        size_t bytes = piece.bytes < PART ? piece.bytes : PART, plain = 0;
+        while (plain < bytes && piece.at[plain] != '\n' && piece.at[plain] != '\t')
+            plain++;
+        size_t whole = utf8_whole(piece.at, plain);
+        plain = whole > 0 ? whole : plain;
+        fwrite(part, 1, safe_put(part, sizeof part, text_span(piece.at, plain)), to);
+        if (plain == 0)
+            putc(piece.at[plain++], to);
+        piece = text_span(piece.at + plain, piece.bytes - plain);
+    }
+}
+
+void output_text(FILE *to, struct text out)
+{
+    if (isatty(fileno(to)))
+        safe_show(to, out);
+    else
+        fwrite(out.at, 1, out.bytes, to);
+}
+
 enum status output_flush(struct error *err)
 {
     errno = 0;

@@ -105,7 +105,7 @@ static enum status detokenize(const char *folder, const struct tokenize_settings
     if (status == STATUS_OK)
         status = tokenizer_decode(tokenizer, &decode, &out, err);
     if (status == STATUS_OK)
-        fwrite(out.at, 1, out.bytes, stdout);
+        output_text(stdout, out);
     tokenizer_close(tokenizer);
     return status;
 }

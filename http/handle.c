@@ -24,7 +24,7 @@ static struct credential credential_of(const h2o_req_t *req, const char *name)
          at = h2o_find_header_by_str(&req->headers, name, bytes, at)) {
         h2o_iovec_t value = req->headers.entries[at].value;
         if (found.count++ == 0)
-            found.value = text_span(value.base, value.len);
+            found.value = text_trim(text_span(value.base, value.len));
     }
     return found;
 }
@@ -228,7 +228,7 @@ static uint64_t deadline_of(const h2o_req_t *req, uint64_t started)
 static void headers_read(struct exchange *x, const h2o_req_t *req, const struct route_match *match)
 {
     char id[REQUEST_ID_MAX + 1];
-    request_id_make(header_of(req, "x-request-id"), id);
+    request_id_make(text_trim(header_of(req, "x-request-id")), id);
     x->info.request_id = arena_copy(x->arena, text_of(id));
     x->info.anthropic_version = arena_copy(x->arena, header_of(req, "anthropic-version"));
     if (match->shape_of_caller && x->info.anthropic_version.bytes > 0)

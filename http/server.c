@@ -129,6 +129,17 @@ uint64_t server_bytes_max(const struct server_options *options)
            filled.http_threads * prepare_bytes_max(BODY_INLINE_BYTES_MAX);
 }
 
+// Stands in for libh2o's function of that name, which takes a cleartext request that asks to go on
+// in HTTP/2 (Upgrade: h2c): its body would be in no budget and its head in no check of framing, and
+// a proxy that passes the upgrade on would be a tunnel to every path. Such a request is served over
+// HTTP/1.1; HTTP/2 in cleartext begins with its preface.
+__attribute__((visibility("default"))) int h2o_http2_handle_upgrade(h2o_req_t *req,
+                                                                    struct timeval connected_at)
+{
+    (void)req, (void)connected_at;
+    return -1;
+}
+
 static void conf_fill(struct server *server)
 {
     const struct server_options *options = &server->options;

@@ -158,7 +158,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .tokens_max = r->tokens_max,
         .left = r->left,
         .document_max = r->document_max,
-        .stop = !r->truncate && r->document_max == 0,
+        .stop = !r->truncate && (r->document_max == 0 || r->document_max >= r->tokens_max),
         .arena = exchange_scratch(call->exchange),
         .slice = call->slice,
     };

@@ -204,13 +204,22 @@ function editEnd() {
   grow();
 }
 
+// What must be mended in the settings before anything is sent is said.
+function settingsHold() {
+  const fault = settingsFault(state.now.settings);
+  if (fault) modesSay(fault);
+  return fault !== "";
+}
+
 function again(message) {
+  if (settingsHold()) return;
   if (state.edited) editEnd();
   state.now.messages.splice(state.now.messages.indexOf(message), 1);
   answer();
 }
 
 function results(messages) {
+  if (settingsHold()) return;
   if (state.edited) editEnd();
   state.now.messages.push(...messages);
   answer();

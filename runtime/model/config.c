@@ -73,6 +73,8 @@ static enum status arch_read(struct model_config *config, const json_t *json, st
 static enum status counts_read(struct model_config *config, const json_t *json, struct error *err)
 {
     const struct architecture *arch = config->arch;
+    const json_t *kv = json_object_get(json, "num_key_value_heads"); // null: as many as heads
+    double kv_heads = json_is_null(kv) ? 0 : arch->kv_heads;
     const struct {
         uint32_t *out;
         struct config_number wanted;
@@ -81,7 +83,7 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
         {&config->hidden, {"hidden_size", 8, 1 << 16, NAN}},
         {&config->layers, {"num_hidden_layers", 1, CONFIG_LAYERS_MAX, NAN}},
         {&config->heads, {"num_attention_heads", 1, 1024, NAN}},
-        {&config->kv_heads, {"num_key_value_heads", 1, 1024, arch->kv_heads}},
+        {&config->kv_heads, {"num_key_value_heads", 1, 1024, kv_heads}},
         {&config->intermediate, {"intermediate_size", 8, 1 << 20, NAN}},
         {&config->positions, {"max_position_embeddings", 1, 1 << 24, NAN}},
         {&config->types, {"type_vocab_size", 0, 1024, arch->types}},
@@ -166,6 +168,23 @@ static enum status activation_read(struct model_config *config, const json_t *js
                      name ? name : "(not a string)", config->arch->name);
 }
 
+// Which layers have no window.
+static enum status layers_read(struct model_config *config, const json_t *json, struct error *err)
+{
+    const json_t *types = json_object_get(json, "layer_types");
+    for (uint32_t i = 0; i < config->layers; i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        bool full = type && strcmp(type, "full_attention") == 0;
+        if (json_is_array(types) && !full && !(type && strcmp(type, "sliding_attention") == 0))
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "config.json: layer_types[%u] must be full_attention or "
+                             "sliding_attention, got %.32s",
+                             i, type ? type : "none");
+        config->full_layers[i] = type ? full : i < config->window_from;
+    }
+    return STATUS_OK;
+}
+
 // Mistral uses sliding_window where it is a number; Qwen only with use_sliding_window, from layer
 // max_window_layers on. Newer files name the layers with a window in "layer_types".
 static enum status window_read(struct model_config *config, const json_t *json, struct error *err)
@@ -189,13 +208,7 @@ static enum status window_read(struct model_config *config, const json_t *json, 
         status = config_count(&config->window_from, json, &from, err);
     if (flags & ARCH_WINDOW)
         config->window_from = 0;
-    const json_t *types = json_object_get(json, "layer_types");
-    for (uint32_t i = 0; i < config->layers; i++) {
-        const char *type = json_string_value(json_array_get(types, i));
-        config->full_layers[i] =
-            type ? strcmp(type, "full_attention") == 0 : i < config->window_from;
-    }
-    return status;
+    return status == STATUS_OK ? layers_read(config, json, err) : status;
 }
 
 static enum status biases_read(struct model_config *config, const json_t *json, struct error *err)
@@ -226,6 +239,12 @@ static enum status refusals(const struct model_config *config, const json_t *jso
         return error_set(err, STATUS_UNSUPPORTED,
                          "config.json: is_decoder is true: a causal %s is not supported",
                          config->arch->name);
+    bool ahead = json_is_false(json_object_get(json, "is_causal")) ||
+                 json_is_true(json_object_get(json, "use_bidirectional_attention"));
+    if (config->arch->family == ARCH_DECODER && ahead)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "config.json: is_causal is false, or use_bidirectional_attention true: "
+                         "decoders that look ahead are not served");
     const char *kind = json_string_value(json_object_get(json, "position_embedding_type"));
     if (kind && config->arch->family == ARCH_ENCODER && strcmp(kind, "absolute") != 0)
         return error_set(err, STATUS_UNSUPPORTED,

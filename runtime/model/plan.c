@@ -143,6 +143,11 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
         tokens = least;
     if (facts->whole_input && tokens < facts->max_model_len)
         tokens = facts->max_model_len;
+    if (tokens > TOKENS_LIMIT)
+        return error_set(err, STATUS_TOO_LARGE,
+                         "max-model-len is %u: this model's inputs are not cut, and a step holds "
+                         "at most %d tokens: lower it",
+                         facts->max_model_len, TOKENS_LIMIT);
     *limits = (struct step_limits){.tokens_max = tokens};
     limits->rows_max = encoder ? smaller((uint32_t)POOLING_ROWS_MAX, tokens) : sequences;
     limits->slots_max = limits->rows_max;

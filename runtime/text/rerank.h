@@ -30,7 +30,7 @@ struct rerank_input {
     uint32_t token_count;
     uint32_t type_from;   // token type 1 from here (pairs); token_count: nowhere
     uint32_t whole_count; // tokens before the cut
-    bool cut;             // the document was too long
+    bool cut;             // more of the document was asked for than fits
     bool stopped;         // it has more than whole_count tokens; there are no tokens
 };
 

@@ -110,6 +110,24 @@ class Commands(unittest.TestCase):
                              (0, f"weft: reading {what} from stdin, Ctrl-D ends it\n"))
             self.assertIn(b"]", done.stdout)
 
+    def test_what_a_file_says_is_safe_on_a_terminal(self):
+        template = self.folder / "evil.jinja"
+        template.write_text("a\x1b]0;owned\x07b\u202ec\n")
+        ours, theirs = os.openpty()
+        done = subprocess.run([WEFT, "render", "--template", template], input=b'{"messages": []}', stdout=theirs,
+                              stderr=subprocess.PIPE, timeout=600)
+        shown = os.read(ours, 4096)
+        os.close(ours)
+        os.close(theirs)
+        self.assertEqual((done.returncode, shown), (0, b"a\\x1b]0;owned\\x07b\\u{202e}c"), done.stderr)
+        self.assertEqual(weft("render", "--template", template, feed=b'{"messages": []}').stdout.decode(),
+                         "a\x1b]0;owned\x07b\u202ec")
+
+    def test_a_key_of_the_environment_is_one_line(self):
+        done = subprocess.run([WEFT, "chat", "--url", "http://127.0.0.1:9"], input=b"a\n", capture_output=True,
+                              env={**os.environ, "OPENAI_API_KEY": "sk-x\r"}, timeout=600)
+        self.assertEqual((done.returncode, done.stderr), (1, b"weft: the key in OPENAI_API_KEY must be one line\n"))
+
     def test_special_tokens_in_text(self):
         """[SEP] in a text is the token where it is asked for, and five characters else."""
         def vector(text, *options):

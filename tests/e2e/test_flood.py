@@ -106,7 +106,9 @@ def test_engines_take_turns():
         Bench(server, "--send", "rerank:rerank", "--concurrency", 8, "--inputs", 200, *length),
     ]
     try:
+        deadline = time.monotonic() + 600
         while not all(snapshot(server)[1]):
+            assert time.monotonic() < deadline, "an engine has nothing that waits"
             assert all(flood.process.poll() is None for flood in floods)
             time.sleep(0.05)
         taken = turns(server, SECONDS / 2, 40)

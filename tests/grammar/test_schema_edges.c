@@ -469,6 +469,10 @@ static void test_unevaluated_choices(void **state)
         "{'const':4},{'const':5},{'const':6}]}",
         "=6",
         "!7",
+        "{'$defs':{'unevaluatedItems':{}},'default':{'unevaluatedProperties':1},'anyOf':["
+        "{'const':1},{'const':2},{'const':3},{'const':4},{'const':5},{'const':6}]}",
+        "=6",
+        "!7",
         "{'$ref':'#/parts/0','parts':[{'type':'array','anyOf':[{'contains':{'const':1}},"
         "{'contains':{'const':2}}],'unevaluatedItems':false}]}",
         "=[1,2]",

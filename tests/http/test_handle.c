@@ -180,6 +180,10 @@ static void test_ids(void **state)
     assert_true(http_header(answer.head, "request-id", id, sizeof id));
     assert_string_equal(id, "AZaz09._-");
     http_answer_free(&answer);
+    answer = ask("GET", "/version", "x-request-id: \ta \t\r\n", NULL);
+    assert_true(http_header(answer.head, "request-id", id, sizeof id));
+    assert_string_equal(id, "a");
+    http_answer_free(&answer);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(given, sizeof given, "X-Request-Id: %s\r\n", wrong[i]);
         answer = ask("GET", "/version", given, NULL);
@@ -361,6 +365,8 @@ static void test_keys_sent_twice(void **state)
         {"/v1/messages", "x-api-key: " KEY "\r\n" BEARER BEARER, 200},
         {"/v1/messages", "x-api-key: " KEY "\r\nAuthorization: Bearer no\r\n", 200},
         {"/v1/messages", BEARER "x-api-key:\r\n", 401},
+        {"/v1/messages", "x-api-key: \t" KEY " \t\r\n", 200}, // blanks around are no part of it
+        {"/v1/messages", "Authorization:  Bearer " KEY "\t\r\n", 200},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

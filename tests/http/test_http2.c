@@ -498,6 +498,27 @@ static void test_switch(void **state)
     fixture_close(&f);
 }
 
+// A request in cleartext that asks to go on in HTTP/2 is answered over HTTP/1.1.
+static void test_no_upgrade(void **state)
+{
+    (void)state;
+    static const char asks[] = BEARER JSON "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+                                           "HTTP2-Settings: AAMAAABkAAQAAP__\r\n";
+    struct server_options options = {.http2 = 1};
+    struct fixture f;
+    struct http_client client;
+    struct http_answer answer;
+    fixture_open(&f, &options, true);
+    assert_true(http_client_open(&client, f.port));
+    assert_true(http_client_request(&client, "POST", "/v1/test/echo", asks, "{\"a\":1}"));
+    assert_true(http_client_answer(&client, &answer));
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body, "{\"a\":1}");
+    http_answer_free(&answer);
+    http_client_close(&client);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_drain_refuses_late_streams),
         cmocka_unit_test(test_close_with_goaway_armed),
         cmocka_unit_test(test_switch),
+        cmocka_unit_test(test_no_upgrade),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ FAULTS = [
     ("blanks stand in Python's word", "runtime/text/dialect/parameters.c", "python_word", "(ended && text.bytes < bytes) ||", "", "test_dialect"),
     ("blanks before a value of Python are of it", "runtime/text/dialect/parameters.c", "read_value_put", "v->first = v->end > 0 ? v->first : v->held.bytes - 1;", "", "test_dialect"),
     ("a word of Python is cut with the blanks around it", "runtime/text/dialect/parameters.c", "read_value_cut", "word, text.bytes", "word, v->held.bytes", "test_dialect"),
-    ("the byte that breaks a long value begins no mark", "runtime/text/dialect/parameters.c", "value_stream", "read_broken(r, (unsigned char)byte);", "{\n        read_argument(r, byte);\n        r->mode = READ_BROKEN;\n        read_again(r, 0);\n    }", "test_dialect_reply"),
+    ("the byte that breaks a long value begins no mark", "runtime/text/dialect/parameters.c", "value_stream", "read_broken(r, symbol);", "{\n        read_argument(r, byte);\n        r->mode = READ_BROKEN;\n        read_again(r, 0);\n    }", "test_dialect_reply"),
     ("a string that looks like JSON becomes JSON", "runtime/text/dialect/parameters.c", "type_is_json", "type != SCHEMA_STRING && (v->types & type) != 0", "(v->types & type) != 0", "test_dialect"),
     ("a value that may be a string yet is cut as another", "runtime/text/dialect/parameters.c", "read_value_cut", "(string && !v->forced)", "(string && v->forced)", "test_dialect_grammar"),
     ("the line end before a value is part of it", "runtime/text/dialect/parameters.c", "read_value", "(r->row->flags & ROW_LINE_VALUES) != 0", "0", "test_dialect"),

@@ -141,6 +141,8 @@ static void test_heads_have_supported_widths(void **state)
     assert_int_equal(config.kv_heads, 8);
     accepted("MistralModel", "{\"num_attention_heads\":32}");
     assert_int_equal(config.kv_heads, 8); // transformers' default for Mistral
+    accepted("MistralModel", "{\"num_attention_heads\":32,\"num_key_value_heads\":null}");
+    assert_int_equal(config.kv_heads, 32);
     accepted("Qwen2Model", "{\"num_attention_heads\":32}");
     assert_int_equal(config.kv_heads, 32);
 }
@@ -207,11 +209,19 @@ static void test_windows_of_layers(void **state)
              "{\"num_hidden_layers\":30,\"use_sliding_window\":true,\"sliding_window\":9}");
     for (uint32_t i = 0; i < 30; i++)
         assert_int_equal(config.full_layers[i], i < 28);
-    // Layers that the list does not name follow the number.
-    accepted("Qwen2Model", "{\"use_sliding_window\":true,\"sliding_window\":9,"
-                           "\"max_window_layers\":3,\"layer_types\":[\"sliding_attention\"]}");
-    assert_false(config.full_layers[0] || config.full_layers[3]);
-    assert_true(config.full_layers[1] && config.full_layers[2]);
+    // A list names every layer, and nothing but these two.
+    refused("Qwen2Model",
+            "{\"num_hidden_layers\":2,\"use_sliding_window\":true,\"sliding_window\":9,"
+            "\"layer_types\":[\"sliding_attention\"]}",
+            STATUS_UNSUPPORTED,
+            "layer_types[1] must be full_attention or sliding_attention, got none");
+    refused("Qwen2Model",
+            "{\"num_hidden_layers\":1,\"use_sliding_window\":true,\"sliding_window\":9,"
+            "\"layer_types\":[\"chunked_attention\"]}",
+            STATUS_UNSUPPORTED,
+            "layer_types[0] must be full_attention or sliding_attention, got chunked_attention");
+    accepted("Qwen2Model", "{\"num_hidden_layers\":1,\"use_sliding_window\":true,"
+                           "\"sliding_window\":9,\"layer_types\":null}");
 }
 
 static void test_biases_follow_the_family(void **state)
@@ -240,6 +250,13 @@ static void test_what_is_no_such_model_is_refused(void **state)
     accepted("LlamaModel", "{\"is_decoder\":true,\"position_embedding_type\":\"rotary\"}");
     accepted("BertModel", "{\"is_decoder\":false,\"position_embedding_type\":\"absolute\"}");
     accepted("BertModel", "{\"position_embedding_type\":null}");
+    accepted("LlamaModel", "{\"is_causal\":true,\"use_bidirectional_attention\":false}");
+    accepted("BertModel", "{\"is_causal\":false}");
+    static const char *const ahead[] = {"{\"is_causal\":false}",
+                                        "{\"use_bidirectional_attention\":true}"};
+    for (int i = 0; i < 2; i++)
+        refused("Qwen2ForCausalLM", ahead[i], STATUS_UNSUPPORTED,
+                "decoders that look ahead are not served");
     accepted("BertForSequenceClassification", "{\"num_labels\":1}");
     assert_int_equal(config.labels, 1);
     accepted("BertForSequenceClassification", "{\"num_labels\":2,\"id2label\":{\"0\":\"a\"}}");

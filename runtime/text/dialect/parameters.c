@@ -168,9 +168,10 @@ static bool may_be_python(const struct read_value *v)
 }
 
 // A byte of a value that is JSON for certain; blanks after it are left out.
-static void value_stream(struct reply *r, char byte)
+static void value_stream(struct reply *r, unsigned symbol)
 {
     struct read_value *v = &r->value;
+    char byte = (char)symbol;
     bool blank = read_blank((unsigned char)byte), open = !v->over;
     if (v->over) {
         v->bad = !blank;
@@ -181,7 +182,7 @@ static void value_stream(struct reply *r, char byte)
         open = step != JSON_SCAN_BEFORE;
     }
     if (v->bad) // a mark may begin with it
-        read_broken(r, (unsigned char)byte);
+        read_broken(r, symbol);
     else if (open)
         read_argument(r, byte);
 }
@@ -249,11 +250,11 @@ void read_value_put(struct reply *r, unsigned symbol)
         read_argument_escaped(r, (char)symbol);
         return;
     }
-    char byte = (char)symbol;
     if (v->streams) {
-        value_stream(r, byte);
+        value_stream(r, symbol);
         return;
     }
+    char byte = (char)symbol;
     json_put_raw(&v->held, text_span(&byte, 1));
     if (!read_blank(symbol & 0xFF)) {
         v->first = v->end > 0 ? v->first : v->held.bytes - 1;

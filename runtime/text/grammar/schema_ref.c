@@ -202,8 +202,20 @@ static void walk(struct schema *c, uint32_t site, int depth)
         walk_items(c, site, lists[i], schema_keyword(c, site, lists[i]), depth);
 }
 
+// Keywords whose values have keys of the schema's own, and those whose values are no schemas.
+static const char *const named[] = {"properties",       "patternProperties", "$defs", "definitions",
+                                    "dependentSchemas", "dependencies",      NULL};
+static const char *const data[] = {"const", "enum", "default", "examples", NULL};
+
+static bool is_one_of(const char *const *list, struct text key)
+{
+    while (*list && !text_is(key, *list))
+        list++;
+    return *list != NULL;
+}
+
 // Whether an unevaluated keyword stands anywhere, also where only a reference may lead. names: the
-// keys of the value are names of properties, no keywords.
+// keys of the value are no keywords.
 static bool has_unevaluated(struct schema *c, const json_t *value, bool names)
 {
     json_t *object = (json_t *)(uintptr_t)value;
@@ -213,8 +225,9 @@ static bool has_unevaluated(struct schema *c, const json_t *value, bool names)
                 json_object_get(value, "unevaluatedProperties");
     for (void *at = json_object_iter(object); at && !found && schema_spend(c, 2);
          at = json_object_iter_next(object, at))
-        found = has_unevaluated(c, json_object_iter_value(at),
-                                !names && text_is(schema_key(at), "properties"));
+        if (names || !is_one_of(data, schema_key(at)))
+            found = has_unevaluated(c, json_object_iter_value(at),
+                                    !names && is_one_of(named, schema_key(at)));
     for (size_t i = 0; i < json_array_size(value) && !found && schema_spend(c, 2); i++)
         found = has_unevaluated(c, json_array_get(value, i), false);
     return found;

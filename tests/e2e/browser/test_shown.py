@@ -357,6 +357,10 @@ def test_every_setting_is_sent():
         page.fill("#ask-text", "again")
         page.press("#ask-text", "Enter")
         assert page.inner_text("#ask-modes") == "Schema: This is no JSON object."
+        page.evaluate("window.asked = null")
+        page.click("text=Try again")
+        assert page.inner_text("#ask-modes") == "Schema: This is no JSON object."
+        assert page.evaluate("window.asked") is None and page.locator(".turn").count() == 2
         setting(page, "tools", "{}")
         assert page.inner_text("#set-tools-fault") == "This is no JSON array."
         page.press("#ask-text", "Enter")
