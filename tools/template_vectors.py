@@ -414,6 +414,14 @@ SOURCES = [
     "{% for x in [0.1, 1.0, 1e16, 1e15, 123456789.125, 1e-4, 1e-5, 5e-324, 1.7976931348623157e308] %}{{ x }} {% endfor %}",
     "{% for k, v in dict(a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, i=9, j=10, k=11, l=12, m=13, n=14, o=15, p=16, q=17).items() %}{{ k }}{{ v }}{% endfor %}",
     "{{ dict(a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, i=9, j=10, k=11, l=12, m=13, n=14, o=15, p=16, q=17).q }}{{ dict(a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, i=9).z }}",
+    "{{ 'Μαΐου' | upper }} {{ 'ᾳ' | upper }} {{ 'ᾳβ'.title() }} {{ 'ΐ'.title() }} {{ 'ᾷΰẖẗẘẙẚǰ' | upper }} {{ 'ᾷ'.capitalize() }} {{ 'ῼ' | upper }} {{ 'ﬓﬗ' | upper }} {{ 'ﬗ'.title() }}",
+    "{{ 'ᾀᾇᾈᾐᾗᾟᾠᾧᾯ' | upper }} {{ 'ᾀ'.title() }} {{ 'ᾟ'.title() }} {{ 'ΰß ﬁ' | title }} {{ 'ŉ'.upper() }} {{ 'և'.capitalize() }} {{ 'ﬆ' | upper }}",
+    "{{ 'a\\nb\\r' | indent }}|", "{{ 'a\\r' | indent(2, true) }}|", "{{ '\\r' | indent }}|", "{{ 'a\\r\\n' | indent }}|", "{{ 'a\\n\\r' | indent(2, blank=true) }}|", "{{ 'a\\n' | indent }}|",
+    "{{ {'update': 5}.update is defined }}{{ {'update': 5}.update }}{{ {'update': 5}['update'] }}", "{{ {'pop': 5}.pop is defined }}{{ {'clear': 5}.clear }}{{ {'setdefault': 5}.setdefault }}{{ {'popitem': 5}.popitem }}",
+    "{{ {'append': 5}.append }}{{ {'updates': 5}.updates }}{{ {'update': 5} | attr('update') is defined }}{{ '{0.update}|'.format({'update': 5}) }}", "{{ {'update': 5}.update.x }}",
+    "{{ '½ a' | wordcount }}{{ 'a½ ² ₂x 五' | wordcount }}{{ '½' | wordcount }}",
+    "{{ '٣' | int }} {{ '٣' | float }} {{ '1٣_٤' | int }} {{ '٣.٥' | float }} {{ '𝟡' | int }} {{ '𝟎𝟗' | int }} {{ '½' | int(9) }} {{ '-٣' | int }} {{ '1_٣.5' | float }} {{ '1__0' | float(7) }} {{ '٣é' | float(7) }}",
+    "{{ '0x_1f' | int(base=16) }} {{ '0x__1f' | int(7, 16) }} {{ '0x_' | int(7, 16) }} {{ '0b_1' | int(base=2) }} {{ '_1' | int(7) }} {{ '0x1_f' | int(base=16) }} {{ '0x1f_' | int(7, 16) }} {{ '0o_17' | int(base=8) }}",
 ]
 
 

@@ -116,6 +116,16 @@ static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct
     return found != NULL;
 }
 
+// Methods of Python's dict that Jinja's sandbox forbids: they hide a key of that name.
+static bool is_forbidden(struct text name)
+{
+    static const char *const names[] = {"clear", "pop", "popitem", "setdefault", "update"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (text_is(name, names[i]))
+            return true;
+    return false;
+}
+
 bool jinja_getattr(struct jinja_run *run, struct jinja_value of, struct text name,
                    struct jinja_value *out)
 {
@@ -125,7 +135,7 @@ bool jinja_getattr(struct jinja_run *run, struct jinja_value of, struct text nam
         return true;
     if (run->status != STATUS_OK)
         return false;
-    if (of.kind == JINJA_DICT) {
+    if (of.kind == JINJA_DICT && !is_forbidden(name)) {
         struct jinja_string key = {.at = name.at, .bytes = name.bytes};
         const struct jinja_value *found;
         if (!jinja_dict_find(run, of.as.dict, jinja_of_string(&key), &found))

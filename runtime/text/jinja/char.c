@@ -84,6 +84,16 @@ bool jinja_char_is_decimal(uint32_t point)
     return category_of(point) == UTF8PROC_CATEGORY_ND;
 }
 
+int jinja_char_decimal(uint32_t point)
+{
+    uint32_t first = point;
+    if (!jinja_char_is_decimal(point))
+        return -1;
+    while (jinja_char_is_decimal(first - 1))
+        first--;
+    return (int)(point - first) % 10; // digits stand together from zero to nine, in every script
+}
+
 bool jinja_char_is_digit(uint32_t point)
 {
     return jinja_char_is_decimal(point) || point == 0xb2 || point == 0xb3 || point == 0xb9 ||
@@ -127,33 +137,66 @@ bool jinja_char_is_passed_by_case(uint32_t point)
            category == UTF8PROC_CATEGORY_SK;
 }
 
-// Letters in use whose capital form is several letters.
-static const struct {
+// Letters whose capital form is several letters, in order; where `title` is NULL it is as `upper`.
+// Those from U+1F80 to U+1FAF are in iota_capital.
+static const struct long_capital {
     uint32_t point;
     const char *upper;
     const char *title;
 } long_capitals[] = {
-    {0xdf, "SS", "Ss"},     {0x149, "ʼN", "ʼN"},  {0x1f0, "J̌", "J̌"},    {0x587, "ԵՒ", "Եւ"},
-    {0xfb00, "FF", "Ff"},   {0xfb01, "FI", "Fi"}, {0xfb02, "FL", "Fl"}, {0xfb03, "FFI", "Ffi"},
-    {0xfb04, "FFL", "Ffl"}, {0xfb05, "ST", "St"}, {0xfb06, "ST", "St"},
+    // clang-format off
+    {0xdf, "SS", "Ss"}, {0x149, "ʼN", NULL}, {0x1f0, "J̌", NULL}, {0x390, "Ϊ́", NULL},
+    {0x3b0, "Ϋ́", NULL}, {0x587, "ԵՒ", "Եւ"}, {0x1e96, "H̱", NULL}, {0x1e97, "T̈", NULL},
+    {0x1e98, "W̊", NULL}, {0x1e99, "Y̊", NULL}, {0x1e9a, "Aʾ", NULL}, {0x1f50, "Υ̓", NULL},
+    {0x1f52, "Υ̓̀", NULL}, {0x1f54, "Υ̓́", NULL}, {0x1f56, "Υ̓͂", NULL}, {0x1fb2, "ᾺΙ", "Ὰͅ"},
+    {0x1fb3, "ΑΙ", "ᾼ"}, {0x1fb4, "ΆΙ", "Άͅ"}, {0x1fb6, "Α͂", NULL}, {0x1fb7, "Α͂Ι", "ᾼ͂"},
+    {0x1fbc, "ΑΙ", "ᾼ"}, {0x1fc2, "ῊΙ", "Ὴͅ"}, {0x1fc3, "ΗΙ", "ῌ"}, {0x1fc4, "ΉΙ", "Ήͅ"},
+    {0x1fc6, "Η͂", NULL}, {0x1fc7, "Η͂Ι", "ῌ͂"}, {0x1fcc, "ΗΙ", "ῌ"}, {0x1fd2, "Ϊ̀", NULL},
+    {0x1fd3, "Ϊ́", NULL}, {0x1fd6, "Ι͂", NULL}, {0x1fd7, "Ϊ͂", NULL}, {0x1fe2, "Ϋ̀", NULL},
+    {0x1fe3, "Ϋ́", NULL}, {0x1fe4, "Ρ̓", NULL}, {0x1fe6, "Υ͂", NULL}, {0x1fe7, "Ϋ͂", NULL},
+    {0x1ff2, "ῺΙ", "Ὼͅ"}, {0x1ff3, "ΩΙ", "ῼ"}, {0x1ff4, "ΏΙ", "Ώͅ"}, {0x1ff6, "Ω͂", NULL},
+    {0x1ff7, "Ω͂Ι", "ῼ͂"}, {0x1ffc, "ΩΙ", "ῼ"}, {0xfb00, "FF", "Ff"}, {0xfb01, "FI", "Fi"},
+    {0xfb02, "FL", "Fl"}, {0xfb03, "FFI", "Ffi"}, {0xfb04, "FFL", "Ffl"}, {0xfb05, "ST", "St"},
+    {0xfb06, "ST", "St"}, {0xfb13, "ՄՆ", "Մն"}, {0xfb14, "ՄԵ", "Մե"}, {0xfb15, "ՄԻ", "Մի"},
+    {0xfb16, "ՎՆ", "Վն"}, {0xfb17, "ՄԽ", "Մխ"},
+    // clang-format on
 };
+
+static const char *long_capital(uint32_t point, enum letter_case wanted)
+{
+    size_t from = 0;
+    size_t to = sizeof long_capitals / sizeof *long_capitals;
+    while (from < to) {
+        size_t middle = (from + to) / 2;
+        const struct long_capital *row = &long_capitals[middle];
+        if (row->point == point)
+            return wanted == CASE_TITLE && row->title ? row->title : row->upper;
+        from = row->point < point ? middle + 1 : from;
+        to = row->point < point ? to : middle;
+    }
+    return NULL;
+}
+
+// Alpha, eta and omega with breathings above and an iota below, which is a capital of its own.
+static size_t iota_capital(uint32_t point, char *out)
+{
+    static const uint32_t without[] = {0x1f08, 0x1f28, 0x1f68};
+    size_t bytes = utf8_write(without[(point - 0x1f80) / 16] + point % 8, out);
+    return bytes + utf8_write(0x399, out + bytes);
+}
 
 size_t jinja_char_cased(uint32_t point, enum letter_case wanted, char *out)
 {
-    if (wanted != CASE_LOWER) {
-        for (size_t i = 0; i < sizeof long_capitals / sizeof *long_capitals; i++) {
-            if (long_capitals[i].point != point)
-                continue;
-            const char *text =
-                wanted == CASE_UPPER ? long_capitals[i].upper : long_capitals[i].title;
-            size_t bytes = strlen(text);
-            memcpy(out, text, bytes);
-            return bytes;
-        }
-    } else if (point == 0x130) {
-        memcpy(out, "i\xcc\x87", 3);
-        return 3;
+    const char *several = wanted != CASE_LOWER ? long_capital(point, wanted)
+                          : point == 0x130     ? "i\xcc\x87"
+                                               : NULL;
+    if (several) {
+        size_t bytes = strlen(several);
+        memcpy(out, several, bytes);
+        return bytes;
     }
+    if (wanted == CASE_UPPER && point >= 0x1f80 && point <= 0x1faf)
+        return iota_capital(point, out);
     utf8proc_int32_t from = (utf8proc_int32_t)point;
     utf8proc_int32_t to = wanted == CASE_UPPER   ? utf8proc_toupper(from)
                           : wanted == CASE_LOWER ? utf8proc_tolower(from)

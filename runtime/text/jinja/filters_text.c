@@ -246,7 +246,8 @@ static bool filter_indent(struct jinja_run *run, const struct jinja_call *call,
         if (!jinja_lines(run, string, true, &kept))
             return false;
         ended = kept.items[kept.count - 1].as.string->bytes !=
-                lines.items[lines.count - 1].as.string->bytes;
+                    lines.items[lines.count - 1].as.string->bytes &&
+                string->at[string->bytes - 1] != '\r'; // with the newline this is one line end
     }
     struct jinja_value empty;
     if (ended && (!jinja_string_make(run, text_of(""), false, &empty) ||
@@ -321,7 +322,7 @@ static bool filter_wordcount(struct jinja_run *run, const struct jinja_call *cal
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
         at += jinja_utf8_next(text, at, &point);
-        bool word = jinja_char_is_alpha(point) || jinja_char_is_digit(point) || point == '_';
+        bool word = jinja_char_is_alpha(point) || jinja_char_is_numeric(point) || point == '_';
         count += word && !inside;
         inside = word;
     }

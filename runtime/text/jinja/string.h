@@ -64,6 +64,7 @@ bool jinja_char_is_alpha(uint32_t point);
 bool jinja_char_is_digit(uint32_t point);
 bool jinja_char_is_numeric(uint32_t point);
 bool jinja_char_is_decimal(uint32_t point);
+int jinja_char_decimal(uint32_t point); // 0 to 9; -1: none
 bool jinja_char_is_upper(uint32_t point);
 bool jinja_char_is_title(uint32_t point);
 bool jinja_char_is_passed_by_case(uint32_t point);

@@ -240,28 +240,39 @@ static int digit_of(char c)
     return c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
 }
 
+// The character at *at as Python reads numbers: a decimal digit of any script is one of ASCII.
+static char number_next(struct text text, size_t *at)
+{
+    uint32_t point;
+    *at += jinja_utf8_next(text, *at, &point);
+    int digit = point < 0x80 ? -1 : jinja_char_decimal(point);
+    return point < 0x80 ? (char)point : digit < 0 ? '?' : (char)('0' + digit);
+}
+
 bool jinja_parse_int(struct text text, int base, int64_t *out)
 {
     text = trimmed(text);
     bool negative = text.bytes > 0 && text.at[0] == '-';
     size_t at = negative || (text.bytes > 0 && text.at[0] == '+');
+    bool digit_before = false; // or a mark of the base
     if (base != 10 && at + 2 < text.bytes && text.at[at] == '0') {
         int mark = text.at[at + 1] | 0x20;
         int marked = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
         if (marked != 0 && (base == 0 || base == marked)) {
             base = marked;
             at += 2;
+            digit_before = true;
         }
     }
     base = base == 0 ? 10 : base;
-    bool digit_before = false;
     *out = 0;
-    for (; at < text.bytes; at++) {
-        if (text.at[at] == '_' && digit_before) {
+    while (at < text.bytes) {
+        char c = number_next(text, &at);
+        if (c == '_' && digit_before) {
             digit_before = false;
             continue;
         }
-        int digit = digit_of(text.at[at]);
+        int digit = digit_of(c);
         if (digit >= base || __builtin_mul_overflow(*out, base, out) ||
             __builtin_sub_overflow(*out, digit, out)) // negative: its range is the larger one
             return false;
@@ -280,10 +291,13 @@ bool jinja_parse_float(struct text text, double *out)
     size_t bytes = 0;
     if (text.bytes == 0 || text.bytes >= sizeof copy)
         return false;
-    for (size_t i = 0; i < text.bytes; i++) {
-        char c = text.at[i];
-        bool digits = i > 0 && i + 1 < text.bytes && digit_of(text.at[i - 1]) < 10 &&
-                      digit_of(text.at[i + 1]) < 10;
+    char before = '\0';
+    for (size_t at = 0; at < text.bytes;) {
+        char c = number_next(text, &at);
+        size_t next = at;
+        bool digits =
+            digit_of(before) < 10 && at < text.bytes && digit_of(number_next(text, &next)) < 10;
+        before = c;
         if (c == '_' && digits)
             continue;
         if (c == 'x' || c == 'X' || c == '(' || c == '_' ||
