@@ -252,6 +252,17 @@ static const struct {
      {0, 8},
      2,
      "a a"},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},{\"type\":\"Strip\","
+     "\"content\":"
+     "\" \",\"start\":1,\"stop\":1}]}",
+     {7, 8, 9},
+     3,
+     "a a   b "},
+    {"{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Replace\",\"pattern\":"
+     "{\"String\":\"_\"},\"content\":\" \"}]}",
+     {3, 3, 1, 2},
+     4,
+     "    b c "},
     {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 10, 0}, 3, "ac a"},
     {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {10, 0}, 2, "##c a"},
     {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {11, 0, 11}, 3, "## a"},
@@ -377,13 +388,53 @@ static void test_decoders_are_the_reference_s(void **state)
     }
 }
 
+// A decoder that reads several bytes of the joined text does not see them token by token.
+static void test_decoders_of_joined_text_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *joins, *after, *name;
+    } cases[] = {
+        {"Fuse", "Replace\",\"pattern\":{\"String\":\"__\"},\"content\":\"-", "Replace"},
+        {"Fuse", "Replace\",\"pattern\":{\"Regex\":\"_\"},\"content\":\"-", "Replace"},
+        {"ByteLevel", "Replace\",\"pattern\":{\"String\":\"__\"},\"content\":\"-", "Replace"},
+        {"Fuse", "Strip\",\"start\":1,\"stop\":0,\"content\":\"--", "Strip"},
+        {"Fuse", "Metaspace\",\"replacement\":\"_", "Metaspace"},
+        {"ByteLevel", "WordPiece\",\"prefix\":\"##", "WordPiece"},
+        {"Fuse", "BPEDecoder\",\"suffix\":\"</w>", "BPEDecoder"},
+        {"Fuse", "CTC", "CTC"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[512], why[256];
+        struct tokenizer *t;
+        struct error err = {0};
+        snprintf(json, sizeof json,
+                 "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"%s\"},{\"type\":\"%"
+                 "s\"}]},"
+                 "\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}",
+                 cases[i].joins, cases[i].after);
+        snprintf(why, sizeof why,
+                 "tokenizer.json: decoder: %s reads more than a byte at a time, which a stream "
+                 "cannot do after Fuse or ByteLevel: put it before them",
+                 cases[i].name);
+        assert_int_equal(tokenizer_open_memory(&t, text_of(json), text_span(NULL, 0), &err),
+                         STATUS_UNSUPPORTED);
+        assert_string_equal(err.text, why);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_byte_fallback), cmocka_unit_test(test_byte_level),
-        cmocka_unit_test(test_metaspace),     cmocka_unit_test(test_wordpiece),
-        cmocka_unit_test(test_word_ends),     cmocka_unit_test(test_repetitions),
-        cmocka_unit_test(test_no_decoder),    cmocka_unit_test(test_decoders_are_the_reference_s),
+        cmocka_unit_test(test_byte_fallback),
+        cmocka_unit_test(test_byte_level),
+        cmocka_unit_test(test_metaspace),
+        cmocka_unit_test(test_wordpiece),
+        cmocka_unit_test(test_word_ends),
+        cmocka_unit_test(test_repetitions),
+        cmocka_unit_test(test_no_decoder),
+        cmocka_unit_test(test_decoders_are_the_reference_s),
+        cmocka_unit_test(test_decoders_of_joined_text_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -622,10 +622,10 @@ static void test_lists_of_words(void **state)
     t = open_folder();
     expect(t, "A \xC3\xA9", NULL, "2 9 8 3");
     tokenizer_close(t);
-    put("vocab.txt", "[CLS]\na\n");
+    put("vocab.txt", "[CLS]\n[UNK]\na\n");
     t = open_folder();
-    assert_int_equal(tokenizer_vocab(t), 2);
-    expect(t, "a", NULL, "1"); // without [SEP] nothing is added
+    assert_int_equal(tokenizer_vocab(t), 3);
+    expect(t, "a", NULL, "2"); // without [SEP] nothing is added
     tokenizer_close(t);
 }
 

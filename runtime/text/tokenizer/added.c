@@ -105,7 +105,7 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
 static enum status matcher_put(struct added_matcher *m, struct text key, int32_t index,
                                struct error *err)
 {
-    if (key.bytes == 0)
+    if (key.bytes == 0 || trie_get(&m->trie, key) >= 0)
         return STATUS_OK;
     if (!trie_put(&m->trie, key, index))
         return error_set(err, STATUS_TOO_LARGE, "the added tokens are too many");
@@ -116,14 +116,13 @@ static enum status matcher_put(struct added_matcher *m, struct text key, int32_t
     return STATUS_OK;
 }
 
-// Tokens that count as normalized are looked for in normalized text, in their normalized form.
-enum status added_match_open(struct tokenizer *t, struct error *err)
+static enum status matchers_put(struct tokenizer *t, bool special, struct error *err)
 {
-    trie_init(&t->raw.trie);
-    trie_init(&t->normalized.trie);
     struct encode e = {.t = t, .arena = t->arena};
     for (uint32_t i = 0; i < t->added_count; i++) {
         const struct added_token *token = &t->added[i];
+        if (token->special != special)
+            continue;
         struct nstr s = {token->content.at, token->content.bytes, NULL};
         if (token->normalized && !normalize(&e, &s))
             return error_set(err, STATUS_INVALID, "an added token cannot be normalized");
@@ -133,6 +132,16 @@ enum status added_match_open(struct tokenizer *t, struct error *err)
             return status;
     }
     return STATUS_OK;
+}
+
+// Tokens that count as normalized are looked for in normalized text, in their normalized form. Of
+// several that have one form the first is found, special ones being first.
+enum status added_match_open(struct tokenizer *t, struct error *err)
+{
+    trie_init(&t->raw.trie);
+    trie_init(&t->normalized.trie);
+    enum status status = matchers_put(t, true, err);
+    return status == STATUS_OK ? matchers_put(t, false, err) : status;
 }
 
 static bool is_known(const struct tokenizer *t, struct text content)

@@ -245,6 +245,16 @@ static void whole_words_open(struct tokenizer *t)
     arena_destroy(scratch);
 }
 
+// Whether any text has tokens, so that the unknown one is never used. A vocabulary of bytes is
+// taken to have all that occur.
+static bool is_complete(const struct bpe *b)
+{
+    bool mapped = !b->bytes;
+    for (int i = 0; i < 256 && mapped; i++)
+        mapped = b->char_ids[byte_char((unsigned char)i)] >= 0;
+    return b->bytes || mapped || (b->byte_fallback && b->all_bytes);
+}
+
 enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
     struct bpe *b = &t->bpe;
@@ -257,8 +267,6 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
     b->fuse_unk = jtree_get_bool(node, "fuse_unk", false);
     b->ignore_merges = jtree_get_bool(node, "ignore_merges", false);
     memset(b->byte_ids, 0xFF, sizeof b->byte_ids);
-    struct text unk = jtree_get_text(node, "unk_token");
-    b->unk = unk.at ? tokenizer_token(t, unk) : -1;
     b->bytes = feeds_bytes(t) && !b->byte_fallback && b->prefix.bytes + b->suffix.bytes == 0;
     if (b->bytes)
         t->pre[t->pre_count - 1].map_bytes = false;
@@ -270,6 +278,12 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
     b->all_bytes = true;
     for (int i = 0; i < 256; i++)
         b->all_bytes = b->all_bytes && b->byte_ids[i] >= 0;
+    struct text unk = jtree_get_text(node, "unk_token");
+    b->unk = unk.at ? tokenizer_token(t, unk) : -1;
+    if (b->unk < 0 && !is_complete(b))
+        status = unknown_open(t, unk, &b->unk, err);
+    if (status != STATUS_OK)
+        return status;
     pairs_open(t);
     whole_words_open(t);
     return STATUS_OK;

@@ -58,12 +58,46 @@ static enum status one_open(struct tokenizer *t, uint32_t kind, const struct jno
     }
 }
 
+bool decoder_joins(const struct decoder *d)
+{
+    return d->kind == DECODE_FUSE || d->kind == DECODE_BYTE_LEVEL;
+}
+
+// Whether it does the same to each token, or to the ends of a stream, as to the joined text.
+static bool fits_joined(const struct decoder *d)
+{
+    switch (d->kind) {
+    case DECODE_REPLACE:
+        return !d->regex && d->from.bytes <= 1;
+    case DECODE_STRIP:
+        return d->from.bytes <= 1;
+    case DECODE_METASPACE:
+    case DECODE_WORDPIECE:
+    case DECODE_BPE:
+    case DECODE_CTC:
+        return false;
+    default:
+        return true;
+    }
+}
+
 enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
     const struct stage_list list = {
         "decoder", "decoders", kinds, sizeof kinds / sizeof *kinds, &t->decoder_count, one_open};
     t->has_decoder = jtree_is(node, J_OBJECT);
-    return stages_open(t, node, &list, err);
+    enum status status = stages_open(t, node, &list, err);
+    bool joined = false;
+    for (uint32_t i = 0; i < t->decoder_count && status == STATUS_OK; i++) {
+        const struct decoder *d = &t->decoders[i];
+        if (joined && !fits_joined(d))
+            return error_set(err, STATUS_UNSUPPORTED,
+                             "%s reads more than a byte at a time, which a stream cannot do after "
+                             "Fuse or ByteLevel: put it before them",
+                             kinds[d->kind]);
+        joined = joined || decoder_joins(d);
+    }
+    return status;
 }
 
 // Every `from` becomes `to`; the text itself if there is none.

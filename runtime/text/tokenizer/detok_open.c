@@ -19,13 +19,12 @@ struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_
         return arena_format(scratch, " %.*s", (int)text.bytes, text.at);
     for (uint32_t i = 0; i < t->decoder_count && text.at; i++) {
         const struct decoder *d = &t->decoders[i];
+        fused = fused || decoder_joins(d);
         if (d->kind == DECODE_BYTE_LEVEL) {
             text = bytes_unmapped(scratch, text);
         } else if (d->kind == DECODE_BYTE_FALLBACK) {
             if (byte_token_value(text) >= 0)
                 text = one_byte(scratch, byte_token_value(text));
-        } else if (d->kind == DECODE_FUSE) {
-            fused = true;
         } else if (d->kind != DECODE_STRIP || !fused) {
             text = decode_token(d, scratch, text, first, false, over);
         }
@@ -39,7 +38,7 @@ static void ends_open(struct tokenizer *t)
     t->stream_first_name = !t->has_decoder;
     for (uint32_t i = 0; i < t->decoder_count; i++) {
         const struct decoder *d = &t->decoders[i];
-        fused = fused || d->kind == DECODE_FUSE;
+        fused = fused || decoder_joins(d);
         if (d->kind == DECODE_STRIP && fused && d->from.bytes == 1) {
             t->stream_strip = *d->from.at;
             t->stream_strip_left = (uint8_t)d->start;

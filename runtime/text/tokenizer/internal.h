@@ -84,6 +84,7 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
 // too long, which sets over, or the arena is full.
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
                          bool first, bool last, bool *over);
+bool decoder_joins(const struct decoder *d); // all tokens to one text
 // What a caller is told where a pattern took too long.
 #define PATTERN_OVER "a pattern of the tokenizer takes too long on this text"
 
@@ -132,6 +133,9 @@ enum status folder_json_read(struct tokenizer *t, const char *folder, const char
 enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err);
 enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err);
 void template_add(struct tokenizer *t, struct text name, struct text source);
+// The id of the `unk_token`; -1: none is named. One that is named must be in the vocabulary.
+enum status unknown_open(const struct tokenizer *t, struct text name, int32_t *id,
+                         struct error *err);
 int32_t byte_token_value(struct text name);                   // "<0x0A>" -> 10, else -1
 bool bytes_unmap(struct text name, char *out, size_t *bytes); // byte-level characters -> bytes
 // The same in new memory; other names stay. NULL at: arena full.

@@ -26,6 +26,18 @@ void model_encode(struct encode *e, struct text piece)
     }
 }
 
+enum status unknown_open(const struct tokenizer *t, struct text name, int32_t *id,
+                         struct error *err)
+{
+    *id = name.at ? tokenizer_token(t, name) : -1;
+    if (name.at && *id < 0)
+        return error_set(err, STATUS_INVALID,
+                         "the `vocab` lacks the `unk_token` %.*s, which unknown text becomes: add "
+                         "it, or name a token that is there",
+                         (int)(name.bytes < 60 ? name.bytes : 60), name.at);
+    return STATUS_OK;
+}
+
 int32_t byte_token_value(struct text name)
 {
     if (name.bytes != 6 || memcmp(name.at, "<0x", 3) != 0 || name.at[5] != '>')
@@ -148,7 +160,5 @@ enum status model_open_json(struct tokenizer *t, const struct jnode *node, struc
                          (int)(kind.bytes < 60 ? kind.bytes : 60), kind.at);
     t->model = TOKENIZER_WORD_LEVEL;
     t->pieces = t->names;
-    struct text unk = jtree_get_text(node, "unk_token");
-    t->word_unk = unk.at ? tokenizer_token(t, unk) : -1;
-    return STATUS_OK;
+    return unknown_open(t, jtree_get_text(node, "unk_token"), &t->word_unk, err);
 }

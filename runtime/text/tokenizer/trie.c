@@ -58,6 +58,17 @@ static uint32_t add_node(struct trie *trie)
     return trie->node_count++;
 }
 
+int32_t trie_get(const struct trie *trie, struct text key)
+{
+    uint32_t node = 0;
+    for (size_t i = 0; i < key.bytes; i++) {
+        node = trie_step(trie, node, (unsigned char)key.at[i]);
+        if (node == 0)
+            return -1;
+    }
+    return trie->values[node];
+}
+
 bool trie_put(struct trie *trie, struct text key, int32_t value)
 {
     uint32_t node = 0;

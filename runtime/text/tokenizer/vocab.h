@@ -47,6 +47,7 @@ void trie_init(struct trie *trie);
 void trie_free(struct trie *trie);
 // Empty keys are ignored. false: more than TRIE_NODES_MAX nodes.
 bool trie_put(struct trie *trie, struct text key, int32_t value);
+int32_t trie_get(const struct trie *trie, struct text key); // the value of a key, -1: none
 uint32_t trie_find_edge(const struct trie *trie, uint32_t node, unsigned char byte);
 
 // The child of a node, 0: none.
