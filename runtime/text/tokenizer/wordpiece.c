@@ -45,7 +45,8 @@ void wordpiece_encode(struct encode *e, struct text piece)
         return;
     if (e->status == STATUS_OK)
         e->token_count = before;
-    encode_push(e, (uint32_t)w->unk);
+    if (w->unk >= 0)
+        encode_push(e, (uint32_t)w->unk);
 }
 
 enum status wordpiece_open(struct tokenizer *t, const struct jnode *node, struct error *err)
@@ -56,9 +57,7 @@ enum status wordpiece_open(struct tokenizer *t, const struct jnode *node, struct
     int64_t most = jtree_integer(jtree_get(node, "max_input_chars_per_word"), 1 << 20);
     w->chars_max = most < 0 ? 100 : (uint32_t)most;
     struct text unk = jtree_get_text(node, "unk_token");
-    enum status status = unknown_open(t, unk.at ? unk : text_of("[UNK]"), &w->unk, err);
-    if (status != STATUS_OK)
-        return status;
+    w->unk = tokenizer_token(t, unk.at ? unk : text_of("[UNK]"));
     trie_init(&w->first);
     trie_init(&w->rest);
     t->pieces = t->names;
