@@ -71,3 +71,16 @@ static inline int64_t text_hex_read(struct text in, size_t digits)
     }
     return value;
 }
+
+// The bytes that %XX stands for in place of it, into out, which has room for in.bytes (RFC 3986).
+static inline struct text text_percent_decode(struct text in, char *out)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < in.bytes; i++) {
+        struct text rest = text_span(in.at + i + 1, in.bytes - i - 1);
+        int64_t byte = in.at[i] == '%' ? text_hex_read(rest, 2) : -1;
+        out[bytes++] = byte >= 0 ? (char)byte : in.at[i];
+        i += byte >= 0 ? 2 : 0;
+    }
+    return text_span(out, bytes);
+}

@@ -556,16 +556,22 @@ static enum status chat_run(struct chat *chat, const char *with, struct error *e
     return status;
 }
 
+static enum status key_check(const char *name, const char *key, struct error *err)
+{
+    bool line = !key || !strpbrk(key, "\r\n");
+    return line ? STATUS_OK : error_set(err, STATUS_INVALID, "%s must be one line", name);
+}
+
 static enum status chat_server(struct chat *chat, const char *model, struct error *err)
 {
     const struct chat_settings *settings = chat->settings;
-    struct chat_remote *remote;
+    struct chat_remote *remote = NULL;
     struct chat_remote_args args = {settings->url, settings->api_key, model, settings->timeout};
     if (!args.key)
         args.key = options_environment_openai_key();
-    if (args.key && strpbrk(args.key, "\r\n"))
-        return error_set(err, STATUS_INVALID, "the key in OPENAI_API_KEY must be one line");
-    enum status status = chat_remote_open(&remote, &args, err);
+    enum status status = key_check("the key in OPENAI_API_KEY", args.key, err);
+    if (status == STATUS_OK)
+        status = chat_remote_open(&remote, &args, err);
     chat->source = (struct chat_source){remote, server_answer};
     if (status == STATUS_OK)
         status = chat_run(chat, chat_remote_model(remote), err);
@@ -597,8 +603,9 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
                          "--url must be an address such as http://127.0.0.1:8000");
     if (s->api_key && !s->url)
         return error_set(err, STATUS_INVALID, "--api-key is of use with --url alone");
-    if (s->api_key && strpbrk(s->api_key, "\r\n"))
-        return error_set(err, STATUS_INVALID, "--api-key must be one line");
+    enum status status = key_check("--api-key", s->api_key, err);
+    if (status != STATUS_OK)
+        return status;
     return s->system ? text_check("--system", text_of(s->system), err) : STATUS_OK;
 }
 

@@ -69,9 +69,7 @@ static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t
         g->eager = g->eager ? g->eager : json_object();
         json_object_set_new(g->eager, json_string_value(json_member(tool, "name")), json_true());
     }
-    json_array_append_new(out,
-                          tools_entry(json_member(tool, "name"), json_member(tool, "description"),
-                                      schema, json_is_true(json_member(tool, "strict"))));
+    json_array_append_new(out, tools_entry(tool, schema));
     json_decref(schema);
 }
 
@@ -102,13 +100,10 @@ static void choice_read(struct fields *f, const json_t *names, struct tool_choic
 void messages_tools_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
-    const json_t *tools = fields_get(f, "tools"), *choice = fields_get(f, "tool_choice");
-    size_t n = tools_count(f, tools);
-    json_t *names = json_object(), *converted = json_array();
-    for (size_t i = 0; i < n && !f->failed; i++)
-        tool_read(g, json_array_get(tools, i), i, names, converted);
+    const json_t *choice = fields_get(f, "tool_choice");
+    json_t *names = json_object(), *converted = tools_convert(g, names, tool_read);
     choice_read(f, names, &g->choice);
-    bool called = !g->choice.hidden && n > 0 && !f->failed;
+    bool called = !g->choice.hidden && json_array_size(converted) > 0 && !f->failed;
     g->options.one_call = json_is_true(json_member(choice, "disable_parallel_tool_use"));
     tools_use(g, called ? json_incref(converted) : NULL);
     json_decref(converted);

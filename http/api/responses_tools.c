@@ -15,8 +15,10 @@ static const struct field_rule tool_rows[] = {
 };
 static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
 
-static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names, json_t *out)
+static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t *names,
+                      json_t *out)
 {
+    struct fields *f = &g->call.fields;
     struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
     struct text type = fields_member_string(f, tool, path.at, "type"), shown = text_head(type, 64);
     const json_t *name = json_member(tool, "name");
@@ -29,19 +31,12 @@ static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *na
     fields_check_object(f, &tool_rules, tool, path.at);
     tools_name_read(f, name, fields_path(f, "%s.name", path.at), TOOL_NAME_MAX, names);
     if (!f->failed)
-        json_array_append_new(out, tools_entry(name, json_member(tool, "description"),
-                                               json_member(tool, "parameters"),
-                                               json_is_true(json_member(tool, "strict"))));
+        json_array_append_new(out, tools_entry(tool, json_member(tool, "parameters")));
 }
 
 void responses_tools_read(struct generation *g)
 {
-    struct fields *f = &g->call.fields;
-    const json_t *tools = fields_get(f, "tools");
-    size_t n = tools_count(f, tools);
-    json_t *names = json_object(), *converted = json_array();
-    for (size_t i = 0; i < n && !f->failed; i++)
-        tool_read(f, json_array_get(tools, i), i, names, converted);
+    json_t *names = json_object(), *converted = tools_convert(g, names, tool_read);
     tools_choose(g, names, true, converted);
     json_decref(converted);
     json_decref(names);

@@ -54,8 +54,10 @@ static void function_read(struct fields *f, const json_t *function, const char *
                     TOOL_NAME_MAX, names);
 }
 
-static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *names, json_t *out)
+static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t *names,
+                      json_t *out)
 {
+    struct fields *f = &g->call.fields;
     struct field_path path = fields_path_keep(fields_path(f, "tools[%zu]", i));
     struct text type = fields_member_string(f, tool, path.at, "type"), shown = text_head(type, 32);
     if (!f->failed && !text_is(type, "function"))
@@ -66,25 +68,22 @@ static void tool_read(struct fields *f, const json_t *tool, size_t i, json_t *na
         return;
     fields_check_object(f, &tool_rules, tool, path.at);
     function_read(f, function, fields_path(f, "%s.function", path.at), names);
-    json_array_append_new(out, tools_entry(json_member(function, "name"),
-                                           json_member(function, "description"),
-                                           json_member(function, "parameters"),
-                                           json_is_true(json_member(function, "strict"))));
+    json_array_append_new(out, tools_entry(function, json_member(function, "parameters")));
 }
 
-json_t *tools_entry(const json_t *name, const json_t *description, const json_t *parameters,
-                    bool strict)
+json_t *tools_entry(const json_t *function, const json_t *parameters)
 {
-    json_t *function = json_object(), *entry = json_object();
-    json_object_set(function, "name", (json_t *)name); // which are only read
-    if (description)
-        json_object_set(function, "description", (json_t *)description);
+    static const char *const texts[] = {"name", "description"};
+    json_t *out = json_object(), *entry = json_object();
+    for (int i = 0; i < 2; i++)
+        if (json_member(function, texts[i]))
+            json_object_set(out, texts[i], (json_t *)json_member(function, texts[i])); // only read
     if (parameters)
-        json_object_set(function, "parameters", (json_t *)parameters);
-    if (strict)
-        json_object_set_new(function, "strict", json_true());
+        json_object_set(out, "parameters", (json_t *)parameters);
+    if (json_is_true(json_member(function, "strict")))
+        json_object_set_new(out, "strict", json_true());
     json_object_set_new(entry, "type", json_string("function"));
-    json_object_set_new(entry, "function", function);
+    json_object_set_new(entry, "function", out);
     return entry;
 }
 
@@ -108,13 +107,24 @@ void tools_use(struct generation *g, json_t *tools)
                                            .tools = tools};
 }
 
-size_t tools_count(struct fields *f, const json_t *tools)
+static size_t tools_count(struct fields *f, const json_t *tools)
 {
     size_t n = json_array_size(tools);
     if (n > TOOLS_MAX)
         fields_fail(f, HTTP_INVALID_VALUE, "tools", "must hold at most %d tools, got %zu",
                     TOOLS_MAX, n);
     return n;
+}
+
+json_t *tools_convert(struct generation *g, json_t *names, tool_reader *read)
+{
+    struct fields *f = &g->call.fields;
+    const json_t *tools = fields_get(f, "tools");
+    size_t n = tools_count(f, tools);
+    json_t *out = json_array();
+    for (size_t i = 0; i < n && !f->failed; i++)
+        read(g, json_array_get(tools, i), i, names, out);
+    return out;
 }
 
 void tools_choose(struct generation *g, const json_t *names, bool flat, const json_t *tools)
@@ -128,12 +138,7 @@ void tools_choose(struct generation *g, const json_t *names, bool flat, const js
 
 void tools_read(struct generation *g)
 {
-    struct fields *f = &g->call.fields;
-    const json_t *tools = fields_get(f, "tools");
-    size_t n = tools_count(f, tools);
-    json_t *names = json_object(), *converted = json_array();
-    for (size_t i = 0; i < n && !f->failed; i++)
-        tool_read(f, json_array_get(tools, i), i, names, converted);
+    json_t *names = json_object(), *converted = tools_convert(g, names, tool_read);
     tools_choose(g, names, false, converted);
     json_decref(converted);
     json_decref(names);

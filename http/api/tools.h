@@ -12,14 +12,17 @@ void tools_read(struct generation *g);
 void messages_tools_read(struct generation *g);  // of a Messages request
 void responses_tools_read(struct generation *g); // of a Responses request
 
-// How many tools there are; fails the request where there are too many.
-size_t tools_count(struct fields *f, const json_t *tools);
 // A tool's name: at most bytes_max letters, digits, '_' and '-'; `names` has those before it.
 void tools_name_read(struct fields *f, const json_t *name, const char *path, size_t bytes_max,
                      json_t *names);
-// A tool in the form that templates take. description, parameters: NULL where there is none.
-json_t *tools_entry(const json_t *name, const json_t *description, const json_t *parameters,
-                    bool strict); // new reference
+// A tool in the form that templates take, in a new reference: the name, description and strictness
+// that are members of `function`; parameters: NULL where there are none.
+json_t *tools_entry(const json_t *function, const json_t *parameters);
+// Reads the i-th tool: puts its name into names, and the tool as tools_entry makes it behind `out`.
+typedef void tool_reader(struct generation *g, const json_t *tool, size_t i, json_t *names,
+                         json_t *out);
+// All tools of the request, read one by one, in a new reference; too many fail it.
+json_t *tools_convert(struct generation *g, json_t *names, tool_reader *read);
 // The fields `tool_choice` and `parallel_tool_calls`, as tool_choice_read takes them; then
 // tools_use.
 void tools_choose(struct generation *g, const json_t *names, bool flat, const json_t *tools);

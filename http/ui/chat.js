@@ -204,22 +204,21 @@ function editEnd() {
   grow();
 }
 
-// What must be mended in the settings before anything is sent is said.
-function settingsHold() {
-  const fault = settingsFault(state.now.settings);
+// Says what must be mended before anything is sent, if something must.
+function faultSaid(fault = settingsFault(state.now.settings)) {
   if (fault) modesSay(fault);
   return fault !== "";
 }
 
 function again(message) {
-  if (settingsHold()) return;
+  if (faultSaid()) return;
   if (state.edited) editEnd();
   state.now.messages.splice(state.now.messages.indexOf(message), 1);
   answer();
 }
 
 function results(messages) {
-  if (settingsHold()) return;
+  if (faultSaid()) return;
   if (state.edited) editEnd();
   state.now.messages.push(...messages);
   answer();
@@ -336,11 +335,7 @@ function send() {
     keyWanted();
     return;
   }
-  const fault = state.now.model ? settingsFault(state.now.settings) : "No model for chat is served here.";
-  if (fault) {
-    modesSay(fault);
-    return;
-  }
+  if (faultSaid(state.now.model ? undefined : "No model for chat is served here.")) return;
   if (state.edited) {
     state.now.messages.splice(state.now.messages.indexOf(state.edited));
     editEnd();

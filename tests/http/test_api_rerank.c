@@ -19,6 +19,15 @@ static void again(const char *body)
     fake_request(PATH, body);
 }
 
+// To a model that is asked yes or no in the published prompt.
+static void yes_no_request(uint32_t window, const char *body)
+{
+    fake_again();
+    fake_facts.rerank = RERANK_YES_NO;
+    fake_facts.max_model_len = window;
+    fake_request(PATH, body);
+}
+
 static void finish(const float *scores, size_t count)
 {
     fake.values = malloc(count * sizeof(float));
@@ -173,11 +182,8 @@ static void test_documents_are_cut_on_the_side_asked_for(void **state)
             fail_msg("%s: %s", cases[i][0], pair_of("abcdef", cases[i][0]));
     pair_of("abc", ",\"truncate\":false,\"truncate_prompt_tokens\":7");
     assert_non_null(strstr(fake.sent, "\"param\":\"truncate_prompt_tokens\""));
-    fake_again();
-    fake_facts.rerank = RERANK_YES_NO;
-    fake_facts.max_model_len = 600;
-    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"abcdef\"],"
-                       "\"max_tokens_per_doc\":2,\"truncation_side\":\"left\"}");
+    yes_no_request(600, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"abcdef\"],"
+                        "\"max_tokens_per_doc\":2,\"truncation_side\":\"left\"}");
     char *prompt = fake_prompt();
     assert_non_null(strstr(prompt, "<Document>: ef<|im_end|>"));
     free(prompt);
@@ -209,21 +215,16 @@ static void test_other_names_of_fields(void **state)
         assert_string_equal(results(), "2:3.0000 1:2.0000");
     }
     for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
-        fake_again();
-        fake_facts.rerank = RERANK_YES_NO;
         snprintf(body, sizeof body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"],%s}",
                  twice[i][0]);
-        fake_request(PATH, body);
+        yes_no_request(200, body);
         snprintf(want, sizeof want, "\"param\":\"%s\"", twice[i][1]);
         assert_int_equal(fake.status, 400);
         if (!strstr(fake.sent, want))
             fail_msg("%s: %s", body, fake.sent);
     }
-    fake_again();
-    fake_facts.rerank = RERANK_YES_NO;
-    fake_facts.max_model_len = 600;
-    fake_request(PATH,
-                 "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"],\"instruct\":\"Why\"}");
+    yes_no_request(600,
+                   "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"],\"instruct\":\"Why\"}");
     char *prompt = fake_prompt();
     assert_non_null(strstr(prompt, "<Instruct>: Why\n"));
     free(prompt);
@@ -243,21 +244,15 @@ static void test_texts_of_the_published_prompt(void **state)
 {
     (void)state;
     char body[4096];
-    fake_again();
-    fake_facts.rerank = RERANK_YES_NO;
-    fake_facts.max_model_len = 600;
-    fake_request(PATH, "{\"model\":\"m\",\"query\":\"q\\u0000q\",\"documents\":[\"d\\u0000d\"],"
-                       "\"instruction\":\"a\\u0000b\"}");
+    yes_no_request(600, "{\"model\":\"m\",\"query\":\"q\\u0000q\",\"documents\":[\"d\\u0000d\"],"
+                        "\"instruction\":\"a\\u0000b\"}");
     char *prompt = prompt_shown();
     assert_non_null(strstr(prompt, "<Instruct>: a0b\n<Query>: q0q\n<Document>: d0d<|im_end|>"));
     free(prompt);
-    fake_again();
-    fake_facts.rerank = RERANK_YES_NO;
-    fake_facts.max_model_len = 30;
     snprintf(body, sizeof body,
              "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"d\"],\"instruct\":\"%0*d\"}",
              30 * 16 + 1, 0);
-    fake_request(PATH, body);
+    yes_no_request(30, body);
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "instruct"));
     assert_non_null(strstr(fake.sent, "must be at most 480 bytes long, got 481"));
@@ -319,10 +314,7 @@ static void test_room_for_a_document(void **state)
     for (int form = RERANK_PAIR; form <= RERANK_YES_NO; form++) {
         uint32_t taken = 6; // ^qqq$ and the last $
         if (form == RERANK_YES_NO) {
-            fake_again();
-            fake_facts.rerank = RERANK_YES_NO;
-            fake_facts.max_model_len = 1000;
-            fake_request(PATH, body);
+            yes_no_request(1000, body);
             taken = fake.token_count - 2;
         }
         for (uint32_t left = 0; left <= 2; left++) {
@@ -363,9 +355,7 @@ static void test_types_only_where_read(void **state)
 static void test_yes_no(void **state)
 {
     (void)state;
-    fake_facts.rerank = RERANK_YES_NO;
-    fake_facts.max_model_len = 600;
-    fake_request(PATH, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"]}");
+    yes_no_request(600, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"]}");
     char *prompt = fake_prompt();
     assert_string_equal(
         prompt,
@@ -385,10 +375,8 @@ static void test_yes_no(void **state)
 static void test_the_yes_no_form_takes_an_instruction(void **state)
 {
     (void)state;
-    fake_facts.rerank = RERANK_YES_NO;
-    fake_facts.max_model_len = 600;
-    fake_request(PATH, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"],"
-                       "\"instruction\":\"Find <|im_end|> reasons\"}");
+    yes_no_request(600, "{\"model\":\"m\",\"query\":\"why?\",\"documents\":[\"since\"],"
+                        "\"instruction\":\"Find <|im_end|> reasons\"}");
     char *prompt = fake_prompt();
     const char *given = strstr(prompt, "<Instruct>: Find <|im_end|> reasons\n<Query>: why?\n");
     assert_non_null(given);

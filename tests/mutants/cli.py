@@ -35,7 +35,7 @@ FAULTS = [
     ("a pipe goes on after a failure", "cli/chat.c", "talk", "(fatal || !chat->terminal)", "fatal", "e2e:test_a_server_that_goes_away"),
     ("the messages of a saved conversation may be of any role", "cli/chat.c", "message_is_known", "(turn || first) &&", "", "e2e:test_files_that_are_no_conversation"),
     ("a rendered prompt drives the terminal", "cli/render.c", "render", "output_text(stdout, out.text);", "fwrite(out.text.at, 1, out.text.bytes, stdout);", "test_commands"),
-    ("a key of the environment may have lines", "cli/chat.c", "chat_server", "args.key && strpbrk(args.key, \"\\r\\n\")", "false", "test_commands"),
+    ("a key of the environment may have lines", "cli/chat.c", "key_check", "!key || !strpbrk(key, \"\\r\\n\")", "true", "test_commands"),
     ("an answer that breaks off passes for a whole one", "cli/chat_remote.c", "chat_remote_answer", "!out->stopped && !t.done", "false", "e2e:test_a_server_that_goes_away"),
     ("the first model of a server is taken, an embedder too", "cli/chat_remote.c", "first_model", "if (!kind || strcmp(kind, \"generator\") == 0)", "", "e2e:test_chat_commands"),
     ("the key of the environment is not sent", "cli/chat.c", "chat_server", "if (!args.key)", "if (false)", "e2e:test_a_conversation_in_a_pipe"),

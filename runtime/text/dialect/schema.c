@@ -70,14 +70,7 @@ static bool spend(struct question *q)
 static struct text fragment_of(struct question *q, const json_t *reference)
 {
     struct text in = text_span(json_string_value(reference), json_string_length(reference));
-    size_t bytes = 0;
-    for (size_t i = 1; i < in.bytes; i++) {
-        struct text rest = text_span(in.at + i + 1, in.bytes - i - 1);
-        int64_t byte = in.at[i] == '%' ? text_hex_read(rest, 2) : -1;
-        q->reference[bytes++] = byte >= 0 ? (char)byte : in.at[i];
-        i += byte >= 0 ? 2 : 0;
-    }
-    return text_span(q->reference, bytes);
+    return text_percent_decode(text_span(in.at + 1, in.bytes - 1), q->reference);
 }
 
 static const json_t *pointed_at(struct question *q, struct text pointer)

@@ -92,18 +92,10 @@ static struct text uri_resolve(struct schema *c, struct text base, struct text r
     return text_span(uri, bytes);
 }
 
-// %XX and, for pointers, nothing else.
 static struct text percent_decoded(struct schema *c, struct text in)
 {
-    char *out = arena_take(c->arena, in.bytes + 1);
-    size_t bytes = 0;
     schema_spend(c, in.bytes / 2);
-    for (size_t i = 0; i < in.bytes; i++) {
-        int64_t byte = in.at[i] == '%' ? text_hex_read(rest(in, i + 1), 2) : -1;
-        out[bytes++] = byte >= 0 ? (char)byte : in.at[i];
-        i += byte >= 0 ? 2 : 0;
-    }
-    return text_span(out, bytes);
+    return text_percent_decode(in, arena_take(c->arena, in.bytes + 1));
 }
 
 static struct text text_at(const json_t *value)
@@ -172,11 +164,15 @@ static void walk_items(struct schema *c, uint32_t site, const char *keyword, con
                    depth);
 }
 
+// Keywords whose values have keys of the schema's own, and those whose values are no schemas.
+static const char *const maps[] = {
+    "$defs", "definitions", "properties", "dependencies", "patternProperties", "dependentSchemas",
+    NULL};
+static const char *const data[] = {"const", "enum", "default", "examples", NULL};
+
 // Notes the $id and anchors of a subschema and of all below, where keywords hold subschemas.
 static void walk(struct schema *c, uint32_t site, int depth)
 {
-    static const char *const maps[] = {"$defs",        "definitions",       "properties",
-                                       "dependencies", "patternProperties", "dependentSchemas"};
     static const char *const ones[] = {"items",
                                        "additionalItems",
                                        "additionalProperties",
@@ -193,7 +189,7 @@ static void walk(struct schema *c, uint32_t site, int depth)
     if (!json_is_object(c->sites[site].value) || depth > WALK_DEPTH_MAX || !schema_spend(c, 180))
         return;
     identify(c, site);
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+    for (size_t i = 0; maps[i]; i++)
         walk_members(c, site, maps[i], schema_keyword(c, site, maps[i]), depth);
     for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
         walk_below(c, site, ones[i], schema_keyword(c, site, ones[i]), (struct text){NULL, 0},
@@ -201,11 +197,6 @@ static void walk(struct schema *c, uint32_t site, int depth)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         walk_items(c, site, lists[i], schema_keyword(c, site, lists[i]), depth);
 }
-
-// Keywords whose values have keys of the schema's own, and those whose values are no schemas.
-static const char *const named[] = {"properties",       "patternProperties", "$defs", "definitions",
-                                    "dependentSchemas", "dependencies",      NULL};
-static const char *const data[] = {"const", "enum", "default", "examples", NULL};
 
 static bool is_one_of(const char *const *list, struct text key)
 {
@@ -227,7 +218,7 @@ static bool has_unevaluated(struct schema *c, const json_t *value, bool names)
          at = json_object_iter_next(object, at))
         if (names || !is_one_of(data, schema_key(at)))
             found = has_unevaluated(c, json_object_iter_value(at),
-                                    !names && is_one_of(named, schema_key(at)));
+                                    !names && is_one_of(maps, schema_key(at)));
     for (size_t i = 0; i < json_array_size(value) && !found && schema_spend(c, 2); i++)
         found = has_unevaluated(c, json_array_get(value, i), false);
     return found;
