@@ -2,14 +2,13 @@
 set(CUDA_ARCHITECTURES_12_4 80 86 89 90a)
 set(CUDA_ARCHITECTURES_12_8 100 120)
 
-# cuda_architectures(VERSION OUT): code for each, and PTX of the newest that later cards can take.
+# cuda_architectures(VERSION OUT): code for each, and PTX for those between and after: not the
+# newest, which cards between cannot take, nor 90a, which no other card can.
 function(cuda_architectures version out)
   set(known ${CUDA_ARCHITECTURES_12_4})
-  set(newest 90) # the features of 90a are in no later card
   if(version VERSION_GREATER_EQUAL 12.8)
     list(APPEND known ${CUDA_ARCHITECTURES_12_8})
-    list(GET known -1 newest)
   endif()
   list(TRANSFORM known APPEND -real)
-  set(${out} ${known} ${newest}-virtual PARENT_SCOPE)
+  set(${out} ${known} 90-virtual PARENT_SCOPE)
 endfunction()

@@ -69,6 +69,6 @@ archs() {
     fi
 }
 archs 12.4 "80-real;86-real;89-real;90a-real;90-virtual" 90a
-archs 12.8 "80-real;86-real;89-real;90a-real;100-real;120-real;120-virtual" 120
-archs 13.0 "80-real;86-real;89-real;90a-real;100-real;120-real;120-virtual" 120
+archs 12.8 "80-real;86-real;89-real;90a-real;100-real;120-real;90-virtual" 120
+archs 13.0 "80-real;86-real;89-real;90a-real;100-real;120-real;90-virtual" 120
 exit $failed
