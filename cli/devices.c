@@ -4,6 +4,7 @@
 #include "base/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void device_note(const char *line)
@@ -134,6 +135,22 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
             error_prefix(err, "model '%s': device %s:%u", spec->id, names[kind], index);
     }
     return status != STATUS_OK && kind == DEVICE_CUDA ? gpu_missing(status, err) : status;
+}
+
+// CUDA loads a kernel's code at its first launch and may wait for all of a GPU's work then, while
+// that work waits for another rank, which waits for the loader (CUDA C++ Programming Guide, "Lazy
+// Loading"). The driver reads the variable once, before the first device is opened.
+void devices_begin(const struct model_spec *specs, uint32_t count)
+{
+    bool split = false;
+    for (uint32_t i = 0; i < count; i++)
+        if (specs[i].settings.device.kind != DEVICE_CPU)
+            split = split || specs[i].settings.tensor_parallel_size > 1;
+    if (!split)
+        return;
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    log_line(LOG_DEBUG, "a model is split: GPUs load all code at the start, where the environment "
+                        "has no CUDA_MODULE_LOADING");
 }
 
 void devices_close(struct device_list *list)

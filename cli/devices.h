@@ -21,6 +21,10 @@ struct device_list {
     enum device_choice chosen; // what auto is; auto: nobody asked yet
 };
 
+// Before the first device is opened: with a split model GPUs load all their code when they are
+// opened. Sets CUDA_MODULE_LOADING where the environment has none; no other thread runs yet.
+void devices_begin(const struct model_spec *specs, uint32_t count);
+
 // The devices that a model may use: those that its option numbers, else the first ones, as many as
 // it has copies or ranks; a CPU is one. Opens those that are not open. On `auto` without a GPU one
 // line says why and the CPU is taken.

@@ -458,6 +458,7 @@ int command_serve(const struct command *self, int argc, char **argv)
     }
     log_level_set((enum log_level)device.log_level);
     log_format_set((enum log_format)device.log_format);
+    devices_begin(specs, positional.count);
     status = log_start(&err);
     if (status == STATUS_OK)
         status = signals_open(&s.signals, lost_report, &s, &err);

@@ -173,8 +173,10 @@ enum status session_plan(struct session *session, const char *folder,
     struct model_spec spec;
     enum status status = model_spec_find(&spec, folder, model, loaded->arena, err);
     session->misnamed = status != STATUS_OK;
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
+        devices_begin(&spec, 1);
         status = devices_load(loaded, device, &spec, 1, err);
+    }
     if (status == STATUS_OK)
         status = models_plan(loaded, 1, NULL, err);
     return status;

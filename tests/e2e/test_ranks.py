@@ -63,6 +63,7 @@ def test_ranks_on_emulated_gpus():
     rows = {row[0]: row[1:] for row in table if len(row) == 4}
     assert ["GiB", "simt:2", "simt:0", "simt:1"] in table, table
     assert rows["two"][0] == rows["two"][1] and rows["two"][2] == "-" and rows["one"][::2] == ["-", "-"], rows
+    wait_for(lambda: "simt:1" in server.output().split("API key:")[-1])  # the list comes after `ready`
     planned, keys = map(int, re.search(r"planned: (\d+) MiB of \d+ MiB, (\d+) MiB of it for keys", server.output()).groups())
     whole = 1024 * float(re.search(r"  two +generator float32  simt:2,0 +(\S+) GiB", server.output()).group(1))
     assert keys == 24 and abs(2 * planned - whole) < 6, (planned, whole)  # simt:2 has the shared model alone
@@ -76,9 +77,12 @@ def test_ranks_on_emulated_gpus():
                     chat(server, model=job[0], messages=user(job[1]["prompt"]), max_tokens=4)), jobs)):
                 assert got and record_of(case)["text"].startswith(got), (name, case["prompt"], got)
     assert server.stop() == 0
+    eager = "a model is split: GPUs load all code at the start"
+    assert eager not in server_on("simt:0", f"one={more}", "-v").output()
     half = f"{tiny()},dtype=float32"  # of the first GPU it gets little, of the other one all
     rules = server_on("simt:0,1", f"one={half},device=simt:0,max-num-seqs=2", "-v",
                       f"two={half},tensor-parallel-size=2,kv-share=0.1,max-num-seqs=128").output()
+    assert eager in rules.split("simt:0")[0], rules
     assert re.findall(r"keys and values .*; (.*)\)", rules) == ["all that --max-num-seqs can fill", "a share of the free memory"], rules
     both = (f"a={more}", f"b={more}", "--tensor-parallel-size", 2)
     assert "models 'a' and 'b' are both shared by ranks on simt:1: name GPUs of its own" in refusal(

@@ -14,6 +14,7 @@ FAULTS = [
     ("a prompt that fills the context is taken", "cli/continuation.c", "prompt_bounds", "if (submit->token_count >= context)", "if (submit->token_count > context)", "test_commands"),
     ("a copy may lie where the first one does", "cli/load.c", "has_earlier_copy", "back <= m->copy", "back < m->copy", "e2e:test_models_are_spread_over_the_devices"),
     ("a split model has what its first GPU allows", "cli/load.c", "kv_split", "if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0) continue; if (m->spec.settings.kv_cache_memory == 0)", "if (m->device != device || m->plan->kv_bytes_min == 0) continue; if (m->spec.settings.kv_cache_memory == 0)", "test_commands"),
+    ("GPUs of a split model load code when ranks meet", "cli/devices.c", "devices_begin", "tensor_parallel_size > 1", "tensor_parallel_size > 8", "e2e:test_ranks_on_emulated_gpus"),
     ("a rank's GPUs are those of copies", "cli/devices.c", "gpus_count", "ranks > 1 ? ranks : copies", "copies", "test_commands"),
     ("a split model takes some of the GPUs named", "cli/devices.c", "gpus_count", "asked->count != ranks", "asked->count < ranks", "test_commands"),
     ("each GPU has the free memory of the first", "cli/load.c", "table_print", "loaded->devices.at[d].facts.memory_free", "loaded->devices.at[0].facts.memory_free", "test_commands"),
