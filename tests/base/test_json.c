@@ -399,6 +399,34 @@ static void test_slices(void **state)
     }
 }
 
+// Integers beyond int64 cost more than their bytes: each is widened in the copy.
+static void test_wide_integers_are_counted(void **state)
+{
+    (void)state;
+    static const char one[] = "99999999999999999999,";
+    enum { COUNT = 1000, EACH = 1000, PIECE = sizeof one - 1 };
+    static char text[COUNT * PIECE + 2];
+    uint32_t passes[2];
+    for (int wide = 0; wide < 2; wide++) {
+        text[0] = '[';
+        for (size_t i = 0; i < COUNT; i++) {
+            memcpy(text + 1 + i * PIECE, one, PIECE);
+            if (!wide)
+                text[1 + i * PIECE + 10] = '.';
+        }
+        text[COUNT * PIECE] = ']';
+        json_t *value;
+        struct error err;
+        struct slice slice = counted_begin(EACH, 0);
+        struct text in = text_span(text, COUNT * PIECE + 1);
+        assert_int_equal(json_parse_in_slices(&value, in, &slice, &err), STATUS_OK);
+        assert_int_equal(json_array_size(value), COUNT);
+        json_decref(value);
+        passes[wide] = counted.passes;
+    }
+    assert_true(passes[1] >= passes[0] + COUNT * 100 / EACH);
+}
+
 static void test_files(void **state)
 {
     (void)state;
@@ -429,6 +457,7 @@ int main(void)
                                        cmocka_unit_test(test_unsigned_numbers),
                                        cmocka_unit_test(test_writing_within_a_bound),
                                        cmocka_unit_test(test_slices),
+                                       cmocka_unit_test(test_wide_integers_are_counted),
                                        cmocka_unit_test(test_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,10 @@ static void test_lengths_are_chosen(void **state)
     put("llama", "{}");
     options.max_model_len = 65;
     refused(&options, STATUS_TOO_LARGE, "--max-model-len 65 is more than the 64 tokens");
+    options = dummy(4, 0); // an input that is not cut has to fit into a step
+    put("llama-mean", "{\"max_position_embeddings\":1048577}");
+    refused(&options, STATUS_TOO_LARGE,
+            "max-model-len is 1048577: this model's inputs are not cut");
 }
 
 static void test_facts_of_kinds(void **state)
