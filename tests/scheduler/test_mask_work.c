@@ -341,6 +341,12 @@ static void test_a_step_destroys_no_cache(void **state)
             if (i < last)
                 job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN});
         }
+        job_push(&a, (struct mask_job){.sequence = 0, .token = MASK_NO_TOKEN}); // before it began
+        mask_work(&a.worker);
+        assert_int_equal(grammar_owners(g[last]), 1);
+        begin_push(&a, 0, g[last]);
+        mask_work(&a.worker);
+        assert_int_equal(a.verdicts[0], MASK_POSTPONED);
         assert_int_equal(grammar_owners(g[0]), 2);
         mask_idle(&a.worker, 1);
         assert_int_equal(grammar_owners(g[0]), 1);
