@@ -89,7 +89,7 @@ void respond_headers(struct exchange *x)
     h2o_req_t *req = x->answer->req;
     req->res.status = x->status;
     req->res.reason = reason_of(x->status);
-    if (x->content_length != UINT64_MAX)
+    if (x->content_length != UINT64_MAX && x->status != 204) // RFC 9110, 8.6
         req->res.content_length = (size_t)x->content_length;
     if (x->close)
         req->http1_is_persistent = 0;

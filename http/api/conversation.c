@@ -238,14 +238,14 @@ static bool system_is_inside(const struct conversation *c)
     return false;
 }
 
-void conversation_settle_system(struct conversation *c, const struct chat_template *chat)
+bool conversation_settle_system(struct conversation *c, const struct chat_template *chat)
 {
     struct json_buffer joined = {0};
     json_t *rest;
     size_t i;
     json_t *message;
     if (!system_is_inside(c) || chat_template_takes_system_inside(chat))
-        return;
+        return false;
     rest = json_array();
     json_array_foreach(c->messages, i, message)
     {
@@ -265,6 +265,7 @@ void conversation_settle_system(struct conversation *c, const struct chat_templa
     json_array_remove(c->messages, json_array_size(c->messages) - 1);
     json_array_insert_new(c->messages, 0, system);
     json_buffer_free(&joined);
+    return true;
 }
 
 void conversation_wrap_arguments(struct conversation *c)

@@ -52,8 +52,9 @@ void conversation_join_tail(struct conversation *c);
 // come first).
 void conversation_merge(struct conversation *c);
 
-// System messages after the first place move to the front unless the template takes them.
-void conversation_settle_system(struct conversation *c, const struct chat_template *chat);
+// System messages after the first place move to the front unless the template takes them. True:
+// some did, so messages of one role may be neighbours that were none before.
+bool conversation_settle_system(struct conversation *c, const struct chat_template *chat);
 
 // Arguments that are not an object become {"arguments": text}, for templates that need one.
 void conversation_wrap_arguments(struct conversation *c);

@@ -55,10 +55,9 @@ static void length_fail(struct generation *g, uint32_t window)
     struct fields *f = &g->call.fields;
     fields_fail_length(f, g->turns, g->turns,
                        &(struct field_length){window, g->prompt_tokens, g->prompt_stopped});
-    if (f->shape == SHAPE_MESSAGES && f->failure.prompt_tokens == window) {
-        // The message says N > M; one token must be generated, so M is the window less one.
+    // The message says N > M; one token must be generated, so M is the window less one.
+    if (f->shape == SHAPE_MESSAGES)
         f->failure.context_tokens = window - 1;
-    }
 }
 
 static void length_settle(struct generation *g)

@@ -163,11 +163,22 @@ static void start_find(struct generation *g)
         prompt_fail(g, status, &err);
 }
 
+// The endpoint's rule for neighbours holds also where a system message stood between them.
+static void system_settle(struct generation *g)
+{
+    if (!conversation_settle_system(&g->conversation, g->call.model->chat))
+        return;
+    if (g->call.fields.shape == SHAPE_MESSAGES)
+        conversation_merge(&g->conversation);
+    else
+        conversation_join_tail(&g->conversation);
+}
+
 void prompt_make(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     struct error err;
-    conversation_settle_system(&g->conversation, g->call.model->chat);
+    system_settle(g);
     if (g->conversation.continued) {
         mark_put(g);
         g->generation_prompt = false;

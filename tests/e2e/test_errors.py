@@ -90,7 +90,7 @@ def test_context():
     error = chat(s, messages=long).error
     assert error["n_ctx"] == 512 and error["n_prompt_tokens"] > 512 and error["param"] == "messages"
     message = messages(s, messages=long).error["message"]
-    assert message.startswith(f"prompt is too long: {error['n_prompt_tokens']} tokens > 512 maximum")
+    assert message.startswith(f"prompt is too long: {error['n_prompt_tokens']} tokens > 511 maximum")
     answer = embed(s, ["a", "word " * 3000])
     expect(answer, 400, "context_length_exceeded", "input[1]")
 

@@ -185,7 +185,7 @@ static void test_too_long(void **state)
         fake_request(PATH, body);
         assert_int_equal(fake.status, 400);
         const char *says = n == 172 ? "\"prompt is too long: 200 tokens > 199 maximum\""
-                                    : "\"prompt is too long: 201 tokens > 200 maximum; it has more "
+                                    : "\"prompt is too long: 201 tokens > 199 maximum; it has more "
                                       "than 200 tokens, the rest was not counted\"";
         assert_non_null(strstr(fake.sent, says));
         assert_non_null(strstr(fake.sent, "\"type\":\"invalid_request_error\""));
@@ -252,6 +252,13 @@ static void test_system(void **state)
     expect_prompt(inside, ",\"system\":\"s\"", "[system]s[user]u[system]t" END_PROMPT, NULL);
     fake_chat.system_inside = false;
     expect_prompt(inside, ",\"system\":\"s\"", "[system]s\nt[user]u" END_PROMPT, NULL);
+    // Those that it stood between are neighbours then.
+    expect_prompt("[" USER ",{\"role\":\"system\",\"content\":\"t\"}," USER "]", "",
+                  "[system]t[user]u\nu" END_PROMPT, NULL);
+    expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\"},"
+                  "{\"role\":\"system\",\"content\":\"t\"},"
+                  "{\"role\":\"assistant\",\"content\":\"b\"}]",
+                  "", "[system]t[user]u[assistant]a\nb", NULL);
 }
 
 static void test_prefill(void **state)

@@ -300,6 +300,8 @@ static void test_first_lines(void **state)
     http_answer_free(&answer);
     answer = ask("OPTIONS", "/version", NULL, NULL);
     assert_memory_equal(answer.head + 9, "204 No Content", 14);
+    assert_false(http_header(answer.head, "content-length", body, sizeof body));
+    assert_false(http_header(answer.head, "transfer-encoding", body, sizeof body));
     http_answer_free(&answer);
 }
 
