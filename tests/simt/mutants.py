@@ -18,6 +18,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -28,7 +29,7 @@ KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE, COMM = "test_simt_kernels", "test
     "test_simt_blas", "test_simt_access", "test_simt_life", "test_simt_comm"
 PROGRAMS = (KERNELS, EMULATOR, DEVICE, BLAS, ACCESS, LIFE, COMM)
 C = "kernels/cuda/"
-SECONDS = 600  # a judge that takes longer is stuck
+SECONDS, SECONDS_AFTER = 600, 30  # a judge that takes longer, or so long after its first report, is stuck
 
 # (what, file, function, old text, new text, judge), sorted by file; how a text is found: tests/plant.py
 MUTANTS = [
@@ -237,23 +238,42 @@ def run(command, **kw):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **kw)
 
 
+def is_report(line):
+    return line.startswith("simt: ") and " cases, " not in line
+
+
+def judge_run(command):
+    """(exit status, lines); a fault may stop it for good: it ends soon after it has reported something."""
+    lines, after = [], None
+    with subprocess.Popen(["timeout", str(SECONDS)] + command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace") as process:
+        for line in process.stdout:
+            lines.append(line)
+            if is_report(line) and not after:
+                after = threading.Timer(SECONDS_AFTER, process.terminate)  # timeout ends with what it runs
+                after.start()
+    if after:
+        after.cancel()
+    return process.returncode, lines
+
+
 def verdict(command):
     """('caught', why) or ('missed', '')."""
     try:
-        out = run(["timeout", str(SECONDS)] + command)
+        status, said = judge_run(command)
     except OSError as e:
         return "missed", str(e)
-    if out.returncode == 0:
+    if status == 0:
         return "missed", ""
-    lines = [l for l in out.stdout.splitlines() if l.startswith("simt: ") and " cases, " not in l]
-    if any("AddressSanitizer" in l for l in out.stdout.splitlines()):
+    lines = [l for l in said if is_report(l)]
+    if any("AddressSanitizer" in l for l in said):
         return "caught", "ASan"
     if lines:
         text = re.split(r" at \S+:\d", lines[0].split(": ", 2)[-1].split(" [block")[0])[0]
         return "caught", text[:60]
-    if out.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
+    if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "killed: is there memory for all copies?", ""
-    return "caught", "stuck" if out.returncode == 124 else "value"
+    return "caught", "stuck" if status == 124 else "value"
 
 
 def modes_of(judge):
