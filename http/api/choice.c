@@ -27,7 +27,9 @@ bool choice_open(struct choice *c, const struct choice_options *o)
 {
     *c = (struct choice){0};
     detok_init(&c->detok, o->tokenizer, !o->special_shown && !o->reads_reply);
-    if (o->continues)
+    if (o->reply.formed)
+        detok_exact(&c->detok);
+    else if (o->continues)
         detok_continue(&c->detok);
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
     c->answer.arena = o->arena;

@@ -31,7 +31,7 @@ struct choice_options {
     const json_t *eager;            // as well
     bool one_call;                  // the answer ends with its first call
     bool hides_reasoning;           // which counts all the same
-    struct reply_args reply;        // of every choice
+    struct reply_args reply;        // of every choice; `formed` also where no reply is read
     const char *call_ids;           // what ids of calls begin with
     struct answer_parts *continued; // the message that every choice goes on with, or NULL
     char *piece;                    // [piece_max] of one token

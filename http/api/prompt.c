@@ -186,6 +186,7 @@ void prompt_make(struct generation *g)
     if (f->failed)
         return;
     g->options.continues = g->conversation.continued || g->call.model->chat_is_plain;
+    g->options.reply.formed = tools_form_text(g);
     enum status status = prompt_try(g, &err);
     if (template_failed(status) && g->conversation.raw_arguments) { // some refuse such
         struct error again;
@@ -199,7 +200,6 @@ void prompt_make(struct generation *g)
         fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
                           "the prompt is empty: it holds no token");
     } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
-        g->options.reply.formed = tools_form_text(g);
         g->options.reply.must = g->choice.must;
         if (g->conversation.continued)
             continued_read(g);

@@ -18,7 +18,7 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking);
 // The turns of chat completions, and how they end: continue_final_message, add_generation_prompt.
 void prompt_turns_read(struct generation *g);
 
-// Sets tokens, prompt_tokens and detok_continues, or fails the fields.
+// Sets tokens, prompt_tokens and the options of the detokenizer, or fails the fields.
 void prompt_make(struct generation *g);
 
 // The text of the message that is continued, or none; after prompt_make.

@@ -114,6 +114,7 @@ struct detok {
     const struct tokenizer *tokenizer;
     bool skip_special;
     bool begun;          // a token has been seen: the next is not the first of the text
+    bool exact;          // see detok_exact
     uint8_t held_bytes;  // bytes of a character that is not complete
     uint8_t strip_left;  // leading characters that the decoder still takes away
     uint8_t held_spaces; // spaces that the end of the text would take away
@@ -124,6 +125,8 @@ struct detok {
 void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special);
 // The tokens continue a text (a raw prompt), so a leading space is kept.
 void detok_continue(struct detok *d);
+// The text is what a grammar says of the tokens' bytes: it keeps the spaces at both of its ends.
+void detok_exact(struct detok *d);
 // Returns the bytes written, at most out_max, which must be at least detok_bound(t). Ids outside
 // the vocabulary give nothing.
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max);

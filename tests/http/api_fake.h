@@ -21,7 +21,7 @@ enum {
     FAKE_SEP = 258,
     FAKE_MARK = 259,
     FAKE_SPAN = 316,  // "b<tool": text, and what may begin a call
-    FAKE_SPACE = 317, // " ": at the beginning of a text nothing
+    FAKE_SPACE = 317, // " ": at the ends of a text nothing
     FAKE_VOCAB = 2000
 };
 

@@ -137,6 +137,11 @@ void detok_continue(struct detok *d)
     d->begun = true;
 }
 
+void detok_exact(struct detok *d)
+{
+    d->begun = d->exact = true;
+}
+
 uint32_t detok_bound(const struct tokenizer *t)
 {
     (void)t;
@@ -144,15 +149,8 @@ uint32_t detok_bound(const struct tokenizer *t)
 }
 
 // Bytes of a character are held until it is whole; id 300 + n is n letters "x".
-uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
+static uint32_t push(struct detok *d, int32_t token, char *out)
 {
-    bool begun = d->begun;
-    (void)out_max;
-    d->begun = true;
-    if (token == FAKE_SPACE) {
-        out[0] = ' ';
-        return begun;
-    }
     if (tokenizer_is_special(d->tokenizer, token)) {
         struct text name = tokenizer_token_bytes(d->tokenizer, token);
         memcpy(out, name.at, d->skip_special ? 0 : name.bytes);
@@ -175,6 +173,19 @@ uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
     memcpy(out, d->held, wanted);
     d->held_bytes = 0;
     return wanted;
+}
+
+uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
+{
+    uint8_t space = token == FAKE_SPACE && d->begun, before = d->held_spaces;
+    (void)out_max;
+    d->begun = true;
+    d->held_spaces = d->exact ? 0 : space;
+    memset(out, ' ', before);
+    if (token != FAKE_SPACE)
+        return before + push(d, token, out + before);
+    out[before] = ' ';
+    return before + (space && d->exact);
 }
 
 uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max)

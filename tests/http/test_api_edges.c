@@ -20,6 +20,7 @@
 
 #define CHAT "/v1/chat/completions"
 #define MESSAGES "/v1/messages"
+#define COMPLETIONS "/v1/completions"
 #define COUNT "/v1/messages/count_tokens"
 #define EMBEDDINGS "/v1/embeddings"
 #define RERANK "/v1/rerank"
@@ -301,22 +302,32 @@ static void test_names_reach_the_template(void **state)
 }
 
 // A text that goes on keeps its first space: of a completion, of a message that is continued, and
-// where the plain template puts nothing between. That of a new message goes.
-static void test_first_spaces(void **state)
+// where the plain template puts nothing between. That of a new message goes. A text of which a
+// grammar speaks keeps those at both ends.
+static void test_spaces_at_the_ends(void **state)
 {
     static const struct {
         const char *path, *body;
-        bool plain, kept;
+        bool plain;
+        const char *want;
     } cases[] = {
-        {CHAT, HI, false, false},
-        {CHAT, HI, true, true},
+#define STRICT ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"strict\":true}}]"
+        {CHAT, HI, false, "\"y\""},
+        {CHAT, HI, true, "\" y\""},
         {CHAT,
          "\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"prefix\":true}"
          "]",
-         false, true},
+         false, "\" y\""},
         {MESSAGES, "\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"}]",
-         false, true},
-        {"/v1/completions", "\"model\":\"m\",\"prompt\":\"a\"", false, true},
+         false, "\" y\""},
+        {COMPLETIONS, "\"model\":\"m\",\"prompt\":\"a\"", false, "\" y\""},
+        {CHAT, HI ",\"guided_regex\":\" y \"", false, "\" y \""},
+        {CHAT, HI ",\"guided_choice\":[\" y \"]", false, "\" y \""},
+        {CHAT, HI ",\"guided_grammar\":\"root ::= \\\" y \\\"\"", false, "\" y \""},
+        {COMPLETIONS, "\"model\":\"m\",\"prompt\":\"a\",\"guided_choice\":[\" y \"]", false,
+         "\" y \""},
+        {CHAT, HI ",\"guided_choice\":[\" y \"]" STRICT, false, "\" y \""},
+        {CHAT, HI STRICT, false, "\"y\""},
     };
     char body[256];
     (void)state;
@@ -324,13 +335,16 @@ static void test_first_spaces(void **state)
         fake_plain = cases[i].plain;
         fake_again();
         fake_plain = cases[i].plain;
+        if (strstr(cases[i].body, "tools"))
+            fake_dialect("hermes", "think");
         snprintf(body, sizeof body, "{%s}", cases[i].body);
         fake_request(cases[i].path, body);
         fake_token(FAKE_SPACE);
         fake_token('y');
+        fake_token(FAKE_SPACE);
         fake_finish(FINISH_STOP, FAKE_END);
         fake_ready();
-        has(cases[i].kept ? "\" y\"" : "\"y\"");
+        has(cases[i].want);
     }
 }
 
@@ -673,7 +687,7 @@ int main(void)
         TEST(test_counting_beyond_the_window),
         TEST(test_versions),
         TEST(test_names_reach_the_template),
-        TEST(test_first_spaces),
+        TEST(test_spaces_at_the_ends),
         TEST(test_what_templates_are_given),
         TEST(test_results_of_earlier_calls),
         TEST(test_ignored_fields_are_named),

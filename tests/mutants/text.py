@@ -146,6 +146,8 @@ FAULTS = [
     ("an unknown token must be there even where no text is unknown", "runtime/text/tokenizer/bpe_open.c", "bpe_open", "b->unk < 0 && !is_complete(b)", "b->unk < 0", "test_tokenizer_unknown"),
     ("the second text of a pair has no type of its own", "runtime/text/tokenizer/config.c", "flags_apply", "uint8_t type_id = i == 2;", "uint8_t type_id = 0;", "test_tokenizer_config"),
     ("special_tokens_map.json stands before tokenizer_config.json", "runtime/text/tokenizer/config.c", "config_open", "if (!text.at)", "if (map)", "test_tokenizer_config"),
+    ("an exact text loses its last space", "runtime/text/tokenizer/detok.c", "put_char", " && !s->d->exact", "", "test_detok"),
+    ("an exact text loses a repeated token", "runtime/text/tokenizer/detok.c", "detok_push", " && !d->exact", "", "test_detok"),
     ("half a character of an answer is a bad one", "runtime/text/tokenizer/detok.c", "put_byte", "if (utf8_is_beginning(d->held, d->held_bytes)) return;", "", "test_api_cuts"),
     ("decoders of joined text run on each token", "runtime/text/tokenizer/decoders.c", "decoders_open", "joined && !fits_joined(d)", "false", "test_detok"),
     ("ByteLevel joins no tokens", "runtime/text/tokenizer/decoders.c", "decoder_joins", "|| d->kind == DECODE_BYTE_LEVEL", "", "test_detok"),

@@ -64,6 +64,16 @@ static void expect(const struct tokenizer *t, const int32_t *ids, uint32_t count
         expect(t, ids, sizeof ids / sizeof *ids, skip, want);                                      \
     } while (0)
 
+// All bytes of the tokens, as a grammar counts them.
+#define EXPECT_EXACT(t, want, ...)                                                                 \
+    do {                                                                                           \
+        const int32_t ids[] = {__VA_ARGS__};                                                       \
+        struct detok exact;                                                                        \
+        detok_init(&exact, t, true);                                                               \
+        detok_exact(&exact);                                                                       \
+        stream(t, exact, ids, sizeof ids / sizeof *ids, want);                                     \
+    } while (0)
+
 static const char fallback[] =
     "{\"added_tokens\":[{\"id\":0,\"content\":\"<s>\",\"special\":true}],"
     "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":"
@@ -82,6 +92,7 @@ static void test_byte_fallback(void **state)
     EXPECT(t, true, "x" REPLACEMENT, 6, 3);
     EXPECT(t, true, "x", 6, -5, 100000);
     EXPECT(t, true, REPLACEMENT "x\xC3\xA9", 5, 6, 3, 4);
+    EXPECT_EXACT(t, " hi hi ", 1, 1, 2);
     struct detok d;
     detok_init(&d, t, true);
     detok_continue(&d); // after a prompt the space stays
@@ -117,6 +128,7 @@ static void test_metaspace(void **state)
                   "\"model\":{\"vocab\":[[\"" MARK "a\",-1],[\"b\",-1],[\"" MARK "\",-2]]}}");
     EXPECT(t, true, "ab a", 0, 1, 0);
     EXPECT(t, true, " a", 2, 0);
+    EXPECT_EXACT(t, " ab ", 0, 1, 2);
     tokenizer_close(t);
     // after another decoder only the marks of the first token are dropped, not a space from a byte
     // token
@@ -153,6 +165,7 @@ static void test_word_ends(void **state)
         "\"end_of_word_suffix\":\"</w>\",\"vocab\":{\"a\":0,\"b</w>\":1},\"merges\":[]}}");
     EXPECT(t, true, "ab b", 0, 1, 1);
     EXPECT(t, true, "ab a", 0, 1, 0);
+    EXPECT_EXACT(t, "ab b ", 0, 1, 1);
     tokenizer_close(t);
 }
 
@@ -165,6 +178,7 @@ static void test_repetitions(void **state)
         "{\"<pad>\":0,\"|\":1,\"a\":2,\"b\":3}}}");
     EXPECT(t, true, "ab ba", 2, 2, 3, 0, 1, 1, 3, 3, 2);
     EXPECT(t, true, "aa", 2, 0, 2);
+    EXPECT_EXACT(t, "aa", 2, 2);
     tokenizer_close(t);
 }
 
@@ -173,6 +187,7 @@ static void test_no_decoder(void **state)
     (void)state;
     struct tokenizer *t = open_text("{\"model\":{\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}");
     EXPECT(t, true, "a b a", 0, 1, 0);
+    EXPECT_EXACT(t, " a b", 0, 1);
     tokenizer_close(t);
 }
 

@@ -32,7 +32,7 @@ static void put_char(struct sink *s, const char *at, size_t bytes)
         return;
     }
     s->d->strip_left = 0;
-    if (strip && t->stream_strip_right > 0) {
+    if (strip && t->stream_strip_right > 0 && !s->d->exact) {
         if (s->d->held_spaces < t->stream_strip_right)
             s->d->held_spaces++;
         else
@@ -110,13 +110,19 @@ void detok_continue(struct detok *d)
     d->strip_left = 0;
 }
 
+void detok_exact(struct detok *d)
+{
+    detok_continue(d);
+    d->exact = true;
+}
+
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
 {
     const struct tokenizer *t = d->tokenizer;
     if (token < 0 || (uint32_t)token >= t->vocab || !t->names[token].at ||
         (d->skip_special && t->special[token]))
         return 0;
-    if (t->stream_dedupe && d->previous == token)
+    if (t->stream_dedupe && d->previous == token && !d->exact)
         return 0;
     d->previous = token;
     struct sink s = {d, out, 0, out_max};
