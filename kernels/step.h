@@ -13,8 +13,8 @@ enum {
     STEP_NO_ROW = 0xFFFFFFFF,
     STEP_POOL_RAW = 0x80000000, // flag of step_row.pool: the vector is not normalised
     STEP_POOL_FROM = 0x7FFFFFFF,
-    SAMPLE_TOP_MAX = 20,     // top_logprobs
-    SAMPLE_STOP_IDS_MAX = 8, // end ids tested on the device; more are tested by the host
+    SAMPLE_TOP_MAX = 20,      // top_logprobs
+    SAMPLE_STOP_IDS_MAX = 96, // ids that end a sequence: the model's and the request's
 };
 
 struct step_limits {
@@ -79,7 +79,7 @@ struct sample_params {
     float presence;        // 0: off
     uint32_t flags;        // enum sample_flag
     uint32_t top_logprobs; // 0..SAMPLE_TOP_MAX
-    uint32_t output_min;   // stop_ids are banned before this many outputs
+    uint32_t output_min;   // before this many outputs stop_ids are banned and end nothing
     uint32_t stop_count;
     int32_t stop_ids[SAMPLE_STOP_IDS_MAX];
     uint32_t penalty_row; // row of the penalty table, or STEP_NO_ROW

@@ -5,16 +5,17 @@
 #include <string.h>
 
 _Static_assert((uint32_t)TOP_LOGPROBS_MAX == SAMPLE_TOP_MAX &&
-                   (uint32_t)TYPE_FROM_NONE == STEP_NO_TYPE,
+                   (uint32_t)TYPE_FROM_NONE == STEP_NO_TYPE &&
+                   (int)MODEL_END_IDS_MAX + (int)REQUEST_STOP_IDS_MAX <= (int)SAMPLE_STOP_IDS_MAX,
                "the port's limits are those of the device");
 
-// End ids come first, then the request's own. Those that do not fit are tested by the host alone.
+// End ids come first, then the request's own.
 static void stops_fill(const struct engine *engine, const struct request *r,
                        struct sample_params *out)
 {
-    for (uint32_t i = 0; i < engine->facts.end_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+    for (uint32_t i = 0; i < engine->facts.end_count; i++)
         out->stop_ids[out->stop_count++] = engine->facts.end_ids[i];
-    for (uint32_t i = 0; i < r->asked.stop_id_count && out->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+    for (uint32_t i = 0; i < r->asked.stop_id_count; i++)
         out->stop_ids[out->stop_count++] = r->asked.stop_ids[i];
 }
 

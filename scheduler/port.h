@@ -38,9 +38,9 @@ struct sampling {
     float presence;        // 0: off
     bool logprob;          // report the raw logprob of each sampled token
     uint32_t top_logprobs; // alternatives reported with each token, at most TOP_LOGPROBS_MAX
-    uint32_t output_min;   // before so many outputs the first SAMPLE_STOP_IDS_MAX of end ids and
-                           // stop ids are banned, and no id ends but one
-                           // that a mask leaves no choice about
+    uint32_t output_min;   // before so many outputs end ids and stop ids are banned; one that comes
+                           // all the same, because a mask leaves nothing else, ends where the
+                           // grammar does and nowhere else
 };
 
 struct token_bias { // added to the logit of a token

@@ -32,10 +32,11 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
     }
     const step_newcomer *newcomer = (const step_newcomer *)(record + layout.newcomers) + blockIdx.x;
     uint32_t slot = newcomer->slot;
-    if (threadIdx.x == 0) {
-        a.state.params[slot] = newcomer->params;
+    const uint32_t *params = (const uint32_t *)&newcomer->params;
+    for (uint32_t i = threadIdx.x; i < sizeof(sample_params) / 4; i += 256)
+        ((uint32_t *)&a.state.params[slot])[i] = params[i];
+    if (threadIdx.x == 0)
         a.state.done[slot] = 0;
-    }
     const step_bias *bias = (const step_bias *)(record + layout.bias) + newcomer->bias_at;
     for (uint32_t i = threadIdx.x; i < newcomer->params.bias_count; i += 256)
         a.state.bias[(size_t)slot * a.limits.bias_max + i] = bias[i];

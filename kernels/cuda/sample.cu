@@ -40,7 +40,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     step_sampled s = a.sampled[n];
     if (a.state.done[s.slot] != 0)
         return;
-    const sample_params p = a.state.params[s.slot];
+    const sample_params &p = a.state.params[s.slot];
     const float *raw = a.logits + (size_t)n * a.stride + base;
     best_pair top = {0, NOBODY};
     float bad = 0;
@@ -180,7 +180,7 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
     sample_decision row = run.row[n];
     if (row.flags != 0 || row.greedy != NOBODY)
         return;
-    const sample_params p = a.state.params[a.sampled[n].slot];
+    const sample_params &p = a.state.params[a.sampled[n].slot];
     const float *in = run.processed + (size_t)n * vocab + base;
     float inverse = temperature_inverse(row);
     best_pair top = {0, NOBODY};
@@ -217,7 +217,9 @@ static __device__ void sample_commit(const sample_args &a, uint32_t slot, int32_
         if ((*seen & 0x7FFFu) != 0x7FFFu)
             *seen = (uint16_t)(*seen + 1);
     }
-    for (uint32_t i = 0; i < p->stop_count && !(p->flags & SAMPLE_IGNORE_END); i++) {
+    if ((p->flags & SAMPLE_IGNORE_END) || p->output_count <= p->output_min)
+        return;
+    for (uint32_t i = 0; i < p->stop_count; i++) {
         if (p->stop_ids[i] != token)
             continue;
         *flags |= SAMPLED_END;
@@ -306,7 +308,7 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
             a.result[n] = result;
         return;
     }
-    sample_params p = a.state.params[slot];
+    const sample_params &p = a.state.params[slot];
     const float *raw = a.logits + (size_t)n * a.stride;
     uint32_t top_max = SAMPLE_TOP_MAX;
     uint32_t wanted = p.top_logprobs < top_max ? p.top_logprobs : top_max;

@@ -203,24 +203,31 @@ static void dropped(struct trial *t, uint32_t vocab)
     expect(t, &e, 1, 0);
 }
 
-// End ids are banned before the minimum of outputs, and end the sequence at it, each of the list's
-// eight places; past the list's count there are none.
+// End ids are banned before the minimum of outputs, where a mask leaves nothing else they come and
+// end nothing, and they end the sequence at it, at any place of the list; past the list's count
+// there are none.
 static void ends(struct trial *t, uint32_t vocab)
 {
     const uint32_t last = vocab - 1;
-    for (uint32_t place = 0; place < SAMPLE_STOP_IDS_MAX; place++)
-        for (int kind = 0; kind < 4; kind++) {
-            static const char *const what[] = {"an end id ends", "an end id is banned",
-                                               "an id past the list's end", "end ids are ignored"};
+    static const uint32_t places[] = {0, 1, 7, 8, SAMPLE_STOP_IDS_MAX - 1};
+    for (size_t k = 0; k < sizeof places / sizeof *places; k++)
+        for (int kind = 0; kind < 6; kind++) {
+            static const char *const what[] = {
+                "an end id ends",      "an end id is banned", "an id past the list's end",
+                "end ids are ignored", "a forced end id",     "a forced end id at the minimum"};
+            uint32_t place = places[k];
             struct edge e = edge_make(t, what[kind], vocab);
             e.logits[last] = -1;
             e.logits[1] = -2;
             for (uint32_t i = 0; i < SAMPLE_STOP_IDS_MAX; i++)
                 e.params.stop_ids[i] = i == place ? (int32_t)last : i % 2 ? -1 : (int32_t)vocab;
             e.params.stop_count = kind == 2 ? place : place + 1;
-            e.params.output_min = kind == 1 ? 8 : 7; // seven were produced
+            e.params.output_min = kind == 1 || kind == 4 ? 8 : 7; // seven were produced
             e.params.flags = kind == 3 ? SAMPLE_IGNORE_END : 0;
-            expect(t, &e, kind == 1 ? 1 : (int32_t)last, kind == 0 ? SAMPLED_END : 0);
+            uint32_t *mask = trial_heap(t, (vocab + 31) / 32 * sizeof *mask);
+            mask[last / 32] = 1u << last % 32;
+            e.mask = kind >= 4 ? mask : NULL;
+            expect(t, &e, kind == 1 ? 1 : (int32_t)last, kind == 0 || kind == 5 ? SAMPLED_END : 0);
         }
 }
 

@@ -370,7 +370,7 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
         first->top_p = 1e-20f;
     }
     if (i % 3 == 1) { // a mask allows end ids alone, and the least count bans them
-        first->stop_count = 1 + (uint32_t)(i % SAMPLE_STOP_IDS_MAX);
+        first->stop_count = 1 + (uint32_t)(i % 30);
         first->output_min = first->output_count + 1;
         memset(s.masks + s.words, 0, s.words * sizeof *s.masks);
         for (uint32_t j = 0; j < first->stop_count; j++) {

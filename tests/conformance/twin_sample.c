@@ -175,7 +175,8 @@ static void settle(const struct twin_row *r, struct sample_result *result)
             &state->penalty[(size_t)p->penalty_row * r->vocab + (uint32_t)result->token];
         *seen = (uint16_t)(*seen + ((*seen & 0x7FFF) != 0x7FFF));
     }
-    for (uint32_t i = 0; i < p->stop_count && !(p->flags & SAMPLE_IGNORE_END); i++)
+    bool ends = !(p->flags & SAMPLE_IGNORE_END) && p->output_count > p->output_min;
+    for (uint32_t i = 0; ends && i < p->stop_count; i++)
         if (p->stop_ids[i] == result->token) {
             result->flags |= SAMPLED_END;
             state->done[r->slot] = 1;

@@ -136,6 +136,21 @@ def test_bias_and_stop_ids():
     assert later.usage.completion_tokens == 8
 
 
+def test_least_tokens_hold_back_every_stop_id():
+    """The last of many, too; one that nothing else may stand for comes and does not end the answer."""
+    def tokens(allowed, stops):
+        answer = ask(logit_bias={"100": 100}, logprobs=True, extra_body={
+            "allowed_token_ids": allowed, "stop_token_ids": stops, "min_tokens": 7,
+            "include_stop_str_in_output": True})
+        assert answer.choices[0].finish_reason == "stop" and answer.usage.completion_tokens == 8
+        return [e.token for e in answer.choices[0].logprobs.content]
+
+    other, last = tokens([100, 101], [*range(200, 263), 100])[-2:]
+    assert other != last
+    assert tokens([100, 101], [*range(200, 263), 100]) == [other] * 7 + [last]
+    assert tokens([100], [100]) == [last] * 8
+
+
 def test_allowed_ids_and_bad_words():
     """Only the ids that are allowed come; a word is never written by its own tokens."""
     def tokens(**body):

@@ -54,6 +54,7 @@ FAULTS = [
     ("another rank's row of a table is what was there", "kernels/cpu/rows.inc", "embed_rows", "row >= a->table->shape.n && i < a->width", "row == a->table->shape.n && i < a->width", "conformance_cpu embed"),
     ("missing logits of the last block count as 0 in the maximum", "kernels/cpu/sample.inc", "logits_top", "if (n - i < 16) v = lanes_if_bit((1u << (n - i)) - 1, v, lanes_set(-INFINITY));", "", "conformance_cpu sample"),
     ("end ids are banned one output too long", "kernels/cpu/sample.inc", "sampler_change", "p->output_count < p->output_min", "p->output_count <= p->output_min", "conformance_cpu sample"),
+    ("a forced end id ends before the least outputs", "kernels/cpu/sample.inc", "sampler_settle", " || p->output_count <= p->output_min", "", "conformance_cpu sample"),
     ("the last of the end ids does not end", "kernels/cpu/sample.inc", "sampler_settle", "i < p->stop_count && i < SAMPLE_STOP_IDS_MAX", "i + 1 < SAMPLE_STOP_IDS_MAX && i < p->stop_count", "conformance_cpu sample"),
     ("a penalty counts for the prompt, too", "kernels/cpu/sample.inc", "sampler_penalties", "seen & 0x7FFFu", "seen & 0x7FFFu | seen >> 15", "test_law"),
     ("a positive logit is multiplied by the repetition penalty", "kernels/cpu/sample.inc", "sampler_penalties", "l > 0 ? l / p->repetition : l * p->repetition", "l * p->repetition", "test_law"),

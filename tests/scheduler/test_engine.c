@@ -60,8 +60,8 @@ static void test_lengths_and_contexts_end(void **state)
     }
 }
 
-// The third token of a request run alone is its stop id, among stop ids that never occur.
-static void test_stop_ids_beyond_the_device_end(void **state)
+// The third token of a request run alone is the last of its stop ids; the others never occur.
+static void test_any_of_many_stop_ids_ends(void **state)
 {
     (void)state;
     struct rig rig;
@@ -731,7 +731,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths_and_contexts_end),
-        cmocka_unit_test(test_stop_ids_beyond_the_device_end),
+        cmocka_unit_test(test_any_of_many_stop_ids_ends),
         cmocka_unit_test(test_admission_is_counted),
         cmocka_unit_test(test_results_are_admitted_by_bytes),
         cmocka_unit_test(test_a_refusal_counts_nothing),

@@ -102,6 +102,31 @@ static void test_an_answer_is_of_its_grammar(void **state)
     }
 }
 
+// A stop id that a grammar asks for comes before the least tokens are there, and ends nothing then.
+static void test_a_stop_id_of_a_grammar_waits_for_the_least_tokens(void **state)
+{
+    (void)state;
+    static const int32_t stop = 'c' - 'a';
+    for (uint32_t kind = 0; kind < 4; kind++) {
+        struct rig rig;
+        struct got got = {.last = false};
+        rig_defaults(&rig);
+        rig.fake.facts.steps_in_flight = kind % 2;
+        open_letters(&rig);
+        struct grammar *g = rig_cycle(20);
+        struct submit_args args = request_args(g);
+        args.stop_ids = &stop;
+        args.stop_id_count = 1;
+        args.ignore_end = kind >= 2;
+        args.sampling.output_min = 3; // "abc"
+        run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
+        assert_int_equal(got.finish[0], FINISH_STOP);
+        assert_int_equal(got.count[0], 10); // "abcdefgabc"
+        grammar_give(g);
+        rig_close(&rig);
+    }
+}
+
 static void test_a_mask_that_costs_too_much_ends_its_choice(void **state)
 {
     struct rig rig;
@@ -460,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_an_admitted_request_holds_its_grammar),
         cmocka_unit_test(test_an_engine_has_its_part_of_idle_grammars),
         cmocka_unit_test(test_an_answer_is_of_its_grammar),
+        cmocka_unit_test(test_a_stop_id_of_a_grammar_waits_for_the_least_tokens),
         cmocka_unit_test(test_a_mask_that_costs_too_much_ends_its_choice),
         cmocka_unit_test(test_a_choice_without_a_cache_is_crowded_out),
         cmocka_unit_test(test_a_stuck_choice_fails_alone),

@@ -241,19 +241,23 @@ static void test_biases_stand_one_behind_the_other(void **state)
     rig_close(&rig);
 }
 
-// The model's end ids, all of them, then as many stop ids as there is room for.
+// The model's end ids, then the request's own, also where both are as many as there may be.
 static void test_ids_that_the_device_tests(void **state)
 {
     (void)state;
-    int32_t token = 1, stops[SAMPLE_STOP_IDS_MAX];
+    static const uint32_t sizes[][2] = {
+        {1, 0}, {2, 6}, {2, 7}, {MODEL_END_IDS_MAX, REQUEST_STOP_IDS_MAX}};
+    int32_t token = 1, stops[REQUEST_STOP_IDS_MAX];
     uint32_t start[2] = {0, 1};
-    for (int32_t i = 0; i < SAMPLE_STOP_IDS_MAX; i++)
+    for (int32_t i = 0; i < REQUEST_STOP_IDS_MAX; i++)
         stops[i] = 100 + i;
-    for (uint32_t count = SAMPLE_STOP_IDS_MAX - 3; count <= SAMPLE_STOP_IDS_MAX; count++) {
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        uint32_t ends = sizes[k][0], count = sizes[k][1];
         struct rig rig;
         rig_defaults(&rig);
-        rig.fake.facts.end_count = 2;
-        rig.fake.facts.end_ids[1] = 8;
+        rig.fake.facts.end_count = ends;
+        for (uint32_t i = 0; i < ends; i++)
+            rig.fake.facts.end_ids[i] = 7 + (int32_t)i;
         rig_open(&rig);
         struct submit_args args = {.kind = REQUEST_GENERATE,
                                    .tokens = &token,
@@ -268,10 +272,9 @@ static void test_ids_that_the_device_tests(void **state)
         rig_submit(&rig, &args, ADMITTED);
         rig_step(&rig);
         const struct sample_params *p = &batch_newcomers(batch_of(&rig))[0].params;
-        uint32_t fit = count + 2 < SAMPLE_STOP_IDS_MAX ? count + 2 : SAMPLE_STOP_IDS_MAX;
-        assert_int_equal(p->stop_count, fit);
-        for (uint32_t i = 0; i < fit; i++)
-            assert_int_equal(p->stop_ids[i], i < 2 ? 7 + (int32_t)i : 98 + (int32_t)i);
+        assert_int_equal(p->stop_count, ends + count);
+        for (uint32_t i = 0; i < ends + count; i++)
+            assert_int_equal(p->stop_ids[i], i < ends ? 7 + i : 100 + i - ends);
         rig_close(&rig);
     }
 }

@@ -90,7 +90,7 @@ static void pooling_fill(struct sim *sim, struct client *c)
     a->type_from = sim->fake.facts.token_types ? c->types : NULL;
 }
 
-// The stop ids that the engine will give the device: end ids first, eight in all.
+// The stop ids that the engine will give the device: end ids first.
 static void params_complete(struct sim *sim, struct client *c)
 {
     const struct sampling *asked = &c->args.sampling;
@@ -101,9 +101,9 @@ static void params_complete(struct sim *sim, struct client *c)
                                 .top_logprobs = asked->top_logprobs,
                                 .output_min = asked->output_min};
     const struct model_facts *f = &sim->fake.facts;
-    for (uint32_t i = 0; i < f->end_count && p->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+    for (uint32_t i = 0; i < f->end_count; i++)
         p->stop_ids[p->stop_count++] = f->end_ids[i];
-    for (uint32_t i = 0; i < c->args.stop_id_count && p->stop_count < SAMPLE_STOP_IDS_MAX; i++)
+    for (uint32_t i = 0; i < c->args.stop_id_count; i++)
         p->stop_ids[p->stop_count++] = c->stop_ids[i];
     if (p->repetition != 1.0f)
         p->flags |= SAMPLE_PENALTY;
@@ -183,9 +183,6 @@ static enum finish finish_expected(struct sim *sim, struct client *c, uint32_t c
     const struct model_facts *f = &sim->fake.facts;
     uint32_t index = c->outputs[choice];
     if (c->args.grammar && contains(f->end_ids, f->end_count, token))
-        return FINISH_STOP;
-    // The device bans its stop ids before output_min: there they come where a mask leaves no other.
-    if (!c->args.ignore_end && contains(c->expected.stop_ids, c->expected.stop_count, token))
         return FINISH_STOP;
     bool end = !c->args.ignore_end && contains(f->end_ids, f->end_count, token);
     bool stop = contains(c->stop_ids, c->args.stop_id_count, token);

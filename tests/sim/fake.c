@@ -428,7 +428,8 @@ static void row_sample(struct model *m, struct fake_slot *out, const struct fake
         m->penalty[p->penalty_row] = alone.penalty;
     p->output_count++;
     m->last_token[row->slot] = token;
-    if (stops(p, token) && !(p->flags & SAMPLE_IGNORE_END) && !m->options.text) {
+    bool ends = !(p->flags & SAMPLE_IGNORE_END) && p->output_count > p->output_min;
+    if (stops(p, token) && ends && !m->options.text) {
         m->done[row->slot] = true;
         result->flags = SAMPLED_END;
     }
