@@ -115,6 +115,25 @@ static const struct row {
     {"hermes", "none", 0, // what is no object comes out whole
      "<tool_call>{\"name\": \"g\", \"arguments\": \"\\u4f60\\u597d\"}</tool_call>",
      "call(0 g)args(\xE4\xBD\xA0\\u597d\"})end(0 0)over"},
+    // What breaks them may begin the mark that ends the call: not what an escape stands for, nor in
+    // a
+    // string that came before the name.
+    {"hermes", "none", 0,
+     "<tool_call>{\"name\": \"g\", \"arguments\": \"{\\\"a\\\":1</tool_call> later",
+     "call(0 g)args({\"a\":1)end(0 0)text(later)over"},
+    {"hermes", "none", 0,
+     "<tool_call>{\"name\": \"g\", \"arguments\": \"{}</tool_call><tool_call>{\"name\": \"g\"}",
+     "call(0 g)args({})end(0 0)call(1 g)args({})end(1 1)over"},
+    {"hermes", "none", 0, "<tool_call>{\"name\": \"g\", \"arguments\": \"{\\</tool_call> later",
+     "call(0 g)args({)end(0 0)text(later)over"},
+    {"hermes", "none", 0, "<tool_call>{\"name\": \"g\", \"arguments\": \"{</tool</tool_call> later",
+     "call(0 g)args({</tool)end(0 0)text(later)over"},
+    {"hermes", "none", 0,
+     "<tool_call>{\"name\": \"g\", \"arguments\": \"{\\u003c/tool_call>\"}</tool_call> later",
+     "call(0 g)args({</tool_call>\"})end(0 0)text(later)over"},
+    {"hermes", "none", 0,
+     "<tool_call>{\"arguments\": \"{</tool_call>x\", \"name\": \"g\"}</tool_call> later",
+     "call(0 g)args({</tool_call>x\")end(0 0)text(later)over"},
     {"hermes", "none", 0, "<tool_call>{\"name\": \"g\", \"arguments\": \"{\\u00e9\"}</tool_call>",
      "call(0 g)args({\xC3\xA9\"})end(0 0)over"},
     {"hermes", "none", 0,

@@ -198,7 +198,15 @@ static void json_over(struct reply *r)
     }
 }
 
-static void json_byte(struct reply *r, unsigned symbol)
+// A byte that breaks the arguments is one of the answer: a mark may begin with it. Those that came
+// before the name are a whole string, in which there is none.
+static bool may_begin_mark(const struct reply *r)
+{
+    return !(r->object.active && r->object.has_arguments);
+}
+
+// own: the byte is the symbol, not what an escape stands for.
+static void json_byte(struct reply *r, unsigned symbol, bool own)
 {
     enum json_scan_step step = JSON_SCAN_BAD;
     char byte = (char)symbol;
@@ -206,7 +214,7 @@ static void json_byte(struct reply *r, unsigned symbol)
         return;
     if (r->scan.depth > 0 || byte == '{')
         step = json_scan_byte(&r->scan, byte);
-    if (step == JSON_SCAN_BAD && !r->encoded) { // a mark may begin with it
+    if (step == JSON_SCAN_BAD && own && may_begin_mark(r)) {
         read_broken(r, symbol);
         return;
     }
@@ -222,19 +230,20 @@ static void json_encoded(struct reply *r, char byte)
 {
     char out[8];
     uint32_t bytes;
+    bool escaped = r->unescape.state != 0;
     enum json_unescape_step step = json_unescape_byte(&r->unescape, byte, out, &bytes);
     for (uint32_t i = 0; i < bytes; i++)
         if (r->mode == READ_JSON)
-            json_byte(r, (unsigned char)out[i]);
+            json_byte(r, (unsigned char)out[i], !escaped && i + 1 == bytes);
         else // a character is never cut
             read_argument(r, out[i]);
     if (step == JSON_UNESCAPE_END && r->mode == READ_JSON && r->json_over)
         json_over(r);
     else if (step != JSON_UNESCAPE_MORE)
         r->mode = READ_BROKEN;
-    if (step == JSON_UNESCAPE_BAD)
-        read_argument(r, byte);
-    if (r->mode == READ_BROKEN)
+    if (step == JSON_UNESCAPE_BAD) // not in a string that came before the name
+        read_broken(r, (unsigned char)byte);
+    else if (r->mode == READ_BROKEN)
         read_again(r, 0);
 }
 
@@ -245,7 +254,7 @@ static void json_symbol(struct reply *r, unsigned symbol)
     if (r->encoded)
         json_encoded(r, (char)symbol);
     else
-        json_byte(r, symbol);
+        json_byte(r, symbol, true);
 }
 
 void read_json_begin(struct reply *r, char first)
@@ -257,7 +266,7 @@ void read_json_begin(struct reply *r, char first)
     r->unescape = (struct json_unescape){0};
     json_scan_begin(&r->scan);
     if (!r->encoded)
-        json_byte(r, (unsigned char)first);
+        json_byte(r, (unsigned char)first, true);
 }
 
 // Only special tokens can be the beginning of a marker here: text may be a string's.
