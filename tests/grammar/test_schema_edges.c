@@ -70,10 +70,13 @@ static void test_wide_integers(void **state)
         "=9223372036854775806",
         "!-9223372036854775809",
         "!9223372036854775807",
-        "{'enum':[100000000000000000000,9223372036854775807]}",
-        "=100000000000000000000",
+        "{'enum':[1e18,9223372036854775807,-1.2345678901234567e18,9007199254740994.0]}",
+        "=1000000000000000000",
         "=9223372036854775807",
         "!9223372036854775808",
+        "=-1234567890123456768", // what the double is; its shortest digits are of another integer
+        "!-1234567890123456700",
+        "=9007199254740994",
     };
     CHECK_TEXTS(rows);
 }
@@ -264,10 +267,6 @@ static void test_drafts_and_words_of_ours(void **state)
         "=[1,2]",
         "![1,2,3]",
         "![]",
-        "{'const':-1e20,'type':'integer'}",
-        "=-100000000000000000000",
-        "{'const':1e20,'type':'integer'}",
-        "=100000000000000000000",
     };
     CHECK_TEXTS(rows);
 }
@@ -543,6 +542,8 @@ static void test_refusals(void **state)
         {"{'properties':{'a~b':{'not':{'uniqueItems':true}}}}",
          "#/properties/a~0b/not/uniqueItems"},
         {"{'const':18446744073709551615}", "const at #/const is not supported"},
+        {"{'const':100000000000000000001}", "const at #/const is not supported"},
+        {"{'enum':[1,-1e20]}", "enum at #/enum is not supported"},
         {"{'enum':[1,-9223372036854775809]}", "enum at #/enum is not supported"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

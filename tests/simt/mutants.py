@@ -191,7 +191,7 @@ MUTANTS = [
     ("pooling: a mean takes what is to be left out", C + "pool.cu", "pool_kernel", "mean ? row.pool & STEP_POOL_FROM : 0", "0", "pool"),
     ("pooling: raw vectors are normalised", C + "pool.cu", "pool_kernel", "|| (row.pool & STEP_POOL_RAW)", "", "pool"),
     ("early: code for older cards is launched early", C + "prep.cu", "early_ask", "facts.ptxVersion >= 90", "facts.ptxVersion >= 80", DEVICE),
-    ("prep: the last word of a newcomer is not copied", C + "prep.cu", "prep_state", "i < sizeof(sample_params) / 4;", "i + 1 < sizeof(sample_params) / 4;", "prep"),
+    ("prep: the last member of a newcomer is not copied", C + "prep.cu", "prep_state", "i < sizeof(sample_params) / 4;", "i + 2 < sizeof(sample_params) / 4;", "prep"),
     ("prep: penalty counts before the row is cleared", C + "prep.cu", "prep_state", "row[i] = 0; cta_sync();", "row[i] = 0;", "prep"),
     ("prep: a count of outputs runs over", C + "prep.cu", "prep_state", "if (before >= 0x7FFFu)", "if (before > 0xFFFFu)", "prep"),
     ("prep: a prompt is counted by the first 256 tokens", C + "prep.cu", "prep_state", "i < newcomer->history_prompt; i += 256", "i < newcomer->history_prompt; i += 65536", "prep"),

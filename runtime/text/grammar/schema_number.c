@@ -3,7 +3,6 @@
 #include "runtime/text/grammar/schema_digits.h"
 #include "runtime/text/grammar/schema_parts.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -77,13 +76,18 @@ static void restrict_to(struct numbers *n, uint32_t site, const char *keyword,
     n->any = false;
 }
 
-// Whether a constant may have been an integer beyond int64 that no double has.
-static bool has_lost_digits(const json_t *value, struct text digits)
+// An integer beyond int64 is read as the nearest double: which one it was is not known.
+static bool may_have_lost_digits(const json_t *value)
 {
-    bool wide = json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63;
-    while (digits.bytes > 0 && digits.at[digits.bytes - 1] == '0')
-        digits.bytes--;
-    return wide && digits.bytes > DBL_DIG;
+    return json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63;
+}
+
+// The digits before the point. Those of a real are all of its own: readers compare exactly.
+static struct text whole_digits(struct schema *c, const json_t *value, const struct bound *number)
+{
+    return json_is_real(value) && number->size.fraction.bytes == 0
+               ? arena_format(c->arena, "%.0f", fabs(json_real_value(value)))
+               : number->size.whole;
 }
 
 // The numbers of a list, which may hold other values, or a single one.
@@ -99,14 +103,13 @@ static struct number_parts constants(struct schema *c, uint32_t site, const char
             break;
         if (!json_is_number(value) || !read_number(c, site, keyword, value, &number))
             continue;
-        if (has_lost_digits(value, number.size.whole))
-            schema_refuse(c, STATUS_UNSUPPORTED, site, keyword,
-                          "a whole number beyond 64 bits has over 15 digits");
+        if (may_have_lost_digits(value))
+            schema_refuse(c, STATUS_UNSUPPORTED, site, keyword, "a number is beyond 64 bits");
         schema_spend(c, 200);
-        struct text fraction = number.size.fraction;
-        struct text text = arena_format(
-            c->arena, "%s%.*s%s%.*s", number.negative ? "-" : "", (int)number.size.whole.bytes,
-            number.size.whole.at, fraction.bytes > 0 ? "." : "", (int)fraction.bytes, fraction.at);
+        struct text fraction = number.size.fraction, whole = whole_digits(c, value, &number);
+        struct text text =
+            arena_format(c->arena, "%s%.*s%s%.*s", number.negative ? "-" : "", (int)whole.bytes,
+                         whole.at, fraction.bytes > 0 ? "." : "", (int)fraction.bytes, fraction.at);
         uint32_t *part = fraction.bytes > 0 ? &out.fractions : &out.integers;
         *part = grammar_either(c->b, grammar_literal(c->b, text), *part);
     }
