@@ -545,9 +545,56 @@ static void test_the_page_names_every_dialect(void **state)
     }
 }
 
+// Channel headers of GPT-OSS that no marker is, under every cut in two.
+static void test_headers_that_are_amiss(void **state)
+{
+    (void)state;
+    static const char *const headers[][2] = {
+        {"<|channel|>commentary?<|message|>Yes <|return|>", "text(Yes )over"},
+        {"\n<|channel|>!?<|message|> Yes", "text(\nYes)over"},
+        {"<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>finalx<|message|>Yes",
+         "think(hm)text(Yes)over"},
+        {"<|channel|>Well<|end|><|start|>assistant<|channel|>final<|message|>Yes", "text(Yes)over"},
+        {"So.<|channel|><|channel|>final<|message|>Yes", "text(So.Yes)over"},
+        {"<|channel|>comment<|channel|>commentary to=functions.f<|message|>{}<|call|>",
+         "call(0 f)args({})end(0 1)over"},
+        {"<|channel|>final to=me<|message|>Yes", "text(final to=meYes)over"},
+        {"<|channel|>commentary to=functions.nobody<|message|>{}",
+         "text(commentary to=functions.nobody{})over"},
+        {"<|channel|>fin", "text(fin)over"},
+    };
+    json_t *tools = json_loads(rig_tools, 0, NULL);
+    struct tokenizer *t = rig_tokenizer(
+        text_of("<|channel|><|message|><|end|><|start|><|return|><|call|><|constrain|>"));
+    struct dialect d;
+    assert_true(dialect_named(&d, "harmony", "harmony", t));
+    struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true, .tools = tools};
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        for (size_t cut = 0; cut <= strlen(headers[i][0]); cut++) {
+            struct json_buffer out = {0};
+            unsigned char after[256] = {0};
+            after[cut] = 1;
+            struct text have = rig_read(&args, text_of(headers[i][0]), (struct cuts){after}, &out);
+            if (!text_is(have, headers[i][1]))
+                fail_msg("%s, cut %zu: %.*s", headers[i][0], cut, (int)have.bytes, have.at);
+            json_buffer_free(&out);
+        }
+    char longer[400], want[400];
+    for (int more = 0; more < 2; more++) {
+        struct json_buffer out = {0};
+        snprintf(longer, sizeof longer, "<|channel|>%0*d<|message|>Yes", 128 + more, 7);
+        snprintf(want, sizeof want, more ? "text(%0*dYes)over" : "text(Yes)over", 129, 7);
+        assert_true(text_is(rig_read(&args, text_of(longer), (struct cuts){NULL}, &out), want));
+        json_buffer_free(&out);
+    }
+    tokenizer_close(t);
+    json_decref(tools);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_headers_that_are_amiss),
         cmocka_unit_test(test_rows_are_read_the_same_under_all_cuts),
         cmocka_unit_test(test_a_tag_that_does_not_end),
         cmocka_unit_test(test_a_tokenizer_of_specials_is_refused),

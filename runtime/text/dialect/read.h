@@ -24,6 +24,7 @@ enum {
 enum read_mode {
     READ_TEXT,
     READ_REASONING,
+    READ_HEADER,     // of a part of the answer, which no marker is
     READ_SECTION,    // the section is open: a call comes next
     READ_BETWEEN,    // a call is over: another may follow
     READ_NAME,       // head.c
@@ -84,6 +85,7 @@ struct reply {
     uint16_t *held;
     uint32_t *held_at; // [held_count] where in the answer they stand
     size_t held_count, held_max, from;
+    size_t header;      // of those held: symbols of the mark that began one
     uint32_t fed, at;   // symbols so far; the place of the one being read
     bool first_of[256]; // some marker begins with it
     bool committed;
@@ -137,8 +139,9 @@ enum { TRY_PART = -1, TRY_NONE = -2 };
 // one, or neither.
 int read_try(const struct reply *r, uint32_t roles);
 enum marker_role read_role(const struct reply *r, int marker);
-void read_head_failed(struct reply *r);        // what is held is text, from `from` on read again
-void read_between(struct reply *r);            // nothing is held: after a call
+void read_head_failed(struct reply *r); // what is held is text, from `from` on read again
+void read_between(struct reply *r);     // nothing is held: after a call
+void read_put_held(struct reply *r, size_t count); // the first so many, as text or reasoning
 void read_again(struct reply *r, size_t from); // the held symbols from there on, the rest is gone
 void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes);
 void read_argument(struct reply *r, char byte);
@@ -155,6 +158,10 @@ void read_call_open(struct reply *r); // after the marker
 void read_skip_blanks(struct reply *r);
 void read_drop(struct reply *r, size_t count); // the first held symbols are gone
 void read_text_mode(struct reply *r);          // nothing is held: a part of the answer begins
+
+// header.c
+void read_header(struct reply *r, unsigned symbol);
+bool read_header_begin(struct reply *r); // what is held is a header, and more may come
 
 // head.c
 void read_name_begin(struct reply *r);

@@ -266,7 +266,7 @@ static void put_outside(struct reply *r, unsigned symbol, uint32_t at)
     byte_put(r, reasoning ? REPLY_REASONING : REPLY_TEXT, (char)symbol, at);
 }
 
-static void put_held(struct reply *r, size_t count)
+void read_put_held(struct reply *r, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         put_outside(r, r->held[i], r->held_at[i]);
@@ -287,7 +287,7 @@ void read_head_failed(struct reply *r)
         from--; // another marker may follow them
     r->mode = READ_TEXT;
     r->listed = false;
-    put_held(r, from);
+    read_put_held(r, from);
     read_again(r, from);
 }
 
@@ -389,7 +389,7 @@ static void read_outside(struct reply *r, unsigned symbol)
         read_skip_blanks(r);
         if (r->from == r->held_count) {
             if (r->held_count > READ_BLANKS_MAX) {
-                put_held(r, 1);
+                read_put_held(r, 1);
                 read_drop(r, 1);
             }
             return;
@@ -402,10 +402,10 @@ static void read_outside(struct reply *r, unsigned symbol)
         int marker = read_try(r, outside_roles(r));
         if (marker >= 0)
             outside_marker(r, read_role(r, marker));
-        if (marker != TRY_NONE)
+        if (marker != TRY_NONE || read_header_begin(r))
             return;
         size_t count = r->from + 1;
-        put_held(r, count);
+        read_put_held(r, count);
         read_drop(r, count);
     }
 }
@@ -566,6 +566,7 @@ void read_symbol(struct reply *r, unsigned symbol)
     static void (*const readers[])(struct reply *, unsigned) = {
         [READ_TEXT] = read_outside,
         [READ_REASONING] = read_outside,
+        [READ_HEADER] = read_header,
         [READ_SECTION] = read_section,
         [READ_BETWEEN] = read_after_call,
         [READ_NAME] = read_name,
@@ -663,7 +664,7 @@ static void outside_cut(struct reply *r)
     if (blank && (r->call > 0 || (r->trim && !r->args.formed)))
         return;
     if (r->mode == READ_REASONING ? blank : !r->args.must)
-        put_held(r, r->held_count);
+        read_put_held(r, r->held_count);
 }
 
 // What is held is the beginning of a mark: it is dropped.

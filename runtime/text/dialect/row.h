@@ -10,6 +10,7 @@ enum marker_role {
     ROLE_REASONING_CLOSE,
     ROLE_DROP,          // left out, wherever it stands
     ROLE_MESSAGE,       // left out; a new part of the answer begins after it
+    ROLE_HEADER,        // a header that no other marker fits, up to ROLE_NAME_CLOSE, is left out
     ROLE_SECTION_OPEN,  // around all calls, or around each
     ROLE_SECTION_CLOSE, //
     ROLE_CALL_OPEN,     // before the head of a call

@@ -283,6 +283,7 @@ const struct dialect_row dialect_rows[] = {
                  {ROLE_CALL_FIRST, "to=functions."},
                  {ROLE_NAME_CLOSE, "<|message|>"},
                  {ROLE_CALL_CLOSE, "<|call|>"},
+                 {ROLE_HEADER, "<|channel|>"},
                  {ROLE_DROP, "<|end|>"},
                  {ROLE_DROP, "<|return|>"}},
      .syntax = {.one_call = true,

@@ -1,0 +1,87 @@
+// The reader of replies: headers that models write amiss, as "<|channel|>commentary?<|message|>".
+// What follows is text. One that is addressed to somebody is text itself, as the head of a call is
+// that has no tool; see read.h.
+#include "runtime/text/dialect/read.h"
+
+enum { HEADER_MAX = 128 }; // symbols after the mark; what is longer is text
+
+// The symbols of the marker that the held ones begin with after blanks, or 0.
+static size_t header_mark(const struct reply *r)
+{
+    const struct dialect *d = r->args.dialect;
+    size_t count = r->held_count - r->from;
+    for (uint32_t i = 0; i < d->marker_count; i++) {
+        const struct dialect_marker *marker = &d->markers[i];
+        if (marker->role == ROLE_HEADER && count >= marker->count &&
+            (marker->symbols[0] & READ_SPECIAL) != 0 &&
+            memcmp(marker->symbols, r->held + r->from, marker->count * sizeof *r->held) == 0)
+            return marker->count;
+    }
+    return 0;
+}
+
+static bool is_addressed(const struct reply *r)
+{
+    static const char to[] = "to=";
+    size_t same = 0;
+    for (size_t i = r->header; i < r->held_count && same < sizeof to - 1; i++)
+        same = r->held[i] == (unsigned char)to[same] ? same + 1 : r->held[i] == 't';
+    return same == sizeof to - 1;
+}
+
+// It is text: the budget of reasoning, too, sees no part begin there.
+static void header_over(struct reply *r, bool shown)
+{
+    size_t count = shown ? r->held_count : 0;
+    r->mode = READ_TEXT;
+    r->head = false;
+    r->trim = !r->any_text;
+    read_put_held(r, count);
+    r->held_count = r->from = 0;
+}
+
+void read_header(struct reply *r, unsigned symbol)
+{
+    if (!read_hold(r, symbol))
+        return;
+    if ((symbol & READ_SPECIAL) == 0) {
+        r->from = r->held_count;
+        if (r->held_count - r->header > HEADER_MAX)
+            header_over(r, true);
+        return;
+    }
+    int marker = read_try(r, ROLE_BIT(ROLE_NAME_CLOSE));
+    if (marker >= 0) {
+        header_over(r, is_addressed(r));
+    } else if (marker == TRY_NONE) { // another one begins; this one had nothing
+        size_t from = r->from;
+        r->mode = READ_TEXT;
+        r->head = false;
+        read_again(r, from);
+    }
+}
+
+// What is held is such, and more may come.
+bool read_header_begin(struct reply *r)
+{
+    size_t mark = r->mode == READ_TEXT && r->args.reasoning && !r->args.formed ? header_mark(r) : 0;
+    if (mark == 0)
+        return false;
+    size_t blanks = r->from, end = r->held_count;
+    uint16_t later[DIALECT_MARKER_BYTES];
+    uint32_t at[DIALECT_MARKER_BYTES], now = r->at;
+    size_t count = end - blanks - mark;
+    check(count <= DIALECT_MARKER_BYTES, "%zu symbols follow a header's mark", count);
+    memcpy(later, r->held + blanks + mark, count * sizeof *later);
+    memcpy(at, r->held_at + blanks + mark, count * sizeof *at);
+    read_put_held(r, blanks);
+    read_drop(r, blanks);
+    r->held_count = r->from = r->header = mark;
+    r->mode = READ_HEADER;
+    for (size_t i = 0; i < count; i++) {
+        r->at = at[i];
+        read_symbol(r, later[i]);
+    }
+    r->at = now;
+    return true;
+}
