@@ -172,7 +172,7 @@ static void token_take(struct choice *c, const struct choice_options *o,
                             .top_count = event->top_count,
                             .from = c->made,
                             .end = c->made + bytes + (c->detok.held_bytes > 0),
-                            .chars = c->chars};
+                            .chars = c->chars + c->detok.given_up};
     if (has_entry(o, event->token))
         logprobs_add(&c->logprobs, &entry, tops);
     piece_take(c, o, bytes, special_bytes(o, event->token, bytes));

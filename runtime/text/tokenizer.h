@@ -116,6 +116,7 @@ struct detok {
     bool begun;          // a token has been seen: the next is not the first of the text
     bool exact;          // see detok_exact
     uint8_t held_bytes;  // bytes of a character that is not complete
+    uint8_t given_up;    // such bytes of earlier tokens that the last push gave as U+FFFD: how many
     uint8_t strip_left;  // leading characters that the decoder still takes away
     uint8_t held_spaces; // spaces that the end of the text would take away
     int32_t previous;    // last token, for decoders that drop repetitions

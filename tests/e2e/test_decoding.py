@@ -266,6 +266,21 @@ def test_completions_logprobs():
     assert offsets[0] == 0 and offsets == sorted(offsets)
 
 
+def test_text_offsets_of_bytes():
+    """A byte that begins a character is given up by what follows, which begins after it."""
+    server = harness.start(f"demo={MODELS / 'weft-demo-chat'}")
+    for seed in range(4):
+        choice = server.post("/v1/completions", {
+            "model": "demo", "prompt": "A", "seed": seed, "temperature": 1, "max_tokens": 16, "logprobs": 0,
+            "allowed_token_ids": [0xF0, 65], "logit_bias": {"240": 100, "65": 100}}).json["choices"][0]
+        made, want = b"", []
+        for token in choice["logprobs"]["tokens"]:
+            want.append(len(made.decode(errors="replace")))
+            made += b"A" if token == "A" else b"\xf0"
+        assert choice["logprobs"]["text_offset"] == want and choice["text"] == made.decode(errors="replace"), choice
+    assert server.stop() == 0
+
+
 def test_completions_errors():
     def post(**body):
         return main().post("/v1/completions", {"model": "tiny", "prompt": "x", **body})

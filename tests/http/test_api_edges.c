@@ -369,6 +369,14 @@ static void test_what_templates_are_given(void **state)
     char *prompt = fake_prompt();
     assert_string_equal(prompt, "[assistant]a\nb[assistant]r/c[assistant]");
     free(prompt);
+    fake_again(); // also where only a system message stood between them, which moves to the front
+    fake_chat.system_inside = false;
+    fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},"
+                       "{\"role\":\"system\",\"content\":\"s\"},"
+                       "{\"role\":\"assistant\",\"content\":\"b\"}]}");
+    prompt = fake_prompt();
+    assert_string_equal(prompt, "[system]s[assistant]a\nb[assistant]");
+    free(prompt);
 }
 
 // A tool call may be answered by another turn than the next one, and not twice over all.

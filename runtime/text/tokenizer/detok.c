@@ -6,6 +6,7 @@ struct sink {
     struct detok *d;
     char *out;
     uint32_t bytes, bytes_max;
+    size_t earlier; // of the held bytes: those of earlier tokens
 };
 
 static void put(struct sink *s, const char *at, size_t bytes)
@@ -58,12 +59,16 @@ static void put_byte(struct sink *s, char byte)
         if (whole > 0) {
             put_char(s, d->held, whole);
             d->held_bytes = 0;
+            s->earlier = 0;
             return;
         }
         if (utf8_is_beginning(d->held, d->held_bytes))
             return;
         size_t bad = utf8_bad_length(d->held, d->held_bytes);
         put_bad(s);
+        if (s->earlier > 0)
+            d->given_up++;
+        s->earlier -= bad < s->earlier ? bad : s->earlier;
         d->held_bytes = (uint8_t)(d->held_bytes - bad);
         memmove(d->held, d->held + bad, d->held_bytes);
     }
@@ -119,13 +124,14 @@ void detok_exact(struct detok *d)
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
 {
     const struct tokenizer *t = d->tokenizer;
+    d->given_up = 0;
     if (token < 0 || (uint32_t)token >= t->vocab || !t->names[token].at ||
         (d->skip_special && t->special[token]))
         return 0;
     if (t->stream_dedupe && d->previous == token && !d->exact)
         return 0;
     d->previous = token;
-    struct sink s = {d, out, 0, out_max};
+    struct sink s = {d, out, 0, out_max, d->held_bytes};
     bool first = !d->begun;
     d->begun = true;
     if (first)
@@ -137,7 +143,7 @@ uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
 
 uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max)
 {
-    struct sink s = {d, out, 0, out_max};
+    struct sink s = {d, out, 0, out_max, 0};
     if (d->held_bytes > 0)
         put_bad(&s);
     d->held_bytes = 0;
