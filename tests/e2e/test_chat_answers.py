@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import pathlib
+import pty
 import socket
 import ssl
 import subprocess
@@ -195,6 +196,13 @@ def test_thoughts_are_no_answers():
                 assert t.until("go\r\n(.*?)(\x1b\\[\\?2004h)?> ")[1] == words, t.said
                 t.type("/quit\r")
                 t.ends()
+        ours, theirs = pty.openpty()  # each of the two streams is a terminal or not
+        done = subprocess.run([WEFT, "chat", "--url", server.base], input=b"go\n", stdout=subprocess.PIPE, stderr=theirs,
+                              timeout=LIMIT, env=environment())
+        os.close(theirs)
+        said = os.read(ours, 4096).decode()
+        assert done.stdout == b"Yes, no. Well.\n" and "A\\u{202e}, be, so" in said and "\u202e" not in said, (done, said)
+        os.close(ours)
         server.answer = silent
         out, said = chatted(server, "go", "on")
         assert (out, said[0]) == ("", "[reasoning] Hm.") and "the answer has no text" in said[1], (out, said)

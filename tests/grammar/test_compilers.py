@@ -265,6 +265,7 @@ GRAMMARS = [
     ('root ::= d.d | d.{2}"." | "x.y ::= " | \'x.y ::=\' | [x.y ::=\\]] # x.y ::=\nd ::= "d"', "dx.",
      lambda t: re.fullmatch(r"d.d|d..\.|[x.y]", t)),
     ('root ::= a.b d. | d..a.b\na.b # its name\n::= "a"\nd ::= "d"', "adx", lambda t: re.fullmatch("ad.|d..a", t)),
+    ('root ::= "\\"" a.b\na.b ::= "x"', '"x', lambda t: t == '"x'),
 ]
 
 

@@ -464,6 +464,11 @@ static void test_unevaluated_choices(void **state)
         "={'a':1,'b':2}",
         "={'a':1}",
         "!{'a':1,'c':2}",
+        "{'type':'object','required':['properties'],'properties':{'properties':{'type':'object',"
+        "'anyOf':[{'properties':{'a':{}},'required':['a']},{'properties':{'b':{}},'required':"
+        "['b']}],'unevaluatedProperties':false}}}",
+        "={'properties':{'a':1,'b':2}}",
+        "!{'properties':{'a':1,'c':2}}",
         "{'properties':{'unevaluatedItems':{}},'anyOf':[{'const':1},{'const':2},{'const':3},"
         "{'const':4},{'const':5},{'const':6}]}",
         "=6",

@@ -266,6 +266,26 @@ static void test_so_many_documents_as_the_server_takes(void **state)
     assert_non_null(strstr(fake.sent, "must hold at most 2 documents, got 3"));
 }
 
+// Without truncation a document is refused where its bound lets in more than the window does.
+static void test_a_bound_beside_the_window(void **state)
+{
+    char text[1001], body[1300];
+    (void)state;
+    memset(text, 'x', 1000);
+    text[1000] = 0;
+    yes_no_request(600, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"\"]}");
+    uint32_t room = 600 - fake.token_count;
+    for (uint32_t bound = room; bound <= 601; bound++) {
+        snprintf(body, sizeof body,
+                 "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"truncate\":false,"
+                 "\"max_tokens_per_doc\":%u}",
+                 text, bound);
+        yes_no_request(600, body);
+        if (fake.submits != (bound == room))
+            fail_msg("%u of %u: %u, %s", bound, room, fake.submits, fake.sent);
+    }
+}
+
 // The window is 200 tokens: ^ query $ document $.
 static void test_cuts(void **state)
 {
@@ -566,6 +586,7 @@ int main(void)
         TEST(test_bad),
         TEST(test_texts_of_the_published_prompt),
         TEST(test_cuts),
+        TEST(test_a_bound_beside_the_window),
         TEST(test_documents_are_cut_on_the_side_asked_for),
         TEST(test_other_names_of_fields),
         TEST(test_so_many_documents_as_the_server_takes),

@@ -124,6 +124,7 @@ FAULTS = [
     ("an error keeps what a file put into it", "cli/session.c", "command_failed", "safe_line(stderr, \"weft: %s\", err->text)", "fprintf(stderr, \"weft: %s\\n\", err->text)", "test_commands"),
     ("an empty query is taken", "cli/session.c", "required_check", "(*given != '\\0' || !c->required_filled)", "true", "test_commands"),
     ("a file on stdin is read past its room", "cli/session.c", "stdin_read", "allocated - bytes", "allocated", "test_commands"),
+    ("what stdout is decides for stderr", "cli/session.c", "output_text", "isatty(fileno(to))", "isatty(STDOUT_FILENO)", "e2e:test_thoughts_are_no_answers"),
     ("signals sent twice at once are two stops", "cli/signals.c", "is_same_stop", "return true;", "return false;", "e2e:test_stop_signalled_twice_at_once"),
     ("a second SIGTERM is taken as the first", "cli/signals.c", "stop_take", "s->phase = PHASE_DRAINING;", "", "e2e:test_stop_twice"),
     ("SIGTERM while loading is a failure", "cli/signals.c", "stop_take", "process_end(EXIT_CODE_OK);", "process_end(EXIT_CODE_FAILURE);", "e2e:test_stop_while_loading"),

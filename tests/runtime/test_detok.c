@@ -116,8 +116,8 @@ static void test_byte_level(void **state)
     EXPECT(t, true, REPLACEMENT REPLACEMENT, 2, 2);
     EXPECT(t, true, " a" REPLACEMENT, 0, 3, 4);
     EXPECT(t, true, REPLACEMENT "\xC3\xA9", 3, 1, 2);
-    static const int32_t ids[] = {0, 1, 0, 1, 2, 3, 1, 2, 3, 3};
-    static const uint8_t given_up[] = {0, 0, 1, 0, 0, 0, 1, 0, 0, 1};
+    static const int32_t ids[] = {0, 1, 0, 1, 2, 3, 1, 2, 3, 3, 0, 2};
+    static const uint8_t given_up[] = {0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 1, 0};
     char piece[1024];
     struct detok d;
     detok_init(&d, t, true);

@@ -451,6 +451,14 @@ static void test_values_that_are_no_strings_have_any_length(void **state)
         long_check("qwen3-coder", "<function=f><parameter=s>\n[", "1,", n,
                    "\n</parameter></function>", "{\"s\":\"[", "\"}", true);
     }
+    static const char *const heads[] = {"[", "[ ", "[  "};
+    for (size_t i = 0; i < 3; i++) {
+        char head[64], before[64];
+        snprintf(head, sizeof head, "<function=f><parameter=l>\n%s", heads[i]);
+        snprintf(before, sizeof before, "{\"l\":%s", heads[i]);
+        long_check("qwen3-coder", head, "1, ", REPLY_HELD_MAX, "10]\n</parameter></function>",
+                   before, "10]}", true);
+    }
     // What is no JSON after so many bytes is broken, not a string.
     long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", REPLY_HELD_MAX,
                "x]</parameter></function>", "{\"l\":[", "x]</parameter>", false);
@@ -711,6 +719,7 @@ static void test_references_of_schemas(void **state)
                 {"#/$defs/list/anyOf/1", SCHEMA_NULL},
                 {"#zip", SCHEMA_BOOLEAN},
                 {"#in%6Cist", SCHEMA_NUMBER},
+                {"#second", SCHEMA_NULL},
                 {"#nowhere", 0},
                 {"#/$defs/nowhere", 0},
                 {"#/", 0}};
@@ -718,7 +727,8 @@ static void test_references_of_schemas(void **state)
         json_loads("{\"type\": \"object\", \"$defs\": {\"a\": {\"type\": \"string\"}, "
                    "\"a b\": {\"type\": \"array\"}, \"c/~\": {\"type\": \"null\"}, "
                    "\"%zz\": {\"type\": \"number\"}, \"list\": {\"anyOf\": [{\"$anchor\": "
-                   "\"inlist\", \"type\": \"number\"}, {\"type\": \"null\"}]}, \"z\": "
+                   "\"inlist\", \"type\": \"number\"}, {\"$anchor\": \"second\", \"type\": "
+                   "\"null\"}]}, \"z\": "
                    "{\"$anchor\": \"zip\", \"type\": \"boolean\"}}}",
                    0, NULL);
     assert_non_null(root);
