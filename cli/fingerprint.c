@@ -57,19 +57,21 @@ static struct hash files_hash(const struct loaded_model *model)
 void fingerprint_make(char out[FINGERPRINT_BYTES], const struct loaded_model *model)
 {
     const struct model_facts *facts = engine_facts(model->engine);
+    const struct model_defaults *defaults = &facts->defaults;
     const struct model_settings *s = &model->spec.settings;
     const struct hash weights = {facts->checkpoint_hash[0], facts->checkpoint_hash[1]};
     struct hash files = files_hash(model), chat = hash_text(model->chat_source);
     char text[512];
-    int bytes = snprintf(text, sizeof text,
-                         "%s %s %d %d %u %d %d %d %g %g %d %d %llx %llx %llx %llx %llx %llx",
-                         WEFT_VERSION, facts->architecture, (int)facts->dtype, (int)facts->kv_dtype,
-                         facts->ranks, model->device->facts.exact, (int)facts->rerank,
-                         has_sampling_defaults(s), facts->default_temperature, facts->default_top_p,
-                         facts->default_top_k, s->special_tokens_in_text,
-                         (unsigned long long)weights.low, (unsigned long long)weights.high,
-                         (unsigned long long)files.low, (unsigned long long)files.high,
-                         (unsigned long long)chat.low, (unsigned long long)chat.high);
+    int bytes =
+        snprintf(text, sizeof text,
+                 "%s %s %d %d %u %d %d %g %g %g %g %g %g %d %llx %llx %llx %llx %llx %llx",
+                 WEFT_VERSION, facts->architecture, (int)facts->dtype, (int)facts->kv_dtype,
+                 facts->ranks, model->device->facts.exact, (int)facts->rerank,
+                 defaults->temperature, defaults->top_p, defaults->top_k, defaults->min_p,
+                 defaults->repetition_penalty, defaults->max_tokens, s->special_tokens_in_text,
+                 (unsigned long long)weights.low, (unsigned long long)weights.high,
+                 (unsigned long long)files.low, (unsigned long long)files.high,
+                 (unsigned long long)chat.low, (unsigned long long)chat.high);
     struct hash all = hash_text(text_span(text, (size_t)bytes));
     snprintf(out, FINGERPRINT_BYTES, "fp_%010llx", (unsigned long long)(all.low & 0xFFFFFFFFFFu));
 }

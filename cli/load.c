@@ -194,12 +194,16 @@ static void copy_fill(struct loaded_model *m, const struct loaded_model *first)
     m->plan = NULL;
 }
 
-static enum status sampling_defaults_load(struct loaded_model *m, struct error *err)
+static enum status sampling_defaults_load(const struct loaded_model *m,
+                                          struct model_options *options, struct error *err)
 {
     const char *file = m->spec.settings.generation_config;
-    if (!has_sampling_defaults(&m->spec.settings) || strcmp(file, "auto") == 0)
+    if (!has_sampling_defaults(&m->spec.settings))
         return STATUS_OK;
-    enum status status = model_defaults_read(&m->plan->facts, file, err);
+    options->defaults_from = strcmp(file, "auto") == 0 ? DEFAULTS_FOLDER : DEFAULTS_GIVEN;
+    if (options->defaults_from == DEFAULTS_FOLDER)
+        return STATUS_OK;
+    enum status status = model_defaults_read(&options->defaults, file, err);
     if (status != STATUS_OK)
         error_prefix(err, "generation-config of model '%s'", m->spec.id);
     return status;
@@ -213,7 +217,9 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
         return status;
     struct model_options options;
     model_settings_to_options(&m->spec.settings, &options);
-    status = ranks_open(loaded, m, &options, err);
+    status = sampling_defaults_load(m, &options, err);
+    if (status == STATUS_OK)
+        status = ranks_open(loaded, m, &options, err);
     if (status != STATUS_OK)
         return status;
     if (m != first) {
@@ -225,8 +231,6 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
     options.tokenizer_length = tokenizer_length(m->tokenizer);
     struct device *device = options.devices ? options.devices[0] : m->device->device;
     status = model_plan_open(&m->plan, m->spec.folder, m->device->api, device, &options, err);
-    if (status == STATUS_OK)
-        status = sampling_defaults_load(m, err);
     if (m != first)
         return status;
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)

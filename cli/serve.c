@@ -164,7 +164,6 @@ static void served_fill(struct serving *s)
                                   .dimensions_free = m->spec.settings.matryoshka,
                                   .prompts = m->prompts,
                                   .inputs_max = inputs_max(m),
-                                  .sampling_defaults = has_sampling_defaults(&m->spec.settings),
                                   .created = (int64_t)time(NULL),
                                   .max_queued_tokens = m->engine_options.max_queued_tokens,
                                   .choices_max = m->engine_options.choices_max,

@@ -69,7 +69,8 @@ static const struct option_row model_rows[] = {
      "2.5 on a CPU, else 0",
      "prompts may make a step so many times as long as the median one; up to 1: no bound"},
     {"generation-config", OPTION_TEXT, AT(model_settings, generation_config), 0, 0, {0}, "none",
-     "sampling defaults: auto, from the model's generation_config.json, or a file of this form"},
+     "defaults of requests: auto, from the model's generation_config.json, or a file of this form: "
+     "temperature, top_p, top_k, min_p, repetition_penalty, max_new_tokens (for max_tokens)"},
     {"max-queued-requests", OPTION_COUNT, AT(model_settings, max_queued_requests), 1, 65536, {0},
      "2048", "requests accepted and not yet finished, at most; more get 503 or 529"},
     {"max-queued-tokens", OPTION_COUNT, AT(model_settings, max_queued_tokens), 0, 1073741824, {0},
@@ -84,7 +85,8 @@ static const struct option_row model_rows[] = {
      {0},
      "0: 2048 of an embedder, 1000 of a reranker",
      "inputs or documents of a request, at most"},
-    {"penalty-rows", OPTION_COUNT, AT(model_settings, penalty_rows), 1, 4096, {0}, "64",
+    {"penalty-rows", OPTION_COUNT, AT(model_settings, penalty_rows), 0, 4096, {0},
+     "0: 64, or all where generation-config has a repetition penalty",
      "sequences with penalties computed at once, at most, each with two bytes a token of the "
      "vocabulary; more wait"},
     {"max-result-bytes", OPTION_BYTES, AT(model_settings, max_result_bytes), 1024, 0x1p40, {0},
@@ -168,7 +170,6 @@ void model_settings_init(struct model_settings *s)
                                  .max_queued_requests = 2048,
                                  .max_n = 8,
                                  .max_prompts = 128,
-                                 .penalty_rows = 64,
                                  .max_result_bytes = 256u << 20,
                                  .enable_prefix_caching = true};
 }
@@ -292,7 +293,7 @@ void model_settings_to_options(const struct model_settings *s, struct model_opti
                                   .max_num_batched_tokens = s->max_num_batched_tokens,
                                   .block_size = s->block_size,
                                   .load_dummy = s->load_format == 1,
-                                  .penalty_rows = (int)s->penalty_rows,
+                                  .penalty_rows = s->penalty_rows > 0 ? (int)s->penalty_rows : -1,
                                   .yes_id = -1,
                                   .no_id = -1,
                                   .rerank = s->rerank_prompt};

@@ -22,7 +22,8 @@ struct model_settings {           // given after a folder for that model, or wit
     bool matryoshka;
     const char *default_prompt_name; // "": none; NULL: the model's
     uint32_t max_queued_requests, max_queued_tokens;
-    uint32_t max_n, max_prompts, penalty_rows;
+    uint32_t max_n, max_prompts;
+    uint32_t penalty_rows;          // 0: by the sampling defaults
     uint32_t max_client_batch_size; // 0: by kind
     uint64_t max_result_bytes;
     bool enable_prefix_caching;

@@ -39,7 +39,6 @@ struct served_model {
     bool dimensions_free;             // vectors may be cut to any first values (--matryoshka)
     struct sentence_prompts prompts;  // of embedders
     uint32_t inputs_max;              // of a request: inputs of embedders, documents of rerankers
-    bool sampling_defaults;           // generation-config auto: facts.default_* apply
     int64_t created;                  // unix seconds
     char fingerprint[16];             // "fp_" + hash of build, weights, config and options
     uint32_t max_queued_tokens;       // as the engine was opened, for messages

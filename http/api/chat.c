@@ -66,7 +66,7 @@ static void chat_read(struct generation *g)
     struct fields *f = &g->call.fields;
     if (!call_model(&g->call, MODEL_GENERATOR, &chat_rules))
         return;
-    uint32_t tokens_max = fields_count(f, "max_tokens", 0);
+    uint32_t tokens_max = fields_count(f, "max_tokens", decoding_tokens_default(g, 0));
     decoding_read(g, fields_count(f, "max_completion_tokens", tokens_max));
     logprobs_read(g);
     prompt_variables_read(g, THINKING_BY_TEMPLATE);

@@ -92,7 +92,7 @@ static void completions_read(struct generation *g)
     if (!call_model(&g->call, MODEL_GENERATOR, &completions_rules))
         return;
     const struct served_model *model = g->call.model;
-    decoding_read(g, fields_count(f, "max_tokens", TOKENS_DEFAULT));
+    decoding_read(g, fields_count(f, "max_tokens", decoding_tokens_default(g, TOKENS_DEFAULT)));
     bool echo = fields_bool(f, "echo", false);
     logprobs_read(g, echo);
     struct inputs prompts = {

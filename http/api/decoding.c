@@ -63,25 +63,54 @@ static const struct field_rule decoding_rows[] = {
 };
 const struct field_rules decoding_rules = FIELD_RULES(decoding_rows, &generation_not_served);
 
+// The operator's default, else that of the API.
+static double default_of(double own, double usual)
+{
+    return isnan(own) ? usual : own;
+}
+
+uint32_t decoding_tokens_default(const struct generation *g, uint32_t usual)
+{
+    return (uint32_t)default_of(g->call.model->facts->defaults.max_tokens, usual);
+}
+
+// A penalty that is all but nothing is as strong as this one: it makes every token that was seen
+// as unlikely or as likely as can be, and logits stay finite.
+static const double repetition_least = 1e-4;
+
+static double repetition_read(struct fields *f, double usual)
+{
+    const char *name =
+        fields_get(f, "repetition_penalty") ? "repetition_penalty" : "repeat_penalty";
+    double repetition = fields_number(f, name, (struct number_range){0, 2, usual});
+    if (repetition == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, name, "must be above 0");
+    return repetition < repetition_least ? repetition_least : repetition;
+}
+
+// An endpoint whose table refuses a field may take its neutral value, which wins here, too.
 void decoding_read_sampling(struct generation *g, double temperature_max, int64_t top_k_min)
 {
     struct fields *f = &g->call.fields;
-    const struct model_facts *facts = g->call.model->facts;
-    bool own = g->call.model->sampling_defaults;
-    double temperature = own && !isnan(facts->default_temperature) ? facts->default_temperature : 1;
-    double top_p = own && !isnan(facts->default_top_p) ? facts->default_top_p : 1;
-    int64_t top_k = own && facts->default_top_k > 0 ? facts->default_top_k : 0;
-    temperature =
-        fields_number(f, "temperature", (struct number_range){0, temperature_max, temperature});
-    top_p = fields_number(f, "top_p", (struct number_range){0, 1, top_p});
-    top_k = fields_integer(f, "top_k", (struct integer_range){top_k_min, INT64_MAX, top_k});
+    const struct model_defaults *own = &g->call.model->facts->defaults;
+    double temperature =
+        fields_number(f, "temperature",
+                      (struct number_range){0, temperature_max, default_of(own->temperature, 1)});
+    double top_p =
+        fields_number(f, "top_p", (struct number_range){0, 1, default_of(own->top_p, 1)});
+    int64_t top_k = fields_integer(
+        f, "top_k",
+        (struct integer_range){top_k_min, INT64_MAX, (int64_t)default_of(own->top_k, 0)});
+    double min_p =
+        fields_number(f, "min_p", (struct number_range){0, 1, default_of(own->min_p, 0)});
     g->submit.sampling = (struct sampling){
         .temperature = temperature < 1e-5 ? 0 : (float)temperature,
         .top_p = (float)top_p,
         .top_k = top_k <= 0          ? 0
                  : top_k < INT32_MAX ? (uint32_t)top_k
                                      : INT32_MAX,
-        .repetition = 1,
+        .min_p = (float)min_p,
+        .repetition = (float)repetition_read(f, default_of(own->repetition_penalty, 1)),
         .seed = random_seed(),
     };
 }
@@ -135,22 +164,12 @@ static void stream_read(struct generation *g)
         g->include_usage && json_is_true(json_object_get(options, "continuous_usage_stats"));
 }
 
-// A penalty that is all but nothing is as strong as this one: it makes every token that was seen
-// as unlikely or as likely as can be, and logits stay finite.
-static const double repetition_least = 1e-4;
-
 static void penalties_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     struct sampling *s = &g->submit.sampling;
-    const char *name =
-        fields_get(f, "repetition_penalty") ? "repetition_penalty" : "repeat_penalty";
     s->presence = (float)fields_number(f, "presence_penalty", (struct number_range){-2, 2, 0});
     s->frequency = (float)fields_number(f, "frequency_penalty", (struct number_range){-2, 2, 0});
-    double repetition = fields_number(f, name, (struct number_range){0, 2, 1});
-    if (repetition == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, name, "must be above 0");
-    s->repetition = (float)(repetition < repetition_least ? repetition_least : repetition);
 }
 
 static uint32_t vocab_of(const struct generation *g)
@@ -285,7 +304,6 @@ void decoding_read(struct generation *g, uint32_t tokens_max)
     if (fields_get(f, "seed"))
         g->submit.sampling.seed = (uint64_t)seed;
     g->submit.prompts_differ = !fields_get(f, "seed");
-    g->submit.sampling.min_p = (float)fields_number(f, "min_p", (struct number_range){0, 1, 0});
     g->submit.choice_count =
         (uint32_t)fields_integer(f, "n", (struct integer_range){1, g->call.model->n_max, 1});
     penalties_read(g);

@@ -4,8 +4,11 @@
 
 #include "http/api/generation.h"
 
-// Temperature up to the maximum, top_p, top_k from its minimum; a random seed.
+// Temperature up to the maximum, top_p, top_k from its minimum, min_p, the repetition penalty; a
+// random seed. What the request leaves open is the operator's default (--generation-config).
 void decoding_read_sampling(struct generation *g, double temperature_max, int64_t top_k_min);
+// What a request without a limit may have: the operator's default, else `usual`.
+uint32_t decoding_tokens_default(const struct generation *g, uint32_t usual);
 // Strings of a stop field, at most `max`; empty ones are dropped.
 void decoding_read_stops(struct generation *g, const char *name, bool string_allowed, uint32_t max);
 

@@ -199,7 +199,8 @@ static void messages_read(struct generation *g)
     thread_read(f);
     decoding_read_sampling(g, 1, 0);
     if (!g->count_only) { // count_tokens has neither
-        g->submit.max_tokens = fields_count(f, "max_tokens", MESSAGES_TOKENS_DEFAULT);
+        g->submit.max_tokens =
+            fields_count(f, "max_tokens", decoding_tokens_default(g, MESSAGES_TOKENS_DEFAULT));
         g->stream = fields_bool(f, "stream", false);
     }
     g->generation_prompt = true;

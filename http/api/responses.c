@@ -143,7 +143,7 @@ static void responses_read(struct generation *g)
     struct fields *f = &g->call.fields;
     if (!call_model(&g->call, MODEL_GENERATOR, &responses_rules))
         return;
-    decoding_read(g, fields_count(f, "max_output_tokens", 0));
+    decoding_read(g, fields_count(f, "max_output_tokens", decoding_tokens_default(g, 0)));
     structured_read_responses(g);
     logprobs_read(g);
     prompt_variables_read(g, THINKING_BY_TEMPLATE);

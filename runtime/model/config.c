@@ -307,11 +307,7 @@ static enum status head_read(struct model_config *config, const json_t *json, st
 
 enum status model_config_parse(struct model_config *out, const json_t *json, struct error *err)
 {
-    *out = (struct model_config){.yes_id = -1,
-                                 .no_id = -1,
-                                 .default_top_k = -1,
-                                 .default_temperature = NAN,
-                                 .default_top_p = NAN};
+    *out = (struct model_config){.yes_id = -1, .no_id = -1, .defaults = model_defaults_none};
     if (!json_is_object(json))
         return error_set(err, STATUS_INVALID, "config.json is not a JSON object");
     enum status (*const steps[])(struct model_config *, const json_t *, struct error *) = {

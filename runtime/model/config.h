@@ -70,10 +70,11 @@ struct model_config {
     int32_t yes_id, no_id; // -1: not given
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];
-    double default_temperature, default_top_p; // NAN: not given
-    int32_t default_top_k;                     // -1: not given
-    char weights_folder[MODULE_FOLDER_MAX];    // where config.json and the weights lie
+    struct model_defaults defaults;
+    char weights_folder[MODULE_FOLDER_MAX]; // where config.json and the weights lie
 };
+
+extern const struct model_defaults model_defaults_none;
 
 // Reads the whole folder's JSON: modules.json and pooling first, then config.json, then
 // generation_config.json.

@@ -222,31 +222,42 @@ static enum status end_ids_read(struct model_config *config, const json_t *json,
 }
 
 // NAN where the number is not there or outside of least to most; then err says so.
-static double number_read(const json_t *json, const char *name, double least, double most,
-                          struct error *err)
+enum number_kind { NUMBER_FROM, NUMBER_ABOVE, NUMBER_WHOLE }; // ABOVE: the least is none
+
+// NAN: there is none, or err says that it is wrong.
+static double number_read(const json_t *json, const char *name, enum number_kind kind, double least,
+                          double most, struct error *err)
 {
     const json_t *value = json_object_get(json, name);
     double number = json_is_number(value) ? json_number_value(value) : NAN;
-    if (number >= least && number <= most)
+    bool fits = kind == NUMBER_ABOVE ? number > least : number >= least;
+    if (fits && number <= most && (kind != NUMBER_WHOLE || number == floor(number)))
         return number;
     if (value && !json_is_null(value))
-        error_set(err, STATUS_INVALID, "'%s' is not a number from %g to %g", name, least, most);
+        error_set(err, STATUS_INVALID, "'%s' is not a %snumber %s %.10g to %.10g", name,
+                  kind == NUMBER_WHOLE ? "whole " : "", kind == NUMBER_ABOVE ? "above" : "from",
+                  least, most);
     return NAN;
 }
 
+const struct model_defaults model_defaults_none = {NAN, NAN, NAN, NAN, NAN, NAN};
+
 // The status says whether err was set: values that are no defaults are left out.
-static enum status defaults_read(const json_t *json, double *temperature, double *top_p,
-                                 int32_t *top_k, struct error *err)
+static enum status defaults_read(const json_t *json, struct model_defaults *out, struct error *err)
 {
     err->status = STATUS_OK;
-    double count = number_read(json, "top_k", -1, 1 << 24, err);
-    *temperature = number_read(json, "temperature", 0, 2, err);
-    *top_p = number_read(json, "top_p", 0, 1, err);
-    *top_k = isnan(count) ? -1 : (int32_t)count;
+    *out = (struct model_defaults){
+        .temperature = number_read(json, "temperature", NUMBER_FROM, 0, 2, err),
+        .top_p = number_read(json, "top_p", NUMBER_FROM, 0, 1, err),
+        .top_k = number_read(json, "top_k", NUMBER_WHOLE, -1, 1 << 24, err),
+        .min_p = number_read(json, "min_p", NUMBER_FROM, 0, 1, err),
+        .repetition_penalty = number_read(json, "repetition_penalty", NUMBER_ABOVE, 0, 2, err),
+        .max_tokens = number_read(json, "max_new_tokens", NUMBER_WHOLE, 1, UINT32_MAX, err),
+    };
     return err->status;
 }
 
-enum status model_defaults_read(struct model_facts *facts, const char *file, struct error *err)
+enum status model_defaults_read(struct model_defaults *out, const char *file, struct error *err)
 {
     json_t *json;
     enum status status = json_file_parse(&json, file, GENERATION_CONFIG_MAX, err);
@@ -255,8 +266,7 @@ enum status model_defaults_read(struct model_facts *facts, const char *file, str
     if (!json_is_object(json)) {
         status = error_set(err, STATUS_INVALID, "%s is not a JSON object", file);
     } else {
-        status = defaults_read(json, &facts->default_temperature, &facts->default_top_p,
-                               &facts->default_top_k, err);
+        status = defaults_read(json, out, err);
         if (status != STATUS_OK)
             error_prefix(err, "%s", file);
     }
@@ -273,8 +283,7 @@ static enum status generation_read(struct model_config *config, struct error *er
         return status;
     status = end_ids_read(config, json, "generation_config.json", err);
     struct error what;
-    if (defaults_read(json, &config->default_temperature, &config->default_top_p,
-                      &config->default_top_k, &what) != STATUS_OK)
+    if (defaults_read(json, &config->defaults, &what) != STATUS_OK)
         log_line(LOG_WARNING, "%s/generation_config.json: %s: it is left out",
                  config->weights_folder, what.text);
     json_decref(json);
@@ -291,7 +300,7 @@ static enum status sentence_length_read(struct model_config *config, struct erro
     enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && !json && i < sizeof names / sizeof names[0]; i++)
         status = folder_json(&json, config->weights_folder, names[i], false, err);
-    double length = number_read(json, "max_seq_length", 1, UINT32_MAX, NULL);
+    double length = number_read(json, "max_seq_length", NUMBER_FROM, 1, UINT32_MAX, NULL);
     config->length_said = !isnan(length);
     if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
         config->length_default = (uint32_t)length;

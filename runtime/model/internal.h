@@ -46,7 +46,7 @@ struct model_layout {
     // device, state
     size_t last_token, block_table, params, done, penalty, bias;
     size_t token, position, row_of, type, kv_place, record, masks;
-    size_t state_bytes;
+    size_t state_bytes, penalty_bytes; // in all; of it penalty rows
     // host-visible
     size_t records, results, tops, host_values, host_masks; // [MODEL_HOST_STEPS] each
     size_t word;

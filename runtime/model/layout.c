@@ -63,6 +63,7 @@ static void state(struct model_layout *out, const struct model_facts *facts)
     out->params = place(&at, sampled_slots, sizeof(struct sample_params));
     out->done = place(&at, slots, sizeof(uint32_t));
     out->penalty = place(&at, (uint64_t)limits->penalty_rows * limits->vocab, sizeof(uint16_t));
+    out->penalty_bytes = at - out->penalty;
     out->bias = place(&at, sampled_slots * limits->bias_max, sizeof(struct step_bias));
     out->token = place(&at, tokens, sizeof(int32_t));
     out->position = place(&at, tokens, sizeof(uint32_t));

@@ -27,6 +27,11 @@ enum rerank_form { // what a reranker reads
 
 enum { MODEL_END_IDS_MAX = 32, MODEL_DIMENSIONS_MAX = 32 };
 
+// generation_config.json's defaults of requests; NAN where absent.
+struct model_defaults {
+    double temperature, top_p, top_k, min_p, repetition_penalty, max_tokens;
+};
+
 // Options as given; 0, -1 or NULL where the comment says so means "the model's or our default".
 struct model_options {
     int dtype;                       // enum dtype, or -1: the checkpoint's
@@ -37,7 +42,9 @@ struct model_options {
                                      // generators: not less than model_tokens_min
     uint32_t block_size;             // 16, 32 or 64 tokens; 0: 64
     bool load_dummy;                 // random weights, only config.json is needed
-    int penalty_rows;                // -1: as many as max_num_seqs needs, at most 64
+    int penalty_rows; // -1: 64, with a default repetition penalty max_num_seqs; never more than it
+    enum { DEFAULTS_NONE, DEFAULTS_FOLDER, DEFAULTS_GIVEN } defaults_from; // sampling defaults
+    struct model_defaults defaults;                                        // the given ones
     int32_t yes_id, no_id; // RERANK_YES_NO: token ids of "yes" and "no"; -1 if none were found
     int rerank; // a reranker that can have either form: 1 + enum rerank_form; 0: by its folder
     uint32_t tokenizer_length; // usual length of embedders and rerankers; 0: the checkpoint's
@@ -70,8 +77,7 @@ struct model_facts {
     bool token_types;   // the text pair's second half has type 1
     uint32_t end_count; // end-of-sequence ids (generation_config.json, else config.json)
     int32_t end_ids[MODEL_END_IDS_MAX];
-    double default_temperature, default_top_p; // generation_config.json; NAN where absent
-    int32_t default_top_k;                     // likewise, -1 where absent
+    struct model_defaults defaults;                              // those that requests get
     uint32_t block_tokens, block_count, blocks_per_sequence_max; // 0 for encoders
     uint64_t block_bytes;                                        // of all ranks
     uint32_t ranks;                                              // that share the model
@@ -96,9 +102,8 @@ struct model_plan {
     struct model_parts *parts;  // private: parsed config and tensor list
 };
 
-// The sampling defaults of a file in the form of generation_config.json take the place of the
-// folder's.
-enum status model_defaults_read(struct model_facts *facts, const char *file,
+// Of a file in the form of generation_config.json; a value out of its range is refused.
+enum status model_defaults_read(struct model_defaults *out, const char *file,
                                 struct error *err) MUST_USE;
 
 // Reads config.json and the headers of the weights. folder is borrowed until model_plan_close.

@@ -117,6 +117,15 @@ static enum status kv_facts(struct model_facts *facts, struct model_parts *parts
     return STATUS_OK;
 }
 
+// With a penalty by default every sequence has one, and none waits for a row.
+static uint32_t penalty_rows(const struct model_options *options,
+                             const struct model_defaults *defaults, uint32_t sequences)
+{
+    double penalty = defaults->repetition_penalty;
+    uint32_t usual = isnan(penalty) || penalty == 1 ? PENALTY_ROWS_DEFAULT : sequences;
+    return smaller(options->penalty_rows >= 0 ? (uint32_t)options->penalty_rows : usual, sequences);
+}
+
 // Capacity of a step. A generator has a row for each sequence. An encoder keeps nothing between
 // steps and has as many rows as short texts fit.
 static enum status limits_choose(struct model_facts *facts, const struct device_facts *device,
@@ -161,9 +170,7 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
     limits->newcomers_max = smaller((uint32_t)MODEL_NEWCOMERS_MAX, sequences);
     limits->history_max = 2 * facts->max_model_len;
     limits->bias_max = MODEL_BIAS_MAX;
-    limits->penalty_rows = o->penalty_rows >= 0
-                               ? smaller((uint32_t)o->penalty_rows, sequences)
-                               : smaller((uint32_t)PENALTY_ROWS_DEFAULT, sequences);
+    limits->penalty_rows = penalty_rows(o, &facts->defaults, sequences);
     limits->vocab = facts->vocab;
     return STATUS_OK;
 }
@@ -191,9 +198,9 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
     facts->token_types = c->arch->family == ARCH_ENCODER && c->types > 1;
     facts->end_count = c->end_count;
     memcpy(facts->end_ids, c->end_ids, sizeof facts->end_ids);
-    facts->default_temperature = c->default_temperature;
-    facts->default_top_p = c->default_top_p;
-    facts->default_top_k = c->default_top_k;
+    facts->defaults = parts->options.defaults_from == DEFAULTS_FOLDER  ? c->defaults
+                      : parts->options.defaults_from == DEFAULTS_GIVEN ? parts->options.defaults
+                                                                       : model_defaults_none;
 }
 
 static uint32_t width_max(const struct model_parts *parts)
@@ -273,7 +280,8 @@ static enum status need_sum(struct model_plan *plan, struct error *err)
     if (!parts->options.copy_of)
         need_add(plan, "weights", parts->weights.bytes);
     need_add(plan, "activations", parts->layout.activation_bytes);
-    need_add(plan, "sequence state", parts->layout.state_bytes);
+    need_add(plan, "sequence state", parts->layout.state_bytes - parts->layout.penalty_bytes);
+    need_add(plan, "penalty rows", parts->layout.penalty_bytes);
     need_add(plan, "rotary table", parts->layout.rope_bytes);
     need_add(plan, "staging", parts->layout.host_bytes);
     for (uint32_t i = 0; i < device.count; i++)

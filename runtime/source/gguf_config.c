@@ -460,9 +460,11 @@ static void generation_json(struct document *w)
         {{"general.sampling.temp", 0, 100, -1}, "temperature"},
         {{"general.sampling.top_p", 0, 1, -1}, "top_p"},
         {{"general.sampling.top_k", 0, 1 << 24, -1}, "top_k"},
+        {{"general.sampling.min_p", 0, 1, -1}, "min_p"},
+        {{"general.sampling.penalty_repeat", 0, 100, -1}, "repetition_penalty"},
     };
     json_put_literal(w->out, "{\"from\":\"gguf\"");
-    for (int i = 0; i < 3 && w->status == STATUS_OK; i++) {
+    for (size_t i = 0; i < sizeof defaults / sizeof *defaults && w->status == STATUS_OK; i++) {
         double value;
         w->status = gguf_number(&value, w->file, &defaults[i].wanted, w->err);
         if (w->status == STATUS_OK && value >= 0)

@@ -1,6 +1,7 @@
 """What `make serve` gives its models: a chat template that takes tools and sampling defaults of a file."""
 
 import json
+import re
 import subprocess
 import tempfile
 
@@ -58,3 +59,26 @@ def test_sampling_defaults_of_a_file():
     likeliest = text(temperature=0)
     assert [text(seed=seed) for seed in range(4)] == [likeliest] * 4
     assert len({text(seed=seed, temperature=2) for seed in range(4)}) > 1
+
+
+def test_penalties_and_lengths_of_a_file():
+    """With a penalty by default every sequence has a penalty row, and the plan says what they take."""
+    def said(server, **more):
+        answer = server.post("/v1/completions", {"model": "chat", "prompt": "a a a a", "temperature": 0, "ignore_eos": True, **more})
+        assert answer.status == 200, answer.text
+        return answer.json["choices"][0]["text"], answer.json["usage"]["completion_tokens"]
+
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write('{"repetition_penalty": 2, "max_new_tokens": 24}')
+        file.flush()
+        folder = f"{MODELS / 'weft-demo-chat'}"
+        server = start(f"chat={folder},generation-config={file.name}", f"few={folder},generation-config={file.name},penalty-rows=3",
+                       f"plain={folder}", "--max-num-seqs", "80")
+    plain, length = said(server, max_tokens=24, repetition_penalty=1)
+    assert said(server) == said(server, model="plain", repetition_penalty=2, max_tokens=24) != (plain, length)
+    assert said(server, max_tokens=24, repetition_penalty=1) == said(server, model="plain", max_tokens=24)
+    assert said(server, max_tokens=2)[1] == 2
+    page = server.request("GET", "/metrics?name[]=weft_model_memory_bytes").text
+    of = {int(engine): int(size) for engine, size in re.findall(r'engine="(\d)",part="penalty rows"} (\d+)', page)}
+    row = 2 * json.loads((MODELS / "weft-demo-chat/config.json").read_text())["vocab_size"]
+    assert [of[engine] // row for engine in range(3)] == [80, 3, 64]

@@ -60,11 +60,6 @@ void fake_inputs_max(uint32_t count)
     model.inputs_max = count;
 }
 
-void fake_own_sampling(void)
-{
-    model.sampling_defaults = true;
-}
-
 void fake_dialect(const char *name, const char *reasoning)
 {
     fake_dialect_special(name, reasoning, NULL);
@@ -154,9 +149,7 @@ void fake_begin(enum model_kind kind)
                                       .max_model_len = 200,
                                       .output_width = kind == MODEL_EMBEDDER ? 4 : 1,
                                       .token_types = true,
-                                      .default_temperature = NAN,
-                                      .default_top_p = NAN,
-                                      .default_top_k = -1,
+                                      .defaults = {NAN, NAN, NAN, NAN, NAN, NAN},
                                       .limits = {.bias_max = 1024}};
     fake_chat = (struct chat_template){.system_inside = true};
     fake_plain = false;

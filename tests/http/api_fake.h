@@ -113,7 +113,7 @@ void fake_dialect_special(const char *name, const char *reasoning, const char *s
 void fake_prompts(const char *standard);
 void fake_inputs_max(uint32_t count); // of a request, until fake_end
 void fake_dimensions(void);           // of the model's vectors may be fewer, until fake_end
-void fake_own_sampling(void);         // the model's defaults of sampling hold, until fake_end
+                                      // the model's defaults of sampling hold, until fake_end
 
 void fake_model_name(const char *name); // until fake_end
 void fake_models(uint32_t count);       // named a, b, c, ... in place of the one; until fake_end

@@ -90,35 +90,47 @@ static void test_ends_with_an_answer(void **state)
     }
 }
 
-// Of the folder where the operator asks for it, and only what a request leaves open.
+// What a request leaves open, at each endpoint, is what the operator took; what it says wins.
 static void test_sampling_of_the_model(void **state)
 {
+    static const struct {
+        const char *path, *open, *own;
+        uint32_t usual; // tokens
+    } cases[] = {
+        {CHAT, HI, "\"max_tokens\":3", 200 - 19},
+        {"/v1/completions", "\"model\":\"m\",\"prompt\":\"a\"", "\"max_tokens\":3", 16},
+        {"/v1/responses", "\"model\":\"m\",\"input\":\"Hi\"", "\"max_output_tokens\":3", 200 - 19},
+        {MESSAGES, HI, "\"max_tokens\":3", 200 - 29},
+    };
+    static const struct model_defaults own = {0.25, 0.5, 7, 0.125, 1.5, 9};
+    char body[400];
     (void)state;
-    for (int own = 0; own < 2; own++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct sampling *got = &fake.sampling;
+        snprintf(body, sizeof body, "{%s}", cases[i].open);
         fake_again();
-        if (own)
-            fake_own_sampling();
-        fake_facts.default_temperature = 0.25f;
-        fake_facts.default_top_p = 0.5f;
-        fake_facts.default_top_k = 7;
-        fake_request(CHAT, "{" HI "}");
-        assert_true(fake.sampling.temperature == (own ? 0.25f : 1.0f));
-        assert_true(fake.sampling.top_p == (own ? 0.5f : 1.0f));
-        assert_int_equal(fake.sampling.top_k, own ? 7 : 0);
+        fake_request(cases[i].path, body);
+        assert_true(got->temperature == 1.0f && got->top_p == 1.0f && got->min_p == 0);
+        assert_true(got->top_k == 0 && got->repetition == 1.0f);
+        if (fake.max_tokens != cases[i].usual)
+            fail_msg("%s: %u tokens", cases[i].path, fake.max_tokens);
+        fake_again();
+        fake_facts.defaults = own;
+        fake_request(cases[i].path, body);
+        assert_true(got->temperature == 0.25f && got->top_p == 0.5f && got->min_p == 0.125f);
+        assert_true(got->top_k == 7 && got->repetition == 1.5f);
+        assert_int_equal(fake.max_tokens, 9);
+        snprintf(body, sizeof body,
+                 "{%s,%s,\"temperature\":1,\"top_p\":0.75,\"top_k\":3,\"min_p\":0,"
+                 "\"repeat_penalty\":1}",
+                 cases[i].open, cases[i].own);
+        fake_again();
+        fake_facts.defaults = own;
+        fake_request(cases[i].path, body);
+        assert_true(got->temperature == 1.0f && got->top_p == 0.75f && got->min_p == 0);
+        assert_true(got->top_k == 3 && got->repetition == 1.0f);
+        assert_int_equal(fake.max_tokens, 3);
     }
-    fake_again();
-    fake_own_sampling(); // the folder says nothing
-    fake_request(CHAT, "{" HI "}");
-    assert_true(fake.sampling.temperature == 1.0f && fake.sampling.top_p == 1.0f);
-    assert_int_equal(fake.sampling.top_k, 0);
-    fake_again();
-    fake_own_sampling();
-    fake_facts.default_temperature = 0.25f;
-    fake_facts.default_top_p = 0.5f;
-    fake_facts.default_top_k = 7;
-    fake_request(MESSAGES, "{" HI ",\"temperature\":1,\"top_p\":0.75,\"top_k\":3}");
-    assert_true(fake.sampling.temperature == 1.0f && fake.sampling.top_p == 0.75f);
-    assert_int_equal(fake.sampling.top_k, 3);
 }
 
 // Below a hundred-thousandth the likeliest token is taken; top_k beyond what fits is all tokens.

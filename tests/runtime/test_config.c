@@ -184,14 +184,15 @@ static void test_end_ids_come_from_generation_config(void **state)
     read(place);
     assert_int_equal(config.end_count, 1);
     assert_int_equal(config.end_ids[0], 7);
-    assert_true(isnan(config.default_temperature));
+    assert_true(isnan(config.defaults.temperature));
     put(place, "generation_config.json",
-        "{\"eos_token_id\":[3,4],\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20}");
+        "{\"eos_token_id\":[3,4],\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20,\"min_p\":0.1,"
+        "\"repetition_penalty\":1.05,\"max_new_tokens\":2048}");
     read(place);
     assert_int_equal(config.end_count, 2);
     assert_int_equal(config.end_ids[1], 4);
-    assert_true(config.default_temperature == 0.6 && config.default_top_p == 0.9);
-    assert_int_equal(config.default_top_k, 20);
+    const struct model_defaults wanted = {0.6, 0.9, 20, 0.1, 1.05, 2048};
+    assert_memory_equal(&config.defaults, &wanted, sizeof wanted);
     put(place, "generation_config.json", "{\"bos_token_id\":1}");
     read(place);
     assert_int_equal(config.end_ids[0], 7);
@@ -204,20 +205,25 @@ static void test_sampling_defaults_of_a_file(void **state)
         {"{", "invalid JSON"},
         {"{\"temperature\":9}", "defaults.json: 'temperature' is not a number from 0 to 2"},
         {"{\"top_p\":\"1\"}", "'top_p'"},
-        {"{\"top_k\":-5}", "'top_k'"}};
+        {"{\"top_k\":-5}", "'top_k'"},
+        {"{\"top_k\":1.5}", "'top_k' is not a whole number from -1 to 16777216"},
+        {"{\"min_p\":1.5}", "defaults.json: 'min_p' is not a number from 0 to 1"},
+        {"{\"repetition_penalty\":0}", "'repetition_penalty' is not a number above 0 to 2"},
+        {"{\"max_new_tokens\":0}", "'max_new_tokens' is not a whole number from 1 to 4294967295"}};
     const struct place *place = *state;
-    struct model_facts facts = {.default_top_p = 1, .default_top_k = 5};
+    struct model_defaults defaults = {.top_p = 1, .top_k = 5};
     struct error err;
     char path[512];
     snprintf(path, sizeof path, "%s/defaults.json", place->folder);
-    assert_int_equal(model_defaults_read(&facts, path, &err), STATUS_NOT_FOUND);
+    assert_int_equal(model_defaults_read(&defaults, path, &err), STATUS_NOT_FOUND);
     put(place, "defaults.json", "{\"temperature\":0.25}");
-    assert_int_equal(model_defaults_read(&facts, path, &err), STATUS_OK);
-    assert_true(facts.default_temperature == 0.25 && isnan(facts.default_top_p));
-    assert_int_equal(facts.default_top_k, -1);
+    assert_int_equal(model_defaults_read(&defaults, path, &err), STATUS_OK);
+    assert_true(defaults.temperature == 0.25 && isnan(defaults.top_p) && isnan(defaults.top_k));
+    assert_true(isnan(defaults.min_p) && isnan(defaults.repetition_penalty));
+    assert_true(isnan(defaults.max_tokens));
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         put(place, "defaults.json", refused[i][0]);
-        assert_int_equal(model_defaults_read(&facts, path, &err), STATUS_INVALID);
+        assert_int_equal(model_defaults_read(&defaults, path, &err), STATUS_INVALID);
         assert_non_null(strstr(err.text, refused[i][1]));
     }
 }

@@ -284,8 +284,8 @@ static void test_kinds_pooling_and_ties(void **state)
     accepted("LlamaForCausalLM", "{\"tie_word_embeddings\":null}");
     assert_false(config.tied || config.tied_given);
     assert_true(config.yes_id == -1 && config.no_id == -1 && config.end_count == 0);
-    assert_int_equal(config.default_top_k, -1);
-    assert_true(isnan(config.default_temperature) && isnan(config.default_top_p));
+    assert_true(isnan(config.defaults.top_k));
+    assert_true(isnan(config.defaults.temperature) && isnan(config.defaults.top_p));
     accepted("BertModel", "{}");
     assert_int_equal(config.pooling, POOL_CLS);
     assert_true(config.normalize && config.epsilon == 1e-12);
@@ -503,25 +503,35 @@ static void test_sampling_defaults_have_ranges(void **state)
     (void)state;
     static const struct {
         const char *text;
-        double temperature, top_p;
-        int32_t top_k;
+        struct model_defaults want;
     } cases[] = {
-        {"{\"temperature\":0,\"top_p\":0,\"top_k\":0}", 0, 0, 0},
-        {"{\"temperature\":2,\"top_p\":1,\"top_k\":16777216}", 2, 1, 16777216},
-        {"{\"temperature\":2.01,\"top_p\":1.01,\"top_k\":16777217}", NAN, NAN, -1},
-        {"{\"temperature\":-0.5,\"top_p\":-0.01,\"top_k\":-2}", NAN, NAN, -1},
-        {"{\"temperature\":\"1\",\"top_p\":null,\"top_k\":[]}", NAN, NAN, -1},
-        {"{\"top_p\":0.5}", NAN, 0.5, -1},
+        {"{\"temperature\":0,\"top_p\":0,\"top_k\":0,\"min_p\":0,\"repetition_penalty\":0.001,"
+         "\"max_new_tokens\":1}",
+         {0, 0, 0, 0, 0.001, 1}},
+        {"{\"temperature\":2,\"top_p\":1,\"top_k\":16777216,\"min_p\":1,\"repetition_penalty\":2,"
+         "\"max_new_tokens\":4294967295}",
+         {2, 1, 16777216, 1, 2, 4294967295}},
+        {"{\"temperature\":2.01,\"top_p\":1.01,\"top_k\":16777217,\"min_p\":1.01,"
+         "\"repetition_penalty\":2.01,\"max_new_tokens\":4294967296}",
+         {NAN, NAN, NAN, NAN, NAN, NAN}},
+        {"{\"temperature\":-0.5,\"top_p\":-0.01,\"top_k\":-2,\"min_p\":-0.01,"
+         "\"repetition_penalty\":0,\"max_new_tokens\":0}",
+         {NAN, NAN, NAN, NAN, NAN, NAN}},
+        {"{\"temperature\":\"1\",\"top_p\":null,\"top_k\":[],\"min_p\":{},"
+         "\"repetition_penalty\":true,\"max_new_tokens\":\"9\"}",
+         {NAN, NAN, NAN, NAN, NAN, NAN}},
+        {"{\"top_k\":1.5,\"max_new_tokens\":1.5}", {NAN, NAN, NAN, NAN, NAN, NAN}},
+        {"{\"top_p\":0.5}", {NAN, 0.5, NAN, NAN, NAN, NAN}},
     };
     put_config("config.json", "LlamaForCausalLM", "{}");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put("generation_config.json", cases[i].text);
         read_ok();
-        double got[] = {config.default_temperature, config.default_top_p};
-        double want[] = {cases[i].temperature, cases[i].top_p};
-        for (int k = 0; k < 2; k++)
-            assert_true(isnan(want[k]) ? isnan(got[k]) : got[k] == want[k]);
-        assert_int_equal(config.default_top_k, cases[i].top_k);
+        const double *got = (const double *)&config.defaults;
+        const double *want = (const double *)&cases[i].want;
+        for (size_t k = 0; k < sizeof(struct model_defaults) / sizeof(double); k++)
+            if (isnan(want[k]) ? !isnan(got[k]) : got[k] != want[k])
+                fail_msg("case %zu, default %zu: %g, not %g", i, k, got[k], want[k]);
     }
 }
 

@@ -237,8 +237,9 @@ static void test_keys_of_the_model(void **state)
          "={\"pooling_mode\":\"lasttoken\"}"},
         {"llama", "generation_config.json",
          "general.sampling.temp f32 0\ngeneral.sampling.top_p f32 0.5\ngeneral.sampling.top_k i32 "
-         "7",
-         "={\"from\":\"gguf\",\"temperature\":0.0,\"top_p\":0.5,\"top_k\":7.0}"},
+         "7\ngeneral.sampling.min_p f32 0.25\ngeneral.sampling.penalty_repeat f32 1.5",
+         "={\"from\":\"gguf\",\"temperature\":0.0,\"top_p\":0.5,\"top_k\":7.0,\"min_p\":0.25,"
+         "\"repetition_penalty\":1.5}"},
         {"llama", "generation_config.json", "", "={\"from\":\"gguf\"}"},
     };
     CHECK(cases);

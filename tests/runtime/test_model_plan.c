@@ -242,7 +242,7 @@ static void test_facts_of_the_folder(void **state)
 {
     (void)state;
     static const char generation[] =
-        "{\"eos_token_id\":[5,9],\"temperature\":0.5,\"top_p\":0.25,\"top_k\":7}";
+        "{\"eos_token_id\":[5,9],\"temperature\":0.5,\"top_p\":0.25,\"repetition_penalty\":1.5}";
     static const struct {
         int dtype, kv;
         enum dtype held, kept;
@@ -263,8 +263,7 @@ static void test_facts_of_the_folder(void **state)
         assert_int_equal(f->dtype, types[i].held);
         assert_int_equal(f->kv_dtype, types[i].kept);
         assert_string_equal(f->architecture, "LlamaForCausalLM");
-        assert_true(f->default_temperature == 0.5 && f->default_top_p == 0.25);
-        assert_int_equal(f->default_top_k, 7);
+        assert_true(isnan(f->defaults.temperature) && isnan(f->defaults.repetition_penalty));
         assert_true(f->end_count == 2 && f->end_ids[0] == 5 && f->end_ids[1] == 9);
         assert_true(f->vocab == 96 && f->hidden == 64 && f->layers == 2 && f->normalize);
         assert_true(f->steps_in_flight == 0 && f->block_count == 0);
