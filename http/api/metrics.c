@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -47,92 +48,97 @@ void metric_model_labels(struct metrics *m, const char *name, uint32_t copy, con
     json_put_format(m->out, "\",engine=\"%u\"%s} ", copy, more);
 }
 
-static void http_histogram(struct metrics *m, const struct route *row, uint32_t index)
+// Index 0 to view.route_count; the last row counts unknown paths.
+static const char *path_at(const struct metrics *m, uint32_t i)
+{
+    return i < m->view.route_count ? m->view.routes[i]->path : "unknown";
+}
+
+static uint64_t row_sum(const struct metrics *m, uint32_t i, size_t offset)
+{
+    uint32_t row = i < m->view.route_count ? i : ROUTES_MAX;
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < m->view.thread_count; t++)
+        sum += load((const _Atomic uint64_t *)((const char *)&m->threads[t]->routes[row] + offset));
+    return sum;
+}
+
+// Of all rows with the path of row i: a path has a row for each method.
+static uint64_t path_sum(const struct metrics *m, uint32_t i, size_t offset)
+{
+    uint64_t sum = 0;
+    for (uint32_t j = 0; j <= m->view.route_count; j++)
+        if (strcmp(path_at(m, j), path_at(m, i)) == 0)
+            sum += row_sum(m, j, offset);
+    return sum;
+}
+
+static uint64_t path_requests(const struct metrics *m, uint32_t i)
+{
+    uint64_t sum = 0;
+    for (int s = 0; s < STATUS_CLASSES; s++)
+        sum += path_sum(m, i, offsetof(struct route_counters, requests[s]));
+    return sum;
+}
+
+// Whether row i is the first of its path, which was asked for: a series is named by its path alone.
+static bool path_begins(const struct metrics *m, uint32_t i)
+{
+    for (uint32_t j = 0; j < i; j++)
+        if (strcmp(path_at(m, j), path_at(m, i)) == 0)
+            return false;
+    return path_requests(m, i) > 0;
+}
+
+static void http_histogram(struct metrics *m, uint32_t i)
 {
     double bounds[HISTOGRAM_BUCKETS_MAX];
     uint32_t count = histogram_bounds(HISTOGRAM_E2E, 0, bounds);
-    const char *path = row ? row->path : "unknown";
-    uint64_t total = 0, sum = 0;
+    uint64_t total = 0, sum = path_sum(m, i, offsetof(struct route_counters, seconds.sum));
     for (uint32_t b = 0; b <= count; b++) {
-        for (uint32_t t = 0; t < m->view.thread_count; t++)
-            total += load(&m->threads[t]->routes[index].seconds.bucket[b]);
-        json_put_format(m->out, "http_request_duration_seconds_bucket{handler=\"%s\",le=\"", path);
+        total += path_sum(m, i, offsetof(struct route_counters, seconds.bucket[b]));
+        json_put_format(m->out, "http_request_duration_seconds_bucket{handler=\"%s\",le=\"",
+                        path_at(m, i));
         if (b < count)
             json_put_double(m->out, bounds[b]);
         else
             json_put_literal(m->out, "+Inf");
         json_put_format(m->out, "\"} %llu\n", (unsigned long long)total);
     }
-    for (uint32_t t = 0; t < m->view.thread_count; t++)
-        sum += load(&m->threads[t]->routes[index].seconds.sum);
-    json_put_format(m->out, "http_request_duration_seconds_sum{handler=\"%s\"} ", path);
+    json_put_format(m->out, "http_request_duration_seconds_sum{handler=\"%s\"} ", path_at(m, i));
     metric_number(m, (double)sum / 1e9);
-    json_put_format(m->out, "http_request_duration_seconds_count{handler=\"%s\"} %llu\n", path,
-                    (unsigned long long)total);
-}
-
-struct route_sums {
-    uint64_t status[STATUS_CLASSES], all, in, out;
-};
-
-static struct route_sums route_sum(const struct metrics *m, uint32_t index)
-{
-    struct route_sums sums = {0};
-    for (uint32_t t = 0; t < m->view.thread_count; t++) {
-        const struct route_counters *c = &m->threads[t]->routes[index];
-        for (int s = 0; s < STATUS_CLASSES; s++) {
-            sums.status[s] += load(&c->requests[s]);
-            sums.all += load(&c->requests[s]);
-        }
-        sums.in += load(&c->bytes_in);
-        sums.out += load(&c->bytes_out);
-    }
-    return sums;
-}
-
-static const struct route *route_at(const struct metrics *m, uint32_t i, uint32_t *index)
-{
-    *index = i < m->view.route_count ? i : ROUTES_MAX; // the last row: unknown paths
-    return i < m->view.route_count ? m->view.routes[i] : NULL;
+    json_put_format(m->out, "http_request_duration_seconds_count{handler=\"%s\"} %llu\n",
+                    path_at(m, i), (unsigned long long)total);
 }
 
 static void http_requests(struct metrics *m)
 {
     metric_head(m, "http_requests_total");
-    for (uint32_t i = 0; i <= m->view.route_count; i++) {
-        uint32_t index;
-        const struct route *row = route_at(m, i, &index);
-        struct route_sums sums = route_sum(m, index);
-        for (int s = 2; s < STATUS_CLASSES; s++)
-            if (sums.status[s] > 0)
+    for (uint32_t i = 0; i <= m->view.route_count; i++)
+        for (int s = 2; s < STATUS_CLASSES; s++) {
+            uint64_t sum = row_sum(m, i, offsetof(struct route_counters, requests[s]));
+            if (sum > 0)
                 json_put_format(
                     m->out,
                     "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%dxx\"} %llu\n",
-                    row ? row->path : "unknown", row ? row->method : "ANY", s,
-                    (unsigned long long)sums.status[s]);
-    }
+                    path_at(m, i), i < m->view.route_count ? m->view.routes[i]->method : "ANY", s,
+                    (unsigned long long)sum);
+        }
     metric_head(m, "http_request_duration_seconds");
-    for (uint32_t i = 0; i <= m->view.route_count; i++) {
-        uint32_t index;
-        const struct route *row = route_at(m, i, &index);
-        if (route_sum(m, index).all > 0)
-            http_histogram(m, row, index);
-    }
+    for (uint32_t i = 0; i <= m->view.route_count; i++)
+        if (path_begins(m, i))
+            http_histogram(m, i);
 }
 
-static void http_sizes(struct metrics *m, const char *name, bool out)
+// offset: of the bytes in struct route_counters.
+static void http_sizes(struct metrics *m, const char *name, size_t offset)
 {
     metric_head(m, name);
-    for (uint32_t i = 0; i <= m->view.route_count; i++) {
-        uint32_t index;
-        const struct route *row = route_at(m, i, &index);
-        struct route_sums sums = route_sum(m, index);
-        const char *path = row ? row->path : "unknown";
-        if (sums.all > 0)
+    for (uint32_t i = 0; i <= m->view.route_count; i++)
+        if (path_begins(m, i))
             json_put_format(m->out, "%s_sum{handler=\"%s\"} %llu\n%s_count{handler=\"%s\"} %llu\n",
-                            name, path, (unsigned long long)(out ? sums.out : sums.in), name, path,
-                            (unsigned long long)sums.all);
-    }
+                            name, path_at(m, i), (unsigned long long)path_sum(m, i, offset), name,
+                            path_at(m, i), (unsigned long long)path_requests(m, i));
 }
 
 struct thread_metric {
@@ -244,8 +250,8 @@ static void metrics_write(struct exchange *x)
     struct page *page = exchange_state(x);
     struct metrics *m = &page->metrics;
     http_requests(m);
-    http_sizes(m, "http_request_size_bytes", false);
-    http_sizes(m, "http_response_size_bytes", true);
+    http_sizes(m, "http_request_size_bytes", offsetof(struct route_counters, bytes_in));
+    http_sizes(m, "http_response_size_bytes", offsetof(struct route_counters, bytes_out));
     http_threads(m);
     process_metrics(m);
     if (m->view.served && m->view.served->grammars)

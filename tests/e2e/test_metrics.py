@@ -80,6 +80,13 @@ def lint(page):
         for name, text in LINTS)]
 
 
+def call_all(s):
+    """Every method of every path that the server's description has, without a key."""
+    for path in s.request("GET", "/openapi.json").json["paths"]:
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"):
+            s.request(method, path.replace("{id}", "x"), "{}" if method == "POST" else None)
+
+
 def test_the_page():
     small = f'small "\\one={MODELS / "weft-demo-chat"},max-model-len=300'
     s = start(MODELS / "weft-demo-chat", small, MODELS / "weft-demo-embed",
@@ -90,6 +97,7 @@ def test_the_page():
     assert embed(s, ["a", "b"], model="weft-demo-embed").status == 200
     assert embed(s, ["a b c d"] * 120, model="weft-demo-embed").status == 200  # over the window
     assert rerank(s, "a", ["b"], model="weft-demo-rerank").status == 200
+    call_all(s)
     windows = {m["id"].replace("\\", "\\\\").replace('"', '\\"'): m["max_model_len"]
                for m in s.request("GET", "/v1/models",
                                   headers={"authorization": "Bearer test-key"}).json["data"]}
@@ -113,4 +121,7 @@ def test_the_page():
             if l["model_name"] == "weft-demo-embed" and "le" in l][-3:]
     assert ends == [1, 1, 2], ends
     assert families["http_requests_total"][1] and families["te_queue_size"][0] == "gauge"
+    rest = {kind: sum(v for n, l, v in families[kind][1] if l["handler"] == "/v1/responses/" and not n.endswith("_sum"))
+            for kind in ("http_requests_total", "http_response_size_bytes")}
+    assert len(set(rest.values())) == 1 and rest["http_requests_total"] >= 3, rest  # GET, POST, DELETE
     assert not lint(page), lint(page)
