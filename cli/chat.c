@@ -189,12 +189,13 @@ static enum status ask(struct chat *chat, const char *question, struct error *er
 }
 
 // Commands. text: what follows the name, without blanks at its ends.
-static void do_help(struct chat *chat, const char *text);
+static enum status do_help(struct chat *chat, const char *text, struct error *err);
 
-static void do_quit(struct chat *chat, const char *text)
+static enum status do_quit(struct chat *chat, const char *text, struct error *err)
 {
-    (void)text;
+    (void)text, (void)err;
     chat->ended = true;
+    return STATUS_OK;
 }
 
 // Which file has the conversation; NULL: none.
@@ -204,23 +205,26 @@ static void file_is(struct chat *chat, const char *path)
     chat->file = path ? json_string(path) : NULL;
 }
 
-static void do_clear(struct chat *chat, const char *text)
+static enum status do_clear(struct chat *chat, const char *text, struct error *err)
 {
-    (void)text;
+    (void)text, (void)err;
     json_array_clear(chat->messages);
     file_is(chat, NULL);
     say("the conversation is forgotten%s", chat->system ? ", the system message stays" : "");
+    return STATUS_OK;
 }
 
-static void do_system(struct chat *chat, const char *text)
+static enum status do_system(struct chat *chat, const char *text, struct error *err)
 {
+    (void)err;
     if (*text == '\0') {
         say("system message: %s", chat->system ? json_string_value(chat->system) : "none");
-        return;
+        return STATUS_OK;
     }
     json_decref(chat->system);
     chat->system = strcmp(text, "-") == 0 ? NULL : json_string(text);
     say("the system message is %s", chat->system ? "set" : "removed");
+    return STATUS_OK;
 }
 
 static void params_say(const struct chat_params *p)
@@ -241,39 +245,50 @@ static void params_say(const struct chat_params *p)
         max_tokens, seed);
 }
 
-static void param_refuse(const char *name)
+static enum status param_refuse(const char *name, struct error *err)
 {
     char names[256] = "";
     struct near near = {.given = name};
     option_near(&near, &params_table);
     for (uint32_t i = 0; i < params_table.count; i++)
         strcat(strcat(names, i > 0 ? ", " : ""), params_table.rows[i].name);
-    say("there is no parameter '%s'%s (there are %s)", name, near_say(&near, "").at, names);
+    return error_set(err, STATUS_INVALID, "there is no parameter '%s'%s (there are %s)", name,
+                     near_say(&near, "").at, names);
 }
 
-static void do_params(struct chat *chat, const char *text)
+// word: NAME=VALUE.
+static enum status param_set(struct chat *chat, char *word, struct error *err)
 {
-    struct error err;
+    char *value = strchr(word, '=');
+    if (value)
+        *value++ = '\0';
+    for (char *at = strchr(word, '_'); at; at = strchr(at, '_'))
+        *at = '-'; // as the API writes the names
+    if (!option_known(&params_table, word))
+        return param_refuse(word, err);
+    struct error why;
+    if (option_assign(&params_table, &chat->params, word, value, chat->turn, &why) == STATUS_OK)
+        return STATUS_OK;
+    return error_set(err, STATUS_INVALID, "%s (/params temperature=0.2 top-p=1)", why.text);
+}
+
+// The first that is wrong ends it: those before it are set.
+static enum status do_params(struct chat *chat, const char *text, struct error *err)
+{
     while (*text != '\0') {
         size_t bytes = strcspn(text, " ");
         char word[128];
         snprintf(word, sizeof word, "%.*s", (int)bytes, text);
-        char *value = strchr(word, '=');
-        if (value)
-            *value++ = '\0';
-        for (char *at = strchr(word, '_'); at; at = strchr(at, '_'))
-            *at = '-'; // as the API writes the names
-        if (!option_known(&params_table, word))
-            param_refuse(word);
-        else if (option_assign(&params_table, &chat->params, word, value, chat->turn, &err) !=
-                 STATUS_OK)
-            say("%s (/params temperature=0.2 top-p=1)", err.text);
+        enum status status = param_set(chat, word, err);
+        if (status != STATUS_OK)
+            return status;
         text += bytes + strspn(text + bytes, " ");
     }
     params_say(&chat->params);
+    return STATUS_OK;
 }
 
-static void do_speed(struct chat *chat, const char *text)
+static enum status do_speed(struct chat *chat, const char *text, struct error *err)
 {
     bool on = strcmp(text, "on") == 0, off = strcmp(text, "off") == 0;
     if (on || off)
@@ -281,7 +296,10 @@ static void do_speed(struct chat *chat, const char *text)
     else if (*text == '\0')
         speed_say(&chat->last);
     else
-        say("/speed tells the speed of the last answer, /speed on that of each, /speed off none");
+        return error_set(err, STATUS_INVALID,
+                         "/speed tells the speed of the last answer, /speed on that of each, "
+                         "/speed off none");
+    return STATUS_OK;
 }
 
 // Returns 0 or what errno says.
@@ -358,37 +376,36 @@ static bool is_foreign(const struct chat *chat, const char *path)
     return !own && stat(path, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0;
 }
 
-static void save(struct chat *chat, const char *path)
+static enum status save(struct chat *chat, const char *path, struct error *err)
 {
     json_t *all = json_pack("{s:o}", "messages", conversation(chat));
     size_t count = json_array_size(json_object_get(all, "messages"));
     int why = file_write(path, all);
-    if (why == 0)
-        say("%zu messages are in %s", count, path);
-    else
-        say("%zu messages cannot be written to %s: %s%s", count, path, strerror(why),
-            write_advice(why));
-    if (why == 0)
-        file_is(chat, path);
     json_decref(all);
+    if (why != 0)
+        return error_set(err, STATUS_INVALID, "%zu messages cannot be written to %s: %s%s", count,
+                         path, strerror(why), write_advice(why));
+    say("%zu messages are in %s", count, path);
+    file_is(chat, path);
+    return STATUS_OK;
 }
 
-static void do_save(struct chat *chat, const char *text)
+static enum status do_save(struct chat *chat, const char *text, struct error *err)
 {
     if (*text == '\0')
-        say("/save takes the name of a file");
-    else if (is_foreign(chat, text))
-        say("%s is there and has something else in it: /save! %s replaces it", text, text);
-    else
-        save(chat, text);
+        return error_set(err, STATUS_INVALID, "/save takes the name of a file");
+    if (is_foreign(chat, text))
+        return error_set(err, STATUS_INVALID,
+                         "%s is there and has something else in it: /save! %s replaces it", text,
+                         text);
+    return save(chat, text, err);
 }
 
-static void do_save_over(struct chat *chat, const char *text)
+static enum status do_save_over(struct chat *chat, const char *text, struct error *err)
 {
     if (*text == '\0')
-        say("/save! takes the name of a file");
-    else
-        save(chat, text);
+        return error_set(err, STATUS_INVALID, "/save! takes the name of a file");
+    return save(chat, text, err);
 }
 
 static bool message_is_known(const json_t *message, size_t index)
@@ -400,44 +417,51 @@ static bool message_is_known(const json_t *message, size_t index)
     return (turn || first) && json_is_string(content);
 }
 
-static void do_load(struct chat *chat, const char *text)
+// all: the messages of the file, which becomes that of the conversation.
+static void loaded(struct chat *chat, json_t *all, const char *path)
+{
+    json_t *first = json_array_get(all, 0);
+    const char *role = json_string_value(json_object_get(first, "role"));
+    json_decref(chat->system);
+    chat->system = NULL;
+    if (role && strcmp(role, "system") == 0) {
+        chat->system = json_incref(json_object_get(first, "content"));
+        json_array_remove(all, 0);
+    }
+    json_decref(chat->messages);
+    chat->messages = json_incref(all);
+    file_is(chat, path);
+    say("%zu messages are loaded", json_array_size(all));
+}
+
+static enum status do_load(struct chat *chat, const char *text, struct error *err)
 {
     json_t *file = NULL;
-    struct error err;
-    if (json_file_parse(&file, text, FILE_BYTES_MAX, &err) != STATUS_OK) {
-        say("%s", *text != '\0' ? err.text : "/load takes the name of a file");
-        return;
-    }
+    if (*text == '\0')
+        return error_set(err, STATUS_INVALID, "/load takes the name of a file");
+    enum status status = json_file_parse(&file, text, FILE_BYTES_MAX, err);
+    if (status != STATUS_OK)
+        return status;
     json_t *found = json_object_get(file, "messages");
     json_t *all = json_copy(json_is_array(file) ? file : found), *message;
     size_t i;
     bool known = json_is_array(all);
     json_array_foreach(all, i, message) known &= message_is_known(message, i);
-    if (!known) {
-        say("%s is no conversation: it takes {\"messages\": [...]} with texts of user, assistant "
-            "and, first, system",
-            text);
-    } else {
-        json_t *first = json_array_get(all, 0);
-        const char *role = json_string_value(json_object_get(first, "role"));
-        json_decref(chat->system);
-        chat->system = NULL;
-        if (role && strcmp(role, "system") == 0) {
-            chat->system = json_incref(json_object_get(first, "content"));
-            json_array_remove(all, 0);
-        }
-        json_decref(chat->messages);
-        chat->messages = json_incref(all);
-        file_is(chat, text);
-        say("%zu messages are loaded", json_array_size(all));
-    }
+    if (known)
+        loaded(chat, all, text);
+    else
+        status = error_set(err, STATUS_INVALID,
+                           "%s is no conversation: it takes {\"messages\": [...]} with texts of "
+                           "user, assistant and, first, system",
+                           text);
     json_decref(all);
     json_decref(file);
+    return status;
 }
 
 static const struct chat_command {
     const char *name, *arguments, *help;
-    void (*run)(struct chat *chat, const char *text);
+    enum status (*run)(struct chat *chat, const char *text, struct error *err);
 } commands[] = {
     {"help", "", "this list", do_help},
     {"system", "[TEXT|-]", "shows, sets or (-) removes the system message", do_system},
@@ -451,30 +475,30 @@ static const struct chat_command {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-static void do_help(struct chat *chat, const char *text)
+static enum status do_help(struct chat *chat, const char *text, struct error *err)
 {
-    (void)chat, (void)text;
+    (void)chat, (void)text, (void)err;
     for (int i = 0; i < COMMANDS; i++)
         say("  /%-7s%-17s %s", commands[i].name, commands[i].arguments, commands[i].help);
     say("  a line that ends with \\ goes on in the next one; // begins a message with /; Ctrl-C "
         "stops an answer");
+    return STATUS_OK;
 }
 
-static void command_do(struct chat *chat, const char *line)
+static enum status command_do(struct chat *chat, const char *line, struct error *err)
 {
     size_t bytes = strcspn(line, " ");
     const char *text = line + bytes + strspn(line + bytes, " ");
     for (int i = 0; i < COMMANDS; i++)
-        if (strlen(commands[i].name) == bytes && memcmp(commands[i].name, line, bytes) == 0) {
-            commands[i].run(chat, text);
-            return;
-        }
+        if (strlen(commands[i].name) == bytes && memcmp(commands[i].name, line, bytes) == 0)
+            return commands[i].run(chat, text, err);
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)bytes, line);
     struct near near = {.given = name};
     for (int i = 0; i < COMMANDS; i++)
         near_look(&near, commands[i].name);
-    say("there is no command /%.*s%s: /help lists them", (int)bytes, line, near_say(&near, "/").at);
+    return error_set(err, STATUS_NOT_FOUND, "there is no command /%.*s%s: /help lists them",
+                     (int)bytes, line, near_say(&near, "/").at);
 }
 
 // One message or command of one or more lines, in the arena of the turn.
@@ -503,10 +527,8 @@ static enum status line_do(struct chat *chat, struct text line, struct error *er
         return status;
     if (strlen(line.at) < line.bytes)
         return error_set(err, STATUS_INVALID, "the line holds a NUL");
-    if (line.at[0] == '/' && line.at[1] != '/') {
-        command_do(chat, line.at + 1);
-        return STATUS_OK;
-    }
+    if (line.at[0] == '/' && line.at[1] != '/') // a file's failure ends nothing on a terminal
+        return command_do(chat, line.at + 1, err) == STATUS_OK ? STATUS_OK : STATUS_INVALID;
     return ask(chat, line.at[0] == '/' ? line.at + 1 : line.at, err);
 }
 

@@ -204,7 +204,7 @@ def test_chat_commands():
         out, said = piped("--url", server.base, "--system", "Be brief.", feed=(
             "one \\\ntwo\n/params temperature=0.25 max_tokens=9\n//three\n/speed\n"
             f"/save {saved}\n/system Be long.\n/clear\nfour\n/system -\n/load {saved}\nfive\n"
-            "/params seed=x nothing=1 temprature=1\n/none\n/laod\n/load /nonexistent\n/load\n/save\n/system\n/help\n/quit\nsix\n"))
+            "/system\n/help\n/quit\nsix\n"))
         assert out == 4 * "An answer.\n", out
         turn = [{"role": "user", "content": "one \ntwo"}, {"role": "assistant", "content": "An answer."}]
         system = [{"role": "system", "content": "Be brief."}]
@@ -218,14 +218,25 @@ def test_chat_commands():
         assert asked[3] == kept + [{"role": "user", "content": "five"}], asked[3]
         assert server.bodies[0]["model"] == "first" and "temperature" not in server.bodies[0], server.bodies[0]
         assert (server.bodies[1]["temperature"], server.bodies[1]["max_tokens"]) == (0.25, 9)
-        for words in ("[7 tokens, ", "temperature=0.25 top-p=default top-k=off max-tokens=9 seed=random",
-                      "seed must be a whole number", "there is no command /none: /help lists them", "/nonexistent",
-                      "there is no command /laod, did you mean '/load'?", "there is no parameter 'temprature', did you mean 'temperature'?",
-                      "there is no parameter 'nothing' (there are temperature, top-p, top-k, max-tokens, seed)",
-                      "/load takes the name of a file", "/save takes the name of a file", "system message: Be brief.",
+        for words in ("[7 tokens, ", "temperature=0.25 top-p=default top-k=off max-tokens=9 seed=random", "system message: Be brief.",
                       "5 messages are in", "4 messages are loaded", "the conversation is forgotten", "/params "):
             assert words in said, (words, said)
-        assert "nothing" in said and server.keys == [None], said
+        assert server.keys == [None], server.keys
+        failures = (("/params seed=x", "seed must be a whole number"), ("/none", "there is no command /none: /help lists them"),
+                    ("/laod", "there is no command /laod, did you mean '/load'?"), ("/load /nonexistent", "/nonexistent"),
+                    ("/params top-k=1 temprature=1 x=1", "there is no parameter 'temprature', did you mean 'temperature'?"),
+                    ("/params nothing=1", "there is no parameter 'nothing' (there are temperature, top-p, top-k, max-tokens, seed)"),
+                    ("/load", "/load takes the name of a file"), ("/save", "/save takes the name of a file"))
+        for line, words in failures:  # in a pipe "the first failure ends it with 1", on a terminal it is told
+            _, said = piped("--url", server.base, feed=f"{line}\n/quit\n", code=1)
+            assert said.startswith("weft: ") and words in said and said.count("\n") == 1, (line, said)
+        with terminal("--url", server.base) as t:
+            t.until("> ")
+            for line, words in failures:
+                t.type(f"{line}\r")
+                t.until(re.escape(words) + ".*> ")
+            t.type("/quit\r")
+            t.ends()
 
 
 def test_files_that_are_no_conversation():
@@ -235,7 +246,7 @@ def test_files_that_are_no_conversation():
                      '[{"role":"user","content":"a"},{"role":"system","content":"b"}]',
                      '{"messages":[{"role":"user","content":[]}]}'):
             file.write_text(text)
-            _, said = piped("--url", server.base, feed=f"/load {file}\n")
+            _, said = piped("--url", server.base, feed=f"/load {file}\n", code=1)
             assert str(file) in said and "are loaded" not in said, (text, said)
         file.write_text("[]")
         assert "0 messages are loaded" in piped("--url", server.base, feed=f"/load {file}\n")[1]
@@ -511,7 +522,7 @@ def test_what_is_saved_keeps_its_mode_and_waits_for_nobody():
         target, link = pathlib.Path(folder) / "target", pathlib.Path(folder) / "link"
         target.write_text("before" * 1000)
         link.symlink_to(target)
-        out, said = piped("--url", server.base, feed=f"go\n/save {pipe}\n/save! {file}\n/save! {link}\n/save /dev/stdout\n")
+        out, said = piped("--url", server.base, feed=f"go\n/save! {file}\n/save! {link}\n/save /dev/stdout\n/save {pipe}\n", code=1)
         assert f"2 messages cannot be written to {pipe}" in said and f"2 messages are in {file}" in said, said
         assert file.stat().st_mode & 0o777 == 0o640 and json.loads(file.read_text()) == json.loads(out[out.index("{"):])
         assert link.is_symlink() and target.read_text() == file.read_text()

@@ -28,9 +28,9 @@ def ends(out, reason="stop", **usage):
               b"\n\ndata: [DONE]\n\n")
 
 
-def chatted(server, *lines, options=()):
+def chatted(server, *lines, options=(), code=0):
     """What comes on stdout, and the lines of stderr."""
-    out, said = piped("--url", server.base, *options, feed="".join(f"{line}\n" for line in lines))
+    out, said = piped("--url", server.base, *options, feed="".join(f"{line}\n" for line in lines), code=code)
     return out, said.splitlines()
 
 
@@ -47,9 +47,9 @@ def test_the_end_of_the_context():
 
 def test_the_speed_of_answers():
     with serving(whole("x.")) as server:
-        _, said = chatted(server, "/speed", "/speed on", "go", "/speed off", "go", "/speed maybe", "/speed")
+        _, said = chatted(server, "/speed", "/speed on", "go", "/speed off", "go", "/speed", "/speed maybe", code=1)
         assert [line.split(",")[0] for line in said] == [
-            "there is no answer yet", "[7 tokens", "/speed tells the speed of the last answer", "[7 tokens"], said
+            "there is no answer yet", "[7 tokens", "[7 tokens", "weft: /speed tells the speed of the last answer"], said
         assert " a second, the first after 0." in said[1], said
         server.answer = lambda out: (out.write(event("x")), ends(out, completion_tokens=1))
         _, said = chatted(server, "go", "/speed")
@@ -73,13 +73,14 @@ def test_parameters_are_shown_and_sent():
 
 def test_lines_and_commands():
     with serving(whole("x.")) as server:
-        _, said = chatted(server, "", "   ", "  one  ", "/sys", "/system    -", "/system", "/system  two  words ", "/system", "/clear", "/clear now",
+        _, said = chatted(server, "", "   ", "  one  ", "/system    -", "/system", "/system  two  words ", "/system", "/clear", "/clear now",
                           "//", "three\\")
-        assert said == ["there is no command /sys: /help lists them", "the system message is removed", "system message: none",
+        assert said == ["the system message is removed", "system message: none",
                         "the system message is set", "system message: two  words",
                         *2 * ["the conversation is forgotten, the system message stays"]], said
         assert [[m["content"] for m in body["messages"]] for body in server.bodies] == [["one"], ["two  words", "/"],
                                                                                        ["two  words", "/", "x.", "three\n"]], server.bodies
+        assert chatted(server, "/sys", code=1) == ("", ["weft: there is no command /sys: /help lists them"])
         _, said = chatted(server, "/help")
         assert [line.split()[0] for line in said[:-1]] == ["/help", "/system", "/params", "/save", "/save!", "/load", "/clear", "/speed", "/quit"], said
         assert said[1] == "  /system [TEXT|-]          shows, sets or (-) removes the system message" and said[-1].startswith("  a line that ends"), said
@@ -110,12 +111,12 @@ def test_why_a_conversation_is_not_saved():
         for file, why in ((folder, "Is a directory: name a file in it"), (f"{folder}/none/f", "No such file or directory: make its folder first"),
                           (f"{pipe}/f", "Not a directory: make its folder first"), ("/dev/full", "No space left on device: make room, or name a file on another disk"),
                           (pipe, "No such device or address: nobody reads it"), (f"{folder}/{'f' * 300}", "File name too long")):
-            _, said = chatted(server, "go", f"/save {file}")
-            assert said == [f"2 messages cannot be written to {file}: {why}"], said
+            _, said = chatted(server, "go", f"/save {file}", code=1)
+            assert said == [f"weft: 2 messages cannot be written to {file}: {why}"], said
         if os.geteuid() != 0:
             pathlib.Path(folder).chmod(0o500)
-            _, said = chatted(server, "go", f"/save {folder}/f")
-            assert said == [f"2 messages cannot be written to {folder}/f: Permission denied: name a file where you may write"], said
+            _, said = chatted(server, "go", f"/save {folder}/f", code=1)
+            assert said == [f"weft: 2 messages cannot be written to {folder}/f: Permission denied: name a file where you may write"], said
         assert os.listdir(folder) == ["pipe"]
 
 
@@ -126,13 +127,14 @@ def test_a_file_of_something_else_is_not_replaced_unasked():
         notes.write_text("Dear diary")
         talk.write_text(json.dumps(turn))
         empty.touch()
-        _, said = chatted(server, "go", f"/save {notes}", f"/save {empty}", "on", f"/save {empty}", f"/load {talk}", f"/save {talk}", f"/save {empty}")
-        assert said == [f"{notes} is there and has something else in it: /save! {notes} replaces it", f"2 messages are in {empty}", f"4 messages are in {empty}",
-                        "2 messages are loaded", f"2 messages are in {talk}", f"{empty} is there and has something else in it: /save! {empty} replaces it"], said
+        foreign = lambda file: f"weft: {file} is there and has something else in it: /save! {file} replaces it"
+        assert chatted(server, "go", f"/save {notes}", "on", code=1) == ("x.\n", [foreign(notes)])
+        _, said = chatted(server, "go", f"/save {empty}", "on", f"/save {empty}", f"/load {talk}", f"/save {talk}", f"/save {empty}", code=1)
+        assert said == [f"2 messages are in {empty}", f"4 messages are in {empty}", "2 messages are loaded", f"2 messages are in {talk}", foreign(empty)], said
         assert notes.read_text() == "Dear diary" and json.loads(talk.read_text()) == {"messages": turn}
-        _, said = chatted(server, f"/load {talk}", "/clear", f"/save {talk}", f"/save! {notes}", "/save!", f"/save {notes}", f"/load {empty}x", f"/save {notes}")
-        assert said[2].startswith(f"{talk} is there and has") and said[3] == f"0 messages are in {notes}", said
-        assert said[4:6] == ["/save! takes the name of a file", f"0 messages are in {notes}"] and said[7] == said[5], said
+        assert chatted(server, f"/load {talk}", "/clear", f"/save {talk}", code=1)[1][2:] == [foreign(talk)]
+        said = chatted(server, f"/save! {notes}", f"/save {notes}", "/save!", code=1)[1]
+        assert said == 2 * [f"0 messages are in {notes}"] + ["weft: /save! takes the name of a file"], said
 
 
 def reply(status, body):
