@@ -131,6 +131,11 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
     for (uint32_t i = 0; i < *count && status == STATUS_OK; i++) {
         uint32_t index = asked->count > 0 ? asked->at[i] : i;
         status = device_take(list, &out[i], kind, index, settings, err);
+        if (status != STATUS_OK && i > 0 && asked->count == 0)
+            return error_prefix(err,
+                                "model '%s': --%s-parallel-size %u needs as many GPUs, lower "
+                                "it to %u at most",
+                                spec->id, copies > 1 ? "data" : "tensor", *count, i);
         if (status != STATUS_OK && index > 0)
             error_prefix(err, "model '%s': device %s:%u", spec->id, names[kind], index);
     }

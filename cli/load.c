@@ -1,6 +1,8 @@
 // Opening devices and models for all commands; see load.h. Runs on the main thread.
 #include "cli/load.h"
 
+#include "cli/load_watch.h"
+
 #include "base/number.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -118,16 +120,24 @@ static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, s
     return status;
 }
 
-// How many GPUs the model is split over; 1 on a CPU, whose ranks share one device.
-static uint32_t gpu_ranks(const struct loaded_model *m)
+uint32_t gpu_count(const struct loaded_model *m)
 {
     return m->choices[0]->kind == DEVICE_CPU ? 1 : m->spec.settings.tensor_parallel_size;
+}
+
+bool is_on(const struct loaded_model *m, const struct loaded_device *device)
+{
+    uint32_t count = gpu_count(m);
+    bool there = count == 1 && m->device == device;
+    for (uint32_t r = 0; count > 1 && r < count; r++)
+        there |= m->choices[r] == device;
+    return there;
 }
 
 // What the model takes of a device, keys and values not counted; 0: the model is not on it.
 static uint64_t bytes_on(const struct loaded_model *m, const struct loaded_device *device)
 {
-    uint32_t ranks = gpu_ranks(m);
+    uint32_t ranks = gpu_count(m);
     if (!m->plan || ranks == 1)
         return m->plan && m->device == device ? m->plan->bytes : 0;
     for (uint32_t r = 0; r < ranks; r++)
@@ -141,8 +151,8 @@ static enum status gpus_check(const struct loaded *loaded, const struct loaded_m
                               struct error *err)
 {
     for (const struct loaded_model *other = loaded->models; other < m; other++)
-        for (uint32_t i = 0; gpu_ranks(other) > 1 && i < gpu_ranks(other); i++)
-            for (uint32_t r = 0; r < gpu_ranks(m); r++)
+        for (uint32_t i = 0; gpu_count(other) > 1 && i < gpu_count(other); i++)
+            for (uint32_t r = 0; r < gpu_count(m); r++)
                 if (m->choices[r] == other->choices[i])
                     return error_set(err, STATUS_INVALID,
                                      "models '%s' and '%s' are both shared by ranks on %s: name "
@@ -157,7 +167,7 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
 {
     const struct loaded_device *whole = m->device;
     uint32_t size = m->spec.settings.tensor_parallel_size;
-    bool gpus = gpu_ranks(m) > 1;
+    bool gpus = gpu_count(m) > 1;
     struct loaded_ranks *ranks = gpus ? &m->ranks : &loaded->ranks[size];
     if (size == 1)
         return STATUS_OK;
@@ -168,6 +178,8 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
                          m->spec.id, size, whole->facts.ranks_max);
     options->share.tp_size = size;
     options->devices = ranks->devices;
+    options->device_names = m->rank_names;
+    options->start_ns = loaded->start_ns;
     enum status status = gpus ? gpus_check(loaded, m, err) : STATUS_OK;
     while (ranks->count < size && status == STATUS_OK) {
         struct device_options rank = whole->options;
@@ -175,6 +187,7 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
         rank.ranks = size;
         rank.whole = gpus ? NULL : whole->device;
         rank.exact = whole->facts.exact;
+        m->rank_names[ranks->count] = gpus ? m->choices[ranks->count]->label : NULL;
         status = whole->api->open(&ranks->devices[ranks->count], &rank, err);
         ranks->count += status == STATUS_OK;
     }
@@ -305,20 +318,52 @@ static void kv_default(struct loaded_model *m, uint64_t share)
     }
 }
 
-static enum status kv_too_small(const struct loaded_model *m, struct error *err)
+static enum status kv_too_small(const struct loaded *loaded, const struct loaded_device *device,
+                                const struct loaded_model *m, struct error *err)
 {
+    bool several = loaded->devices.count > 1;
     const struct model_facts *facts = &m->plan->facts;
     uint64_t tokens = m->kv_bytes / facts->block_bytes * facts->block_tokens;
     error_set(err, STATUS_NO_MEMORY,
               "model '%s': a sequence of %u tokens takes %.2f MiB for keys and values and "
-              "there are %.2f MiB: raise --kv-cache-memory",
+              "there are %.2f MiB%s%s: raise --kv-cache-memory",
               m->spec.id, facts->max_model_len, (double)m->plan->kv_bytes_min / 0x1p20,
-              (double)m->kv_bytes / 0x1p20);
+              (double)m->kv_bytes / 0x1p20, several ? " on " : "", several ? device->label : "");
     size_t said = strlen(err->text);
     if (tokens > 0)
         snprintf(err->text + said, sizeof err->text - said,
                  ", or --max-model-len %" PRIu64 " would fit", tokens);
     return STATUS_NO_MEMORY;
+}
+
+// What else helps on a GPU: more of them for a decoder; copies of it would have to go for that.
+static const char *split_advice(const struct loaded *loaded, const struct loaded_device *device)
+{
+    const char *advice = "";
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        const struct loaded_model *m = &loaded->models[i];
+        const struct model_settings *s = &m->spec.settings;
+        if (device->kind == DEVICE_CPU || !is_on(m, device) || !m->plan->facts.causal ||
+            s->tensor_parallel_size >= device->facts.ranks_max)
+            continue;
+        if (s->data_parallel_size > 1)
+            return ", or split the model over the GPUs: --tensor-parallel-size in place of "
+                   "--data-parallel-size";
+        advice = ", or split a model over several GPUs: --tensor-parallel-size";
+    }
+    return advice;
+}
+
+static enum status plan_too_large(const struct loaded *loaded, const struct loaded_device *device,
+                                  uint64_t needed, struct error *err)
+{
+    bool several = loaded->devices.count > 1;
+    return error_set(err, STATUS_NO_MEMORY,
+                     "the plan needs %.2f GiB%s%s and %.2f GiB are free: serve fewer models, "
+                     "smaller ones or with --dtype int8, or lower --kv-cache-memory, "
+                     "--max-num-batched-tokens, --max-num-seqs or --max-model-len%s",
+                     (double)needed / 0x1p30, several ? " of " : "", several ? device->label : "",
+                     (double)device->facts.memory_free / 0x1p30, split_advice(loaded, device));
 }
 
 // Splits a device's KV memory by kv-share among the models without a kv-cache-memory of their own.
@@ -337,17 +382,12 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
             m->kv_bytes = asked;
             m->kv_rule = "--kv-cache-memory";
         }
-        fixed += asked / gpu_ranks(m);
+        fixed += asked / gpu_count(m);
         shares += asked == 0 ? m->spec.settings.kv_share : 0;
     }
     uint64_t memory = device->facts.memory_free;
     if (planned + fixed > memory)
-        return error_set(
-            err, STATUS_NO_MEMORY,
-            "the plan needs %.2f GiB and %.2f GiB are free: serve fewer models, smaller ones "
-            "or with --dtype int8, or lower --kv-cache-memory, "
-            "--max-num-batched-tokens, --max-num-seqs or --max-model-len",
-            (double)(planned + fixed) / 0x1p30, (double)memory / 0x1p30);
+        return plan_too_large(loaded, device, planned + fixed, err);
     uint64_t left = memory - planned - fixed;
     uint64_t most = (uint64_t)((double)memory * device->facts.kv_share);
     uint64_t room = left > most ? most : left;
@@ -359,13 +399,13 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
             continue;
         if (m->spec.settings.kv_cache_memory == 0)
             kv_default(m, (uint64_t)((double)room * (m->spec.settings.kv_share / shares)) *
-                              gpu_ranks(m));
+                              gpu_count(m));
         if (others_allow > 0 && others_allow < m->kv_bytes) {
             m->kv_bytes = others_allow;
             m->kv_rule = rule;
         }
         if (m->kv_bytes < m->plan->kv_bytes_min)
-            return kv_too_small(m, err);
+            return kv_too_small(loaded, device, m, err);
     }
     return STATUS_OK;
 }
@@ -454,7 +494,7 @@ static void table_print(const struct loaded *loaded)
             snprintf(name + (said < 20 ? said : 20), sizeof name - 20, " copy %u", m->copy);
         for (uint32_t d = 0; d < loaded->devices.count; d++) {
             bytes[d] = bytes_on(m, &loaded->devices.at[d]);
-            bytes[d] += bytes[d] > 0 ? m->kv_bytes / gpu_ranks(m) : 0;
+            bytes[d] += bytes[d] > 0 ? m->kv_bytes / gpu_count(m) : 0;
             planned[d] += bytes[d];
         }
         table_row(loaded, name, bytes);
@@ -487,7 +527,7 @@ static void plans_print(const struct loaded *loaded, const char *more, bool whol
             const struct loaded_model *m = &loaded->models[i];
             if (m->device == device && whole)
                 plan_log(m);
-            kv += bytes_on(m, device) > 0 ? m->kv_bytes / gpu_ranks(m) : 0;
+            kv += bytes_on(m, device) > 0 ? m->kv_bytes / gpu_count(m) : 0;
         }
         planned += kv;
         if (more && whole && d == 0)
@@ -517,7 +557,7 @@ static struct loaded_device *device_choose(const struct loaded *loaded,
 {
     struct loaded_device *best = NULL;
     uint64_t most = 0;
-    if (gpu_ranks(m) > 1)
+    if (gpu_count(m) > 1)
         return m->choices[0];
     for (uint32_t i = 0; i < m->choice_count; i++) {
         struct loaded_device *device = m->choices[i];
@@ -537,7 +577,7 @@ static struct loaded_device *device_choose(const struct loaded *loaded,
 static void label_make(struct loaded_model *m)
 {
     int at = snprintf(m->label, sizeof m->label, "%s", m->device->label);
-    for (uint32_t r = 1; r < gpu_ranks(m); r++)
+    for (uint32_t r = 1; r < gpu_count(m); r++)
         at += snprintf(m->label + at, sizeof m->label - (size_t)at, ",%u", m->choices[r]->index);
 }
 
@@ -548,7 +588,7 @@ enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *
     for (int spread = 0; spread <= 1; spread++) { // first those that have no choice
         for (uint32_t i = 0; i < loaded->model_count && status == STATUS_OK; i++) {
             struct loaded_model *m = &loaded->models[i];
-            uint32_t needed = m->spec.settings.data_parallel_size * gpu_ranks(m);
+            uint32_t needed = m->spec.settings.data_parallel_size * gpu_count(m);
             if ((m->choice_count > needed) != spread)
                 continue;
             m->device = device_choose(loaded, m);
@@ -573,12 +613,14 @@ struct progress {
     char id[PROGRESS_ID_BYTES]; // made safe and cut, so that the line fits 80 columns
     uint64_t shown_ns;
     bool terminal, open; // open: the terminal shows the progress line
+    struct load_watch watch;
 };
 
 static void progress_show(void *context, uint64_t done, uint64_t total)
 {
     struct progress *p = context;
     uint64_t now = clock_ns();
+    load_watch_sign(&p->watch);
     double since = (double)(now - p->shown_ns) * 1e-9;
     if (since < (p->terminal ? 0.1 : 2.0) || log_level_get() < LOG_WARNING)
         return;
@@ -609,9 +651,13 @@ enum status models_load(struct loaded *loaded, struct error *err)
         struct loaded_model *m = &loaded->models[i];
         struct progress progress = {.shown_ns = clock_ns(), .terminal = isatty(STDERR_FILENO)};
         safe_put(progress.id, sizeof progress.id, text_of(m->spec.id));
+        load_watch_begin(&progress.watch, m, loaded->start_ns);
         enum status status =
             model_open(&m->model, m->plan, m->kv_bytes, progress_show, &progress, err);
+        load_watch_end(&progress.watch);
         progress_end(&progress);
+        if (status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT)
+            error_prefix(err, "model '%s' on %s", m->spec.id, m->label);
         if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR) {
             const struct model_facts *facts = &m->plan->facts;
             struct loaded_model *first = model_first(m);

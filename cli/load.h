@@ -23,9 +23,10 @@ struct loaded_model {
     uint32_t copy;                                     // its number
     struct loaded_device *choices[OPTION_DEVICES_MAX]; // devices of which the copies have one each
     uint32_t choice_count;
-    struct loaded_device *device; // once planned; of several ranks on GPUs: choices[0]
-    struct loaded_ranks ranks;    // on GPUs, on choices[0], choices[1] ...
-    char label[48];               // its device, or those of its ranks: "cuda:0,1"
+    struct loaded_device *device;      // once planned; of several ranks on GPUs: choices[0]
+    struct loaded_ranks ranks;         // on GPUs, on choices[0], choices[1] ...
+    const char *rank_names[RANKS_MAX]; // likewise: their labels
+    char label[48];                    // its device, or those of its ranks: "cuda:0,1"
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only, once loaded
     struct chat_template *chat;    // generators only
@@ -49,6 +50,7 @@ struct loaded {
     struct arena *arena;                      // of the process: ids, texts, lists
     struct loaded_model *models;              // [model_count], copies counted
     uint32_t model_count;
+    uint64_t start_ns; // until a start that stands still is given up; 0: the defaults
 };
 
 // Opens the devices that the specs name, each once, and gives each copy of a model its own.
@@ -69,6 +71,11 @@ static inline struct loaded_model *model_first(struct loaded_model *m)
 {
     return m - m->copy;
 }
+
+// How many GPUs the model is split over; 1 on a CPU, whose ranks share one device.
+uint32_t gpu_count(const struct loaded_model *model);
+// Once planned: whether the model, or a rank of it, is on the device.
+bool is_on(const struct loaded_model *model, const struct loaded_device *device);
 
 // Loads the weights, with progress on stderr, and opens the engines.
 enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;

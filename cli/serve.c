@@ -43,29 +43,31 @@ struct serving {
     uint64_t body_memory, http_bytes; // upper bounds: of request bodies; of all HTTP
     uint32_t thread_count;            // started
     struct signals *signals;
-    _Atomic bool failed[ENGINES_MAX]; // by the first model of those that fail together
+    _Atomic bool failed[ENGINES_MAX]; // by engine: its device failed
     _Atomic bool lost[ENGINES_MAX];   // by the first copy: no copy is left, and that was told
 };
 
-// What fails together: models of one device, but that ranks have threads and memory of their own,
-// which models with as many ranks share.
-static bool fail_together(const struct loaded_model *a, const struct loaded_model *b)
+// Whether `other` fails with a model of which a rank's device failed (or its only one; `rank` of
+// the number of ranks: it is not known which, and each counts). On a CPU ranks have threads and
+// memory of their own, which models with as many ranks share.
+static bool fails_with(const struct loaded_model *failed, uint32_t rank,
+                       const struct loaded_model *other)
 {
-    return a->device == b->device &&
-           a->spec.settings.tensor_parallel_size == b->spec.settings.tensor_parallel_size;
-}
-
-static _Atomic bool *failed_of(struct serving *s, const struct loaded_model *m)
-{
-    uint32_t first = 0;
-    while (!fail_together(&s->loaded.models[first], m))
-        first++;
-    return &s->failed[first];
+    uint32_t count = gpu_count(failed);
+    if (failed->device->kind == DEVICE_CPU)
+        return other->device == failed->device && other->spec.settings.tensor_parallel_size ==
+                                                      failed->spec.settings.tensor_parallel_size;
+    if (count == 1)
+        return is_on(other, failed->device);
+    bool shares = other == failed;
+    for (uint32_t r = 0; r < count; r++)
+        shares |= (rank == r || rank >= count) && is_on(other, failed->choices[r]);
+    return shares;
 }
 
 static bool has_failed(struct serving *s, const struct loaded_model *m)
 {
-    return atomic_load(failed_of(s, m));
+    return atomic_load(&s->failed[m - s->loaded.models]);
 }
 
 static uint32_t engines_left(struct serving *s)
@@ -86,28 +88,36 @@ static bool has_copy_left(struct serving *s, const struct loaded_model *m)
     return false;
 }
 
+static void model_lost(struct serving *s, const struct loaded_model *m)
+{
+    engine_lose_device(m->engine);
+    if (has_copy_left(s, m))
+        log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
+                 m->spec.id);
+    else if (!atomic_exchange(&s->lost[m - m->copy - s->loaded.models], true)) // by two at once
+        log_line(LOG_ERROR, "the model '%s' is not served any more: start the server again",
+                 m->spec.id);
+}
+
 // Runs on the thread of the engine that found the failure; other engines of the device may hang in
-// it. Only the first call for a device, or for its ranks, does anything.
+// it. A model that failed with another tells nothing.
 static void device_failed(struct serving *s, const struct loaded_model *model, const char *text)
 {
-    if (atomic_exchange(failed_of(s, model), true))
+    bool news[ENGINES_MAX] = {false};
+    uint32_t own = (uint32_t)(model - s->loaded.models), rank = model_failed_rank(model->model);
+    if (atomic_exchange(&s->failed[own], true))
         return;
+    news[own] = true;
     if (s->loaded.devices.count > 1)
         log_line(LOG_ERROR, "the device failed: %s (%s)", text, model->label);
     else
         log_line(LOG_ERROR, "the device failed: %s", text);
-    for (uint32_t i = 0; i < s->loaded.model_count; i++) {
-        const struct loaded_model *m = &s->loaded.models[i];
-        if (!fail_together(m, model))
-            continue;
-        engine_lose_device(m->engine);
-        if (has_copy_left(s, m))
-            log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
-                     m->spec.id);
-        else if (!atomic_exchange(&s->lost[i - m->copy], true)) // by the last two at once, perhaps
-            log_line(LOG_ERROR, "the model '%s' is not served any more: start the server again",
-                     m->spec.id);
-    }
+    for (uint32_t i = 0; i < s->loaded.model_count; i++)
+        if (fails_with(model, rank, &s->loaded.models[i]))
+            news[i] |= !atomic_exchange(&s->failed[i], true);
+    for (uint32_t i = 0; i < s->loaded.model_count; i++)
+        if (news[i])
+            model_lost(s, &s->loaded.models[i]);
     signals_post(s->signals, NEWS_FAULT);
 }
 
@@ -417,14 +427,6 @@ static enum status arguments_check(const struct serve_settings *settings, struct
     return keys_options_check(settings, err);
 }
 
-static void start_failed(const struct error *err)
-{
-    if (log_format_get() == LOG_JSON)
-        log_line(LOG_ERROR, "%s", err->text);
-    else
-        log_text("weft: %s\n", safe_of(text_of(err->text)).at);
-}
-
 int command_serve(const struct command *self, int argc, char **argv)
 {
     struct serving s = {.loaded.arena = arena_create(0, 0)};
@@ -463,10 +465,8 @@ int command_serve(const struct command *self, int argc, char **argv)
         status = signals_open(&s.signals, lost_report, &s, &err);
     if (status == STATUS_OK)
         status = start(&s, specs, positional.count, &device, &err);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK)
         start_failed(&err);
-        process_end(EXIT_CODE_FAILURE); // without cleaning up: threads are still running
-    }
     code = wait_and_drain(&s);
     if (code != EXIT_CODE_OK)
         process_end(code); // without cleaning up: a thread may hang

@@ -31,6 +31,15 @@ _Noreturn void process_end(int code)
     _exit(code);
 }
 
+_Noreturn void start_failed(const struct error *err)
+{
+    if (log_format_get() == LOG_JSON)
+        log_line(LOG_ERROR, "%s", err->text);
+    else
+        log_text("weft: %s\n", safe_of(text_of(err->text)).at);
+    process_end(EXIT_CODE_FAILURE);
+}
+
 static void news_put(struct signals *s, enum news news)
 {
     s->news |= news;

@@ -30,3 +30,6 @@ enum { LAST_LINES_MS = 1000 }; // how long the end waits for a stalled reader of
 
 // Writes the last lines of the log and ends the process without cleaning up.
 _Noreturn void process_end(int code);
+
+// The same after one sentence, where threads may be running or hang.
+_Noreturn void start_failed(const struct error *err);

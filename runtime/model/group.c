@@ -19,8 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define JOB_NS 120000000000u // a job's deadline where none was set
-
 enum job_kind { JOB_RECORD, JOB_LAUNCH, JOB_SAMPLE };
 
 struct job {
@@ -41,12 +39,14 @@ struct group_rank {
 struct model_group {
     const struct device_api *api;
     struct comm *comm;
-    uint64_t deadline_ns;   // of a job
-    uint32_t size, started; // ranks; threads to join
-    struct batch *batch;    // of the step under way: a late rank may read it at any time
+    const char *const *names; // of the ranks' devices, or NULL
+    uint64_t deadline_ns;     // of a job
+    uint32_t size, started;   // ranks; threads to join
+    struct batch *batch;      // of the step under way: a late rank may read it at any time
     struct job job;
     enum status status; // of the first job that failed, with its error; then there are no more
     struct error err;
+    uint32_t guilty;         // the rank whose device failed; size: nobody knows
     _Atomic bool ending;     // set before the last `posted`
     _Atomic uint32_t posted; // jobs so far
     _Atomic uint32_t posted_sleepers;
@@ -92,9 +92,23 @@ static void *rank_main(void *argument)
     }
 }
 
-// The others wait in a collective for the one that has begun the fewest.
-static enum status late_error(const struct model_group *group, struct error *err)
+struct rank_words {
+    char text[64];
+};
+
+static struct rank_words rank_words(const struct model_group *group, uint32_t rank)
 {
+    struct rank_words words;
+    bool named = group->names && group->names[rank];
+    snprintf(words.text, sizeof words.text, "rank %u of %u%s%.24s%s", rank, group->size,
+             named ? " (" : "", named ? group->names[rank] : "", named ? ")" : "");
+    return words;
+}
+
+// The others wait in a collective for the one that has begun the fewest.
+static enum status late_error(struct model_group *group, struct error *err)
+{
+    double seconds = (double)group->deadline_ns * 1e-9;
     uint32_t posted = atomic_load(&group->posted), late = 0;
     uint64_t fewest = UINT64_MAX;
     for (uint32_t i = 0; i < group->size; i++) {
@@ -105,17 +119,21 @@ static enum status late_error(const struct model_group *group, struct error *err
         fewest = met;
         late = i;
     }
-    return error_set(err, STATUS_TIMEOUT, "rank %u of %u did not end step %llu within %.1f s", late,
-                     group->size, (unsigned long long)group->batch->step,
-                     (double)group->deadline_ns * 1e-9);
+    group->guilty = late;
+    if (group->job.kind == JOB_RECORD)
+        return error_set(err, STATUS_TIMEOUT,
+                         "%s did not end the steps before the first within %.1f s",
+                         rank_words(group, late).text, seconds);
+    return error_set(err, STATUS_TIMEOUT, "%s did not end step %llu within %.1f s",
+                     rank_words(group, late).text, (unsigned long long)group->batch->step, seconds);
 }
 
-static enum status failed_error(const struct model_group *group, struct error *err)
+static enum status failed_error(struct model_group *group, struct error *err)
 {
-    uint32_t failed = atomic_load(&group->failed) - 1;
-    const struct group_rank *r = &group->ranks[failed];
+    group->guilty = atomic_load(&group->failed) - 1;
+    const struct group_rank *r = &group->ranks[group->guilty];
     *err = r->err;
-    error_prefix(err, "rank %u of %u", failed, group->size);
+    error_prefix(err, "%s", rank_words(group, group->guilty).text);
     return r->status;
 }
 
@@ -222,12 +240,18 @@ static enum status threads_start(struct model_group *group, struct error *err)
     return STATUS_OK;
 }
 
-enum status group_open(struct model_group **out, struct model *const *models, uint32_t size,
-                       const struct device_api *api, struct comm *comm, struct error *err)
+enum status group_open(struct model_group **out, struct model *const *models,
+                       const char *const *names, uint32_t size, const struct device_api *api,
+                       struct comm *comm, struct error *err)
 {
     struct model_group *group = heap_take_zeroed(1, sizeof *group);
     const struct step_limits *limits = &model_facts(models[0])->limits;
-    *group = (struct model_group){.api = api, .comm = comm, .deadline_ns = JOB_NS, .size = size};
+    *group = (struct model_group){.api = api,
+                                  .comm = comm,
+                                  .names = names,
+                                  .deadline_ns = MODEL_START_NS,
+                                  .size = size,
+                                  .guilty = size};
     group->batch = heap_take(batch_bytes(limits));
     batch_init(group->batch, limits);
     for (uint32_t r = 0; r < size; r++)
@@ -252,6 +276,24 @@ void group_close(struct model_group *group)
         pthread_join(group->ranks[r].thread, NULL);
     heap_give(group->batch);
     heap_give(group);
+}
+
+bool group_hangs(const struct model_group *group)
+{
+    return atomic_load(&group->left) > 0;
+}
+
+uint32_t group_guilty(const struct model_group *group)
+{
+    return group->guilty;
+}
+
+void group_end(struct model_group *group)
+{
+    if (group->status != STATUS_OK)
+        return;
+    group->status = error_set(&group->err, STATUS_DEVICE_FAULT, "the model is of no use any more");
+    group->api->comm_abort(group->comm);
 }
 
 void group_deadline(struct model_group *group, uint64_t ns)

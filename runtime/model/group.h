@@ -9,12 +9,16 @@
 
 struct model_group;
 
-// Starts the threads. models: of all ranks, open; they and the communicator, which joins their
-// streams, outlive the group.
-enum status group_open(struct model_group **out, struct model *const *models, uint32_t size,
-                       const struct device_api *api, struct comm *comm, struct error *err) MUST_USE;
+// Starts the threads. models: of all ranks, open; they, the names of their devices (or NULL) and
+// the communicator, which joins their streams, outlive the group.
+enum status group_open(struct model_group **out, struct model *const *models,
+                       const char *const *names, uint32_t size, const struct device_api *api,
+                       struct comm *comm, struct error *err) MUST_USE;
 void group_close(struct model_group *group); // waits for ranks that are late; NULL is allowed
 
+bool group_hangs(const struct model_group *group);      // a rank is late, so group_close would wait
+uint32_t group_guilty(const struct model_group *group); // the rank that failed; size: not known
+void group_end(struct model_group *group); // no more jobs, and no rank waits for another
 void group_deadline(struct model_group *group, uint64_t ns); // of a job, from now on
 
 enum status group_record(struct model_group *group, struct error *err) MUST_USE; // graphs

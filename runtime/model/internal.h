@@ -68,9 +68,9 @@ struct model_parts {
     size_t private_bytes;
     struct model_layout layout;
     enum dtype act;
-    uint64_t block_bytes;                 // of this rank
-    uint64_t load_before, load_bytes;     // packed bytes of the ranks before it; of all
-    struct model *model;                  // of this rank, once it is opened
+    uint64_t block_bytes, load_before, load_bytes; // of this rank; packed, before it; of all
+    _Atomic uint32_t loading;                      // the rank whose part is loaded; all: none is
+    struct model *model;                           // of this rank, once it is opened
     struct model_plan *others[RANKS_MAX]; // [1, ranks): of the other ranks, in the plan of rank 0
 };
 

@@ -32,6 +32,8 @@ void model_more(struct model *m, bool more)
 
 void model_drop(struct model *m)
 {
+    if (m->group)
+        group_end(m->group);
     turn_end(m);
 }
 

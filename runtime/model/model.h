@@ -32,6 +32,8 @@ struct model_defaults {
     double temperature, top_p, top_k, min_p, repetition_penalty, max_tokens;
 };
 
+#define MODEL_START_NS 120000000000u // for the steps before the first
+
 // Options as given; 0, -1 or NULL where the comment says so means "the model's or our default".
 struct model_options {
     int dtype;                       // enum dtype, or -1: the checkpoint's
@@ -52,6 +54,8 @@ struct model_options {
     // plan; NULL: the plan is of rank share.tp_rank alone.
     struct model_share share;
     struct device *const *devices;
+    const char *const *device_names; // of each rank, for errors; they outlive the model. Or NULL
+    uint64_t start_ns; // several ranks: for the steps before the first; 0: MODEL_START_NS
     // NULL, or the plan of the same model with the same options on the same device: the weights of
     // that one's model, which opens first and closes last, are this one's, too.
     const struct model_plan *copy_of;
@@ -117,11 +121,16 @@ struct model;
 
 // Takes memory, loads and packs the weights (files are closed afterwards), captures graphs.
 // kv_bytes: for KV blocks, at least kv_bytes_min, rounded down to whole blocks. progress (may be
-// NULL) is called with bytes loaded so far.
+// NULL) is called with bytes loaded so far. After TIMEOUT a thread may hang in a device: nothing
+// was closed, and neither the plan nor a device may be.
 enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err) MUST_USE;
 void model_close(struct model *model); // NULL is allowed
+// From any thread: the rank whose part is being loaded; how many there are: none.
+uint32_t model_plan_loading(const struct model_plan *plan);
+// After a failed step: the rank whose device failed; how many there are: it is not known.
+uint32_t model_failed_rank(const struct model *model);
 
 const struct model_facts *model_facts(const struct model *model);
 

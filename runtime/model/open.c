@@ -223,17 +223,38 @@ static enum status others_open(struct model *m, const struct model_plan *plan,
     struct stream *streams[RANKS_MAX] = {m->stream};
     enum status status = STATUS_OK;
     for (uint32_t r = 1; r < m->sizes.ranks && status == STATUS_OK; r++) {
+        atomic_store(&plan->parts->loading, r);
         const struct model_plan *other = plan->parts->others[r];
         uint64_t kv_bytes = other->facts.block_bytes * m->facts.block_count;
         status = rank_open(&m->others[r], other, kv_bytes, progress, err);
         models[r] = m->others[r];
         streams[r] = m->others[r]->stream;
     }
+    atomic_store(&plan->parts->loading, m->sizes.ranks);
     if (status == STATUS_OK)
         status = m->api->comm_open(&m->comm, streams, m->sizes.ranks, err);
     if (status == STATUS_OK)
-        status = group_open(&m->group, models, m->sizes.ranks, m->api, m->comm, err);
+        status = group_open(&m->group, models, plan->parts->options.device_names, m->sizes.ranks,
+                            m->api, m->comm, err);
+    if (status == STATUS_OK && plan->parts->options.start_ns > 0)
+        group_deadline(m->group, plan->parts->options.start_ns);
     return status;
+}
+
+uint32_t model_plan_loading(const struct model_plan *plan)
+{
+    return atomic_load(&plan->parts->loading);
+}
+
+uint32_t model_failed_rank(const struct model *m)
+{
+    return m->group ? group_guilty(m->group) : m->sizes.ranks;
+}
+
+// Closing waits for a rank that hangs, and for a device that does not end its work.
+static bool hangs(const struct model *m, enum status status)
+{
+    return status == STATUS_TIMEOUT || (m && m->group && group_hangs(m->group));
 }
 
 enum status model_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
@@ -249,6 +270,8 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
         status = others_open(m, plan, &told, err);
     if (status == STATUS_OK)
         status = m->group ? group_record(m->group, err) : rank_record(m, err);
+    if (hangs(m, status))
+        return err->status = STATUS_TIMEOUT;
     if (status != STATUS_OK) {
         model_close(m);
         return status;

@@ -1,9 +1,11 @@
 // The CPU device with faults that a test turns on and off by files in the folder WEFT_FAULT_FOLDER,
-// and engines whose steps may take WEFT_STEP_MS milliseconds; linked into weft_faulty_cpu by
+// and engines whose steps may take WEFT_STEP_MS milliseconds, their start WEFT_START_MS; linked
+// into weft_faulty_cpu by
 // --wrap:
 //   hang   rank 1 of two stands in a product until the file is gone
 //   curl   libcurl's transfers fail
 // The file hang.reached tells the test that it does.
+#include "cli/load.h"
 #include "kernels/device.h"
 #include "scheduler/engine.h"
 
@@ -83,6 +85,21 @@ enum status __wrap_engine_open(struct engine **out, struct model *model,
     const char *step_ms = getenv("WEFT_STEP_MS");
     own.step_deadline_ns = step_ms ? strtoull(step_ms, NULL, 10) * 1000000 : 0;
     return __real_engine_open(out, model, &own, err);
+}
+
+enum status __real_devices_load(struct loaded *loaded, // NOLINT
+                                const struct device_settings *settings,
+                                const struct model_spec *specs, uint32_t count, struct error *err);
+enum status __wrap_devices_load(struct loaded *loaded, // NOLINT
+                                const struct device_settings *settings,
+                                const struct model_spec *specs, uint32_t count, struct error *err);
+
+enum status __wrap_devices_load(struct loaded *loaded, const struct device_settings *settings,
+                                const struct model_spec *specs, uint32_t count, struct error *err)
+{
+    const char *start_ms = getenv("WEFT_START_MS");
+    loaded->start_ns = start_ms ? strtoull(start_ms, NULL, 10) * 1000000 : 0;
+    return __real_devices_load(loaded, settings, specs, count, err);
 }
 
 CURLMcode __real_curl_multi_perform(CURLM *multi, int *running); // NOLINT

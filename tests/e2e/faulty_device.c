@@ -6,7 +6,7 @@
 //   fault  a wait for the device says that it failed
 //   still  an engine that begins to have work, or ends it, stands there, between steps
 //   late   a collective does not begin until the file is gone
-// slow, fault and late are also of one device alone: fault.1 is of device 1.
+// load, slow, fault and late are also of one device alone: fault.1 is of device 1.
 // Given to weft with --device simt --device-library.
 #include "kernels/device.h"
 
@@ -113,7 +113,10 @@ static enum status faulty_weight_put(struct device *device, struct weight *weigh
                                      uint32_t first_row, const struct weight_source *source,
                                      struct error *err)
 {
+    char own[32];
+    snprintf(own, sizeof own, "load.%u", device_of(device));
     wait_while("load");
+    wait_while(own);
     return real->weight_put(device, weight, first_row, source, err);
 }
 

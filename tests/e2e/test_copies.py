@@ -176,7 +176,19 @@ def test_wrong_devices_are_one_sentence():
         "weft: model 'm': --data-parallel-size 2 needs as many GPUs and --device or ,device= names 1: name more, or add ,data-parallel-size=1 behind the model")
     assert refusal(f"{model},device=simt:9") == "weft: model 'm': device simt:9: " \
         "there is no CUDA device 9: 8 here, counted from 0"
-    assert "there is no CUDA device 8: 8 here, counted from 0" in refusal(model, "--device", "simt", "--data-parallel-size", 9)
+    assert refusal(model, "--device", "simt", "--data-parallel-size", 9) == "weft: model 'm': --data-parallel-size 9 needs as many GPUs, " \
+        "lower it to 8 at most: there is no CUDA device 8: 8 here, counted from 0"
+    more = "serve fewer models, smaller ones or with --dtype int8, or lower --kv-cache-memory, --max-num-batched-tokens, --max-num-seqs " \
+        "or --max-model-len, or split"
+    assert re.fullmatch(f"weft: the plan needs \\S+ GiB of simt:1 and \\S+ GiB are free: {more} the model over the GPUs: "
+                        "--tensor-parallel-size in place of --data-parallel-size",
+                        refusal(f"{model},kv-cache-memory=500M,data-parallel-size=2",
+                                f"beside={MODELS / 'weft-demo-embed'},device=simt:1", f"b={MODELS / 'weft-demo-chat'},device=simt:1,kv-cache-memory=500M",
+                                "--device", "simt:0,1"))
+    assert re.fullmatch(f"weft: the plan needs \\S+ GiB and \\S+ GiB are free: {more} a model over several GPUs: --tensor-parallel-size",
+                        refusal(f"{model},kv-cache-memory=2G", "--device", "simt"))
+    assert re.search("there are .* MiB on simt:1: raise --kv-cache-memory", refusal(
+        f"{model},device=simt:1,kv-cache-memory=9K", f"b={MODELS / 'weft-demo-chat'},device=simt:0"))
     assert "'cpu' takes no numbers" in refusal(model, "--device", "cpu:0")
     assert re.search("cuda.*--device cpu computes without a GPU", refusal(model, "--device", "cuda:1"))
 

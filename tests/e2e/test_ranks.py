@@ -204,7 +204,7 @@ def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
                 wait_for(lambda: f"the model '{name}' is not served any more" in server.output(), server.output())
                 assert text_of(chat(server, model="one", **ask)) == want
             assert re.search(r"the device failed: a fault that the test has planted \(simt:0,1\)", server.output()), server.output()
-            assert re.search(r"rank 1 of 2 did not end step.* \(simt:2,3\)", server.output()), server.output()
+            assert re.search(r"rank 1 of 2 \(simt:3\) did not end step.* \(simt:2,3\)", server.output()), server.output()
             assert "the model 'one' is not served any more" not in server.output()
             faults.off("late.3")  # the late rank comes back and does no harm
             assert text_of(chat(server, model="one", **ask)) == want
@@ -228,3 +228,50 @@ def test_a_command_ends_where_a_rank_hangs():
             assert done.returncode == 1, done
             assert b"rank 1 of 2 did not end step" in done.stderr, done.stderr
             assert done.stderr.count(b"weft: ") == 1, done.stderr
+
+
+def test_a_start_that_hangs_is_given_up():
+    """In a weight, in the first collective, of one GPU alone: one sentence that names the GPU, and 1."""
+    if not FAULTY.exists() or not FAULTY_GPUS.exists():
+        raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
+    split = (f"two={tiny()},dtype=float32,max-num-seqs=2,max-model-len=64,kv-cache-memory=16M", "--tensor-parallel-size", "2",
+             "--device", "simt:2,3")
+    alone = (split[0], "--device", "simt:3")
+    late = r"model 'two' on simt:2,3: rank 1 of 2 \(simt:3\) did not end the steps before the first within 15.0 s"
+    stands = "model 'two': on simt:3 nothing has been loaded for 20.0 s"
+    with tempfile.TemporaryDirectory() as folder:
+        faults = Faults(folder)
+        cases = ("load.3", split, stands, 4000), ("load.3", alone, stands, 4000), ("late.3", split, late, 15000)
+        for fault, models, wanted, start_ms in cases:
+            faults.on(fault)
+            env = {**os.environ, "WEFT_FAULT_FOLDER": folder, "WEFT_START_MS": str(start_ms)}
+            done = subprocess.run([FAULTY, "serve", *models, "--port", "0", "--device-library", FAULTY_GPUS], env=env,
+                                  capture_output=True, text=True, timeout=300, check=False)
+            faults.off(fault)
+            assert done.returncode == 1 and re.search(f"^weft: {wanted}", done.stderr, re.M), (fault, done)
+
+
+def test_what_is_on_a_failed_gpu_fails_with_it():
+    """A model over two GPUs and whole ones beside it: the failed GPU takes all that is on it; where nobody knows which, both do."""
+    if not FAULTY.exists() or not FAULTY_GPUS.exists():
+        raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
+    model = f"{tiny()},dtype=float32,kv-cache-memory=16M,max-num-seqs=2,max-model-len=64"
+    models = (f"two={model},tensor-parallel-size=2,device=simt:0\\,1", *(f"{name}={model},device=simt:{gpu}" for gpu, name in enumerate("abc")))
+    for fault, asked, failed in ("late.1", "two", {"two", "b"}), ("fault.0", "a", {"a", "two"}), ("fault.1", "two", {"two", "a", "b"}):
+        with tempfile.TemporaryDirectory() as folder:
+            faults = Faults(folder)
+            server = FaultyServer(*models, "--device-library", FAULTY_GPUS, env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "15000"})
+            try:
+                ask = dict(messages=user("Once"), max_tokens=2)
+                faults.on(fault)
+                assert chat(server, model=asked, **ask).status == 500
+                wait_for(lambda: server.output().count("is not served any more") == len(failed), server.output())
+                for name in ("two", "a", "b", "c"):
+                    assert chat(server, model=name, **ask).status == (503 if name in failed else 200), (fault, name, server.output())
+                assert server.request("GET", "/ready").json["models"] == {
+                    name: "failed" if name in failed else "ready" for name in ("two", "a", "b", "c")}
+                assert server.output().count("the device failed: ") == 1, server.output()
+                faults.off(fault)
+                assert server.stop() == 1
+            finally:
+                server.process.kill()

@@ -499,6 +499,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
         snprintf(words, sizeof words, "rank %u of %u did not end step 0 within 3.0 s",
                  cases[i].rank, cases[i].ranks);
         assert_string_equal(err.text, words);
+        assert_int_equal(model_failed_rank(v.rig.model), cases[i].rank);
         assert_true(odd_aborts > 0); // the others end now, and not when the late one comes
         turn_is_free(&v.rig);
         atomic_store(&odd_held, false);
@@ -591,7 +592,9 @@ static void test_a_pause_of_the_machine_loses_no_rank(void **state)
     assert_string_equal(err.text, "");
     assert_int_equal(status, STATUS_OK);
     assert_true(pause_waits > 1);
+    assert_int_equal(odd_aborts, 0);
     model_drop(v.rig.model);
+    assert_int_equal(odd_aborts, 1); // no rank waits on a device where others compute
     rig_close(&v.rig);
     folder_remove(folder);
 }

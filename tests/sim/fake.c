@@ -185,8 +185,8 @@ struct model *fake_open(const struct fake_options *options)
     for (uint32_t r = 0; r < options->ranks; r++)
         models[r]->dice = 1 + r;
     if (options->ranks > 1)
-        check(group_open(&m->group, models, options->ranks, &api, NULL, &err) == STATUS_OK, "%s",
-              err.text);
+        check(group_open(&m->group, models, NULL, options->ranks, &api, NULL, &err) == STATUS_OK,
+              "%s", err.text);
     return m;
 }
 
