@@ -631,6 +631,20 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
     return s->system ? text_check("--system", text_of(s->system), err) : STATUS_OK;
 }
 
+// A server computes by itself: what is said of a device and a model here would change nothing.
+static enum status given_check(const struct chat_settings *s, const struct texts *given,
+                               struct error *err)
+{
+    for (uint32_t i = 0; s->url && i < given->count; i++) {
+        const char *name = given->at[i];
+        bool log = strncmp(name, "log-", 4) == 0;
+        bool here = option_known(&device_options_table, name) && !log;
+        if (here || option_known(&session_options_table, name))
+            return error_set(err, STATUS_INVALID, "--%s is of no use with --url", name);
+    }
+    return STATUS_OK;
+}
+
 int command_chat(const struct command *self, int argc, char **argv)
 {
     struct chat_settings settings = {.timeout = 600};
@@ -650,12 +664,13 @@ int command_chat(const struct command *self, int argc, char **argv)
     void *const fields[] = {&settings, &chat.params, &device, &model};
     static const char *const titles[] = {"Chat:", "Generation:", "Device:", "Model:"};
     struct arena *arena = arena_create(0, 0);
-    struct texts positional;
+    struct texts positional, options = {0};
     struct error err;
-    struct command_parse parse = {self, argc, argv, tables, fields, titles, 4, 0, 1};
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 4, 0, 1, &options};
     int code = command_parse(&parse, arena, &positional);
     const char *given = code < 0 && positional.count > 0 ? positional.at[0] : NULL;
-    if (code < 0 && arguments_check(&settings, given, &err) != STATUS_OK) {
+    if (code < 0 && (arguments_check(&settings, given, &err) != STATUS_OK ||
+                     given_check(&settings, &options, &err) != STATUS_OK)) {
         safe_line(stderr, "weft chat: %s, usage: weft chat %s", err.text, self->usage);
         code = EXIT_CODE_USAGE;
     }

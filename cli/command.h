@@ -39,6 +39,7 @@ struct command_parse {
     const char *const *titles; // for --help, one a table
     uint32_t table_count;
     uint32_t positional_min, positional_max;
+    struct texts *given; // names of the options that were set, or NULL
 };
 int command_parse(const struct command_parse *args, struct arena *arena, struct texts *positional);
 

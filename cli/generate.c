@@ -123,6 +123,9 @@ static enum status generate(struct session *session, void *settings, struct erro
 static enum status texts_check(const void *settings, struct error *err)
 {
     const struct generate_settings *s = settings;
+    if (s->raw && s->system)
+        return error_set(err, STATUS_INVALID,
+                         "--system is of no use with --raw, which has no messages");
     enum status status = text_check("--prompt", text_of(s->prompt), err);
     if (status == STATUS_OK && s->system)
         status = text_check("--system", text_of(s->system), err);

@@ -60,7 +60,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
     static const char *const titles[] = {"Device:", "Model:"};
     struct arena *arena = arena_create(0, 0);
     struct texts positional;
-    struct command_parse parse = {self, argc, argv, tables, fields, titles, 2, 1, 1};
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 2, 1, 1, NULL};
     int code = command_parse(&parse, arena, &positional);
     log_level_set((enum log_level)device.log_level);
     log_format_set((enum log_format)device.log_format);

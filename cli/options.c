@@ -161,6 +161,13 @@ void option_near(struct near *near, const struct option_table *table)
     rows_look(near, table, false);
 }
 
+static void text_append(struct texts *list, const char *text, struct arena *arena)
+{
+    list->at = arena_grow(arena, list->at, list->count * sizeof *list->at,
+                          (list->count + 1) * sizeof *list->at);
+    list->at[list->count++] = text;
+}
+
 static enum status row_assign(const struct option_row *row, void *fields, const char *value,
                               struct arena *arena, struct error *err)
 {
@@ -184,10 +191,7 @@ static enum status row_assign(const struct option_row *row, void *fields, const 
         return STATUS_OK;
     }
     if (row->kind == OPTION_TEXTS) {
-        struct texts *list = field;
-        list->at = arena_grow(arena, list->at, list->count * sizeof *list->at,
-                              (list->count + 1) * sizeof *list->at);
-        list->at[list->count++] = value;
+        text_append(field, value, arena);
         return STATUS_OK;
     }
     return row->kind == OPTION_INTEGER ? integer_assign(row, field, value, err)
@@ -243,6 +247,8 @@ static enum status parse_one(const struct options_parse_args *args, const char *
             continue;
         if (!value && !is_flag(row) && *at + 1 < args->argc)
             value = args->argv[++*at];
+        if (args->given)
+            text_append(args->given, row->name, args->arena);
         return row_assign(row, args->fields[i], value, args->arena, err);
     }
     return unknown_error(args, "--", name, err);

@@ -69,7 +69,8 @@ struct options_parse_args {
     uint32_t table_count;
     struct arena *arena;
     struct texts *positional;
-    bool *help; // set when --help or -h was seen
+    bool *help;          // set when --help or -h was seen
+    struct texts *given; // names of the options that were set, in order; NULL: not told
 };
 
 enum status options_parse(const struct options_parse_args *args, struct error *err) MUST_USE;

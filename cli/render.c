@@ -44,9 +44,24 @@ static enum status source_read(const struct render_settings *s, const struct tok
         *out = tokenizer_chat_template(tokenizer, "tool_use");
     if (!out->at)
         *out = tokenizer_chat_template(tokenizer, NULL);
-    return out->at ? STATUS_OK
-                   : error_set(err, STATUS_NOT_FOUND,
-                               "the model brings no chat template: give --template FILE");
+    if (!out->at)
+        *out = chat_template_plain();
+    return STATUS_OK;
+}
+
+// What the server gives a template: what a request leaves out has its default there, and what
+// chat_template_kwargs holds are variables.
+static enum status variables_complete(json_t *variables, struct error *err)
+{
+    json_t *more = json_object_get(variables, "chat_template_kwargs");
+    if (more && !json_is_object(more) && !json_is_null(more))
+        return error_set(err, STATUS_INVALID, "chat_template_kwargs must be an object");
+    json_t *defaults = json_pack("{s:n,s:n,s:b}", "tools", "documents", "add_generation_prompt", 1);
+    json_object_update_missing(variables, defaults);
+    json_decref(defaults);
+    json_object_update_missing(variables, more);
+    json_object_del(variables, "chat_template_kwargs");
+    return STATUS_OK;
 }
 
 static enum status render(const struct render_settings *s, const struct tokenizer *tokenizer,
@@ -57,6 +72,8 @@ static enum status render(const struct render_settings *s, const struct tokenize
     struct chat_input in = {
         .variables = variables, .trusted = prompt_trusted, .trusted_count = prompt_trusted_count};
     enum status status = now_read(s->now, &in.now, err);
+    if (status == STATUS_OK)
+        status = variables_complete(variables, err);
     struct text source;
     if (status == STATUS_OK)
         status = source_read(s, tokenizer, variables, arena, &source, err);
@@ -90,7 +107,7 @@ int command_render(const struct command *self, int argc, char **argv)
     static const char *const titles[] = {"Options:"};
     struct arena *arena = arena_create(1 << 20, 0);
     struct texts positional;
-    struct command_parse parse = {self, argc, argv, &table, fields, titles, 1, 0, 1};
+    struct command_parse parse = {self, argc, argv, &table, fields, titles, 1, 0, 1, NULL};
     int code = command_parse(&parse, arena, &positional);
     if (code < 0 && (positional.count == 1) == (s.template_file != NULL)) {
         fprintf(stderr, "weft render: give MODEL_DIR or --template FILE%s, usage: weft %s %s\n",

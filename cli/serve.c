@@ -6,6 +6,7 @@
 #include "cli/ready.h"
 #include "cli/signals.h"
 #include "http/api/grammars.h"
+#include "http/cors.h"
 #include "http/server.h"
 #include "http/work.h"
 #include "kernels/cpu/cgroups.h"
@@ -424,7 +425,11 @@ static enum status arguments_check(const struct serve_settings *settings, struct
         return error_set(err, STATUS_INVALID,
                          "--max-body-memory has no room for one body of --payload-limit: raise the "
                          "one or lower the other");
-    return keys_options_check(settings, err);
+    struct cors cors;
+    enum status status = cors_open(&cors, (const char *const *)settings->allowed_origins.at,
+                                   settings->allowed_origins.count, err);
+    cors_close(&cors);
+    return status == STATUS_OK ? keys_options_check(settings, err) : status;
 }
 
 int command_serve(const struct command *self, int argc, char **argv)
@@ -441,7 +446,7 @@ int command_serve(const struct command *self, int argc, char **argv)
     static const char *const titles[] = {
         "Server:", "Device:", "Model (for all, or for one after its folder):"};
     struct texts positional;
-    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, MODELS_MAX};
+    struct command_parse parse = {self, argc, argv, tables, fields, titles, 3, 1, MODELS_MAX, NULL};
     int code = command_parse(&parse, s.loaded.arena, &positional);
     if (code >= 0) {
         arena_destroy(s.loaded.arena);

@@ -46,7 +46,8 @@ int command_parse(const struct command_parse *args, struct arena *arena, struct 
                                        .table_count = args->table_count,
                                        .arena = arena,
                                        .positional = positional,
-                                       .help = &help};
+                                       .help = &help,
+                                       .given = args->given};
     struct error err;
     enum status status = options_parse(&parse, &err);
     if (help) {
@@ -267,7 +268,8 @@ int session_command_run(const struct session_command *c)
     struct arena *arena = arena_create(0, 0);
     struct texts positional;
     struct command_parse parse = {
-        c->self, c->argc, c->argv, tables + first, fields + first, titles + first, 3 - first, 1, 1};
+        c->self, c->argc, c->argv, tables + first, fields + first, titles + first, 3 - first,
+        1,       1,       NULL};
     if (c->second)
         parse.positional_min = parse.positional_max = 2;
     int code = command_parse(&parse, arena, &positional);

@@ -32,8 +32,8 @@ static const struct option_row model_rows[] = {
     {"max-num-batched-tokens", OPTION_COUNT, AT(model_settings, max_num_batched_tokens), 0,
      1048576, {0},
      "0: 256 on a CPU (512 from 8 threads on), else 2048, or the least if more",
-     "tokens of a step at most; must be at least 4/3 of max-num-seqs, of encoders their longest "
-     "input"},
+     "tokens of a step at most; must be at least 4/3 of max-num-seqs; of encoders it is raised to "
+     "their longest input"},
     {"block-size", OPTION_COUNT, AT(model_settings, block_size), 0, 64, {0}, "0: 64",
      "tokens of a KV block: 16, 32 or 64"},
     {"kv-cache-memory", OPTION_BYTES, AT(model_settings, kv_cache_memory), 0, 0x1p50, {0},

@@ -119,7 +119,7 @@ static int run(const struct command *self, int argc, char **argv, const struct o
     static const char *const titles[] = {"Options:"};
     struct arena *arena = arena_create(1 << 20, 0);
     struct texts positional;
-    struct command_parse parse = {self, argc, argv, own, fields, titles, 1, 1, 1};
+    struct command_parse parse = {self, argc, argv, own, fields, titles, 1, 1, 1, NULL};
     int code = command_parse(&parse, arena, &positional);
     if (code < 0) {
         struct error err;

@@ -99,6 +99,28 @@ class Commands(unittest.TestCase):
         self.fails(2, "weft perplexity: an argument is missing", "perplexity", CHAT)
         self.fails(2, "give MODEL_DIR or --template FILE, not both", "render", CHAT, "--template", "x")
 
+    def test_options_of_no_use_are_refused(self):
+        self.fails(2, "--system is of no use with --raw", "generate", CHAT, "--prompt", "a", "--raw", "--system", "x")
+        for name, *options in (("threads", "--threads", "2"), ("exact", "--no-exact"), ("device", "--device=cpu"),
+                               ("dtype", "--dtype", "int8"), ("threads", "-v", "--threads", "0")):
+            self.fails(2, f"--{name} is of no use with --url", "chat", "--url", "http://127.0.0.1:9", *options)
+        done = weft("chat", "--url", "http://127.0.0.1:9", "m", "--log-format", "json", "-v", "--top-k", "2", feed=b"")
+        self.assertEqual((done.returncode, done.stdout), (0, b""), done.stderr)
+
+    def test_a_request_is_rendered_as_the_server_does(self):
+        template = self.folder / "t.jinja"
+        template.write_text("{{ messages | length }} {{ add_generation_prompt }} {{ tools is none }} {{ documents is none }} "
+                            "{{ enable_thinking }} {{ chat_template_kwargs is defined }}")
+        asked = {"messages": [], "chat_template_kwargs": {"enable_thinking": False, "messages": [1], "add_generation_prompt": False}}
+        for more, said in (({}, "0 True True True False False"), ({"add_generation_prompt": False, "tools": [1]}, "0 False False True False False")):
+            done = weft("render", "--template", template, feed=json.dumps({**asked, **more}).encode())
+            self.assertEqual((done.stdout.decode(), done.stderr), (said, b""))
+        self.fails(1, "chat_template_kwargs must be an object", "render", "--template", template,
+                   feed=b'{"messages":[],"chat_template_kwargs":1}')
+        plain = self.copy(EMBED, "plain")  # no template
+        asked = {"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]}
+        self.assertEqual(weft("render", plain, feed=json.dumps(asked).encode()).stdout.decode(), "a\nb")
+
     def test_a_terminal_is_told_that_stdin_is_read(self):
         for what, typed, *args in (("lines", b"a\n\x04", "embed", EMBED), ("text", b"a\n\x04", "tokenize", CHAT)):
             ours, theirs = os.openpty()
@@ -223,6 +245,7 @@ class Commands(unittest.TestCase):
         for says, *options in (("--api-key: an API key must be", "--api-key", ""),
                                ("--api-key: an API key must be", "--api-key", "a b"),
                                ("listening on 0.0.0.0 needs a key", "--host", "0.0.0.0"),
+                               ("--allowed-origins: 'foo' is no origin: write scheme://host", "--allowed-origins", "https://a.b,foo"),
                                ("come together", "--ssl-certfile", "x"), ("come together", "--ssl-keyfile", "x")):
             self.fails(2, says, "serve", "--port", "0", self.folder / "none", *options)
 
@@ -501,7 +524,8 @@ class Commands(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, want, b""))
         del config["chat_template"]
         path.write_text(json.dumps(config))
-        self.fails(1, "the model brings no chat template: give --template FILE", "render", folder, feed=b"{}")
+        done = weft("render", folder, feed=b'{"messages":[{"role":"user","content":"as the server"}]}')
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"as the server", b""))
 
     def test_texts_that_are_none(self):
         done = subprocess.run([WEFT.encode(), *(a.encode() for a in GENERATE[:3]), b"\xff\xfe"],

@@ -33,8 +33,8 @@ static enum status parse(struct parsed *p, const char *line, struct error *err)
     const struct option_table tables[] = {serve_options_table, device_options_table,
                                           model_options_table};
     void *const fields[] = {&p->serve, &p->device, &p->model};
-    struct options_parse_args args = {argc, argv,  tables,         fields,
-                                      3,    arena, &p->positional, &p->help};
+    struct options_parse_args args = {argc,  argv,           tables,   fields, 3,
+                                      arena, &p->positional, &p->help, NULL};
     return options_parse(&args, err);
 }
 
