@@ -64,6 +64,16 @@ static void ids_put(h2o_req_t *req, h2o_iovec_t id)
                           NULL, H2O_STRLIT("0"));
 }
 
+static void origin_put(h2o_req_t *req)
+{
+    const struct cors *cors = &loop_of(req)->server->cors;
+    ssize_t at = h2o_find_header_by_str(&req->headers, H2O_STRLIT("origin"), -1);
+    struct text page = {"", 0};
+    if (at >= 0)
+        page = text_span(req->headers.entries[at].value.base, req->headers.entries[at].value.len);
+    respond_origin(req, cors, cors_origin(cors, text_trim(page)));
+}
+
 void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
 {
     (void)self;
@@ -92,6 +102,7 @@ void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot)
         header_set(req, H2O_TOKEN_CONTENT_TYPE, "application/json");
         header_set(req, H2O_TOKEN_CACHE_CONTROL, "no-store");
         ids_put(req, id);
+        origin_put(req);
         slot = &fallback->super.next;
     }
     h2o_setup_next_ostream(req, slot);

@@ -142,6 +142,8 @@ void exchange_requests_drain(struct http_thread *thread);
 
 // respond.c
 void respond_headers(struct exchange *x);
+// What a web page of this origin may read; origin: as of cors_origin.
+void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin);
 void request_id_make(struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 

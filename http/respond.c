@@ -72,14 +72,13 @@ static void header_put(h2o_req_t *req, const char *name, struct text value)
                           value.bytes);
 }
 
-static void origin_put(struct exchange *x, h2o_req_t *req)
+void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin)
 {
-    const struct cors *cors = &x->thread->server->cors;
     if (cors->count > 0 && !cors->any)
         header_put(req, "vary", text_of("origin"));
-    if (!x->origin.at)
+    if (!origin.at)
         return;
-    header_put(req, "access-control-allow-origin", x->origin);
+    header_put(req, "access-control-allow-origin", origin);
     header_put(req, "access-control-expose-headers",
                text_of("x-request-id, request-id, retry-after"));
 }
@@ -105,7 +104,7 @@ void respond_headers(struct exchange *x)
     header_put(req, "cache-control", text_of(x->cache_control ? x->cache_control : cache));
     if (exchange_is_stream(x))
         header_put(req, "x-accel-buffering", text_of("no"));
-    origin_put(x, req);
+    respond_origin(req, &x->thread->server->cors, x->origin);
     for (uint32_t i = 0; i < x->header_count; i++)
         header_put(req, x->headers[i].name, x->headers[i].value);
 }

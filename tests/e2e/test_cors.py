@@ -34,6 +34,10 @@ def test_listed_pages_read_answers():
     refused = server.post("/v1/embeddings", body, origin=PAGE, authorization="Bearer wrong")
     assert refused.status == 401 and own(refused) == read
     assert own(server.post("/nowhere", body, origin=PAGE)) == read
+    early = {"content-length": str(1 << 40)}  # is answered before any body and route
+    for origin, said in ((PAGE, read), (OTHER, {"vary": "origin"}), (None, {"vary": "origin"})):
+        answer = server.request("POST", "/v1/embeddings", None, {**early, **({"origin": origin} if origin else {})})
+        assert answer.status == 413 and own(answer) == said, (origin, answer.headers)
     assert own(server.request("GET", "/health", headers={"origin": PAGE})) == read
     for answer in (preflight(server, OTHER), server.post("/v1/embeddings", body, origin=OTHER),
                    server.post("/v1/embeddings", body)):
@@ -106,4 +110,4 @@ def test_without_a_list_no_page_reads():
 def test_what_is_no_origin_ends_the_start():
     done = subprocess.run([WEFT, "serve", f"embed={MODELS / 'weft-demo-embed'}", "--port", "0", "--api-key", KEY,
                            "--allowed-origins", "app.example"], capture_output=True, text=True, check=False)
-    assert done.returncode != 0 and "--allowed-origins: 'app.example' is no origin" in done.stderr
+    assert done.returncode == 2 and "--allowed-origins: 'app.example' is no origin" in done.stderr
