@@ -3,6 +3,7 @@
 #include "http/counters.h"
 
 #include "http/internal.h"
+#include "base/number.h"
 
 enum bucket_kind { BUCKETS_FIRST, BUCKETS_TOKEN, BUCKETS_REQUEST, BUCKETS_TOKENS, BUCKETS_FEW };
 
@@ -108,6 +109,13 @@ void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint
     observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
 }
 
+// Each choice has a first token, which ends no interval.
+static uint64_t tokens_after_firsts(const struct exchange *x)
+{
+    uint64_t firsts = x->choices > 1 ? x->choices : 1;
+    return x->tokens_out > firsts ? x->tokens_out - firsts : 0;
+}
+
 void counters_tokens(struct exchange *x, uint32_t tokens)
 {
     if (!counters_of(x) || tokens == 0)
@@ -115,13 +123,14 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
     uint64_t now = clock_ns();
     // several tokens of a choice that are read at once share the time since the last ones
     uint32_t each = x->choices > 1 ? (tokens + x->choices - 1) / x->choices : tokens;
+    x->tokens_out += tokens;
     if (x->token_ns != 0) {
-        x->intervals += tokens;
-        for (uint32_t i = 0; i < tokens; i++)
+        uint64_t intervals = smaller((uint64_t)tokens, tokens_after_firsts(x));
+        x->intervals += intervals;
+        for (uint64_t i = 0; i < intervals; i++)
             observe(x, HISTOGRAM_INTER_TOKEN, (now - x->token_ns) / each);
     }
     x->token_ns = now;
-    x->tokens_out += tokens;
 }
 
 void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens)
@@ -180,11 +189,12 @@ void counters_request_done(struct exchange *x)
     record(x, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
     record(x, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
     uint64_t firsts = x->choices > 1 ? x->choices : 1;
-    if (x->tokens_out > firsts && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
-        uint64_t mean = (f.finished_ns - f.first_token_ns) * firsts / (x->tokens_out - firsts);
+    uint64_t after = tokens_after_firsts(x);
+    if (after > 0 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
+        uint64_t mean = (f.finished_ns - f.first_token_ns) * firsts / after;
         observe(x, HISTOGRAM_PER_OUTPUT_TOKEN, mean);
         // tokens that came together with the first one have no times of their own
-        for (uint64_t i = x->intervals + firsts; i < x->tokens_out; i++)
+        for (uint64_t i = x->intervals; i < after; i++)
             observe(x, HISTOGRAM_INTER_TOKEN, mean);
     }
     observe(x, HISTOGRAM_PROMPT_TOKENS, f.prompt_tokens);

@@ -107,7 +107,7 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
         return;
     s->cached_noted = true;
     stat_add(&r->marks.cached_tokens, from);
-    if (!engine->options.prefix_cache)
+    if (!engine->options.prefix_cache || !engine->sharing)
         return;
     stat_add(&engine->stats.prefix_queries, s->prompt_len);
     stat_add(&engine->stats.prefix_hits, from);

@@ -120,6 +120,8 @@ def test_the_page():
     ends = [v for _, l, v in families["weft_request_prompt_tokens"][1]
             if l["model_name"] == "weft-demo-embed" and "le" in l][-3:]
     assert ends == [1, 1, 2], ends
+    looked_up = {l["model_name"]: v for _, l, v in families["weft_prefix_cache_queries_total"][1]}
+    assert looked_up["weft-demo-chat"] > 0 == looked_up["weft-demo-embed"] == looked_up["weft-demo-rerank"], looked_up
     assert families["http_requests_total"][1] and families["te_queue_size"][0] == "gauge"
     rest = {kind: sum(v for n, l, v in families[kind][1] if l["handler"] == "/v1/responses/" and not n.endswith("_sum"))
             for kind in ("http_requests_total", "http_response_size_bytes")}

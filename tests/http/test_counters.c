@@ -205,11 +205,22 @@ static void test_tokens_of_several_choices(void **state)
 {
     (void)state;
     counters_params(&x, 4, 4, 16);
-    x.token_ns = 1; // long ago
+    x.tokens_out = 4; // the first of each
+    x.token_ns = 1;   // long ago
     uint64_t before = clock_ns();
     counters_tokens(&x, 8); // two steps
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 8);
     assert_in_range(sum(HISTOGRAM_INTER_TOKEN), 4 * (before - 1) - 8, 4 * x.token_ns);
+    fresh(NULL); // first tokens that come one after the other end no interval
+    counters_params(&x, 4, 4, 16);
+    counters_tokens(&x, 1);
+    counters_tokens(&x, 2);
+    assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 0);
+    counters_tokens(&x, 3);
+    assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 2);
+    counters_tokens(&x, 4);
+    assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 6);
+    assert_int_equal(x.intervals, 6);
     fresh(NULL);
     counters_params(&x, 4, 4, 16);
     x.facts = (struct request_facts){.first_token_ns = 1000, .finished_ns = 7000};

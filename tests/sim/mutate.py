@@ -85,7 +85,7 @@ FAULTS = [
     ("a history is followed by the next at the end of its prompt", "scheduler/fill.c", "newcomer_fill", "batch->history_count += known;", "batch->history_count += s->prompt_len;"),
     ("the prefix cache counts the hits of the last prompt alone", "scheduler/fill.c", "started_note", "stat_add(&engine->stats.prefix_hits, from);", "stat_set(&engine->stats.prefix_hits, from);"),
     ("what a request had cached is that of its last prompt", "scheduler/fill.c", "started_note", "stat_add(&r->marks.cached_tokens, from);", "stat_set(&r->marks.cached_tokens, from);"),
-    ("prompts are looked up without a cache", "scheduler/fill.c", "started_note", "if (!engine->options.prefix_cache) return;", ""),
+    ("prompts are looked up without a cache", "scheduler/fill.c", "started_note", "if (!engine->options.prefix_cache || !engine->sharing)", "if (!engine->sharing)"),
     ("prompt 65 is counted with the first", "scheduler/fill.c", "prompt_noted", "r->run.noted[prompt / 64]", "r->run.noted[0]"),
     ("a mixed step is one of next tokens only", "scheduler/fill.c", "batch_fill", "plan->prefill_count == 0", "plan->decode_count > 0"),
     ("a reader that went on is given up", "scheduler/intake.c", "request_stalled", "!= r->run.tail_seen)", "== UINT32_MAX)"),
