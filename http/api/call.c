@@ -213,7 +213,7 @@ static enum admission submit(struct call *call, const struct submit_args *args,
     return admission;
 }
 
-struct request *call_try_submit(struct call *call, struct submit_args *args)
+struct request *call_try_submit(struct call *call, struct submit_args *args, const char *field)
 {
     struct request *request = NULL;
     struct fields *f = &call->fields;
@@ -234,12 +234,12 @@ struct request *call_try_submit(struct call *call, struct submit_args *args)
         fields_fail_plain(f, HTTP_OVERLOADED, NULL, "the queue is full, try again later");
         break;
     case ADMISSION_TOO_MANY_TOKENS:
-        fields_fail_plain(f, HTTP_INVALID_VALUE, NULL,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, field,
                           "the request has %u tokens, which is over max-queued-tokens (%u)",
                           args->token_count, call->model->max_queued_tokens);
         break;
     case ADMISSION_TOO_MANY_BYTES:
-        fields_fail_plain(f, HTTP_INVALID_VALUE, NULL,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, field,
                           "the answer to %u inputs is larger than max-result-bytes",
                           args->sequence_count);
         break;
@@ -254,9 +254,9 @@ struct request *call_try_submit(struct call *call, struct submit_args *args)
     return NULL;
 }
 
-struct request *call_submit(struct call *call, struct submit_args *args)
+struct request *call_submit(struct call *call, struct submit_args *args, const char *field)
 {
-    struct request *request = call_try_submit(call, args);
+    struct request *request = call_try_submit(call, args, field);
     if (!request)
         exchange_fail(call->exchange, &call->fields.failure);
     return request;

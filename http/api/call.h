@@ -41,10 +41,10 @@ void call_body_end(struct call *call);
 bool call_failed(struct call *call);
 
 // Submits (owner, key and deadline are filled in) and attaches; fails the fields and returns NULL
-// where the engine refuses.
-struct request *call_try_submit(struct call *call, struct submit_args *args);
+// where the engine refuses. field: where the prompt or the inputs were read from.
+struct request *call_try_submit(struct call *call, struct submit_args *args, const char *field);
 // The same, and answers with that failure.
-struct request *call_submit(struct call *call, struct submit_args *args);
+struct request *call_submit(struct call *call, struct submit_args *args, const char *field);
 
 // The client's deadline has passed.
 bool call_is_late(const struct call *call);

@@ -170,6 +170,7 @@ static enum generation_tell completions_put(struct generation *g, enum generatio
 static void completions_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
+    g->turns = "prompt";
     completions_read(g);
     generation_prepared(g);
 }

@@ -68,19 +68,9 @@ struct embeddings {
 static void truncate_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
-    uint32_t window = e->pooled.call.model->facts->max_model_len;
-    int64_t limit =
-        fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
     bool left = pooled_cuts_left(f);
-    e->inputs.token_max = window;
-    e->inputs.truncate = fields_bool(f, "truncate", false);
-    if (fields_get(f, "truncate_prompt_tokens")) {
-        if (limit == 0)
-            fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens",
-                        "must be -1 or at least 1");
-        e->inputs.truncate = true;
-        e->inputs.token_max = limit > 0 && limit < window ? (uint32_t)limit : window;
-    }
+    e->inputs.truncate = fields_bool(f, "truncate", fields_get(f, "truncate_prompt_tokens"));
+    e->inputs.token_max = pooled_truncate(&e->pooled, e->inputs.truncate);
     e->inputs.last = e->inputs.truncate && left ? e->inputs.token_max : 0;
 }
 
@@ -226,7 +216,7 @@ static void embeddings_request(struct exchange *x)
     };
     e->vectors.count = e->inputs.list.sequence_count;
     if (!call_failed(&e->pooled.call))
-        pooled_submit(&e->pooled, &args);
+        pooled_submit(&e->pooled, &args, e->inputs.field);
 }
 
 // Writing

@@ -162,7 +162,7 @@ static void submit(struct generation *g)
     g->submit.tokens = g->tokens;
     g->submit.token_count = g->prompt_tokens;
     g->submit.sequence_start = g->starts ? g->starts : start;
-    g->request = call_try_submit(call, &g->submit);
+    g->request = call_try_submit(call, &g->submit, g->turns);
     if (g->request)
         counters_params(call->exchange, g->choice_count, g->submit.choice_count,
                         g->submit.max_tokens);

@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-void pooled_submit(struct pooled *p, struct submit_args *args)
+void pooled_submit(struct pooled *p, struct submit_args *args, const char *field)
 {
     p->prompt_tokens = args->token_count;
     args->choice_count = 1;
-    p->request = call_submit(&p->call, args);
+    p->request = call_submit(&p->call, args, field);
     p->port = p->call.port;
 }
 
@@ -58,6 +58,19 @@ bool pooled_flag(struct fields *f, const char *name, const char *other, bool fal
 {
     pooled_alias(f, name, other);
     return fields_bool(f, name, fields_bool(f, other, fallback));
+}
+
+uint32_t pooled_truncate(struct pooled *p, bool truncate)
+{
+    static const char most[] = "truncate_prompt_tokens";
+    struct fields *f = &p->call.fields;
+    uint32_t window = p->call.model->facts->max_model_len;
+    int64_t limit = fields_integer(f, most, (struct integer_range){-1, INT64_MAX, -1});
+    if (limit == 0)
+        fields_fail(f, HTTP_INVALID_VALUE, most, "must be -1 or at least 1");
+    if (!truncate && fields_get(f, most))
+        fields_fail(f, HTTP_INVALID_VALUE, most, "cannot be given where truncate is false");
+    return limit > 0 && limit < window ? (uint32_t)limit : window;
 }
 
 bool pooled_cuts_left(struct fields *f)

@@ -11,8 +11,8 @@ struct pooled {
     bool over; // the last event was read and counted
 };
 
-// Submits; the request is NULL where the engine refused (answered).
-void pooled_submit(struct pooled *p, struct submit_args *args);
+// Submits what was read from the field; the request is NULL where the engine refused (answered).
+void pooled_submit(struct pooled *p, struct submit_args *args, const char *field);
 
 // True once, when the values are there: the caller copies them and calls pooled_close. A failure is
 // answered here.
@@ -24,6 +24,9 @@ void pooled_gone(struct pooled *p); // for on_gone: counts what has not ended
 bool pooled_alias(struct fields *f, const char *name, const char *other);
 // A flag under either name.
 bool pooled_flag(struct fields *f, const char *name, const char *other, bool fallback);
+// truncate_prompt_tokens, at most the window, which it is by default; truncate: whether inputs may
+// be cut at all.
+uint32_t pooled_truncate(struct pooled *p, bool truncate);
 // truncation_direction of text-embeddings-inference or truncation_side of vLLM: true where the
 // left, the beginning, is what is cut off.
 bool pooled_cuts_left(struct fields *f);

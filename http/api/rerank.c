@@ -230,15 +230,9 @@ static void instruction_read(struct rerank *r)
 static void truncate_read(struct rerank *r)
 {
     struct fields *f = &r->pooled.call.fields;
-    uint32_t window = r->pooled.call.model->facts->max_model_len;
-    static const char most[] = "truncate_prompt_tokens";
-    int64_t limit = fields_integer(f, most, (struct integer_range){-1, INT64_MAX, -1});
-    if (limit == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, most, "must be -1 or at least 1");
-    r->tokens_max = limit > 0 && limit < window ? (uint32_t)limit : window;
-    r->truncate = pooled_flag(f, "truncate", "truncation", !r->texts || fields_get(f, most));
-    if (!r->truncate && fields_get(f, most))
-        fields_fail(f, HTTP_INVALID_VALUE, most, "cannot be given where truncate is false");
+    bool cut = !r->texts || fields_get(f, "truncate_prompt_tokens");
+    r->truncate = pooled_flag(f, "truncate", "truncation", cut);
+    r->tokens_max = pooled_truncate(&r->pooled, r->truncate);
     r->left = pooled_cuts_left(f);
     r->document_max = fields_count(f, "max_tokens_per_doc", 0);
 }
@@ -309,7 +303,7 @@ static void rerank_request(struct exchange *x)
     };
     if (!call_failed(&r->pooled.call)) {
         args.type_from = r->pooled.call.model->facts->token_types ? r->type_from : NULL;
-        pooled_submit(&r->pooled, &args);
+        pooled_submit(&r->pooled, &args, r->field);
     }
     if (!r->pooled.request) { // answered
         json_decref(r->documents);

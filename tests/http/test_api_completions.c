@@ -272,10 +272,16 @@ static void test_length(void **state)
     }
 }
 
-// A prompt that the window cut short of max_tokens ended by length, too.
+// What the engine has no room for names the prompt; one that the window cut short of max_tokens
+// ended by length, too.
 static void test_window(void **state)
 {
     (void)state;
+    fake.admission = ADMISSION_TOO_MANY_TOKENS;
+    fake_request(PATH, "{" HI "}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"prompt\""));
+    fake_again();
     fake_request(PATH, "{" HI ",\"max_tokens\":500}");
     fake_finish(FINISH_CONTEXT, 'a');
     fake_ready();

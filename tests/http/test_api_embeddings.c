@@ -478,6 +478,12 @@ static void test_failures(void **state)
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "max-result-bytes"));
+    assert_non_null(strstr(fake.sent, "\"param\":\"input\""));
+    fake_again();
+    fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\",\"truncate\":false,"
+                       "\"truncate_prompt_tokens\":4}");
+    assert_int_equal(fake.status, 400);
+    assert_non_null(strstr(fake.sent, "\"param\":\"truncate_prompt_tokens\""));
 }
 
 // Before the engine's end: an abort. A request that has ended was counted then.

@@ -175,6 +175,7 @@ static void test_refusals_of_the_engine(void **state)
         snprintf(code, sizeof code, "\"code\":\"%s\"", refusals[i].code);
         has(code);
         has(refusals[i].says);
+        has(refusals[i].status == 400 ? "\"param\":\"messages\"" : "\"param\":null");
         fake_ready(); // nothing is under way
         fake_gone();
         assert_int_equal(fake.answers, 1);
