@@ -152,8 +152,8 @@ int load_options_read(struct load_options *out, int argc, char **argv)
     struct texts rest;
     struct error err = {0};
     struct arena *arena = arena_create(1 << 16, 1 << 24);
-    struct options_parse_args args = {argc - 1, argv + 1, &table, (void *const[]){&parsed},
-                                      1,        arena,    &rest,  &help};
+    struct options_parse_args args = {
+        argc - 1, argv + 1, &table, (void *const[]){&parsed}, 1, arena, &rest, &help, NULL};
     enum status status = options_parse(&args, &err);
     if (status == STATUS_OK && rest.count > 0)
         status = error_set(&err, STATUS_INVALID, "'%s' is not understood (see --help)", rest.at[0]);
