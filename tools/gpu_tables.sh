@@ -17,7 +17,7 @@ case "$#:${1:-}" in
 *) echo "$usage" >&2 && exit 2 ;;
 esac
 PATH=$(tools/nvcc.sh):$PATH
-[ "$mode" = --check ] || tools/triton/check.py --program $bin/ptx_run --write
+[ "$mode" = --check ] || python3 tools/triton/check.py --program $bin/ptx_run --write
 if [ ! -x $python ]; then
     echo "gpu_tables: skipped: build/triton-venv is not there; tools/gpu_tables.sh without --check makes it"
     exit

@@ -13,8 +13,8 @@ TOOL = {"type": "function", "function": {"name": "paint", "parameters": {
 
 
 def rendered(**more):
-    return subprocess.run([WEFT, "render", "--template", TEMPLATE], input=json.dumps(more), capture_output=True, text=True,
-                          check=True).stdout
+    asked = json.dumps({"add_generation_prompt": False, **more})
+    return subprocess.run([WEFT, "render", "--template", TEMPLATE], input=asked, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_template():

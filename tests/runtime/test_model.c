@@ -347,7 +347,7 @@ static void test_a_plain_step_copies_a_few_kilobytes(void **state)
             rig_prefill(&rig, &sequences[r], PROMPT, WANT_TOKEN);
         }
         assert_int_equal(rig_step(&rig, NULL).count, 32);
-        assert_true(device_wrap_counts()->copied <= 32 << 10); // 960 tokens: 4 KB of it
+        assert_true(device_wrap_counts()->copied <= 44 << 10); // newcomers: 15 KB of it
     }
     for (uint32_t step = 0; step < 2; step++) {
         rig_begin(&rig);
