@@ -292,11 +292,11 @@ static void test_sampling(void **state)
     struct stream *stream = stream_of(&limits);
     assert_int_equal(api->ops->sample(stream, &args), STATUS_OK);
     finish(stream);
-    expect("sample_process", 0, 3344, 2 * 1536);
+    expect("sample_process", 0, 3172, 2 * 1536);
     expect("sample_decide", 0, 30, 4);
     expect("sample_select_kernel", 0, 9345, 6 * 1536); // three passes each for top-k and top-p
-    expect("sample_draw", 0, 1668, 1536);
-    expect("sample_finish", 0, 69, 4); // all eight warps look whether everything is banned
+    expect("sample_draw", 0, 1671, 1536);
+    expect("sample_finish", 0, 65, 4); // all eight warps look whether everything is banned
     void *rooms[] = {(void *)(uintptr_t)args.sampled, args.state.params, args.state.done,
                      args.state.last_token, args.state.bias};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
