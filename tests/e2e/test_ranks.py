@@ -239,16 +239,18 @@ def test_a_start_that_hangs_is_given_up():
     alone = (split[0], "--device", "simt:3")
     late = r"model 'two' on simt:2,3: rank 1 of 2 \(simt:3\) did not end the steps before the first within 15.0 s"
     stands = "model 'two': on simt:3 nothing has been loaded for 20.0 s"
-    with tempfile.TemporaryDirectory() as folder:
-        faults = Faults(folder)
-        cases = ("load.3", split, stands, 4000), ("load.3", alone, stands, 4000), ("late.3", split, late, 15000)
-        for fault, models, wanted, start_ms in cases:
-            faults.on(fault)
+
+    def given_up(case):
+        fault, models, wanted, start_ms = case
+        with tempfile.TemporaryDirectory() as folder:
+            Faults(folder).on(fault)
             env = {**os.environ, "WEFT_FAULT_FOLDER": folder, "WEFT_START_MS": str(start_ms)}
             done = subprocess.run([FAULTY, "serve", *models, "--port", "0", "--device-library", FAULTY_GPUS], env=env,
                                   capture_output=True, text=True, timeout=300, check=False)
-            faults.off(fault)
-            assert done.returncode == 1 and re.search(f"^weft: {wanted}", done.stderr, re.M), (fault, done)
+        assert done.returncode == 1 and re.search(f"^weft: {wanted}", done.stderr, re.M), (fault, done)
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:  # they wait most of the time
+        list(pool.map(given_up, (("load.3", split, stands, 4000), ("load.3", alone, stands, 4000), ("late.3", split, late, 15000))))
 
 
 def test_what_is_on_a_failed_gpu_fails_with_it():
