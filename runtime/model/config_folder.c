@@ -221,10 +221,9 @@ static enum status end_ids_read(struct model_config *config, const json_t *json,
     return status;
 }
 
-// NAN where the number is not there or outside of least to most; then err says so.
 enum number_kind { NUMBER_FROM, NUMBER_ABOVE, NUMBER_WHOLE }; // ABOVE: the least is none
 
-// NAN: there is none, or err says that it is wrong.
+// NAN where the number is not there, or is none of the kind; then err says so.
 static double number_read(const json_t *json, const char *name, enum number_kind kind, double least,
                           double most, struct error *err)
 {

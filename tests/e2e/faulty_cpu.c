@@ -1,7 +1,6 @@
 // The CPU device with faults that a test turns on and off by files in the folder WEFT_FAULT_FOLDER,
 // and engines whose steps may take WEFT_STEP_MS milliseconds, their start WEFT_START_MS; linked
-// into weft_faulty_cpu by
-// --wrap:
+// into weft_faulty_cpu by --wrap:
 //   hang   rank 1 of two stands in a product until the file is gone
 //   curl   libcurl's transfers fail
 // The file hang.reached tells the test that it does.

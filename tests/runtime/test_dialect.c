@@ -116,8 +116,7 @@ static const struct row {
      "<tool_call>{\"name\": \"g\", \"arguments\": \"\\u4f60\\u597d\"}</tool_call>",
      "call(0 g)args(\xE4\xBD\xA0\\u597d\"})end(0 0)over"},
     // What breaks them may begin the mark that ends the call: not what an escape stands for, nor in
-    // a
-    // string that came before the name.
+    // a string that came before the name.
     {"hermes", "none", 0,
      "<tool_call>{\"name\": \"g\", \"arguments\": \"{\\\"a\\\":1</tool_call> later",
      "call(0 g)args({\"a\":1)end(0 0)text(later)over"},
