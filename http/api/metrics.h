@@ -8,6 +8,7 @@ struct metrics {
     const char *prefix; // in front of model metrics: "weft_", "vllm:"
     struct server_view view;
     const struct thread_counters **threads; // [view.thread_count]
+    uint8_t first_rows[ROUTES_MAX + 1];     // for each row of the routes, the first with its path
     const struct text *names;               // [name_count], of the families asked for; none: all
     uint32_t name_count;
     size_t family_at; // in out, where the family begins that is being written
