@@ -266,6 +266,7 @@ struct draws { // of one step
     uint32_t count;
     struct draw {
         uint32_t client, key, tokens;
+        bool in_turn; // surely: its sequence is still there and was not drawn ahead
     } draw[DRAWS_MOST];
 };
 
@@ -281,6 +282,14 @@ static uint32_t shortest(const struct client *c)
     for (uint32_t i = 0; i < c->args.sequence_count; i++)
         tokens = smaller(tokens, c->starts[i + 1] - c->starts[i]);
     return tokens;
+}
+
+static bool drawn_in_turn(const struct client *c, uint32_t drawn)
+{
+    for (const struct sequence *s = c->request->run.first; s; s = s->sibling)
+        if (s->number == drawn)
+            return !s->ahead;
+    return false;
 }
 
 static void ready_look(struct sim *sim, struct client *c)
@@ -316,10 +325,11 @@ static void draws_look(struct sim *sim, struct draws *draws)
         }
         ready_look(sim, c);
         for (; c->redrawn < c->request->run.redrawn; c->redrawn++) // it has at least these tokens
-            draws->draw[draws->count++] = (struct draw){i, c->request->asked.key_id, shortest(c)};
-        for (; c->drawn < c->request->run.drawn; c->drawn++)
             draws->draw[draws->count++] =
-                (struct draw){i, c->request->asked.key_id, next_tokens(c, c->drawn)};
+                (struct draw){i, c->request->asked.key_id, shortest(c), false};
+        for (; c->drawn < c->request->run.drawn; c->drawn++)
+            draws->draw[draws->count++] = (struct draw){
+                i, c->request->asked.key_id, next_tokens(c, c->drawn), drawn_in_turn(c, c->drawn)};
     }
 }
 
@@ -363,18 +373,22 @@ static uint64_t first_ticket(const struct client *c)
 }
 
 // The first request of a key keeps its turn whatever other requests of the key do: meanwhile no
-// other key draws a third prompt that has as many tokens.
+// other key draws two prompts in turn that have as many tokens, nor a third one at all; but one
+// more ahead for each shorter prompt of the request's own key that is drawn ahead.
 static void first_keeps_turn(struct sim *sim, struct client *c, const struct draws *draws)
 {
     uint64_t ticket = first_ticket(c);
     if (ticket == 0 || ticket != c->first.ticket)
         memset(&c->first, 0, sizeof c->first);
-    for (uint32_t i = 0; c->first.ticket > 0 && i < draws->count; i++) {
+    uint32_t count = c->first.ticket > 0 ? draws->count : 0;
+    for (uint32_t i = 0; i < count; i++)
+        c->first.own += draws->draw[i].key == c->request->asked.key_id;
+    for (uint32_t i = 0; i < count; i++) {
         const struct draw *d = &draws->draw[i];
         if (d->key == c->request->asked.key_id || d->tokens < c->turn.tokens)
             continue;
-        c->first.draws[d->key]++;
-        sim_check(sim, c->first.draws[d->key] <= DRAWS_KEY,
+        uint32_t all = ++c->first.draws[d->key], in_turn = c->first.in_turn[d->key] += d->in_turn;
+        sim_check(sim, in_turn < 2 && all <= DRAWS_KEY + c->first.own,
                   "key %u draws again, client %u of another keeps waiting", d->key,
                   (uint32_t)(c - sim->clients));
     }

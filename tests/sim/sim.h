@@ -69,7 +69,9 @@ struct client { // one request as its h2o thread sees it
     struct turn turn;
     struct { // while it is the first of its key
         uint64_t ticket;
-        uint32_t draws[SIM_KEYS]; // of other keys, with as many tokens
+        uint32_t own;               // draws of its key
+        uint32_t draws[SIM_KEYS];   // of other keys, with as many tokens
+        uint32_t in_turn[SIM_KEYS]; // of these, as far as can be seen
     } first;
 };
 
