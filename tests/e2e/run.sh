@@ -10,6 +10,9 @@
 #   run.sh --frameworks [names]                   tests/e2e/frameworks
 #   run.sh --browser [names]                      tests/e2e/browser; needs the Debian package chromium (tools/deps.sh browser)
 set -uo pipefail
+for name in WEFT_BIN WEFT_E2E_VENV WEFT_E2E_VENV_OLDER WEFT_E2E_VENV_FRAMEWORKS WEFT_E2E_VENV_BROWSER; do
+    [ -z "${!name:-}" ] || [ "${!name}" = none ] || export "$name=$(realpath -ms "${!name}")" # of where the caller is
+done
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
 export WEFT_BIN=${WEFT_BIN:-$root/build/release/bin/weft}
