@@ -224,6 +224,12 @@ def test_thoughts_of_a_model():
         assert piped("--url", server.base, "--api-key", KEY, "--temperature", 0, feed="go\n") == (out, "[reasoning] Two tools, then.\n")
         made = subprocess.run([WEFT, "generate", f"{folder}/thinks", "--temperature", "0", "--prompt", "go"], capture_output=True, check=True)
         assert made.stdout.decode().startswith("<think>Two tools, then.</think>"), made
+        tokenizer = pathlib.Path(folder, "thinks/tokenizer.json")  # marks that are special tokens
+        tokens = json.loads(tokenizer.read_text())
+        for token in tokens["added_tokens"]:
+            token["special"] = token["special"] or "think>" in token["content"]
+        tokenizer.write_text(json.dumps(tokens))
+        assert piped(*args, feed="go\n") == (out, "[reasoning] Two tools, then.\n")
         opened = ("--chat-template", THINKING)  # the prompt opens the reasoning
         assert piped(CHAT, *opened, "--temperature", 0, "--max-tokens", 4, feed="go\n")[0] == ""
 

@@ -186,6 +186,11 @@ static void test_alternatives_stay_with_their_tokens(void **state)
                                       "<think>hm</think>\n\nNo", FINISH_STOP);
     assert_string_equal(g.entries, "No");
     assert_string_equal(g.tops, "NOop");
+    // A blank that is no text leaves; what the mark held back moves up, and a stop string holds it.
+    g = whole_and_streamed("\"logprobs\":true,\"top_logprobs\":2,\"stop\":\"<tQz\"",
+                           "<think>hm</think>\n<tQb", FINISH_STOP);
+    assert_string_equal(g.entries, "<tQb");
+    assert_string_equal(g.tops, "<=tuQRbc");
 }
 
 // A token that is half of a mark's text and half of the content.

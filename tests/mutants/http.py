@@ -172,7 +172,7 @@ FAULTS = [
     ("a log probability of minus infinity is written as it is", "http/api/logprobs.c", "value_put", "if (isfinite(logprob))", "if (true)", "test_api_choices"),
     ("a part of a character is written as text", "http/api/logprobs.c", "name_put", "if (utf8_valid_prefix(bytes) == bytes.bytes)", "if (true)", "test_api_completions"),
     ("alternatives repeat a name", "http/api/logprobs.c", "map_put", "if (repeats(tops, k, tokenizer)) continue;", "", "test_api_completions"),
-    ("held-back entries lose all but their first alternatives", "http/api/logprobs.c", "entries_move", "count * each * sizeof *l->tops", "count * sizeof *l->tops", "test_api_choices"),
+    ("held-back entries lose all but their first alternatives", "http/api/logprobs.c", "entries_move", "count * each * sizeof *l->tops", "count * sizeof *l->tops", "test_api_reply"),
     ("entries that were sent are sent again", "http/api/logprobs.c", "logprobs_sent", "l->count -= count;", "", "test_api_pace"),
     ("log probabilities of calls and reasoning come at the end", "http/api/logprobs.c", "logprobs_show", "if (l->entries[at].text_end > 0)", "if (true)", "test_api_reply"),
     ("log probabilities come before their text", "http/api/logprobs.c", "logprobs_show", "if (l->entries[at].text_end > given)", "if (false)", "test_api_choices"),
