@@ -12,7 +12,7 @@ The lists stand in tests/mutants/, one file a room, one fault a line, sorted by 
 
 `function`: the function, table or macro whose body holds the old text exactly once (white space does
 not count); "" is the whole file. `test`: a name of CTest, or e2e:NAME, a file or function of
-tests/e2e, or browser:NAME, one of tests/e2e/browser. --jobs (one more than processors, because many tests
+tests/e2e, or browser:NAME, one of tests/e2e/browser. --jobs (two for each processor, because many tests
 wait): so many copies of the tree are judged in, side by side. They and their builds (preset release) stay
 under build/mutants, so a second run builds only what changed. Exits 1 where a fault is missed, does not
 build, or its text is gone.
@@ -193,7 +193,7 @@ def stand():
 
 def main():
     parser = argparse.ArgumentParser(usage="tests/mutants.py [--jobs N] [--part I/N] [--list|--stand] [WORDS...]")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() + 1)
+    parser.add_argument("--jobs", type=int, default=2 * os.cpu_count())
     parser.add_argument("--part", default="", help="I/N: every N-th fault from the I-th")
     parser.add_argument("--list", action="store_true", help="show the faults, plant none")
     parser.add_argument("--stand", action="store_true", help="look for the texts only")
