@@ -56,6 +56,8 @@ static enum status variables_complete(json_t *variables, struct error *err)
     json_t *more = json_object_get(variables, "chat_template_kwargs");
     if (more && !json_is_object(more) && !json_is_null(more))
         return error_set(err, STATUS_INVALID, "chat_template_kwargs must be an object");
+    if (json_is_null(json_object_get(variables, "add_generation_prompt")))
+        json_object_del(variables, "add_generation_prompt");
     json_t *defaults = json_pack("{s:n,s:n,s:b}", "tools", "documents", "add_generation_prompt", 1);
     json_object_update_missing(variables, defaults);
     json_decref(defaults);

@@ -101,7 +101,7 @@ class Commands(unittest.TestCase):
 
     def test_options_of_no_use_are_refused(self):
         self.fails(2, "--system is of no use with --raw", "generate", CHAT, "--prompt", "a", "--raw", "--system", "x")
-        for name, *options in (("threads", "--threads", "2"), ("exact", "--no-exact"), ("device", "--device=cpu"),
+        for name, *options in (("threads", "--threads", "2"), ("exact", "--no-exact"), ("exact", "--exact"), ("device", "--device=cpu"),
                                ("dtype", "--dtype", "int8"), ("threads", "-v", "--threads", "0")):
             self.fails(2, f"--{name} is of no use with --url", "chat", "--url", "http://127.0.0.1:9", *options)
         done = weft("chat", "--url", "http://127.0.0.1:9", "m", "--log-format", "json", "-v", "--top-k", "2", feed=b"")
@@ -112,7 +112,8 @@ class Commands(unittest.TestCase):
         template.write_text("{{ messages | length }} {{ add_generation_prompt }} {{ tools is none }} {{ documents is none }} "
                             "{{ enable_thinking }} {{ chat_template_kwargs is defined }}")
         asked = {"messages": [], "chat_template_kwargs": {"enable_thinking": False, "messages": [1], "add_generation_prompt": False}}
-        for more, said in (({}, "0 True True True False False"), ({"add_generation_prompt": False, "tools": [1]}, "0 False False True False False")):
+        for more, said in (({}, "0 True True True False False"), ({"add_generation_prompt": False, "tools": [1]}, "0 False False True False False"),
+                           ({"add_generation_prompt": None}, "0 True True True False False")):
             done = weft("render", "--template", template, feed=json.dumps({**asked, **more}).encode())
             self.assertEqual((done.stdout.decode(), done.stderr), (said, b""))
         self.fails(1, "chat_template_kwargs must be an object", "render", "--template", template,

@@ -6,6 +6,8 @@
 //   fault  a wait for the device says that it failed
 //   still  an engine that begins to have work, or ends it, stands there, between steps
 //   late   a collective does not begin until the file is gone
+//   join   the ranks of a model do not find each other until the file is gone
+//   heavy  each weight takes half a second longer
 // load, slow, fault and late are also of one device alone: fault.1 is of device 1.
 // Given to weft with --device simt --device-library.
 #include "kernels/device.h"
@@ -18,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { POLL_US = 10000, SLOW_US = 20000, OPENED_MAX = 256 };
+enum { POLL_US = 10000, SLOW_US = 20000, HEAVY_US = 500000, OPENED_MAX = 256 };
 
 static const struct device_api *real;
 
@@ -117,7 +119,16 @@ static enum status faulty_weight_put(struct device *device, struct weight *weigh
     snprintf(own, sizeof own, "load.%u", device_of(device));
     wait_while("load");
     wait_while(own);
+    if (is_on("heavy"))
+        usleep(HEAVY_US);
     return real->weight_put(device, weight, first_row, source, err);
+}
+
+static enum status faulty_comm_open(struct comm **out, struct stream *const *streams,
+                                    uint32_t count, struct error *err)
+{
+    wait_while("join");
+    return real->comm_open(out, streams, count, err);
 }
 
 static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
@@ -177,6 +188,7 @@ const struct device_api *weft_device_plugin(void)
     api.open = faulty_open;
     api.stream_open = faulty_stream_open;
     api.weight_put = faulty_weight_put;
+    api.comm_open = faulty_comm_open;
     api.wait = faulty_wait;
     api.turn_more = faulty_turn_more;
     return &api;

@@ -226,7 +226,7 @@ def test_chat_commands():
                     ("/laod", "there is no command /laod, did you mean '/load'?"), ("/load /nonexistent", "/nonexistent"),
                     ("/params top-k=1 temprature=1 x=1", "there is no parameter 'temprature', did you mean 'temperature'?"),
                     ("/params nothing=1", "there is no parameter 'nothing' (there are temperature, top-p, top-k, max-tokens, seed)"),
-                    ("/load", "/load takes the name of a file"), ("/save", "/save takes the name of a file"))
+                    ("/load", "/load takes the name of a file"), ("/load /", "/ is not a regular file"), ("/save", "/save takes the name of a file"))
         for line, words in failures:  # in a pipe "the first failure ends it with 1", on a terminal it is told
             _, said = piped("--url", server.base, feed=f"{line}\n/quit\n", code=1)
             assert said.startswith("weft: ") and words in said and said.count("\n") == 1, (line, said)

@@ -55,6 +55,20 @@ def test_fingerprints_of_checkpoints():
     assert len(seen) == 5, seen
 
 
+def test_fingerprints_of_defaults():
+    """Another with another default of each parameter of sampling."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        def of(**defaults):
+            file.seek(0)
+            file.truncate()
+            json.dump(defaults, file)
+            file.flush()
+            return fingerprint("--generation-config", file.name)
+        each = {"temperature": 0.25, "top_p": 0.5, "top_k": 7, "min_p": 0.125, "repetition_penalty": 1.5, "max_new_tokens": 9}
+        seen = {of(), *(of(**{name: value}) for name, value in each.items())}
+    assert len(seen) == 1 + len(each), seen
+
+
 def test_a_file_that_the_fingerprint_cannot_read_is_told():
     """The folder of the weights alone has it, so the model is loaded without it."""
     with tempfile.TemporaryDirectory() as keep:

@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import time
 
 from harness import MODELS, Server, Skip, WEFT, chat, golden, start, text_of, tiny, user
 from test_copies import refusal, submitted
@@ -231,14 +232,14 @@ def test_a_command_ends_where_a_rank_hangs():
 
 
 def test_a_start_that_hangs_is_given_up():
-    """In a weight, in the first collective, of one GPU alone: one sentence that names the GPU, and 1."""
+    """In a weight, where ranks are joined, in the first collective: one sentence that names the GPU where it is one, and 1."""
     if not FAULTY.exists() or not FAULTY_GPUS.exists():
         raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
     split = (f"two={tiny()},dtype=float32,max-num-seqs=2,max-model-len=64,kv-cache-memory=16M", "--tensor-parallel-size", "2",
              "--device", "simt:2,3")
     alone = (split[0], "--device", "simt:3")
     late = r"model 'two' on simt:2,3: rank 1 of 2 \(simt:3\) did not end the steps before the first within 15.0 s"
-    stands = "model 'two': on simt:3 nothing has been loaded for 20.0 s"
+    stands, joins = (f"model 'two': on {gpus} nothing has been loaded for 20.0 s" for gpus in ("simt:3", "simt:2,3"))
 
     def given_up(case):
         fault, models, wanted, start_ms = case
@@ -249,8 +250,22 @@ def test_a_start_that_hangs_is_given_up():
                                   capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 1 and re.search(f"^weft: {wanted}", done.stderr, re.M), (fault, done)
 
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:  # they wait most of the time
-        list(pool.map(given_up, (("load.3", split, stands, 4000), ("load.3", alone, stands, 4000), ("late.3", split, late, 15000))))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:  # they wait most of the time
+        list(pool.map(given_up, (("load.3", split, stands, 4000), ("load.3", alone, stands, 4000), ("join", split, joins, 4000),
+                                 ("late.3", split, late, 15000))))
+
+
+def test_a_slow_load_is_not_given_up():
+    """It takes twice as long as nothing may come, and is never without a sign for so long."""
+    if not FAULTY.exists() or not FAULTY_GPUS.exists():
+        raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
+    with tempfile.TemporaryDirectory() as folder:
+        Faults(folder).on("heavy")
+        begun = time.monotonic()
+        server = FaultyServer(f"a={MODELS / 'weft-demo-embed'},device=simt:0", "--device-library", FAULTY_GPUS,
+                              env={"WEFT_FAULT_FOLDER": folder, "WEFT_START_MS": "1000"})
+        assert time.monotonic() - begun > 8, "the load was too short to show it"
+        assert server.stop() == 0
 
 
 def test_what_is_on_a_failed_gpu_fails_with_it():

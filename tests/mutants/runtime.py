@@ -142,6 +142,7 @@ FAULTS = [
     ("a model of one block has no KV memory", "runtime/model/open.c", "memory_take", "m->facts.block_count > 0", "m->facts.block_count > 1", "test_model_plan"),
     ("what was taken stays when an open fails", "runtime/model/open.c", "rank_close", "give(m, m->activations, m->layout.activation_bytes);", "", "test_model"),
     ("another rank has a block less", "runtime/model/open.c", "others_open", "other->facts.block_bytes * m->facts.block_count", "other->facts.block_bytes * (m->facts.block_count - 1)", "test_group"),
+    ("ranks that do not join are told as the last one's load", "runtime/model/open.c", "others_open", "atomic_store(&plan->parts->loading, m->sizes.ranks);", "", "e2e:test_a_start_that_hangs_is_given_up"),
     ("the communicator closes before graphs of other ranks", "runtime/model/open.c", "model_close", "for (uint32_t r = 1; r < RANKS_MAX && m->others[r]; r++) graphs_close(m->others[r]); if (m->comm) m->api->comm_close(m->comm);", "if (m->comm) m->api->comm_close(m->comm); for (uint32_t r = 1; r < RANKS_MAX && m->others[r]; r++) graphs_close(m->others[r]);", "test_group"),
     ("graphs grow by 16 rows too late", "runtime/model/plan.c", "graphs_choose", "rows < 64 ? 8", "rows <= 64 ? 8", "test_model"),
     ("an input that no step holds is not refused", "runtime/model/plan.c", "limits_choose", "if (tokens > TOKENS_LIMIT)", "if (false)", "test_model_plan"),

@@ -161,6 +161,7 @@ FAULTS = [
     ("an exact text loses a repeated token", "runtime/text/tokenizer/detok.c", "detok_push", " && !d->exact", "", "test_detok"),
     ("half a character of an answer is a bad one", "runtime/text/tokenizer/detok.c", "put_byte", "if (utf8_is_beginning(d->held, d->held_bytes)) return;", "", "test_api_cuts"),
     ("what is given up is counted for the token itself", "runtime/text/tokenizer/detok.c", "put_byte", "if (s->earlier > 0)", "", "test_detok"),
+    ("a character that ends well leaves earlier bytes to give up", "runtime/text/tokenizer/detok.c", "put_byte", "s->earlier = 0;", "", "test_detok"),
     ("decoders of joined text run on each token", "runtime/text/tokenizer/decoders.c", "decoders_open", "joined && !fits_joined(d)", "false", "test_detok"),
     ("ByteLevel joins no tokens", "runtime/text/tokenizer/decoders.c", "decoder_joins", "|| d->kind == DECODE_BYTE_LEVEL", "", "test_detok"),
     ("a decoder's pattern that takes too long matches nothing", "runtime/text/tokenizer/decoders.c", "replace_regex", "*over = *over || found == REGEX_OVER;\n    if (found == REGEX_OVER)", "if (false)", "test_tokenizer_rules"),

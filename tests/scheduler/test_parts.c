@@ -349,30 +349,33 @@ static void test_each_prompt_is_looked_up_once(void **state)
 {
     (void)state;
     enum { PROMPTS = 128, INPUTS = 300, EACH = 17 };
-    for (uint32_t which = 0; which < 3; which++) { // prompts, inputs, prompts without a cache
+    // prompts, inputs, prompts without a cache, inputs of an encoder, which has none
+    for (uint32_t which = 0; which < 4; which++) {
+        bool inputs = which % 2 == 1, caches = which < 2;
         struct rig rig;
         static int32_t tokens[INPUTS * EACH];
         static uint32_t start[INPUTS + 1];
-        uint32_t count = which == 1 ? INPUTS : PROMPTS;
-        if (which == 1)
-            rig_pooling(&rig, false);
+        uint32_t count = inputs ? INPUTS : PROMPTS;
+        if (inputs)
+            rig_pooling(&rig, which == 3);
         else
             rig_defaults(&rig);
-        rig.fake.facts.block_count = 1024;
+        if (which < 3)
+            rig.fake.facts.block_count = 1024;
         rig.options.choices_max = 2 * PROMPTS;
         rig.options.max_queued_tokens = 4 * INPUTS * EACH;
-        rig.options.prefix_cache = which < 2;
+        rig.options.prefix_cache = which != 2;
         rig_open(&rig);
         for (uint32_t i = 0; i < INPUTS * EACH; i++)
             tokens[i] = (int32_t)(i * i % 997);
         for (uint32_t i = 0; i <= INPUTS; i++)
             start[i] = i * EACH;
-        struct submit_args args = {.kind = which == 1 ? REQUEST_EMBED : REQUEST_GENERATE,
+        struct submit_args args = {.kind = inputs ? REQUEST_EMBED : REQUEST_GENERATE,
                                    .tokens = tokens,
                                    .token_count = count * EACH,
                                    .sequence_count = count,
                                    .sequence_start = start,
-                                   .choice_count = which == 1 ? 1 : 2,
+                                   .choice_count = inputs ? 1 : 2,
                                    .max_tokens = 1,
                                    .sampling = {.repetition = 1.0f}};
         const struct engine_stats *s = engine_stats(rig.engine);
@@ -385,8 +388,8 @@ static void test_each_prompt_is_looked_up_once(void **state)
                     rig_step(&rig);
             request_facts_get(r, &facts);
             port_free(rig.port, r);
-            assert_int_equal(s->prefix_queries, which == 2 ? 0 : turn * count * EACH);
-            assert_int_equal(s->prefix_hits, which == 2 ? 0 : (turn - 1) * count * 16);
+            assert_int_equal(s->prefix_queries, caches ? turn * count * EACH : 0);
+            assert_int_equal(s->prefix_hits, caches ? (turn - 1) * count * 16 : 0);
             assert_int_equal(facts.cached_tokens, s->prefix_hits);
         }
         rig_close(&rig);
