@@ -26,8 +26,10 @@ GENERATE = ("generate", CHAT, "--prompt", "hi", "--max-tokens", "4")
 
 
 def weft(*args, feed=b"", stdout=subprocess.PIPE, cwd=None):
-    return subprocess.run([WEFT, *(a if isinstance(a, bytes) else str(a) for a in args)], input=feed, stdout=stdout,
+    done = subprocess.run([WEFT, *(a if isinstance(a, bytes) else str(a) for a in args)], input=feed, stdout=stdout,
                           stderr=subprocess.PIPE, timeout=600, cwd=cwd)
+    done.stderr = re.sub(rb"^loading .*\n", b"", done.stderr, flags=re.M)  # said where loading takes seconds
+    return done
 
 
 class Commands(unittest.TestCase):

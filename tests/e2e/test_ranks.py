@@ -274,7 +274,7 @@ def test_what_is_on_a_failed_gpu_fails_with_it():
         raise Skip(f"no {FAULTY.name} or {FAULTY_GPUS.name} beside the program")
     model = f"{tiny()},dtype=float32,kv-cache-memory=16M,max-num-seqs=2,max-model-len=64"
     models = (f"two={model},tensor-parallel-size=2,device=simt:0\\,1", *(f"{name}={model},device=simt:{gpu}" for gpu, name in enumerate("abc")))
-    for fault, asked, failed in ("late.1", "two", {"two", "b"}), ("fault.0", "a", {"a", "two"}), ("fault.1", "two", {"two", "a", "b"}):
+    for fault, asked, failed in ("late.1", "two", {"two", "b"}), ("fault.1", "b", {"b", "two"}), ("fault.1", "two", {"two", "a", "b"}):
         with tempfile.TemporaryDirectory() as folder:
             faults = Faults(folder)
             server = FaultyServer(*models, "--device-library", FAULTY_GPUS, env={"WEFT_FAULT_FOLDER": folder, "WEFT_STEP_MS": "15000"})

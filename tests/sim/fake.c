@@ -472,8 +472,10 @@ static void delay(struct model *m)
     if (m->dice == 0)
         return;
     m->dice = mix(m->dice + 0x9e3779b97f4a7c15u);
-    for (uint64_t i = m->dice % 8 == 0 ? m->dice >> 32 & 31 : 0; i > 0; i--)
-        sched_yield();
+    if (m->dice % 64 == 0)
+        sched_yield(); // where the processors are busy this takes milliseconds: seldom
+    for (uint64_t i = m->dice % 8 == 0 ? m->dice >> 32 & 4095 : 0; i > 0; i--)
+        atomic_signal_fence(memory_order_seq_cst);
 }
 
 enum status rank_record(struct model *m, struct error *err)
