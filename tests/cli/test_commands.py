@@ -12,24 +12,15 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WEFT = str(pathlib.Path(sys.argv.pop(1)).resolve())
-CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat", "embed", "rerank"))
+from program import CHAT, EMBED, RERANK, ROOT, WEFT, weft
+
 COMMANDS = ("serve", "generate", "embed", "rerank", "tokenize", "detokenize", "render", "inspect",
             "perplexity", "chat")
 GENERATE = ("generate", CHAT, "--prompt", "hi", "--max-tokens", "4")
-
-
-def weft(*args, feed=b"", stdout=subprocess.PIPE, cwd=None):
-    done = subprocess.run([WEFT, *(a if isinstance(a, bytes) else str(a) for a in args)], input=feed, stdout=stdout,
-                          stderr=subprocess.PIPE, timeout=600, cwd=cwd)
-    done.stderr = re.sub(rb"^loading .*\n", b"", done.stderr, flags=re.M)  # said where loading takes seconds
-    return done
 
 
 class Commands(unittest.TestCase):

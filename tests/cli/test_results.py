@@ -11,19 +11,13 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-WEFT = str(pathlib.Path(sys.argv.pop(1)).resolve())
-CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat", "embed", "rerank"))
+from program import CHAT, EMBED, RERANK, ROOT, WEFT, weft
+
 SERVING = ("kv-share", "step-stretch", "generation-config", "max-queued-requests", "max-queued-tokens",
            "max-result-bytes", "enable-prefix-caching")
-
-
-def weft(*args, feed=b""):
-    return subprocess.run([WEFT, *map(str, args)], input=feed, capture_output=True, timeout=600)
 
 
 class Results(unittest.TestCase):

@@ -93,13 +93,14 @@ def too_slow(*_):
 def slow_is_skipped(match):
     """re tries ways one after another, which may take years: None where it is slow."""
     def limited(text):
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         try:
-            return bool(match(text))
-        except TooSlow:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            try:
+                return bool(match(text))
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except TooSlow:  # the time may be up in `finally`, too
             return None
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
     return limited
 
 
