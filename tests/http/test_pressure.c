@@ -99,7 +99,10 @@ static void test_connections_of_all_threads(void **state)
     (void)state;
     enum { ALL = 31, MORE = 8 };
     struct fixture f;
-    struct server_options options = {.http_threads = 3, .connections_max = ALL};
+    struct server_options options = {// no newcomer waits until a quiet one is sent away
+                                     .http_threads = 3,
+                                     .connections_max = ALL,
+                                     .quiet_timeout_ms = 10 * FAR_MS};
     struct http_client clients[ALL + MORE];
     fixture_open(&f, &options, true);
     for (int i = 0; i < ALL + MORE; i++) {
