@@ -99,10 +99,7 @@ static void test_connections_of_all_threads(void **state)
     (void)state;
     enum { ALL = 31, MORE = 8 };
     struct fixture f;
-    struct server_options options = {// no newcomer waits until a quiet one is sent away
-                                     .http_threads = 3,
-                                     .connections_max = ALL,
-                                     .quiet_timeout_ms = 10 * FAR_MS};
+    struct server_options options = {.http_threads = 3, .connections_max = ALL};
     struct http_client clients[ALL + MORE];
     fixture_open(&f, &options, true);
     for (int i = 0; i < ALL + MORE; i++) {
@@ -111,6 +108,8 @@ static void test_connections_of_all_threads(void **state)
         if (i < ALL)
             status_check(&clients[i], 200);
     }
+    for (int i = 0; i < ALL; i++) // no newcomer waited until a quiet one was closed
+        assert_false(http_client_closed(&clients[i], 0));
     for (int i = 0; i < MORE; i++)
         http_client_close(&clients[i]);
     for (int i = ALL; i < ALL + MORE; i++)

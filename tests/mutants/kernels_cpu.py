@@ -12,7 +12,7 @@ FAULTS = [
     ("parts before a row's window are planned", "kernels/attn_plan.c", "row_pieces", "pieces[0] = low / tokens;", "pieces[0] = 0;", "test_attn_plan"),
     ("rows of the most parts are not planned first", "kernels/attn_plan.c", "narrow_add_all", "parts >= least && (parts < 2 * least || parts == least)", "least == 0 && parts != UINT32_MAX", "test_attn_plan"),
     ("AMX forgets the maximum of a merged part", "kernels/cpu/attn_amx.c", "tile_merge", "tile->top_sum[i] = both[i];", "", "conformance_tiles attn"),
-    ("attention over few queries reads keys past the last one", "kernels/cpu/attn_few.inc", "attn_few_run", "few_keys(&few, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS)", "few_keys(&few, at, ATTN_TILE_KEYS)", "test_cpu_edges"),
+    ("attention over few queries reads keys past the last one", "kernels/cpu/attn_few.inc", "attn_few_run", "few_keys(&few, at, left < ATTN_TILE_KEYS ? left : ATTN_TILE_KEYS)", "few_keys(&few, at, ATTN_TILE_KEYS)", "test_tiles_edges"),
     ("a NaN in a group of bytes is rounded away", "kernels/cpu/bytes.h", "byte_scale", "top / 127.0f + poison", "top / 127.0f + 0 * top", "test_cpu_weight"),
     ("a tiny scale has an infinite inverse", "kernels/cpu/bytes.h", "byte_inverse", "scale >= 0x1p-120f", "scale > 0", "test_cpu_weight"),
     ("blocks of int8 are not rotated", "kernels/cpu/bytes.h", "byte_rotate", "byte_walsh(x);", "", "test_cpu_weight"),
