@@ -235,7 +235,9 @@ int session_run(const struct session_command *c, const char *folder,
     if (status == STATUS_OK)
         status = c->body(&session, c->settings, &err);
     int code = status == STATUS_OK ? EXIT_CODE_OK : session_failed(&session, &err);
-    if (status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT) {
+    bool lost = status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT;
+    // request_end ignores a failure of the engine once the answer could not be written
+    if (lost || (session.model && engine_error(session.model->engine)->text[0] != '\0')) {
         fflush(NULL);
         process_end(code); // without cleaning up: a thread may hang in the device
     }

@@ -48,7 +48,7 @@ ROWS = [
     *[("product, %d tokens, int8: a slab" % m, "gemm_small_kernel<bf16, int8", GEMM % (16, 2048, m),
        GEMM % (16, 4096, m), 64) for m in (1, 32)],
     *[("product, %d tokens, bfloat16: all of k 2048" % m, "gemm_small_kernel<bf16, bf16", GEMM % (16, 2048, m), None, 1)
-      for m in (1, 16, 32)],  # with the sum of its parts, of which the slope has none
+      for m in (1, 16, 32)],  # the slopes above leave out how the parts are added
     *[("product, many tokens, %s: a step" % name, "gemm_wide_kernel<bf16, %s" % held, GEMM % (128, 512, 64),
        GEMM % (128, 1024, 64), 64) for name, held in (("bfloat16", "bf16"), ("int8", "int8"))],
     ("add and norm of 4096: a row", "rms_kernel", "add_rms_norm, rows 4 width 4096", "add_rms_norm, rows 8 width 4096", 4),

@@ -156,7 +156,7 @@ static void test_a_choice_without_a_cache_is_crowded_out(void **state)
     rig_defaults(&rig);
     open_letters(&rig);
     struct error err;
-    mask_thread_close(&rig.engine->masks); // it reads the count
+    mask_thread_close(&rig.engine->masks); // the thread reads the count
     rig.engine->masks.cache_count = 1;
     assert_int_equal(mask_thread_open(&rig.engine->masks, &err), STATUS_OK);
     struct grammar *g[2] = {rig_cycle(20), rig_cycle(9)};
