@@ -3,6 +3,8 @@
 //   load   a weight waits until the file is gone
 //   slow   each wait for the device takes 20 ms longer
 //   hang   a wait for the device does not return until the file is gone
+//   full   once the program could not write to its stdout a wait says that it took too long, and
+//          the device, which hangs, cannot be closed
 //   fault  a wait for the device says that it failed
 //   still  an engine that begins to have work, or ends it, stands there, between steps
 //   late   a collective does not begin until the file is gone
@@ -131,18 +133,31 @@ static enum status faulty_comm_open(struct comm **out, struct stream *const *str
     return real->comm_open(out, streams, count, err);
 }
 
+static enum status planted(enum status status, struct error *err)
+{
+    err->status = status;
+    snprintf(err->text, sizeof err->text, "a fault that the test has planted");
+    return status;
+}
+
 static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
-    if (is_on_of("fault", stream)) { // while another engine hangs
-        err->status = STATUS_DEVICE_FAULT;
-        snprintf(err->text, sizeof err->text, "a fault that the test has planted");
-        return STATUS_DEVICE_FAULT;
-    }
+    if (is_on_of("fault", stream)) // while another engine hangs
+        return planted(STATUS_DEVICE_FAULT, err);
+    if (ferror(stdout) && is_on("full"))
+        return planted(STATUS_TIMEOUT, err);
     wait_while("hang");
     if (is_on_of("slow", stream))
         usleep(SLOW_US);
     return real->wait(stream, host_word, value, deadline_ns, err);
+}
+
+static void faulty_stream_close(struct stream *stream)
+{
+    if (ferror(stdout))
+        wait_while("full");
+    real->stream_close(stream);
 }
 
 static enum status faulty_all_reduce(struct stream *stream, const struct all_reduce_args *args)
@@ -189,6 +204,7 @@ const struct device_api *weft_device_plugin(void)
     api.stream_open = faulty_stream_open;
     api.weight_put = faulty_weight_put;
     api.comm_open = faulty_comm_open;
+    api.stream_close = faulty_stream_close;
     api.wait = faulty_wait;
     api.turn_more = faulty_turn_more;
     return &api;

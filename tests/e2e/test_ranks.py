@@ -231,6 +231,19 @@ def test_a_command_ends_where_a_rank_hangs():
             assert done.stderr.count(b"weft: ") == 1, done.stderr
 
 
+def test_a_command_that_cannot_write_ends_where_the_device_hangs():
+    """The device hangs after the output failed, which is what the command tells."""
+    if not FAULTY_GPUS.exists() or not os.path.exists("/dev/full"):
+        raise Skip(f"no {FAULTY_GPUS.name} beside the program, or no /dev/full")
+    with tempfile.TemporaryDirectory() as folder, open("/dev/full", "wb") as full:
+        Faults(folder).on("full")
+        done = subprocess.run([WEFT, "generate", tiny(), "--prompt", "Once", "--kv-cache-memory", "16M", "--device", "simt",
+                               "--device-library", FAULTY_GPUS], env={**os.environ, "WEFT_FAULT_FOLDER": folder},
+                              stdout=full, stderr=subprocess.PIPE, timeout=120, check=False)
+    assert (done.returncode, done.stderr.count(b"weft: ")) == (1, 1), done
+    assert b"writing to stdout failed" in done.stderr, done.stderr
+
+
 def test_a_start_that_hangs_is_given_up():
     """In a weight, where ranks are joined, in the first collective: one sentence that names the GPU where it is one, and 1."""
     if not FAULTY.exists() or not FAULTY_GPUS.exists():

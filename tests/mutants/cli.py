@@ -111,6 +111,7 @@ FAULTS = [
     ("a reader of inspect who has seen enough is a failure", "cli/main.c", "main", "shows(argc, argv) ? reader_left : SIG_DFL", "SIG_DFL", "test_commands"),
     ("text in a pipe is coloured", "cli/options.c", "options_colour", "isatty(descriptor) &&", "", "e2e:test_colour_on_a_terminal_only"),
     ("NO_COLOR is not read", "cli/options.c", "options_colour", "!(no && *no != '\\0') &&", "", "e2e:test_colour_on_a_terminal_only"),
+    ("a command that could not write waits for a device that hangs", "cli/session.c", "session_run", "|| (session.model && engine_error(session.model->engine)->text[0] != '\\0')", "", "e2e:test_a_command_that_cannot_write_ends_where_the_device_hangs"),
     ("a command that lost a rank waits for it at its end", "cli/session.c", "session_run", "if (lost || (session.model && engine_error(session.model->engine)->text[0] != '\\0'))", "if (false)", "e2e:test_a_command_ends_where_a_rank_hangs"),
     ("perplexity counts from a token later", "cli/perplexity.c", "window_read", "counted > at + 1 ? counted - 1 : at", "counted > at + 1 ? counted : at", "test_commands"),
     ("perplexity counts the overlap of windows twice", "cli/perplexity.c", "perplexity", "tokens + at, size, done - at", "tokens + at, size, 1", "test_commands"),

@@ -63,7 +63,7 @@ FAULTS = [
     ("a special token that does not come out leaves the beginning of a part", "runtime/text/dialect/reply.c", "put_outside", "if (!reasoning && !blank)\n        r->head = false;", "if (!reasoning && !blank && shown(r, symbol))\n        r->head = false;", "test_dialect_free"),
     ("what is held has no bound", "runtime/text/dialect/reply.c", "read_hold", "r->held_count < REPLY_HELD_MAX", "true", "test_dialect_reply"),
     ("a copy of a reader holds nothing", "runtime/text/dialect/reply.c", "reply_copy", "memcpy(copy->held, r->held, r->held_count * sizeof *r->held);", "copy->held_count = 0;", "test_dialect"),
-    ("a head that failed is dropped", "runtime/text/dialect/reply.c", "read_head_failed", "put_held(r, from);", "", "test_dialect"),
+    ("a head that failed is dropped", "runtime/text/dialect/reply.c", "read_head_failed", "read_put_held(r, from);", "", "test_dialect"),
     ("every name is a tool's", "runtime/text/dialect/reply.c", "read_commit", "(r->args.tools && !tool_schema", "(!r->args.dialect && !tool_schema", "test_dialect"),
     ("the beginning of a mark is of the value that it ends", "runtime/text/dialect/reply.c", "call_cut", "if (r->mode == READ_VALUE)", "for (size_t i = 0; r->mode == READ_VALUE && i < r->held_count; i++)\n        read_value_put(r, r->held[i]);\n    if (r->mode == READ_VALUE)", "test_dialect_grammar"),
     ("half of the mark that ends thoughts is a thought", "runtime/text/dialect/reply.c", "outside_cut", "r->mode == READ_REASONING ? blank :", "r->mode == READ_REASONING ||", "test_dialect"),
