@@ -49,8 +49,8 @@ static enum status source_read(const struct render_settings *s, const struct tok
     return STATUS_OK;
 }
 
-// What the server gives a template: what a request leaves out has its default there, and what
-// chat_template_kwargs holds are variables.
+// What the server gives a template: what a request leaves out, or has as null, has its default
+// there, and what chat_template_kwargs holds are variables.
 static enum status variables_complete(json_t *variables, struct error *err)
 {
     json_t *more = json_object_get(variables, "chat_template_kwargs");

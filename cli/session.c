@@ -236,7 +236,7 @@ int session_run(const struct session_command *c, const char *folder,
         status = c->body(&session, c->settings, &err);
     int code = status == STATUS_OK ? EXIT_CODE_OK : session_failed(&session, &err);
     bool lost = status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT;
-    // request_end ignores a failure of the engine once the answer could not be written
+    // where the answer could not be written, the status says only that
     if (lost || (session.model && engine_error(session.model->engine)->text[0] != '\0')) {
         fflush(NULL);
         process_end(code); // without cleaning up: a thread may hang in the device
@@ -261,7 +261,7 @@ int session_command_run(const struct session_command *c)
     struct device_settings device;
     model_settings_init(&model);
     device_settings_init(&device);
-    device.log_level = LOG_WARNING; // progress lines would only disturb the result
+    device.log_level = LOG_WARNING; // the plan would only disturb the result
     const struct option_table tables[] = {c->own, device_options_table, session_options_table};
     void *const fields[] = {c->settings, &device, &model};
     const char *const titles[] = {c->own_title, "Device:", "Model:"};

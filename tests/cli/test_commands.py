@@ -119,7 +119,7 @@ class Commands(unittest.TestCase):
         for what, typed, *args in (("lines", b"a\n\x04", "embed", EMBED), ("text", b"a\n\x04", "tokenize", CHAT)):
             ours, theirs = os.openpty()
             os.write(ours, typed)
-            done = subprocess.run([WEFT, *args], stdin=theirs, capture_output=True, timeout=600)
+            done = weft(*args, stdin=theirs)
             os.close(ours)
             os.close(theirs)
             self.assertEqual((done.returncode, done.stderr.decode()),

@@ -3,8 +3,8 @@
 //   load   a weight waits until the file is gone
 //   slow   each wait for the device takes 20 ms longer
 //   hang   a wait for the device does not return until the file is gone
-//   full   once the program could not write to its stdout a wait says that it took too long, and
-//          the device, which hangs, cannot be closed
+//   stuck  a wait for the device says that it took too long, and the device cannot be closed
+//   full   the same, once the program could not write to its stdout
 //   fault  a wait for the device says that it failed
 //   still  an engine that begins to have work, or ends it, stands there, between steps
 //   late   a collective does not begin until the file is gone
@@ -101,14 +101,19 @@ static enum status faulty_stream_open(struct device *device, struct stream **out
     return status;
 }
 
-// The file NAME.reached tells the test that a thread waits.
+// The file NAME.reached tells the test that the fault was met.
+static void reached(const char *fault)
+{
+    int fd = open(path_of(fault, ".reached"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+}
+
 static void wait_while(const char *fault)
 {
     if (!is_on(fault))
         return;
-    int fd = open(path_of(fault, ".reached"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
+    reached(fault);
     while (is_on(fault))
         usleep(POLL_US);
 }
@@ -140,24 +145,31 @@ static enum status planted(enum status status, struct error *err)
     return status;
 }
 
+static bool is_stuck(void)
+{
+    return is_on("stuck") || (is_on("full") && ferror(stdout));
+}
+
 static enum status faulty_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
     if (is_on_of("fault", stream)) // while another engine hangs
         return planted(STATUS_DEVICE_FAULT, err);
-    if (ferror(stdout) && is_on("full"))
+    if (is_stuck()) {
+        reached("stuck");
         return planted(STATUS_TIMEOUT, err);
+    }
     wait_while("hang");
     if (is_on_of("slow", stream))
         usleep(SLOW_US);
     return real->wait(stream, host_word, value, deadline_ns, err);
 }
 
-static void faulty_stream_close(struct stream *stream)
+static void faulty_close(struct device *device)
 {
-    if (ferror(stdout))
-        wait_while("full");
-    real->stream_close(stream);
+    while (is_stuck())
+        usleep(POLL_US);
+    real->close(device);
 }
 
 static enum status faulty_all_reduce(struct stream *stream, const struct all_reduce_args *args)
@@ -201,10 +213,10 @@ const struct device_api *weft_device_plugin(void)
     api = *real;
     api.ops = &ops;
     api.open = faulty_open;
+    api.close = faulty_close;
     api.stream_open = faulty_stream_open;
     api.weight_put = faulty_weight_put;
     api.comm_open = faulty_comm_open;
-    api.stream_close = faulty_stream_close;
     api.wait = faulty_wait;
     api.turn_more = faulty_turn_more;
     return &api;

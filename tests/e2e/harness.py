@@ -10,10 +10,8 @@ import http.client
 import json
 import os
 import pathlib
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +27,7 @@ CHATML = pathlib.Path(__file__).parent / "chatml.jinja"
 STRICT = pathlib.Path(__file__).parent / "strict.jinja"
 LSAN = pathlib.Path(__file__).parent / "lsan.supp"
 KEY = "test-key"
+TCP_LISTEN = "0A"  # in /proc/net/tcp
 
 
 class Skip(Exception):
@@ -41,13 +40,16 @@ def tiny():
     return story_model.stories(pathlib.Path(WEFT).resolve().parents[1])
 
 
-def free_port():
-    """Below those that the system gives to clients: until the server binds it, one of these might get it."""
-    while True:
-        port = random.randrange(10000, 32000)
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
+def port_listened_on(process):
+    """The port that a server begun with --port 0 was given, once it listens; None before."""
+    with contextlib.suppress(OSError):  # a file or the process is gone
+        held = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{process.pid}/fd").iterdir()}
+        for table in "tcp", "tcp6":
+            for line in pathlib.Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()[1:]:
+                _, local, _, state, *more = line.split()
+                if state == TCP_LISTEN and f"socket:[{more[5]}]" in held:
+                    return int(local.rsplit(":", 1)[1], 16)
+    return None
 
 
 class Server:
@@ -55,25 +57,24 @@ class Server:
 
     def __init__(self, *args, key=KEY, env=None, stdout=None):
         self.args = args
-        for again in range(2, -1, -1):  # another process may take the port before the server does
-            self.begin(args, key, env, stdout)
-            try:
-                self.wait_ready()
-                return
-            except AssertionError:
-                if again == 0 or "cannot be listened on" not in self.output():
-                    raise
-
-    def begin(self, args, key, env, stdout):
-        self.port = free_port()
         self.log = tempfile.TemporaryFile()
-        command = [self.program, "serve", *map(str, args), "--port", str(self.port)]
+        command = [self.program, "serve", *map(str, args), "--port", "0"]
         if key:
             command += ["--api-key", key]
         self.process = subprocess.Popen(
             command, stdout=stdout or self.log, stderr=self.log,
             env={"LSAN_OPTIONS": f"suppressions={LSAN}", **os.environ, **(env or {})},
         )
+        self.wait_ready()
+
+    @functools.cached_property
+    def port(self):
+        deadline = time.monotonic() + 600
+        while not (port := port_listened_on(self.process)):
+            assert self.process.poll() is None, f"weft serve ended: {self.output()}"
+            assert time.monotonic() < deadline, f"does not listen: {self.output()}"
+            time.sleep(0.02)
+        return port
 
     @property
     def base(self):

@@ -19,6 +19,7 @@ import time
 
 import harness
 from harness import KEY, MODELS, WEFT
+from progress import without_progress
 
 CHAT = str(MODELS / "weft-demo-chat")
 LIMIT = 180
@@ -34,7 +35,7 @@ def piped(*options, feed="", code=0, env=None):
     done = subprocess.run([WEFT, "chat", *map(str, options)], input=feed.encode(), capture_output=True, timeout=LIMIT,
                           env={**environment(), **(env or {})})
     assert done.returncode == code, done
-    return done.stdout.decode(), done.stderr.decode()
+    return done.stdout.decode(), without_progress(done.stderr).decode()
 
 
 class Terminal:

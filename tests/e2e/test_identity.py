@@ -56,7 +56,7 @@ def test_fingerprints_of_checkpoints():
 
 
 def test_fingerprints_of_defaults():
-    """Another with another default of each parameter of sampling."""
+    """Each default that a generation config may set changes the fingerprint."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         def of(**defaults):
             file.seek(0)

@@ -85,11 +85,9 @@ class PipedServer(Server):
     """stderr is a small pipe that nobody reads until read_log."""
 
     def __init__(self, *args, env=None):
-        self.port = harness.free_port()
         self.reader, writer = os.pipe()
         fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-        command = [harness.WEFT, "serve", *map(str, args), "--port", str(self.port),
-                   "--api-key", KEY]
+        command = [harness.WEFT, "serve", *map(str, args), "--port", "0", "--api-key", KEY]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=writer,
                                         env={**os.environ, **(env or {}), "LSAN_OPTIONS":
                                              f"suppressions={harness.LSAN}:print_suppressions=0"})

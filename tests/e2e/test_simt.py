@@ -351,15 +351,14 @@ def alone_in_folder():
 
 def serve(command, *args):
     """Starts, waits for /ready or the end, stops; (exit code or None if it was ready, output)."""
-    port = harness.free_port()
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            [*map(str, command), "serve", str(MODELS / "weft-demo-embed"), "--port", str(port),
+            [*map(str, command), "serve", str(MODELS / "weft-demo-embed"), "--port", "0",
              "--api-key", KEY, *map(str, args)], stdout=log, stderr=log)
         ready = False
         while process.poll() is None and not ready:
             try:
-                with socket.create_connection(("127.0.0.1", port), timeout=5) as s:
+                with socket.create_connection(("127.0.0.1", harness.port_listened_on(process) or 0), timeout=5) as s:
                     s.sendall(b"GET /ready HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
                     ready = b" 200 " in s.recv(64)
             except OSError:

@@ -350,6 +350,7 @@ enum { POST_FLAGS = ROUTE_BEARER | ROUTE_JSON };
 
 static const struct route test_routes[] = {
     {"POST", "/v1/test/echo", SHAPE_OPENAI, POST_FLAGS, .on_request = echo_request},
+    // GET is never asked: test_metrics counts a path whose second method is POST
     {"GET", "/v1/test/rest/", SHAPE_OPENAI, ROUTE_BEARER, .on_request = echo_request},
     {"POST", "/v1/test/rest/", SHAPE_OPENAI, POST_FLAGS, .on_request = echo_request},
     {"POST", "/v1/messages", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,

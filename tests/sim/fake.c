@@ -466,15 +466,17 @@ static void rows_note(struct model *m, struct batch *b)
     }
 }
 
-// A rank comes at any time.
+// A rank comes some microseconds late, and seldom gives its processor away: where the processors
+// are busy that takes milliseconds.
 static void delay(struct model *m)
 {
     if (m->dice == 0)
         return;
     m->dice = mix(m->dice + 0x9e3779b97f4a7c15u);
-    if (m->dice % 64 == 0)
-        sched_yield(); // where the processors are busy this takes milliseconds: seldom
-    for (uint64_t i = m->dice % 8 == 0 ? m->dice >> 32 & 4095 : 0; i > 0; i--)
+    enum { YIELD_IN = 64, SPIN_IN = 8, SPINS = 4096 };
+    if (m->dice % YIELD_IN == 0)
+        sched_yield();
+    for (uint64_t i = m->dice % SPIN_IN == 0 ? (m->dice >> 32) % SPINS : 0; i > 0; i--)
         atomic_signal_fence(memory_order_seq_cst);
 }
 
