@@ -492,6 +492,42 @@ static void test_nothing_is_left_on_the_other_ways_out(void **state)
     assert_true(refused && taken);
 }
 
+// Thoughts and the arguments of a call, in an arena of so many bytes: all of both, or 500.
+static bool reply_fits(size_t arena_bytes)
+{
+    enum { LETTERS = 700 };
+    char thoughts[LETTERS + 1] = {0}, argument[LETTERS + 1] = {0};
+    char reply[3 * LETTERS], want[LETTERS + 16];
+    memset(thoughts, 't', LETTERS);
+    memset(argument, 'a', LETTERS);
+    again("hermes", "think");
+    fake_arena_limit(arena_bytes);
+    fake_request(PATH, "{" HI "," TOOLS "}");
+    if (fake.submits == 0)
+        return false;
+    snprintf(reply, sizeof reply, "<think>%s</think>" CALL("f", "{\"x\": \"%s\"}"), thoughts,
+             argument);
+    answer(reply, FINISH_STOP);
+    if (fake.error != 0) {
+        assert_int_equal(fake.status, 500);
+        return false;
+    }
+    assert_non_null(strstr(fake.sent, thoughts));
+    snprintf(want, sizeof want, "\\\"%s\\\"}", argument);
+    assert_non_null(strstr(fake.sent, want));
+    return true;
+}
+
+static void test_a_reply_that_outgrows_its_memory(void **state)
+{
+    (void)state;
+    int whole = 0, failed = 0;
+    for (size_t bytes = 6144; bytes < 20000; bytes += 32)
+        reply_fits(bytes) ? whole++ : (failed += fake.submits);
+    assert_true(whole > 5);
+    assert_true(failed > 5);
+}
+
 // A person, a skin colour, a joiner and a rocket: each is told when its own bytes are there.
 static void test_16_joined_characters_are_not_held_together(void **state)
 {
@@ -565,6 +601,7 @@ int main(void)
         TEST(test_min_tokens_beside_a_held_head),
         TEST(test_a_stop_of_one_choice_leaves_the_calls_of_others),
         TEST(test_nothing_is_left_on_the_other_ways_out),
+        TEST(test_a_reply_that_outgrows_its_memory),
         TEST(test_16_joined_characters_are_not_held_together),
         TEST(test_78_no_usage_after_a_choice_that_fails),
     };

@@ -421,6 +421,7 @@ FAULTS = [
     ("a result closes no turn of the assistant", "http/api/responses_turns.c", "result_read", "assistant_end(t);", "", "test_api_responses_input"),
     ("reasoning goes on into the next message", "http/api/responses_turns.c", "assistant_end", "t->text.bytes = t->reasoning.bytes = 0;", "t->text.bytes = 0;", "test_api_responses_input"),
     ("an unknown tool choice in the flat form is taken", "http/api/tool_choice.c", "name_add", "if (!r->flat) {", "if (true) {", "test_api_responses_input"),
+    ("a piece of thoughts or arguments without room is left out", "http/api/answer.c", "text_add", "a->lost |= !arena_text_add(a->arena, t, more);", "(void)arena_text_add(a->arena, t, more);", "test_api_reply"),
     ("text of an answer that outgrew its memory is left out", "http/api/responses_write.c", "item_add", "if (!kept) generation_lost(&r->g);", "(void)kept;", "test_api_responses"),
     ("log probabilities that come late are lost", "http/api/responses_write.c", "piece_take", "message_end(r, out);", ";", "test_api_responses"),
     ("log probabilities that came early come twice", "http/api/responses_write.c", "piece_take", "uint32_t from = smaller(w->logprobs_told, piece.entries);", "uint32_t from = 0;", "test_api_responses"),
