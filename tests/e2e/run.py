@@ -5,6 +5,7 @@
   run.py --frameworks [NAMES...]   the files in frameworks/
   run.py --browser [NAMES...]      the files in browser/
 
+All tests run in two processes with servers of their own, which take the next file in turn; tests that are named run in one.
 With WEFT_E2E_DURATIONS=1 the forty slowest and the time of each file stand at the end.
 
 Where WEFT_OLDER_PYTHON names a Python with the older clients, --older follows there, and its counts are added. A
@@ -12,6 +13,8 @@ test that raises harness.Skip is skipped, any other exception fails it.
 """
 
 import importlib
+import itertools
+import multiprocessing
 import os
 import pathlib
 import re
@@ -22,9 +25,12 @@ import traceback
 
 import harness
 
+OUTCOMES = ("passed", "failed", "skipped")
 HERE = pathlib.Path(__file__).parent
 CLIENTS = ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers", "hypothesis", "schemathesis",
            "openapi_spec_validator", "yaml")
+WORKERS = 2  # most tests wait for a server that uses one processor
+LONGEST = ("test_ranks", "test_simt")  # begun first: nothing else is left to run beside what ends last
 # Files and functions: each kind of call of each client at least once.
 OLDER = {"test_openai", "test_responses", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
          "test_agents", "test_retries", "test_parse_whole", "test_parse_streamed", "test_anthropic_structured"}
@@ -57,8 +63,7 @@ def durations_print(took):
     print(f"{sum(files.values()):7.2f} s  together", flush=True)
 
 
-def run_all(tests, counts):
-    took = {}
+def run_all(tests, counts, took):
     for name, function, missing in tests:
         started = time.monotonic()
         try:
@@ -81,11 +86,50 @@ def run_all(tests, counts):
             print(f"{outcome}: {name}: {text}", flush=True)
         elif took[name] > 5:
             print(f"slow: {name}: {took[name]:.1f} s", flush=True)
-    if os.environ.get("WEFT_E2E_DURATIONS"):
-        durations_print(took)
+
+
+def servers_end(counts):
     for server in harness.stop_servers():
         counts["failed"] += 1
         print(f"failed: {server}", flush=True)
+
+
+def worker(files, next_file, results):
+    counts, took = dict.fromkeys(OUTCOMES, 0), {}
+    while True:
+        with next_file.get_lock():
+            at = next_file.value
+            next_file.value += 1
+        if at >= len(files):
+            break
+        run_all(files[at], counts, took)
+    servers_end(counts)
+    results.send((counts, took))
+
+
+def run_shared(tests, counts, took):
+    """The files of the tests, shared by WORKERS processes."""
+    fork = multiprocessing.get_context("fork")
+    files = [list(group) for _, group in itertools.groupby(tests, key=lambda test: test[0].split(".")[0])]
+    files.sort(key=lambda file: file[0][0].split(".")[0] not in LONGEST)
+    harness.tiny()  # may have to be made, once
+    next_file, workers = fork.Value("i", 0), []
+    for _ in range(WORKERS):
+        results, theirs = fork.Pipe(duplex=False)
+        workers.append((fork.Process(target=worker, args=(files, next_file, theirs)), results))
+        workers[-1][0].start()
+        theirs.close()  # the end of the worker is the end of the pipe
+    for process, results in workers:
+        try:
+            its_counts, its_took = results.recv()
+            took.update(its_took)
+            for outcome in OUTCOMES:
+                counts[outcome] += its_counts[outcome]
+        except EOFError:
+            counts["failed"] += 1
+            process.join()
+            print(f"failed: a process that runs tests ended with {process.exitcode}", flush=True)
+        process.join()
 
 
 def run_older(python, names, counts):
@@ -102,7 +146,7 @@ def run_older(python, names, counts):
         counts["failed"] += 1
         print(f"failed: the run with the older clients ended with {code}", flush=True)
     if closing:
-        for outcome, count in zip(("passed", "failed", "skipped"), closing.groups()):
+        for outcome, count in zip(OUTCOMES, closing.groups()):
             counts[outcome] += int(count)
             print(f"{count} {outcome}", end=", " if outcome != "skipped" else " with the older clients\n")
 
@@ -119,11 +163,17 @@ def main():
         if mode == "--older" and not {file, name} & OLDER:
             return False
         return not names or {file, name} & names
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    counts, took = dict.fromkeys(OUTCOMES, 0), {}
     tests = collect(folder, wanted)
     if mode == "--older":
         tests = (t for t in tests if t[1] or t[0] in OLDER)
-    run_all(tests, counts)
+    if mode or names:
+        run_all(tests, counts, took)
+        servers_end(counts)
+    else:
+        run_shared(tests, counts, took)
+    if os.environ.get("WEFT_E2E_DURATIONS"):
+        durations_print(took)
     older = os.environ.get("WEFT_OLDER_PYTHON") if not mode else None
     if older:
         run_older(older, sorted(names), counts)

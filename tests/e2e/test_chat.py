@@ -89,13 +89,23 @@ class Terminal:
             assert time.monotonic() < deadline, self.said
             time.sleep(0.01)
 
+    def reads(self, seconds):
+        """Whether something came within that time."""
+        if not select.select([self.ours], [], [], seconds)[0]:
+            return False
+        with contextlib.suppress(OSError):  # the program has ended
+            more = os.read(self.ours, 65536)
+            self.said += self.decoder.decode(more)
+            return bool(more)
+        return False
+
     def ends(self, code=0):
         deadline = time.monotonic() + LIMIT
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.said
-            if select.select([self.ours], [], [], 0.1)[0]:
-                with contextlib.suppress(OSError):
-                    self.said += self.decoder.decode(os.read(self.ours, 65536))
+            self.reads(0.1)
+        while self.reads(0):
+            pass
         after = self.modes()
         os.close(self.ours)
         assert self.process.returncode == code, (self.process.returncode, self.said)

@@ -1,6 +1,8 @@
 """Web pages in a browser: what they may read with --allowed-origins, and that nothing is said without."""
 
+import contextlib
 import functools
+import http.client
 import subprocess
 
 from harness import KEY, MODELS, WEFT, main, start, user
@@ -38,6 +40,13 @@ def test_listed_pages_read_answers():
     for origin, said in ((PAGE, read), (OTHER, {"vary": "origin"}), (None, {"vary": "origin"})):
         answer = server.request("POST", "/v1/embeddings", None, {**early, **({"origin": origin} if origin else {})})
         assert answer.status == 413 and own(answer) == said, (origin, answer.headers)
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)) as first:
+        first.putrequest("POST", "/v1/embeddings", skip_host=True, skip_accept_encoding=True)
+        for name, value in {"origin": PAGE, "host": "a", **early}.items():
+            first.putheader(name, value)
+        first.endheaders()
+        answer = first.getresponse()
+        assert answer.status == 413 and answer.headers["access-control-allow-origin"] == PAGE, answer.headers
     assert own(server.request("GET", "/health", headers={"origin": PAGE})) == read
     for answer in (preflight(server, OTHER), server.post("/v1/embeddings", body, origin=OTHER),
                    server.post("/v1/embeddings", body)):

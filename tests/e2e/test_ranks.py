@@ -240,7 +240,7 @@ def test_a_command_ends_where_a_device_hangs():
             Faults(folder).on(fault)
             done = subprocess.run([WEFT, "generate", tiny(), "--prompt", "Once", "--temperature", "0", "--kv-cache-memory", "16M",
                                    "--device", "simt", "--device-library", FAULTY_GPUS], stdout=out, stderr=subprocess.PIPE,
-                                  text=True, env={**os.environ, "WEFT_FAULT_FOLDER": folder}, timeout=600, check=False)
+                                  text=True, env={**os.environ, "WEFT_FAULT_FOLDER": folder}, timeout=120, check=False)
             assert (pathlib.Path(folder) / "stuck.reached").exists(), done
         assert (done.returncode, done.stderr.count("weft: ")) == (1, 1) and says in done.stderr, done
 
@@ -253,20 +253,22 @@ def test_a_start_that_hangs_is_given_up():
              "--device", "simt:2,3")
     alone = (split[0], "--device", "simt:3")
     late = r"model 'two' on simt:2,3: rank 1 of 2 \(simt:3\) did not end the steps before the first within 15.0 s"
+    failed = r"model 'two' on simt:2,3: rank 0 of 2 \(simt:2\): the steps before the first: a fault that the test has planted"
     stands, joins = (f"model 'two': on {gpus} nothing has been loaded for 20.0 s" for gpus in ("simt:3", "simt:2,3"))
 
     def given_up(case):
-        fault, models, wanted, start_ms = case
+        faults, models, wanted, start_ms = case
         with tempfile.TemporaryDirectory() as folder:
-            Faults(folder).on(fault)
+            for fault in faults.split():
+                Faults(folder).on(fault)
             env = {**os.environ, "WEFT_FAULT_FOLDER": folder, "WEFT_START_MS": str(start_ms)}
             done = subprocess.run([FAULTY, "serve", *models, "--port", "0", "--device-library", FAULTY_GPUS], env=env,
                                   capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 1 and re.search(f"^weft: {wanted}", done.stderr, re.M), (fault, done)
+        assert done.returncode == 1 and re.search(f"^weft: {wanted}", done.stderr, re.M), (faults, done)
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:  # they wait most of the time
         list(pool.map(given_up, (("load.3", split, stands, 4000), ("load.3", alone, stands, 4000), ("join", split, joins, 4000),
-                                 ("late.3", split, late, 15000))))
+                                 ("late.3", split, late, 15000), ("fault.2 late.3", split, failed, 15000))))
 
 
 def test_a_slow_load_is_not_given_up():

@@ -425,6 +425,8 @@ static void test_routes(void **state)
     page_get();
     for (size_t i = 0; i < 3; i++)
         is(counted[i].series, counted[i].times);
+    is("http_request_duration_seconds_count{handler=\"unknown\"}", 1);
+    is("http_request_size_bytes_count{handler=\"unknown\"}", 1);
     is("http_request_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);
     is("http_request_size_bytes_sum{handler=\"/v1/test/rest/\"}", 3 * (sizeof body - 1));
     is("http_response_size_bytes_count{handler=\"/v1/test/rest/\"}", 3);

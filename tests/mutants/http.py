@@ -1,6 +1,7 @@
 # Faults of http/: one a line, sorted by file; the form stands in tests/mutants.py.
 FAULTS = [
     ("an access line holds the query", "http/accesslog.c", "path_of", "if (req->input.query_at < path.len)", "if (false)", "e2e:test_access_lines_of_failures"),
+    ("a piece of thoughts or arguments without room is left out", "http/api/answer.c", "text_add", "a->lost |= !arena_text_add(a->arena, t, more);", "(void)arena_text_add(a->arena, t, more);", "test_api_reply"),
     ("a stream repeats the arguments of a call", "http/api/answer.c", "answer_sent", "a->calls[run->call - 1].written += bytes;", "", "test_api_pace"),
     ("ids of calls may be the same", "http/api/answer.c", "id_is_sound", "if (text_equal(a->calls[i].id, id))", "if (false)", "test_api_reply"),
     ("an id of a call may have any bytes", "http/api/answer.c", "id_is_sound", "return false; } return", "continue; } return", "test_api_reply"),
@@ -184,6 +185,7 @@ FAULTS = [
     ("results of a later message come after the text", "http/api/conversation.c", "conversation_merge", "results_first(c);", "", "test_api_messages"),
     ("every edit of the context is left undone", "http/api/messages.c", "context_read", "strncmp(type.at, clears, sizeof clears - 1) != 0", "false", "test_api_messages"),
     ("a member may have any type", "http/api/fields.c", "fields_member", "json_typeof(value) != type", "false", "test_api_fields"),
+    ("unknown paths are in no sum of a path", "http/api/metrics.c", "path_sum", "j <= m->view.route_count", "j < m->view.route_count", "test_metrics"),
     ("a quote in a model's name ends its label", "http/api/metrics.c", "label_put", "if (*p == '\\\\' || *p == '\"')", "if (*p == '\\\\')", "e2e:test_metrics"),
     ("a histogram is called a gauge", "http/api/metrics_families.c", "", "{\"step_rows\", \"histogram\"", "{\"step_rows\", \"gauge\"", "e2e:test_metrics"),
     ("n_predict is ignored", "http/api/not_served.c", "rows", "\"n_predict\"", "\"n_prediction\"", "test_api_fields"),
@@ -252,6 +254,7 @@ FAULTS = [
     ("who has run for a slice goes first again", "http/gate.c", "gate_pass", "wait(gate, large);", "gate->running++; gate->running_large += large;", "test_work"),
     ("a small body waits behind large ones that find no room", "http/gate.c", "call", "at = &place->next; continue;", "break;", "test_work"),
     ("the authority of HTTP/2 may be anything", "http/handle.c", "fault_of", "host_is_valid(text_span(authority.base, authority.len))", "authority.len < SIZE_MAX", "test_http2"),
+    ("a page whose Origin comes first does not read an early refusal", "http/fallback.c", "origin_put", "if (at >= 0)\n        page =", "if (at > 0)\n        page =", "e2e:test_listed_pages_read_answers"),
     ("the limit of a body that the library refuses is said wrong", "http/fallback.c", "failure_of", "server->options.body_bytes_max;", "server->conf.max_request_entity_size;", "test_framing"),
     ("the time of an upload is not counted", "http/exchange.c", "exchange_create", "started_ns - upload", "started_ns", "e2e:test_access_lines_count_the_upload"),
     ("the line of a refused request has no code", "http/respond.c", "exchange_fail", "x->code = http_error_code(failure->error);", "", "e2e:test_access_lines_of_failures"),
@@ -421,7 +424,6 @@ FAULTS = [
     ("a result closes no turn of the assistant", "http/api/responses_turns.c", "result_read", "assistant_end(t);", "", "test_api_responses_input"),
     ("reasoning goes on into the next message", "http/api/responses_turns.c", "assistant_end", "t->text.bytes = t->reasoning.bytes = 0;", "t->text.bytes = 0;", "test_api_responses_input"),
     ("an unknown tool choice in the flat form is taken", "http/api/tool_choice.c", "name_add", "if (!r->flat) {", "if (true) {", "test_api_responses_input"),
-    ("a piece of thoughts or arguments without room is left out", "http/api/answer.c", "text_add", "a->lost |= !arena_text_add(a->arena, t, more);", "(void)arena_text_add(a->arena, t, more);", "test_api_reply"),
     ("text of an answer that outgrew its memory is left out", "http/api/responses_write.c", "item_add", "if (!kept) generation_lost(&r->g);", "(void)kept;", "test_api_responses"),
     ("log probabilities that come late are lost", "http/api/responses_write.c", "piece_take", "message_end(r, out);", ";", "test_api_responses"),
     ("log probabilities that came early come twice", "http/api/responses_write.c", "piece_take", "uint32_t from = smaller(w->logprobs_told, piece.entries);", "uint32_t from = 0;", "test_api_responses"),

@@ -133,6 +133,7 @@ FAULTS = [
     ("a decode step takes the largest graph", "runtime/model/model.c", "graph_for", "m->graphs[i].rows >= batch->row_count", "m->graphs[i].rows > batch->row_count", "test_model"),
     ("a launch that failed keeps the device's turn", "runtime/model/model.c", "model_launch", "if (status != STATUS_OK) turn_end(m);", "", "test_group"),
     ("masks lack the last word", "runtime/model/model.c", "masks_copy", "((m->facts.vocab + 31) / 32)", "(m->facts.vocab / 32)", "test_model"),
+    ("a start where one rank fails waits for another that hangs", "runtime/model/open.c", "hangs", "status == STATUS_TIMEOUT || (m && m->group && group_hangs(m->group))", "status == STATUS_TIMEOUT && m && m->group && group_hangs(m->group)", "e2e:test_a_start_that_hangs_is_given_up"),
     ("a start that failed waits for a rank that hangs", "runtime/model/open.c", "hangs", "return status == STATUS_TIMEOUT ||", "return status == STATUS_TIMEOUT && !m &&", "e2e:test_a_start_that_hangs_is_given_up"),
     ("graphs are recorded before the first step", "runtime/model/open.c", "rank_record", "rank_warm(m, err);", "STATUS_OK;", "test_simt_start"),
     ("every piece of the rotary table begins at position 0", "runtime/model/open.c", "rope_upload", "span.first = first;", "span.first = 0;", "test_model"),

@@ -103,9 +103,9 @@ static void test_added_tokens_of_one_form(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(
-        "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":3,\"content\":\"AB\"},"
-        "{\"id\":4,\"content\":\"Ab\",\"special\":true,\"normalized\":true},"
-        "{\"id\":5,\"content\":\"XX\"},{\"id\":6,\"content\":\"xX\"}],"
+        "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":5,\"content\":\"XX\"},"
+        "{\"id\":6,\"content\":\"xX\"},{\"id\":3,\"content\":\"AB\"},"
+        "{\"id\":4,\"content\":\"Ab\",\"special\":true,\"normalized\":true}],"
         "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"x\":2},\"merges\":[]}}",
         NULL);
     EXPECT(t, "abxABxxab", ENCODE_ADDED_TOKENS, 4, 2, 4, 5, 4);

@@ -262,7 +262,7 @@ static void test_draws_ahead_go_round_by_key(void **state)
 }
 
 // A search passes over 256 longer prompts, those of 16 keys here, and the next one goes on where it
-// ended.
+// ended; also where the key there has gone.
 static void test_a_search_goes_on_where_the_last_one_ended(void **state)
 {
     (void)state;
@@ -270,10 +270,18 @@ static void test_a_search_goes_on_where_the_last_one_ended(void **state)
     world_open(&rig, 8, 2048, HUGE_PROMPT + 64);
     key_submit(&rig, 0, HUGE_PROMPT);
     rig_step(&rig);
+    struct request *of_14[16] = {0}; // where the third search will begin
     for (uint32_t key = 1; key <= 20; key++)
-        for (uint32_t i = 0; i < 16; i++)
-            key_submit(&rig, key, 5000);
+        for (uint32_t i = 0; i < (key < 20 ? 16 : 3); i++) {
+            struct request *r = key_submit(&rig, key, 5000);
+            of_14[i] = key == 14 ? r : of_14[i];
+        }
     assert_int_equal(steps_to_first(&rig, key_submit(&rig, 21, 100)), 2);
+    for (uint32_t i = 0; i < 16; i++)
+        port_cancel(rig.port, of_14[i]);
+    rig_step(&rig);
+    key_submit(&rig, 22, 5000);
+    assert_in_range(steps_to_first(&rig, key_submit(&rig, 20, 100)), 1, 2);
     rig_close(&rig);
 }
 

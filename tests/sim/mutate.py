@@ -285,6 +285,7 @@ FAULTS = [
     ("all histories of a step have the room of one", "scheduler/plan.c", "chunk_commit", "plan->history_left -= history_need(s);", ""),
     ("who finds no room for its history has a place", "scheduler/plan.c", "draws_serve", "penalised ? sequence_next_known(r) : 0", "0"),
     ("a prompt without penalties needs room for a history", "scheduler/plan.c", "draws_serve", "penalised ? sequence_next_known(r) : 0", "sequence_next_known(r)"),
+    ("where a search gives up, its first key keeps the one before it", "scheduler/queue.c", "ahead_begin", "key->ahead_previous = NULL;", ""),
     ("draws go round by request alone", "scheduler/queue.c", "queue_rotate", "turn_unlink(&engine->queue, key); turn_append(&engine->queue, key);", ""),
     ("a draw ahead takes its key's turn", "scheduler/queue.c", "queue_rotate", "ahead_unlink(&engine->queue, key); ahead_append(&engine->queue, key);", "turn_unlink(&engine->queue, key); turn_append(&engine->queue, key);"),
     ("a draw ahead takes its key's turn as well", "scheduler/queue.c", "queue_rotate", "ahead_append(&engine->queue, key); }", "ahead_append(&engine->queue, key); turn_unlink(&engine->queue, key); turn_append(&engine->queue, key); }"),

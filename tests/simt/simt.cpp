@@ -56,7 +56,10 @@ struct launch_work {
 };
 
 static std::vector<fiber> fibers;
-static std::deque<fiber *> ready;
+static struct {
+    fiber *at[THREADS_MAX]; // a ring: each is in it once
+    unsigned first, count;
+} ready;
 static void *scheduler_sp;
 static const launch_work *running;
 static uint32_t random_state = 1;
@@ -69,37 +72,64 @@ uint32_t random_next()
     return random_state >> 8;
 }
 
+static fiber **ready_at(unsigned i)
+{
+    return &ready.at[(ready.first + i) % THREADS_MAX];
+}
+
 void make_ready(fiber *f)
 {
     f->state = READY;
-    ready.push_back(f);
+    *ready_at(ready.count++) = f;
 }
 
-static void to_scheduler(fiber *f)
+// The thread that goes on now; nullptr: none can, or the launch has ended.
+static fiber *next_ready()
 {
+    if (ready.count == 0 || block.broken)
+        return nullptr;
+    if (options.seed != 0 && ready.count > 1)
+        std::swap(*ready_at(0), *ready_at(random_next() % ready.count));
+    fiber *f = *ready_at(0);
+    ready.first = (ready.first + 1) % THREADS_MAX;
+    ready.count--;
+    current = f;
+    here = &f->seen;
+    return f;
+}
+
+// Straight to the thread that goes on: by way of the scheduler it would be two switches.
+static void leave(fiber *f)
+{
+    fiber *next = next_ready();
     ASAN_ONLY(__sanitizer_start_switch_fiber(f->state == DONE ? nullptr : &f->fake_stack,
-                                             scheduler_bottom, scheduler_bytes);)
-    simt_switch(&f->sp, scheduler_sp);
+                                             next ? next->stack : scheduler_bottom,
+                                             next ? STACK_BYTES : scheduler_bytes);)
+    simt_switch(&f->sp, next ? next->sp : scheduler_sp);
     ASAN_ONLY(__sanitizer_finish_switch_fiber(f->fake_stack, nullptr, nullptr);)
 }
 
 void park()
 {
-    fiber *f = current;
-    to_scheduler(f);
+    leave(current);
 }
 
 void abandon()
 {
     block.broken = true;
     current->state = DONE;
-    to_scheduler(current);
+    leave(current);
     abort(); // never resumed
 }
 
 static void thread_main()
 {
-    ASAN_ONLY(__sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_bytes);)
+    ASAN_ONLY(const void *from; size_t bytes;
+              __sanitizer_finish_switch_fiber(nullptr, &from, &bytes);
+              if (scheduler_bottom == nullptr) { // the first of a block
+                  scheduler_bottom = from;
+                  scheduler_bytes = bytes;
+              })
     running->body(running->shape.kernel, running->args.data());
     fiber *f = current;
     if (!f->groups.empty() || !f->open_group.empty())
@@ -115,7 +145,7 @@ static void thread_main()
                block.line);
         block.broken = true;
     }
-    to_scheduler(f);
+    leave(f);
     abort();
 }
 
@@ -159,26 +189,15 @@ static void report_stuck()
     }
 }
 
-static fiber *next_ready()
-{
-    if (options.seed != 0 && ready.size() > 1)
-        std::swap(ready[0], ready[random_next() % ready.size()]);
-    fiber *f = ready.front();
-    ready.pop_front();
-    return f;
-}
-
 static void run_block(const launch_shape &shape, uint3 bid)
 {
-    ready.clear();
+    ready.first = ready.count = 0;
     for (unsigned i = 0; i < block.threads; i++) {
         fiber_prepare(&fibers[i], i, shape, bid);
-        ready.push_back(&fibers[i]);
+        make_ready(&fibers[i]);
     }
-    while (!ready.empty() && !block.broken) {
-        fiber *f = next_ready();
-        current = f;
-        here = &f->seen;
+    ASAN_ONLY(scheduler_bottom = nullptr;)
+    if (fiber *f = next_ready()) {
         ASAN_ONLY(__sanitizer_start_switch_fiber(&scheduler_fake, f->stack, STACK_BYTES);)
         simt_switch(&scheduler_sp, f->sp);
         ASAN_ONLY(__sanitizer_finish_switch_fiber(scheduler_fake, nullptr, nullptr);)
@@ -197,14 +216,14 @@ static void rooms_take()
         return;
     shared_room = (char *)mmap(nullptr, SHARED_MAX + 4096, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    stack_room_bytes = (size_t)STACK_BYTES * THREADS_MAX;
+    stack_room_bytes = (size_t)STACK_STEP * THREADS_MAX;
     stack_room = (char *)mmap(nullptr, stack_room_bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (shared_room == MAP_FAILED || stack_room == MAP_FAILED)
         abort();
     fibers.resize(THREADS_MAX);
     for (size_t i = 0; i < THREADS_MAX; i++)
-        fibers[i].stack = stack_room + i * STACK_BYTES;
+        fibers[i].stack = stack_room + i * STACK_STEP;
 }
 
 bool in_launch_args(const void *at)
