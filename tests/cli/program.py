@@ -15,6 +15,6 @@ CHAT, EMBED, RERANK = (str(ROOT / "models" / f"weft-demo-{n}") for n in ("chat",
 def weft(*args, feed=b"", stdin=None, stdout=subprocess.PIPE, cwd=None):
     """What a command did that read `feed`, or the file stdin."""
     done = subprocess.run([WEFT, *(a if isinstance(a, bytes) else str(a) for a in args)], stdout=stdout, stderr=subprocess.PIPE,
-                          timeout=600, cwd=cwd, **({"stdin": stdin} if stdin is not None else {"input": feed}))
+                          timeout=600, cwd=cwd, stdin=stdin, input=feed if stdin is None else None)
     done.stderr = without_progress(done.stderr)
     return done

@@ -46,8 +46,9 @@ def port_listened_on(process):
         held = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{process.pid}/fd").iterdir()}
         for table in "tcp", "tcp6":
             for line in pathlib.Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()[1:]:
-                _, local, _, state, *more = line.split()
-                if state == TCP_LISTEN and f"socket:[{more[5]}]" in held:
+                fields = line.split()
+                local, state, inode = fields[1], fields[3], fields[9]
+                if state == TCP_LISTEN and f"socket:[{inode}]" in held:
                     return int(local.rsplit(":", 1)[1], 16)
     return None
 

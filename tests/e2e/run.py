@@ -30,7 +30,7 @@ HERE = pathlib.Path(__file__).parent
 CLIENTS = ("openai", "anthropic", "cohere", "httpx", "jsonschema", "tokenizers", "hypothesis", "schemathesis",
            "openapi_spec_validator", "yaml")
 WORKERS = 2  # most tests wait for a server that uses one processor
-LONGEST = ("test_ranks", "test_simt")  # begun first: nothing else is left to run beside what ends last
+LONGEST = ("test_ranks", "test_simt")  # begun first: a long file that begins last runs alone
 # Files and functions: each kind of call of each client at least once.
 OLDER = {"test_openai", "test_responses", "test_anthropic", "test_cohere", "test_tools", "test_anthropic_tools", "test_async",
          "test_agents", "test_retries", "test_parse_whole", "test_parse_streamed", "test_anthropic_structured"}
@@ -53,10 +53,14 @@ def collect(folder, wanted):
                 yield f"{path.stem}.{name}", function, None
 
 
+def file_of(name):
+    return name.split(".")[0]
+
+
 def durations_print(took):
     files = {}
     for name, seconds in took.items():
-        files[name.split(".")[0]] = files.get(name.split(".")[0], 0) + seconds
+        files[file_of(name)] = files.get(file_of(name), 0) + seconds
     for what in took, files:
         for name in sorted(what, key=what.get, reverse=True)[:40]:
             print(f"{what[name]:7.2f} s  {name}")
@@ -110,8 +114,8 @@ def worker(files, next_file, results):
 def run_shared(tests, counts, took):
     """The files of the tests, shared by WORKERS processes."""
     fork = multiprocessing.get_context("fork")
-    files = [list(group) for _, group in itertools.groupby(tests, key=lambda test: test[0].split(".")[0])]
-    files.sort(key=lambda file: file[0][0].split(".")[0] not in LONGEST)
+    files = [list(group) for _, group in itertools.groupby(tests, key=lambda test: file_of(test[0]))]
+    files.sort(key=lambda file: file_of(file[0][0]) not in LONGEST)
     harness.tiny()  # may have to be made, once
     next_file, workers = fork.Value("i", 0), []
     for _ in range(WORKERS):

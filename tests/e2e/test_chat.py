@@ -59,18 +59,22 @@ class Terminal:
         for each in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
             signal.signal(each, signal.SIG_DFL)  # the shell that runs the tests may ignore them
 
+    def read(self, seconds):
+        """What came within that time; None: nothing, empty: the program has ended."""
+        if not select.select([self.ours], [], [], seconds)[0]:
+            return None
+        try:
+            piece = os.read(self.ours, 65536)
+        except OSError:
+            piece = b""
+        self.said += self.decoder.decode(piece)
+        return piece
+
     def until(self, pattern):
         deadline = time.monotonic() + LIMIT
         while not (found := re.compile(pattern, re.S).search(self.said, self.at)):
             assert time.monotonic() < deadline, self.said
-            if not select.select([self.ours], [], [], 1)[0]:
-                continue
-            try:
-                piece = os.read(self.ours, 65536)
-            except OSError:
-                piece = b""
-            assert piece, (pattern, self.said)
-            self.said += self.decoder.decode(piece)
+            assert self.read(1) != b"", (pattern, self.said)
         self.at = found.end()
         return found
 
@@ -89,22 +93,12 @@ class Terminal:
             assert time.monotonic() < deadline, self.said
             time.sleep(0.01)
 
-    def reads(self, seconds):
-        """Whether something came within that time."""
-        if not select.select([self.ours], [], [], seconds)[0]:
-            return False
-        with contextlib.suppress(OSError):  # the program has ended
-            more = os.read(self.ours, 65536)
-            self.said += self.decoder.decode(more)
-            return bool(more)
-        return False
-
     def ends(self, code=0):
         deadline = time.monotonic() + LIMIT
         while self.process.poll() is None:
             assert time.monotonic() < deadline, self.said
-            self.reads(0.1)
-        while self.reads(0):
+            self.read(0.1)
+        while self.read(0):
             pass
         after = self.modes()
         os.close(self.ours)

@@ -40,6 +40,7 @@ def test_listed_pages_read_answers():
     for origin, said in ((PAGE, read), (OTHER, {"vary": "origin"}), (None, {"vary": "origin"})):
         answer = server.request("POST", "/v1/embeddings", None, {**early, **({"origin": origin} if origin else {})})
         assert answer.status == 413 and own(answer) == said, (origin, answer.headers)
+    # http.client alone would put other headers before the Origin
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)) as first:
         first.putrequest("POST", "/v1/embeddings", skip_host=True, skip_accept_encoding=True)
         for name, value in {"origin": PAGE, "host": "a", **early}.items():

@@ -17,7 +17,7 @@ namespace simt
 {
 
 enum { LANES = 32, SHARED_MAX = 232448, SHARED_PLAIN_MAX = 49152, THREADS_MAX = 1024 };
-// From one stack to the next: with a power of two their tops would share one set of the caches.
+// STACK_STEP lies between two stacks: a power of two would put all their tops into one cache set.
 enum { STACK_BYTES = 128 * 1024, STACK_STEP = STACK_BYTES + 4096 + 7 * 64 };
 
 enum fiber_state { READY, WAIT_WARP, WAIT_BLOCK, WAIT_NAMED, WAIT_GRID, DONE };

@@ -99,26 +99,22 @@ static fiber *next_ready()
 }
 
 // Straight to the thread that goes on: by way of the scheduler it would be two switches.
-static void leave(fiber *f)
+void park()
 {
+    fiber *f = current;
     fiber *next = next_ready();
     ASAN_ONLY(__sanitizer_start_switch_fiber(f->state == DONE ? nullptr : &f->fake_stack,
                                              next ? next->stack : scheduler_bottom,
-                                             next ? STACK_BYTES : scheduler_bytes);)
+                                             next ? (size_t)STACK_BYTES : scheduler_bytes);)
     simt_switch(&f->sp, next ? next->sp : scheduler_sp);
     ASAN_ONLY(__sanitizer_finish_switch_fiber(f->fake_stack, nullptr, nullptr);)
-}
-
-void park()
-{
-    leave(current);
 }
 
 void abandon()
 {
     block.broken = true;
     current->state = DONE;
-    leave(current);
+    park();
     abort(); // never resumed
 }
 
@@ -145,7 +141,7 @@ static void thread_main()
                block.line);
         block.broken = true;
     }
-    leave(f);
+    park();
     abort();
 }
 
