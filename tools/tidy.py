@@ -3,11 +3,11 @@
 
 - rooms include downwards only (docs/ARCHITECTURE.md); a folder alone includes its internal.h
 - files at most 800 lines, headers 200, functions 70 (CUDA 120), lines 100
-- no blank line in a function: what needs one is two functions
 - banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
 - NULL is tested by !p; a file that a comment or a page names is tracked
 - every source file is in a CMake list and begins with a paragraph that says what it is
 - the tag of a struct stands for one struct in production code
+- phrases that docs/STYLE.md replaces: no more in a file than tools/voice_counts.txt records
 - no two places of production code share 20 lines; the names of tests begin with test_
 
 Exceptions stand in tools/tidy_exceptions.txt, one "rule path [name]" a line: the list may shrink.
@@ -17,6 +17,8 @@ import os
 import re
 import subprocess
 import sys
+
+import voice
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAY_INCLUDE = {  # room -> rooms (prefixes of paths) it may include
@@ -84,16 +86,6 @@ def functions(code):
             start = None
 
 
-def blank_inside(text):
-    """The numbers of blank lines in function bodies."""
-    inside = False
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.startswith("{") or line.startswith("}"):
-            inside = line.startswith("{")
-        elif inside and not line.strip():
-            yield number
-
-
 def check_file(path, findings):
     with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
         text = file.read()
@@ -131,8 +123,6 @@ def check_file(path, findings):
             findings.append(("name", path, name, "the test %s does not begin with test_" % name))
     if path.startswith("tests/") or path.startswith("bench/"):
         return
-    for number in blank_inside(text):
-        findings.append(("blank", path, str(number), "line %d is blank, in a function" % number))
     for pattern, instead in BANNED.items():
         if re.search(pattern, code):
             findings.append(("banned", path, pattern, "%s: use %s" % (pattern, instead)))
@@ -234,6 +224,15 @@ def check_twins(paths, findings):
                              (count, lines[i][0], other, there[j][0])))
 
 
+def check_voice(findings):
+    """No file has more phrases that docs/STYLE.md replaces than is recorded."""
+    allowed = voice.recorded()
+    for path, count in voice.counts().items():
+        if count > allowed.get(path, 0):
+            findings.append(("voice", path, "", "%d phrases that docs/STYLE.md replaces, at most %d: tools/voice.py %s"
+                             % (count, allowed.get(path, 0), path)))
+
+
 def main():
     paths = tracked()
     sources = [p for p in paths if p.endswith(SOURCE)]
@@ -246,6 +245,7 @@ def main():
     production = [p for p in sources if not p.startswith(("tests/", "bench/"))]
     check_tags(production, findings)
     check_twins(production, findings)
+    check_voice(findings)
     exceptions = set()
     listing = os.path.join(ROOT, "tools/tidy_exceptions.txt")
     if os.path.exists(listing):
