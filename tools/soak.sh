@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Takes hours, before a piece of work is called done: whole suites under each sanitizer, ten minutes
-# of libFuzzer on each parser, differential tests against the reference libraries, more seeds, all
-# planted faults. Each stage takes at most an hour, alone on two cores, and reports if it takes
+# of libFuzzer on each parser, differential tests against the reference libraries, more seeds. Each stage takes at most an hour, alone on two cores, and reports if it takes
 # longer.
 #
 #   tools/soak.sh                 all stages, from the first
@@ -128,9 +127,6 @@ stage "the demo reranker on its held-out questions" bash -c "$torch && $release 
 stage "schemas against jsonschema" bash -c "$venv && $release && build/soak-venv/bin/python \
     tools/schema_diff.py build/release/bin/schema_check"
 stage "simulation" bash -c "$release && build/release/bin/sim ${SIM_SEEDS:-20000} 2000 && build/release/bin/sim 1000 300 1 4"
-stage "planted faults in the scheduler" python3 tests/sim/mutate.py
-in_parts "planted faults in http, runtime, cli and cpu kernels" 3 tests/mutants.py
-in_parts "planted faults in CUDA sources" 2 tests/simt/mutants.sh
 stage "what Triton's compiler emits, interpreted" bash -c "$release && python3 tools/triton/check.py \
     --program build/release/bin/ptx_run --check"
 if command -v nvcc >/dev/null; then
@@ -150,7 +146,6 @@ if command -v nvcc >/dev/null; then
         ctest --test-dir build/ptx80 -R '^conformance_ptx\$' --output-on-failure &&
         python3 tests/ptx/budgets.py --nvcc=nvcc build/ptx80/bin/kernel_counts --older || [ \$? = 77 ]"
     stage "registers and spills on every architecture" kernels/cuda/spills.py --out build/spills.md
-    stage "planted faults in what nvcc reads" python3 tests/ptx/mutants.py
 fi
 
 [ "$mode" != --list ] || exit 0

@@ -1,5 +1,5 @@
 // The emulator against itself: each wrapper of dev.h gives the value its definition says (computed
-// here in plain loops), good kernels are clean, each planted fault is reported by the mode that can
+// here in plain loops), good kernels are clean, each faulty kernel is reported by the mode that can
 // see it, and the stand-in runtime keeps the order of streams, events and graphs.
 #include "tests/simt/control.h"
 #include "tests/simt/probe.h"
