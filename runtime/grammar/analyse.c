@@ -1,12 +1,12 @@
-// What is true of expressions: least solutions over all of them at once, and cycles of rules.
-// Everything runs in linear time and without recursion, because grammars come from strangers.
+// Properties of expressions: least solutions over all expressions together, and cycles of rules.
+// All of it runs in linear time and without recursion, because clients send the grammars.
 #include "runtime/grammar/internal.h"
 
 #include "base/arena.h"
 
 #include <string.h>
 
-// What an expression is made of: 0, 1 or 2 others.
+// Writes the children of an expression to out and returns their number.
 static uint32_t children(const struct grammar_builder *b, uint32_t e, uint32_t out[2])
 {
     const struct expr *x = expr_of(b, e);
@@ -45,9 +45,9 @@ void expr_mark_reachable(const struct grammar_builder *b, uint32_t root, uint8_t
     heap_give(stack);
 }
 
-// Expressions by what they are made of.
+// For each expression, the expressions that have it as a child.
 struct users {
-    uint32_t *first; // [expr_count + 1] into at
+    uint32_t *first; // [expr_count + 1] index into at
     uint32_t *at;
 };
 
@@ -67,7 +67,8 @@ static struct users users_of(const struct grammar_builder *b, const uint8_t *wan
     return u;
 }
 
-// truth holds what is true at once; a sequence is true when both parts are, all else when one is.
+// On entry truth marks expressions that are trivially true. Extends it to the least solution: a
+// JOIN is true if both children are, any other expression if one child is.
 static void spread(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
 {
     uint32_t n = b->exprs.count, depth = 0;
@@ -115,17 +116,18 @@ void expr_find_nullable(const struct grammar_builder *b, const uint8_t *wanted, 
     find(b, wanted, truth, false);
 }
 
-// Expressions and a height (or levels) that they may have, by height: the least one is done first,
-// and no expression is lower than what it is made of, so the first height that is taken stands.
+// Bucket queue of expressions with a possible height (or number of levels). The lowest bucket is
+// processed first and an entry is never lower than the child it follows from, so the first height
+// popped for an expression is the final one.
 struct heights {
     const struct grammar_builder *b;
     const struct users *users;
-    bool levels;         // what counts is items that close a level
-    uint16_t *at;        // [expr_count] HEIGHT_MAX + 1: none yet
-    uint32_t *expr;      // [entries]
-    uint32_t *next;      // [entries] of the same height, + 1
-    uint32_t count;      // of entries
-    uint32_t *by_height; // [HEIGHT_MAX + 1] first entry, + 1
+    bool levels;         // true: count only items that close a level
+    uint16_t *at;        // [expr_count] result; HEIGHT_MAX + 1: none yet
+    uint32_t *expr;      // [entries] expression
+    uint32_t *next;      // [entries] next entry of the same height, + 1
+    uint32_t count;      // number of entries
+    uint32_t *by_height; // [HEIGHT_MAX + 1] first entry of each bucket, + 1
 };
 
 static void height_put(struct heights *h, uint32_t e, uint32_t height)
@@ -137,13 +139,13 @@ static void height_put(struct heights *h, uint32_t e, uint32_t height)
     h->by_height[height] = ++h->count;
 }
 
-// How much the item counts that this expression is.
+// Returns the amount that an item of this expression itself counts: 0 or 1.
 static uint32_t height_own(const struct heights *h, uint32_t e)
 {
     return !h->levels || expr_of(h->b, e)->kind == EXPR_LEVEL;
 }
 
-// A part of `user` has its height: what user then may have.
+// Called when a child of `user` has its final height: pushes the height of `user` that follows.
 static void height_rise(struct heights *h, uint32_t user)
 {
     const struct expr *x = expr_of(h->b, user);
@@ -151,7 +153,8 @@ static void height_rise(struct heights *h, uint32_t user)
     uint32_t other = count > 1 ? h->at[below[1]] : low, own = height_own(h, user);
     if (x->kind == EXPR_EITHER) {
         low = low < other ? low : other;
-    } else if (x->kind == EXPR_JOIN || x->kind == EXPR_REPEAT) { // under the first lies the second
+        // the item of the second child is below the first
+    } else if (x->kind == EXPR_JOIN || x->kind == EXPR_REPEAT) {
         low += height_own(h, count > 1 ? below[1] : user);
         low = low > other ? low : other;
     }
@@ -202,12 +205,15 @@ void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, u
     heap_give(u.at);
 }
 
-// Strongly connected parts (Tarjan), over all expressions or over what each may begin with.
+// Strongly connected components (Tarjan) over all children, or over those that a match may begin
+// with.
 struct parts {
     const struct grammar_builder *b;
-    const uint8_t *nullable; // NULL: all children, else only those that a match may begin with
-    uint32_t *order, *low;   // [expr_count] order of first visit + 1; lowest one reached
-    uint32_t *part;          // [expr_count] number of the part + 1
+    // NULL: all children count, else only those that a match may begin with
+    const uint8_t *nullable;
+    uint32_t *order, *low; // [expr_count] order of first visit + 1; lowest order reached
+    uint32_t *part;        // [expr_count] number of the component + 1
+    // [open_count] stack of expressions whose component is not complete
     uint32_t *open, open_count;
     uint32_t seen, part_count;
 };
@@ -285,7 +291,8 @@ static void parts_free(struct parts *p)
     heap_give(p->open);
 }
 
-// A rule with an edge that stays in its part; `inner`: only edges to what something follows.
+// Returns a rule of a component with an inner edge, or -1. `inner`: only edges to a child that is
+// followed by something count.
 static int64_t parts_cycle(const struct parts *p, const uint8_t *wanted, bool inner)
 {
     uint32_t below[2];

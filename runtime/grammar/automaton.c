@@ -1,4 +1,4 @@
-// Items, states and steps. See automaton.h.
+// Items, states and transitions. See automaton.h.
 #include "runtime/grammar/automaton.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { ITEM_WORDS = 4, SLOTS_FIRST = 1024, WORK_ITEM = 8, WORK_MEMBER = 16 };
 #define TOO_DEEP ((uint32_t)ITEM_TOO_DEEP)
-#define NO_ITEM (INTERN_NONE - 1) // the table is full; not TOO_DEEP
+#define NO_ITEM (INTERN_NONE - 1) // the table of items is full; distinct from TOO_DEEP
 
 static uint32_t slots_for(uint32_t count)
 {
@@ -16,7 +16,7 @@ static uint32_t slots_for(uint32_t count)
     return slots;
 }
 
-// The tables are zero.
+// Adds ITEM_END and the dead state. The tables must be zero.
 static void automaton_begin(struct automaton *a)
 {
     uint32_t end[ITEM_WORDS] = {GRAMMAR_EMPTY, 0, 0, 0};
@@ -70,7 +70,7 @@ size_t automaton_used(const struct automaton *a)
            (size_t)STATE_MEMBERS_MAX * (sizeof *a->scratch + sizeof *a->tails);
 }
 
-// Counts work; false: there was too much.
+// Counts work. Returns false if the bound is exceeded.
 static bool spend(struct automaton *a, uint64_t work)
 {
     a->work += work;
@@ -78,29 +78,29 @@ static bool spend(struct automaton *a, uint64_t work)
     return !a->over;
 }
 
-// How deep the list may become before the expression is read to its end.
+// Number of items by which the list must grow to read the expression to its end.
 static uint32_t height_of(const struct automaton *a, uint32_t expr, uint32_t low)
 {
     bool skipped = a->g->exprs[expr].kind == EXPR_REPEAT && low == 0;
     return skipped ? 1 : a->g->heights[expr];
 }
 
-// And by how many levels.
+// Number of nesting levels by which the list must grow.
 static uint32_t levels_of(const struct automaton *a, uint32_t expr, uint32_t low)
 {
     bool skipped = a->g->exprs[expr].kind == EXPR_REPEAT && low == 0;
     return skipped ? 0 : a->g->levels[expr];
 }
 
-// Only what can be closed within AUTOMATON_DEPTH_MAX and GRAMMAR_LEVELS_MAX becomes an item, so no
-// list is a dead end.
+// Creates an item, but only if it can be completed within AUTOMATON_DEPTH_MAX and
+// GRAMMAR_LEVELS_MAX; so no list is a dead end. Returns TOO_DEEP or NO_ITEM on failure.
 static uint32_t item_put(struct automaton *a, uint32_t expr, uint32_t low, uint32_t high,
                          uint32_t next)
 {
     if (next == TOO_DEEP || next == NO_ITEM)
         return next;
     struct item_info info = {.depth = a->info[next].depth, .levels = a->info[next].levels};
-    if (expr == ITEM_UNION) { // as deep as the deeper one; no list grows by it
+    if (expr == ITEM_UNION) { // as deep as the deeper one; a union adds no depth
         const struct item_info *other = &a->info[low];
         info.depth = other->depth > info.depth ? other->depth : info.depth;
         info.levels = other->levels > info.levels ? other->levels : info.levels;
@@ -121,7 +121,7 @@ static uint32_t item_put(struct automaton *a, uint32_t expr, uint32_t low, uint3
     return item;
 }
 
-// What is left of a repeat, then next.
+// The remaining repeat followed by next.
 static uint32_t repeat_then(struct automaton *a, uint32_t expr, uint32_t low, uint32_t high,
                             uint32_t next)
 {
@@ -138,7 +138,7 @@ static uint32_t expr_then(struct automaton *a, uint32_t e, uint32_t next)
     return item_put(a, e, 0, 0, next);
 }
 
-// Puts the item on the list of those to look at. False: no room.
+// Adds the item to the work list unless it was added before. Returns false if there is no room.
 static bool work_add(struct automaton *a, uint32_t *count, uint32_t item)
 {
     if (item == NO_ITEM)
@@ -162,7 +162,8 @@ static bool work_either(struct automaton *a, uint32_t *count, uint32_t e, uint32
     return work_add(a, count, expr_then(a, e, next));
 }
 
-// Looks at one item: emits a pair, or adds what it stands for. False: no room.
+// Processes one item: emits a pair, or adds the items it expands to. Returns false if there is no
+// room.
 static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *ends)
 {
     struct item it = *item_of(a, item);
@@ -171,7 +172,7 @@ static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *
     const struct expr *x = &a->g->exprs[it.expr];
     uint32_t rest;
     switch (x->kind) {
-    case EXPR_EMPTY: // the end alone
+    case EXPR_EMPTY: // only ITEM_END
         *ends = true;
         return true;
     case EXPR_SET:
@@ -198,7 +199,7 @@ static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *
     }
 }
 
-// Finds how the item can go on. False: no room.
+// Computes the transitions of the item. Returns false if there is no room.
 static bool item_expand(struct automaton *a, uint32_t item)
 {
     struct item_info *info = &a->info[item];
@@ -232,7 +233,8 @@ static int compare_items(const void *x, const void *y, void *automaton)
     return (p->high > q->high) - (p->high < q->high);
 }
 
-// Repeats of one thing whose bounds touch become one, so that ambiguous counts stay few.
+// Merges repeats of one expression whose bounds overlap or touch, which limits the number of
+// ambiguous counts. Returns the new number of members; UINT32_MAX: no room.
 static uint32_t members_merge(struct automaton *a, uint32_t *items, uint32_t count)
 {
     uint32_t kept = 0;
@@ -275,14 +277,15 @@ static int compare_numbers(const void *x, const void *y)
     return (p > q) - (p < q);
 }
 
-// More ways at once than are followed.
+// Fails because a state has too many members.
 static uint32_t too_many(struct automaton *a)
 {
     a->over = true;
     return NO_ITEM;
 }
 
-// One item for what follows equal heads; unions among it are taken apart.
+// Returns one item for items with equal heads: the head followed by the union of their tails, in
+// which nested unions are flattened.
 static uint32_t heads_union(struct automaton *a, const uint32_t *items, uint32_t count)
 {
     struct item head = *item_of(a, items[0]);
@@ -309,7 +312,8 @@ static uint32_t heads_union(struct automaton *a, const uint32_t *items, uint32_t
     return item_put(a, head.expr, head.low, head.high, rest);
 }
 
-// Without this the ways of an ambiguous grammar double again and again.
+// Unites members with equal heads. Otherwise the members of an ambiguous grammar double repeatedly.
+// Returns the new number of members; UINT32_MAX: no room.
 static uint32_t members_unite(struct automaton *a, uint32_t *items, uint32_t count)
 {
     uint32_t kept = 0;
@@ -349,7 +353,7 @@ static void state_slots_double(struct automaton *a)
         *state_slot(a, a->members + a->states[s].first, a->states[s].count) = s;
 }
 
-// The state with these members, which are merged and in order.
+// Returns the state with these members, which must be merged and sorted.
 static uint32_t state_intern(struct automaton *a, const uint32_t *items, uint32_t count)
 {
     uint32_t *slot = state_slot(a, items, count);
@@ -367,7 +371,7 @@ static uint32_t state_intern(struct automaton *a, const uint32_t *items, uint32_
     return number;
 }
 
-// The state with these members.
+// Sorts and merges the members and returns the state that has them.
 static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
 {
     if (count == 0)
@@ -388,8 +392,8 @@ uint32_t automaton_start(struct automaton *a)
     return item == NO_ITEM ? STATE_NO_ROOM : state_put(a, &item, 1);
 }
 
-// The items that a byte of the class leads to, in scratch; UINT32_MAX: no room. alike: a set of
-// bytes that lead to the same ones.
+// Collects the items that a byte of the class leads to in a->scratch and returns their number;
+// UINT32_MAX: no room. alike: set to the bytes that lead to the same items.
 static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t class,
                               uint32_t alike[SET_WORDS])
 {
@@ -465,7 +469,7 @@ int automaton_ends(struct automaton *a, uint32_t state)
     return ends;
 }
 
-// One item with bounds out of reach taken away; what follows it is done already.
+// The item without bounds out of reach; the items after it have their `near` already.
 static uint32_t item_near(struct automaton *a, uint32_t item, int far)
 {
     struct item it = *item_of(a, item);
@@ -480,7 +484,7 @@ static uint32_t item_near(struct automaton *a, uint32_t item, int far)
                     it.next == ITEM_END ? ITEM_END : a->info[it.next].near[far]);
 }
 
-// The same for the whole list, from its end on. Unions stay as they are.
+// Applies item_near to the list from its end on. Unions are not changed.
 static uint32_t list_near(struct automaton *a, uint32_t item, int far)
 {
     uint32_t depth = 0;
@@ -579,8 +583,8 @@ bool automaton_is_crowded(const struct automaton *a)
     return a->kept_items > a->items.capacity / 2 || a->kept_members > a->member_capacity / 2;
 }
 
-// Items that are kept move down in order, so what follows one has moved before it. list: old ->
-// new.
+// Moves the marked items down in their order, so that an item moves after its next one. Leaves the
+// new number of each item in a->list.
 static void items_compact(struct automaton *a)
 {
     uint32_t count = a->items.count;
@@ -602,7 +606,7 @@ static void items_compact(struct automaton *a)
     memset(a->info + a->items.count, 0, (count - a->items.count) * sizeof *a->info);
 }
 
-// What was used before a compaction and is not any more.
+// Returns the memory that is unused after a compaction to the system.
 static void tables_drop(struct automaton *a, const struct automaton *before)
 {
     uint32_t items = a->items.count, items_before = before->items.count;
@@ -633,7 +637,7 @@ void automaton_compact(struct automaton *a)
             continue;
         for (uint32_t i = 0; i < old.count; i++)
             a->scratch[i] = a->list[a->members[old.first + i]];
-        // In order as before, because items keep theirs.
+        // Still sorted, because items keep their order.
         a->moved[s] = state_intern(a, a->scratch, old.count);
     }
     tables_drop(a, &before);

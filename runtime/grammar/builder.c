@@ -1,4 +1,4 @@
-// Expressions of a builder: made bottom up, simplified where that is free, numbered once.
+// Expressions of a builder: created bottom up, simplified if that is cheap, interned.
 #include "runtime/grammar/internal.h"
 
 #include "base/arena.h"
@@ -7,7 +7,7 @@
 
 enum {
     FIRST_CAPACITY = 256,
-    EXPRS_MAX = 8 * 1000 * 1000, // numbers are far from UINT32_MAX
+    EXPRS_MAX = 8 * 1000 * 1000, // keeps numbers far from UINT32_MAX
 };
 static const size_t DEFAULT_BYTES = (size_t)64 << 20;
 
@@ -42,7 +42,7 @@ static bool memory_fits(struct grammar_builder *b, size_t more)
     size_t used = intern_bytes(&b->exprs) + intern_bytes(&b->sets) + intern_bytes(&b->compared) +
                   b->compared.capacity * sizeof *b->results + b->name_capacity +
                   b->rule_capacity * sizeof *b->rules;
-    // grammar_finish rewrites it twice, then copies: four of them at most are there at once.
+    // grammar_finish rewrites the builder twice, then copies it: at most four exist together.
     if (used + more > b->limits.bytes_max / 4)
         builder_fail(b, STATUS_TOO_LARGE,
                      "the grammar needs more memory than it may: make it smaller");
@@ -96,7 +96,7 @@ void grammar_abandon(struct grammar_builder *b)
 {
     if (!b)
         return;
-    if (b->limits.worked && *b->limits.worked < b->work) // those that rewrite it have more
+    if (b->limits.worked && *b->limits.worked < b->work) // the rewritten copies count more work
         *b->limits.worked = b->work;
     intern_free(&b->exprs);
     intern_free(&b->sets);
@@ -227,7 +227,7 @@ uint32_t grammar_level(struct grammar_builder *b, uint32_t close)
 uint32_t grammar_rule(struct grammar_builder *b, struct text name, uint32_t *rule)
 {
     *rule = 0;
-    size_t kept = name.bytes < 200 ? name.bytes : 200; // enough for a sentence
+    size_t kept = name.bytes < 200 ? name.bytes : 200; // enough for an error sentence
     if (b->rule_count == b->rule_capacity) {
         uint32_t capacity = b->rule_capacity == 0 ? 64 : b->rule_capacity * 2;
         if (!memory_fits(b, (size_t)(capacity - b->rule_capacity) * sizeof *b->rules))

@@ -1,4 +1,4 @@
-// Code points as UTF-8 and lists of strings: both become trees of bytes that share what is equal.
+// Code points as UTF-8, and lists of strings: both become trees of bytes that share equal parts.
 #include "runtime/grammar/internal.h"
 #include "runtime/grammar/ranges.h"
 
@@ -9,13 +9,13 @@
 
 enum { TAIL = 64 };
 
-// An ordered list.
+// An ordered list of ranges, see ranges.h.
 struct ranges {
     struct grammar_range *at;
     uint32_t count;
 };
 
-// Of first..last: 0: none is in, 1: all are, 2: some are. *from: the first range that matters.
+// How many of the code points first..last are in the ranges: 0: none, 1: all, 2: some.
 static int ranges_cover(const struct ranges *r, uint32_t first, uint32_t last)
 {
     uint32_t low = 0, high = r->count;
@@ -31,7 +31,7 @@ static int ranges_cover(const struct ranges *r, uint32_t first, uint32_t last)
     return r->at[low].first <= first && r->at[low].last >= last ? 1 : 2;
 }
 
-// Any continuation bytes, so many.
+// Any `bytes` continuation bytes.
 static uint32_t whole_tail(struct grammar_builder *b, uint32_t bytes)
 {
     if (b->whole[bytes] == GRAMMAR_NOTHING)
@@ -39,7 +39,8 @@ static uint32_t whole_tail(struct grammar_builder *b, uint32_t bytes)
     return b->whole[bytes];
 }
 
-// Alternatives of one byte each with what follows it; equal continuations share a set.
+// Alternatives that each consist of one byte and an expression; bytes with the same expression
+// share a set.
 struct branches {
     uint32_t then[TAIL];
     uint32_t set[TAIL][SET_WORDS];
@@ -69,8 +70,8 @@ static uint32_t branches_end(struct grammar_builder *b, const struct branches *b
     return result;
 }
 
-// The code points base..base + 64^bytes - 1 that are in the ranges and at least `least`, as so many
-// continuation bytes.
+// The code points base..base + 64^bytes - 1 that are in the ranges and not below `least`, as this
+// number of continuation bytes.
 static uint32_t tail_of(struct grammar_builder *b, const struct ranges *r, uint32_t base,
                         uint32_t bytes, uint32_t least)
 {
@@ -89,7 +90,8 @@ static uint32_t tail_of(struct grammar_builder *b, const struct ranges *r, uint3
 static uint32_t chars_of(struct grammar_builder *b, const struct ranges *r)
 {
     static const struct {
-        uint32_t lead, last, bytes, least; // first byte, last one, continuation bytes, no overlong
+        // first and last lead byte, continuation bytes, smallest code point (no overlong forms)
+        uint32_t lead, last, bytes, least;
     } forms[] = {{0xC0, 0xDF, 1, 0x80}, {0xE0, 0xEF, 2, 0x800}, {0xF0, 0xF4, 3, 0x10000}};
     uint32_t ascii[SET_WORDS] = {0};
     for (uint32_t c = 0; c < 0x80; c++)
@@ -144,7 +146,8 @@ static int compare_texts(const void *x, const void *y)
     return order != 0 ? order : (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-// Sorted strings whose first `from` bytes are equal and were matched.
+// Matches one of the strings, from byte `from` on. The strings are sorted and their first `from`
+// bytes are equal.
 static uint32_t choice_of(struct grammar_builder *b, const struct text *sorted, uint32_t count,
                           size_t from)
 {

@@ -1,25 +1,27 @@
-// A builder's expression becomes a grammar: what can never match is cut out, repeats of what may be
-// empty are rewritten so that each turn takes at least a byte, left recursion is refused, and bytes
-// that no set tells apart become one class.
+// Compiles a builder's expression to a grammar: removes expressions that can never match, rewrites
+// repeats whose body can be empty so that each repetition consumes a byte, refuses left recursion,
+// and groups bytes that no set distinguishes into classes.
 #include "runtime/grammar/internal.h"
 
 #include "base/arena.h"
 
 #include <string.h>
 
-// One rewriting of all reachable expressions into another builder.
+// Rewriting of all reachable expressions of one builder into another one.
 struct rewrite {
     const struct grammar_builder *from;
     struct grammar_builder *to;
+    // [expr_count] each; filled: needed without the empty string
     uint8_t *wanted, *productive, *nullable, *filled;
-    uint32_t *map;         // [expr_count] into to
-    uint32_t *map_filled;  // the same without the empty string, where `filled` asks for it
-    uint32_t *rule_filled; // [rule_count] rule of `to` without the empty string
-    uint32_t *rule;        // [rule_count]
+    uint32_t *map; // [expr_count] expression in `to`
+    // [expr_count] expression without the empty string, if filled and nullable
+    uint32_t *map_filled;
+    uint32_t *rule_filled; // [rule_count] rule of `to` without the empty string; UINT32_MAX: none
+    uint32_t *rule;        // [rule_count] rule of `to`; UINT32_MAX: none
 };
 
-// Which expressions are needed without the empty string: bodies of repeats that may be empty, and
-// what those are made of.
+// Marks the expressions that are needed without the empty string: nullable bodies of repeats and
+// the nullable expressions they consist of.
 static void mark_filled(struct rewrite *w)
 {
     const struct grammar_builder *b = w->from;
@@ -49,7 +51,7 @@ static uint32_t filled_of(const struct rewrite *w, uint32_t e)
     return w->nullable[e] ? w->map_filled[e] : w->map[e];
 }
 
-// Expression e in the other builder; its children are there.
+// Returns expression e in the other builder, which already contains its children.
 static uint32_t rewritten(struct rewrite *w, uint32_t e)
 {
     const struct expr *x = expr_of(w->from, e);
@@ -70,13 +72,13 @@ static uint32_t rewritten(struct rewrite *w, uint32_t e)
     case EXPR_RULE:
         if (w->rule[x->a] == UINT32_MAX)
             return grammar_rule(w->to, builder_rule_name(w->from, x->a), &w->rule[x->a]);
-        return GRAMMAR_NOTHING; // expressions of rules are hash-consed: there is one of each
+        return GRAMMAR_NOTHING; // reached once per rule, because expressions are hash-consed
     default:
         return GRAMMAR_NOTHING;
     }
 }
 
-// The same without the empty string; e may be empty.
+// Returns the strings of e except the empty one, in the other builder; e can be empty.
 static uint32_t rewritten_filled(struct rewrite *w, uint32_t e)
 {
     const struct expr *x = expr_of(w->from, e);
@@ -120,7 +122,8 @@ static void rewrite_all(struct rewrite *w)
     }
 }
 
-// A new builder with what is reachable and productive; *root is its number there.
+// Returns a new builder with the reachable expressions that can match; *root becomes the root
+// there.
 static struct grammar_builder *builder_rewrite(const struct grammar_builder *b, uint32_t *root)
 {
     uint32_t n = b->exprs.count;
@@ -155,7 +158,7 @@ static void classes_find(struct grammar *g)
     uint32_t of[256] = {0}, count = 1;
     for (uint32_t s = 0; s < g->set_count && count < 256; s++) {
         const uint32_t *set = g->sets + (size_t)s * SET_WORDS;
-        uint32_t split[256]; // class -> what its bytes inside the set become; 0: none yet
+        uint32_t split[256]; // new class for the bytes of each class in the set; 0: none yet
         bool outside[256] = {false};
         memset(split, 0, sizeof split);
         for (uint32_t i = 0; i < 256; i++)
@@ -199,7 +202,7 @@ static void heights_find(const struct grammar_builder *b, struct grammar *g)
     heap_give(wanted);
 }
 
-// The grammar of a rewritten builder.
+// Creates the grammar of a rewritten builder.
 static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t root)
 {
     struct grammar *g = heap_take_zeroed(1, sizeof *g);
@@ -276,7 +279,7 @@ enum status grammar_compile(const struct grammar_builder *b, uint32_t root, stru
     enum status status = check_bodies(b, root, err);
     if (status != STATUS_OK)
         return status;
-    // The first pass may leave rules that match nothing once they are without the empty string.
+    // The second pass removes rules that match nothing once the empty string is removed.
     struct grammar_builder *once = builder_rewrite(b, &root);
     struct grammar_builder *twice = builder_rewrite(once, &root);
     if (grammar_failed(once) || grammar_failed(twice)) {
@@ -311,7 +314,7 @@ enum status grammar_finish(struct grammar_builder *b, uint32_t root, struct gram
 
 struct grammar *grammar_take(struct grammar *g)
 {
-    // Who takes holds one already, so nothing is ordered by it.
+    // relaxed: the caller already holds a reference, so nothing has to be ordered
     atomic_fetch_add_explicit(&g->owners, 1, memory_order_relaxed);
     return g;
 }
@@ -323,7 +326,7 @@ uint32_t grammar_owners(const struct grammar *g)
 
 void grammar_give(struct grammar *g)
 {
-    // acq_rel: what others read of it comes before the last one frees it.
+    // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!g || atomic_fetch_sub_explicit(&g->owners, 1, memory_order_acq_rel) != 1)
         return;
     heap_give(g->exprs);

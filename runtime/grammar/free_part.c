@@ -1,28 +1,29 @@
-// Free parts: any text up to the first of several markers. One automaton (Aho and Corasick's) finds
-// all markers at once; each of its nodes becomes a rule. Nodes are beginnings of markers, in two
-// tries: of all markers where nothing but blanks came before, and of those that count everywhere
-// in the midst of text.
+// Free parts: any text up to the first of several markers. One automaton (Aho and Corasick) finds
+// all markers together, and each of its nodes becomes a rule. Nodes are prefixes of markers, in two
+// tries: one of all markers, used after nothing but blanks, and one of the markers that count
+// anywhere.
 #include "runtime/grammar/internal.h"
 
 #include "base/arena.h"
 
 #include <string.h>
 
-enum { NODE_NONE, NODE_TEXT, NODE_HEAD, NODE_FIRST }; // TEXT and HEAD: the roots
+// TEXT: root of the markers that count anywhere; HEAD: of all
+enum { NODE_NONE, NODE_TEXT, NODE_HEAD, NODE_FIRST };
 
 struct node {
-    uint32_t to[256]; // of the trie, NODE_NONE: no marker goes on like that; then of every byte
-    uint32_t fail;    // the longest other beginning, in the midst of text, that ends here
-    uint32_t then;    // what follows the marker
-    bool over;        // the marker is complete
-    uint32_t ref, rule;
+    uint32_t to[256];   // child, or NODE_NONE; after steps_fill the next node for every byte
+    uint32_t fail;      // node of the longest proper suffix in the trie of NODE_TEXT
+    uint32_t then;      // expression after the marker
+    bool over;          // true if a marker is complete at this node
+    uint32_t ref, rule; // expression and number of the node's rule
 };
 
 struct finder {
     struct grammar_builder *b;
     struct node *nodes;
     uint32_t count, capacity;
-    uint32_t *queue, queued; // nodes of which no marker is complete, the shortest first
+    uint32_t *queue, queued; // nodes at which no marker is complete, shortest first
 };
 
 static uint32_t node_make(struct finder *f)
@@ -41,7 +42,7 @@ static void marker_put(struct finder *f, uint32_t root, const struct grammar_mar
     for (size_t i = 0; i < marker->text.bytes; i++) {
         uint8_t byte = (uint8_t)marker->text.at[i];
         if (f->nodes[at].to[byte] == NODE_NONE) {
-            uint32_t made = node_make(f); // moves the nodes
+            uint32_t made = node_make(f); // reallocates f->nodes
             f->nodes[at].to[byte] = made;
         }
         at = f->nodes[at].to[byte];
@@ -51,7 +52,7 @@ static void marker_put(struct finder *f, uint32_t root, const struct grammar_mar
     end->over = true;
 }
 
-// Where a byte leads that no marker goes on with.
+// Returns the next node for a byte with which no marker continues.
 static uint32_t fallback(const struct finder *f, uint32_t at, uint32_t byte)
 {
     if (at == NODE_TEXT)
@@ -61,7 +62,7 @@ static uint32_t fallback(const struct finder *f, uint32_t at, uint32_t byte)
     return f->nodes[at == NODE_HEAD ? (uint32_t)NODE_TEXT : f->nodes[at].fail].to[byte];
 }
 
-// Fills in all steps of a trie. That of NODE_TEXT is first: what fails falls back into it.
+// Computes all transitions of a trie. NODE_TEXT must be done first, because fallbacks lead into it.
 static void steps_fill(struct finder *f, uint32_t root)
 {
     uint32_t read = f->queued;
@@ -86,7 +87,7 @@ static void steps_fill(struct finder *f, uint32_t root)
     }
 }
 
-// Bytes with the same next node share a set.
+// The body of a node's rule. Bytes that lead to the same node share a set.
 static uint32_t body_of(const struct finder *f, const struct node *node, bool must)
 {
     uint32_t body = must ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;

@@ -1,4 +1,4 @@
-// Hash tables with open addressing over values of one size.
+// Hash tables with open addressing for values of one size. See intern.h.
 #include "runtime/grammar/intern.h"
 
 #include "base/arena.h"

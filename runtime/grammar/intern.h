@@ -1,5 +1,5 @@
-// Values of one size, numbered: equal values have one number. Used by builders (which grow it) and
-// automata (whose memory is fixed). Never shared between threads.
+// Interned values of one size: equal values have the same number. Builders grow such a table,
+// automata give it fixed memory. A table belongs to one thread.
 #pragma once
 
 #include <stdbool.h>
@@ -9,13 +9,15 @@
 #define INTERN_NONE UINT32_MAX
 
 struct intern {
-    uint32_t *at;    // [capacity][words]
-    uint32_t *slots; // [slot_count] number + 1, 0: free; a power of two, more than capacity
+    uint32_t *at; // [capacity][words] values by number
+    // [slot_count] hash table of number + 1, 0: free; a power of two, more than capacity
+    uint32_t *slots;
     uint32_t words, count, capacity, slot_count;
-    uint32_t slot_max; // slot_count may double up to here, so that few values touch few pages
+    // limit up to which slot_count doubles, so that a small table touches few pages
+    uint32_t slot_max;
 };
 
-// 64 bits of so many words.
+// Returns a 64-bit hash of a value of `words` words.
 static inline uint64_t intern_hash(const uint32_t *value, uint32_t words)
 {
     uint64_t h = 0x9E3779B97F4A7C15u;
@@ -26,9 +28,9 @@ static inline uint64_t intern_hash(const uint32_t *value, uint32_t words)
     return h;
 }
 
-// The number of the value, which joins where it is new; INTERN_NONE: the table is full.
+// Returns the number of the value and adds it if it is new; INTERN_NONE: the table is full.
 uint32_t intern_put(struct intern *t, const uint32_t *value);
-// Memory from heap_take for so many values; what was there stays.
+// Grows the table, on the heap, to `capacity` values; keeps the values it contains.
 void intern_grow(struct intern *t, uint32_t capacity);
 void intern_free(struct intern *t);
 size_t intern_bytes(const struct intern *t);

@@ -1,15 +1,18 @@
-// One mask: whole kinds of tokens where plain characters stay inside the grammar, a walk over the
-// tries for the rest. What was found is kept as a list of ids beside those kinds, or as words.
+// Computes one mask: allows entire kinds of tokens if plain characters stay inside the grammar, and
+// walks the tries for the others. The cache stores a mask as the kinds and a list of the other ids,
+// or as words.
 #include "runtime/grammar/mask.h"
 
 #include <string.h>
 
-enum { WALK_NODES = 2, FORGET_BYTES = 256 }; // that are walked or forgotten in one step of work
-enum { TAILS_WALKS_MAX = 4 };                // of one mask; then whole tokens are walked
-enum { TOKENS_APART_MAX = 256 };             // of equal shape that are walked one by one
+enum { WALK_NODES = 2, FORGET_BYTES = 256 }; // nodes walked, bytes cleared per step of work
+// walks over tails for one mask; after that tokens are walked from their first byte
+enum { TAILS_WALKS_MAX = 4 };
+// maximum tokens below a node of shapes that are walked one by one
+enum { TOKENS_APART_MAX = 256 };
 
-// Places inside a character of UTF-8: 0 between characters, 1..3 continuation bytes to come, then
-// those where the next byte has narrower bounds (E0, ED, F0, F4).
+// Positions within a UTF-8 character: 0 between characters, 1..3 number of continuation bytes to
+// come, 4..7 after E0, ED, F0, F4, whose next byte has narrower bounds.
 static const struct utf8_edge {
     uint8_t from, first, last, to;
 } UTF8_EDGES[] = {
@@ -41,15 +44,16 @@ void mask_classes_find(struct mask_cache *c)
         c->sort_class[sort] = c->g->class_of[BYTE_SORT_FIRST[sort]];
 }
 
-// A step on the way through a token: of a state, the one that is as good for the rest of a token
-// counts, so that the characters of a string with a bound lead back like those of one without.
+// Takes one step within a token. Replaces the state by an equivalent one for the rest of the token,
+// so that the characters of a string with a maximum length lead back as those of an unbounded one
+// do.
 static uint32_t mask_step(struct mask_cache *c, uint32_t state, uint32_t class)
 {
     uint32_t to = automaton_step(&c->a, state, class);
     return to < STATE_FIRST || !c->counts ? to : automaton_near(&c->a, to, c->far);
 }
 
-// States at a place, on the way of the search below.
+// A state and the position within a character, for the search below.
 struct spot {
     uint32_t state;
     uint8_t place;
@@ -73,8 +77,8 @@ static void spot_add(struct spots *s, uint32_t state, uint8_t place)
         s->at[s->count++] = (struct spot){state, place};
 }
 
-// One more character from each state of `level` on. False: it can leave the grammar.
-// *room false: a table is full.
+// Computes the states after one more character from each state of `level`. Returns false if some
+// character leaves the grammar. Sets *room to false if a table is full.
 static bool level_next(struct mask_cache *c, struct spots *level, struct spots *next, bool *room)
 {
     for (uint32_t i = 0; i < level->count; i++) {
@@ -90,7 +94,8 @@ static bool level_next(struct mask_cache *c, struct spots *level, struct spots *
     return !level->full && !next->full;
 }
 
-// No plain character can follow any of the first so many places. *room false: a table is full.
+// Returns true if no plain character can follow the first `count` spots of level. Sets *room to
+// false if a table is full.
 static bool level_is_last(struct mask_cache *c, const struct spots *level, uint32_t count,
                           bool *room)
 {
@@ -104,8 +109,9 @@ static bool level_is_last(struct mask_cache *c, const struct spots *level, uint3
     return true;
 }
 
-// How many plain characters can follow whatever they are: PLAIN_WHOLE, or at most the bound of the
-// last kind but one. *most: how many can follow at all, or PLAIN_WHOLE. False: a table is full.
+// Sets *chars to the number of plain characters that can follow whichever they are: PLAIN_WHOLE for
+// any number, else at most the bound of the last kind but one. *most: the largest number of plain
+// characters that can follow at all, or PLAIN_WHOLE. Returns false if a table is full.
 static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars, uint32_t *most)
 {
     struct spots seen = {.count = 0}, level, next = {.count = 0};
@@ -133,7 +139,7 @@ static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars,
     return true;
 }
 
-// Finds whether each plain character leads back to the state. False: a table is full.
+// Finds out if each plain character leads back to the state. Returns false if a table is full.
 static bool plain_find(struct mask_cache *c, uint32_t state)
 {
     struct spots level = {.count = 0}, next = {.count = 0};
@@ -154,7 +160,7 @@ static bool plain_stays(struct mask_cache *c, uint32_t state, bool *stays)
     return known;
 }
 
-// Sorts of bytes of which each leads back to the state. False: a table is full.
+// Finds the sorts of which each byte leads back to the state. Returns false if a table is full.
 static bool loops_find(struct mask_cache *c, uint32_t state)
 {
     uint64_t loops = SORTS_KNOWN, cut;
@@ -175,11 +181,11 @@ static bool loops_find(struct mask_cache *c, uint32_t state)
 struct trie_walk {
     struct mask_cache *c;
     const struct token_trie *trie;
-    bool shapes; // its bytes are sorts
-    bool tails;  // its tokens are those of the vocabulary's tails
+    bool shapes; // true if the trie's bytes are sorts
+    bool tails;  // true if the node's tokens can use vocabulary.tails
     struct walk_place *path;
     uint32_t *words, *walked;
-    struct found_ids *found; // or NULL
+    struct found_ids *found; // list to append the ids to, or NULL
 };
 enum walk_result { WALK_ON, WALK_ALL, WALK_TAILS, WALK_CUT, WALK_NO_ROOM };
 
@@ -195,7 +201,8 @@ static void ids_allow(const struct trie_walk *w, const int32_t *ids, uint32_t co
     found->count += count;
 }
 
-// What a state says of all tokens of a node whose first byte leads back to it.
+// Decides about all tokens of a node whose first byte leads back to the state: WALK_ALL: all are
+// allowed, WALK_TAILS: those in mask_cache.tails, WALK_ON: unknown, walk on.
 static enum walk_result node_judge(const struct trie_walk *w, const struct trie_node *node,
                                    uint32_t state)
 {
@@ -225,7 +232,8 @@ static void tails_allow(const struct trie_walk *w, const int32_t *ids, uint32_t 
             ids_allow(w, ids + i, 1);
 }
 
-// Sets the bits of all tokens of a node as they were judged. False: a table is full.
+// Sets the bits of the tokens of a node and its subtree according to node_judge. Returns false if a
+// table is full.
 static bool node_allow(const struct trie_walk *w, const struct trie_node *node,
                        enum walk_result judged, uint32_t state)
 {
@@ -241,7 +249,8 @@ static bool node_allow(const struct trie_walk *w, const struct trie_node *node,
     return true;
 }
 
-// A byte of the trie leads there; STATE_CUT: one of a sort whose bytes may lead elsewhere.
+// Returns the state after a byte of the trie; STATE_CUT: a sort whose bytes may lead to different
+// states.
 #define STATE_CUT UINT32_MAX
 static uint32_t walk_step(const struct trie_walk *w, uint32_t state, uint8_t byte)
 {
@@ -258,7 +267,8 @@ static uint32_t walk_step(const struct trie_walk *w, uint32_t state, uint8_t byt
     return mask_step(c, state, c->sort_class[byte]);
 }
 
-// The tokens of a node of shapes one by one, from the place where their bytes matter.
+// Walks the tokens of a node of shapes one by one, from the byte on at which the sort is not
+// enough. WALK_CUT: they are too many.
 static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie_node *node,
                                     struct walk_place at)
 {
@@ -278,8 +288,8 @@ static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie
     return WALK_ON;
 }
 
-// Sets the bits of the tokens of a node of the first level that lead somewhere, and counts bytes.
-// WALK_CUT: some may be missing, because their bytes matter too early.
+// Sets the bits of the allowed tokens of a top-level node and its subtree, and counts bytes in
+// *walked. WALK_CUT: some may be missing, because the sorts are not enough too early.
 static enum walk_result node_walk(const struct trie_walk *w, uint32_t first, uint32_t state)
 {
     const struct trie_node *nodes = w->trie->nodes;
@@ -289,7 +299,7 @@ static enum walk_result node_walk(const struct trie_walk *w, uint32_t first, uin
         const struct trie_node *node = &nodes[i];
         struct walk_place at = path[node->level];
         uint32_t to = walk_step(w, at.state, node->byte), done = 0;
-        // A byte that does not lead back tells that not all do.
+        // If one byte leaves the state, the node cannot be accepted as a whole.
         enum walk_result judged = to == at.state ? node_judge(w, node, to) : WALK_ON;
         if (judged != WALK_ON && !node_allow(w, node, judged, to))
             return WALK_NO_ROOM;
@@ -315,7 +325,7 @@ static enum walk_result node_walk(const struct trie_walk *w, uint32_t first, uin
     return WALK_ON;
 }
 
-// The same for all nodes of bytes that begin with a byte of the sort.
+// Applies node_walk to all top-level nodes of bytes that begin with a byte of the sort.
 static enum walk_result bytes_walk(const struct trie_walk *w, uint32_t sort, uint32_t state)
 {
     enum walk_result result = WALK_ON;
@@ -329,8 +339,8 @@ static enum walk_result bytes_walk(const struct trie_walk *w, uint32_t sort, uin
     return result;
 }
 
-// The tokens of KIND_OTHER in a state to which each plain character leads back. False: a table is
-// full.
+// Finds the allowed tokens of KIND_OTHER in a state to which each plain character leads back.
+// Returns false if a table is full.
 static bool tails_walk(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked,
                        struct found_ids *found)
 {
@@ -342,7 +352,7 @@ static bool tails_walk(struct mask_cache *c, uint32_t state, uint32_t *words, ui
     return room;
 }
 
-// The same, kept for all nodes of a walk.
+// tails_walk with the result cached in c->tails for all nodes of a walk.
 static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked)
 {
     if (c->tails_of == state)
@@ -356,8 +366,8 @@ static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked)
     return true;
 }
 
-// By shapes where the grammar does not tell bytes of a sort apart, else by bytes. False: a table is
-// full.
+// Finds the allowed tokens of one kind: by shapes if the grammar treats the bytes of a sort alike,
+// else by bytes. Returns false if a table is full.
 static bool kind_walk(struct mask_cache *c, uint32_t kind, uint32_t state, uint32_t *words,
                       uint32_t *walked)
 {
@@ -388,7 +398,8 @@ static bool may_walk(struct mask_cache *c)
     return !c->a.over;
 }
 
-// Kept masks: a head (kinds << 28 | ids, or KEPT_WORDS), then ids as they were found, or words.
+// Cached masks: a head (kinds << 28 | number of ids, or KEPT_WORDS), then the ids as found, or the
+// words.
 enum { KEPT_WORDS = 0x0FFFFFFF };
 
 static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *words)
@@ -415,10 +426,10 @@ void mask_charge_forgotten(struct mask_cache *c, size_t bytes)
 void mask_forget(struct mask_cache *c)
 {
     pages_drop(c->kept, sizeof *c->kept, 1, c->kept_count);
-    c->kept_count = 1; // 0 is no place
+    c->kept_count = 1; // position 0 means none
 }
 
-// Room for so many words; 0: that many never fit.
+// Reserves `need` words and returns their position; 0: this many never fit.
 static uint32_t kept_take(struct mask_cache *c, size_t need)
 {
     if (need >= c->kept_capacity)
@@ -435,7 +446,7 @@ static uint32_t kept_take(struct mask_cache *c, size_t need)
     return (uint32_t)(c->kept_count - need);
 }
 
-// Begins a list of what is found, where the mask is going to be kept.
+// Begins a list of found ids, directly in the memory of the cached mask.
 static void found_begin(struct mask_cache *c)
 {
     uint32_t place = kept_take(c, 1 + (size_t)c->v->words);
@@ -443,14 +454,14 @@ static void found_begin(struct mask_cache *c)
     c->found = (struct found_ids){(int32_t *)c->kept + place + 1, place, max, 0};
 }
 
-// Nothing of it is kept.
+// Releases the memory of found_begin.
 static void found_drop(struct mask_cache *c)
 {
     if (c->found.place != 0)
         c->kept_count = c->found.place;
 }
 
-// Returns where it lies; 0: nowhere.
+// Completes the cached mask and returns its position; 0: it is not cached.
 static uint32_t found_keep(struct mask_cache *c, uint32_t kinds, const uint32_t *words)
 {
     uint32_t place = c->found.place, ids = c->found.count, all = c->v->words;
@@ -459,7 +470,7 @@ static uint32_t found_keep(struct mask_cache *c, uint32_t kinds, const uint32_t 
     if (ids > c->found.max)
         memcpy(c->kept + place + 1, words, all * sizeof *words);
     c->kept[place] = kinds << 28 | (ids > c->found.max ? KEPT_WORDS : ids);
-    c->kept_count -= ids > c->found.max ? 0 : all - ids; // what was not needed
+    c->kept_count -= ids > c->found.max ? 0 : all - ids; // releases the unused rest
     return place;
 }
 
@@ -476,7 +487,8 @@ static void mask_read(const struct mask_cache *c, uint32_t place, uint32_t *word
         words[from[i] / 32] |= 1u << (from[i] % 32);
 }
 
-// The tokens of at most TOKEN_NEAR bytes.
+// Finds the tokens of at most TOKEN_NEAR bytes. Returns false if a bound is exceeded or a table is
+// full.
 static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
 {
     uint32_t kinds = 0, chars, most;
@@ -507,7 +519,7 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uin
     return true;
 }
 
-// The others, beside what is there. They are few, so ids are kept.
+// Adds the longer tokens to words. They are few, so their ids are cached.
 static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
 {
     uint32_t place = c->a.states[state].kept_far;
@@ -550,7 +562,7 @@ static bool both_find(struct mask_cache *c, uint32_t state, uint32_t *words, uin
     return far != STATE_NO_ROOM && far_find(c, far, words, walked);
 }
 
-// What is walked counts afterwards: nothing stays of a walk that is broken off.
+// The work of a walk counts afterwards: a walk that is interrupted leaves no result.
 bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
 {
     uint32_t walked = 0;

@@ -1,22 +1,26 @@
-// The masks of states: found by a walk over the vocabulary's tries, then kept. See matcher.h.
+// Computes the token mask of an automaton state by a walk over the vocabulary's tries, and caches
+// it.
+// Used by the thread that uses the mask cache: see matcher.h.
 #pragma once
 
 #include "runtime/grammar/automaton.h"
 #include "runtime/grammar/matcher.h"
 #include "runtime/grammar/walk.h"
 
-// One edge over plain characters: from a place inside a character by a class of bytes to another.
+// Transition over plain characters: from a position within a UTF-8 character, bytes of the class
+// lead to position `to`. mask_cache.edge_first groups them by their source position.
 struct plain_edge {
     uint8_t class, to;
 };
+// Number of positions within a UTF-8 character, see mask.c
 enum { UTF8_PLACES = 8, PLAIN_EDGES_MAX = UTF8_PLACES * 256 };
 
-// Where a walk stands at the beginning of a node, and how many bytes it took.
+// State of a walk before a trie node, and the number of token bytes read up to there.
 struct walk_place {
     uint32_t state, bytes;
 };
 
-// Ids that a walk found, where a mask is kept; more than max are counted only.
+// Ids that a walk found, written directly into mask_cache.kept; ids beyond max are only counted.
 struct found_ids {
     int32_t *at;
     uint32_t place, max, count;
@@ -27,37 +31,39 @@ struct mask_cache {
     struct vocabulary *v;
     struct automaton a;
     uint32_t start;
-    struct matcher *matchers; // all that stand in this cache
-    uint32_t *kept;           // masks of states: see mask.c
+    struct matcher *matchers; // list of all matchers that use this cache
+    uint32_t *kept;           // cached masks, see mask.c for the format
     size_t kept_count, kept_capacity;
-    struct pages pages;       // of kept
-    struct plain_edge *edges; // [PLAIN_EDGES_MAX] by place
+    struct pages pages;       // memory of kept
+    struct plain_edge *edges; // [PLAIN_EDGES_MAX] grouped by source position
     uint32_t edge_first[UTF8_PLACES + 1];
-    uint8_t sort_class[BYTE_SORTS]; // of the first byte of a sort
+    uint8_t sort_class[BYTE_SORTS]; // class of the first byte of each sort
     struct walk_place
-        *path;       // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] of a walk, and of one for `tails`
-    uint32_t *tails; // [words] tokens of KIND_OTHER in the state tails_of; 0: not known
+        // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] stack by trie level: main walk, walk over tails
+        *path;
+    // [words] allowed tokens of KIND_OTHER in state tails_of; valid if tails_of != 0
+    uint32_t *tails;
     struct found_ids found;
-    bool counts; // the grammar has bounds that automaton_near may take away
-    int far;     // of the mask that is made
+    bool counts; // true if the grammar has repeat bounds that automaton_near may remove
+    int far;     // index into automaton.reach for the mask being computed
     uint32_t tails_of;
-    uint32_t tails_walks; // how often tails were walked for the mask that is made
-    uint32_t *row;        // [words] long tokens of one mask
-    uint32_t *ask;        // [words] for matcher_accept
+    uint32_t tails_walks; // number of walks over tails for the mask being computed
+    uint32_t *row;        // [words] scratch: long tokens of one mask
+    uint32_t *ask;        // [words] scratch of matcher_accept
     uint64_t computed, reused, forgotten, over, starved;
-    uint64_t work_max;   // of one call
-    uint64_t work_limit; // of the automaton's, for all calls
-    bool walks;          // over the vocabulary may begin
-    bool limited;        // a call met work_limit, or would have begun a walk
+    uint64_t work_max;   // bound of the work of one call, in steps
+    uint64_t work_limit; // bound of the automaton's total work, for all calls
+    bool walks;          // true if walks over the vocabulary may begin
+    bool limited;        // true if a call reached work_limit or needed a walk that was not allowed
     size_t bytes, bytes_most;
 };
 
-// The edges over plain characters, and the sorts, for the classes of the grammar.
+// Computes edges, edge_first and sort_class for the classes of the grammar.
 void mask_classes_find(struct mask_cache *c);
-// Writes the mask of a state without end ids. False: a table of the automaton is full, or it is
-// over.
+// Writes the mask of a state, without end ids. Returns false if a table of the automaton is full or
+// its work bound is exceeded (automaton.over).
 bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words);
-// Forgets all masks; their states have forgotten them already.
+// Drops all cached masks. The caller has already reset the references in the states.
 void mask_forget(struct mask_cache *c);
-// Counts what was forgotten: as work of the cache, which takes nothing from the call's bounds.
+// Counts the work of clearing `bytes` of tables; raises the bounds of the call by the same amount.
 void mask_charge_forgotten(struct mask_cache *c, size_t bytes);

@@ -1,4 +1,4 @@
-// Caches and the matchers that stand in them. See matcher.h.
+// Mask caches and their matchers. See matcher.h.
 #include "runtime/grammar/mask.h"
 
 #include "base/arena.h"
@@ -91,7 +91,7 @@ struct mask_cache_stats mask_cache_stats(const struct mask_cache *c)
     };
 }
 
-// The matcher with the lightest state among those that are not kept yet, or NULL.
+// Returns the matcher with the lightest state of those without the mark `kept`, or NULL.
 static struct matcher *lightest(struct mask_cache *c)
 {
     struct matcher *least = NULL;
@@ -106,7 +106,7 @@ static struct matcher *lightest(struct mask_cache *c)
     return least;
 }
 
-// Answers of others stand in its cache.
+// Returns true if matchers of other owners use the cache.
 static bool others_stand(const struct matcher *m)
 {
     const struct matcher *other = m->cache->matchers;
@@ -122,8 +122,9 @@ static void room_lacks(struct matcher *m)
     m->cache->starved++;
 }
 
-// Where the matchers pin more than half of a table, those that hold most lose their places, so that
-// nested answers of a few requests do not end those of all others. The lightest one stays.
+// If the states of the matchers fill more than half of a table, the matchers that use most lose
+// their position, so that a few deeply nested answers do not end all others. The lightest one is
+// kept.
 static void places_share(struct mask_cache *c)
 {
     uint32_t kept = 0;
@@ -153,7 +154,7 @@ static void places_keep(struct mask_cache *c)
         automaton_keep(&c->a, m->state);
 }
 
-// Forgets everything but where the matchers stand.
+// Drops everything but the positions of the matchers.
 static void cache_forget(struct mask_cache *c)
 {
     size_t bytes = bytes_held(c);
@@ -172,7 +173,7 @@ static void cache_forget(struct mask_cache *c)
         m->state = c->a.moved[m->state];
 }
 
-// One call of a matcher: its bound, and once more after a table was full.
+// One call of a matcher: sets its work bound, and allows a second try after a table was full.
 struct attempt {
     struct matcher *m;
     int tries;
@@ -190,7 +191,8 @@ static struct attempt call_begin(struct matcher *m)
     return (struct attempt){m, 0};
 }
 
-// Nothing was found: try again? False: a bound was met, and is counted.
+// Called when nothing was found. Returns true if the caller should try again, false if a limit was
+// exceeded, which is then counted.
 static bool call_again(struct attempt *call)
 {
     struct mask_cache *c = call->m->cache;
@@ -249,7 +251,7 @@ static bool nothing_set(const struct vocabulary *v, const uint32_t *words)
     return true;
 }
 
-// 1: the string is complete, 0: it is not, -1: a bound was met.
+// 1: the string is complete, 0: it is not, -1: a limit was exceeded.
 static int ends_here(struct matcher *m)
 {
     struct attempt call = call_begin(m);
@@ -266,7 +268,7 @@ bool matcher_may_end(struct matcher *m)
     return ends_here(m) == 1;
 }
 
-// False: a bound was met.
+// Writes the mask without end ids. Returns false if a limit was exceeded.
 static bool tokens_find(struct matcher *m, uint32_t *words)
 {
     struct attempt call = call_begin(m);
@@ -298,8 +300,8 @@ static uint32_t step(struct matcher *m, uint8_t byte)
     return automaton_step(&m->cache->a, m->state, m->cache->g->class_of[byte]);
 }
 
-// The state after the bytes, STATE_DEAD, or STATE_NO_ROOM where a bound was met. Longer texts than
-// tokens are so many calls.
+// Returns the state after the bytes, STATE_DEAD, or STATE_NO_ROOM if a limit was exceeded. A text
+// longer than a token gets one work bound per VOCABULARY_TOKEN_BYTES_MAX bytes.
 static uint32_t state_after(struct matcher *m, struct text bytes)
 {
     struct matcher ahead;

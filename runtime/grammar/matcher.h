@@ -1,15 +1,17 @@
-// Where a sequence stands in its grammar, and which tokens may come next.
+// The position of a sequence in its grammar, and the tokens that may follow.
 //
-// A mask cache belongs to one grammar and one vocabulary. It holds the automaton as far as it was
-// walked, and the mask of each state that was asked for; all sequences with that grammar and
-// vocabulary share it. Memory is taken by mask_cache_create, up to its bound, and never after: when
-// a table is full, what no matcher stands on is forgotten and built anew when it is met again.
+// A mask cache belongs to one grammar and one vocabulary. It contains the automaton as far as it
+// was explored and the mask of each state that was requested; all sequences with that grammar and
+// vocabulary share it. mask_cache_create reserves the memory, up to a bound; nothing is allocated
+// later. If a table is full, everything that no matcher currently uses is dropped and rebuilt when
+// needed.
 //
-// Threads: a mask cache and all of its matchers are used by one thread at a time (an engine's mask
-// worker); whoever hands them over synchronises. Different caches share nothing that changes, so
-// engines never wait for each other. mask_cache_create may be called by any thread.
+// Threads: a mask cache and its matchers are used by one thread at a time (an engine's mask
+// worker); the caller synchronizes a handover. Different caches share no mutable data, so engines
+// never wait for each other. mask_cache_create may be called by any thread.
 //
-// Masks: one row as kernels/ops.h reads it: bit (id % 32) of words[id / 32] set: id is allowed.
+// Masks: one row as kernels/ops.h reads it: if bit (id % 32) of words[id / 32] is set, id is
+// allowed.
 #pragma once
 
 #include "runtime/grammar/grammar.h"
@@ -22,82 +24,91 @@
 struct mask_cache;
 
 struct mask_cache_options {
-    // Bound of its memory, at least 4 MiB; 0: 32 MiB. The system lends pages as they are touched,
-    // so a small grammar holds little.
+    // Memory bound, at least 4 MiB; 0: 32 MiB. The kernel provides pages when they are first
+    // touched, so a small grammar uses little.
     size_t bytes_max;
-    // Bound of what one call may build that was not built before, in steps of about 5 ns; 0: 1
-    // million. The walk over a vocabulary, up to 1 ms, counts, but is never broken off.
+    // Bound of the new work of one call, in steps of about 5 ns; 0: 1 million. A walk over the
+    // vocabulary, up to 1 ms, counts but is never interrupted.
     uint64_t work_max;
 };
-// Takes a count of the grammar and one of the vocabulary. NULL: the options above.
+// Creates a cache; adds a reference to g and one to v. `options` NULL: the defaults above.
 struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
                                      const struct mask_cache_options *options);
-void mask_cache_destroy(struct mask_cache *c); // NULL is allowed; no matcher may be left
-// All calls from now on may build so much together; each still has its own bound. What is forgotten
-// meanwhile, because a table is full, takes nothing from either. walks false: none may begin a walk
-// over the vocabulary, whose work is known afterwards only.
+void mask_cache_destroy(struct mask_cache *c); // c may be NULL; no matcher may be left
+// Limits all calls from now on to `work` steps together, in addition to the bound of each call. The
+// work of dropping full tables counts against neither. walks false: no call may begin a walk over
+// the vocabulary, because its work is only known afterwards.
 void mask_cache_limit(struct mask_cache *c, uint64_t work, bool walks);
-// A call since then would have gone on with a larger limit, or with a walk.
+// Returns true if a call since mask_cache_limit stopped because of `work` or `walks`.
 bool mask_cache_limited(const struct mask_cache *c);
 
 struct mask_cache_stats {
-    uint64_t computed, reused; // masks
-    uint64_t forgotten;        // times that a table was full
-    uint64_t over;             // calls that met work_max, or a place with more ways than 16,384
-    uint64_t starved;          // calls that found no room, and matchers that lost their place
-    uint64_t work;             // steps of all calls, and of what was forgotten
-    uint32_t states;           // of the automaton, now
-    size_t bytes;              // held, now; pages that were forgotten are the system's again
-    size_t bytes_most;         // ... at most so far
+    uint64_t computed, reused; // masks computed, masks found in the cache
+    uint64_t forgotten;        // number of times that a full table was cleared
+    // calls that exceeded work_max, or reached a state with more than 16,384 members
+    uint64_t over;
+    // calls that failed for lack of memory, and matchers that lost their position
+    uint64_t starved;
+    uint64_t work;     // steps of all calls, including the clearing of tables
+    uint32_t states;   // current number of automaton states
+    size_t bytes;      // current memory in use, without pages returned to the kernel
+    size_t bytes_most; // highest value of `bytes` so far
 };
 struct mask_cache_stats mask_cache_stats(const struct mask_cache *c);
 
-// The caller owns the memory, and must not move it while the matcher is in use. The members are
-// this room's own.
+// The caller owns the memory and must not move it while the matcher is in use. The members are
+// private to this module.
 struct matcher {
     struct mask_cache *cache;
-    struct matcher *previous, *next; // all matchers of the cache
-    const void *owner;               // whose answer it is; never looked into
-    uint32_t state;
+    struct matcher *previous, *next; // list of all matchers of the cache
+    const void *owner;               // identity of the answer, only compared
+    uint32_t state;                  // current automaton state
+    // done: an end id was accepted; lost: the position was dropped for lack of memory; kept: used
+    // by places_share
     bool done, lost, kept;
-    bool starved, crowded; // as matcher_starved and matcher_crowded say
+    bool starved, crowded; // results of matcher_starved and matcher_crowded
 };
 
-void matcher_init(struct matcher *m, struct mask_cache *c);       // at the beginning of the grammar
-void matcher_copy(struct matcher *m, const struct matcher *from); // m is not in use before
-// Answers of one owner are no others to each other (matcher_crowded), nor is a copy to its
-// original; without this call each matcher that was not copied has an owner of its own.
+// Starts at the beginning of the grammar.
+void matcher_init(struct matcher *m, struct mask_cache *c);
+void matcher_copy(struct matcher *m, const struct matcher *from); // m must not be in use
+// Sets the owner of the answer. Matchers with the same owner do not count as "others" in
+// matcher_crowded, nor do a copy and its original. Without this call, each matcher that is not a
+// copy has a distinct owner.
 void matcher_belong(struct matcher *m, const void *owner);
-void matcher_end(struct matcher *m); // leaves the cache; a second call does nothing
+void matcher_end(struct matcher *m); // removes m from the cache; a second call does nothing
 
 enum matcher_result {
     MATCHER_OK,
-    MATCHER_STUCK, // nothing may come and the string may not end: the vocabulary lacks the bytes
-    // A bound was met: work_max, the ways that are followed at once, or memory, where other
-    // matchers need what there is (those that hold most lose their place for good). What was built
-    // stays, so a call after work_max may find the mask; an engine ends the answer instead.
+    // no token is allowed and the string may not end: the vocabulary lacks the bytes
+    MATCHER_STUCK,
+    // A limit was exceeded: work_max, the number of members of a state, or memory that other
+    // matchers occupy (the matchers that use most lose their position permanently). Completed work
+    // is kept, so a call after work_max may find the mask; an engine ends the answer instead.
     MATCHER_OVER,
 };
-// Writes vocabulary_words(v) words; bits from vocab on are 0 (in rows of the scheduler they may be
-// anything, and nobody reads them). A token is allowed where its bytes,
-// after those that were accepted, are the beginning of a string of the grammar; an end id exactly
-// where that string may end here, and after the end. STUCK, OVER: the end ids alone.
+// Writes vocabulary_words(v) words; bits from vocab on are 0 (in the scheduler's rows they are
+// undefined and not read). A token is allowed if the accepted bytes followed by its bytes are a
+// prefix of a string of the grammar. End ids are allowed if the accepted bytes are a complete
+// string, and after an end id. MATCHER_STUCK and MATCHER_OVER: only the end ids are set.
 enum matcher_result matcher_mask(struct matcher *m, uint32_t *words);
-// The token was drawn. False: the state is as before, and later masks are not those of the text any
-// more, so the answer must end or go on without a matcher. Under a mask of MATCHER_OK that is a
-// bound that was met since, as MATCHER_OVER. Without one (vocabulary_allows_all) it is also an id
-// without bytes: special ones where the vocabulary has no specials, ids from its count on, tokens
-// over VOCABULARY_TOKEN_BYTES_MAX. In a free part those are like any other byte: the state need not
-// change, and who drew one may go on.
+// Advances m by a sampled token. False: the position is unchanged, so later masks no longer belong
+// to the text, and the answer must end or continue without a matcher. If the token was allowed by a
+// mask of MATCHER_OK, false means that a limit was exceeded, as in MATCHER_OVER. If no mask was
+// applied (vocabulary_allows_all), false can also mean an id without bytes: a special token if the
+// vocabulary has no specials, an id from its count on, or a token longer than
+// VOCABULARY_TOKEN_BYTES_MAX. In a free part such an id does not matter: the position need not
+// change and the caller may continue.
 bool matcher_accept(struct matcher *m, int32_t token);
-// The same for bytes that are no token's, such as a forced beginning.
+// As matcher_accept, but for bytes that are not a token, such as a forced prefix. False: the bytes
+// are not allowed, or a limit was exceeded.
 bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 
-// The call that met a bound met that of memory: a larger cache might have had room. Where matchers
-// of other owners stood in it, they may have taken what it needed: it is crowded, too.
+// starved: the last failed call lacked memory; a larger cache might have had enough. crowded: it
+// also lacked memory, and matchers of other owners were in the cache, which may have used it up.
 bool matcher_starved(const struct matcher *m);
 bool matcher_crowded(const struct matcher *m);
 
-bool matcher_is_done(const struct matcher *m); // an end id was accepted
-// The string is complete as it stands. False also where a bound was met.
+bool matcher_is_done(const struct matcher *m); // true if an end id was accepted
+// Returns true if the accepted bytes are a complete string. Also false if a limit was exceeded.
 bool matcher_may_end(struct matcher *m);

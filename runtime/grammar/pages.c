@@ -1,4 +1,5 @@
-// Mapped pages: malloc would give back used memory, which it has to clear from end to end.
+// Tables in mapped pages: malloc would return used memory, which then must be cleared completely.
+// See pages.h.
 #include "runtime/grammar/pages.h"
 
 #include "base/status.h"
@@ -37,6 +38,6 @@ void pages_drop(void *table, size_t bytes_each, size_t now, size_t before)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)table;
     uintptr_t from = (at + now * bytes_each + page - 1) / page * page;
     uintptr_t to = (at + before * bytes_each) / page * page;
-    if (from < to) // where it fails the memory only stays
+    if (from < to) // on failure the memory is just not returned
         madvise((char *)table + (from - at), to - from, MADV_DONTNEED);
 }

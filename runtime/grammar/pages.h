@@ -1,19 +1,19 @@
-// Large tables that are zero and cost memory only where they are touched.
+// Large tables that are initially zero and use memory only for the pages that are touched.
 #pragma once
 
 #include <stddef.h>
 
-// All tables of one owner, cut off in order.
+// Memory of all tables of one owner, handed out in order.
 struct pages {
     char *at;
     size_t used, bytes;
 };
 
-// Zero bytes from the system; ends the process when there are none.
+// Maps `bytes` zero bytes; ends the process if the system has none.
 void pages_open(struct pages *p, size_t bytes);
 void pages_close(struct pages *p);
-// The next piece, aligned to 64 bytes; a check() fails where too few are left.
+// Returns the next count * bytes_each bytes, aligned to 64 bytes; too few left is a failed check().
 void *pages_take(struct pages *p, size_t count, size_t bytes_each);
-// Items now..before of a table are not needed: the system has their memory back, they read as zero
-// (but for those on pages that are shared with others).
+// Returns the memory of items now..before-1 of a table to the system; they read as zero afterwards,
+// except on pages that also contain other items.
 void pages_drop(void *table, size_t bytes_each, size_t now, size_t before);

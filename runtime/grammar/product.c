@@ -1,6 +1,5 @@
-// What two regular expressions have in common, and what one has beside the other: their automata
-// are walked side by side, ways that lead nowhere are cut off, and each pair of states that is left
-// becomes a rule.
+// Intersection and difference of two regular expressions: walks their automata in parallel, removes
+// pairs of states that lead nowhere, and creates a rule for each remaining pair.
 #include "runtime/grammar/automaton.h"
 
 #include "base/arena.h"
@@ -15,9 +14,9 @@ enum {
     COMPILE_WORK = 8
 };
 
-// A run of classes that lead from one pair of states to another one.
+// A range of byte classes that lead from one pair of states to another.
 struct edge {
-    uint32_t to; // pair + 1
+    uint32_t to; // number of the pair + 1
     uint8_t first, last;
 };
 
@@ -25,19 +24,19 @@ struct token_product {
     struct grammar_builder *b;
     struct grammar *g[2];
     struct automaton a[2];
-    bool except;
-    struct intern states; // pairs: state of the first, state of the second
-    uint32_t class_count; // of both together
+    bool except;          // true: difference; false: intersection
+    struct intern states; // pairs (state of a[0], state of a[1])
+    uint32_t class_count; // number of classes of both grammars combined
     uint8_t class_first[256];
     uint32_t class_bytes[256][SET_WORDS];
-    struct edge *edges; // by pair
+    struct edge *edges; // grouped by pair
     uint32_t edge_count, edge_capacity;
-    uint32_t first[STATES_MAX + 1]; // edge of each pair
-    uint8_t alive[STATES_MAX];      // may reach an end
-    bool full;                      // a bound of the automata was met
+    uint32_t first[STATES_MAX + 1]; // [pair] index of its first edge
+    uint8_t alive[STATES_MAX];      // [pair] true if it can reach an end
+    bool full;                      // true if a limit of an automaton was exceeded
 };
 
-// The tables are mapped once; what is used of them counts, see product_fits.
+// The tables are mapped once; only the memory used counts, see product_fits.
 static void automaton_begin_within(struct automaton *a, const struct grammar_builder *b,
                                    const struct grammar *g)
 {
@@ -45,7 +44,7 @@ static void automaton_begin_within(struct automaton *a, const struct grammar_bui
     a->work_max = b->limits.work_max - b->work;
 }
 
-// Half of the builder's bytes are for comparing, in one automaton or two.
+// Comparisons may use half of the builder's bytes, for one automaton or two.
 static bool bytes_fit(const struct grammar_builder *b, size_t used)
 {
     return used <= b->limits.bytes_max / 2;
@@ -57,7 +56,7 @@ static bool product_fits(const struct token_product *p)
                                intern_bytes(&p->states) + p->edge_capacity * sizeof *p->edges);
 }
 
-// What the automaton did since it was asked last counts for the builder.
+// Adds the work of the automaton since the last call to that of the builder.
 static bool automaton_charge(struct grammar_builder *b, struct automaton *a, uint64_t more)
 {
     uint64_t work = a->work;
@@ -81,7 +80,7 @@ static void classes_join(struct token_product *p)
     }
 }
 
-// The number + 1 of a pair of states, 0 where it leads nowhere; UINT32_MAX: no room.
+// Returns the number + 1 of a pair of states, 0 if it leads nowhere; UINT32_MAX: no room.
 static uint32_t pair_put(struct token_product *p, uint32_t one, uint32_t other)
 {
     if (one == STATE_NO_ROOM || other == STATE_NO_ROOM)
@@ -121,7 +120,7 @@ static void edge_put(struct token_product *p, uint32_t pair, uint32_t class, uin
     p->edges[p->edge_count++] = (struct edge){to, (uint8_t)class, (uint8_t)class};
 }
 
-// The edges of a pair. False: a limit was met.
+// Finds the edges of a pair. Returns false if a limit was exceeded.
 static bool pair_walk(struct token_product *p, uint32_t i)
 {
     p->first[i] = p->edge_count;
@@ -141,7 +140,7 @@ static bool pair_walk(struct token_product *p, uint32_t i)
     return true;
 }
 
-// False: a limit was met; also where it made an automaton leave something out.
+// Finds all pairs. Returns false if a limit was exceeded, or made an automaton drop an item.
 static bool pairs_walk(struct token_product *p)
 {
     if (pair_put(p, automaton_start(&p->a[0]), automaton_start(&p->a[1])) != 1)
@@ -152,7 +151,8 @@ static bool pairs_walk(struct token_product *p)
     return !p->a[0].too_deep && !p->a[1].too_deep;
 }
 
-// Pairs that can reach an end; later ones are mostly followed by later ones, so few rounds do.
+// Marks the pairs that can reach an end. Pairs are mostly followed by later pairs, so a few rounds
+// over them in reverse are enough.
 static bool pairs_find_alive(struct token_product *p)
 {
     bool changed = true;
@@ -172,7 +172,7 @@ static bool pairs_find_alive(struct token_product *p)
     return !p->full;
 }
 
-// The bytes of all edges of a pair that lead to the same place as edge e.
+// Collects the bytes of all edges of the pair that lead to the same pair as edge e.
 static void edges_bytes(const struct token_product *p, uint32_t number, uint32_t e,
                         uint32_t set[SET_WORDS])
 {
@@ -191,7 +191,7 @@ static bool edge_is_first(const struct token_product *p, uint32_t number, uint32
     return true;
 }
 
-// The body of a pair's rule: for each pair that follows, the bytes that lead there.
+// The body of a pair's rule: for each next pair, the bytes that lead there.
 static uint32_t pair_body(struct token_product *p, uint32_t number, const uint32_t *refs)
 {
     uint32_t body = pair_ends(p, number) ? GRAMMAR_EMPTY : GRAMMAR_NOTHING;
@@ -226,7 +226,7 @@ static uint32_t pairs_rules(struct token_product *p)
     return start;
 }
 
-// The grammar of a regular expression; NULL with STATUS_OK where nothing matches it.
+// Compiles a regular expression; *out is NULL with STATUS_OK if it matches nothing.
 static enum status regular(struct grammar_builder *b, uint32_t e, struct grammar **out,
                            struct error *err)
 {
@@ -290,7 +290,7 @@ static enum status compare_new(struct grammar_builder *b, uint32_t one, uint32_t
     return status;
 }
 
-// Large grammars compare the same expressions again and again: those of each tool, for example.
+// Caches the results: large grammars repeat comparisons, for example for each tool.
 static enum status compare(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
                            uint32_t *out, struct error *err)
 {
@@ -325,7 +325,7 @@ enum status grammar_except(struct grammar_builder *b, uint32_t one, uint32_t oth
     return compare(b, one, other, true, out, err);
 }
 
-// 1: the text is a whole string, or (begins) the beginning of one; -1: no room.
+// 1: the text is a complete string, or with `begins` the prefix of one; 0: not; -1: no room.
 static int automaton_takes(struct automaton *a, const struct grammar *g, struct text bytes,
                            bool begins)
 {

@@ -12,7 +12,7 @@ static int compare_ranges(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-// Appends to an ordered list what begins no earlier than its last range.
+// Appends a range to an ordered list; the range begins no earlier than the last one of the list.
 static uint32_t range_add(struct grammar_range *ranges, uint32_t count, uint32_t first,
                           uint32_t last)
 {
@@ -27,7 +27,7 @@ static uint32_t range_add(struct grammar_range *ranges, uint32_t count, uint32_t
     return count + 1;
 }
 
-// At most one range of a list whose ranges are apart becomes two.
+// Removes surrogates from an ordered list. At most one range is split in two.
 static uint32_t surrogates_cut(struct grammar_range *ranges, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-// See sorts.h.
+// The table of byte sorts. See sorts.h.
 #include "runtime/grammar/sorts.h"
 
 const uint16_t BYTE_SORT_FIRST[BYTE_SORTS + 1] = {

@@ -1,5 +1,5 @@
-// See token_budget.h. Marks are followed byte by byte: those at the beginning of a part together,
-// the others as in the search of Knuth, Morris and Pratt.
+// Matches marks byte by byte: those at the beginning of a part in parallel, the others by the
+// algorithm of Knuth, Morris and Pratt. See token_budget.h.
 #include "runtime/grammar/token_budget.h"
 
 #include "base/status.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-// The length of the longest beginning that `matched` bytes of it and this one end with.
+// Returns the length of the longest prefix of the mark that its first `matched` bytes and `byte`
+// end with.
 static uint8_t matched_next(const struct token_budget_bytes *m, uint8_t matched, uint8_t byte)
 {
     while (matched > 0 && m->bytes[matched] != byte)
@@ -25,7 +26,8 @@ static void bytes_make(struct token_budget_bytes *m, struct text text, enum toke
         m->back[i] = matched_next(m, m->back[i - 1], m->bytes[i]);
 }
 
-// What stays where another part of the answer begins: a longer mark may have begun with this one.
+// The state that remains when another part of the answer begins. Partial matches remain, because a
+// longer mark may have begun with this one.
 static struct token_budget_place place_after(const struct token_budget_place *at)
 {
     struct token_budget_place after = {.tokens = at->tokens, .closed = at->closed};
@@ -49,7 +51,7 @@ static bool is_blank(uint8_t byte)
     return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
 }
 
-// Bytes that follow the first one of a character.
+// Returns the number of bytes that follow the first byte of a character.
 static uint8_t bytes_after(uint8_t lead)
 {
     if (lead < 0xC2 || lead > 0xF4)
@@ -84,13 +86,13 @@ static void call_end(struct token_budget_place *at)
     at->between = true;
 }
 
-// A byte of a call. Brackets that no string follows are text.
+// Handles a byte of a call. An early bracket that no string follows is text.
 static void byte_called(const struct token_budget *b, struct token_budget_place *at, uint8_t byte)
 {
     if (at->quote != 0) {
         bool over = !at->escaped && byte == (uint8_t)at->quote;
         at->escaped = !at->escaped && byte == '\\';
-        if (over || byte < 0x20) // no string has a line end
+        if (over || byte < 0x20) // strings contain no line ends
             at->quote = 0;
     } else if (at->early && !is_blank(byte) && !is_of("{[\"", byte)) {
         *at = place_after(at);
@@ -104,7 +106,7 @@ static void byte_called(const struct token_budget *b, struct token_budget_place 
     }
 }
 
-// A mark that stands at a head is whole.
+// Handles a complete mark at a head.
 static void head_marked(struct token_budget_place *at, enum token_budget_role role)
 {
     if (role == BUDGET_OPEN)
@@ -117,7 +119,8 @@ static void head_marked(struct token_budget_place *at, enum token_budget_role ro
         head_begin(at);
 }
 
-// A call begins with this bracket. Between calls a mark of one comes first.
+// Returns true if a call begins with this bracket. Between calls, a mark that begins with it has
+// priority.
 static bool bracket_begins(const struct token_budget *b, const struct token_budget_place *at,
                            uint8_t byte)
 {
@@ -127,7 +130,7 @@ static bool bracket_begins(const struct token_budget *b, const struct token_budg
     return begins || is_of(b->calls.bare, byte);
 }
 
-// A byte after those of this part that may be a mark.
+// Handles a byte at the beginning of a part, where it may belong to a mark.
 static void byte_head(const struct token_budget *b, struct token_budget_place *at, uint8_t byte)
 {
     uint16_t alive = 0;
@@ -158,8 +161,8 @@ static void byte_head(const struct token_budget *b, struct token_budget_place *a
     at->matched++;
 }
 
-// One more byte of a mark that may stand anywhere, of which so many came. True: it is whole and
-// counts. In a string of a call only special tokens do.
+// Adds a byte to the match of a mark that is searched everywhere; *matched bytes matched before.
+// Returns true if the mark is complete and counts. In a string of a call only special tokens count.
 static bool mark_ends(const struct token_budget_place *at, const struct token_budget_bytes *m,
                       uint8_t *matched, uint8_t byte)
 {
@@ -175,7 +178,7 @@ static bool mark_ends(const struct token_budget_place *at, const struct token_bu
 static void byte_outside(const struct token_budget *b, struct token_budget_place *at, uint8_t byte,
                          bool special)
 {
-    const struct token_budget_bytes *ended = NULL; // of several the first
+    const struct token_budget_bytes *ended = NULL; // the first, if several end here
     bool begun = false;
     for (uint32_t i = 0, part = 0; i < b->mark_count; i++) {
         const struct token_budget_bytes *m = &b->marks[i];
@@ -255,6 +258,7 @@ int32_t token_budget_forced(const struct token_budget *b, const struct token_bud
 int32_t token_budget_banned(const struct token_budget *b, const struct token_budget_place *at)
 {
     bool spent = at->closed && at->tokens >= b->tokens_max;
-    bool begun = at->matched == 0 || (at->alive >> b->reopen_mark & 1); // that mark, not another
+    // The partial match is of that mark.
+    bool begun = at->matched == 0 || (at->alive >> b->reopen_mark & 1);
     return spent && at->head && begun && at->matched == b->reopen_at ? b->reopen : -1;
 }

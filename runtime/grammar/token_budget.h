@@ -1,10 +1,12 @@
-// How many tokens an answer may spend on reasoning: a rule that counts tokens between a mark that
-// opens it and the mark that closes it, and says which token must come once they are spent. Bytes
-// and ids only, as vocabulary.h has them (marks of special tokens with VOCABULARY_SPECIAL_BYTE).
+// Limits the number of tokens an answer may spend on reasoning: counts the tokens between a mark
+// that opens reasoning and the mark that closes it, and names the token that must follow once they
+// are spent. Works on bytes and ids as in vocabulary.h (marks of special tokens contain
+// VOCABULARY_SPECIAL_BYTE).
 //
-// It follows the marks as the reader of replies does (runtime/text/dialect/reply.h): reasoning
-// opens where a part of the answer begins, and its close is looked for anywhere in it. A part
-// begins after a call, too, which ends with a mark or with the bracket that closes its arguments.
+// Marks are recognized as by the reply reader (runtime/text/dialect/reply.h): reasoning opens at
+// the beginning of a part of the answer, and its close is searched anywhere in it. A new part also
+// begins after a call, which ends with a mark or with the bracket that closes its arguments.
+// Plain values without locks; a token_budget is read-only after token_budget_make.
 #pragma once
 
 #include "base/text.h"
@@ -14,26 +16,28 @@
 
 enum {
     TOKEN_BUDGET_MARKS_MAX = 16,
-    TOKEN_BUDGET_PARTS_MAX = 12, // of them that are looked for anywhere
+    // of the marks, those that are searched everywhere (role above BUDGET_FIRST)
+    TOKEN_BUDGET_PARTS_MAX = 12,
     TOKEN_BUDGET_BYTES_MAX = 96,
-    TOKEN_BUDGET_LATE = 3, // tokens more that a character may take that was begun
+    TOKEN_BUDGET_LATE = 3, // tokens over the budget that may complete a character
 };
 
 enum token_budget_role {
-    BUDGET_OPEN,  // reasoning begins after it; it stands at the beginning of a part
-    BUDGET_DROP,  // left out at the beginning of a part, which goes on beginning
-    BUDGET_FIRST, // a call begins after it; it stands at the beginning of a part
-    BUDGET_PART,  // a part of the answer begins after it, wherever it stands outside
-    BUDGET_CALL,  // a call begins after it, wherever it stands outside
-    BUDGET_END,   // the same as BUDGET_PART inside of a call; left out between calls
+    BUDGET_OPEN,  // opens reasoning; only at the beginning of a part
+    BUDGET_DROP,  // skipped at the beginning of a part; the part begins after it
+    BUDGET_FIRST, // begins a call; only at the beginning of a part
+    BUDGET_PART,  // begins a new part of the answer, anywhere outside of reasoning
+    BUDGET_CALL,  // begins a call, anywhere outside of reasoning
+    BUDGET_END,   // inside of a call: begins a new part; between calls: skipped
 };
 
-// How calls end without a mark.
+// How calls that have no mark begin and end. Each member is a set of characters, or NULL.
 struct token_budget_calls {
-    const char *open;  // brackets of the arguments: the call ends where they are closed
-    const char *again; // between calls one of these and a string begin another one
-    const char *bare;  // likewise at the beginning of a part
-    const char *quotes;
+    const char *open; // opening brackets of the arguments: the call ends when all are closed
+    // opening brackets that begin another call directly after one if a string follows
+    const char *again;
+    const char *bare;   // opening brackets that begin a call at the beginning of a part
+    const char *quotes; // quotes of strings in the arguments
 };
 
 struct token_budget_mark {
@@ -42,68 +46,72 @@ struct token_budget_mark {
 };
 
 struct token_budget_args {
-    uint32_t tokens_max; // inside of reasoning, over the whole answer
+    uint32_t tokens_max; // budget for reasoning, over the entire answer
     const struct token_budget_mark *marks;
     uint32_t mark_count;
     struct text close; // 1..TOKEN_BUDGET_BYTES_MAX bytes
-    // [close.bytes] the token that is forced where the answer ends with so many bytes of the close;
-    // -1: none goes on from there. The first one is a token.
+    // [close.bytes] forced[i] is the token to force after the first i bytes of the close; -1: no
+    // token continues from there. forced[0] is never -1.
     const int32_t *forced;
-    // The token that completes the first BUDGET_OPEN after so many bytes of it, and must not once
-    // reasoning was closed and the tokens are spent; NULL: none.
+    // Token that completes the first BUDGET_OPEN mark after reopen_at bytes of it. It is banned
+    // once reasoning was closed and the budget is spent. NULL: none.
     const int32_t *reopen;
     uint8_t reopen_at;
-    struct text before; // what the answer continues, as bytes that are not counted
-    bool inside;        // it begins inside of reasoning, or of a call
-    bool called;
-    struct token_budget_calls calls; // static strings, or NULL: none
+    struct text before; // text that the answer continues, not counted against the budget
+    bool inside;        // true if the answer begins inside of reasoning
+    bool called;        // true if the answer begins inside of a call
+    struct token_budget_calls calls; // pointers to static strings, or NULL: none
 };
 
+// A mark with its failure table (Knuth, Morris, Pratt).
 struct token_budget_bytes {
     uint8_t bytes[TOKEN_BUDGET_BYTES_MAX];
-    uint8_t back[TOKEN_BUDGET_BYTES_MAX]; // the longest beginning that its first so many end with
+    // back[i]: longest proper prefix of the mark that its first i + 1 bytes end with
+    uint8_t back[TOKEN_BUDGET_BYTES_MAX];
     uint8_t count, role;
 };
 
-// Where an answer stands. A plain value.
+// Position of an answer. A plain value that the caller stores.
 struct token_budget_place {
-    uint32_t tokens;   // inside of reasoning, so far
-    bool closed;       // some reasoning was, and was closed
-    bool inside, head; // head: outside, and nothing but blanks of this part came
-    bool called;       // inside of a call
-    bool early;        // which began with a bracket, and no string came yet
-    bool between;      // at a head: a call came before it
-    bool escaped;      // inside of quotes, after a backslash
-    char quote;        // of the string of a call, or 0
-    uint16_t depth;    // brackets of a call that are open
-    uint8_t matched;   // bytes of the close; at the head, of the marks that are `alive`
-    uint8_t left;      // bytes that the last character still needs
-    uint16_t alive;    // marks that what came since the head may still be
-    uint8_t parts[TOKEN_BUDGET_PARTS_MAX]; // bytes of each mark that may stand anywhere
+    uint32_t tokens;   // tokens spent on reasoning so far
+    bool closed;       // true if reasoning was opened and closed before
+    bool inside, head; // inside: in reasoning; head: outside, only blanks of this part so far
+    bool called;       // true inside of a call
+    bool early;        // true if the call began with a bracket and no string followed yet
+    bool between;      // at a head: true if a call ended directly before it
+    bool escaped;      // true after a backslash inside of quotes
+    char quote;        // quote of the open string of a call, or 0
+    uint16_t depth;    // number of open brackets of a call
+    uint8_t matched;   // matched bytes of the close; at a head, of the marks in `alive`
+    uint8_t left;      // continuation bytes that the last character still needs
+    uint16_t alive;    // bitmap of the marks that the bytes since the head may still become
+    // matched bytes of each mark that is searched everywhere
+    uint8_t parts[TOKEN_BUDGET_PARTS_MAX];
 };
 
-struct token_budget { // a plain value, immutable once made
+struct token_budget { // a plain value, immutable after token_budget_make
     uint32_t tokens_max, mark_count;
     struct token_budget_bytes marks[TOKEN_BUDGET_MARKS_MAX], close;
     int32_t forced[TOKEN_BUDGET_BYTES_MAX];
-    int32_t reopen; // or -1
+    int32_t reopen; // see token_budget_args; -1: none
     uint8_t reopen_at, reopen_mark;
     struct token_budget_calls calls;
     struct token_budget_place start;
 };
 
+// Fills b from args, whose memory is not used afterwards, except the strings of `calls`.
 void token_budget_make(struct token_budget *b, const struct token_budget_args *args);
 
 static inline struct token_budget_place token_budget_start(const struct token_budget *b)
 {
     return b->start;
 }
-// One more token of these bytes, which may be none.
+// Advances *at by one token with these bytes, which may be empty.
 void token_budget_next(const struct token_budget *b, struct token_budget_place *at,
                        struct text bytes);
-// The one token that may come, or -1. Not inside of a character, which may take up to
-// TOKEN_BUDGET_LATE tokens more.
+// Returns the only token that may follow, or -1 for any. Forces nothing inside of a character,
+// which may take up to TOKEN_BUDGET_LATE tokens more.
 int32_t token_budget_forced(const struct token_budget *b, const struct token_budget_place *at);
-// A token that must not come, because it would open reasoning that is closed at once, or -1. Else
-// an answer could open and close it to its end.
+// Returns a token that must not follow, or -1: one that would open reasoning although the budget is
+// spent. Otherwise an answer could open and close reasoning until its end.
 int32_t token_budget_banned(const struct token_budget *b, const struct token_budget_place *at);

@@ -1,6 +1,6 @@
-// See token_rules.h. The sequences that must not come are a trie with failure links (Aho and
-// Corasick): a place is the longest beginning of one that the answer ends with. Sequences of one id
-// are taken out of the allowed ids instead.
+// Banned sequences are a trie with failure links (Aho and Corasick): a position is the node of the
+// longest prefix of a sequence that the answer ends with. Banned sequences of one id are removed
+// from the allowed ids instead. See token_rules.h.
 #include "runtime/grammar/token_rules.h"
 
 #include "base/arena.h"
@@ -10,13 +10,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { ROOT = TOKEN_RULES_START }; // no node has it as a child or sibling: 0 is "none" there
+enum { ROOT = TOKEN_RULES_START }; // the root is no child or sibling, so 0 means "none" there
 
 struct bad_node {
     int32_t token;
-    uint32_t child, sibling; // first child; next of the same parent
-    uint32_t fail;           // the longest other node that this one ends with
-    bool ends;               // a sequence is whole with it
+    uint32_t child, sibling; // first child; next child of the same parent
+    uint32_t fail;           // node of the longest proper suffix
+    bool ends;               // true if a sequence is complete here
 };
 
 struct token_rules {
@@ -51,13 +51,13 @@ static void sequence_put(struct token_rules *r, const int32_t *tokens, uint32_t 
     r->nodes[at].ends = true;
 }
 
-// Level by level: the link of a node needs those of shorter ones.
+// Breadth first: the link of a node depends on those of shorter nodes.
 static void links_make(struct token_rules *r)
 {
     uint32_t *queue = heap_take(r->node_count * sizeof *queue);
     uint32_t head = 0, tail = 0;
     for (uint32_t c = r->nodes[ROOT].child; c != 0; c = r->nodes[c].sibling)
-        queue[tail++] = c; // their link is the root
+        queue[tail++] = c; // the link of these is the root
     while (head < tail) {
         uint32_t at = queue[head++];
         for (uint32_t c = r->nodes[at].child; c != 0; c = r->nodes[c].sibling) {
@@ -123,14 +123,14 @@ const struct token_budget *token_rules_budget(const struct token_rules *r)
 
 struct token_rules *token_rules_take(struct token_rules *r)
 {
-    // Who takes holds one already, so nothing is ordered by it.
+    // relaxed: the caller already holds a reference, so nothing has to be ordered
     atomic_fetch_add_explicit(&r->owners, 1, memory_order_relaxed);
     return r;
 }
 
 void token_rules_give(struct token_rules *r)
 {
-    // acq_rel: what others read of it comes before the last one frees it.
+    // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!r || atomic_fetch_sub_explicit(&r->owners, 1, memory_order_acq_rel) != 1)
         return;
     heap_give(r->allowed);

@@ -1,7 +1,7 @@
-// Rules about single tokens that hold beside a grammar, or without one: which ids may come at all,
-// sequences of ids that must not, and how many may be spent on reasoning (token_budget.h). Made
-// once a request, immutable then, counted, read by any thread; where an answer stands in the rules
-// the caller keeps: one number for the sequences, a place for the budget.
+// Rules for single tokens that apply in addition to a grammar or without one: which ids are allowed
+// at all, sequences of ids that are banned, and the budget for reasoning (token_budget.h). Created
+// once per request, then immutable, reference-counted and readable by any thread. The caller stores
+// the position of an answer: one number for the sequences, a token_budget_place for the budget.
 #pragma once
 
 #include "runtime/grammar/token_budget.h"
@@ -12,30 +12,32 @@
 struct token_rules;
 
 struct token_rules_args {
-    uint32_t vocab;         // all ids are below
-    const int32_t *allowed; // [allowed_count]; none: every id
+    uint32_t vocab;         // all ids are less than this
+    const int32_t *allowed; // [allowed_count] allowed ids; allowed_count 0: every id
     uint32_t allowed_count;
-    // [bad_count] sequences, one after the other; bad_start: [bad_count + 1] prefix sums. None is
-    // empty.
+    // [bad_count] banned sequences, concatenated; none is empty. bad_start: [bad_count + 1] prefix
+    // sums.
     const int32_t *bad;
     const uint32_t *bad_start;
     uint32_t bad_count;
 };
-// NULL: no id may come. Ends the process when the system has no memory.
+// Returns NULL if no id is allowed. Ends the process if no memory is left.
 struct token_rules *token_rules_create(const struct token_rules_args *args);
-// Copies the budget. Before anybody else has the rules.
+// Copies the budget into r. To be called once, before r is shared.
 void token_rules_limit(struct token_rules *r, const struct token_budget *budget);
-struct token_rules *token_rules_take(struct token_rules *r); // one more owner; any thread
-void token_rules_give(struct token_rules *r); // the last one frees it; NULL is allowed
+struct token_rules *token_rules_take(struct token_rules *r); // adds a reference; any thread
+// Drops a reference, the last frees it; NULL is allowed.
+void token_rules_give(struct token_rules *r);
 uint32_t token_rules_vocab(const struct token_rules *r);
-uint32_t token_rules_owners(const struct token_rules *r);                   // now; for tests
+uint32_t token_rules_owners(const struct token_rules *r); // current number; for tests
 const struct token_budget *token_rules_budget(const struct token_rules *r); // NULL: none
 
-enum { TOKEN_RULES_START = 0 }; // where an answer begins
-// Where it stands after one more token.
+enum { TOKEN_RULES_START = 0 }; // position at the beginning of an answer
+// Returns the position after one more token.
 uint32_t token_rules_next(const struct token_rules *r, uint32_t at, int32_t token);
 
-// Takes out of a mask row ([(vocab + 31) / 32] words) what may not come. False: nothing is left.
+// Clears the tokens that are not allowed at position `at` in a mask row of [(vocab + 31) / 32]
+// words. Returns false if no token is left.
 bool token_rules_apply(const struct token_rules *r, uint32_t at, uint32_t *words);
-// Writes the row of all ids that may come somewhere; never empty.
+// Writes the row of all ids that are allowed at some position; never empty.
 void token_rules_row(const struct token_rules *r, uint32_t *words);

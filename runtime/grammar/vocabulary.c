@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How many bytes of whole plain characters a text begins with.
+// Returns the number of bytes of complete plain characters at the beginning of the text; *chars is
+// the number of characters.
 static size_t plain_bytes(struct text text, uint32_t *chars)
 {
     size_t done = 0;
@@ -22,7 +23,7 @@ static size_t plain_bytes(struct text text, uint32_t *chars)
     return done;
 }
 
-// Plain characters, of which a last one may be cut.
+// Returns true if the token consists of plain characters, the last of which may be incomplete.
 static bool is_plain(struct text token, uint32_t *chars)
 {
     size_t plain = plain_bytes(token, chars);
@@ -31,7 +32,7 @@ static bool is_plain(struct text token, uint32_t *chars)
     return !cut || utf8_is_beginning(token.at + plain, token.bytes - plain);
 }
 
-// The kind of a token by its text.
+// Returns the kind of a token.
 static uint32_t kind_of(struct text token)
 {
     uint32_t chars, kind = 0;
@@ -57,11 +58,11 @@ static uint32_t node_add(struct token_trie *trie, struct text bytes, uint32_t le
     return trie->count++;
 }
 
-// What a trie is made of: tokens or shapes, or what is left of them from a byte on.
+// The strings of a trie: tokens or shapes, or their rest from a byte on.
 struct trie_source {
     const struct vocabulary *v;
-    const char *text;     // of all tokens, as v->text; shapes: the sorts of those bytes
-    const uint16_t *from; // [vocab], or NULL: from the first one
+    const char *text; // of all tokens, laid out as v->text; for shapes: the sorts of those bytes
+    const uint16_t *from; // [vocab] offset at which the string begins, or NULL: 0
 };
 
 static struct text source_text(const struct trie_source *s, int32_t token)
@@ -70,7 +71,7 @@ static struct text source_text(const struct trie_source *s, int32_t token)
     return text_span(s->text + first + from, s->v->first[token + 1] - first - from);
 }
 
-// Whether so many bytes of it, as the token has them, are whole plain characters.
+// Returns true if the first `bytes` bytes, in the token itself, are complete plain characters.
 static bool source_is_plain(const struct trie_source *s, struct text text, size_t bytes)
 {
     uint32_t chars;
@@ -83,7 +84,7 @@ static uint32_t sort_at(const struct trie_source *s, uint8_t byte)
     return s->text == s->v->text ? s->v->sort_of[byte] : byte;
 }
 
-// What a node says of all that follows it: from the last one on.
+// Computes the summaries of the subtrees (sorts, whole) from the last node to the first.
 static void nodes_close(const struct trie_source *s, struct token_trie *trie)
 {
     for (uint32_t i = trie->count, chars; i > 0; i--) {
@@ -110,7 +111,8 @@ static int compare_sources(const void *x, const void *y, void *source)
     return order != 0 ? order : one - other;
 }
 
-// Tokens in order of their bytes, which all have the same first `depth` ones and more.
+// Adds the nodes of tokens sorted by their bytes; the first `depth` bytes are equal and more
+// follow.
 static void nodes_add(const struct trie_source *s, struct token_trie *trie, const int32_t *sorted,
                       uint32_t count, size_t depth, uint32_t level)
 {
@@ -120,7 +122,7 @@ static void nodes_add(const struct trie_source *s, struct token_trie *trie, cons
             if (source_text(s, sorted[end]).at[depth] != first.at[depth])
                 break;
         struct text last = source_text(s, sorted[end - 1]);
-        size_t common = depth + 1; // of all between them, too
+        size_t common = depth + 1; // also of all tokens between first and last
         while (common < first.bytes && common < last.bytes && common - depth < UINT8_MAX &&
                first.at[common] == last.at[common])
             common++;
@@ -140,7 +142,7 @@ static void trie_build(struct vocabulary *v, struct token_trie *trie, struct tri
     qsort_r(tokens, count, sizeof *tokens, compare_sources, source);
     for (uint32_t i = 0; i < count; i++)
         bytes += source_text(source, tokens[i]).bytes;
-    // Branches are fewer than tokens, long nodes than their bytes.
+    // There are fewer branches than tokens; long nodes are split every UINT8_MAX bytes.
     trie->nodes = heap_take((2 * (size_t)count + bytes / UINT8_MAX + 1) * sizeof *trie->nodes);
     trie->bytes = heap_take(bytes + 1);
     trie->ids = heap_take((count + 1) * sizeof *trie->ids);
@@ -212,7 +214,7 @@ static void tries_build(struct vocabulary *v)
         heap_give(sorted[k]);
 }
 
-// What a grammar reads where the token comes; *special: its byte goes before.
+// Returns the text of a token as grammars see it; *special: VOCABULARY_SPECIAL_BYTE precedes it.
 static struct text token_of(const struct vocabulary_args *args, uint32_t id, bool *special)
 {
     struct text token = id < args->count ? args->tokens[id] : (struct text){NULL, 0};
@@ -260,12 +262,14 @@ static void alphabet_add(uint32_t alphabet[8], struct text token)
 static bool alphabet_has_all(const uint32_t alphabet[8])
 {
     bool all = true;
-    for (uint32_t byte = 0; byte < 0xF5; byte++) // C0, C1 and those from F5 on are not of UTF-8
+    // C0, C1 and bytes from F5 on do not occur in UTF-8
+    for (uint32_t byte = 0; byte < 0xF5; byte++)
         all = all && (byte == 0xC0 || byte == 0xC1 || (alphabet[byte / 32] >> byte % 32 & 1));
     return all;
 }
 
-// What only special tokens have is of no text; what only ends have is of nothing.
+// Bytes that occur only in special tokens are not in the alphabet of text; bytes that occur only in
+// end ids are in neither alphabet.
 static void alphabets_find(struct vocabulary *v)
 {
     for (uint32_t id = 0; id < v->vocab; id++) {
@@ -301,14 +305,14 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
 
 struct vocabulary *vocabulary_take(struct vocabulary *v)
 {
-    // Who takes holds one already, so nothing is ordered by it.
+    // relaxed: the caller already holds a reference, so nothing has to be ordered
     atomic_fetch_add_explicit(&v->owners, 1, memory_order_relaxed);
     return v;
 }
 
 void vocabulary_give(struct vocabulary *v)
 {
-    // acq_rel: what others read of it comes before the last one frees it.
+    // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!v || atomic_fetch_sub_explicit(&v->owners, 1, memory_order_acq_rel) != 1)
         return;
     for (int k = 0; k < TOKEN_KINDS; k++) {

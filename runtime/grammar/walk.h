@@ -1,15 +1,15 @@
-// The inside of vocabularies: tries in the order of a walk.
+// Private header of vocabularies: tries in the order in which masks walk them.
 //
-// Tokens are cut into kinds. Plain ones consist of characters that JSON strings hold as they are
-// (a last one may be cut); where a grammar stands inside such text, whole kinds are allowed at once
-// and only the others are walked. Kinds of plain tokens go by their count of characters, so that
-// strings with a bound on their length gain by it too. The few tokens that are longer than
-// TOKEN_NEAR bytes are a kind of their own: the masks of all others do not depend on counts that
-// are further away.
+// Tokens are divided into kinds. A plain token consists of characters that a JSON string contains
+// unescaped (the last character may be incomplete). In a state inside such text, masks allow entire
+// kinds of plain tokens and only walk the others. The kinds of plain tokens differ by their number
+// of characters, so that strings with a maximum length benefit as well. The few tokens longer than
+// TOKEN_NEAR bytes are a separate kind, so that the masks of all others do not depend on repeat
+// counts farther away than that.
 //
-// A kind has two tries: of the bytes of its tokens, and of their shapes, which are the sorts of
-// those bytes (sorts.h). Words of equal length have one shape, so the second one is far smaller,
-// and serves wherever a grammar does not tell the bytes of a sort apart.
+// Each kind has two tries: one of the bytes of its tokens, and one of their shapes, in which each
+// byte is replaced by its sort (sorts.h). Many words share a shape, so the second trie is far
+// smaller. It is used if the grammar treats all bytes of a sort alike.
 #pragma once
 
 #include "runtime/grammar/sorts.h"
@@ -24,30 +24,31 @@ enum {
     KIND_LONG = NEAR_KINDS,
     TOKEN_KINDS,
     TOKEN_NEAR = 32,
-    PLAIN_WHOLE = 255, // plain characters without end stay inside
+    PLAIN_WHOLE = 255, // as a number of characters: any number of plain characters is allowed
 };
-// Tokens of kind i have at most so many characters; the last kind has all longer ones.
+// Maximum number of characters of the tokens of kind i; the last kind contains all longer ones.
 static const uint32_t PLAIN_CHARS[PLAIN_KINDS] = {4, 8, 16, PLAIN_WHOLE};
 
-// A node is a stretch of bytes inside of which no token ends and none branches off. Nodes stand in
-// preorder: the children of one follow it at once. Where a state leads to itself by all sorts of
-// bytes that a node and what follows it have, all tokens there are allowed without a walk.
+// A node is a run of bytes in which no token ends and no token branches off. Nodes are in preorder:
+// the subtree of a node follows it. If a state leads to itself by all sorts of a node and its
+// subtree, all tokens in them are allowed without a walk.
 struct trie_node {
-    uint64_t sorts; // of its bytes and of all that follow it (sorts.h)
-    uint32_t end;   // first node after what begins with it
-    uint32_t first; // into ids: its tokens, up to `first` of the next node, then what follows it
-    uint32_t text;  // into bytes
-    uint16_t plain : 1;  // nothing but whole plain characters stands before it
-    uint16_t whole : 1;  // its tokens, and those that follow it, are plain altogether
-    uint16_t level : 14; // nodes on the way to it
-    uint8_t count, byte; // its bytes: how many, and the first one
+    uint64_t sorts; // sorts of the bytes of the node and its subtree (sorts.h)
+    uint32_t end;   // index of the first node after the subtree
+    // index into ids of its tokens; those of the subtree begin at `first` of the next node
+    uint32_t first;
+    uint32_t text;       // index into bytes of the node's bytes
+    uint16_t plain : 1;  // 1 if the path to it consists of complete plain characters
+    uint16_t whole : 1;  // 1 if all tokens of the node and its subtree are plain
+    uint16_t level : 14; // number of nodes on the path to it
+    uint8_t count, byte; // number of bytes, and the first byte
 };
 struct token_trie {
     struct trie_node *nodes; // [count + 1]
-    uint8_t *bytes;          // of shapes: sorts
+    uint8_t *bytes;          // in a trie of shapes: sorts
     int32_t *ids;
     uint32_t count, byte_count, id_count;
-    uint32_t root[256]; // first byte, or sort -> node, TRIE_NONE where there is none
+    uint32_t root[256]; // node of each first byte or sort; TRIE_NONE: none
 };
 #define TRIE_NONE UINT32_MAX
 
@@ -55,16 +56,16 @@ struct vocabulary {
     _Atomic uint32_t owners;
     uint32_t vocab, words;
     struct token_trie tries[TOKEN_KINDS], shapes[TOKEN_KINDS];
-    struct token_trie tails; // tokens of KIND_OTHER without the plain characters they begin with
+    struct token_trie tails; // tokens of KIND_OTHER without their leading plain characters
     uint8_t sort_of[256];
-    uint32_t *plain[PLAIN_KINDS]; // [words] tokens of the kind and those before it
-    uint32_t *any;                // [words] all tokens with bytes, and the ends
-    uint32_t *first;              // [vocab + 1] into text
+    uint32_t *plain[PLAIN_KINDS]; // [words] mask of the tokens of kinds 0..k
+    uint32_t *any;                // [words] mask of all tokens with bytes and all end ids
+    uint32_t *first;              // [vocab + 1] offset of each token in text
     char *text;
     int32_t *ends;
     uint32_t end_count;
-    uint32_t longest;         // bytes of a token
-    uint32_t alphabets[2][8]; // [1]: of special tokens, too
-    bool writes_all[2];       // the alphabet has all bytes of UTF-8
+    uint32_t longest;         // bytes of the longest token
+    uint32_t alphabets[2][8]; // [0]: bytes of text tokens; [1]: including special tokens
+    bool writes_all[2];       // true if the alphabet contains all bytes of UTF-8
     size_t bytes;
 };
