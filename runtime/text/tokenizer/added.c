@@ -1,4 +1,4 @@
-// Added tokens: reading their list, and cutting a text at them before or after normalization.
+// Added tokens: reads their list, and splits a text at them before and after normalization.
 #include "runtime/text/tokenizer/internal.h"
 
 static bool word_before(struct nstr s, size_t end)
@@ -32,7 +32,7 @@ static size_t spaces_after(struct nstr s, size_t start)
     return start;
 }
 
-// First position at or after `from` where some token could begin.
+// Returns the first position at or after `from` where some added token could begin.
 static size_t next_candidate(const struct added_matcher *m, struct nstr s, size_t from)
 {
     if (m->only_byte >= 0) {
@@ -44,7 +44,7 @@ static size_t next_candidate(const struct added_matcher *m, struct nstr s, size_
     return from;
 }
 
-// The longest token at `at` that contains no plain byte: its index, or -1.
+// Returns the index of the longest added token at `at` without a byte marked plain, or -1.
 static int32_t longest_at(const struct added_matcher *m, struct nstr s, size_t at, size_t *end)
 {
     int32_t best = -1;
@@ -93,7 +93,8 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
         }
         if (token->rstrip)
             end = spaces_after(s, end);
-        if (start >= end) // the token before it has taken its spaces
+        // The previous token's rstrip may have consumed the white space that is this token.
+        if (start >= end)
             continue;
         emit_stretch(e, s, done, start, sink);
         encode_push(e, token->id);
@@ -134,8 +135,8 @@ static enum status matchers_put(struct tokenizer *t, bool special, struct error 
     return STATUS_OK;
 }
 
-// Tokens that count as normalized are looked for in normalized text, in their normalized form. Of
-// several that have one form the first is found, special ones being first.
+// Tokens with `normalized` are matched in normalized text, in their normalized form; the others in
+// the raw text. If several tokens have the same form, the first wins; special tokens come first.
 enum status added_match_open(struct tokenizer *t, struct error *err)
 {
     trie_init(&t->raw.trie);
@@ -160,7 +161,7 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
         return error_set(err, STATUS_INVALID, "an added token without content or a usable id");
     if (content.bytes == 0 || (t->added_count < 4096 && is_known(t, content)))
         return STATUS_OK;
-    // A token that the model knows has the model's id.
+    // If the model's vocabulary contains the token, the model's id wins.
     const struct word_entry *entry = word_table_find(&t->by_name, content.at, content.bytes);
     if (entry)
         id = entry->id;

@@ -1,10 +1,12 @@
-// Byte pair encoding of one piece. A piece is cut where no merge can ever cross, words that end as
-// one token are found in one look-up, and the others are merged: short ones by scanning for the
-// lowest rank, long ones with a heap, so that a megabyte of one letter stays near linear.
+// Byte pair encoding of one piece. The piece is split where no merge can cross. A part that is a
+// token encoded as itself is found by one hash lookup. The others are merged: short ones by
+// scanning for the lowest rank, long ones with a heap, so that a megabyte of one letter takes
+// near-linear time.
 #include "runtime/text/tokenizer/internal.h"
 
 enum { SCAN_MAX = 32, SYMBOLS_SHORT = 256 };
-enum { RATE_WORK = 2, MERGE_WORK = 16 }; // in bytes of JSON parsed
+// Work per symbol and per merge, in bytes of JSON parsed (see encode_spend).
+enum { RATE_WORK = 2, MERGE_WORK = 16 };
 
 static uint32_t pair_hash(uint32_t left, uint32_t right)
 {
@@ -47,7 +49,7 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
             break;
         symbols[best] = ids[best];
         count--;
-        size_t tail = count - best - 1; // symbols after the merged one
+        size_t tail = count - best - 1; // symbols after the merged pair
         memmove(symbols + best + 1, symbols + best + 2, tail * sizeof *symbols);
         if (tail > 1) {
             memmove(ranks + best + 1, ranks + best + 2, (tail - 1) * sizeof *ranks);
@@ -62,12 +64,14 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
     return count;
 }
 
-// A long word: symbols in a linked list, candidate merges in a heap ordered by rank and place.
-// An entry is stale when its place no longer has its rank.
+// A long word: symbols in a linked list, possible merges in a heap ordered by rank, then position.
+// A heap entry is stale if the symbol at its position has another rank by now.
 struct chain {
     const struct bpe *bpe;
-    uint32_t *symbols, *next, *before, *ranks, *ids; // [count] u32 each
-    // [2 * count] rank << 32 | place: at most one a pair to begin with, and one more for each merge
+    // [count] u32 each; ranks and ids: the merge with the next symbol
+    uint32_t *symbols, *next, *before, *ranks, *ids;
+    // [2 * count] rank << 32 | position: at most one entry per pair at the start and one more per
+    // merge
     uint64_t *heap;
     size_t heap_count;
 };
@@ -101,7 +105,7 @@ static void heap_put(struct chain *c, uint64_t entry)
     c->heap[i] = entry;
 }
 
-// Looks up the pair that begins at a symbol; returns whether it can be merged.
+// Looks up the merge of a symbol with its right neighbour. Returns true if there is one.
 static bool rate(struct chain *c, uint32_t place)
 {
     uint32_t right = c->next[place];
@@ -180,12 +184,12 @@ static void push_merged(struct encode *e, uint32_t *symbols, size_t count)
         encode_push(e, symbols[i]);
 }
 
-// The symbols a piece begins with, and where each ends in the piece.
+// The initial symbols of a piece, and the offset in the piece where each ends.
 struct symbols {
     uint32_t *ids, *ends;
     size_t count;
-    bool odd;       // unknown or missing characters: offsets in the piece do not give the text
-    bool unk_waits; // an unknown stretch is open
+    bool odd;       // true if characters are unknown or missing: the symbols do not spell the piece
+    bool unk_waits; // true if an unknown token is still to be added
 };
 
 static void add_symbol(struct symbols *s, uint32_t id, size_t end)
@@ -194,7 +198,8 @@ static void add_symbol(struct symbols *s, uint32_t id, size_t end)
     s->ends[s->count++] = (uint32_t)end;
 }
 
-// The id of one character, with the prefix and suffix of its place in the word.
+// Returns the id of one character, with the prefix or suffix that its position in the word
+// requires; -1: none.
 static int32_t char_id(const struct tokenizer *t, struct text c, bool first, bool last)
 {
     const struct bpe *b = &t->bpe;
@@ -264,7 +269,7 @@ static void read_symbols(struct encode *e, struct text piece, struct symbols *s)
         add_symbol(s, (uint32_t)b->unk, piece.bytes);
 }
 
-// Symbols from..to belong together; text is what they stand for.
+// Encodes the symbols [from, to), which no merge connects to others. text: the bytes they cover.
 static void encode_chunk(struct encode *e, struct symbols *s, size_t from, size_t to,
                          struct text text)
 {
@@ -299,7 +304,7 @@ static void encode_symbols(struct encode *e, struct text piece, struct symbols *
     }
 }
 
-// A word of a byte-level vocabulary that knows every byte: no characters, no unknowns.
+// Encodes a short word of a byte-level vocabulary that contains all 256 bytes.
 static void encode_bytes(struct encode *e, struct text piece)
 {
     uint32_t symbols[SYMBOLS_SHORT];
@@ -308,9 +313,9 @@ static void encode_bytes(struct encode *e, struct text piece)
     push_merged(e, symbols, piece.bytes);
 }
 
-// True: even with the longest tokens this word has too many, so it need not be merged, which takes
-// a second for some millions of letters. This is known only where no character is unknown or left
-// out.
+// Returns true if the word has too many tokens even if all have the longest length. Then it need
+// not be merged, which takes a second for some millions of letters. Only decidable if every byte
+// yields a token.
 static bool too_long(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;

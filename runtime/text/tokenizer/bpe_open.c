@@ -1,9 +1,9 @@
-// Reads a BPE model: merges into a hash of pairs, symbols of bytes and characters, the pairs that
-// merges can join, and which tokens are the whole result for their own text.
+// Reads a BPE model: a hash of merges by pair, symbols of bytes and characters, the symbol pairs
+// that merges can join, and the tokens whose own text is encoded as that token.
 #include "runtime/text/tokenizer/internal.h"
 
-// A merge "a b" or ["a", "b"]. Tokens may hold spaces themselves: then the space between two known
-// tokens is the one that counts.
+// Splits a merge, "a b" or ["a", "b"], into its two tokens. Tokens may contain spaces: then the
+// first space with a known token on both sides separates them.
 static bool merge_parts(const struct tokenizer *t, const struct jnode *node, struct text *left,
                         struct text *right)
 {
@@ -45,7 +45,7 @@ struct joiner {
     size_t bytes_max;
 };
 
-// The token that two tokens make; the right one loses the prefix of later pieces.
+// Returns the token that a merge produces: left + right without the continuing-subword prefix.
 static const struct word_entry *joined(const struct tokenizer *t, struct joiner *j,
                                        struct text left, struct text right)
 {
@@ -100,14 +100,14 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
     return status;
 }
 
-// Whether the model gets byte-level pieces only, so that it can work on raw bytes.
+// True if the model receives only byte-level pieces, so that it can work on raw bytes.
 static bool feeds_bytes(const struct tokenizer *t)
 {
     const struct pre_tokenizer *last = t->pre_count > 0 ? &t->pre[t->pre_count - 1] : NULL;
     return last && last->kind == PRE_BYTE_LEVEL;
 }
 
-// Pieces are raw bytes; a name with characters that stand for no byte matches no text.
+// Fills pieces with raw bytes. A token with a character that maps to no byte matches no text.
 static enum status pieces_of_bytes(struct tokenizer *t, struct error *err)
 {
     struct bpe *b = &t->bpe;
@@ -156,7 +156,7 @@ static enum status pieces_of_chars(struct tokenizer *t, struct error *err)
 }
 
 struct edges {
-    uint32_t *first, *last; // [vocab] first and last symbol of each token, UINT32_MAX: unknown
+    uint32_t *first, *last; // [vocab] first and last symbol of each token; UINT32_MAX: unknown
     bool good;
 };
 
@@ -167,7 +167,8 @@ static bool settle(uint32_t *place, uint32_t value)
     return same;
 }
 
-// One pass over the merges; returns how many are still without known ends.
+// Makes one pass over the merges. Returns the number of merges whose tokens still have unknown
+// ends.
 static uint32_t edges_pass(const struct bpe *b, struct edges *edges)
 {
     uint32_t open = 0;
@@ -186,8 +187,9 @@ static uint32_t edges_pass(const struct bpe *b, struct edges *edges)
     return open;
 }
 
-// Every merge joins the last symbol of its left token to the first of its right one. Pairs of
-// symbols that no merge joins are places where a text can be cut without changing its tokens.
+// Fills `pairs`. Every merge joins the last symbol of its left token to the first symbol of its
+// right token. Between two symbols that no merge joins a text can be split without changing its
+// tokens.
 static void pairs_open(struct tokenizer *t)
 {
     struct bpe *b = &t->bpe;
@@ -201,8 +203,8 @@ static void pairs_open(struct tokenizer *t)
     for (uint32_t i = 0; i <= b->merge_mask; i++)
         if (b->merges[i].left != UINT32_MAX)
             edges.first[b->merges[i].id] = UINT32_MAX;
-    // No merge may produce one of the symbols that a text is first split into; if one does, nothing
-    // is cut.
+    // No merge may produce a symbol that a text is initially split into; if one does, texts are not
+    // split.
     for (int i = 0; i < 256; i++)
         edges.good =
             edges.good && (b->byte_ids[i] < 0 || edges.first[b->byte_ids[i]] != UINT32_MAX);
@@ -227,7 +229,7 @@ static void pairs_open(struct tokenizer *t)
     heap_give(edges.last);
 }
 
-// Marks the tokens whose own text is encoded as that one token.
+// Marks the tokens whose own text is encoded as just that token.
 static void whole_words_open(struct tokenizer *t)
 {
     if (t->bpe.prefix.bytes > 0 || t->bpe.suffix.bytes > 0)
@@ -245,8 +247,8 @@ static void whole_words_open(struct tokenizer *t)
     arena_destroy(scratch);
 }
 
-// Whether any text has tokens, so that the unknown one is never used. A vocabulary of bytes is
-// taken to have all that occur.
+// True if every text has tokens, so that the unknown token is not needed. A byte-level vocabulary
+// is assumed to contain all bytes that occur.
 static bool is_complete(const struct bpe *b)
 {
     bool mapped = !b->bytes;

@@ -1,6 +1,6 @@
-// The Precompiled normalizer: a double array from character sequences to replacement texts. Looked
-// up for each short grapheme as a whole, else for each of its characters; the first (shortest)
-// match inside a piece replaces the whole piece, as models were trained with it.
+// The Precompiled normalizer: a double-array trie from character sequences to replacement texts.
+// Each short grapheme is looked up as a unit, otherwise each of its characters. The shortest match
+// at the start of a unit replaces the entire unit, as in the training of the models.
 #include "runtime/text/tokenizer/internal.h"
 
 #include <utf8proc.h>
@@ -12,7 +12,7 @@ static uint32_t unit_offset(uint32_t unit)
     return (unit >> 10) << ((unit & (1u << 9)) >> 6);
 }
 
-// The replacement of a piece; false: it has none and stays.
+// Finds the replacement of a unit. Returns false if there is none: the unit stays.
 static bool replacement(const struct charsmap *map, const char *at, size_t bytes, struct text *out)
 {
     uint32_t place = unit_offset(map->units[0]);
@@ -69,7 +69,7 @@ bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct nst
     uint32_t before = s->bytes > 0 ? utf8_read(s->at, &bytes) : 0;
     for (size_t i = s->bytes > 0 ? bytes : 0; i < s->bytes; i += bytes) {
         uint32_t c = utf8_read(s->at + i, &bytes);
-        // Two printable ASCII characters never form one grapheme.
+        // Between two printable ASCII characters there is always a grapheme boundary.
         bool cut = before - 0x20 < 0x5F && c - 0x20 < 0x5F;
         if (cut)
             state = 0;

@@ -1,5 +1,5 @@
-// What the other files of a model folder say about a tokenizer: names of special tokens, whether
-// BOS and EOS are added, and chat templates.
+// Reads the other files of a model folder that describe a tokenizer: names of special tokens,
+// whether BOS and EOS are added, and chat templates.
 #include "runtime/source/modules.h"
 #include "runtime/source/source.h"
 #include "runtime/text/tokenizer/internal.h"
@@ -17,7 +17,7 @@ const char *tokenizer_special_name(enum special_token which)
     return names[which];
 }
 
-// "text" or {"content": "text", ...}
+// Returns the text of "text" or {"content": "text", ...}.
 static struct text token_content(const struct jnode *node)
 {
     return jtree_is(node, J_OBJECT) ? jtree_get_text(node, "content") : jtree_text(node);
@@ -39,7 +39,7 @@ void template_add(struct tokenizer *t, struct text name, struct text source)
     t->templates[t->template_count++].source = source;
 }
 
-// One text, or a list of {"name", "template"}.
+// Reads one template text, or a list of {"name", "template"}.
 static void templates_read(struct tokenizer *t, const struct jnode *node)
 {
     template_add(t, text_of("default"), jtree_text(node));
@@ -71,8 +71,8 @@ static bool class_adds_bos(const struct jnode *config)
     return class_is(config, classes);
 }
 
-// model_input_names decides; without it the tokenizer's class does. The last row is the class that
-// newer files name for any tokenizer.
+// True if the model receives token types. model_input_names decides; without it the tokenizer's
+// class does. The last class is the one that newer files name for any tokenizer.
 static bool types_given(const struct jnode *config)
 {
     static const char *const without[] = {
@@ -98,7 +98,8 @@ static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t typ
     return (struct template_item){TEMPLATE_IDS, type_id, 1, ids};
 }
 
-// These tokenizer classes build their post-processor from two flags, whatever tokenizer.json says.
+// These tokenizer classes build their post-processor from two flags and ignore the one of
+// tokenizer.json.
 static void flags_apply(struct tokenizer *t, const struct jnode *config)
 {
     if (!class_adds_bos(config) ||
@@ -110,7 +111,8 @@ static void flags_apply(struct tokenizer *t, const struct jnode *config)
     struct template_item *items = arena_take_zeroed(t->arena, 9, sizeof *items);
     check(items, "the arena of a tokenizer has no limit");
     t->post = (struct post_processor){.single = items, .pair = items + 3};
-    for (uint8_t i = 0; i < 3; i++) { // the single text, then both of a pair
+    // i: 0 the single text, 1 and 2 the texts of a pair
+    for (uint8_t i = 0; i < 3; i++) {
         struct template_item *to = i == 0 ? t->post.single : t->post.pair;
         uint32_t *count = i == 0 ? &t->post.single_count : &t->post.pair_count;
         uint8_t type_id = i == 2;
@@ -132,15 +134,15 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
         t->special_texts[i] = text;
     }
     t->gives_types = types_given(config);
-    // A tokenizer without a limit says 1e30.
+    // A tokenizer without a limit has 1e30 here.
     int64_t length = jtree_integer(jtree_get(config, "model_max_length"), 1 << 24);
     t->length = length > 0 ? (uint32_t)length : 0;
     templates_read(t, jtree_get(config, "chat_template"));
     flags_apply(t, config);
 }
 
-// Older sentence-transformers folders keep the tokenizer beside the weights, in the folder that
-// modules.json names; out is `folder` itself everywhere else.
+// Writes the tokenizer's folder to `out`. Older sentence-transformers folders store the tokenizer
+// with the weights, in the folder that modules.json names; for all others it is `folder`.
 enum status folder_find(char out[FOLDER_BYTES_MAX], const char *folder, struct error *err)
 {
     char path[FOLDER_BYTES_MAX + 64];
@@ -157,7 +159,7 @@ enum status folder_find(char out[FOLDER_BYTES_MAX], const char *folder, struct e
     return status;
 }
 
-// sentence-transformers lower-cases before the tokenizer's own normalizers.
+// sentence-transformers converts to lower case before the tokenizer's own normalizers.
 enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err)
 {
     static const char *const files[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
@@ -171,7 +173,7 @@ enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struc
     return status;
 }
 
-// Reads an optional file: *out is NULL if there is none.
+// Reads an optional file; sets *out to NULL if it does not exist.
 enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
                              const struct jnode **out, struct error *err)
 {
@@ -185,7 +187,8 @@ enum status folder_json_read(struct tokenizer *t, const char *folder, const char
     return status == STATUS_OK ? jtree_parse(out, t->arena, source, path, err) : status;
 }
 
-// chat_template.jinja and chat_template.json take precedence over tokenizer_config.json.
+// Adds chat templates; chat_template.jinja has precedence over chat_template.json, and that over
+// tokenizer_config.json.
 enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err)
 {
     char path[FOLDER_BYTES_MAX + 64];

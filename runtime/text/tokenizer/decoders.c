@@ -1,4 +1,4 @@
-// Reads the `decoder` of a tokenizer file into a flat list, and what each kind does to one token.
+// Reads the `decoder` of a tokenizer file into a flat list, and applies each kind to one token.
 #include "runtime/text/tokenizer/internal.h"
 
 static const char *const kinds[] = {
@@ -63,7 +63,8 @@ bool decoder_joins(const struct decoder *d)
     return d->kind == DECODE_FUSE || d->kind == DECODE_BYTE_LEVEL;
 }
 
-// Whether it does the same to each token, or to the ends of a stream, as to the joined text.
+// True if applying it to each token, or to the ends of a stream, equals applying it to the joined
+// text.
 static bool fits_joined(const struct decoder *d)
 {
     switch (d->kind) {
@@ -100,7 +101,7 @@ enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct 
     return status;
 }
 
-// Every `from` becomes `to`; the text itself if there is none.
+// Replaces the first `most` occurrences of `from` by `to`. Returns `in` itself if there are none.
 static struct text replace_all(struct arena *arena, struct text in, struct text from,
                                struct text to, uint32_t most)
 {
@@ -142,7 +143,7 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
                : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
                                   : m.end + 1;
         if (m.end == m.start && m.start == done && done > 0)
-            continue; // an empty match right after another one is none
+            continue; // an empty match directly after a match does not count
         out = arena_format(arena, "%.*s%.*s%.*s", (int)out.bytes, out.at, (int)(m.start - done),
                            in.at + done, (int)d->to.bytes, d->to.at);
         done = m.end;

@@ -1,12 +1,13 @@
-// Incremental detokenization; see tokenizer.h. Every token has its bytes; what is held back is at
-// most three bytes of a character that is not complete, and spaces that the end would take away.
+// Incremental detokenization; see tokenizer.h. Each token contributes its fixed bytes. Held back
+// are at most three bytes of an incomplete character, and the characters that the end of the text
+// would strip.
 #include "runtime/text/tokenizer/internal.h"
 
 struct sink {
     struct detok *d;
     char *out;
     uint32_t bytes, bytes_max;
-    size_t earlier; // of the held bytes: those of earlier tokens
+    size_t earlier; // how many of the held bytes are from earlier tokens
 };
 
 static void put(struct sink *s, const char *at, size_t bytes)
@@ -23,7 +24,7 @@ static void put_spaces(struct sink *s)
         put(s, &s->d->tokenizer->stream_strip, 1);
 }
 
-// Writes one whole character.
+// Writes one complete character, or strips or holds it.
 static void put_char(struct sink *s, const char *at, size_t bytes)
 {
     const struct tokenizer *t = s->d->tokenizer;
@@ -49,7 +50,7 @@ static void put_bad(struct sink *s)
     put_char(s, "\xEF\xBF\xBD", 3);
 }
 
-// Adds a byte to the held ones, which then are a whole character, still incomplete, or invalid.
+// Adds a byte to the held bytes and writes what they form: a character, U+FFFD, or nothing yet.
 static void put_byte(struct sink *s, char byte)
 {
     struct detok *d = s->d;
@@ -85,7 +86,8 @@ static void put_text(struct sink *s, struct text text)
         put_byte(s, text.at[i]);
 }
 
-// The first token of a text: without its marks, or without the space before a word.
+// Writes the first token of a text: without its metaspace marks, or without the space before a
+// word.
 static void put_first(struct sink *s, int32_t token)
 {
     const struct tokenizer *t = s->d->tokenizer;
@@ -95,7 +97,7 @@ static void put_first(struct sink *s, int32_t token)
         put_text(s, t->bytes[token]);
     } else {
         struct arena *scratch = arena_create(1024, 0);
-        bool over = false; // never: detok_open has tried each token
+        bool over = false; // stays false: detok_open has tried each token
         put_text(s, detok_text(t, scratch, (uint32_t)token, true, &over));
         arena_destroy(scratch);
     }

@@ -1,5 +1,5 @@
-// Decoding of a whole sequence: the decoders work on the list of tokens one after another, as the
-// reference library does.
+// Decoding of a complete sequence: each decoder in order works on the list of all tokens, as in the
+// reference library.
 #include "runtime/text/tokenizer/internal.h"
 
 struct list {
@@ -43,7 +43,7 @@ static bool byte_level(struct arena *arena, struct list *list)
     return list->items[0].at != NULL;
 }
 
-// A run of byte tokens is one text if it is valid UTF-8, else as many U+FFFD as it has bytes.
+// Joins a run of byte tokens: its text if that is valid UTF-8, else one U+FFFD per byte.
 static bool byte_run(struct arena *arena, const struct text *from, uint32_t count, struct text *out)
 {
     char *text = arena_take(arena, (size_t)count * 3 + 1);

@@ -1,5 +1,5 @@
-// Prepares streaming: what each token adds inside a text, and what remains to be done at the text's
-// start and end.
+// Prepares streaming: the bytes that each token adds inside a text, and the work that remains at
+// the start and the end of a text.
 #include "runtime/text/tokenizer/internal.h"
 
 static struct text one_byte(struct arena *arena, int32_t byte)

@@ -1,8 +1,9 @@
-// The stages from a text to its ids: added tokens, normalizers, added tokens again, pre-tokenizers,
-// model. Everything is pushed forward piece by piece; no list of pieces is ever made.
+// The stages from a text to its ids: added tokens in raw text, normalizers, added tokens in
+// normalized text, pre-tokenizers, model. Each stage passes piece after piece to the next; no list
+// of pieces exists.
 #include "runtime/text/tokenizer/internal.h"
 
-enum { PASSED_BYTES = 8 }; // bytes that cost as much to copy or scan as one byte of JSON to parse
+enum { PASSED_BYTES = 8 }; // bytes copied or scanned at the cost of parsing one byte of JSON
 
 void *encode_take(struct encode *e, size_t bytes)
 {
@@ -15,7 +16,7 @@ void *encode_take(struct encode *e, size_t bytes)
 uint32_t *encode_scratch(struct encode *e, int which, size_t words)
 {
     if (words > e->scratch_words[which]) {
-        enum { LARGE = 1 << 20 }; // a larger word than this is unlikely, so it gets no extra room
+        enum { LARGE = 1 << 20 }; // longer words are rare, so they get no extra space
         size_t wanted = words < 1024 ? 1024 : words < LARGE ? words + words / 2 : words;
         e->scratch[which] = encode_take(e, wanted * sizeof *e->scratch[which]);
         e->scratch_words[which] = e->scratch[which] ? wanted : 0;

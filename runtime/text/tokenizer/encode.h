@@ -1,5 +1,5 @@
-// The state of one call of tokenizer_encode: output, scratch memory, and texts that are being made.
-// Only the tokenizer's own files include this.
+// The state of one tokenizer_encode call: output, scratch memory and texts under construction. All
+// memory is in the caller's arena. Only the tokenizer's own files include this.
 #pragma once
 
 #include "runtime/text/tokenizer.h"
@@ -10,31 +10,32 @@ enum {
     IDS_MAX = 1 << 24,
     AFFIX_MAX = 32,
     TEXT_BYTES_MAX = 1 << 30,
-    TEXT_GROWTH_MAX = 1 << 16, // bytes made of one at most: it multiplies every text's bound
+    TEXT_GROWTH_MAX = 1 << 16, // bytes that one input byte may become: factor in tokenizer_bound
 };
 
-// ---- where ids go
+// ---- output
 
-// One call of tokenizer_encode: the output, the scratch memory and the first thing that failed.
+// One call of tokenizer_encode. `status` keeps the first failure; later stages then do nothing.
 struct encode {
     const struct tokenizer *t;
     struct arena *arena;
-    struct slice *slice; // that the work is counted in, or NULL
+    struct slice *slice; // the work is charged to it; NULL: not counted
     int32_t *tokens;     // [token_max]
     uint8_t *type_ids;   // [token_max] or NULL
     uint32_t token_max, token_count;
     uint8_t type_id;
-    bool added_tokens;    // recognise them
-    const uint8_t *plain; // [text bytes] 1: no added token here; NULL: everywhere
-    uint32_t *scratch[2]; // grow, reused from word to word: symbols, work of long words
+    bool added_tokens;    // true if added tokens in the text become tokens
+    const uint8_t *plain; // [text bytes] 1: no added token may use this byte; NULL: any may
+    uint32_t *scratch[2]; // grow, reused from word to word: symbols; work of long words
     size_t scratch_words[2];
-    char *stage_text[STAGES_MAX]; // texts that pre-tokenizers made, one per stage
+    char *stage_text[STAGES_MAX]; // text rewritten by each pre-tokenizer stage
     size_t stage_bytes[STAGES_MAX];
-    struct regex_room *room; // made when the first regex is used
-    enum status status;      // STATUS_OK as long as nothing failed
-    bool over;               // ... and that was a regex: REGEX_OVER
+    struct regex_room *room; // created when the first regex is used
+    enum status status;      // STATUS_OK until something fails
+    bool over;               // true if a regex failed with REGEX_OVER
 };
 
+// Appends a token; sets STATUS_TOO_LARGE if the output is full.
 static inline void encode_push(struct encode *e, uint32_t id)
 {
     if (e->token_count == e->token_max) {
@@ -46,7 +47,8 @@ static inline void encode_push(struct encode *e, uint32_t id)
     e->tokens[e->token_count++] = (int32_t)id;
 }
 
-// Counts work, of which parsing a byte of JSON takes 1; false after setting e->status.
+// Charges work to the slice; 1 is about the cost of parsing one byte of JSON. Returns false after
+// setting e->status.
 static inline bool encode_spend(struct encode *e, uint64_t work)
 {
     if (slice_spend(e->slice, work))
@@ -55,29 +57,32 @@ static inline bool encode_spend(struct encode *e, uint64_t work)
     return false;
 }
 
-// Memory of one call; NULL after setting e->status.
+// Allocates from the arena of the call. Returns NULL after setting e->status.
 void *encode_take(struct encode *e, size_t bytes);
-// At least `words` uint32 of scratch, contents undefined; NULL after setting e->status.
+// Returns scratch buffer `which` (0 or 1) with at least `words` uint32, contents undefined; NULL
+// after setting e->status. Invalidates what the buffer held before.
 uint32_t *encode_scratch(struct encode *e, int which, size_t words);
 
-// Makes e->room if there is none; false after setting e->status.
+// Finds the next match at or after `from`; creates e->room on first use. Returns false if there is
+// none or after setting e->status.
 bool encode_find(struct encode *e, const struct regex *regex, struct text text, size_t from,
                  struct regex_span *out);
 
-// A text between stages: plain marks bytes in which no added token may be found (NULL: none).
+// A text between two stages. `plain` marks the bytes in which no added token may be found.
 struct nstr {
     const char *at;
     size_t bytes;
-    const uint8_t *plain; // [bytes] or NULL
+    const uint8_t *plain; // [bytes], or NULL: no byte is marked
 };
 
-// A text being made: room is reserved with nbuf_room, then written.
+// A text under construction in the arena of e. The functions return false after setting e->status.
 struct nbuf {
     struct encode *e;
     char *at;
-    uint8_t *plain; // NULL: not tracked
+    uint8_t *plain; // marks as in struct nstr; NULL: not tracked
     size_t bytes, bytes_max;
 };
+// bytes: initial capacity. track: also keep `plain`.
 bool nbuf_init(struct nbuf *b, struct encode *e, size_t bytes, bool track);
 bool nbuf_put(struct nbuf *b, const char *at, size_t bytes, uint8_t plain);
 bool nbuf_put_char(struct nbuf *b, uint32_t c, uint8_t plain);

@@ -1,5 +1,6 @@
-// A tokenizer as a whole, and what its files offer each other. Only files of this
-// folder include this.
+// The tokenizer structure and the functions that the files of this folder share. Only files of this
+// folder include this header. A tokenizer is filled by the thread that opens it and constant
+// afterwards.
 #pragma once
 
 #include "base/folder.h"
@@ -9,13 +10,13 @@
 
 struct tokenizer {
     struct arena *arena;
-    struct text *names;          // [vocab] as in the file; at == NULL: no such id
-    struct text *pieces;         // [vocab] what the model compares: raw bytes, or names
-    struct text *bytes;          // [vocab] what the token adds inside a text
-    uint8_t *special;            // [vocab] 1: skipped by skip_special
-    uint32_t vocab, model_vocab; // model_vocab: without added tokens
-    uint32_t bytes_longest;      // of bytes[]
-    struct word_table by_name, by_piece;
+    struct text *names;          // [vocab] token texts as in the file; at == NULL: unused id
+    struct text *pieces;         // [vocab] what the model matches against text: raw bytes or names
+    struct text *bytes;          // [vocab] bytes that the token adds in the middle of a text
+    uint8_t *special;            // [vocab] 1: the token is omitted with skip_special
+    uint32_t vocab, model_vocab; // largest id + 1, with and without added tokens
+    uint32_t bytes_longest;      // length of the longest entry of bytes[] and names[]
+    struct word_table by_name, by_piece; // of names[]; of pieces[]
 
     struct normalizer normalizers[STAGES_MAX];
     struct pre_tokenizer pre[STAGES_MAX];
@@ -27,88 +28,102 @@ struct tokenizer {
     struct bpe bpe;
     struct wordpiece wordpiece;
     struct unigram unigram;
-    int32_t word_unk; // word level
+    int32_t word_unk; // id for unknown words of a word-level model; -1: none
 
     struct added_token *added; // [added_count]
     uint32_t added_count;
-    struct added_matcher raw, normalized;
+    struct added_matcher raw, normalized; // tokens matched in raw text, in normalized text
     struct post_processor post;
 
     struct text special_texts[SPECIAL_COUNT];
-    uint32_t length;  // model_max_length, 0: not said
-    bool gives_types; // token types of a pair reach the model
+    uint32_t length;  // model_max_length; 0: not given
+    bool gives_types; // true if the model receives the token types of a pair
     struct {
         struct text name, source;
-    } templates[16];
+    } templates[16]; // chat templates by name
     uint32_t template_count;
 
-    // streaming: what is left of the decoder chain when each token has its bytes
-    bool stream_first_drops; // metaspace: the first token loses its marks
-    bool stream_first_name;  // WordPiece, no decoder: the first token is written as it is
-    bool stream_dedupe;      // CTC
+    // Streaming (detok.c): the work of the decoders that remains after each token has been replaced
+    // by its bytes[].
+    bool stream_first_drops; // true if the first token loses its metaspace marks
+    bool stream_first_name;  // true if the first token is written as its name
+    bool stream_dedupe;      // true if repeated tokens are dropped (CTC)
     uint8_t stream_strip_left, stream_strip_right;
-    char stream_strip; // the character that is stripped
-    double tokens_per_byte;
-    size_t piece_bytes_max; // of any token
+    char stream_strip;      // character that stream_strip_left and _right count
+    double tokens_per_byte; // upper bound, see tokenizer_bound
+    size_t piece_bytes_max; // length of the longest name in names[]
 };
 
-// ---- stages of an encode call
+// ---- stages of tokenizer_encode
 
-// Applies all normalizers; false after setting e->status.
+// Applies all normalizers to s. Returns false after setting e->status.
 bool normalize(struct encode *e, struct nstr *s);
+// The Unicode forms NFC to NFKD, and the Precompiled normalizer; results as for normalize.
 bool normalize_form(struct encode *e, enum normalizer_kind form, struct nstr *s);
 bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct nstr *s);
-// Runs the pre-tokenizers from `stage` on and the model on each piece.
+// Runs the pre-tokenizers from index `stage` on, and the model on each resulting piece. first: the
+// piece is at the beginning of the input.
 void pretokenize(struct encode *e, unsigned stage, struct text piece, bool first);
-// The scanner of a known pattern, NULL: none. Fills digits_max.
+// Returns the hand-written scanner for a known pattern, or NULL. Sets *digits_max if the pattern
+// limits runs of digits.
 scan_function *scan_for(struct text pattern, unsigned *digits_max);
 scan_function scan_gpt2;
+// Append the ids of one piece; model_encode selects the function of the tokenizer's kind. Errors
+// are set in e->status.
 void model_encode(struct encode *e, struct text piece);
 void bpe_encode(struct encode *e, struct text piece);
 void wordpiece_encode(struct encode *e, struct text piece);
 void unigram_encode(struct encode *e, struct text piece);
-// The id of a word that is encoded as one token, else -1.
+// Returns the id if the word is encoded as exactly one token without unknown characters, else -1.
 int32_t bpe_single(struct encode *e, struct text word);
-// Merges the symbols of one word in place; returns how many are left.
+// Merges the symbols of one word in place. Returns the number of symbols left.
 size_t bpe_merge(struct encode *e, uint32_t *symbols, size_t count);
 
-// Calls back for each stretch (token < 0) and each token of s.
+// Splits s at added tokens: pushes the id of each added token and calls `stretch` for the text
+// before, between and after them.
 struct added_sink {
     void (*stretch)(struct encode *e, struct nstr piece, bool first);
-    bool first; // the text begins the whole input
+    bool first; // true if s begins the input; passed on to `stretch`
 };
 void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
                  const struct added_sink *sink);
 
-// What one decoder makes of one token; first and last say where it stands. NULL at: a pattern took
-// too long, which sets over, or the arena is full.
+// Returns what decoder d turns one token into. first and last: the token's position in the
+// sequence. at == NULL: a pattern took too long (*over is set) or the arena is full.
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
                          bool first, bool last, bool *over);
-bool decoder_joins(const struct decoder *d); // all tokens to one text
-// What a caller is told where a pattern took too long.
+bool decoder_joins(const struct decoder *d); // true if it joins all tokens to one text
+// Error text for an input on which a pattern took too long.
 #define PATTERN_OVER "a pattern of the tokenizer takes too long on this text"
 
 // ---- reading a file, part by part
 
+// Allocates an empty tokenizer; tokenizer_close frees it.
 struct tokenizer *tokenizer_create(void);
-// source has a NUL after it and lives in t->arena; name is used in errors.
+// Fills t from the text of a tokenizer.json. `source` is NUL-terminated and lives in t->arena;
+// errors begin with `name`.
 enum status tokenizer_open_parts(struct tokenizer *t, struct text source, const char *name,
                                  struct error *err);
+// Fills t from vocab.txt of an old BERT folder.
 enum status word_list_open(struct tokenizer *t, const char *folder, const struct jnode *config,
                            struct error *err);
-// The stages of one kind in the file: an object with a `type`, or with a list of such objects.
+// How stages_open reads the stages of one kind: the file has an object with a `type`, or an object
+// with a list of such objects.
 struct stage_list {
-    const char *what, *nested; // the word for a stage, and the key of a list
-    const char *const *kinds;  // [kind_count] of `type`, by the number that `open` gets
+    const char *what, *nested; // the word for a stage in errors; the key of a list
+    const char *const *kinds;  // [kind_count] values of `type`; `open` gets the index
     size_t kind_count;
-    uint32_t *count; // of stages so far; `open` adds one
+    uint32_t *count; // number of stages so far; `open` increments it
     enum status (*open)(struct tokenizer *t, uint32_t kind, const struct jnode *node,
                         struct error *err);
 };
+// Appends the stages that `node` describes (NULL: none), nested lists in order.
 enum status stages_open(struct tokenizer *t, const struct jnode *node,
                         const struct stage_list *list, struct error *err);
+// Reads the pattern and replacement of a Replace normalizer or decoder: sets `from` or `regex`.
 enum status replace_open(const struct jnode *node, struct text *from, struct text *to,
-                         struct regex **regex, struct error *err); // the pattern of a Replace
+                         struct regex **regex, struct error *err);
+// Each reads one part of the file into t; an absent part (NULL) means none, except for the model.
 enum status normalizers_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status pretokenizers_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status model_open_json(struct tokenizer *t, const struct jnode *node, struct error *err);
@@ -116,27 +131,39 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
 enum status wordpiece_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status added_open(struct tokenizer *t, const struct jnode *node, struct error *err);
+// Builds the matchers t->raw and t->normalized. Requires all normalizers.
 enum status added_match_open(struct tokenizer *t, struct error *err);
 enum status post_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err);
+// Fills t->bytes and the streaming members. Requires the decoders and all tokens.
 enum status detok_open(struct tokenizer *t, struct error *err);
-// The bytes of one token at the start of a text or somewhere inside. NULL at: as decode_token.
+// Returns the bytes of one token, either as the first of a text or inside a text. at == NULL: as
+// for decode_token.
 struct text detok_text(const struct tokenizer *t, struct arena *arena, uint32_t id, bool first,
                        bool *over);
+// Encodes the text or pair of args with the tokens that the post-processor adds.
 void encode_post(struct encode *e, const struct encode_args *args);
+// Encodes one text without special tokens. Errors are set in e->status.
 void encode_text(struct encode *e, struct text text, uint8_t type_id);
+// Applies tokenizer_config.json and special_tokens_map.json (each may be NULL).
 void config_open(struct tokenizer *t, const struct jnode *config, const struct jnode *map);
 
+// The files of a model folder: see config.c.
 enum status folder_find(char out[FOLDER_BYTES_MAX], const char *folder, struct error *err);
 enum status folder_json_read(struct tokenizer *t, const char *folder, const char *file,
                              const struct jnode **out, struct error *err);
 enum status folder_lowercase_open(struct tokenizer *t, const char *folder, struct error *err);
 enum status folder_templates_open(struct tokenizer *t, const char *folder, struct error *err);
+// Adds a chat template, or replaces the one of this name. Ignored if source.at or name.at is NULL,
+// or if 16 exist.
 void template_add(struct tokenizer *t, struct text name, struct text source);
-// The id of the `unk_token`; -1: none is named. One that is named must be in the vocabulary.
+// Sets *id to the id of the `unk_token` called `name`, or to -1 if name.at is NULL. Returns
+// STATUS_INVALID if the vocabulary lacks that token.
 enum status unknown_open(const struct tokenizer *t, struct text name, int32_t *id,
                          struct error *err);
-int32_t byte_token_value(struct text name);                   // "<0x0A>" -> 10, else -1
-bool bytes_unmap(struct text name, char *out, size_t *bytes); // byte-level characters -> bytes
-// The same in new memory; other names stay. NULL at: arena full.
+int32_t byte_token_value(struct text name); // "<0x0A>" -> 10; any other name -> -1
+// Converts byte-level characters to bytes. Returns false if a character maps to no byte.
+bool bytes_unmap(struct text name, char *out, size_t *bytes);
+// Returns the bytes of a byte-level name in new memory, or `name` itself if some character maps to
+// no byte. at == NULL: the arena is full.
 struct text bytes_unmapped(struct arena *arena, struct text name);

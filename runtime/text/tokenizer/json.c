@@ -1,5 +1,5 @@
-// The JSON tree of tokenizer files; see tokenizer/json.h. One recursive pass; nodes of an open
-// array or object wait on a stack and are copied to the arena when it closes.
+// Parser for the JSON tree of tokenizer files; see tokenizer/json.h. One recursive pass: the nodes
+// of an open array or object are kept on a stack and copied to the arena when it closes.
 #include "runtime/text/tokenizer/json.h"
 
 #include "runtime/text/tokenizer/unicode.h"
@@ -16,7 +16,7 @@ struct reader {
     const char *start, *at, *end;
     struct jnode *stack;
     size_t stack_count, stack_max;
-    const char *wrong; // NULL: all is well
+    const char *wrong; // first fault; NULL: none
 };
 
 static bool fail(struct reader *r, const char *what)
@@ -56,7 +56,7 @@ static bool close_list(struct reader *r, struct jnode *out, size_t base)
     return true;
 }
 
-// One \uXXXX (or a surrogate pair) after the 'u'; a lone surrogate becomes U+FFFD.
+// Reads XXXX of \uXXXX (or of a surrogate pair); a lone surrogate becomes U+FFFD.
 static bool read_unicode_escape(struct reader *r, char **out)
 {
     int64_t high = text_hex_read(text_span(r->at, (size_t)(r->end - r->at)), 4);
@@ -91,7 +91,7 @@ static bool read_escape(struct reader *r, char **out)
     return true;
 }
 
-// Copies a string that has escapes; the result is never longer than its source.
+// Copies a string that contains escapes; the result is never longer than its source.
 static bool read_escaped(struct reader *r, const char *start, struct jnode *out)
 {
     const char *close = r->at;
@@ -129,13 +129,13 @@ static bool read_string(struct reader *r, struct jnode *out)
     return true;
 }
 
-// A number as it is read: significand times 10 to the exponent.
+// A number as written: significand times 10 to the exponent.
 struct decimal {
     uint64_t significand;
     int exponent;
 };
 
-// Digits before the point or, as a fraction, behind it; those that do not fit any more are dropped.
+// Reads the digits before or (fraction) after the decimal point. Digits beyond 64 bits are dropped.
 static const char *read_digits(const struct reader *r, const char *p, bool fraction,
                                struct decimal *out)
 {
@@ -152,7 +152,7 @@ static const char *read_digits(const struct reader *r, const char *p, bool fract
 
 static const char *read_exponent(const struct reader *r, const char *p, struct decimal *out)
 {
-    enum { EXPONENT_MAX = 1000000 }; // beyond it every number is 0 or too large
+    enum { EXPONENT_MAX = 1000000 }; // any larger exponent also gives 0 or an overflow
     bool negative = p < r->end && *p == '-';
     if (p < r->end && (*p == '-' || *p == '+'))
         p++;
@@ -176,8 +176,8 @@ static double power_of_ten(int n)
     return strtod(text, NULL);
 }
 
-// In two roundings, not one: serde_json reads the scores of the reference in this way, and between
-// two cuts of the same score the last bit decides.
+// Rounds twice, not once: serde_json reads scores for the reference library in this way, and
+// between two segmentations of equal score the last bit decides.
 static double decimal_value(struct decimal d)
 {
     double value = (double)d.significand;

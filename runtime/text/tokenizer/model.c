@@ -1,4 +1,5 @@
-// The model of a tokenizer: its vocabulary, its kind, and small things that several models share.
+// The model of a tokenizer: reads its vocabulary and kind. Also small functions that several models
+// share.
 #include "runtime/text/tokenizer/internal.h"
 
 void model_encode(struct encode *e, struct text piece)
@@ -79,7 +80,7 @@ static enum status vocab_room(struct tokenizer *t, uint32_t vocab, uint32_t coun
     return STATUS_OK;
 }
 
-// {"token": id, ...}
+// Reads {"token": id, ...}.
 static enum status vocab_object(struct tokenizer *t, const struct jnode *vocab, struct error *err)
 {
     int64_t largest = -1;
@@ -101,7 +102,7 @@ static enum status vocab_object(struct tokenizer *t, const struct jnode *vocab, 
     return status;
 }
 
-// [["token", score], ...]
+// Reads [["token", score], ...]; the index is the id.
 static enum status vocab_list(struct tokenizer *t, const struct jnode *vocab, struct error *err)
 {
     if (vocab->count > IDS_MAX)
@@ -118,7 +119,7 @@ static enum status vocab_list(struct tokenizer *t, const struct jnode *vocab, st
     return status;
 }
 
-// Old files do not name the kind of their model.
+// Returns the kind of the model; old files do not name it.
 static struct text kind_of(const struct jnode *node, const struct jnode *vocab)
 {
     struct text type = jtree_get_text(node, "type");

@@ -1,11 +1,11 @@
-// The normalizers but the Unicode forms (normalizer_forms.c) and the charsmap (charsmap.c). Each
-// turns a text into another one in the memory of the call; a text that would not change is kept.
+// All normalizers except the Unicode forms (normalizer_forms.c) and the charsmap (charsmap.c). Each
+// writes a new text to the arena of the call, or keeps a text that would not change.
 #include "runtime/text/tokenizer/internal.h"
 
-// Maps one character to up to `most` characters, written to out.
+// Maps one character to 0 to 3 characters in out; returns their number.
 struct mapper {
     int (*map)(const struct normalizer *n, uint32_t c, uint32_t out[3]);
-    // Whether this ASCII character passes unchanged.
+    // True if this ASCII character stays unchanged.
     bool (*ascii_stays)(const struct normalizer *n, unsigned char c);
 };
 
@@ -193,7 +193,7 @@ static bool normalize_replace(struct encode *e, const struct normalizer *n, stru
                : m.end < s->bytes ? m.end + utf8_length(s->at + m.end)
                                   : m.end + 1;
         if (m.end == m.start && m.start == done && done > 0)
-            continue; // an empty match right after another one is none
+            continue; // an empty match directly after a match does not count
         if (!put_stretch(&b, s, done, m.start) ||
             !nbuf_put(&b, n->to.at, n->to.bytes, plain_between(s, m.start, m.end)))
             return false;

@@ -1,6 +1,6 @@
-// NFC, NFD, NFKC and NFKD. The text is cut into runs of one base character and what follows it and
-// could combine with it; a run is decomposed, its marks are ordered, and composed again. Runs of
-// any length take near-linear time.
+// NFC, NFD, NFKC and NFKD. The text is split into runs: a base character and the characters after
+// it that could combine with it. Each run is decomposed, its marks are sorted, and it is composed
+// again. Runs of any length take near-linear time.
 #include "runtime/text/tokenizer/internal.h"
 
 #include <utf8proc.h>
@@ -12,7 +12,7 @@ static unsigned order_of(int32_t c)
     return c < 0x300 || char_is_inert((uint32_t)c) ? 0 : utf8proc_get_property(c)->combining_class;
 }
 
-// Marks between two characters of class 0 are put in the order of their classes; stable.
+// Sorts the marks between two characters of class 0 by combining class; stable.
 static void sort_marks(int32_t *marks, size_t count, int32_t *copy)
 {
     if (count < 24) {
@@ -62,7 +62,7 @@ static struct form form_of(enum normalizer_kind kind)
                          kind == NORMALIZE_NFC || kind == NORMALIZE_NFKC};
 }
 
-// Writes the decomposition of c; returns how many characters.
+// Writes the decomposition of c; returns the number of characters.
 static size_t decompose(uint32_t c, struct form form, int32_t out[DECOMPOSED_MAX])
 {
     int last_class = 0;
@@ -76,7 +76,7 @@ static size_t decompose(uint32_t c, struct form form, int32_t out[DECOMPOSED_MAX
     return 1;
 }
 
-// Whether the decomposition can begin with a character that combines with the one before it.
+// True if the decomposition of c can begin with a character that combines with the one before.
 static bool combines_back(uint32_t c, struct form form)
 {
     if (c < 0x300 || char_is_inert(c))
@@ -88,12 +88,13 @@ static bool combines_back(uint32_t c, struct form form)
         c = (uint32_t)parts[0];
         p = utf8proc_get_property(parts[0]);
     }
-    // Vowels and finals of Hangul; U+11A7 is none, utf8proc would drop it behind a syllable.
+    // Vowels and finals of Hangul. U+11A7 is neither; utf8proc would drop it after a syllable.
     return (c >= 0x1160 && c <= 0x11FF && c != 0x11A7) || p->combining_class != 0 ||
            (p->category >= UTF8PROC_CATEGORY_MN && p->category <= UTF8PROC_CATEGORY_ME);
 }
 
-// An inert character begins a run and takes no part in composing.
+// Composes in place; returns the new count. An inert character (char_is_inert) can only be the
+// first and is not composed.
 static size_t compose(int32_t *chars, size_t count)
 {
     size_t kept = count > 0 && char_is_inert((uint32_t)chars[0]);
@@ -102,12 +103,12 @@ static size_t compose(int32_t *chars, size_t count)
     return composed >= 0 ? kept + (size_t)composed : count;
 }
 
-// Writes one run, the characters s[start..end), in `form`.
+// Appends the run s[start..end) in `form`.
 static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t end,
                     struct form form)
 {
     int32_t short_run[RUN_SHORT * 2];
-    // No character becomes more than six times its bytes in characters.
+    // A character becomes at most six characters per byte of its UTF-8.
     size_t room = (end - start) * 6 + DECOMPOSED_MAX;
     int32_t *chars = short_run, *copy = short_run + RUN_SHORT;
     if (room > RUN_SHORT) {

@@ -40,7 +40,8 @@ static int base64_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-// Layout: bytes of the double array (u32), the array, the replacement texts.
+// Layout of the decoded bytes: size of the double array in bytes (u32), the array, the replacement
+// texts.
 static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, struct text base64,
                                  struct error *err)
 {

@@ -1,4 +1,4 @@
-// Opens a tokenizer from a folder, from memory or from nothing, and answers questions about it.
+// Opens a tokenizer from a folder, from memory or without files, and answers queries about it.
 #include "runtime/source/source.h"
 #include "runtime/text/tokenizer/internal.h"
 
@@ -32,7 +32,7 @@ void tokenizer_close(struct tokenizer *t)
     heap_give(t);
 }
 
-// The most tokens that one byte of text can become, counting what normalizers can add.
+// Returns an upper bound of the tokens per byte of text, including what normalizers add.
 static double tokens_per_byte(const struct tokenizer *t)
 {
     double factor = 1, added = 0;
@@ -57,7 +57,7 @@ static double tokens_per_byte(const struct tokenizer *t)
             added += (double)n->to.bytes;
             break;
         case NORMALIZE_REPLACE:
-            // Without a pattern each match takes at least the bytes of `from`.
+            // Without a pattern each match consumes the bytes of `from`.
             factor *= n->regex || n->from.bytes == 0 ? 1 + (double)n->to.bytes
                       : n->to.bytes > n->from.bytes  ? (double)n->to.bytes / (double)n->from.bytes
                                                      : 1;
@@ -95,7 +95,7 @@ enum status stages_open(struct tokenizer *t, const struct jnode *node,
                      (int)(type.bytes < 60 ? type.bytes : 60), type.at);
 }
 
-// Reads one part of the file, so that its error says which part it is.
+// Reads the parts of the file in order; an error begins with the name of its part.
 static enum status parts_open(struct tokenizer *t, const struct jnode *root, struct error *err)
 {
     static const struct {
@@ -116,7 +116,8 @@ static enum status parts_open(struct tokenizer *t, const struct jnode *root, str
     t->tokens_per_byte = tokens_per_byte(t);
     for (uint32_t id = 0; id < t->vocab; id++)
         if (t->names[id].bytes > t->piece_bytes_max)
-            t->piece_bytes_max = t->names[id].bytes; // a name is at least as long as its bytes
+            // A name has at least as many bytes as the text of its token.
+            t->piece_bytes_max = t->names[id].bytes;
     if (t->tokens_per_byte > TEXT_GROWTH_MAX)
         return error_set(err, STATUS_TOO_LARGE,
                          "normalizer and pre_tokenizer can make %.0f bytes of one, at most %d are "

@@ -1,5 +1,5 @@
-// The parts that a tokenizer file describes, as they are after reading. Data only; constant after
-// open. Only the tokenizer's own files include this.
+// The parts of a tokenizer after reading its file. Data only, constant after open; it lives in the
+// tokenizer's arena unless stated otherwise. Only the tokenizer's own files include this.
 #pragma once
 
 #include "runtime/text/tokenizer/encode.h"
@@ -24,17 +24,17 @@ enum normalizer_kind {
 };
 
 struct charsmap {
-    const uint32_t *units; // [unit_count] the double array
+    const uint32_t *units; // [unit_count] double-array trie
     uint32_t unit_count;
-    struct text replacements; // texts with NUL between them
+    struct text replacements; // NUL-separated texts
 };
 
 struct normalizer {
     enum normalizer_kind kind;
-    struct text from, to;            // replace; prepend (to)
-    struct regex *regex;             // replace with a pattern
-    bool left, right;                // strip
-    bool clean, cjk, accents, lower; // bert
+    struct text from, to;            // Replace; Prepend uses `to`
+    struct regex *regex;             // Replace with a pattern; else NULL
+    bool left, right;                // Strip: at which ends
+    bool clean, cjk, accents, lower; // BertNormalizer's options
     struct charsmap map;
 };
 
@@ -54,24 +54,27 @@ enum pre_kind {
     PRE_SCRIPTS,
 };
 
+// The effect of a match of the pattern: it is dropped, becomes its own piece, joins the piece
+// before or after it, or joins adjacent matches.
 enum split_behavior { SPLIT_REMOVED, SPLIT_ISOLATED, SPLIT_PREVIOUS, SPLIT_NEXT, SPLIT_CONTIGUOUS };
 enum prepend_scheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER };
 
 struct pre_tokenizer;
-// The end of the word that begins at `from`, which is in the text: patterns that leave no gaps.
+// Returns the end of the word that begins at `from` < text.bytes. For patterns whose matches leave
+// no gaps.
 typedef size_t scan_function(const struct pre_tokenizer *p, struct text text, size_t from);
 
 struct pre_tokenizer {
     enum pre_kind kind;
-    bool add_prefix_space, use_regex, map_bytes; // byte level
+    bool add_prefix_space, use_regex, map_bytes; // ByteLevel only
     bool split, invert;
     enum prepend_scheme scheme;
     enum split_behavior behavior;
-    struct text text;    // the delimiter, replacement or literal pattern
-    struct regex *regex; // pattern of PRE_SPLIT, unless a scanner stands for it
-    scan_function *scan; // hand-written scanner of a known pattern
-    unsigned digits_max; // of the scanner
-    uint32_t length;     // fixed length
+    struct text text;    // delimiter, replacement or literal pattern
+    struct regex *regex; // pattern of PRE_SPLIT; NULL if `scan` or `text` is used
+    scan_function *scan; // hand-written scanner for a known pattern, or NULL
+    unsigned digits_max; // longest run of digits that the scanner keeps together
+    uint32_t length;     // characters per piece of PRE_FIXED_LENGTH
 };
 
 // ---- models
@@ -79,36 +82,38 @@ struct pre_tokenizer {
 enum tokenizer_kind { TOKENIZER_BPE, TOKENIZER_WORDPIECE, TOKENIZER_UNIGRAM, TOKENIZER_WORD_LEVEL };
 
 struct merge_entry {
-    uint32_t left, right; // left == UINT32_MAX: empty
-    uint32_t rank, id;
+    uint32_t left, right; // ids of the pair; left == UINT32_MAX: empty entry
+    uint32_t rank, id;    // rank: index in the file, lower merges first; id: the merged token
 };
 
+// WORD_WHOLE: bit in a by_piece id: the token's own text is encoded as just this token.
 enum { PAIR_BITS = 1 << 17, WORD_WHOLE = 1u << 31 };
 
 struct bpe {
-    bool bytes;     // pieces are raw bytes (byte-level vocabulary)
-    bool all_bytes; // and each byte has an id
+    bool bytes;     // true if pieces are raw bytes (byte-level vocabulary)
+    bool all_bytes; // true if each of the 256 bytes has an id in byte_ids
     bool byte_fallback, fuse_unk, ignore_merges;
-    bool splits; // pairs[] says where no merge can cross
+    bool splits; // true if pairs[] shows where no merge can cross
     struct text prefix, suffix;
     int32_t unk;
-    int32_t byte_ids[256];      // id of a byte (bytes) or of its fallback token; -1: none
-    int32_t *char_ids;          // [65536] id of a character of the basic plane, -1: none
-    struct merge_entry *merges; // [merge_mask + 1]
+    int32_t byte_ids[256];      // token of each byte, or its byte-fallback token; -1: none
+    int32_t *char_ids;          // [65536] token of each character below U+10000; -1: none
+    struct merge_entry *merges; // [merge_mask + 1] open-addressing hash of pairs
     uint32_t merge_mask;
-    uint64_t *pairs; // [PAIR_BITS / 64] hashed pairs of symbols that some merge joins
+    uint64_t *pairs; // [PAIR_BITS / 64] bit set of hashed symbol pairs that some merge joins; may
+                     // contain others
 };
 
 struct wordpiece {
     struct text prefix;
     uint32_t chars_max;
     int32_t unk;
-    struct trie first, rest; // pieces at a word's start, and after it (without the prefix)
+    struct trie first, rest; // pieces at the start of a word; pieces after it, without `prefix`
 };
 
 struct unigram {
     struct trie trie;
-    double *scores; // [vocab] f64
+    double *scores; // [vocab] f64, from the file
     double unk_score;
     int32_t unk; // -1: none
     bool byte_fallback;
@@ -126,8 +131,8 @@ struct added_token {
 struct added_matcher {
     struct trie trie; // values are indices into added[]
     bool any;
-    int only_byte;    // the one first byte, -1: several
-    bool begins[256]; // first bytes
+    int only_byte;    // the first byte of all tokens if there is only one; else -1
+    bool begins[256]; // true for each first byte of a token
 };
 
 // ---- post-processors
@@ -162,9 +167,9 @@ enum decoder_kind {
 
 struct decoder {
     enum decoder_kind kind;
-    struct text from, to; // replace; prefix, suffix, pad (from); content, delimiter (to)
+    struct text from, to; // Replace: both; prefix, suffix or pad: from; word delimiter: to
     struct regex *regex;
     bool cleanup;
-    bool drop_first; // metaspace: the first token loses its replacements
+    bool drop_first; // Metaspace: the first token loses its replacement characters
     uint32_t start, stop;
 };

@@ -1,4 +1,4 @@
-// Reads a pattern of Oniguruma and writes one for PCRE2; see pattern.h.
+// Reads an Oniguruma pattern and writes one for PCRE2; see pattern.h.
 #include "runtime/text/tokenizer/pattern_read.h"
 
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 
 #include <utf8proc.h>
 
-// The item just written, to which a repeat applies.
+// Kind of the item just written; only an atom can be repeated.
 enum piece { PIECE_NONE, PIECE_ATOM, PIECE_ANCHOR };
 
 static enum status alternatives(struct pattern *p);
@@ -48,7 +48,8 @@ static void put(struct pattern *p, const char *string)
 
 // ---- single characters
 
-// Ignoring case, some pairs of letters also match one character: a ligature, a sharp s.
+// True if, ignoring case, Oniguruma also matches the two letters with one character: a ligature or
+// a sharp s.
 static bool pair_is_one(uint32_t a, uint32_t b)
 {
     return (a == 'f' && (b == 'f' || b == 'i' || b == 'l')) || (a == 's' && (b == 's' || b == 't'));
@@ -181,7 +182,7 @@ static enum status group_body(struct pattern *p, const char *open)
     return STATUS_OK;
 }
 
-// (?imx-imx) up to the end of the group it stands in, or (?imx-imx:...).
+// Reads (?imx-imx), which lasts to the end of the enclosing group, or (?imx-imx:...).
 static enum status options(struct pattern *p)
 {
     bool on = true;
@@ -213,7 +214,7 @@ static enum status options(struct pattern *p)
         return status;
     if (!rest && !pattern_next_is(p, ")"))
         return pattern_refuse(p, "a group is not closed");
-    p->at += !rest; // the ) of the enclosing group closes that one
+    p->at += !rest; // the enclosing group itself reads its )
     put(p, ")");
     return STATUS_OK;
 }
@@ -269,7 +270,7 @@ static enum status group(struct pattern *p, enum piece *piece)
 // ---- repeats
 
 struct repeat {
-    uint32_t low, high; // high UINT32_MAX: no end
+    uint32_t low, high; // high == UINT32_MAX: unbounded
     bool interval, fixed;
 };
 
@@ -282,7 +283,7 @@ static bool digits_read(const struct pattern *p, size_t *at, uint32_t *out)
     return *at > from;
 }
 
-// {n}, {n,}, {,n} or {n,m}; anything else in braces is text.
+// Reads {n}, {n,}, {,n} or {n,m}. Returns false for anything else, which is literal text.
 static bool interval_read(struct pattern *p, struct repeat *out)
 {
     size_t at = p->at + 1;
@@ -328,7 +329,7 @@ static void repeat_write(struct pattern *p, const struct repeat *r)
     put(p, text);
 }
 
-// Puts the text from `start` on into one group.
+// Encloses the output from `start` on in a group.
 static void wrap(struct pattern *p, size_t start)
 {
     put(p, "(?:)");
@@ -366,11 +367,12 @@ static enum status repeats(struct pattern *p, enum piece piece, size_t start)
             return pattern_refuse(p, "nothing stands before a repeat that could be repeated");
         if (r.high < r.low)
             return pattern_refuse(p, "an interval {n,m} with n over m");
-        // Whether Oniguruma goes on counting after an empty turn depends on how long its code is.
+        // After an empty iteration, Oniguruma counts on or stops depending on the size of its code.
         if (p->empty && r.interval && r.high > 1)
             return pattern_refuse(p, "an interval {n,m} of what may be empty");
         p->empty = p->empty || r.low == 0;
-        // Only `{n,m}+` and `{n}?` mean what they look like: the interval, repeated again.
+        // A second repeat is accepted only after a closing brace and without braces itself, as in
+        // `{n,m}+` and `{n}?`: Oniguruma repeats the interval.
         if (count > 0 && (count > 1 || r.interval || p->in.at[from - 1] != '}'))
             return pattern_refuse(p, "a repeat of a repeat");
         if (count > 0)
@@ -426,14 +428,15 @@ static enum status one(struct pattern *p, enum piece *piece)
     return put_literal(p, code);
 }
 
-// Reads up to the ) that closes the group, or to the end.
+// Reads alternatives up to the ) that closes the group, or to the end.
 static enum status alternatives(struct pattern *p)
 {
     if (++p->depth > PATTERN_DEPTH_MAX)
         return pattern_refuse(p, "it is nested deeper than %d", PATTERN_DEPTH_MAX);
     enum status status = STATUS_OK;
     enum piece piece = PIECE_NONE;
-    bool filled = false, empty = false; // of this branch, of one before it
+    // filled: this branch has a piece that cannot be empty; empty: an earlier branch can be empty
+    bool filled = false, empty = false;
     p->letter_before = 0;
     while (status == STATUS_OK && p->at < p->in.bytes && !pattern_next_is(p, ")")) {
         struct repeat r;

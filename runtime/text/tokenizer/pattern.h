@@ -1,7 +1,7 @@
-// Patterns of tokenizer files are written for Oniguruma (Ruby syntax, Unicode 16.0); PCRE2 matches
-// them here. pattern.c reads such a pattern and writes one for PCRE2 that matches the same, or
-// refuses it; pattern_set.c does sets of characters, pattern_names.c what \p{...} means. Everything
-// lives in the caller's arena.
+// Translates patterns of tokenizer files from Oniguruma (Ruby syntax, Unicode 16.0) to PCRE2.
+// pattern.c reads a pattern and writes one for PCRE2 with the same matches, or refuses it;
+// pattern_class.c reads [...], pattern_escape.c reads escapes, pattern_set.c writes sets of
+// characters, and pattern_names.c knows what \p{...} means. All memory is in the caller's arena.
 #pragma once
 
 #include "base/status.h"
@@ -10,44 +10,55 @@
 
 #include <stdint.h>
 
-// The pattern for PCRE2 (UTF, MULTILINE, newline LF, BSR UNICODE).
+// Writes the pattern for PCRE2 (options: UTF, MULTILINE, newline LF, BSR UNICODE).
+// STATUS_UNSUPPORTED: it has no exact translation; err names the reason and the byte offset.
 enum status pattern_translate(struct text *out, struct text pattern, struct arena *arena,
                               struct error *err) MUST_USE;
 
 // ---- shared by pattern*.c
 
 enum {
-    PATTERN_BYTES_MAX = 16 << 20,             // of the text for PCRE2
-    PATTERN_ROOM_MAX = 8 * PATTERN_BYTES_MAX, // of the arena, when a further piece is read
+    PATTERN_BYTES_MAX = 16 << 20,             // of the pattern written for PCRE2
+    PATTERN_ROOM_MAX = 8 * PATTERN_BYTES_MAX, // of the arena, checked before each piece is read
 };
 
-struct pattern_text { // grows in its arena
+// Text that grows in its arena.
+struct pattern_text {
     struct arena *arena;
     char *at;
     size_t bytes, room;
-    bool full; // something did not fit: the pattern is refused
+    bool full; // true if PATTERN_BYTES_MAX was exceeded: the pattern is refused
 };
 void pattern_put(struct pattern_text *t, const char *at, size_t bytes);
 void pattern_put_string(struct pattern_text *t, const char *string);
-void pattern_put_code(struct pattern_text *t, uint32_t code); // as a literal, in and out of classes
+// Writes a character as a literal, valid inside and outside of [...].
+void pattern_put_code(struct pattern_text *t, uint32_t code);
 
-// A set of characters: a union of ranges, properties and further sets, or an intersection of sets.
+// A set of characters: the union of its ranges, categories and member sets, or the intersection of
+// its members.
 struct set {
     struct arena *arena;
     bool negated, intersection;
-    bool as_it_is;            // categories as PCRE2 knows them, plus newer characters
-    bool cased;               // holds letters of ASCII
-    bool folds;               // holds others whose case PCRE2 would not take as Oniguruma does
-    uint32_t categories;      // bits by the numbers of utf8proc
-    struct pattern_text body; // items of a class of PCRE2
-    struct set *first, *last, *next; // members, and the next member of the set this one is in
+    bool as_it_is; // true: categories are written as PCRE2 defines them, plus newer characters (see
+                   // without_lost)
+    bool cased;    // true if it contains ASCII letters
+    bool folds;    // true if PCRE2 might fold the case of a member differently from Oniguruma
+    uint32_t categories;      // bit per general category, numbered as in utf8proc
+    struct pattern_text body; // ranges and properties as items of a PCRE2 class
+    // members, and the next member of the set that contains this one
+    struct set *first, *last, *next;
 };
 struct set *set_create(struct arena *arena);
 void set_add(struct set *set, struct set *member);
 void set_add_range(struct set *set, uint32_t first, uint32_t last);
-void set_add_table_range(struct set *set, uint32_t first, uint32_t last); // never folds
-// What stands in \p{...}, without ^; false: no such property here. bracket: inside [...].
+// Adds a range without setting cased or folds.
+void set_add_table_range(struct set *set, uint32_t first, uint32_t last);
+// Adds the property of \p{name} (name without ^). Returns false if it is unknown. bracket: the
+// escape is inside [...].
 bool set_add_property(struct set *set, struct text name, bool bracket);
-bool set_add_posix(struct set *set, struct text name);           // [:name:]
-bool set_add_letter(struct set *set, char letter, bool bracket); // d s w h
+// Adds the POSIX class [:name:]. Returns false if it is unknown.
+bool set_add_posix(struct set *set, struct text name);
+// Adds the set of \d, \s, \w or \h. Returns false for another letter.
+bool set_add_letter(struct set *set, char letter, bool bracket);
+// Writes the set as one PCRE2 item.
 void set_put(struct pattern_text *out, const struct set *set);

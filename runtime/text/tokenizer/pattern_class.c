@@ -1,14 +1,14 @@
-// Reads [...] of Oniguruma: nested sets, intersections (&&), POSIX brackets, ranges.
+// Reads an Oniguruma class [...]: nested sets, intersections (&&), POSIX brackets, ranges.
 #include "runtime/text/tokenizer/pattern_read.h"
 
-// What a `-` in a class stands between.
+// The item before the current one, which decides the meaning of a `-`.
 enum before { BEFORE_NOTHING, BEFORE_CHARACTER, BEFORE_SET, BEFORE_RANGE };
 
 struct class_state {
-    struct set *set;    // the operand of && being read
-    enum before before; // `value` is not in the set yet with BEFORE_CHARACTER
+    struct set *set;    // operand of && that is being read
+    enum before before; // BEFORE_CHARACTER: `value` is not yet in the set
     uint32_t value;
-    bool range; // `value-` was read
+    bool range; // true if `value-` was read
 };
 
 static void value_flush(struct class_state *c)
@@ -34,7 +34,7 @@ static enum status value_take(struct pattern *p, struct class_state *c, uint32_t
     return STATUS_OK;
 }
 
-// A whole set (a property, a nested class) among the characters.
+// Notes that the item just read is a set (a property, a nested class).
 static enum status set_take(struct pattern *p, struct class_state *c)
 {
     if (c->range)
@@ -63,7 +63,7 @@ static enum status dash_take(struct pattern *p, struct class_state *c)
 
 static enum status posix_take(struct pattern *p, struct class_state *c, bool *taken)
 {
-    struct text rest = text_span(p->in.at + p->at, p->in.bytes - p->at); // after "["
+    struct text rest = text_span(p->in.at + p->at, p->in.bytes - p->at); // after the "["
     *taken = false;
     const char *close = rest.bytes > 0 && *rest.at == ':'
                             ? memmem(rest.at, rest.bytes < 24 ? rest.bytes : 24, ":]", 2)
@@ -124,12 +124,12 @@ static enum status member_take(struct pattern *p, struct class_state *c)
     return first == '-' ? dash_take(p, c) : value_take(p, c, code);
 }
 
-// One operand of &&: up to && or ].
+// Reads one operand of &&, up to && or ].
 static enum status operand_read(struct pattern *p, struct set **out, bool begins)
 {
     struct class_state c = {.set = set_create(p->arena)};
     enum status status = STATUS_OK;
-    // A ] right at the start is a character, if another one closes the class.
+    // A ] directly at the start is a character if another ] follows.
     if (begins && pattern_next_is(p, "]")) {
         if (!memchr(p->in.at + p->at + 1, ']', p->in.bytes - p->at - 1))
             return pattern_refuse(p, "a class [] is empty");

@@ -1,7 +1,7 @@
 // Reads escapes: characters by number or name, and sets.
 #include "runtime/text/tokenizer/pattern_read.h"
 
-// Reads up to `most` digits; returns how many there were.
+// Reads up to `most` digits; returns the number of digits read.
 static unsigned number_read(struct pattern *p, unsigned base, unsigned most, uint32_t *out)
 {
     unsigned count = 0;
@@ -25,7 +25,7 @@ static enum status braced_read(struct pattern *p, unsigned base, uint32_t *out)
     return STATUS_OK;
 }
 
-// \xHH above 7F is one byte of a character in UTF-8.
+// Reads the bytes after a \xHH above 7F: together they are one character in UTF-8.
 static enum status bytes_read(struct pattern *p, uint32_t lead, uint32_t *out)
 {
     char text[4] = {(char)lead};
@@ -82,7 +82,7 @@ static enum status control_read(struct pattern *p, uint32_t *out)
     return STATUS_OK;
 }
 
-// The character that an escaped letter stands for, 0: none.
+// Returns the control character of an escaped letter; 0: none.
 static uint32_t letter_code(char letter, bool bracket)
 {
     switch (letter) {
@@ -163,6 +163,6 @@ enum status pattern_escape(struct pattern *p, bool bracket, struct escape *out)
     }
     out->code = letter_code(letter, bracket);
     if (out->code == 0)
-        out->code = code; // any other character stands for itself
+        out->code = code; // any other character is itself
     return STATUS_OK;
 }

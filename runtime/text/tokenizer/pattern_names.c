@@ -1,11 +1,11 @@
-// What \p{name}, [:name:], \d \s \w and \h stand for in Oniguruma, with Unicode 16.0.
+// The meaning of \p{name}, [:name:], \d, \s, \w and \h in Oniguruma, with Unicode 16.0.
 #include "runtime/text/tokenizer/pattern.h"
 
 #include "runtime/text/tokenizer/unicode_tables.h"
 
 #include <stdio.h>
 
-// Bits of general categories, by the numbers of utf8proc.
+// Bits of general categories, numbered as in utf8proc.
 enum {
     LETTERS = 0x3E,         // Lu Ll Lt Lm Lo
     MARKS = 0x1C0,          // Mn Mc Me
@@ -21,9 +21,9 @@ enum {
     PRIVATE = 1 << 29,      // Co
     UNASSIGNED = 1,         // Cn
     OTHERS = CONTROLS | FORMATS | SURROGATES | PRIVATE | UNASSIGNED,
-    WORDS = LETTERS | MARKS | DECIMALS | 1 << 10 | 1 << 12, // and Nl, Pc
+    WORDS = LETTERS | MARKS | DECIMALS | 1 << 10 | 1 << 12, // also Nl, Pc
     GRAPHS = LETTERS | MARKS | NUMBERS | PUNCTUATION | SYMBOLS | FORMATS | PRIVATE,
-    CASELESS = NUMBERS | PUNCTUATION | SEPARATORS | CONTROLS, // ignoring case changes nothing here
+    CASELESS = NUMBERS | PUNCTUATION | SEPARATORS | CONTROLS, // no effect of ignoring case
 };
 
 static const struct {
@@ -169,7 +169,7 @@ static void add_spaces(struct set *set)
     set->categories |= SEPARATORS;
 }
 
-// Outside brackets Oniguruma counts five more characters of Latin-1 as word characters.
+// Adds word characters. Outside of brackets Oniguruma includes five more Latin-1 characters.
 static void add_word(struct set *set, bool bracket)
 {
     static const uint32_t circled[][2] = {
@@ -211,7 +211,7 @@ bool set_add_letter(struct set *set, char letter, bool bracket)
     }
 }
 
-// Names that are the same in \p{...} and in [:...:].
+// Adds a class whose name is valid in both \p{...} and [:...:].
 static bool add_posix_name(struct set *set, const char *name)
 {
     if (strcmp(name, "alpha") == 0)

@@ -1,4 +1,5 @@
-// What pattern.c and pattern_class.c share while they read a pattern.
+// The state of a pattern that is being read, shared by pattern.c, pattern_class.c and
+// pattern_escape.c.
 #pragma once
 
 #include "runtime/text/tokenizer/pattern.h"
@@ -13,24 +14,26 @@ struct pattern {
     struct pattern_text out;
     struct error *err;
     unsigned depth;
-    bool caseless, extended, dot_all; // (?i), (?x), (?m)
-    bool captures, named;             // groups must be counted; some have names
-    bool empty;                       // what was read last, a piece or a group, may be empty
-    uint32_t letter_before;           // under (?i) the letter before this one
+    bool caseless, extended, dot_all; // options (?i), (?x), (?m) in force
+    bool captures, named;   // groups must capture (for back references); some group is named
+    bool empty;             // true if the last piece or group read can match the empty string
+    uint32_t letter_before; // previous ASCII letter under (?i), in lower case; 0: none
 };
 
-// What a backslash and the letters after it mean: a character, or a set.
+// The meaning of an escape: a set, or if that is NULL a character.
 struct escape {
     struct set *set;
     uint32_t code;
 };
 
+// Fills p->err with the pattern, the reason and the offset; returns STATUS_UNSUPPORTED.
 enum status pattern_refuse(struct pattern *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-bool pattern_is_over(const struct pattern *p); // the pattern takes more than it may
+bool pattern_is_over(const struct pattern *p); // true if a size limit is exceeded
 enum status pattern_refuse_size(struct pattern *p);
+// True if the rest of the pattern begins with `what`.
 bool pattern_next_is(const struct pattern *p, const char *what);
-// at: from the backslash to after the escape.
+// Reads an escape. p->at moves from the backslash to after the escape. bracket: inside [...].
 enum status pattern_escape(struct pattern *p, bool bracket, struct escape *out);
-// at: from after the [ to after the ].
+// Reads a class. p->at moves from after its [ to after its ].
 enum status pattern_class(struct pattern *p, struct set **out);

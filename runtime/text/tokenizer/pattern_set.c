@@ -1,5 +1,5 @@
-// Sets of characters, written as PCRE2 can match them. PCRE2 has unions only: an intersection
-// becomes lookaheads before a class. Categories get the characters that PCRE2 does not know yet.
+// Writes sets of characters for PCRE2. PCRE2 has only unions: an intersection becomes lookaheads
+// before a class. Categories are extended by the characters that PCRE2 does not know yet.
 #include "runtime/text/tokenizer/pattern.h"
 
 #include "runtime/text/tokenizer/unicode_tables.h"
@@ -94,7 +94,8 @@ static void put_groups(struct pattern_text *out, uint32_t categories)
     }
 }
 
-// The newer characters that are (or are not) of these categories, as items of a class.
+// Writes the newer characters that are (in) or are not (!in) of these categories, as items of a
+// class.
 static void put_added(struct pattern_text *out, uint32_t categories, bool in)
 {
     struct set ranges = {.arena = out->arena, .body = *out};
@@ -111,10 +112,10 @@ static void put_added(struct pattern_text *out, uint32_t categories, bool in)
     *out = ranges.body;
 }
 
-// Whether PCRE2 puts characters into these categories that are no longer in them.
+// True if PCRE2 puts characters into these categories that Unicode 16.0 puts elsewhere.
 static bool loses_some(uint32_t categories)
 {
-    const uint32_t marks = 1u << 6 | 1u << 7; // U+1171E went from Mn to Mc
+    const uint32_t marks = 1u << 6 | 1u << 7; // U+1171E moved from Mn to Mc
     return (categories >> CATEGORY_CN & 1) != 0 || (categories & marks) == 1u << 6;
 }
 
@@ -147,7 +148,8 @@ static void put_look(struct pattern_text *out, const char *open, const struct se
     pattern_put(out, ")", 1);
 }
 
-// All members of an intersection, or none of them with `negated`.
+// Writes an intersection: a lookahead for each member except one, which is matched last. With
+// `negated` it matches a character that is not in all members.
 static void put_intersection(struct pattern_text *out, const struct set *set)
 {
     pattern_put_string(out, "(?:");
@@ -155,7 +157,7 @@ static void put_intersection(struct pattern_text *out, const struct set *set)
         pattern_put_string(out, "(?!");
     const struct set *taken = set->first;
     for (const struct set *m = set->first; m && taken->negated; m = m->next)
-        taken = m; // a set that is not negated is best for the final match
+        taken = m; // a member that is not negated is best for the final match
     for (const struct set *m = set->first; m; m = m->next) {
         if (m == taken)
             continue;
@@ -167,7 +169,7 @@ static void put_intersection(struct pattern_text *out, const struct set *set)
     pattern_put_string(out, set->negated ? ")(?s:.))" : ")");
 }
 
-// A union whose categories hold characters that have left them since: those are taken out first.
+// Returns the union with a lookahead that excludes the characters that have left its categories.
 static struct set *without_lost(const struct set *set)
 {
     struct set *both = set_create(set->arena), *kept = set_create(set->arena);
@@ -182,7 +184,7 @@ static struct set *without_lost(const struct set *set)
     *rest = *set;
     rest->categories = 0;
     rest->next = NULL;
-    both->next = rest->first; // in front of the members of the set, which stay in their list
+    both->next = rest->first; // before the members of the set, which stay in their list
     rest->first = both;
     if (!rest->last)
         rest->last = both;

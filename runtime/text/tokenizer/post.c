@@ -1,4 +1,4 @@
-// Post-processors: every kind becomes a list of items for one text and one for a pair.
+// Post-processors. Every kind becomes a list of items for one text and a list for a pair.
 #include "runtime/text/tokenizer/internal.h"
 
 enum { TEMPLATE_ITEMS_MAX = 256 };
@@ -149,7 +149,8 @@ enum status post_open(struct tokenizer *t, const struct jnode *node, struct erro
     if (!jtree_is(node, J_OBJECT))
         return STATUS_OK;
     struct text type = jtree_get_text(node, "type");
-    if (text_is(type, "ByteLevel")) // offsets only
+    // ByteLevel changes only offsets, which weft does not use.
+    if (text_is(type, "ByteLevel"))
         return STATUS_OK;
     if (text_is(type, "Sequence")) {
         const struct jnode *list = jtree_get(node, "processors");

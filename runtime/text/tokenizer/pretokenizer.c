@@ -1,13 +1,14 @@
-// Pre-tokenizers: each stage cuts a piece (and may rewrite it) and hands every part to the next
-// stage, the last one to the model. Depth is the number of stages; no lists are made.
+// Pre-tokenizers: each stage splits a piece (and may rewrite it) and passes each part to the next
+// stage, the last one to the model. The recursion depth is the number of stages; no lists are
+// built.
 #include "runtime/text/tokenizer/internal.h"
 
-// Where the parts of one piece go.
+// The splitting of one piece by one stage.
 struct cutter {
     struct encode *e;
-    unsigned next; // stage
+    unsigned next; // index of the stage that gets the parts
     struct text piece;
-    bool first; // the piece begins the input
+    bool first; // true if the piece begins the input
     enum split_behavior behavior;
     bool invert, match_before, waiting;
     size_t start, end; // the part that is still open, if `waiting`
@@ -35,7 +36,7 @@ static void open_part(struct cutter *c, size_t start, size_t end)
     c->waiting = true;
 }
 
-// Handles one match, or the text between two matches.
+// Applies the split behavior to one match, or to the text between two matches.
 static void cut(struct cutter *c, size_t start, size_t end, bool match)
 {
     match = match != c->invert;
@@ -89,7 +90,7 @@ static void cut_by_regex(struct cutter *c, const struct pre_tokenizer *p)
     size_t done = 0, from = 0, last = SIZE_MAX;
     struct regex_span m;
     while (c->e->status == STATUS_OK && encode_find(c->e, p->regex, c->piece, from, &m)) {
-        // After an empty match the search begins there again, which \G sees.
+        // After an empty match the search begins again at the same place, which \G can observe.
         bool again = m.start == m.end && m.end == last;
         from = last = m.end;
         if (again) {
@@ -137,7 +138,7 @@ static void cut_by_class(struct cutter *c, bool (*is)(uint32_t))
         cut(c, done, c->piece.bytes, false);
 }
 
-// White space is dropped, each punctuation mark is a part of its own.
+// Drops white space; each punctuation mark becomes its own part.
 static void cut_bert(struct cutter *c)
 {
     size_t done = 0, bytes;
@@ -154,7 +155,7 @@ static void cut_bert(struct cutter *c)
     emit(c, done, c->piece.bytes);
 }
 
-// \w+|[^\w\s]+ : runs of word characters and runs of others; white space is dropped.
+// Splits by \w+|[^\w\s]+ : runs of word characters and runs of others; white space is dropped.
 static void cut_words(struct cutter *c)
 {
     size_t start = 0, bytes;
@@ -173,7 +174,7 @@ static void cut_words(struct cutter *c)
         emit(c, start, c->piece.bytes);
 }
 
-// Parts of one script each; characters without a script continue a part but begin none.
+// Splits into parts of one script each. Characters without a script continue a part but begin none.
 static void cut_scripts(struct cutter *c)
 {
     size_t start = c->piece.bytes, bytes;
@@ -203,7 +204,7 @@ static void cut_lengths(struct cutter *c, uint32_t length)
     }
 }
 
-// Memory of a stage for a rewritten piece; it is reused when the stage gets its next piece.
+// Returns a stage's buffer for a rewritten piece; it is reused for the stage's next piece.
 static char *stage_room(struct encode *e, unsigned stage, size_t bytes)
 {
     if (bytes > e->stage_bytes[stage]) {
@@ -253,7 +254,7 @@ static void run_metaspace(struct cutter *c, const struct pre_tokenizer *p)
     flush(c);
 }
 
-// Turns a piece into byte-level characters and hands it on.
+// Converts bytes to byte-level characters and passes them to the next stage.
 static void emit_mapped(struct cutter *c, unsigned stage, size_t start, size_t end)
 {
     char *to = stage_room(c->e, stage, (end - start) * 2);

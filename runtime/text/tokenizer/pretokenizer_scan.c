@@ -1,5 +1,5 @@
-// Hand-written scanners for the patterns that most published byte-level vocabularies use. They
-// give exactly the words of the regular expression that stands above each, several times faster.
+// Hand-written scanners for the patterns of most published byte-level vocabularies. Each gives
+// exactly the words of the regular expression above it, several times faster.
 #include "runtime/text/tokenizer/internal.h"
 
 enum class { OTHER, LETTER, NUMBER, SPACE };
@@ -21,7 +21,7 @@ if (char_is_number(c))
 return char_is_space(c) ? SPACE : OTHER;
 }
 
-// The end of the run of one class that begins at `at`.
+// Returns the end of the run of one class that begins at `at`.
 static size_t run_end(struct text text, size_t at, enum class class)
 {
     size_t bytes;
@@ -30,7 +30,7 @@ static size_t run_end(struct text text, size_t at, enum class class)
     return at;
 }
 
-// \s+(?!\S)|\s+ : a run before a word leaves its last character to the word.
+// \s+(?!\S)|\s+ : white space before a word leaves its last character to the word.
 static size_t space_end(struct text text, size_t from)
 {
     size_t end = run_end(text, from, SPACE);
@@ -40,7 +40,7 @@ static size_t space_end(struct text text, size_t from)
     return last > from ? last : end;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d after an apostrophe at `from`; 0: none.
+// 's|'t|'re|'ve|'m|'ll|'d with the apostrophe at `from`; 0: no match.
 static size_t contraction_end(struct text text, size_t from, bool any_case)
 {
     size_t left = text.bytes - from;
@@ -49,7 +49,8 @@ static size_t contraction_end(struct text text, size_t from, bool any_case)
     unsigned char fold = any_case ? 0x20 : 0;
     unsigned char a = (unsigned char)text.at[from + 1];
     if (any_case && a == 0xC5 && left >= 3 && (unsigned char)text.at[from + 2] == 0xBF)
-        return from + 3; // U+017F is an s in another case
+        // U+017F, the long s, is an s in another case.
+        return from + 3;
     a = a >= 'A' && a <= 'Z' ? a | fold : a;
     if (a == 's' || a == 't' || a == 'm' || a == 'd')
         return from + 2;
@@ -78,7 +79,7 @@ size_t scan_gpt2(const struct pre_tokenizer *p, struct text text, size_t from)
     return run_end(text, at + bytes, class);
 }
 
-// \s*[\r\n]+ : the place after the last line end of the run; 0: the run has none.
+// \s*[\r\n]+ : returns the position after the last line end of the run; 0: the run has none.
 static size_t line_end(struct text text, size_t from, size_t run)
 {
     while (run > from && text.at[run - 1] != '\n' && text.at[run - 1] != '\r')

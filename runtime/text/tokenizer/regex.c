@@ -7,7 +7,7 @@
 
 #include <pcre2.h>
 
-enum { WAYS_MAX = 10 * 1000 * 1000 }; // as Oniguruma's limit of retries
+enum { WAYS_MAX = 10 * 1000 * 1000 }; // match limit; Oniguruma's retry limit has this value
 
 struct regex {
     pcre2_code *code;
@@ -23,7 +23,7 @@ static enum status compile(pcre2_code **out, struct text pattern, struct text tr
     check(context, "no memory for a compile context");
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_bsr(context, PCRE2_BSR_UNICODE);
-    // JIT of PCRE2 10.42 reports wrong matches when it searches for a first character.
+    // In PCRE2 10.42 the JIT reports wrong matches if it searches for a first character.
     uint32_t options = PCRE2_UTF | PCRE2_MULTILINE | PCRE2_NO_START_OPTIMIZE;
     *out = pcre2_compile((PCRE2_SPTR)translated.at, translated.bytes, options, &code, &offset,
                          context);
@@ -47,7 +47,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
     arena_destroy(arena);
     if (status != STATUS_OK)
         return status;
-    // Without JIT (a pattern it cannot do) the interpreter matches.
+    // If the JIT does not support the pattern, PCRE2 interprets it.
     (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
     struct regex *regex = heap_take(sizeof *regex);
     *regex = (struct regex){compiled, pcre2_match_context_create(NULL)};
@@ -81,7 +81,8 @@ static void room_give(void *piece, void *arena)
 struct regex_room *regex_room_create(struct arena *arena)
 {
     pcre2_general_context *memory = pcre2_general_context_create(room_take, room_give, arena);
-    // Room for the whole match only: an answer of 0 says that there were groups as well.
+    // One pair of offsets, for the entire match. If the pattern has groups, pcre2_match then
+    // returns 0, which is no error.
     return memory ? (struct regex_room *)pcre2_match_data_create(1, memory) : NULL;
 }
 

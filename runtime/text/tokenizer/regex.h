@@ -1,5 +1,5 @@
-// Regular expressions of tokenizer files, over PCRE2 with JIT. The reference library reads them
-// with another engine, so classes whose meaning differs are rewritten first.
+// Regular expressions of tokenizer files, matched by PCRE2 with JIT. The reference library uses
+// Oniguruma, so pattern.h first translates the pattern to one with the same meaning.
 #pragma once
 
 #include "base/status.h"
@@ -10,20 +10,23 @@
 
 struct regex;
 
+// Compiles a pattern. STATUS_UNSUPPORTED: it cannot be translated or compiled.
 enum status regex_open(struct regex **out, struct text pattern, struct error *err) MUST_USE;
 void regex_close(struct regex *regex); // NULL is allowed
-// What one thread needs to match with any regex; lives as long as the arena.
+// Match memory of one thread, for use with any regex; lives as long as the arena.
 struct regex_room;
 struct regex_room *regex_room_create(struct arena *arena); // NULL: the arena is full
 
-// The next match at or after from in valid UTF-8.
+// A match: the bytes [start, end) of the text.
 struct regex_span {
     size_t start, end;
 };
 enum regex_found {
     REGEX_NONE,
     REGEX_FOUND,
-    REGEX_OVER, // the search was given up: so many ways were tried that the library gives up, too
+    REGEX_OVER, // the search was abandoned at the match or heap limit (10 million tries, as in
+                // Oniguruma)
 };
+// Finds the first match at or after byte `from` of a text in valid UTF-8.
 enum regex_found regex_find(const struct regex *regex, struct regex_room *room, struct text text,
                             size_t from, struct regex_span *out);

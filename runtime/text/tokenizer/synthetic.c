@@ -1,4 +1,4 @@
-// Tokenizers of folders without a tokenizer.json: old BERT word lists, and made-up words for dummy
+// Tokenizers of folders without a tokenizer.json: old BERT word lists, and invented words for dummy
 // weights. Both are written as JSON and opened like any other.
 #include "base/file.h"
 #include "runtime/text/tokenizer/internal.h"
@@ -8,7 +8,7 @@
 
 enum { PATH_MAX_BYTES = 4096 };
 
-// The settings of old BERT folders, which have a list of words and no tokenizer.json.
+// Settings of old BERT folders, which have a list of words and no tokenizer.json.
 static const char bert_head[] =
     "{\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
     "\"handle_chinese_chars\":true,\"strip_accents\":null,\"lowercase\":%s},"
@@ -87,7 +87,7 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
     return tokenizer_open_parts(t, text_span(b.at, b.bytes - 1), path, err);
 }
 
-// The word of an id: letters only, so that the pre-tokenizer keeps it whole.
+// Writes the word of an id: only letters, so that the pre-tokenizer does not split it.
 static void put_word(struct nbuf *b, uint32_t id)
 {
     char word[16];
@@ -97,7 +97,7 @@ static void put_word(struct nbuf *b, uint32_t id)
     put_format(b, ",\"\\u0120%.*s\":%u", (int)(sizeof word - n), word + n, id);
 }
 
-// A byte-level BPE whose words exist as whole tokens and never by merging.
+// A byte-level BPE whose words exist as tokens and are never the result of merges.
 enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab, struct error *err)
 {
     if (vocab == 0 || vocab > IDS_MAX)

@@ -1,4 +1,4 @@
-// A byte trie whose edges lie in one hash table; see tokenizer/vocab.h. Used for added tokens and
+// A byte trie whose edges are in one hash table; see tokenizer/vocab.h. Used for added tokens and
 // for the pieces of Unigram and WordPiece models.
 #include "runtime/text/tokenizer/vocab.h"
 

@@ -1,12 +1,13 @@
 // Character classes; see tokenizer/unicode.h. Categories are those of Unicode 16.0. Some rules of
-// the reference library were frozen long ago; unicode_tables.c says where they differ.
+// the reference library were frozen in older versions; unicode_tables.c lists the differences.
 #include "runtime/text/tokenizer/unicode.h"
 
 #include "runtime/text/tokenizer/unicode_tables.h"
 
 #include <utf8proc.h>
 
-// utf8proc may know an older Unicode; the table has what was added and the one mark that changed.
+// Returns the general category. utf8proc may know an older Unicode: the table contains the
+// characters added since, and the one mark whose category changed.
 static unsigned category(uint32_t c)
 {
     unsigned known = (unsigned)utf8proc_category((utf8proc_int32_t)c);
@@ -124,7 +125,7 @@ uint32_t byte_char(unsigned char byte)
         return byte;
     if (byte >= 0xA1 && byte != 0xAD)
         return byte;
-    // The others are numbered from 256 in the order of the bytes.
+    // The other bytes are numbered from 256 in ascending order.
     if (byte <= 0x20)
         return 0x100u + byte;
     return byte == 0xAD ? 0x143u : 0x121u + byte - 0x7Fu;

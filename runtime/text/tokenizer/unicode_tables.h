@@ -1,5 +1,5 @@
-// Generated tables (tools/unicode_tables.py): Unicode 16.0 where the libraries of the system know
-// an older one, and what the reference library has frozen. Ranges are sorted and do not overlap.
+// Generated tables (tools/unicode_tables.py): Unicode 16.0 data that older system libraries lack,
+// and frozen tables of the reference library. Ranges are sorted and do not overlap.
 #pragma once
 
 #include <stdbool.h>
@@ -15,25 +15,27 @@ struct unicode_table {
 };
 
 struct unicode_script {
-    const char *name, *code; // small letters only
-    bool old;                // PCRE2 knows it
+    const char *name, *code; // lower case, without separators
+    bool old;                // true if PCRE2 knows the script
 };
 
 extern const struct unicode_script unicode_scripts[];
 extern const uint32_t unicode_scripts_count;
 extern const char *const unicode_binaries[];
-extern const struct unicode_table unicode_added_binaries[]; // as unicode_binaries
+extern const struct unicode_table unicode_added_binaries[]; // members that PCRE2 may lack
 extern const uint32_t unicode_binaries_count;
 
-extern const struct unicode_table unicode_added;         // values: categories of utf8proc
-extern const struct unicode_table unicode_added_scripts; // values: positions in unicode_scripts
-extern const struct unicode_table unicode_added_lower;   // values: what is added, modulo 65536
+// Tables whose name ends in _otherwise list the characters on which the reference library decides
+// contrary to Unicode 16.0.
+extern const struct unicode_table unicode_added;         // values: categories, as in utf8proc
+extern const struct unicode_table unicode_added_scripts; // values: indices into unicode_scripts
+extern const struct unicode_table unicode_added_lower; // values: lower case - character, mod 65536
 extern const struct unicode_table unicode_inert;
 extern const struct unicode_table unicode_marks_otherwise, unicode_nonspacing_otherwise;
 extern const struct unicode_table unicode_control_otherwise, unicode_punctuation_otherwise;
-extern const struct unicode_table unicode_script_runs; // values: numbers of scripts
+extern const struct unicode_table unicode_script_runs; // values: script numbers
 
-// The range that holds c, NULL: none.
+// Returns the range that contains c, or NULL.
 static inline const struct unicode_range *unicode_find(const struct unicode_table *table,
                                                        uint32_t c)
 {

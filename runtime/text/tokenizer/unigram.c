@@ -1,11 +1,11 @@
-// Unigram: the cut of a piece into tokens with the highest sum of scores, found by one pass over
-// the places where tokens can end.
+// Unigram: splits a piece into the tokens with the highest sum of scores, by one pass over the
+// offsets where tokens can end (Viterbi).
 #include "runtime/text/tokenizer/internal.h"
 
 // The best way to reach an offset in the piece.
 struct place {
     double score;
-    uint32_t start; // UINT32_MAX: not reached yet
+    uint32_t start; // where the last token begins; UINT32_MAX: not reached yet
     uint32_t id;
 };
 
@@ -20,7 +20,8 @@ static void reach(struct place *place, double score, size_t start, uint32_t id)
 
 static void forward(struct encode *e, struct text piece, struct place *places, uint32_t unk)
 {
-    enum { START_WORK = 8 }; // of the tokens that begin at one offset, in bytes of JSON parsed
+    // Work for the tokens that begin at one offset, in bytes of JSON parsed.
+    enum { START_WORK = 8 };
     const struct unigram *u = &e->t->unigram;
     for (size_t start = 0; start < piece.bytes && encode_spend(e, START_WORK);) {
         size_t length = utf8_length(piece.at + start);
@@ -43,7 +44,7 @@ static void forward(struct encode *e, struct text piece, struct place *places, u
     }
 }
 
-// Adds a stretch without a token: its bytes, or the unknown token.
+// Appends a stretch without a token: its bytes, or the unknown token.
 static void push_unknown(struct encode *e, struct text text)
 {
     const struct unigram *u = &e->t->unigram;
@@ -61,8 +62,8 @@ static void push_unknown(struct encode *e, struct text text)
         encode_push(e, (uint32_t)u->unk);
 }
 
-// Reverses the chain of starts so that it can be walked from the left: the entry at a token's start
-// then holds its end.
+// Reverses the chain of starts so that it can be walked from the left: afterwards the entry at a
+// token's start contains its end.
 static void starts_reverse(struct place *places, size_t bytes)
 {
     uint32_t end = (uint32_t)bytes;

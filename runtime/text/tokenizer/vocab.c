@@ -1,4 +1,4 @@
-// Hash from token bytes to ids: open addressing, at most half full; see tokenizer/vocab.h.
+// Hash table from token bytes to ids: open addressing, at most half full; see tokenizer/vocab.h.
 #include "runtime/text/tokenizer/vocab.h"
 
 struct word_key {

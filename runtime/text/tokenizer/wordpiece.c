@@ -1,4 +1,4 @@
-// WordPiece: repeatedly takes the longest known piece from the left; a word that pieces do not
+// WordPiece: repeatedly takes the longest known piece from the left. A word that pieces do not
 // cover becomes the unknown token.
 #include "runtime/text/tokenizer/internal.h"
 
