@@ -1,5 +1,5 @@
-// Writes one line per request at level info: h2o's own access log would write to a file and block.
-// Runs on the request's h2o thread, once h2o disposes of it.
+// Writes one log line per request at level info. h2o's own access log is not used, because it would
+// write to a file and block. Runs on the request's h2o thread when h2o disposes of the request.
 #include "http/internal.h"
 
 enum { METHOD_BYTES_SHOWN = 32, PATH_BYTES_SHOWN = 200, VALUES_MAX = 16 };
@@ -36,7 +36,7 @@ static struct text shown(h2o_iovec_t in, size_t bytes_max)
     return text_span(in.base, in.len < bytes_max ? in.len : bytes_max);
 }
 
-// The path as sent, without its query, which may hold secrets.
+// Returns the path as sent, without its query, which may contain secrets.
 static struct text path_of(const h2o_req_t *req)
 {
     h2o_iovec_t path = req->input.path;
@@ -45,7 +45,7 @@ static struct text path_of(const h2o_req_t *req)
     return shown(path, PATH_BYTES_SHOWN);
 }
 
-// code: of the failure that was answered or ended the stream, or NULL.
+// code: error code that was answered or ended the stream, or NULL.
 static void head_add(struct access_line *line, const h2o_req_t *req, struct text route, int status,
                      const char *code)
 {
@@ -67,7 +67,8 @@ static void wire_add(struct access_line *line, const h2o_req_t *req)
 static void tokens_add(struct access_line *line, const struct exchange *x)
 {
     const struct request_facts *facts = &x->facts;
-    if (!x->model && !x->offloaded && x->model_named.bytes > 0) // else a text worker writes it
+    // a text worker that has x may be writing model_named
+    if (!x->model && !x->offloaded && x->model_named.bytes > 0)
         text_add(line, "model", x->model_named);
     if (!x->model)
         return;

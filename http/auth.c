@@ -1,7 +1,7 @@
-// API keys and the rule which header carries one (docs/API.md). Stored are HMAC-SHA256 hashes under
-// a random key of this process; a comparison walks all of them in constant time. The caller of
-// keys_open wipes its plain keys (cli/keys.c). Headers of clients stay as plain text in libh2o's
-// buffers until those are used again.
+// API keys, and the rule which header carries one (docs/API.md). Stored are HMAC-SHA256 hashes
+// under a random key of this process; a comparison walks all of them in constant time. The caller
+// of keys_open wipes its plain keys (cli/keys.c). Client headers remain as plain text in libh2o's
+// buffers until those are reused.
 #include "http/auth.h"
 
 #include "base/random.h"
@@ -17,7 +17,7 @@ enum { HASH_BYTES = 32 };
 
 struct key {
     unsigned char hash[HASH_BYTES];
-    uint32_t id; // of the key as long as reloads keep it, and never of another one
+    uint32_t id; // stays the same for a key while reloads keep it; not reused for another key
 };
 
 struct keys {
@@ -35,7 +35,8 @@ static void hash_make(const struct keys *keys, struct text plain, unsigned char 
     check(made && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
 }
 
-// Waiting requests are told apart by these numbers: a key that stays in the list keeps its own.
+// Returns the id for a key. A key that was in the old set keeps its id, because the scheduler
+// distinguishes waiting requests by these numbers.
 static uint32_t id_of(struct keys *keys, const struct keys *old, const unsigned char *hash)
 {
     for (uint32_t i = 0; old && i < old->count; i++)
@@ -44,7 +45,7 @@ static uint32_t id_of(struct keys *keys, const struct keys *old, const unsigned 
     return keys->next_id++;
 }
 
-// old NULL: a new salt.
+// Builds a key set. old: its ids and salt are used again; NULL: creates a new salt.
 static enum status keys_make(struct keys **out, const struct keys *old, uint32_t kept,
                              const char *const *plain, uint32_t count, struct error *err)
 {
@@ -94,7 +95,7 @@ void keys_close(struct keys *keys)
     heap_give(keys);
 }
 
-// Always walks all keys: the time must not tell which one matched.
+// Looks up a key. Always walks all keys, so that the time does not reveal which one matched.
 static bool key_find(const struct keys *keys, struct text plain, uint32_t *id)
 {
     unsigned char hash[HASH_BYTES];
@@ -110,7 +111,7 @@ static bool key_find(const struct keys *keys, struct text plain, uint32_t *id)
     return found != 0;
 }
 
-// The key after "Bearer" and one or more spaces; empty for another scheme or none.
+// Returns the key after "Bearer" and one or more spaces; empty for another scheme or none.
 static struct text bearer_key(struct text value)
 {
     static const char scheme[] = "Bearer";
@@ -157,7 +158,7 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
 {
     if (flags & ROUTE_OPEN)
         return (struct verdict){.allowed = true};
-    // where both are sent and either will do, Bearer decides, as on every route but Messages
+    // if both headers are sent and the route accepts either, Bearer decides, as on all other routes
     bool reads_x_api_key = (flags & ROUTE_X_API_KEY) != 0 ||
                            ((flags & ROUTE_EITHER_KEY) != 0 && authorization.count == 0);
     if (reads_x_api_key && x_api_key.count > 1)
@@ -181,7 +182,7 @@ bool keys_shown(const struct keys *keys, struct credential authorization,
                 struct credential x_api_key)
 {
     bool shown = keys_check(keys, ROUTE_BEARER, authorization, x_api_key).allowed;
-    if (x_api_key.count > 0) // without it the second reading is the same
+    if (x_api_key.count > 0) // without x-api-key the second check gives the same result
         shown = keys_check(keys, ROUTE_X_API_KEY, authorization, x_api_key).allowed || shown;
     return shown;
 }

@@ -1,19 +1,23 @@
-// API keys: only keyed hashes are kept. Pure functions over header values; any thread after open.
+// API keys. Only keyed hashes of the keys are kept in memory. All functions but keys_open,
+// keys_renew and keys_close are pure; any thread may call them.
 #pragma once
 
 #include "http/exchange.h"
 
 struct keys;
 
-// At least one key, each as key_check (key_rules.h) wants it.
+// Creates a key set of at least one key. Each key must pass key_check (key_rules.h). Stores hashes
+// under a new random salt; the caller keeps and wipes `plain`. keys_close frees the set.
 enum status keys_open(struct keys **out, const char *const *plain, uint32_t count,
                       struct error *err) MUST_USE;
-// As keys_open, with the first `kept` keys of `old` before the others.
+// Creates a key set from the first `kept` keys of `old` and then the `count` keys of `plain`. A key
+// that is also in `old` keeps its id. `old` is not changed.
 enum status keys_renew(struct keys **out, const struct keys *old, uint32_t kept,
                        const char *const *plain, uint32_t count, struct error *err) MUST_USE;
 void keys_close(struct keys *keys);
 
-// What the client sent. count: how often the header came; value: of the first.
+// A header as the client sent it. count: how many times the header was sent; value: the value of
+// the first.
 struct credential {
     uint32_t count;
     struct text value;
@@ -21,15 +25,16 @@ struct credential {
 
 struct verdict {
     bool allowed;
-    uint32_t key_id;       // the same for a key through all reloads that keep it
-    enum http_error error; // HTTP_MISSING_KEY or HTTP_INVALID_KEY
-    const char *message;   // a sentence that names the header expected
+    uint32_t key_id;       // stays the same for a key through all reloads that keep the key
+    enum http_error error; // HTTP_MISSING_KEY or HTTP_INVALID_KEY; meaningless if allowed
+    const char *message;   // a sentence for the client that names the expected header
 };
 
-// Whether either header carries a valid key; for requests that have no route yet.
+// Returns true if either header contains a valid key. For requests that have not been routed yet.
 bool keys_shown(const struct keys *keys, struct credential authorization,
                 struct credential x_api_key);
 
-// flags: enum route_flag of the route.
+// Checks the key of a request. flags: the route's enum route_flag bits, which choose the header to
+// read.
 struct verdict keys_check(const struct keys *keys, uint32_t flags, struct credential authorization,
                           struct credential x_api_key);

@@ -1,11 +1,12 @@
-// One memory budget for the bodies of all requests under way, of all threads and both protocols.
-// libh2o 2.2.5 calls the handler only once a body is complete: HTTP/1.1 gathers it in the socket's
-// input buffer and keeps it there until the answer is out, HTTP/2 in a buffer of each stream.
-// libh2o is linked dynamically and finds our h2o_buffer_reserve first, so we are asked before such
-// a buffer grows; between iterations of the loop all is counted again. Above the budget the
-// connection that holds most is closed, those without a valid key first. A thread closes only its
-// own connections, and leaves it to the thread that has the largest unless the budget is exceeded
-// by a quarter.
+// One memory budget for the bodies of all requests in progress, shared by all threads and both
+// protocols. libh2o 2.2.5 calls the handler only once a body is complete: until then an HTTP/1.1
+// body is in the socket's input buffer, where it stays until the answer is sent, and an HTTP/2 body
+// in a buffer of its stream. libh2o is linked dynamically and resolves h2o_buffer_reserve to the
+// function in this file, so each growth of such a buffer is checked here; in addition all buffers
+// are counted again between iterations of the loop. Above the budget, the connection that holds
+// most bytes is closed, those without a valid key first. A thread closes only its own connections.
+// If another thread has the largest one, it leaves the closing to that thread, unless the budget is
+// exceeded by more than a quarter.
 #include "http/internal.h"
 
 #include <dlfcn.h>
@@ -16,13 +17,14 @@
 
 enum { WORST_MAX = 32, SMALL_BYTES = 64 * 1024 };
 
-static const uint64_t check_every_ns =
-    10000000; // in every iteration once half of the budget is taken
+static const uint64_t check_every_ns = 10000000; // every iteration once half of the budget is used
 static const uint64_t log_every_ns = 1000000000;
 static const uint64_t keyless = UINT64_C(1)
-                                << 63; // bit of a rank: a large body without a valid key
+                                // bit of a rank: the connection holds a large body and has shown no
+                                // valid key
+                                << 63;
 
-// A buffer that h2o is about to enlarge; at NULL: none.
+// A buffer that h2o is about to enlarge, and by how much. at NULL: none.
 struct growth {
     h2o_buffer_t **at;
     uint64_t bytes;
@@ -31,14 +33,15 @@ struct growth {
 struct worst {
     const struct access *access;
     struct growth growth;
-    struct connection *growing;       // whose buffer it is
-    struct connection *at[WORST_MAX]; // highest rank first
+    struct connection *growing;       // the connection that owns the buffer
+    struct connection *at[WORST_MAX]; // sorted by rank, highest first
     uint32_t count;
 };
 
 static _Thread_local struct http_thread *current;
 
-// Capacities, not sizes: memory beyond the size was written before and is still resident.
+// Returns the capacity, not the size: memory beyond the size was written earlier and is still
+// resident.
 static uint64_t buffer_bytes(const h2o_buffer_t *buffer)
 {
     return buffer && buffer->bytes ? buffer->capacity : 0;
@@ -56,7 +59,7 @@ static uint64_t stream_bytes(h2o_req_t *req)
 
 static int stream_add(h2o_req_t *req, void *sum)
 {
-    if (!request_connection(req)->cut) // it is being closed
+    if (!request_connection(req)->cut) // else it is being closed
         *(uint64_t *)sum += stream_bytes(req);
     return 0;
 }
@@ -70,8 +73,8 @@ static uint64_t bytes_sum(struct http_thread *thread)
     return sum;
 }
 
-// The connection of the highest rank is closed first. Small ones rank by size alone: their head may
-// not be complete, so a key may still come.
+// Returns the rank of a connection; the highest is closed first. Small ones are ranked by size
+// only: their head may be incomplete, so a key may still arrive.
 static uint64_t rank_of(const struct connection *c)
 {
     return c->held | (!c->keyed && c->held > SMALL_BYTES ? keyless : 0);
@@ -92,9 +95,9 @@ static void worst_add(struct worst *worst, struct connection *c)
     worst->at[at] = c;
 }
 
-// A verdict holds until the request is answered (HTTP/1) or the keys are renewed; on HTTP/2 each
-// further head is checked once. A check costs an HMAC and a walk over all keys, and buffers grow
-// often.
+// Whether a connection has a valid key is remembered until the request is answered (HTTP/1) or the
+// keys are renewed; on HTTP/2 the head of each later stream is checked once. A check costs an HMAC
+// and a walk over all keys, and buffers grow often.
 static void judging_begin(struct connection *c, const struct access *access)
 {
     if (c->judged_with != access->generation) {
@@ -119,7 +122,7 @@ static int http1_rate(h2o_req_t *req, void *data)
     struct worst *worst = data;
     struct connection *c = request_connection(req);
     judging_begin(c, worst->access);
-    if (c->held > SMALL_BYTES && req->version != 0) // its head is complete
+    if (c->held > SMALL_BYTES && req->version != 0) // the head is complete
         judge(c, req, 1, worst->access);
     if (!c->link)
         worst_add(worst, c);
@@ -141,7 +144,7 @@ static int http2_rate(h2o_req_t *req, void *data)
     h2o_http2_stream_t *stream = H2O_STRUCT_FROM_MEMBER(h2o_http2_stream_t, req, req);
     c->held += stream_bytes(req);
     growth_add(worst, c, &stream->_req_body);
-    if (req->input.method.len > 0) // its head is complete
+    if (req->input.method.len > 0) // the head is complete
         judge(c, req, stream->stream_id, worst->access);
     return 0;
 }
@@ -159,7 +162,8 @@ static int growth_find(h2o_req_t *req, void *data)
     return 0;
 }
 
-// The connection of TLS and output buffers is not known.
+// Returns true if the buffer belongs to a body. It is false for TLS and output buffers, whose
+// connection is unknown.
 static bool growth_is_known(struct http_thread *thread, struct growth growth)
 {
     struct growth_search search = {growth.at, false};
@@ -191,15 +195,16 @@ static void closed_count(struct http_thread *thread)
     atomic_fetch_add_explicit(&thread->counters.body_floods, 1, memory_order_relaxed);
 }
 
-// h2o has no call to close a connection, but its reader treats an error as the peer's end and frees
-// everything at once. SO_LINGER 0 sends a reset, so that a peer that is still sending notices.
+// Closes the connection. h2o has no function for that, but its reader treats an error as the end of
+// the peer and frees everything immediately. SO_LINGER 0 sends a reset, so that a peer that is
+// still sending notices.
 static void connection_close(struct connection *c)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
     h2o_socket_t *socket = c->socket;
     int fd = h2o_socket_get_fd(socket);
     c->cut = true;
-    if (!c->refused) // counted before
+    if (!c->refused) // else it was counted when refused
         closed_count(c->thread);
     if (!c->link) {
         c->thread->bodies_engaged -= c->held;
@@ -208,7 +213,7 @@ static void connection_close(struct connection *c)
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     shutdown(fd, SHUT_RDWR);
     if (socket->_cb.read)
-        socket->_cb.read(socket, h2o_socket_error_closed); // c may be gone
+        socket->_cb.read(socket, h2o_socket_error_closed); // c may be freed now
 }
 
 static uint64_t load(const _Atomic uint64_t *value)
@@ -229,7 +234,8 @@ static uint64_t bytes_of_all(const struct server *server)
     return sum;
 }
 
-// The highest rank of other threads; UINT64_MAX while one of them has not reported yet.
+// Returns the highest rank in other threads; UINT64_MAX if one of them has bodies but has not
+// reported a rank yet.
 static uint64_t rank_of_others(const struct http_thread *thread)
 {
     const struct server *server = thread->server;
@@ -258,8 +264,9 @@ static void others_ask(struct http_thread *thread)
 
 enum outcome { ENOUGH, OTHERS, REFUSE };
 
-// Whether one more must be closed. Of connections without a key an eighth more than needed is
-// freed, so that a flood does not end up here with every piece.
+// Returns true if one more connection must be closed. An eighth of the budget more than needed is
+// freed from connections without a key, so that a flood does not lead here with every piece it
+// sends.
 static bool goes_on(const struct http_thread *thread, const struct connection *c, uint64_t over,
                     uint64_t closed)
 {
@@ -267,8 +274,9 @@ static bool goes_on(const struct http_thread *thread, const struct connection *c
     return closed < over || ((rank_of(c) & keyless) != 0 && closed < over + more);
 }
 
-// Closes what this thread has to close. OTHERS: another thread has the largest. REFUSE: the buffer
-// that wants to grow belongs to the next one to close, and h2o is reading from it.
+// Closes this thread's connections that have to be closed. OTHERS: another thread has the largest
+// connection. REFUSE: the next connection to close owns the buffer that is growing, and h2o is
+// reading from it now.
 static enum outcome worst_close(struct http_thread *thread, uint64_t over, struct growth growth)
 {
     struct worst worst;
@@ -297,7 +305,7 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
     return closed >= over ? ENOUGH : refuse ? REFUSE : OTHERS;
 }
 
-// Closes connections whose buffer was refused: on HTTP/2 h2o has only reset the stream.
+// Closes the connections whose buffer was refused. On HTTP/2, h2o itself has only reset the stream.
 static void refused_close(struct http_thread *thread)
 {
     struct connection *next;
@@ -309,7 +317,7 @@ static void refused_close(struct http_thread *thread)
     thread->bodies_refused = false;
 }
 
-// By how much the buffer grows, if it becomes large; else 0.
+// Returns by how many bytes h2o will enlarge the buffer, if it becomes a large one; else 0.
 static uint64_t growth_of(const h2o_buffer_t *buffer, size_t least)
 {
     uint64_t room = buffer->capacity;
@@ -327,7 +335,7 @@ static bool may_grow(struct http_thread *thread, struct growth growth)
     uint64_t most = thread->server->options.body_memory_max;
     _Atomic uint64_t *own = &thread->counters.body_bytes;
     bool fits = bytes_of_all(thread->server) + growth.bytes <= most;
-    if (!fits) { // the count may still hold what was freed since
+    if (!fits) { // the count may still include memory that was freed since
         store(own, bytes_sum(thread));
         uint64_t all = bytes_of_all(thread->server) + growth.bytes;
         enum outcome outcome = all > most ? worst_close(thread, all - most, growth) : ENOUGH;
@@ -340,7 +348,7 @@ static bool may_grow(struct http_thread *thread, struct growth growth)
     return true;
 }
 
-// Replaces libh2o's function of this name and calls it. If it returns no memory, h2o closes an
+// Overrides libh2o's function of this name, and calls it. If no memory is returned, h2o closes an
 // HTTP/1.1 connection and resets an HTTP/2 stream.
 h2o_iovec_t h2o_buffer_reserve(h2o_buffer_t **buffer, size_t least)
 {

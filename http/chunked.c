@@ -1,15 +1,15 @@
-// Chunked bodies exactly as RFC 9112, 7.1 defines them. libh2o 2.2.5 calls phr_decode_chunked,
-// which takes '2 xyz' and '0x65' for sizes and a bare LF for a line's end: a proxy in front may
-// then see the request end elsewhere than we do. The library is linked dynamically and looks this
-// name up in the program first, so that the definition here is the one in use; framing.c refuses
-// chunked bodies where it is not. Loop thread.
+// Decodes chunked bodies exactly as RFC 9112, 7.1 defines them. libh2o 2.2.5 calls
+// phr_decode_chunked, whose own version accepts '2 xyz' and '0x65' as sizes and a bare LF as the
+// end of a line; a reverse proxy may then see the request end at another byte than weft does. The
+// library is linked dynamically and looks this name up in the program first, so the definition here
+// is used; if it is not, framing.c refuses chunked bodies. Runs on the h2o thread.
 #include "http/framing.h"
 
 #include <string.h>
 #include <sys/types.h>
 
 enum state {
-    SIZE, // begins at 0: h2o clears the memory
+    SIZE, // must be 0: h2o zeroes the memory
     EXTENSION,
     SIZE_LF,
     DATA,
@@ -26,16 +26,16 @@ enum state {
 
 enum { SIZE_DIGITS_MAX = 16, EXTENSION_BYTES_MAX = 120 };
 
-// As the library lays it out.
+// The layout that the library uses.
 struct phr_chunked_decoder {
-    size_t left; // bytes of this chunk
+    size_t left; // bytes left in this chunk
     char consume_trailer;
-    char count; // hex digits, bytes of an extension
+    char count; // hex digits of a size, or bytes of an extension, so far
     char state;
 };
 
-// Called by h2o. >= 0: bytes after the body, -1: broken, -2: more to come. The body's bytes stay in
-// buffer, *bytes of them.
+// Called by h2o. Moves the decoded bytes to the start of `buffer` and stores their number in
+// *bytes. Returns the number of bytes after the body (>= 0), -1: malformed, -2: incomplete.
 ssize_t phr_decode_chunked(struct phr_chunked_decoder *chunks, char *buffer, size_t *bytes);
 
 static _Thread_local bool in_use;
@@ -85,7 +85,7 @@ static enum state size_end(struct phr_chunked_decoder *chunks, unsigned char c)
     return chunks->left > 0 ? DATA : TRAILER;
 }
 
-// One byte outside of a chunk's data.
+// Handles one byte outside of a chunk's data. Returns the next state.
 static enum state byte_take(struct phr_chunked_decoder *chunks, unsigned char c)
 {
     switch ((enum state)chunks->state) {

@@ -1,4 +1,4 @@
-// The origins of --allowed-origins: see cors.h.
+// Parses and compares the origins of --allowed-origins. See cors.h for the contracts.
 #include "http/cors.h"
 
 #include "base/arena.h"
@@ -21,7 +21,7 @@ static bool is_one_of(char c, const char *these)
     return c != '\0' && strchr(these, c);
 }
 
-// scheme://host[:port], as browsers write it: no path, no user, no query.
+// Returns true for scheme://host[:port] as browsers write it: no path, no user, no query.
 static bool is_origin(struct text t)
 {
     size_t at = 0;

@@ -1,5 +1,5 @@
-// Which web pages may read answers in a browser (CORS): a list of origins, none by default. Pure;
-// any thread after open.
+// CORS: the list of web origins whose pages may read answers in a browser; empty by default.
+// Read-only after cors_open, so any thread may then call the other functions.
 #pragma once
 
 #include "base/status.h"
@@ -11,18 +11,20 @@
 struct cors {
     struct text *origins; // [count] in lower case
     uint32_t count;
-    bool any; // "*" is one of them
+    bool any; // true if "*" is in the list
 };
 
-// origins: "scheme://host[:port]" or "*", each also a list with commas between; copied. An error
-// names the first that is neither.
+// Fills `out` with the origins, each "scheme://host[:port]" or "*"; an entry may also be a
+// comma-separated list. Copies the strings. On failure the error names the first entry that has
+// neither form, and `out` must still be closed.
 enum status cors_open(struct cors *out, const char *const *origins, uint32_t count,
                       struct error *err) MUST_USE;
-void cors_close(struct cors *cors); // also of zeros
+void cors_close(struct cors *cors); // frees the list; a zeroed struct is allowed
 
-// What access-control-allow-origin says to a page of this origin, valid until close; at == NULL:
-// nothing.
+// Returns the value of access-control-allow-origin for a page of this origin, valid until
+// cors_close; at == NULL: send no such header.
 struct text cors_origin(const struct cors *cors, struct text origin);
 
-// Whether the value of access-control-request-headers may be echoed: names and commas.
+// Returns true if the value of access-control-request-headers contains only header names and
+// commas, so that it may be echoed.
 bool cors_names_are_fine(struct text names);

@@ -1,5 +1,5 @@
-// Recording: see counters.h. Values are written by their h2o thread alone, so a relaxed load and
-// store would do; fetch_add keeps it right if that ever changes.
+// Records the counters of counters.h. Only their h2o thread writes the values, so a relaxed load
+// and store would be enough; fetch_add stays correct if that changes.
 #include "http/counters.h"
 
 #include "http/internal.h"
@@ -44,7 +44,8 @@ const char *histogram_name(enum histogram_id id)
     return facts[id].name;
 }
 
-// Buckets of token counts: the bounds below the context window, then the window itself.
+// Finds bound `at` of a kind of buckets; false: there are fewer. Token counts use the bounds below
+// the context window, then the window itself.
 static bool bound_at(enum bucket_kind kind, uint32_t window, uint32_t at, double *out)
 {
     const struct buckets *b = &bucket_table[kind];
@@ -109,7 +110,7 @@ void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint
     observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
 }
 
-// Each choice has a first token, which ends no interval.
+// Returns how many tokens ended an interval: all but the first of each choice.
 static uint64_t tokens_after_firsts(const struct exchange *x)
 {
     uint64_t firsts = x->choices > 1 ? x->choices : 1;
@@ -121,7 +122,7 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
     if (!counters_of(x) || tokens == 0)
         return;
     uint64_t now = clock_ns();
-    // several tokens of a choice that are read at once share the time since the last ones
+    // tokens of a choice that are read together share the time since the last read
     uint32_t each = x->choices > 1 ? (tokens + x->choices - 1) / x->choices : tokens;
     x->tokens_out += tokens;
     if (x->token_ns != 0) {
@@ -176,7 +177,7 @@ static void record(struct exchange *x, enum histogram_id id, uint64_t from, uint
         observe(x, id, to - from);
 }
 
-// The engine request of x is about to be freed: its times are final.
+// Records the times of the engine request of x. It is about to be freed, so they are final.
 void counters_request_done(struct exchange *x)
 {
     if (!counters_of(x))
@@ -193,7 +194,7 @@ void counters_request_done(struct exchange *x)
     if (after > 0 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
         uint64_t mean = (f.finished_ns - f.first_token_ns) * firsts / after;
         observe(x, HISTOGRAM_PER_OUTPUT_TOKEN, mean);
-        // tokens that came together with the first one have no times of their own
+        // tokens that were read together with the first one have no interval: record the mean
         for (uint64_t i = x->intervals; i < after; i++)
             observe(x, HISTOGRAM_INTER_TOKEN, mean);
     }
@@ -204,7 +205,7 @@ void counters_request_done(struct exchange *x)
         observe(x, HISTOGRAM_GENERATION_TOKENS_MAX, x->tokens_max);
 }
 
-// h2o disposes of the request: what the HTTP layer knows of it is final.
+// Counts the request. h2o is disposing of it, so its status and bytes are final.
 void counters_answered(struct exchange *x)
 {
     struct route_counters *route = &x->thread->counters.routes[x->route_index];

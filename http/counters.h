@@ -1,6 +1,6 @@
-// Counters of the HTTP side for /metrics, per h2o thread and model: written by that thread alone,
-// read by the thread that answers /metrics (relaxed atomics). The exchange records most of them;
-// endpoints record what only they know.
+// Counters of the HTTP module for /metrics, one set per h2o thread and model copy. Only the owning
+// h2o thread writes them; the thread that answers /metrics reads them (relaxed atomics). The
+// exchange records most of them, endpoints the rest.
 #pragma once
 
 #include "http/exchange.h"
@@ -9,25 +9,28 @@
 
 enum counted_finish {
     COUNTED_STOP,   // an end id, stop id or stop string
-    COUNTED_LENGTH, // max_tokens or the context
-    COUNTED_ABORT,  // cancelled, the client left
+    COUNTED_LENGTH, // max_tokens was reached or the context is full
+    COUNTED_ABORT,  // cancelled, or the client disconnected
     COUNTED_ERROR,
-    COUNTED_POOLED, // embeddings, rerank
+    COUNTED_POOLED, // embeddings or rerank result
     COUNTED_FINISH_COUNT
 };
 
-// A generation whose request is admitted (after exchange_attach).
+// Records the parameters of a generation once its request is admitted (after exchange_attach).
 void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint32_t max_tokens);
-// Tokens of all choices were read just now; the exchange keeps the time of the last ones.
+// Records that `tokens` tokens, summed over all choices, were read just now. The exchange stores
+// the time of the previous call.
 void counters_tokens(struct exchange *x, uint32_t tokens);
-// One choice (or a whole pooling request) has finished with `tokens` output tokens.
+// Records that one choice (or a complete pooling request) has finished with `tokens` output tokens.
 void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens);
-// The same for on_gone: an abort, or an error where the server cut it for a failure of the model.
+// Records in on_gone that a choice ended early with `tokens` output tokens: as an error if the
+// server cut the request because of a failure of the model, else as an abort.
 void counters_gone(struct exchange *x, uint32_t tokens);
-// Nanoseconds the endpoint spent on template and tokenizer.
+// Records the nanoseconds that the endpoint spent on the template and the tokenizer.
 void counters_tokenized(struct exchange *x, uint64_t ns);
 
-// Histograms: seconds are recorded in nanoseconds, the rest as they are.
+// Histograms: id, name and kind of buckets. Times are recorded in nanoseconds and reported in
+// seconds; other values are plain counts.
 #define HISTOGRAM_LIST(X)                                                                          \
     X(TTFT, "time_to_first_token_seconds", FIRST)                                                  \
     X(INTER_TOKEN, "inter_token_latency_seconds", TOKEN)                                           \
@@ -56,19 +59,21 @@ enum histogram_id {
 enum { HISTOGRAM_BUCKETS_MAX = 32 };
 
 struct histogram {
-    _Atomic uint64_t bucket[HISTOGRAM_BUCKETS_MAX + 1]; // not cumulative; the last is +Inf
+    // counts per bucket, not cumulative; the last one is +Inf
+    _Atomic uint64_t bucket[HISTOGRAM_BUCKETS_MAX + 1];
     _Atomic uint64_t sum;
 };
 
 struct model_counters {
     struct histogram histograms[HISTOGRAM_COUNT];
     _Atomic uint64_t finished[COUNTED_FINISH_COUNT];
-    _Atomic uint64_t refused_busy; // answers 503 and 529 for want of room
+    _Atomic uint64_t refused_busy; // 503 and 529 answers because the queue was full
 };
 
-// Facts about a histogram: bounds in seconds or counts.
+// Properties of a histogram: its name in /metrics.
 const char *histogram_name(enum histogram_id id);
-// The upper bounds of all buckets but the last; those of token counts end at the model's window.
+// Writes the upper bounds of all buckets but +Inf, in seconds or counts, and returns their number.
+// Bounds of token counts end at `window`, the model's context length.
 uint32_t histogram_bounds(enum histogram_id id, uint32_t window,
                           double bounds[HISTOGRAM_BUCKETS_MAX]);
 bool histogram_in_seconds(enum histogram_id id);
@@ -77,36 +82,38 @@ void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, u
 enum { ROUTES_MAX = 64, STATUS_CLASSES = 6 };
 
 struct route_counters {
-    _Atomic uint64_t requests[STATUS_CLASSES]; // by first digit of the status
+    _Atomic uint64_t requests[STATUS_CLASSES]; // indexed by the first digit of the status
     _Atomic uint64_t bytes_in, bytes_out;
-    struct histogram seconds; // buckets of HISTOGRAM_E2E
+    struct histogram seconds; // request duration; buckets of HISTOGRAM_E2E
 };
 
 struct thread_counters {
-    struct route_counters routes[ROUTES_MAX + 1]; // the last: unknown paths
+    // indexed by route; the last entry counts unknown paths
+    struct route_counters routes[ROUTES_MAX + 1];
     _Atomic uint64_t connections, connections_total;
-    _Atomic uint64_t orphans;        // engine requests whose exchange is gone
-    _Atomic uint64_t quiet_closed;   // connections without a request, while others waited for one
-    _Atomic uint64_t clients_gone;   // left before the answer was complete (499)
-    _Atomic uint64_t stalled;        // readers that took nothing for stall_timeout_ms
-    _Atomic uint64_t resets_over;    // HTTP/2 connections closed by the reset budget
-    _Atomic uint64_t body_bytes;     // held by the bodies of requests under way
-    _Atomic uint64_t body_floods;    // connections closed by the body budget
+    _Atomic uint64_t orphans;      // engine requests whose exchange is gone
+    _Atomic uint64_t quiet_closed; // idle connections closed because new ones were waiting
+    _Atomic uint64_t clients_gone; // clients that left before the answer was complete (499)
+    // requests aborted because the client read nothing for stall_timeout_ms
+    _Atomic uint64_t stalled;
+    _Atomic uint64_t resets_over;    // HTTP/2 connections closed because of too many stream resets
+    _Atomic uint64_t body_bytes;     // bytes of all request bodies now in memory
+    _Atomic uint64_t body_floods;    // connections closed because bodies exceeded the memory budget
     _Atomic uint64_t retries;        // requests with X-Stainless-Retry-Count > 0
-    _Atomic uint64_t fields_ignored; // unknown request fields
-    struct model_counters *copies;   // [served->copy_count] once served
+    _Atomic uint64_t fields_ignored; // unknown request fields that were ignored
+    struct model_counters *copies;   // [served->copy_count]; NULL until server_serve
 };
 
-// Unknown request fields of this exchange that were ignored.
+// Adds `count` unknown request fields that this request contained and that were ignored.
 void counters_fields_ignored(struct exchange *x, uint32_t count);
 
-// What /health, /ready and /metrics read of the server; any h2o thread.
+// The server state that /health, /ready and /metrics read. Any h2o thread.
 struct server_view {
     const struct served *served; // NULL until server_serve
     bool draining;
     bool vllm_metrics;
     uint32_t thread_count;
-    uint64_t beat_oldest_ns; // last turn of the slowest h2o loop
+    uint64_t beat_oldest_ns; // start of the last loop iteration of the slowest h2o thread
     int64_t started_unix;
     uint32_t route_count;
     const struct route *const *routes; // [route_count]

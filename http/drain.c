@@ -1,15 +1,16 @@
-// Shutdown, on each h2o thread: accepts what the kernel has queued, closes the listener, sends
-// GOAWAY to HTTP/2 peers, closes idle keep-alive connections, and lets accepted requests finish. At
-// the deadline what is unfinished gets its failure; connections that do not end then are broken. A
-// request that begins within a second of the signal is served; later ones get 503.
+// Shutdown, on each h2o thread: accepts the connections queued in the kernel, closes the listener,
+// sends GOAWAY to HTTP/2 peers, closes idle keep-alive connections, and lets accepted requests
+// finish. At the deadline, unfinished requests get a failure; connections that are still open after
+// that are shut down. A request that begins within a second of the signal is served; later ones get
+// 503.
 #include "http/internal.h"
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
-// A new connection without a request is kept this long, so that a late request gets 503 instead of
-// a reset.
+// For how long a new connection without a request is kept open, so that a late request gets 503
+// instead of a reset.
 enum { NEWCOMER_MS = 2000 };
 
 static int64_t wall_ms(void)
@@ -32,7 +33,7 @@ bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req)
     return wall_ms_of(req->timestamps.request_begin_at) > thread->drain_unix_ms + grace_ms;
 }
 
-// Closes a connection on which neither h2o nor the kernel has a byte of a request, unless it is
+// Closes a connection of which neither h2o nor the kernel holds a byte of a request, unless it is
 // new.
 static int idle_close(h2o_req_t *req, void *data)
 {
@@ -48,7 +49,7 @@ static int idle_close(h2o_req_t *req, void *data)
     if (now - wall_ms_of(req->conn->connected_at) < NEWCOMER_MS &&
         now - thread->drain_unix_ms < NEWCOMER_MS)
         return 0;
-    shutdown(fd, SHUT_RD); // h2o reads the end and closes
+    shutdown(fd, SHUT_RD); // h2o reads the end of the stream and closes
     return 0;
 }
 
@@ -92,7 +93,7 @@ static void lost_count(struct exchange *x)
     x->lost = true;
 }
 
-// The deadline has passed: requests without a complete answer get their failure and are counted.
+// The deadline has passed: fails and counts the requests without a complete answer.
 void drain_cut(struct http_thread *thread)
 {
     static const char says[] = "The server was shut down before the answer was whole.";
@@ -100,7 +101,7 @@ void drain_cut(struct http_thread *thread)
                                                 .message = {says, sizeof says - 1}};
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
-        next = x->next; // x itself is freed from h2o's loop only
+        next = x->next; // x is freed later, by h2o's loop
         if (x->reply == REPLY_ENDED)
             continue;
         lost_count(x);
@@ -109,13 +110,13 @@ void drain_cut(struct http_thread *thread)
     }
 }
 
-// The last resort: breaks what is still open.
+// The last resort: closes everything that is still open.
 void drain_abort(struct http_thread *thread)
 {
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next;
-        if (x->left || x->wire == WIRE_LAST) // h2o has the whole answer
+        if (x->left || x->wire == WIRE_LAST) // h2o already has the complete answer
             continue;
         lost_count(x);
         exchange_abort(x);

@@ -93,7 +93,8 @@ void http_error_object(struct json_buffer *out, const struct http_failure *failu
     if (shape == SHAPE_MESSAGES) {
         json_put_format(out, "\"type\":\"%s\",", row->type_messages);
         http_error_message(out, failure, shape);
-        if (failure->error == HTTP_UNSUPPORTED_THREAD) // the client then sends whole conversations
+        // makes the client resend the complete conversation
+        if (failure->error == HTTP_UNSUPPORTED_THREAD)
             json_put_literal(out, ",\"details\":{\"error_code\":\"thread_unsupported_request\","
                                   "\"unsupported\":[\"thread\"]}");
         json_put_literal(out, "}");

@@ -1,8 +1,8 @@
-// One request's life on its h2o thread: what handlers may do to it (exchange.h), when its bytes go
-// to h2o, and how it ends. Handlers only record; exchange_settle acts once the callback has
-// returned, so that no handler ever runs inside h2o_send. The exchange lives in its own arena,
-// which dies with it. Engine requests: exchange_request.c; headers: respond.c; text workers:
-// offload.c.
+// One request's life on its h2o thread: what handlers may do to it (exchange.h), when its bytes are
+// handed to h2o, and how it ends. Handlers only record; exchange_settle acts after the callback has
+// returned, so that no handler runs inside h2o_send. The exchange is allocated in its own arena,
+// which is destroyed with it. Engine requests: exchange_request.c; headers: respond.c; text
+// workers: offload.c.
 #include "http/internal.h"
 
 #include <string.h>
@@ -148,8 +148,8 @@ void exchange_end(struct exchange *x)
     x->reply = REPLY_ENDED;
 }
 
-// Hands h2o the next piece, or the end. h2o takes one at a time and calls proceed when the kernel
-// has it; nothing of x may be used after h2o_send.
+// Hands h2o the next piece, or the end. h2o accepts one piece at a time and calls proceed when the
+// kernel has it. h2o_send may free x, so x is not used after it.
 static void pump(struct exchange *x)
 {
     if (x->wire >= WIRE_SENDING)
@@ -194,7 +194,7 @@ void exchange_settle(struct exchange *x)
     pump(x);
 }
 
-// After on_prepare, which ran here or on a text worker.
+// Runs on_request. on_prepare has run, on this thread or on a text worker.
 static void request_run(struct exchange *x)
 {
     if (!exchange_gone(x))
@@ -239,7 +239,7 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
         pump(x);
         return;
     }
-    struct json_buffer used = x->sending; // keep filling the buffer that has grown
+    struct json_buffer used = x->sending; // swap, so that the larger buffer is filled again
     used.bytes = 0;
     x->sending = x->filling;
     x->filling = used;
@@ -251,7 +251,7 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
 {
     (void)req;
     struct exchange *x = ((struct answer *)generator)->x;
-    x->wire = WIRE_LAST; // h2o takes nothing more
+    x->wire = WIRE_LAST; // h2o accepts nothing more
     exchange_left(x);
 }
 
@@ -261,11 +261,11 @@ void exchange_destroy(struct exchange *x)
     json_buffer_free(&x->filling);
     json_buffer_free(&x->sending);
     exchange_scratch_end(x);
-    arena_destroy(x->arena); // x is in it
+    arena_destroy(x->arena); // also frees x
 }
 
-// A stream that is cut may be one of many thousands a second (Rapid Reset): so many in a short
-// time close the connection.
+// Counts an HTTP/2 stream that was cut. A client may open and reset thousands of streams per second
+// (Rapid Reset); too many within the window close the connection.
 static void cut_count(struct exchange *x, h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
@@ -306,7 +306,8 @@ static void on_dispose(void *memory)
         exchange_destroy(x);
 }
 
-// libh2o keeps wall time: the difference of two of its stamps is what a body took to arrive.
+// Returns the time from the start of the request until it was complete. libh2o records wall-clock
+// stamps, so only their difference is used.
 static uint64_t upload_ns(const h2o_req_t *req)
 {
     int64_t us = h2o_timeval_subtract((struct timeval *)&req->timestamps.request_begin_at,
@@ -363,18 +364,19 @@ void exchange_forget(struct exchange *x)
         x->route->on_gone(x);
 }
 
-// Ends the handler's part: the client left, or the server cut the request.
+// Ends the handler's part, because the client left or the server cut the request.
 static void exchange_drop(struct exchange *x)
 {
     if (exchange_gone(x))
         return;
     atomic_store_explicit(&x->gone, true, memory_order_relaxed);
     offload_drop(x);
-    if (!x->offloaded) // else once the worker gives it back
+    if (!x->offloaded) // else when the worker has returned it
         exchange_forget(x);
 }
 
-// The client is gone (or counts as gone). h2o keeps the request until it disposes of it.
+// The client has disconnected, or is treated as if it had. h2o keeps the request until it disposes
+// of it.
 void exchange_left(struct exchange *x)
 {
     if (x->left)
@@ -411,11 +413,13 @@ void exchange_cut_end(struct exchange *x)
     exchange_settle(x);
 }
 
-// Ends the h2o side. On HTTP/1.1 a pending write fails at once after shutdown and h2o lets go of
-// the request; on HTTP/2 the socket carries other streams, so a stalled one is reset when it moves.
+// Ends the h2o side. On HTTP/1.1 shutdown makes a pending write fail immediately and h2o releases
+// the request; on HTTP/2 the socket carries other streams, so a stalled stream is reset when h2o
+// next sends from it.
 void exchange_abort(struct exchange *x)
 {
-    if (x->wire != WIRE_LAST) // else h2o has the whole answer, and the client may have it, too
+    // else h2o has the complete answer, and the client may have received it
+    if (x->wire != WIRE_LAST)
         exchange_left(x);
     struct answer *answer = x->answer;
     if (!answer)

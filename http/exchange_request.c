@@ -1,6 +1,6 @@
-// The engine request of an exchange: ports, attach, detach, and orphans, which are engine requests
-// whose exchange is gone or finished early. An orphan has no owner; its events are dropped until
-// the last finish event comes, then it is freed. All on the port's h2o thread.
+// The engine request of an exchange: ports, attach, detach, and orphans. An orphan is an engine
+// request whose exchange is gone or has ended early: it has no owner, its events are dropped, and
+// it is freed at its last finish event. All on the port's h2o thread.
 #include "http/internal.h"
 
 static struct port *port_of(const struct http_thread *thread, uint32_t copy)
@@ -19,7 +19,7 @@ struct port *exchange_port(struct exchange *x, const struct served_model *model,
     uint32_t first = (uint32_t)(model->copies - served->copies), count = model->copy_count;
     for (uint32_t i = 0; i < count; i++)
         ports[i] = x->copies_asked >> i & 1 ? NULL : port_of(x->thread, first + i);
-    uint32_t turn = port_turn(port_of(x->thread, first)); // of all threads
+    uint32_t turn = port_turn(port_of(x->thread, first)); // counts the requests of all threads
     uint32_t chosen = port_choose(ports, count, args, turn);
     x->model = model;
     if (chosen == count)
@@ -45,7 +45,7 @@ void exchange_detach(struct exchange *x)
     x->request = NULL;
 }
 
-// true: the request is freed.
+// Returns true if that freed the request.
 static bool events_drop(struct port *port, struct request *request)
 {
     struct token_event event;
@@ -66,7 +66,7 @@ void exchange_request_orphan(struct exchange *x)
     request_facts_get(request, &x->facts);
     port_owner_set(port, request, NULL);
     port_cancel(port, request);
-    // the finish event may be in the ring already: then it is not announced again
+    // if the finish event is already in the ring, the engine does not announce it again
     if (!events_drop(port, request))
         atomic_fetch_add_explicit(&x->thread->counters.orphans, 1, memory_order_relaxed);
 }

@@ -1,11 +1,12 @@
 // h2o refuses some requests before routing (a bad Content-Length, broken chunking, a body over its
-// own cap) with a text of its own. This filter on the fallback path puts our JSON in its place.
-// Requests that are malformed or over the header limits get h2o's fixed 400: no filter runs there.
+// own limit) with a text of its own. This filter on the fallback path replaces that text by weft's
+// JSON error. Requests that are malformed or exceed the header limits get h2o's fixed 400, because
+// no filter runs there. Runs on the h2o thread.
 #include "http/internal.h"
 
 struct fallback {
     h2o_ostream_t super;
-    h2o_iovec_t body; // in the request's pool
+    h2o_iovec_t body; // allocated in the request's pool
 };
 
 enum http_error fallback_error(int status)
@@ -17,7 +18,7 @@ enum http_error fallback_error(int status)
     return status >= 500 ? HTTP_INTERNAL : HTTP_INVALID_VALUE;
 }
 
-// limit: room for a message that names it.
+// limit: buffer for a message that states the body limit.
 static struct http_failure failure_of(h2o_req_t *req, char *limit, size_t limit_bytes)
 {
     struct http_failure failure = {.error = fallback_error(req->res.status),

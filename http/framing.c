@@ -1,7 +1,7 @@
-// Against request smuggling (RFC 9112, 11.2): refuses requests whose end a proxy in front may read
-// in another way than libh2o: two lengths, folded lines, a Host that is missing, wrong or there
-// twice. libh2o takes one reading and drops the other headers from its list; the raw head still
-// lies in the connection's buffer when the handler is called. Chunks: chunked.c.
+// Protection against request smuggling (RFC 9112, 11.2): refuses requests whose end a reverse proxy
+// may see at another byte than libh2o: two lengths, folded lines, a Host that is missing, invalid
+// or repeated. libh2o uses one of the headers and drops the others from its list; the raw head is
+// still in the connection's buffer when the handler is called. Chunks: chunked.c.
 #include "http/framing.h"
 
 #include <ctype.h>
@@ -45,7 +45,7 @@ bool host_is_valid(struct text host)
            is_of(text_span(host.at + 1, bytes - 2), ":.-_~");
 }
 
-// The value, if the line is a header of this name.
+// Returns true if the line is a header of this name, and stores its value.
 static bool is_header(struct text line, const char *name, struct text *value)
 {
     size_t bytes = strlen(name);
@@ -55,7 +55,8 @@ static bool is_header(struct text line, const char *name, struct text *value)
     return true;
 }
 
-// Takes the next line, without its end, off the head; empty after the last one.
+// Removes the next line from the head and returns it without its line end; empty after the last
+// one.
 static struct text line_take(struct text *head)
 {
     const char *end = memchr(head->at, '\n', head->bytes);
@@ -89,7 +90,7 @@ const char *framing_fault(struct text text, int minor)
 {
     struct head head = {0};
     struct text line;
-    line_take(&text); // the request line, or the blank one that libh2o skips in front of it
+    line_take(&text); // the request line, or a blank line before it, which libh2o skips
     while (text.bytes > 0 && (line = line_take(&text)).bytes > 0)
         line_read(&head, line);
     if (head.lengths_differ || head.codings > 1 || (head.codings > 0 && head.lengths > 0))

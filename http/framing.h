@@ -1,15 +1,18 @@
-// Requests whose end can be read in two ways, and the value of Host. Pure, no h2o type.
+// Refuses requests whose end can be interpreted in two ways (request smuggling), and checks the
+// value of Host. Pure, no h2o type.
 #pragma once
 
 #include "base/text.h"
 
-// head: of an HTTP/1 request, from its first line to the blank one, more may follow; minor: of the
-// version. NULL, or the sentence that says what is wrong with it.
+// Checks the head of an HTTP/1 request. head: from the first line to the blank line; more bytes may
+// follow. minor: minor version of HTTP/1. Returns NULL if it is valid, else an error sentence.
 const char *framing_fault(struct text head, int minor);
 
-// A host with an optional port (RFC 9110, 7.2), or empty: the value of Host or of :authority.
+// Returns true if the value of Host or :authority is a host with an optional port (RFC 9110, 7.2),
+// or empty.
 bool host_is_valid(struct text host);
-extern const char host_fault[]; // the sentence where it is not
+extern const char host_fault[]; // the error sentence for an invalid host
 
-// Whether libh2o called the decoder of chunked.c for a chunked body of this thread.
+// Returns true if libh2o has called the decoder of chunked.c on this thread, so chunked bodies are
+// parsed strictly.
 bool chunked_is_strict(void);

@@ -1,5 +1,5 @@
-// See gate.h. Waiting workers have a condition each: whoever makes room chooses which of them runs,
-// so that no newcomer gets in before it.
+// See gate.h. Each waiting worker has its own condition variable, and the worker that leaves
+// chooses which of them runs next, so that a worker that arrives later cannot overtake them.
 #include "http/gate.h"
 
 #include <stddef.h>
@@ -27,7 +27,8 @@ static bool has_room(const struct work_gate *gate, bool large)
     return gate->running < gate->most && (!large || gate->running_large < gate->most_large);
 }
 
-// Large ones without room are passed over, so that small ones never wait for them.
+// Lets waiting workers run while the limits allow. Passes over workers with large bodies if their
+// limit is reached, so that small bodies do not wait for large ones.
 static void call(struct work_gate *gate)
 {
     for (struct gate_place **at = &gate->first; *at;) {

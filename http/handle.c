@@ -1,4 +1,4 @@
-// What happens to a request before its endpoint sees it: framing (400), route (404), method (405),
+// The checks of a request before its endpoint sees it: framing (400), route (404), method (405),
 // key (401), content type (415), size (413), drain (503), readiness (503), in this order. On the
 // connection's h2o thread.
 #include "http/framing.h"
@@ -39,7 +39,7 @@ static bool is_word(struct text in, const char *word)
     return in.bytes == strlen(word) && strncasecmp(in.at, word, in.bytes) == 0;
 }
 
-// Cuts the part before the next ';' off rest.
+// Removes the part before the next ';' from *rest and returns it, trimmed.
 static struct text part_take(struct text *rest)
 {
     const char *cut = memchr(rest->at, ';', rest->bytes);
@@ -55,14 +55,15 @@ static bool parameter_is_fine(struct text part)
     static const char name[] = "charset=";
     enum { NAME_BYTES = sizeof name - 1 };
     if (part.bytes < NAME_BYTES || strncasecmp(part.at, name, NAME_BYTES) != 0)
-        return true; // another parameter: ignored
+        return true; // other parameters are ignored
     struct text value = text_span(part.at + NAME_BYTES, part.bytes - NAME_BYTES);
     if (value.bytes >= 2 && value.at[0] == '"' && value.at[value.bytes - 1] == '"')
         value = text_span(value.at + 1, value.bytes - 2);
     return is_word(value, "utf-8") || is_word(value, "utf8");
 }
 
-// application/json, anything ending in +json, or no header; a charset must be utf-8.
+// Returns true for application/json, any type ending in +json, or no header; a charset must be
+// utf-8.
 static bool is_json_type(struct text value)
 {
     struct text rest = text_trim(value);
@@ -79,7 +80,8 @@ static bool is_json_type(struct text value)
     return true;
 }
 
-// A proxy in front may read another of several headers: each must be of JSON.
+// Returns true if every content-type header is a JSON type: of several, a reverse proxy may use
+// another one than libh2o.
 static bool is_json(const h2o_req_t *req)
 {
     static const char name[] = "content-type";
@@ -119,7 +121,7 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
     return true;
 }
 
-// A browser asks before it sends a request with a key.
+// Answers a CORS preflight, the OPTIONS request that a browser sends before a request with a key.
 static void preflight_answer(struct exchange *x, const h2o_req_t *req)
 {
     struct text names = text_trim(header_of(req, "access-control-request-headers"));
@@ -145,7 +147,7 @@ static const char *fault_of(const h2o_req_t *req)
 {
     enum { HTTP_2 = 0x200, HTTP_1_0 = 0x100 };
     h2o_iovec_t authority = req->input.authority;
-    if (req->version >= HTTP_2) // has frames instead
+    if (req->version >= HTTP_2) // HTTP/2 frames delimit the body
         return host_is_valid(text_span(authority.base, authority.len)) ? NULL : host_fault;
     const h2o_buffer_t *input = req->conn->callbacks->get_socket(req->conn)->input;
     return framing_fault(text_span(input->bytes, input->size), req->version - HTTP_1_0);
@@ -204,7 +206,8 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
     return true;
 }
 
-// X-Stainless-Timeout is in seconds and may have a fraction.
+// Returns the deadline in CLOCK_MONOTONIC ns, or 0. X-Stainless-Timeout is in seconds and may have
+// a fraction.
 static uint64_t deadline_of(const h2o_req_t *req, uint64_t started)
 {
     char digits[24];
@@ -241,8 +244,8 @@ static void headers_read(struct exchange *x, const h2o_req_t *req, const struct 
         atomic_fetch_add_explicit(&x->thread->counters.retries, 1, memory_order_relaxed);
 }
 
-// The path of the request's target, not decoded; the target may be in absolute form
-// ("GET http://host/path").
+// Returns the path of the request's target, not decoded. The target may be in absolute form ("GET
+// http://host/path").
 static struct text target_path(const h2o_req_t *req)
 {
     static const char *const schemes[] = {"http://", "https://"};
@@ -276,7 +279,7 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req)
         return 0;
     }
     exchange_run(x, exchange_begin);
-    // an answer that is wholly handed over needs no watch; h2o disposes of it from its loop only
+    // an answer completely handed to h2o needs no watch; x is valid until h2o's loop disposes of it
     if (x->wire != WIRE_LAST)
         watch_add(x);
     return 0;

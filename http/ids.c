@@ -1,4 +1,4 @@
-// See ids.h.
+// Random ids from the kernel's random numbers (base/random.h). Any thread.
 #include "http/ids.h"
 
 void id_letters(char out[ID_LETTERS])
@@ -6,7 +6,7 @@ void id_letters(char out[ID_LETTERS])
     static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     unsigned char bytes[ID_LETTERS * 2];
     random_fill(bytes, sizeof bytes);
-    for (int i = 0; i < ID_LETTERS; i++) // 16 bits a letter: the bias of 62 is below 0.1 %
+    for (int i = 0; i < ID_LETTERS; i++) // 16 bits per letter: modulo 62 has a bias below 0.1 %
         out[i] = letters[((unsigned)bytes[2 * i] << 8 | bytes[2 * i + 1]) % 62];
 }
 

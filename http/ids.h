@@ -8,8 +8,9 @@
 
 enum { ID_LETTERS = 24 };
 
-// So many letters and digits; no NUL.
+// Writes ID_LETTERS random letters and digits, without a NUL.
 void id_letters(char out[ID_LETTERS]);
 
-// The prefix and an id's letters. at == NULL: the arena's limit was met.
+// Returns the prefix followed by ID_LETTERS random letters and digits, allocated in the arena; at
+// == NULL: the arena's limit was reached.
 struct text id_make(struct arena *arena, const char *prefix);

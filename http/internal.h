@@ -1,27 +1,28 @@
-// Private to http/*.c that know h2o: the exchange. Nothing in http/api may include this.
+// Private to http/*.c that use h2o: the exchange. Nothing in http/api may include this.
 //
-// An exchange's life (all on its h2o thread):
+// The states of an exchange, all on its h2o thread:
 //
 //   exchange_create -> on_prepare -> on_request -> REPLY_BEGUN -> REPLY_ENDED -> WIRE_LAST ->
 //   dispose
 //                          |              |              |
-//                     text worker         +-- left ------+-- the client is gone; dispose follows
+//                     text worker         +-- left ------+-- the client left; dispose follows
 //                                         +-- cut -------+-- by the server; then REPLY_ENDED
 //
-// The h2o request holds a struct answer in its pool, whose dispose hook is the only sure end. The
-// exchange is destroyed when the answer is gone and no text worker has it. Where on_request
-// offloads work, of a grammar, the request is submitted by what follows that.
+// The h2o request's pool contains a struct answer. Its dispose hook is the only event that is sure
+// to happen at the end. The exchange is destroyed when the answer is disposed of and no text worker
+// has the exchange. If on_request offloads a grammar to be compiled, the job's `done` submits the
+// engine request.
 #pragma once
 
 #include "http/loop.h"
 
 enum {
-    SEND_BYTES = 4096,            // a stream's send buffer: how far a client may fall behind
-    SEND_PIECE_BYTES = 64 * 1024, // of a long body, so that each piece shows progress
+    SEND_BYTES = 4096,            // send buffer of a stream: how far a client may lag
+    SEND_PIECE_BYTES = 64 * 1024, // piece of a long body: stalls are noticed per piece
     HEADERS_MAX = 8,
 };
 
-// The h2o side of an exchange, in the request's pool.
+// Links an h2o request to its exchange. Allocated in the h2o request's pool.
 struct answer {
     h2o_generator_t generator;
     h2o_req_t *req;
@@ -33,107 +34,112 @@ struct response_header {
     struct text value;
 };
 
-// What the handler has recorded.
+// Progress of the handler: what it has recorded so far.
 enum reply_state {
     REPLY_NONE,
-    REPLY_BEGUN, // status and headers
-    REPLY_ENDED, // all of it: the handler is not called again
+    REPLY_BEGUN, // status and headers are recorded
+    REPLY_ENDED, // the answer is complete: the handler is not called again
 };
 
-// What h2o was given.
+// Progress of h2o: what was handed to it so far.
 enum wire {
     WIRE_NONE,
-    WIRE_OPEN,    // the headers; it takes bytes
-    WIRE_SENDING, // bytes that it still has
-    WIRE_LAST,    // the end, or the error in place of it
+    WIRE_OPEN,    // the headers; h2o accepts the next bytes
+    WIRE_SENDING, // bytes that h2o has not finished sending
+    WIRE_LAST,    // the end of the answer, or an error instead of the rest
 };
 
 struct exchange {
     struct exchange_info info;
     struct http_thread *thread;
     struct answer *answer; // NULL once h2o has disposed of the request
-    uint64_t arrived_ns;   // when its head began; info.started_ns: its body was complete
+    uint64_t arrived_ns;   // when the head began to arrive; info.started_ns: body complete
     const struct route *route;
     uint32_t route_index;
-    struct exchange *next, **link;                 // thread->exchanges
-    struct exchange *waiting_next, **waiting_link; // in `waiting_in`; link NULL: in no list
-    struct exchange_list *waiting_in;              // one of the thread's, or of a group's
+    struct exchange *next, **link;                 // list thread->exchanges
+    struct exchange *waiting_next, **waiting_link; // list `waiting_in`; link NULL: in no list
+    struct exchange_list *waiting_in;              // list of the thread or of a compile group
     struct arena *arena;
-    struct arena *scratch; // NULL: none was asked for
+    struct arena *scratch; // NULL: none was requested
     void *state;
 
-    struct port *port; // attached engine request
+    struct port *port; // port of the attached engine request
     struct request *request;
     const struct served_model *model;
-    const struct served_copy *copy; // of it, that was asked last
-    uint32_t copies_asked;          // bit set: exchange_port gave this one
-    struct text model_named;        // by the body, served or not
-    uint32_t choices;               // of a generation
-    uint32_t tokens_max;            // of any choice
-    uint64_t token_ns;              // when the last tokens were read
+    const struct served_copy *copy; // the copy of `model` last tried
+    uint32_t copies_asked;          // bit i set: exchange_port has returned copy i
+    struct text model_named;        // model id in the body, whether served or not
+    uint32_t choices;               // number of choices of a generation
+    uint32_t tokens_max;            // most output tokens of any finished choice
+    uint64_t token_ns;              // when tokens were last read; 0: not yet
     uint64_t tokens_out;
-    uint64_t intervals;         // between tokens, recorded so far
-    uint64_t tokens_answered;   // of all choices, as the usage counts them
-    struct request_facts facts; // of the engine request, once it was given back
+    uint64_t intervals;         // intervals between tokens recorded so far
+    uint64_t tokens_answered;   // output tokens of all finished choices, as in the usage
+    struct request_facts facts; // facts of the engine request, once it is detached
 
-    struct text origin; // of the page that may read the answer, the server's; at == NULL: none
+    // allowed origin of the page that may read the answer, owned by the server; at == NULL: none
+    struct text origin;
     int status;
-    const char *code; // of the failure that is the answer or ends the stream, or NULL
+    const char *code; // code of the failure that was answered or ended the stream, or NULL
     const char *content_type;
-    const char *cache_control; // NULL: the usual one
+    const char *cache_control; // NULL: the default of exchange_cache
     uint64_t content_length;
     uint32_t header_count;
     struct response_header headers[HEADERS_MAX];
-    struct json_buffer filling; // written, not yet given to h2o
-    struct json_buffer sending; // what h2o reads now
-    size_t sending_at;          // of a long body: where the next piece begins
-    uint64_t sent_ns;           // when h2o took the piece in flight
+    struct json_buffer filling; // written by the handler, not yet handed to h2o
+    struct json_buffer sending; // the buffer that h2o reads from now
+    size_t sending_at;          // offset of the next piece in `sending`
+    uint64_t sent_ns;           // when the piece now being sent was handed to h2o
 
-    struct text body_given; // h2o's, while a worker has the copy
+    struct text body_given; // h2o's body, kept here while a worker has a copy
     char *body_copy;
-    struct slice *slice; // of its work, while a worker has it
+    struct slice *slice; // progress counter of a large job while a worker has it
     struct offload job;
-    uint64_t turn;               // where it waits for the grammar thread
-    uint64_t compile_ns;         // since when, from the first time; 0: it never did
-    struct compile_group *group; // that compile the same; NULL: there is no other
+    uint64_t turn;               // rank in the queue for the grammar thread
+    uint64_t compile_ns;         // when it first queued for the grammar thread; 0: never
+    struct compile_group *group; // jobs that wait for the same compilation, or NULL
 
-    const struct http_failure *cut_with; // why the server ended it, static; or NULL
+    const struct http_failure *cut_with; // why the server cut it, a static struct; NULL: not cut
 
     enum reply_state reply;
     enum wire wire;
-    _Atomic bool gone; // left or cut: the handler answers no more; also read by the text worker
-    bool left;         // the client is gone, or counts as gone
-    bool offloaded;    // a text worker has it, or it waits for one
-    bool worked;       // the last job's work was done; written by the text worker while it has it
-    bool watched;
-    bool close; // the connection closes after this answer
-    bool lost;  // counted as accepted and not answered
+    // left or cut: the handler may not answer any more; atomic because text workers read it too
+    _Atomic bool gone;
+    bool left;      // the client has disconnected, or is treated as if it had
+    bool offloaded; // a worker has it, or it waits for one
+    bool worked;    // true if the last job's work was run; written by the worker
+    bool watched;   // registered with the epoll of watch.c
+    bool close;     // true: the connection closes after this answer
+    bool lost;      // counted in aborted_count
 };
 
 // exchange.c
 struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
                                  const struct route_match *match);
-void exchange_begin(struct exchange *x); // on_prepare, then on_request
-void exchange_run(struct exchange *x, void (*callback)(struct exchange *x)); // and settle
-void exchange_settle(struct exchange *x);
-void exchange_left(struct exchange *x);  // the client is gone; tells the handler
-void exchange_abort(struct exchange *x); // the same, and ends the h2o side
-// The server ends it: with a failure where no answer has begun, with the last event of a stream. A
-// complete answer that is being sent goes on. One that a text worker has ends once it is back.
+void exchange_begin(struct exchange *x); // runs on_prepare, then on_request
+// runs it, then exchange_settle
+void exchange_run(struct exchange *x, void (*callback)(struct exchange *x));
+void exchange_settle(struct exchange *x); // hands h2o what was recorded
+void exchange_left(struct exchange *x);   // handles that the client is gone; notifies the handler
+void exchange_abort(struct exchange *x);  // exchange_left, and ends the h2o side
+// The server ends the exchange: with this failure if no answer has begun, with a last event if it
+// is a stream. A complete answer continues to be sent. If a text worker has the exchange, it ends
+// when the worker returns it.
 void exchange_cut(struct exchange *x, const struct http_failure *failure);
 void exchange_cut_end(
-    struct exchange *x); // answers a cut one, at once or when it is back from a worker
+    struct exchange *x); // sends the failure of a cut exchange, unless it is out at a worker
 bool exchange_is_stream(const struct exchange *x);
-void exchange_forget(struct exchange *x); // takes the engine request back, tells the handler
+void exchange_forget(struct exchange *x); // detaches the engine request, notifies the handler
 void exchange_scratch_end(struct exchange *x);
 void exchange_destroy(struct exchange *x);
-int exchange_status(const struct exchange *x); // 499: the client left before the answer's end
+int exchange_status(const struct exchange *x); // 499: the client left before the end of the answer
 
 // offload.c
-void offload_take(struct http_thread *thread);             // what the text workers gave back
-void offload_run(struct exchange *x, struct slice *slice); // on a text worker
-void offload_drop(struct exchange *x);                     // gone before a worker had it
-bool offload_is_late(struct exchange *x, uint64_t now);    // cut: it waited too long for a grammar
+void offload_take(struct http_thread *thread); // handles the exchanges that workers have finished
+void offload_run(struct exchange *x, struct slice *slice); // runs the job; on a worker
+void offload_drop(struct exchange *x);                     // ends a job that no worker has yet
+// cuts the exchange if it waited too long for the grammar thread
+bool offload_is_late(struct exchange *x, uint64_t now);
 bool offload_is_idle(const struct http_thread *thread);
 
 // exchange_request.c
@@ -142,22 +148,24 @@ void exchange_requests_drain(struct http_thread *thread);
 
 // respond.c
 void respond_headers(struct exchange *x);
-// What a web page of this origin may read; origin: as of cors_origin.
+// Adds the CORS headers for a page. origin: the result of cors_origin.
 void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin);
 void request_id_make(struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 
 // handle.c
-bool request_shows_key(const h2o_req_t *req, const struct keys *keys); // its head must be complete
+// the request's head must be complete
+bool request_shows_key(const h2o_req_t *req, const struct keys *keys);
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
 
-// fallback.c: h2o's own errors in our shapes
+// fallback.c: replaces the bodies of errors that h2o itself reports
 enum http_error fallback_error(int status);
 void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
 
 // accesslog.c
 void access_log(const struct exchange *x, const h2o_req_t *req);
-void access_log_refused(h2o_logger_t *self, h2o_req_t *req); // by h2o, before there is an exchange
+// logs a request that h2o refused before an exchange existed
+void access_log_refused(h2o_logger_t *self, h2o_req_t *req);
 
 // counters.c
 void counters_answered(struct exchange *x);

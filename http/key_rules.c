@@ -1,4 +1,4 @@
-// See key_rules.h.
+// The rules for API keys and loopback addresses; see key_rules.h. Pure.
 #include "http/key_rules.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-// One h2o thread: its listener, accept loop and wake-ups. Only this thread touches its h2o
-// context; the server talks to it through control_state and an eventfd.
+// One h2o thread: its listener, accept loop and wake-ups. Only this thread touches its h2o context;
+// the server controls it through control_state and an eventfd.
 #include "http/internal.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static void readable_remove(struct connection *connection)
 void connection_engage(h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
-    bool http1 = req->version < 0x200; // h2o reads nothing until it is answered
+    bool http1 = req->version < 0x200; // h2o reads no further request until this one is answered
     if (!http1 || !connection->link)
         return;
     readable_remove(connection);
@@ -62,13 +62,15 @@ void connection_release(h2o_req_t *req)
         return;
     readable_add(connection);
     connection->thread->bodies_engaged -= connection->held;
-    connection->judged_with = 0; // the next request may bring another key
+    connection->judged_with = 0; // the next request may contain another key
 }
 
-// The kernel spreads connections over the threads by a hash, so one may get more than its share:
-// all threads have one count. seq_cst, here and at the flags: a thread that pauses raises its flag
-// and then reads the count again; one that closes a connection lowers the count and then reads the
-// flags. With less, each could miss the other.
+// Counts one more connection, if fewer than `most` are open. The kernel distributes connections
+// over the threads by a hash, so one may get more than its share: all threads use one count.
+// seq_cst, here and at the flags listener_paused: a thread that pauses raises its flag and then
+// reads the count again; a thread that closes a connection lowers the count and then reads the
+// flags. With a weaker order each could miss the other's change, and the listener would stay
+// paused.
 static bool connection_take(struct server *server, uint32_t most)
 {
     uint32_t count = atomic_load(&server->connections);
@@ -142,7 +144,7 @@ static void listener_resume(struct http_thread *thread)
     h2o_socket_read_start(thread->listener, loop_accept);
 }
 
-// At the limit new connections wait in the kernel's queue until one closes.
+// Accepts new connections. At the limit they wait in the kernel's queue until one closes.
 void loop_accept(h2o_socket_t *listener, const char *err)
 {
     struct http_thread *thread = listener->data;
@@ -152,7 +154,7 @@ void loop_accept(h2o_socket_t *listener, const char *err)
         if (!connection_take(thread->server, thread->server->options.connections_max)) {
             h2o_socket_read_stop(listener);
             atomic_store(&thread->listener_paused, true);
-            listener_resume(thread); // one may have closed meanwhile
+            listener_resume(thread); // a connection may have closed meanwhile
             return;
         }
         if (!accept_one(thread)) {
@@ -162,9 +164,9 @@ void loop_accept(h2o_socket_t *listener, const char *err)
     }
 }
 
-// Before the listener closes: what the kernel has queued would be reset. Past the limit it uses
-// some of the descriptors that are kept for other things; the rest must stay for /metrics and a
-// reload.
+// Accepts the connections queued in the kernel before the listener closes, because they would be
+// reset. Beyond connections_max this uses some of the descriptors kept for other purposes; the rest
+// must remain for /metrics and a reload.
 void loop_accept_rest(struct http_thread *thread)
 {
     struct server *server = thread->server;
@@ -181,7 +183,8 @@ void loop_accept_rest(struct http_thread *thread)
              most);
 }
 
-// With SO_REUSEPORT a second process would share the port silently: a bind without it detects that.
+// Returns true if another process listens on the port. With SO_REUSEPORT a second process would
+// share the port silently; a bind without that option fails.
 static bool port_taken(const struct addrinfo *address)
 {
     int on = 1;
@@ -204,7 +207,8 @@ static int socket_bound(const struct addrinfo *address, struct error *err)
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    // inherited by connections: else the kernel buffers megabytes before a slow reader is noticed
+    // inherited by connections; otherwise the kernel buffers megabytes before a slow reader is
+    // noticed
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
         error_set(err, STATUS_IO, "%s", strerror(errno));
@@ -225,7 +229,8 @@ static uint32_t port_of(int fd)
     return ntohs(((struct sockaddr_in *)&address)->sin_port);
 }
 
-// Each thread binds a socket of its own to the same port (SO_REUSEPORT); the first one chooses.
+// Binds this thread's own socket to the common port (SO_REUSEPORT). If the port is 0, the first
+// thread's bind chooses it.
 enum status loop_listen(struct http_thread *thread, struct error *err)
 {
     struct server *server = thread->server;
@@ -294,7 +299,7 @@ static void loop_start(struct http_thread *thread)
     struct server *server = thread->server;
     h2o_context_init(&thread->ctx, h2o_evloop_create(), &server->conf);
     thread->accept_ctx = (h2o_accept_ctx_t){.ctx = &thread->ctx, .hosts = server->conf.hosts};
-    // closing an h2o socket closes its descriptor: eventfds that others own are duplicated
+    // closing an h2o socket closes its descriptor, so eventfds with other owners are duplicated
     thread->control_socket = watched(thread, dup(waker_fd(thread->control)), on_control);
     thread->waker_socket = watched(thread, dup(waker_fd(thread->waker)), on_waker);
     thread->listener = watched(thread, thread->listen_fd, loop_accept);
@@ -319,7 +324,8 @@ void loop_listener_close(struct http_thread *thread)
     atomic_store(&thread->listener_paused, false);
 }
 
-// h2o_context_dispose may not run while connections live; the process is about to end then.
+// Closes the thread's h2o context. h2o_context_dispose must not run while connections are open;
+// then the context is left as is, because the process is about to end.
 static void loop_end(struct http_thread *thread)
 {
     h2o_loop_t *loop = thread->ctx.loop;
@@ -329,7 +335,8 @@ static void loop_end(struct http_thread *thread)
     socket_end(&thread->watch_socket);
     socket_end(&thread->listener);
     thread->watch_fd = -1;
-    h2o_timeout_unlink(&thread->ctx.http2._graceful_shutdown_timeout); // still armed for a second
+    // may still be armed for a second
+    h2o_timeout_unlink(&thread->ctx.http2._graceful_shutdown_timeout);
     h2o_evloop_run(loop, 0);
     if (thread->connection_count > 0) {
         log_line(LOG_WARNING, "%u connections are left open", thread->connection_count);

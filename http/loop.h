@@ -1,5 +1,5 @@
-// Private to http/*.c that know h2o: the server and its h2o threads. Nothing in http/api may
-// include this. A thread's fields are touched by that thread alone, but for the atomics.
+// Private to http/*.c that use h2o: the server and its h2o threads. Nothing in http/api may include
+// this. Only the thread itself touches the fields of its http_thread, except for the atomics.
 #pragma once
 
 #include "http/auth.h"
@@ -22,38 +22,39 @@
 enum {
     WATCH_EVENTS = 64,
     SOCKET_SEND_BYTES = 64 * 1024,
-    COMPILE_KEYS = 64, // keys whose numbers differ by a multiple share turns and counts
+    COMPILE_KEYS = 64, // size of tables per API key, indexed by key id modulo this
 };
 
-struct compile_group; // offload.c
+struct compile_group; // see offload.c
 struct exchange;
 
 struct exchange_list {
-    struct exchange *first, **end; // end: where the next one is put
+    struct exchange *first, **end; // end: link that the next exchange is stored in
 };
 
-// One TCP connection, found again through its socket's on_close.
+// One TCP connection. The on_close callback of its socket points to it.
 struct connection {
     struct http_thread *thread;
-    SSL_CTX *ssl; // held: libh2o begins a handshake with it after the accept
+    SSL_CTX *ssl; // counted reference: libh2o uses it for the handshake after the accept
     h2o_socket_t *socket;
-    struct connection *next, **link; // thread->readable; link NULL: not in it
-    uint64_t quiet_from_ns;          // accepted, or last answered
-    uint64_t resets_from_ns;         // begin of the window that counts
-    uint32_t resets;                 // HTTP/2 streams that were cut
-    uint64_t held;                   // bytes of its bodies, as last counted
-    bool keyed;                      // a valid key came with them
-    uint32_t judged_with;            // generation of the keys that said so; 0: not judged
-    uint32_t judged_to, judged_next; // heads of streams up to this were judged; 1: that of HTTP/1
-    bool refused; // its buffer may not grow: closed after this iteration of the loop
-    bool busy;    // has a request, by the last scan
-    bool cut;     // by the body budget
+    struct connection *next, **link; // list thread->readable; link NULL: not in it
+    uint64_t quiet_from_ns;          // when it was accepted, or last answered a request
+    uint64_t resets_from_ns;         // start of the window in which resets are counted
+    uint32_t resets;                 // HTTP/2 streams cut within that window
+    uint64_t held;                   // bytes of its request bodies when last counted
+    bool keyed;                      // true if one of its requests contains a valid key
+    uint32_t judged_with;            // generation of the key set used for `keyed`; 0: unchecked
+    // highest stream id whose head was checked for a key: in earlier passes, and so far; HTTP/1: 1
+    uint32_t judged_to, judged_next;
+    bool refused; // its buffer was not allowed to grow: closed after this loop iteration
+    bool busy;    // true if it had a request at the last scan
+    bool cut;     // closed because of the body budget
 };
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_CUT, CONTROL_ABORT, CONTROL_QUIT };
 
-// What a draining thread still has to finish.
-enum { IDLE_NOT, IDLE_CLIENTS, IDLE_ALL }; // IDLE_CLIENTS: only cancelled engine requests are left
+// Progress of a draining thread. IDLE_CLIENTS: only cancelled engine requests are left.
+enum { IDLE_NOT, IDLE_CLIENTS, IDLE_ALL };
 
 struct http_thread {
     struct server *server;
@@ -63,51 +64,56 @@ struct http_thread {
     h2o_accept_ctx_t accept_ctx;
     int listen_fd, watch_fd;
     h2o_socket_t *listener, *control_socket, *waker_socket, *watch_socket;
-    h2o_timeout_entry_t second; // on ctx.one_sec_timeout
-    uint64_t scanned_ns;        // by watch_second
-    struct waker *control;      // server -> thread, text worker -> thread
-    struct waker *waker;        // engines -> thread
+    h2o_timeout_entry_t second; // timer entry in ctx.one_sec_timeout
+    uint64_t scanned_ns;        // time of the last watch_second
+    struct waker *control;      // wakes the thread for the server and the text workers
+    struct waker *waker;        // wakes the thread for the engines
     struct work_side *work;
-    struct exchange_list waiting[WORK_SIZES_MAX]; // for a text worker, by size
-    struct exchange_list waiting_alone;           // the same, of which one runs at a time
-    struct exchange_list waiting_answers;         // large ones
-    struct exchange_list waiting_compile;         // for the grammar thread, sorted by turn
-    struct exchange *compiling;                   // what that has of this thread, or NULL
-    uint64_t compile_turn;                        // of the last one that it was given
-    uint64_t compile_turns[COMPILE_KEYS];         // the same, by API key
-    uint32_t compile_repeats;                     // that wait with another one
-    uint32_t compile_key_repeats[COMPILE_KEYS];   // the same, by API key
-    struct compile_group *compiled;               // whose repeats are to be ended
+    struct exchange_list waiting[WORK_SIZES_MAX]; // exchanges waiting for a text worker, by size
+    struct exchange_list waiting_alone;   // jobs of which one at a time runs (offload.alone)
+    struct exchange_list waiting_answers; // large answers waiting for a worker
+    // jobs for the grammar thread, sorted by rank (exchange.turn)
+    struct exchange_list waiting_compile;
+    struct exchange *compiling; // this thread's job at the grammar thread, or NULL
+    uint64_t compile_turn;      // rank of the job last sent to the grammar thread
+    // highest rank sent per API key, by key id modulo COMPILE_KEYS
+    uint64_t compile_turns[COMPILE_KEYS];
+    uint32_t compile_repeats; // number of duplicates waiting for another job's grammar
+    uint32_t compile_key_repeats[COMPILE_KEYS]; // number of those duplicates per API key
+    struct compile_group *compiled; // compiled groups whose duplicates must be completed
     struct compile_group **compiled_end;
-    bool alone_out;                  // one is running
-    struct exchange *exchanges;      // all that h2o still has
-    _Atomic uint32_t exchange_count; // written by this thread alone
-    struct connection *readable;  // all but those with an exchange on HTTP/1: h2o reads from them
-    uint32_t connection_count;    // written by this thread alone
-    _Atomic bool listener_paused; // no connection was free
-    uint64_t bodies_engaged;      // bytes of bodies on HTTP/1 that are being answered
-    uint64_t bodies_next_ns;      // when bodies are counted again
-    uint64_t bodies_log_ns;       // no log line before then
-    uint32_t bodies_closed;       // connections, not logged yet
-    bool bodies_refused;          // a connection of this thread is refused
-    _Atomic uint64_t bodies_rank; // of the next one to close; 0: not known
-    _Atomic bool bodies_asked;    // to look, by a thread that found the budget exceeded
-    uint64_t drain_ns;            // 0: not draining
+    bool alone_out;                  // true while an `alone` job is at a worker
+    struct exchange *exchanges;      // all exchanges that h2o has not disposed of
+    _Atomic uint32_t exchange_count; // written by this thread only
+    // list of connections that h2o reads from: all but HTTP/1 ones with an exchange
+    struct connection *readable;
+    uint32_t connection_count;    // written by this thread only
+    _Atomic bool listener_paused; // stopped accepting because no connection was free
+    uint64_t bodies_engaged;      // bytes of bodies on HTTP/1 connections with an exchange
+    uint64_t bodies_next_ns;      // earliest time of the next count of all bodies
+    uint64_t bodies_log_ns;       // earliest time of the next log line about closed connections
+    uint32_t bodies_closed;       // connections closed since the last log line
+    bool bodies_refused;          // true if a connection of this thread has `refused` set
+    _Atomic uint64_t bodies_rank; // rank of the connection to close next; 0: unknown
+    _Atomic bool bodies_asked;    // another thread found the budget exceeded: check now
+    uint64_t drain_ns;            // start of the drain; 0: not draining
     int64_t drain_unix_ms;
-    _Atomic uint32_t aborted_count; // accepted requests that the deadline cut
+    _Atomic uint32_t aborted_count; // accepted requests cut at the drain's deadline
     _Atomic int control_state;      // CONTROL_*, written by the server
     _Atomic int idle;               // IDLE_*
     _Atomic uint64_t beat_ns;
-    _Atomic uint64_t iterations; // begun; nothing of server->access is used across two turns
+    // loop iterations begun. A pointer from server->access is not used past the iteration that read
+    // it.
+    _Atomic uint64_t iterations;
     struct thread_counters counters;
 };
 
-// Keys and certificate, replaced as a whole by a reload (reload.c) and looked up again in each
-// callback.
+// API keys and certificate. A reload replaces the whole struct (reload.c); each callback reads the
+// pointer again.
 struct access {
     struct keys *keys;
     SSL_CTX *ssl;        // NULL: no TLS
-    uint32_t generation; // from 1
+    uint32_t generation; // counts reloads, from 1
 };
 
 struct server {
@@ -117,15 +123,15 @@ struct server {
     struct cors cors;
     _Atomic(struct access *) access;
     struct work_pool *work;
-    _Atomic uint32_t connections; // of all threads
-    uint32_t drain_connections;   // so many more are accepted when it drains
+    _Atomic uint32_t connections; // open connections of all threads
+    uint32_t drain_connections;   // connections that a drain may accept above connections_max
     uint32_t port;
     uint32_t thread_count;
-    uint32_t started; // threads that run
+    uint32_t started; // number of threads that run
     bool drained;
     struct http_thread *threads; // [thread_count]
     int64_t started_unix;
-    _Atomic(const struct served *) served; // stored last by server_serve
+    _Atomic(const struct served *) served; // NULL until server_serve
     struct port **ports;                   // [copy * thread_count + thread]
 };
 
@@ -134,7 +140,7 @@ bool server_http2_is_on(const struct server_options *options);
 
 // watch.c
 enum status watch_open(struct http_thread *thread, struct error *err) MUST_USE;
-void watch_start(struct http_thread *thread); // in the h2o thread
+void watch_start(struct http_thread *thread); // call on the h2o thread
 void watch_add(struct exchange *x);
 void watch_remove(struct exchange *x);
 void watch_second(struct http_thread *thread, uint64_t now);
@@ -146,10 +152,10 @@ struct http_thread *loop_of(h2o_req_t *req);
 void loop_accept(h2o_socket_t *listener, const char *err);
 void loop_accept_rest(struct http_thread *thread);
 void loop_listener_close(struct http_thread *thread);
-bool loop_is_full(const struct server *server); // newcomers wait for a connection
+bool loop_is_full(const struct server *server); // true if new connections wait for a free one
 int request_fd(h2o_req_t *req);
 struct connection *request_connection(h2o_req_t *req);
-// An exchange begins and ends on the connection.
+// Mark that an exchange begins, and ends, on the request's connection.
 void connection_engage(h2o_req_t *req);
 void connection_release(h2o_req_t *req);
 
@@ -161,12 +167,12 @@ void drain_abort(struct http_thread *thread);
 bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
 
 // bodies.c
-void bodies_begin(struct http_thread *thread); // on the thread
+void bodies_begin(struct http_thread *thread); // call on the h2o thread
 void bodies_check(struct http_thread *thread);
-uint64_t bodies_input(const struct connection *connection); // bytes of the socket's input buffer
+uint64_t bodies_input(const struct connection *connection); // capacity of the socket's input buffer
 
 // reload.c
-const struct access *access_of(struct server *server); // until the callback returns
+const struct access *access_of(struct server *server); // valid until the callback returns
 
 // tls.c
 enum status tls_open(SSL_CTX **out, const struct server_options *options, bool http2,

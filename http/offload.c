@@ -1,19 +1,21 @@
-// Exchanges on their way to a text worker and back, all on the h2o thread but offload_run. Those
-// that no worker can take yet wait here, sorted by what they read or write. A body that is read is
-// copied only when a worker takes it, which bounds the copies.
+// Sends exchanges to text workers and handles their return. All functions run on the h2o thread
+// except offload_run. Exchanges wait here, sorted by the size of their job, until a worker has
+// space. A body is copied only when a worker accepts the exchange, which bounds the number of
+// copies.
 #include "http/internal.h"
 
 enum {
-    COMPILE_REPEATS = 16, // that may wait for each that may wait to be compiled
-    ENDED_A_TURN = 32,    // repeats whose `done` is called in one turn of the loop
+    // limit of waiting duplicates, as a multiple of compiles_max and compiles_key_max
+    COMPILE_REPEATS = 16,
+    ENDED_A_TURN = 32, // duplicates completed in one loop iteration
 };
 
-// Those that compile the same: the first one is compiled, the others repeat it. The first one is in
-// waiting_compile or with the grammar thread.
+// Jobs that compile the same grammar. The first is compiled: it is in waiting_compile or at the
+// grammar thread. The others are its duplicates and wait for its result.
 struct compile_group {
-    struct exchange *first; // NULL: it is through, and the group in thread->compiled
+    struct exchange *first; // NULL: compiled, and the group is in thread->compiled
     struct exchange_list repeats;
-    struct compile_group *next; // there
+    struct compile_group *next; // next group in thread->compiled
 };
 
 static struct exchange_list *list_of(const struct exchange *x)
@@ -24,7 +26,8 @@ static struct exchange_list *list_of(const struct exchange *x)
         return &x->thread->waiting_compile;
     if (x->job.answers && work_size(x->job.bytes) > 0)
         return &x->thread->waiting_answers;
-    uint64_t most = x->thread->server->options.body_bytes_max; // larger ones have no workers
+    // a larger body is refused, so no worker exists for its size
+    uint64_t most = x->thread->server->options.body_bytes_max;
     return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
 }
 
@@ -50,7 +53,7 @@ static void wait_end(struct exchange *x)
     x->waiting_link = NULL;
 }
 
-// The body is h2o's and is freed when the client leaves: the worker gets a copy.
+// Replaces the body by a copy for the worker, because h2o frees its own when the client leaves.
 static void body_keep(struct exchange *x)
 {
     x->body_given = x->info.body;
@@ -71,9 +74,9 @@ static void body_return(struct exchange *x)
     x->body_copy = NULL;
 }
 
-// Grammars. Each key has one turn in a round, so that nobody waits for all that another key has
-// asked for; those of equal turns go as they came. What repeats another costs no compile and waits
-// with that one.
+// The queue for the grammar thread. Jobs are sorted by rank; ranks give each API key one job per
+// round, so that a key does not wait for all jobs of another key. Jobs of equal rank keep their
+// order of arrival. A duplicate waits for the first job's result instead of compiling again.
 
 static void compile_begin(struct exchange *x)
 {
@@ -88,12 +91,13 @@ static bool is_same(const struct exchange *x, const struct exchange *other)
 }
 
 struct compile_look {
-    struct exchange *same; // the first one of its group, or NULL
-    uint32_t all, own;     // that wait to be compiled, and of its key
+    struct exchange *same; // first job of the group that x would join, or NULL
+    uint32_t all, own;     // jobs in the queue: all, and those of the key of x
     uint64_t turn;
 };
 
-// One walk of those that wait to be compiled, of whom there are compiles_max.
+// Scans the queue, which has at most compiles_max entries, for the counts, the group and the rank
+// of x.
 static struct compile_look compile_look(const struct exchange *x)
 {
     const struct http_thread *thread = x->thread;
@@ -153,7 +157,7 @@ static void compile_wait_begin(struct exchange *x, uint64_t turn)
     list_put(list, link, x);
 }
 
-// x waits in place of the first one of a group, which leaves or repeats it from now on.
+// Makes x the first job of the group of `before`, which then leaves or becomes a duplicate.
 static void group_lead(struct exchange *x, struct exchange *before)
 {
     x->group = before->group;
@@ -162,7 +166,8 @@ static void group_lead(struct exchange *x, struct exchange *before)
         x->group->first = x;
 }
 
-// A key whose turn comes sooner does not wait for that of another.
+// Queues x as a job or as a duplicate; false: no space. If x has a lower rank than the queued first
+// job of its group, x takes its place, so that a key does not wait for another key's rank.
 static bool compile_put(struct exchange *x)
 {
     const struct server_options *options = &x->thread->server->options;
@@ -187,7 +192,7 @@ static bool compile_put(struct exchange *x)
     return true;
 }
 
-// The first that repeats x has its turn, at this place of those that wait. x has no group then.
+// Promotes the first duplicate of x to the queue position *link. x has no group afterwards.
 static void group_promote(struct exchange *x, struct exchange **link)
 {
     struct compile_group *group = x->group;
@@ -203,7 +208,7 @@ static void group_promote(struct exchange *x, struct exchange **link)
     }
 }
 
-// One that leaves gives its place to the first that repeats it.
+// Removes x from the queue. The first duplicate inherits its position.
 static void compile_leave(struct exchange *x)
 {
     struct exchange **link = x->waiting_link;
@@ -261,13 +266,13 @@ bool exchange_compile(struct exchange *x, struct offload job)
     if (!compile_put(x))
         return false;
     x->offloaded = true;
-    if (x->compile_ns == 0) // who asks again has waited before
+    if (x->compile_ns == 0) // a retry keeps the start time of its first wait
         x->compile_ns = clock_ns();
     waiting_submit(x->thread);
     return true;
 }
 
-// Nobody waits for what it compiles, or not in time.
+// Returns true if the deadline of a compile job has passed: its result is not needed any more.
 static bool is_past(const struct exchange *x)
 {
     return x->job.compiles && x->info.deadline_ns != 0 && clock_ns() > x->info.deadline_ns;
@@ -290,7 +295,7 @@ struct slice *exchange_slice(const struct exchange *x)
     return x->slice;
 }
 
-// Back on this thread, or never away.
+// Runs `done`, on the h2o thread. Also called for duplicates, which no worker had.
 static void finish(struct exchange *x)
 {
     x->offloaded = false;
@@ -299,12 +304,12 @@ static void finish(struct exchange *x)
         exchange_scratch_end(x);
     if (!exchange_gone(x)) {
         if (x->reply != REPLY_ENDED && (x->request || exchange_is_stream(x)))
-            exchange_run(x, x->route->on_ready); // events that came meanwhile
+            exchange_run(x, x->route->on_ready); // events that arrived meanwhile
         else
             exchange_settle(x);
         return;
     }
-    if (x->offloaded) // `done` offloaded it again
+    if (x->offloaded) // `done` offloaded another job
         return;
     exchange_forget(x);
     if (!x->answer)
@@ -321,7 +326,7 @@ static void work_done(struct exchange *x)
     if (x->job.compiles)
         thread->compiling = NULL;
     if (x->group && !x->worked)
-        group_promote(x, &thread->waiting_compile.first); // its turn was the first
+        group_promote(x, &thread->waiting_compile.first); // x had the lowest rank
     struct compile_group *group = x->group;
     if (group) {
         group->first = NULL;
@@ -332,7 +337,8 @@ static void work_done(struct exchange *x)
     finish(x);
 }
 
-// Some at a time, so that they do not hold up all streams of the thread.
+// Completes the duplicates of compiled jobs: ENDED_A_TURN per iteration, so that they do not delay
+// the streams of this thread.
 static void compiled_finish(struct http_thread *thread)
 {
     struct compile_group *group;
@@ -350,7 +356,7 @@ static void compiled_finish(struct http_thread *thread)
             return;
         }
         repeat_end(x);
-        finish(x); // may wait again
+        finish(x); // `done` may queue x again
     }
 }
 

@@ -1,6 +1,6 @@
-// Keys and certificates replaced while the server serves. Main puts a new struct access in place
-// and frees the old one after each h2o thread has begun another iteration: no callback holds it
-// then. A connection holds a reference to the TLS context it was accepted with.
+// Replaces API keys and certificate while the server runs. The main thread stores a new struct
+// access and frees the old one after each h2o thread has begun another iteration: no callback uses
+// the old one then. A connection holds a reference to the TLS context it was accepted with.
 #include "http/internal.h"
 
 #include <openssl/ssl.h>
@@ -25,13 +25,15 @@ static bool iteration_wait(struct http_thread *thread, uint64_t deadline)
     return true;
 }
 
-// False: a thread does not move on and may still use the old one, so that is not freed.
+// Stores the new keys and TLS context. Returns false if a thread did not begin another iteration in
+// time: it may still use the old struct, which is then not freed.
 static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ssl)
 {
     struct access *fresh = heap_take_zeroed(1, sizeof *fresh);
     *fresh = (struct access){keys, ssl, access_of(server)->generation + 1};
-    // seq_cst, here and at the counts of iterations: with less, one that begins after the count was
-    // read could still find the old one, which is freed at its beginning.
+    // seq_cst, here and at the iteration counters: with a weaker order, an iteration that begins
+    // after its counter was read could still load the old struct, which is freed once that
+    // iteration has begun.
     struct access *old = atomic_exchange(&server->access, fresh);
     uint64_t deadline = clock_ns() + (uint64_t)ITERATION_WAIT_MS * 1000000;
     bool moved_on = true;

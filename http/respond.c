@@ -1,5 +1,5 @@
 // Status line and headers of every answer, failures, request ids. On the exchange's h2o thread;
-// header values live in the exchange's arena or in the request's pool.
+// header values are in the exchange's arena or in the request's pool.
 #include "http/ids.h"
 #include "http/internal.h"
 
@@ -51,7 +51,7 @@ static bool id_is_fine(struct text id)
     return true;
 }
 
-// out: REQUEST_ID_MAX + 1 bytes.
+// Writes the client's request id if it is valid, else a new one. out: REQUEST_ID_MAX + 1 bytes.
 void request_id_make(struct text wanted, char *out)
 {
     static const char prefix[] = "req_";
@@ -88,7 +88,8 @@ void respond_headers(struct exchange *x)
     h2o_req_t *req = x->answer->req;
     req->res.status = x->status;
     req->res.reason = reason_of(x->status);
-    if (x->content_length != UINT64_MAX && x->status != 204) // RFC 9110, 8.6
+    // RFC 9110, 8.6: no content-length with 204
+    if (x->content_length != UINT64_MAX && x->status != 204)
         req->res.content_length = (size_t)x->content_length;
     if (x->close)
         req->http1_is_persistent = 0;
@@ -109,7 +110,8 @@ void respond_headers(struct exchange *x)
         header_put(req, x->headers[i].name, x->headers[i].value);
 }
 
-// Of the copies that serve: a retry goes where there is room first.
+// Returns the shortest queue among the model's working copies: a retry is sent to the copy that has
+// space first.
 static uint64_t least_waiting(const struct served_model *model)
 {
     uint64_t least = 0;
@@ -126,7 +128,8 @@ static uint64_t least_waiting(const struct served_model *model)
     return least;
 }
 
-// Whole seconds until a retry may find room; some clients ignore values above 60 and 0.
+// Returns the whole seconds until a retry may be accepted, 1 to 60: some clients ignore 0 and
+// values above 60.
 static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
 {
     enum { PER_SECOND = 16, SECONDS_MAX = 60, LOADING = 5 };

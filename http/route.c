@@ -1,4 +1,5 @@
-// Exact-match table of (method, path) with aliases; a trailing slash is the same route. Pure.
+// Exact-match table of (method, path) with aliases. A trailing slash is dropped before matching.
+// Pure.
 #include "http/route.h"
 
 #include "base/status.h"
@@ -11,7 +12,8 @@ struct alias {
     const char *from, *to;
 };
 
-// Clients pointed at {base_url}/v1 append /v1 themselves. Endpoints list their own aliases as rows.
+// For clients that are pointed at {base_url}/v1 and append /v1 themselves. Endpoints list their own
+// aliases as rows.
 static const struct alias aliases[] = {
     {"/v1/v1/models", "/v1/models"},
     {"/ping", "/health"},
@@ -32,7 +34,8 @@ void route_list_fill(struct route_list *out, const struct route *const *tables)
         route_list_add(out, *tables);
 }
 
-// The next character of raw; advances *at. Anything but %xx stands for itself.
+// Returns the next character of raw and advances *at. Decodes %xx; every other byte is returned
+// unchanged.
 static char char_take(struct text raw, size_t *at)
 {
     const char *from = raw.at + *at;
@@ -171,7 +174,7 @@ void route_find(const struct route_list *list, struct text method, struct path p
 {
     *out = (struct route_match){.index = list->count, .shape = path_shape(path.text)};
     if (text_is(method, "OPTIONS") && (path_is(path, "*") || path_is(path, "/*"))) {
-        // the server as a whole; h2o puts a slash in front
+        // "OPTIONS *" is about the server as a whole; h2o puts a slash before the asterisk
         snprintf(out->allow, sizeof out->allow, "GET, HEAD, POST, OPTIONS");
         out->path_known = out->options = true;
         return;

@@ -1,4 +1,5 @@
-// The router: exact paths and aliases, no h2o type. Built once from route_tables, then read-only.
+// The router: matches exact paths and aliases. No h2o type. Built once from route_tables, then
+// read-only.
 #pragma once
 
 #include "http/exchange.h"
@@ -10,40 +11,45 @@ struct route_list {
     uint32_t count;
 };
 
-// tables ends with NULL.
+// Fills `out` from the tables, a list that ends with NULL.
 void route_list_fill(struct route_list *out, const struct route *const *tables);
-void route_list_add(struct route_list *out, const struct route *rows); // rows ends without a path
+// rows: ends with a row without a path
+void route_list_add(struct route_list *out, const struct route *rows);
 
 struct route_match {
     const struct route *route; // NULL: 404, 405 or OPTIONS
-    uint32_t index;            // of the row; route_list.count when there is none
+    uint32_t index;            // index of the row; route_list.count if none matched
     struct text path_rest;
     bool path_known;
-    bool head; // HEAD on a GET route
+    bool head; // true for HEAD on a GET route
     bool options;
     char allow[ALLOW_BYTES_MAX]; // "POST" or "GET, HEAD"
-    enum shape shape;            // of errors
-    bool shape_of_caller;        // but for callers that say theirs
+    enum shape shape;            // shape of error bodies
+    bool shape_of_caller;        // true if the caller's headers may change that shape
 };
 
-// A request's path with %xx decoded, once. An encoded slash matches no slash of a route:
-// '/v1/models/org%2Fname' names a model with a slash. A path with a segment "." or ".." has no
-// route: a proxy in front that decides by the path as sent would let through another one.
+// A request's path with %xx decoded once. An encoded slash does not match a slash of a route:
+// '/v1/models/org%2Fname' names a model whose id contains a slash. A path with a segment "." or
+// ".." matches no route, because a reverse proxy that checks the undecoded path may have allowed
+// another one.
 struct path {
     struct text text;
-    size_t plain; // bytes before the first encoded slash, SIZE_MAX: there is none
-    bool dotted;  // a segment between slashes of either kind is "." or ".."
+    size_t plain; // bytes before the first encoded slash; SIZE_MAX: no encoded slash
+    bool dotted;  // true if a segment is "." or ".."; encoded slashes separate segments too
 };
 
-// raw: without query; room: as many bytes, for the result. A trailing slash is dropped.
+// Decodes `raw`, a path without its query, into `room`, a buffer of at least raw.bytes bytes that
+// the result points into. Drops a trailing slash.
 struct path path_decode(struct text raw, char *room);
 
-// The first value of this name in a query, decoded once, in the arena; at == NULL: it is not there.
+// Returns the first value of this name in a query, decoded once into the arena; at == NULL: not
+// found.
 struct text query_find(struct text query, const char *name, struct arena *arena);
-// Likewise, and *query is then what stands after it.
+// Returns the first value like query_find, and moves *query past it, so that the next call finds
+// the next value.
 struct text query_next(struct text *query, const char *name, struct arena *arena);
 
 void route_find(const struct route_list *list, struct text method, struct path path,
                 struct route_match *out);
 
-enum shape path_shape(struct text path); // of errors on unknown paths
+enum shape path_shape(struct text path); // shape of errors on unknown paths

@@ -1,4 +1,4 @@
-// See served.h.
+// Look-ups in the list of served models; see served.h. Any thread.
 #include "http/served.h"
 
 const struct served_model *served_find(const struct served *served, struct text id)

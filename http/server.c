@@ -1,5 +1,5 @@
-// The server as the cli sees it: configuration of h2o, threads, the text workers, the hand-over of
-// models and ports, drain and close. Called from one thread (main); h2o threads run loop.c.
+// The server as the cli module sees it: configuration of h2o, threads, text workers, the hand-over
+// of models and ports, drain and close. Called from one thread (main); the h2o threads run loop.c.
 #include "http/internal.h"
 #include "http/key_rules.h"
 #include "http/api/grammars.h"
@@ -24,12 +24,13 @@ enum {
     COMPILES_DEFAULT = 1024,
     COMPILES_KEY_DEFAULT = 256,
     COMPILE_WAIT_MS = 30000,
-    BODY_SLACK_BYTES = 1 << 20, // h2o's own limit is above ours, so that ours answers in JSON
+    // h2o's own limit is higher than ours, so that ours is met first and answers in JSON
+    BODY_SLACK_BYTES = 1 << 20,
     MMAP_THRESHOLD_BYTES = 128 * 1024,
     POLL_MS = 5,
-    CUT_WAIT_MS = 2000, // for the last event of streams, for failures
+    CUT_WAIT_MS = 2000, // time to send the last events of streams, and failures
     ABORT_WAIT_MS = 3000,
-    DESCRIPTORS_KEPT = 256, // for everything but connections
+    DESCRIPTORS_KEPT = 256, // descriptors for everything except connections
 };
 
 static const uint64_t body_bytes_default = 32u << 20, body_memory_default = 256u << 20;
@@ -53,7 +54,7 @@ static void defaults_fill(struct server_options *o)
     o->drain_grace_ms = o->drain_grace_ms > 0 ? o->drain_grace_ms : DRAIN_GRACE_MS;
 }
 
-// How many of the wanted connections this many descriptors allow.
+// Returns how many of the wanted connections fit into this many descriptors.
 static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
 {
     rlim_t fit =
@@ -61,8 +62,9 @@ static uint32_t connections_fit(uint32_t wanted, rlim_t descriptors)
     return fit < wanted ? (uint32_t)fit : wanted;
 }
 
-// A connection needs a descriptor; accepting without one would make the listener spin. Returns how
-// many of those that are kept a drain may take for connections.
+// Raises the descriptor limit to what connections_max needs, or lowers connections_max: each
+// connection needs a descriptor, and accepting without one would make the listener spin. Returns
+// how many of the kept descriptors a drain may use for connections.
 static uint32_t descriptors_raise(struct server_options *o)
 {
     struct rlimit limit;
@@ -88,17 +90,19 @@ bool server_http2_is_on(const struct server_options *options)
     return options->http2 < 0 ? host_is_loopback(options->host) : options->http2 != 0;
 }
 
-// While a body is prepared: two arenas, a rendered conversation, its JSON values and their texts.
+// Returns the memory for the preparation of one body: two arenas, a rendered conversation, its JSON
+// values and their texts.
 static uint64_t prepare_bytes_max(uint64_t body)
 {
-    enum { VALUE_BYTES = 128, VALUES_BYTES_MAX = 768 << 20 }; // per byte of the body; of all values
+    // per byte of the body; limit for all values
+    enum { VALUE_BYTES = 128, VALUES_BYTES_MAX = 768 << 20 };
     uint64_t values = VALUE_BYTES * body;
     values = values < VALUES_BYTES_MAX ? values : VALUES_BYTES_MAX;
     return 2 * scratch_bytes_max(body) + values + 2 * body;
 }
 
-// For each body size, what its workers can hold: copies from h2o threads, and one preparation for
-// each worker.
+// Returns the memory of the text workers: for each body size the copies made by h2o threads, and
+// one preparation per worker.
 static uint64_t workers_bytes_max(const struct server_options *options)
 {
     uint64_t threads = options->http_threads, most = options->body_bytes_max;
@@ -113,8 +117,8 @@ static uint64_t workers_bytes_max(const struct server_options *options)
     return sum;
 }
 
-// The bodies of all connections share a budget (bodies.c); what an answer repeats of its body
-// (documents, four bytes for each token of /tokenize and /detokenize) is not in it.
+// The bodies of all connections share a budget (bodies.c). Not included is what an answer repeats
+// of its body (documents, four bytes per token of /tokenize and /detokenize).
 uint64_t server_bytes_max(const struct server_options *options)
 {
     enum { STREAM_BYTES = 16 * 1024, COMPILE_BYTES = 128 << 20 };
@@ -129,10 +133,11 @@ uint64_t server_bytes_max(const struct server_options *options)
            filled.http_threads * prepare_bytes_max(BODY_INLINE_BYTES_MAX);
 }
 
-// Stands in for libh2o's function of that name, which takes a cleartext request that asks to go on
-// in HTTP/2 (Upgrade: h2c): its body would be in no budget and its head in no check of framing, and
-// a proxy that passes the upgrade on would be a tunnel to every path. Such a request is served over
-// HTTP/1.1; HTTP/2 in cleartext begins with its preface.
+// Overrides libh2o's function of this name, which accepts the upgrade of a cleartext request to
+// HTTP/2 (Upgrade: h2c). The body of such a request would bypass the memory budget and its head the
+// framing check, and if a proxy forwarded the upgrade, the client could reach every path through
+// it. Returning -1 serves the request over HTTP/1.1. Cleartext HTTP/2 is still possible if the
+// client begins with its preface.
 __attribute__((visibility("default"))) int h2o_http2_handle_upgrade(h2o_req_t *req,
                                                                     struct timeval connected_at)
 {
@@ -150,11 +155,11 @@ static void conf_fill(struct server *server)
     conf->http1.req_timeout = options->request_timeout_ms;
     conf->http2.idle_timeout = options->request_timeout_ms;
     conf->http1.upgrade_to_http2 = server_http2_is_on(options);
-    // above this size h2o puts a body into a file
+    // larger bodies would be written to a file by h2o
     h2o_socket_buffer_mmap_settings.threshold = conf->max_request_entity_size * 2;
     h2o_hostconf_t *host =
         h2o_config_register_host(conf, h2o_iovec_init(H2O_STRLIT("default")), 65535);
-    // one path and a router of our own: pathconf pointers move with the next registration
+    // one path and our own router, because pathconf pointers move with the next registration
     h2o_pathconf_t *path = h2o_config_register_path(host, "/", 0);
     h2o_create_handler(path, sizeof(h2o_handler_t))->on_req = handle_request;
     h2o_create_logger(&host->fallback_path, sizeof(h2o_logger_t))->log_access = access_log_refused;
@@ -200,7 +205,7 @@ static enum status work_start(struct server *server, struct error *err)
     return status;
 }
 
-// All threads of the room leave signals to main, which waits for them.
+// Starts the text workers and the h2o threads with all signals blocked: main waits for signals.
 static enum status threads_start(struct server *server, struct error *err)
 {
     sigset_t all, before;
@@ -250,12 +255,13 @@ enum status server_open(struct server **out, const struct server_options *option
     route_list_fill(&server->routes, route_tables);
     if (options->ui)
         route_list_add(&server->routes, ui_routes);
-    // freed bodies go back to the system; by default a first large one raises this to its own size
+    // returns freed bodies to the system; by default glibc raises this threshold to the size of the
+    // first large body
     mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
-    signal(SIGPIPE, SIG_IGN); // h2o writes to sockets that may be closed
+    signal(SIGPIPE, SIG_IGN); // h2o writes to sockets that the peer may have closed
     conf_fill(server);
     enum status status = server_start(server, err);
-    server->options.api_keys = NULL; // only the hashes stay
+    server->options.api_keys = NULL; // only the hashes are kept
     server->options.allowed_origins = NULL;
     if (status != STATUS_OK) {
         server_close(server);
@@ -284,7 +290,7 @@ void server_serve(struct server *server, const struct served *served, struct por
     size_t count = (size_t)served->copy_count * server->thread_count;
     server->ports = heap_take_zeroed(count, sizeof(struct port *));
     memcpy(server->ports, ports, count * sizeof(struct port *));
-    // release: whoever sees served sees ports and counters
+    // release: a thread that loads `served` sees ports and counters
     atomic_store_explicit(&server->served, served, memory_order_release);
 }
 
@@ -305,8 +311,8 @@ static bool any_has_failed(const struct server *server)
     return any;
 }
 
-// all: not only for clients, but for what the engines still have. The engine of a device that has
-// failed may hang and never take a request back, so it is not waited for.
+// Waits until no thread has clients (all: nor engine requests), at most ms. If a device failed,
+// engine requests are not waited for: its engine may hang and never return them.
 static bool idle_wait(const struct server *server, bool all, uint64_t ms)
 {
     uint64_t deadline = clock_ns() + ms * 1000000;
@@ -350,7 +356,7 @@ uint32_t server_requests(const struct server *server)
 
 static void thread_close(struct http_thread *thread)
 {
-    if (!thread->server) // the start failed earlier: it has no descriptors
+    if (!thread->server) // startup failed before this thread: it has no descriptors
         return;
     if (thread->listen_fd >= 0)
         close(thread->listen_fd);
@@ -375,7 +381,7 @@ void server_close(struct server *server)
     work_close(server->work);
     struct access *access = atomic_load(&server->access);
     keys_close(access->keys);
-    if (!clean) // h2o still has connections that point into all of this; the process ends
+    if (!clean) // h2o has connections that point into these structures; the process is about to end
         return;
     for (uint32_t i = 0; i < server->thread_count; i++)
         thread_close(&server->threads[i]);

@@ -1,6 +1,7 @@
-// TLS 1.2 and 1.3 over OpenSSL; HTTP/2 is offered only where it is on. The two files are read
-// before OpenSSL sees them: its own reading would wait for the writer of a FIFO and ask the
-// terminal for a passphrase, at a reload while nobody looks at signals.
+// TLS 1.2 and 1.3 over OpenSSL; offers HTTP/2 only if it is on. The two files are read before
+// OpenSSL parses them: OpenSSL itself would block on a FIFO without a writer, and would prompt for
+// a passphrase on the terminal, during a reload even while no thread waits for signals. Main
+// thread.
 #include "http/internal.h"
 
 #include "base/file.h"
@@ -24,11 +25,11 @@ static enum status tls_fail(struct error *err, const char *what, const char *pat
 static int no_passphrase(char *at, int size, int writing, void *context)
 {
     (void)at, (void)size, (void)writing, (void)context;
-    ERR_raise(ERR_LIB_PEM, PEM_R_BAD_PASSWORD_READ); // the first error is the one reported
+    ERR_raise(ERR_LIB_PEM, PEM_R_BAD_PASSWORD_READ); // OpenSSL reports the first error
     return -1;
 }
 
-// The server's own certificate, then those that lead to its root.
+// Reads the server's own certificate, then the chain that leads to its root.
 static bool chain_use(SSL_CTX *ssl, BIO *pem)
 {
     X509 *own = PEM_read_bio_X509_AUX(pem, NULL, no_passphrase, NULL), *next;
@@ -40,7 +41,8 @@ static bool chain_use(SSL_CTX *ssl, BIO *pem)
             X509_free(next);
     }
     if (fine &&
-        ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) // another error than the end
+        // an error other than the end of the file
+        ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
         return false;
     if (fine)
         ERR_clear_error();
@@ -68,7 +70,7 @@ static enum status file_use(SSL_CTX *ssl, const char *what, const char *path,
         if (!use(ssl, pem))
             status = tls_fail(err, what, path);
         BIO_free(pem);
-        explicit_bzero((char *)text.at, text.bytes); // the private key
+        explicit_bzero((char *)text.at, text.bytes); // wipes the private key
     }
     arena_destroy(arena);
     return status;

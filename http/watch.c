@@ -1,10 +1,12 @@
-// What libh2o 2.2.5 does not notice: a peer that leaves while its HTTP/1 response is idle (h2o
-// takes the descriptor out of its epoll then), readers that take nothing, HTTP/2 bodies that arrive
-// too slowly. One extra epoll per h2o thread, itself watched by h2o's loop, and a scan each second.
-// A pause of the machine is not time in which a reader took nothing or a grammar waited; bodies and
-// idle connections are not spared.
-// The watcher never reads: HTTP/1 requests point into h2o's read buffer. The scan also ends
-// requests whose model's device failed: their engine may hang in it.
+// Notices what libh2o 2.2.5 does not: a peer that leaves while its HTTP/1 response is idle (h2o
+// removes the descriptor from its epoll then), clients that read nothing, and HTTP/2 bodies that
+// arrive too slowly. Each h2o thread has one additional epoll, which h2o's loop watches, and scans
+// its exchanges each second.
+//
+// A pause of the machine does not count as time in which a client read nothing or a grammar waited;
+// slow bodies and idle connections get no such allowance. The watcher does not read from sockets,
+// because HTTP/1 requests point into h2o's read buffer. The scan also ends requests of a model
+// whose device failed, because the engine may hang in it.
 #include "http/internal.h"
 
 #include "base/patience.h"
@@ -15,7 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Scans come each second, or later on a busy machine.
+// Longest time between two scans that is not treated as a pause: scans run each second, or later on
+// a busy machine.
 static const uint64_t look_ns = 3000000000;
 
 static void on_peer_left(h2o_socket_t *socket, const char *err)
@@ -58,9 +61,9 @@ static void unwatched_tell(int why)
 void watch_add(struct exchange *x)
 {
     h2o_req_t *req = x->answer->req;
-    if (req->version >= 0x200) // h2o keeps reading there
+    if (req->version >= 0x200) // h2o keeps reading from HTTP/2 connections
         return;
-    // edge-triggered: a half-closed peer is reported once and counts as gone
+    // edge-triggered: a peer that closed its sending side is reported once and counts as gone
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
     x->watched = epoll_ctl(x->thread->watch_fd, EPOLL_CTL_ADD, request_fd(req), &event) == 0;
     if (!x->watched)
@@ -69,7 +72,8 @@ void watch_add(struct exchange *x)
 
 void watch_remove(struct exchange *x)
 {
-    if (x->watched) // the descriptor is still open: h2o closes it after the request's disposal
+    // the descriptor is still open: h2o closes it after it has disposed of the request
+    if (x->watched)
         epoll_ctl(x->thread->watch_fd, EPOLL_CTL_DEL, request_fd(x->answer->req), NULL);
     x->watched = false;
 }
@@ -79,7 +83,7 @@ static void scan_one(struct exchange *x, uint64_t now)
     uint64_t stall_ns = x->thread->server->options.stall_timeout_ms * 1000000;
     if (x->wire >= WIRE_SENDING && !x->left && now - x->sent_ns > stall_ns) {
         atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
-        exchange_left(x); // also if h2o has the whole answer: the client did not take it
+        exchange_left(x); // also if h2o has the complete answer, because the client did not read it
         exchange_abort(x);
         return;
     }
@@ -99,7 +103,8 @@ static void scan_one(struct exchange *x, uint64_t now)
     exchange_run(x, x->route->on_ready);
 }
 
-// h2o times out nothing between the frames of an HTTP/2 body.
+// Closes connections whose request body takes too long: h2o has no timeout between the frames of an
+// HTTP/2 body.
 static int body_check(h2o_req_t *req, void *data)
 {
     struct http_thread *thread = data;
@@ -107,7 +112,7 @@ static int body_check(h2o_req_t *req, void *data)
     if (req->processed_at.at.tv_sec != 0 || begun.tv_sec == 0)
         return 0;
     struct timeval now;
-    gettimeofday(&now, NULL); // h2o's stamps are of this clock
+    gettimeofday(&now, NULL); // the clock of h2o's time stamps
     int64_t age_ms =
         (int64_t)(now.tv_sec - begun.tv_sec) * 1000 + (int64_t)(now.tv_usec - begun.tv_usec) / 1000;
     if (age_ms > (int64_t)thread->server->options.request_timeout_ms)
@@ -115,7 +120,8 @@ static int body_check(h2o_req_t *req, void *data)
     return 0;
 }
 
-// h2o sets version (HTTP/1) and method (HTTP/2) once the head is complete.
+// Marks connections with a complete request head: h2o sets version (HTTP/1) and method (HTTP/2)
+// then.
 static int busy_mark(h2o_req_t *req, void *data)
 {
     (void)data;
@@ -124,8 +130,8 @@ static int busy_mark(h2o_req_t *req, void *data)
     return 0;
 }
 
-// Closes connections without a complete request head, TLS and HTTP/2 ones without a stream and idle
-// keep-alive ones, while new ones wait to be accepted.
+// Closes idle connections while new ones wait to be accepted: those without a complete request
+// head, TLS and HTTP/2 connections without a stream, idle keep-alive connections.
 static void quiet_close(struct http_thread *thread, uint64_t now)
 {
     const struct server *server = thread->server;
@@ -138,11 +144,12 @@ static void quiet_close(struct http_thread *thread, uint64_t now)
         if (c->busy || now - c->quiet_from_ns <= most_ns)
             continue;
         atomic_fetch_add_explicit(&thread->counters.quiet_closed, 1, memory_order_relaxed);
-        shutdown(h2o_socket_get_fd(c->socket), SHUT_RDWR); // h2o reads the end and closes
+        // h2o reads the end of the stream and closes
+        shutdown(h2o_socket_get_fd(c->socket), SHUT_RDWR);
     }
 }
 
-// Waits go on as if a pause of the machine had not been.
+// Moves the start times of waits forward by a pause of the machine, so that it does not count.
 static void pause_leave_out(struct http_thread *thread, uint64_t pause_ns, uint64_t now)
 {
     for (struct exchange *x = thread->exchanges; x; x = x->next) {
@@ -161,7 +168,7 @@ void watch_second(struct http_thread *thread, uint64_t now)
         quiet_close(thread, now);
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
-        next = x->next; // scan_one ends no exchange but x, and h2o's loop frees it later
+        next = x->next; // scan_one ends only x, and h2o's loop frees it later
         scan_one(x, now);
     }
     thread->server->conf.http2.callbacks.foreach_request(&thread->ctx, body_check, thread);

@@ -1,7 +1,7 @@
-// See work.h. Rings hold as many entries as may be submitted, so the way back is never full. A
-// worker takes one item of each h2o thread in turn, so that none is starved. Workers are ordered by
-// size: those for small bodies, then as many of each larger size as may run large ones, and as many
-// for answers. All of these go through one gate; the last one compiles grammars.
+// See work.h. Rings have at least as many entries as may be submitted, so the ring of results is
+// never full. A worker takes one item from each h2o thread, round-robin. Workers are ordered by
+// size: those for small bodies, then work_large_count for each larger size, then as many for
+// answers; all of these pass one gate. The last worker compiles grammars.
 #include "http/work.h"
 
 #include "base/arena.h"
@@ -22,7 +22,7 @@ struct item_ring {
     struct exchange *entries[RING_ENTRIES];
 };
 
-struct lane { // one (h2o thread, worker)
+struct lane { // rings of one (h2o thread, worker) pair
     struct item_ring to, from;
     uint32_t out; // submitted and not taken back; counted by the h2o thread
 };
@@ -30,7 +30,7 @@ struct lane { // one (h2o thread, worker)
 struct work_side {
     struct work_pool *pool;
     uint32_t index;
-    uint32_t next; // worker of a size asked first
+    uint32_t next; // advances with each submit: among equally loaded workers, the first one to try
     struct waker *waker;
     struct lane *lanes; // [workers]
 };
@@ -40,13 +40,14 @@ struct text_worker {
     uint32_t index, size;
     pthread_t thread;
     struct waker *waker;
-    // submitted and not done, of all h2o threads; relaxed: a stale count only makes a worse choice
+    // submitted and not done, for all h2o threads; relaxed: a stale count only leads to a worse
+    // choice
     _Atomic uint32_t out;
 };
 
 struct work_pool {
     struct work_options options;
-    uint32_t large_count; // workers of each size but the small one
+    uint32_t large_count; // number of workers of each size except the small one
     uint32_t worker_count, started;
     struct work_gate gate;
     _Atomic bool stop;
@@ -70,9 +71,9 @@ static bool item_pop(struct item_ring *items, struct exchange **out)
     return true;
 }
 
-// The slices of one large body.
+// Counts the slices of one large body.
 struct sliced {
-    struct slice slice; // must be first: its callback casts it back
+    struct slice slice; // must be first: sliced_pass casts it back
     struct work_gate *gate;
 };
 
@@ -119,7 +120,7 @@ static void *worker_main(void *argument)
 {
     struct text_worker *worker = argument;
     pthread_setname_np(pthread_self(), worker->size == WORK_COMPILE ? "grammar" : "text");
-    if (worker->size != WORK_COMPILE) // the grammar worker would wait longer: decision 0050
+    if (worker->size != WORK_COMPILE) // at low priority grammars would wait too long: decision 0050
         priority_lower();
     while (!atomic_load_explicit(&worker->pool->stop, memory_order_acquire))
         if (!worker_run(worker))
@@ -169,7 +170,7 @@ enum status work_open(struct work_pool **out, const struct work_options *options
 {
     struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
     pool->options = *options;
-    pool->options.wakers = NULL; // the caller's array, not kept
+    pool->options.wakers = NULL; // the caller's array is only used during this call
     pool->large_count = work_large_count(options->workers);
     pool->worker_count = options->workers + options->sizes * pool->large_count + 1;
     pool->workers = heap_take_zeroed(pool->worker_count, sizeof *pool->workers);
@@ -214,7 +215,8 @@ struct work_side *work_side(struct work_pool *pool, uint32_t index)
     return &pool->sides[index];
 }
 
-// The worker with the least is chosen: submissions of all h2o threads, then those of this one.
+// Returns the load of a worker; the least loaded is chosen: jobs of all h2o threads first, then of
+// this one.
 static uint64_t load_of(const struct work_side *side, uint32_t at)
 {
     uint64_t out = atomic_load_explicit(&side->pool->workers[at].out, memory_order_relaxed);

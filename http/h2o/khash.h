@@ -1,5 +1,6 @@
-// Stands in for a header that h2o/http2_internal.h includes and libh2o-dev does not bring. We read
-// no hash table there, only a stream's body, so names that let the header compile are enough.
+// Replaces a header that h2o/http2_internal.h includes but libh2o-dev does not ship. weft reads
+// only a stream's body through that header and no hash table, so names that let it compile are
+// enough.
 #pragma once
 
 #define KHASH_MAP_INIT_INT64(name, type) struct kh_##name;

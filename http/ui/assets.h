@@ -1,13 +1,13 @@
-// The files of the web page in the program. Their source is made by tools/ui_assets.py when weft is
-// built.
+// The files of the web page, compiled into the program. tools/ui_assets.py generates their source
+// during the build.
 #pragma once
 
 #include <stddef.h>
 
 struct asset {
     const char *path; // "/" or "/ui/NAME"
-    const char *type; // of the content
-    const char *etag; // with its quotes
+    const char *type; // content type
+    const char *etag; // entity tag with its quotes
     const char *bytes;
     size_t count;
 };

@@ -1,13 +1,14 @@
-// GET / and /ui/NAME: the web page, whose files are in the program. They need no key and say
-// nothing of this server: the page asks for the key and calls the API as any client does. The
-// browser keeps them and asks by ETag whether they are still the same.
+// GET / and /ui/NAME: the web page, whose files are compiled into the program. The files need no
+// key and contain nothing about this server: the page asks the user for the key and calls the API
+// like any client. The browser caches the files and revalidates them by ETag. On the h2o thread.
 #include "http/ui/page.h"
 #include "http/ui/assets.h"
 
 #include <string.h>
 
-// Nothing is taken from elsewhere, no script or style stands in the page, no other page may show it
-// in a frame, and no text can become markup or script (trusted types).
+// Content security policy: nothing is loaded from other hosts, the page has no inline script or
+// style, no other page may show it in a frame, and no text can become markup or script (trusted
+// types).
 static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -27,7 +28,8 @@ static void headers_put(struct exchange *x, const struct asset *asset)
     exchange_cache(x, "no-cache");
 }
 
-// If-None-Match is "*" or a list of tags, W/ before them or not; the quotes end a tag.
+// Returns true if If-None-Match is "*" or its list of tags contains this one, with or without W/.
+// The quotes are part of the tag, so a substring search is exact.
 static bool is_known(struct text tags, const char *etag)
 {
     return text_is(text_trim(tags), "*") ||

@@ -1,7 +1,7 @@
-// The routes of the web page: "/" and "/ui/". Beside route_tables, which has the API: a server
-// without the page (--no-ui) does not have them.
+// The routes of the web page: "/" and "/ui/". They are not in route_tables, which holds the API, so
+// that --no-ui can leave them out.
 #pragma once
 
 #include "http/exchange.h"
 
-extern const struct route ui_routes[]; // ends with a row without a path
+extern const struct route ui_routes[]; // terminated by a row without a path
