@@ -74,7 +74,7 @@ void block_share(struct blocks *blocks, uint32_t id)
     if (b->refs == 0)
         lru_remove(blocks, id);
     else if (b->leaving == b->refs)
-        blocks->releasing_count--; // it has a holder that stays
+        blocks->releasing_count--; // it now has a holder that stays
     b->refs++;
 }
 

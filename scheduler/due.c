@@ -10,7 +10,7 @@ static void entry_set(struct due_heap *heap, uint32_t at, struct due due)
     due.request->run.due_place = at + 1;
 }
 
-// Moves `due` from the free entry `at` up or down to where it belongs.
+// Moves `due` up or down from the free entry `at` to its position in the heap.
 static void entry_settle(struct due_heap *heap, uint32_t at, struct due due)
 {
     while (at > 0 && due.at_ns < heap->entry[(at - 1) / 2].at_ns) {

@@ -1,6 +1,6 @@
-// Requests for which something is due: the deadline of one in the queue, or the time at which a
-// slow reader is cancelled. A binary heap, the earliest first; a request is in it at most once.
-// Engine thread only.
+// Timers of requests: the deadline of a request that has not started, or the time at which a
+// request with a slow reader is cancelled. A binary heap, the earliest first; a request is in it at
+// most once. Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -18,5 +18,7 @@ struct due_heap {
     uint32_t count;
 };
 
-void due_put(struct due_heap *heap, struct request *request, uint64_t at_ns); // or moves it
-void due_drop(struct due_heap *heap, struct request *request);                // if it is there
+// Adds the request, or moves it if it is already in the heap. at_ns: CLOCK_MONOTONIC.
+void due_put(struct due_heap *heap, struct request *request, uint64_t at_ns);
+// Removes the request if it is in the heap.
+void due_drop(struct due_heap *heap, struct request *request);

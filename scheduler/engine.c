@@ -1,5 +1,5 @@
-// The engine: opening, the loop of one model, and its end. One thread owns everything but the
-// ports' h2o sides; after engine_open nothing is allocated.
+// The engine: opening, the loop of one model, and closing. One thread owns everything except the
+// ports' h2o sides; nothing is allocated after engine_open.
 #include "scheduler/internal.h"
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-enum { IDLE_MS = 1000, LIVE_MS = 50 }; // longest sleeps: without and with live requests
+enum { IDLE_MS = 1000, LIVE_MS = 50 }; // longest sleeps in ms: without and with live requests
 
 uint64_t engine_now(const struct engine *engine)
 {
@@ -171,8 +171,8 @@ static void gate_fail(struct engine *engine)
     stat_set(&engine->stats.failed, 1);
 }
 
-// A device fault: nothing in flight comes back. Every live request ends with an error, and so does
-// every one that is still taken in.
+// Handles a device fault: the results of steps in flight are lost. Ends all live requests with an
+// error; requests accepted later end in the same way (intake.c).
 static enum engine_news engine_fail(struct engine *engine)
 {
     gate_fail(engine);
@@ -185,6 +185,7 @@ static enum engine_news engine_fail(struct engine *engine)
     return ENGINE_FAULT;
 }
 
+// Waits for the oldest launched step and settles it.
 static enum status step_collect(struct engine *engine)
 {
     struct launch *launch = &engine->launches[engine->settled % ENGINE_LAUNCHES];
@@ -201,14 +202,15 @@ static enum status step_collect(struct engine *engine)
     return STATUS_OK;
 }
 
-// Launches a step and samples it. Masks of rows whose tokens before are still in flight come
-// between the two: then the step before is settled first, while this one runs.
+// Launches a step and samples it. If a row's mask needs a token that is still in flight, the
+// previous step is settled after the launch, while this step runs, and the mask is requested then.
 static enum status step_launch(struct engine *engine)
 {
     struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES];
     launch->step = ++engine->launched;
     batch_fill(engine, launch);
-    bool asked = masks_ask(engine, launch); // before a launch that computes the step itself
+    // Before the launch: a CPU computes the step in that call.
+    bool asked = masks_ask(engine, launch);
     stat_set(&engine->stats.step_started_ns, engine_now(engine));
     enum status status = model_launch(engine->model, engine->batch, &engine->error);
     if (status == STATUS_OK && !asked) {
@@ -224,10 +226,11 @@ static enum status step_launch(struct engine *engine)
                         launch->mask_count, &engine->error);
 }
 
-// No row can go before its mask is made.
+// Makes masks without a step: all rows of the plan wait for their masks.
 static void masks_run(struct engine *engine)
 {
-    struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES]; // the next one
+    // The launch of the next step.
+    struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES];
     launch->row_count = launch->mask_count = 0;
     masks_begin(engine, launch);
     bool asked = masks_ask(engine, launch);
@@ -244,8 +247,8 @@ static uint32_t plan_prompt_tokens(const struct plan *plan)
     return tokens;
 }
 
-// Plans and launches one step, then settles the oldest one: this step, or the one before if the
-// device keeps one in flight and it is not settled yet.
+// Plans and launches one step, then settles the oldest one: this step, or the previous step if the
+// device keeps one in flight and it is not settled yet. *worked: true if the loop must not sleep.
 static enum status step_run(struct engine *engine, bool *worked)
 {
     pace_end(&engine->pace, engine->now_ns);
@@ -328,7 +331,7 @@ enum engine_news engine_run(struct engine *engine)
 
 void engine_stop(struct engine *engine)
 {
-    uint32_t open = GATE_OPEN; // a failed engine stays failed
+    uint32_t open = GATE_OPEN; // does not replace GATE_FAILED
     atomic_compare_exchange_strong_explicit(&engine->gate.state, &open, GATE_STOPPED,
                                             memory_order_seq_cst, memory_order_seq_cst);
     waker_raise(engine->gate.waker);

@@ -1,6 +1,6 @@
-// An engine is one model and the thread that owns its inference state. engine_step is the whole
-// loop: take requests, plan, launch, settle. Time is an argument, so that a simulation can run the
-// production scheduler.
+// An engine is one model and the thread that owns its inference state. engine_step is one pass of
+// the loop: accept requests, plan, launch, settle. The time is an argument, so that a simulation
+// can run the production scheduler.
 #pragma once
 
 #include "runtime/model/model.h"
@@ -9,54 +9,66 @@
 
 struct vocabulary; // runtime/grammar/vocabulary.h
 
-enum { MASK_IDLE_GRAMMAR_BYTES = 32 << 20 }; // of all engines of a process
+enum { MASK_IDLE_GRAMMAR_BYTES = 32 << 20 }; // limit for all engines of a process together
 
 struct engine_options {
-    uint32_t port_count;          // h2o threads
-    uint32_t max_queued_requests; // requests that are not finished, over all ports
-    uint32_t max_queued_tokens;   // prompt tokens of those
-    uint64_t max_result_bytes;    // pooled vectors and scores of those
-    uint32_t choices_max;         // n
-    bool prefix_cache;
-    double step_stretch; // with prompts a step takes at most so many times as long; 0: no bound
-    uint64_t step_deadline_ns; // a step later than this is a device fault; 0: 120 s
-    uint64_t hash_key[2];      // of the prefix cache; copies of a model have the same
-    // The model's tokens as grammars read them, of as many ids as the model has; engine_open takes
-    // a count, engine_close gives it back. NULL: no request may have a grammar.
+    uint32_t port_count;          // number of h2o threads
+    uint32_t max_queued_requests; // number of requests submitted and not yet freed, over all ports
+    uint32_t max_queued_tokens;   // sum of the prompt tokens of these requests
+    uint64_t max_result_bytes;    // sum of the sizes of their pooled vectors and scores
+    uint32_t choices_max;         // number of choices of one request, over all its prompts
+    bool prefix_cache;            // true if KV blocks are kept and shared between requests
+    // Limit for the duration of a step with prompt tokens, as a multiple of the median step; 1 or
+    // less: no limit.
+    double step_stretch;
+    uint64_t step_deadline_ns; // a step that takes longer is a device fault; 0: 120 s
+    uint64_t hash_key[2];      // key of the prefix cache's hashes, equal in all copies of a model
+    // The model's tokens as grammars read them, with as many ids as the model has. The engine holds
+    // a reference from engine_open to engine_close. NULL: no request may have a grammar.
     struct vocabulary *vocabulary;
-    // Of grammars that have masks and no request any more; 0: all of MASK_IDLE_GRAMMAR_BYTES. The
-    // engines of a process share the memory for grammars, so each has its part of that.
+    // Limit for the size of grammars that no request uses and that are kept only because of their
+    // mask cache; 0: MASK_IDLE_GRAMMAR_BYTES. The caller divides that limit among the engines of a
+    // process.
     size_t mask_idle_bytes;
 };
 
-// Host memory that the engine takes.
+// Returns the number of bytes that engine_open maps. The system provides pages when they are
+// touched.
 uint64_t engine_bytes(const struct model_facts *facts, const struct engine_options *options);
 
-// The model must outlive the engine.
+// Opens an engine for a model, which must outlive it. NO_MEMORY if the mapping fails; otherwise
+// errors of the waker or of the mask worker's thread.
 enum status engine_open(struct engine **out, struct model *model,
                         const struct engine_options *options, struct error *err) MUST_USE;
+// Ends the mask worker and unmaps the engine; its thread must have ended. NULL is allowed.
 void engine_close(struct engine *engine);
 
-// The port of an h2o thread and that thread's waker. Once for each index, before the engine runs.
+// Returns the port of an h2o thread and sets the waker of that thread. Called once for each index
+// before the engine runs.
 struct port *engine_port(struct engine *engine, uint32_t index, struct waker *waker);
 
 enum engine_news { ENGINE_IDLE, ENGINE_WORKED, ENGINE_FAULT };
 
-// One pass of the loop at time now_ns. FAULT: every live request got FINISH_ERROR; engine_error
-// says why.
+// Runs one pass of the loop at time now_ns (CLOCK_MONOTONIC). Returns ENGINE_FAULT after a device
+// fault: every live request has received FINISH_ERROR, and engine_error holds the cause.
 enum engine_news engine_step(struct engine *engine, uint64_t now_ns);
 
-// The engine thread's loop; sleeps when idle. Returns after engine_stop once nothing is live, or at
-// once after a fault (ENGINE_FAULT).
+// Runs the engine thread's loop and sleeps when idle. Returns ENGINE_IDLE after engine_stop, once
+// no request is live, or ENGINE_FAULT after a device fault, once every request has ended.
 enum engine_news engine_run(struct engine *engine);
-void engine_stop(struct engine *engine); // from any thread: refuse new requests, finish the live
+// Any thread: makes the engine refuse new requests and finish the live ones.
+void engine_stop(struct engine *engine);
 
-// From any thread: the device failed under another engine. New requests are refused; live ones end
-// with FINISH_ERROR once the engine's thread runs again. It may hang in the device for ever, so
-// nothing of the engine may be freed.
+// Any thread: reports that the device failed under another engine. New requests are refused; live
+// requests end with FINISH_ERROR when this engine's thread runs again. That thread may hang in the
+// device forever, so the caller must not free anything of the engine.
 void engine_lose_device(struct engine *engine);
 
-uint64_t engine_step_patience(const struct engine *engine); // how long a step may take, in ns
+// Returns how long a step may take, in ns.
+uint64_t engine_step_patience(const struct engine *engine);
+// Returns the error of the last device fault. Engine thread, or any thread after engine_run.
 const struct error *engine_error(const struct engine *engine);
+// Returns the counters and gauges of the engine (stats.h). Any thread.
 const struct engine_stats *engine_stats(const struct engine *engine);
+// Returns the facts of the engine's model, which do not change. Any thread.
 const struct model_facts *engine_facts(const struct engine *engine);

@@ -1,5 +1,5 @@
-// The engine's side of event rings: tokens, finishes and wakes. A request belongs to the h2o thread
-// from its last finish event on. Engine thread only.
+// The engine's side of event rings: tokens, finishes and wakes. The h2o thread owns a request from
+// its last finish event on. Engine thread only.
 #include "scheduler/internal.h"
 
 static void tops_copy(struct token_top *out, const struct sample_top *tops, uint32_t count)
@@ -16,11 +16,12 @@ static void event_push(struct engine *engine, struct request *r, const struct to
     uint32_t number = r->number;
     uint32_t place = ring_place(&ring->ring);
     if (ring_free(&ring->ring) == ring->ring.mask + 1)
-        r->run.progress_ns = engine->now_ns; // the reader had read everything
+        r->run.progress_ns = engine->now_ns; // the reader had read all events
     ring->event[place] = *event;
     tops_copy(&ring->top[(size_t)place * TOP_LOGPROBS_MAX], tops, event->top_count);
     ring_publish(&ring->ring);
-    // From here on the request may be in its next life: only the port's fields are touched.
+    // The h2o thread may have freed the request by now, if this was its last event. Only members
+    // that stay valid are used below.
     if (flag_raise(&ring->in_ready))
         number_push(&port->ready, number);
     port->touched = true;
@@ -56,11 +57,12 @@ static void finish_count(struct engine_stats *stats, enum finish finish)
 static void live_drop(struct engine *engine, struct request *r)
 {
     due_drop(&engine->due, r);
-    r->run.live = false; // first: the number may be used again after its last event
+    r->run.live = false; // before the last event, after which the h2o thread may free the request
     LIST_REMOVE(engine->live_first, engine->live_last, r, run.live_next, run.live_previous);
     engine->live_count--;
 }
 
+// Pushes the finish event of a choice. After the last one the h2o thread owns the request.
 static void event_finish(struct engine *engine, struct request *r, struct token_event *event,
                          const struct sample_top *tops)
 {
@@ -93,7 +95,7 @@ void event_token(struct engine *engine, struct sequence *s, struct token_event *
         event_push(engine, r, event, tops);
         return;
     }
-    sequence_end(engine, s); // first: the request may be gone after its last event
+    sequence_end(engine, s); // before the event, because the h2o thread may then free the request
     event_finish(engine, r, event, tops);
 }
 
@@ -105,7 +107,8 @@ void choice_end(struct engine *engine, struct request *r, uint32_t choice, enum 
     check(s, "choice %u of request %u is ended before it was drawn", choice, r->number);
     s->cancelled = finish == FINISH_CANCEL;
     sequence_end(engine, s);
-    if (r->run.wait_key && !sequence_waits(r)) // it was the last parked one
+    // It was the last parked sequence that could be drawn.
+    if (r->run.wait_key && !sequence_waits(r))
         queue_drop(engine, r);
     struct token_event event = {.choice = choice, .finish = (uint8_t)finish};
     choice_finish(engine, r, &event);
@@ -124,7 +127,7 @@ void request_end(struct engine *engine, struct request *r, enum finish finish)
     for (uint32_t choice = 0; left > 0; choice++) {
         if (choice_finished(r, choice))
             continue;
-        left--; // with the last one the request is gone
+        left--; // the h2o thread may free the request after the last event
         struct token_event event = {.choice = choice, .finish = (uint8_t)finish};
         choice_finish(engine, r, &event);
     }

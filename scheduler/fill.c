@@ -1,5 +1,5 @@
-// Writes a plan into the batch that the model takes: decodes, then prompts with their tokens,
-// block-table changes, and sampling records of sequences new on the device. Engine thread only.
+// Writes a plan into the batch that the model reads: decode rows, prefill rows with their tokens,
+// block-table changes, and sampling parameters of sequences new on the device. Engine thread only.
 #include "scheduler/internal.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ _Static_assert((uint32_t)TOP_LOGPROBS_MAX == SAMPLE_TOP_MAX &&
                    (int)MODEL_END_IDS_MAX + (int)REQUEST_STOP_IDS_MAX <= (int)SAMPLE_STOP_IDS_MAX,
                "the port's limits are those of the device");
 
-// End ids come first, then the request's own.
+// Writes the model's end ids, then the request's stop ids.
 static void stops_fill(const struct engine *engine, const struct request *r,
                        struct sample_params *out)
 {
@@ -19,7 +19,7 @@ static void stops_fill(const struct engine *engine, const struct request *r,
         out->stop_ids[out->stop_count++] = r->asked.stop_ids[i];
 }
 
-// The port's sampling as the device takes it.
+// Translates the request's sampling options to the device's parameters.
 static void params_fill(const struct engine *engine, const struct sequence *s,
                         struct sample_params *out)
 {
@@ -82,7 +82,8 @@ static void changes_fill(struct engine *engine, struct sequence *s)
             .slot = s->slot, .index = s->blocks_sent, .block = s->blocks[s->blocks_sent]};
 }
 
-// Whether another choice of the prompt has counted its cached tokens; from now on one has.
+// Returns true if the cached tokens of this prompt were counted before, for another choice, and
+// marks them as counted.
 static bool prompt_noted(struct request *r, uint32_t prompt)
 {
     if (r->asked.kind != REQUEST_GENERATE)
@@ -101,8 +102,8 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
         due_drop(&engine->due, r);
         stat_set(&r->marks.started_ns, engine->now_ns);
     }
-    // cached_tokens counts once for all choices of a prompt and adds up over prompts and inputs;
-    // recomputation after a preemption does not change it.
+    // cached_tokens counts the tokens of a prompt once, for its first choice, and adds up over
+    // prompts and inputs. Recomputation after a preemption does not change it.
     if (s->cached_noted || prompt_noted(r, s->number / r->asked.choice_count))
         return;
     s->cached_noted = true;

@@ -1,5 +1,5 @@
-// New requests, cancels, deadlines and slow readers. Each touches only the requests it concerns.
-// Engine thread only.
+// Accepts new requests and handles cancels, deadlines and slow readers. The work is proportional to
+// the requests concerned. Engine thread only.
 #include "scheduler/internal.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static void request_take(struct engine *engine, struct request *r)
     r->run.draw_total = r->asked.sequence_count * r->asked.choice_count;
     r->run.unfinished = generate ? r->run.draw_total : 1;
     r->run.tail_seen = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
-    r->run.served_last = r->run.draw_total - 1; // the first choice is served first
+    r->run.served_last = r->run.draw_total - 1; // so that the first choice is served first
     r->run.progress_ns = engine->now_ns;
     r->run.live = true;
     if (r->asked.deadline_ns != 0)
@@ -24,7 +24,7 @@ static void request_take(struct engine *engine, struct request *r)
     stat_add(&engine->stats.prompt_tokens, r->asked.token_count);
 }
 
-// A model without penalty rows can never start a request with penalties.
+// Returns true if the request has penalties and the model has no penalty rows.
 static bool never_starts(const struct engine *engine, const struct request *r)
 {
     return engine->facts.limits.penalty_rows == 0 && sequence_penalised(r);
@@ -38,7 +38,7 @@ static bool port_take(struct engine *engine, struct port *port)
         struct request *r = &port->requests[number];
         news = true;
         request_take(engine, r);
-        // The notice of its cancel may have been read before the request was taken in.
+        // The notice of a cancel may have been read before the request was accepted.
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed))
             request_end(engine, r, FINISH_CANCEL);
         else if (engine->failed || never_starts(engine, r))
@@ -47,14 +47,14 @@ static bool port_take(struct engine *engine, struct port *port)
     return news;
 }
 
-// Ends the choices that were cancelled and are not over; true if there was any.
+// Ends the choices that were cancelled and have not finished; returns true if there were any.
 static bool choices_end(struct engine *engine, struct request *r)
 {
     bool news = false;
     for (uint32_t i = 0; i < REQUEST_CHOICES_MAX / 64 && r->run.live; i++) {
         uint64_t left = atomic_load_explicit(&r->cancelled[i], memory_order_relaxed);
         left &= ~r->run.finished[i];
-        for (; left != 0; left &= left - 1) { // with the last choice the request is gone
+        for (; left != 0; left &= left - 1) { // after its last choice, r->run.live is false
             choice_end(engine, r, 64 * i + (uint32_t)__builtin_ctzll(left), FINISH_CANCEL);
             news = true;
         }
@@ -62,15 +62,16 @@ static bool choices_end(struct engine *engine, struct request *r)
     return news;
 }
 
-// Cancels, and readers that made room for parked sequences.
+// Handles the port's notices: cancels, and readers that freed ring entries for parked sequences.
 static bool port_notices(struct engine *engine, struct port *port)
 {
     bool news = false;
     uint32_t number;
     while (number_pop(&port->notices, &number)) {
         struct request *r = &port->requests[number];
-        flag_lower(&r->in_notices); // first: a later change sends a new notice
-        // A late notice may find the request finished, or its number in use by the next one.
+        flag_lower(&r->in_notices); // before looking, so that a later change sends a new notice
+        // The request of a late notice may be finished, or its number may be used by another
+        // request.
         if (!r->run.live)
             continue;
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) {
@@ -85,8 +86,8 @@ static bool port_notices(struct engine *engine, struct port *port)
     return news;
 }
 
-// Whether the reader of a paused request has taken nothing for STALL_NS. If it has read since, the
-// request becomes due later.
+// Returns true if the reader of a paused request has read nothing for STALL_NS. If it has read
+// since, sets its timer again.
 static bool request_stalled(struct engine *engine, struct request *r)
 {
     uint64_t progress_ns = r->run.progress_ns;
@@ -98,6 +99,7 @@ static bool request_stalled(struct engine *engine, struct request *r)
     return false;
 }
 
+// Ends the requests whose deadline passed before they started, or whose reader has stalled.
 static bool due_take(struct engine *engine)
 {
     bool news = false;

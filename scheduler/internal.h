@@ -1,5 +1,5 @@
-// The state that an engine's thread owns, and the calls between the files of the scheduler. Private
-// to the scheduler and its tests.
+// The state that an engine's thread owns, and the calls between the source files of the scheduler.
+// Included only by the scheduler and its tests. All functions are for the engine thread.
 #pragma once
 
 #include "runtime/model/model.h"
@@ -15,15 +15,16 @@
 #include "scheduler/request.h"
 #include "scheduler/sequence.h"
 
-enum { PLAN_LOOKS_MAX = 4096 }; // blocks looked up in one plan: about half a millisecond
-// Steps launched and not settled: steps_in_flight + 1 at most. More than 2 do not work with masks:
-// a row's mask would need the token of a step that is not the one before (step_launch).
+enum { PLAN_LOOKS_MAX = 4096 }; // number of blocks looked up in one plan: about 0.5 ms
+// Number of steps that may be launched and not settled, at most steps_in_flight + 1. Masks do not
+// work with more than 2: a row's mask may need tokens up to the previous step only (step_launch).
 enum { ENGINE_LAUNCHES = 2 };
 
-#define STALL_NS 60000000000u // a reader that takes nothing for so long is cancelled
-#define STEP_DEADLINE_NS 120000000000u
+// 60 s. A request whose reader reads no event for this long is cancelled.
+#define STALL_NS 60000000000u
+#define STEP_DEADLINE_NS 120000000000u // 120 s: default of engine_options.step_deadline_ns
 
-struct slow_list { // in the order in which they were paused or parked
+struct slow_list { // paused or parked sequences, the longest paused or parked first
     struct sequence *first, *last;
 };
 
@@ -32,128 +33,157 @@ struct engine {
     struct model *model;
     struct model_facts facts;
     struct engine_options options;
-    size_t bytes; // of the mapping that holds the engine
-    uint64_t now_ns;
-    bool own_clock; // engine_run: times are read from the clock
-    bool failed;    // the live requests of a failed device were ended
+    size_t bytes;    // size of the memory mapping that contains the engine
+    uint64_t now_ns; // time of the current pass of the loop, CLOCK_MONOTONIC
+    bool own_clock;  // true under engine_run: engine_now reads the clock
+    bool failed;     // true if the device failed and all live requests were ended
 
     struct port *ports; // [port_count]
 
-    struct request *live_first, *live_last; // taken in and not finished, in order of arrival
-    struct queue queue;                     // requests with sequences left to draw
+    struct request *live_first, *live_last; // accepted, not finished; in order of arrival
+    struct queue queue;                     // requests that still have sequences to draw
     uint32_t live_count;
-    struct due_heap due;        // deadlines in the queue, and of slow readers
-    uint64_t waiting_sequences; // not drawn
+    struct due_heap due;        // deadlines of queued requests and timeouts of slow readers
+    uint64_t waiting_sequences; // number of sequences that were never drawn
 
     struct sequence *sequences; // [sequence_count]
     uint32_t sequence_count;
-    uint32_t *sequences_free;                       // [sequence_count] stack of those given back
-    uint32_t sequences_free_count, sequences_fresh; // sequences_fresh: never used so far
-    struct store history;                           // generated tokens, by sequence
-    struct slow_list paused, parked;                // see sequence.h
-    uint32_t parked_count;                          // those about to return included
-    uint32_t parked_chunks, parked_chunks_max;      // chunks of history that they hold
-    struct sequence **order;                        // [slots_max] drawn and not ended, oldest first
-    uint32_t order_count, order_max;                // order_max: of order
-    uint32_t *slots_free;                           // [slots_max] stack
+    uint32_t *sequences_free; // [sequence_count] stack of free indexes, used before
+    uint32_t sequences_free_count, sequences_fresh; // fresh: lowest index never used
+    struct store history;            // generated tokens; the owner is the sequence's index
+    struct slow_list paused, parked; // paused sequences that have a slot; parked sequences
+    uint32_t parked_count; // number of parked sequences, including those that may be drawn again
+    uint32_t parked_chunks, parked_chunks_max; // history chunks they hold; limit
+    struct sequence **order;         // [slots_max] sequences that have a slot, oldest first
+    uint32_t order_count, order_max; // order_max: most entries of order
+    uint32_t *slots_free;            // [slots_max] stack of free slots
     uint32_t slots_free_count;
-    uint32_t *slot_blocks;    // [slots_max][blocks_per_sequence_max]
+    uint32_t *slot_blocks;    // [slots_max][blocks_per_sequence_max] block ids
     struct hash *slot_hashes; // [slots_max][blocks_per_sequence_max]
-    uint32_t *penalties_free; // [penalty_rows] stack
+    uint32_t *penalties_free; // [penalty_rows] stack of free rows of the device's penalty table
     uint32_t penalties_free_count;
-    uint64_t tickets;
+    uint64_t tickets; // ticket of the last sequence that was drawn
 
     struct blocks blocks;
-    bool paged, sharing, cuttable; // has KV blocks; shares them; cuts prompts
+    // True if the model has KV blocks; if sequences share them; if prompts may be cut into chunks.
+    bool paged, sharing, cuttable;
 
     struct plan plan;
     struct pace pace;
-    struct launch launches[ENGINE_LAUNCHES]; // step n in place n % ENGINE_LAUNCHES
-    uint64_t launched, settled;              // steps
+    struct launch launches[ENGINE_LAUNCHES]; // step n is at index n % ENGINE_LAUNCHES
+    uint64_t launched, settled;              // number of steps launched and settled so far
     struct batch *batch;
-    struct mask_worker masks; // without a vocabulary it has no thread and gets no jobs
+    struct mask_worker masks; // has no thread and gets no jobs if there is no vocabulary
     struct mask_turns mask_turns;
-    uint64_t mask_rounds;
-    bool masks_unposted; // jobs were pushed that the worker was not told of
+    uint64_t mask_rounds; // number of the last round of masks (masks_begin)
+    bool masks_unposted;  // true if jobs are queued but the worker has not been woken
 
     struct error error;
     struct engine_stats stats;
 };
 
+// Returns the current time: the clock's under engine_run, otherwise the time passed to engine_step.
 uint64_t engine_now(const struct engine *engine);
 
-// s must have a place.
+// Returns the plan's entry of a sequence, which must have a slot.
 static inline struct plan_entry *plan_entry(const struct engine *engine, const struct sequence *s)
 {
     return &engine->plan.entries[s->slot];
 }
 
-// layout.c: sets all pointers into the mapping at `base` and returns its size; NULL: the size only.
+// layout.c: sets all pointers of the engine into the mapping at `base` and returns its size. NULL:
+// only returns the size.
 size_t engine_layout(struct engine *engine, void *base);
 
-// intake.c: takes new requests, cancels and deadlines; true if there was any.
+// intake.c: accepts new requests and handles cancels and deadlines. Returns true if there were any.
 bool intake_take(struct engine *engine);
-bool intake_empty(struct engine *engine); // no request is inbound or being submitted
+// Returns true if no request is in an inbound ring or being submitted.
+bool intake_empty(struct engine *engine);
 
-// events.c: the engine's side of a request's event ring.
+// events.c: the engine's side of a request's event ring. event_token pushes a token; if it is also
+// the finish of the choice, the sequence ends. choice_finish pushes the finish event of a choice
+// that has no sequence any more; request_end ends all unfinished choices. After the last finish
+// event the h2o thread owns the request, so the caller must not use it.
 void event_token(struct engine *engine, struct sequence *s, struct token_event *event,
                  const struct sample_top *tops);
 void choice_finish(struct engine *engine, struct request *request, struct token_event *event);
 void request_end(struct engine *engine, struct request *request, enum finish finish);
-// One drawn choice that has not finished; the request is gone if it was the last.
+// Ends a drawn choice that has not finished. If it was the last, the h2o thread owns the request.
 void choice_end(struct engine *engine, struct request *request, uint32_t choice,
                 enum finish finish);
+// Wakes the h2o threads to whose ports events were pushed since the last call.
 void ports_wake(struct engine *engine);
 
-// ring_credit.c: which sequences may be planned for a token.
+// ring_credit.c: decides which sequences may be planned for a token, at the start of the plan
+// `stamp`.
 void credit_grant(struct engine *engine, uint64_t stamp);
-void credit_drawn(struct engine *engine, struct sequence *s); // for one drawn in the plan
-// Whether half the ring is free, so that parked sequences may return. If not, the reader sends a
-// notice when it has read.
+// Decides it for a sequence that was drawn in the current plan.
+void credit_drawn(struct engine *engine, struct sequence *s);
+// Returns true if more than half the ring is free, so that parked sequences may return. Otherwise
+// the reader sends a notice when it next reads an event.
 bool credit_returns(struct engine *engine, struct request *r);
 
-// park.c: sequences whose readers are slow.
+// park.c: sequences whose readers are slow. Pauses a sequence, or resumes it.
 void pause_set(struct engine *engine, struct sequence *s, bool paused);
-void parked_look(struct engine *engine, struct request *r);  // returns if the ring has room
-void parked_stay(struct engine *engine, struct request *r);  // the ring has no room left
-void parked_drop(struct engine *engine, struct sequence *s); // drawn again, or ended
-// Cancels requests until the histories of parked sequences are within their bound; true if there
-// was any. Not while a plan is made, which may have rows of such a request.
+// Lets the parked sequences of a request be drawn again if its ring has enough free entries.
+void parked_look(struct engine *engine, struct request *r);
+// Stops the return of parked sequences, because the ring has no free entry.
+void parked_stay(struct engine *engine, struct request *r);
+// Removes a sequence that is drawn again or ended from the parked ones.
+void parked_drop(struct engine *engine, struct sequence *s);
+// Cancels requests until the histories of parked sequences are within their limit; returns true if
+// any was cancelled. Must not be called while a plan is made, which may have rows of such a
+// request.
 bool parked_trim(struct engine *engine);
-// Whether there is a place for one more sequence, with or without a penalty row, or a paused one
-// could give its own up.
+// Returns true if a slot and, if penalised, a penalty row are free for one more sequence, or a
+// paused sequence could be parked to free them.
 bool place_possible(const struct engine *engine, bool penalised);
-void place_make(struct engine *engine, bool penalised); // parks a paused one if needed
+// Frees a slot and, if penalised, a penalty row by parking a paused sequence if needed.
+void place_make(struct engine *engine, bool penalised);
 
-// plan.c: chooses rows; false: none. fill.c: writes them into the batch. settle.c: takes results.
+// plan.c: chooses the rows of the next step; returns false if there are none. fill.c: writes them
+// into the batch. settle.c: handles the results of a step.
 bool plan_make(struct engine *engine);
 void batch_fill(struct engine *engine, struct launch *launch);
 void step_settle(struct engine *engine, const struct launch *launch,
                  const struct model_output *output);
 
-// masks.c: see masks.h.
-// The row of the step's masks for a row of the batch, or BATCH_NO_MASK.
+// masks.c: see masks.h. Returns the index, among the step's masks, of the mask of a batch row, or
+// BATCH_NO_MASK if the row needs none. Counts the mask in launch->mask_count.
 uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct plan_row *row);
-// Adds the plan's rows that wait, and begins a round: the masks of a step, or those of such rows
-// alone.
+// Begins a round of masks: those of the step's rows, followed by those of the plan's rows that wait
+// for a mask. Without a step the round consists of the waiting rows only.
 void masks_begin(struct engine *engine, struct launch *launch);
-// Asks for the masks of all rows whose earlier tokens are settled; false: some are not.
+// Requests the masks of all rows whose earlier tokens are settled; returns false if some are not.
+// Call again once they are.
 bool masks_ask(struct engine *engine, struct launch *launch);
-void masks_wait(struct engine *engine, struct launch *launch); // for those of the round
-void masks_end(struct engine *engine, struct sequence *s);     // its matcher, if it has one
-void masks_post(struct engine *engine);                        // tells the worker of new jobs
+// Waits until the worker has made all masks of the round, then handles their verdicts.
+void masks_wait(struct engine *engine, struct launch *launch);
+// Ends the sequence's matcher, if it has one.
+void masks_end(struct engine *engine, struct sequence *s);
+// Wakes the worker if jobs were queued since the last call.
+void masks_post(struct engine *engine);
 
-// share.c: full blocks in the prefix table.
+// share.c: full blocks in the prefix table. The result of looking up the next block of a sequence:
+// no block in the table; a block that another sequence is computing; a block that can be used.
 enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };
-// Looks up the next blocks of s. A waiting sequence notes those that are ready as its match, a
-// running one takes them.
+// Looks up the next blocks of s. A waiting sequence records the ready ones as its match; a running
+// sequence becomes a holder of them. Returns COMPUTING if the block after them is not ready yet,
+// else NONE.
 enum share share_look(struct engine *engine, struct sequence *s);
-bool share_holds(const struct engine *engine,
-                 const struct sequence *s); // whether no block of the match was evicted
-// Blocks of its match without holders: now, or once the step in flight is settled.
+// Returns true if no block of the match of s was evicted since it was recorded.
+bool share_holds(const struct engine *engine, const struct sequence *s);
+// Returns how many blocks of the match have no holder now or, if `settled`, once the step in flight
+// is settled.
 uint32_t share_idle(const struct engine *engine, const struct sequence *s, bool settled);
-void share_take(struct engine *engine, struct sequence *s); // takes the blocks of its match
+// Makes the starting sequence a holder of the blocks of its match.
+void share_take(struct engine *engine, struct sequence *s);
+// Returns the length to which a chunk of q_len tokens is cut, so that the next plan can use a later
+// block that is already in the table.
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
+// Enters the blocks that the chunk from token `from` to planned_len will fill, as not ready.
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
+// Marks the full blocks of the first kv_len tokens as ready, and enters those not yet in the table.
 void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);
-void share_bar(struct engine *engine, struct sequence *s); // takes its blocks out of the cache
+// Removes the blocks of s from the prefix table, because one of them holds a bad value.
+void share_bar(struct engine *engine, struct sequence *s);

@@ -1,16 +1,19 @@
 // Memory layout of an engine: one function that runs twice, first to count bytes, then to set
-// pointers into the mapping. Stores and rings are mapped for the worst case and touched as used.
+// pointers into the mapping. Stores and rings are sized for the worst case; the system provides
+// pages when they are touched.
 #include "scheduler/internal.h"
 
 #include "base/number.h"
 
-enum { RESULT_CHUNK_BYTES = 4096, WORD_KINDS = 3 }; // words: tokens, starts, types
+// Kinds of words per token: token, sequence start, type.
+enum { RESULT_CHUNK_BYTES = 4096, WORD_KINDS = 3 };
 
 struct carve {
-    char *base; // NULL: only count
+    char *base; // NULL: only counts bytes
     size_t at;
 };
 
+// Returns the next array, aligned to a cache line, or NULL while only counting.
 static void *carve(struct carve *c, size_t count, size_t bytes_each)
 {
     c->at = (c->at + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -19,11 +22,13 @@ static void *carve(struct carve *c, size_t count, size_t bytes_each)
     return out;
 }
 
+// Places a store for `items` items in total and at most `owner_items` items of one owner.
 static void store_place(struct carve *c, struct store *store, uint64_t items, uint64_t owner_items,
                         uint32_t owners)
 {
     store->chunk_count =
-        store_chunks(store, items) + owners; // each owner may leave most of its last chunk unused
+        // Each owner may leave most of its last chunk unused.
+        store_chunks(store, items) + owners;
     store->table_stride = store_chunks(store, owner_items) + 1;
     size_t chunk_bytes = (size_t)store->items_each * store->item_bytes;
     store->memory = carve(c, store->chunk_count, chunk_bytes);
@@ -79,8 +84,8 @@ static void port_place(struct carve *c, struct port *port, const struct engine *
     }
 }
 
-// Every choice of every request may be parked. Parked sequences keep at most max-queued-tokens
-// generated tokens, and each sequence with a place may fill its context.
+// Every choice of every request may be parked. Parked sequences keep at most max_queued_tokens
+// generated tokens, and each sequence with a slot may fill its context.
 static void sequences_place(struct carve *c, struct engine *engine)
 {
     const struct model_facts *f = &engine->facts;
@@ -95,9 +100,9 @@ static void sequences_place(struct carve *c, struct engine *engine)
     history->items_each = HISTORY_WORDS;
     history->item_bytes = sizeof(int32_t);
     engine->parked_chunks_max = store_chunks(history, parked);
-    // A plan may park all sequences with places before the bound is applied after the step. Those
-    // drawn instead have at most one more chunk each by then, which store_place adds for each
-    // owner.
+    // A plan may park all sequences with slots before the bound is applied after the step. The
+    // sequences drawn instead hold at most one more chunk each by then, which store_place adds for
+    // each owner.
     uint64_t places = (uint64_t)slots * (store_chunks(history, f->max_model_len) + 1);
     uint64_t items = (places + engine->parked_chunks_max) * HISTORY_WORDS;
     store_place(c, history, generates ? items : 0, generates ? f->max_model_len : 0, count);
@@ -118,7 +123,7 @@ static void slots_place(struct carve *c, struct engine *engine)
     engine->slot_hashes = carve(c, slots * blocks, sizeof *engine->slot_hashes);
 }
 
-// At most all requests wait, each with a key of its own.
+// Worst case: all requests wait, each with a different key.
 static void queue_place(struct carve *c, struct engine *engine)
 {
     struct queue *q = &engine->queue;
@@ -144,8 +149,8 @@ static void blocks_place(struct carve *c, struct engine *engine)
     b->route.line = carve(c, lines, sizeof *b->route.line);
 }
 
-// Each sequence may have a matcher; a job for its end and those of a step's rows are all that the
-// worker has not done at one time.
+// Each sequence may have a matcher. The worker never has more open jobs than one end for each
+// sequence and one mask for each row of a step.
 static void masks_place(struct carve *c, struct engine *engine)
 {
     const struct step_limits *limits = &engine->facts.limits;

@@ -1,5 +1,5 @@
 // Doubly linked lists through fields of their items: `first` and `last` are the ends, `next` and
-// `previous` the items' fields. An item may be in several lists by different fields.
+// `previous` the items' fields. An item may be in several lists through different fields.
 #pragma once
 
 #include <stddef.h>

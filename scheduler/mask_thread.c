@@ -1,5 +1,5 @@
-// The thread of the mask worker. Both sides sleep on wakers: the worker until jobs were posted, the
-// engine until they are done. tests/sim has a stand-in that works without a thread.
+// The thread of the mask worker. Both sides sleep on wakers: the worker until jobs are posted, the
+// engine until they are done. tests/sim replaces this file and works without a thread.
 #include "scheduler/masks.h"
 
 #include "base/arena.h"
@@ -9,19 +9,20 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { LOOK_MS = 10000 }; // between two looks at idle caches
+enum { LOOK_MS = 10000 }; // 10 s between two checks for unused caches
 
 struct mask_thread {
     struct mask_worker *worker;
     struct waker *posted, *done;
-    _Atomic uint32_t ends; // set before the last wake
+    _Atomic uint32_t ends; // 1: the thread ends; set before the last wake
     pthread_t thread;
 };
 
 static void *worker_main(void *context)
 {
     struct mask_thread *t = context;
-    while (!atomic_load_explicit(&t->ends, memory_order_relaxed)) { // the waker orders it
+    // Relaxed: the waker orders the store before this load.
+    while (!atomic_load_explicit(&t->ends, memory_order_relaxed)) {
         mask_work(t->worker);
         waker_raise(t->done);
         bool idle = mask_idle(t->worker, clock_ns());
@@ -69,7 +70,7 @@ void mask_thread_post(struct mask_worker *w)
     waker_raise(w->thread->posted);
 }
 
-// A raise may be left over from an earlier step, so the ring is looked at each time.
+// `done` may still be raised from an earlier step, so the ring is checked after each wake.
 void mask_thread_wait(struct mask_worker *w)
 {
     while (masks_pending(w))

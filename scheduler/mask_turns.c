@@ -1,8 +1,8 @@
-// See mask_turns.h. Keys are charged for what their masks took of what rows share, and a key none
-// of whose rows waits is set to what those that took something have spent: so nobody saves up
-// turns, who asks for little goes first, and the others have equal shares (start-time fair
-// queueing). What a row has of its own counts for neither, because keys that are not served have
-// that, too.
+// See mask_turns.h. The order of keys is start-time fair queueing: each key is charged for the
+// shared work that its masks used, and the key charged least is first. A key without a postponed
+// row in the previous round is charged at least the current virtual time, so no key saves up
+// credit, keys that need little are served first, and the others get equal shares. Work within a
+// row's unshared allowance is not charged, because keys that are not served get it too.
 #include "scheduler/internal.h"
 
 #include "base/number.h"
@@ -11,7 +11,7 @@
 
 static struct mask_key *key_find(struct mask_turns *t, const struct request *r)
 {
-    struct mask_key *key = &t->keys[r->run.mask_key]; // where it was last
+    struct mask_key *key = &t->keys[r->run.mask_key]; // index at its last row
     if (key->step != 0 && key->key_id == r->asked.key_id)
         return key;
     for (uint32_t i = 0; i < t->key_count; i++)
@@ -20,7 +20,8 @@ static struct mask_key *key_find(struct mask_turns *t, const struct request *r)
     return NULL;
 }
 
-// Room for one more: there are as many entries as a step has rows, so one has none in this step.
+// Returns an entry for a new key. There are as many entries as rows in a round, so at least one
+// entry has no row in this round; the one unused for the longest time is reused.
 static struct mask_key *key_take(struct mask_turns *t, uint32_t most)
 {
     if (t->key_count < most)
@@ -32,10 +33,10 @@ static struct mask_key *key_take(struct mask_turns *t, uint32_t most)
     return oldest;
 }
 
-// The key of a request whose first row in the step this is: it gets its turn.
+// Adds a key to the order when its first row of the round is found.
 static void key_begin(struct mask_turns *t, struct mask_key *key)
 {
-    if (!key->waits || key->step != t->before) // who waited and left saved nothing
+    if (!key->waits || key->step != t->before) // it had no postponed row in the previous round
         key->spent = larger(key->spent, t->now);
     key->step = t->step;
     key->began = key->spent;
@@ -47,6 +48,7 @@ static void key_begin(struct mask_turns *t, struct mask_key *key)
     t->turn[at] = key;
 }
 
+// Appends a row to the rows of its key, which is created if needed.
 static void row_put(struct engine *engine, struct launch *launch, uint32_t row)
 {
     struct mask_turns *t = &engine->mask_turns;
@@ -57,7 +59,7 @@ static void row_put(struct engine *engine, struct launch *launch, uint32_t row)
         *key = (struct mask_key){.key_id = r->asked.key_id};
     }
     r->run.mask_key = (uint32_t)(key - t->keys);
-    if (r->run.mask_waited != t->before) // who did not wait is as one that was served before
+    if (r->run.mask_waited != t->before) // a request that did not wait counts as just served
         r->run.mask_served = t->before;
     launch->rows[row].key = r->run.mask_key;
     if (key->step != t->step)
@@ -75,7 +77,8 @@ static const struct sequence *sequence_of(const struct engine *engine, const str
     return &engine->sequences[launch->rows[row].sequence];
 }
 
-// First rows of requests before second ones; of these those whose request waits longest.
+// Order of two rows of a key: by rank within their requests, then the request served longest ago
+// first.
 static bool turn_before(const struct engine *engine, const struct launch *launch, uint32_t x,
                         uint32_t y)
 {
@@ -95,8 +98,7 @@ static bool postponed_before(const struct engine *engine, const struct launch *l
 typedef bool row_before(const struct engine *engine, const struct launch *launch, uint32_t x,
                         uint32_t y);
 
-// Rows up to `middle` and those from there on are in order each; of equal ones the first stay
-// first.
+// Merges two sorted runs, rows[0 .. middle - 1] and rows[middle .. count - 1]. Stable.
 static void rows_merge(const struct engine *engine, const struct launch *launch, uint32_t *rows,
                        uint32_t middle, uint32_t count, row_before *before)
 {
@@ -108,7 +110,7 @@ static void rows_merge(const struct engine *engine, const struct launch *launch,
     }
 }
 
-// Equal ones stay as they are.
+// Sorts rows by merge sort. Stable.
 static void rows_sort(const struct engine *engine, const struct launch *launch, uint32_t *rows,
                       uint32_t count, row_before *before)
 {
@@ -120,12 +122,13 @@ static void rows_sort(const struct engine *engine, const struct launch *launch, 
         }
 }
 
-// Of a key requests take turns, and of a request the row that was postponed most often is first.
+// Orders the rows of one key: requests are served round-robin; within a request the row postponed
+// most often is first. Ties start with another row in each round.
 static void key_rows(struct engine *engine, struct launch *launch, const struct mask_key *key)
 {
     struct mask_turns *t = &engine->mask_turns;
     uint32_t *next = t->next, *rows = t->rows + t->row_count, row = key->first;
-    next[key->last] = key->first; // a ring
+    next[key->last] = key->first; // circular list
     for (uint32_t i = (uint32_t)(launch->round % key->count); i > 0; i--)
         row = next[row];
     for (uint32_t i = 0; i < key->count; i++, row = next[row]) {

@@ -1,8 +1,10 @@
-// In which order the rows of a step are asked for their masks. What masks may build is shared by
-// the rows of a step, so who comes first has most of it: of the API keys that have rows in the step
-// the one whose masks took least of it of late; of a key the first row of each request before the
-// second ones, the request first whose last turn is longest ago; of a request the row that was
-// postponed most often. Equal ones begin with another row in each step. Engine thread only.
+// The order in which the masks of a step's rows are requested. The rows of a step share a limit on
+// the work of building masks (mask_limits), so earlier rows get most of it. The order is:
+// - API keys: the key whose masks used the least shared work recently is first.
+// - Within a key, requests are served round-robin: the first row of each request before the second
+//   ones, the request that was served longest ago first.
+// - Within a request, the row that was postponed most often is first.
+// Ties start with another row in each round. Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -11,29 +13,29 @@
 struct engine;
 struct launch;
 
-struct mask_key { // an API key whose rows had masks
+struct mask_key { // an API key that has or had rows with masks
     uint32_t key_id;
-    uint64_t step;               // the last one with a row of it; 0: the entry is free
-    uint64_t spent;              // what its masks took of what rows share, on the clock of `now`
-    uint64_t began;              // what it was before the step
-    bool waits;                  // a row of it was postponed in that step
-    uint32_t first, last, count; // its rows in that step, in the order of the batch
+    uint64_t step;  // last round of masks with a row of this key; 0: unused entry
+    uint64_t spent; // shared work its masks used, as virtual time (same clock as `now`)
+    uint64_t began; // value of `spent` before the round
+    bool waits;     // true if a row of the key was postponed in that round
+    uint32_t first, last, count; // its rows in that round, a list in batch order
 };
 
 struct mask_turns {
     struct mask_key *keys;  // [rows_max]
-    struct mask_key **turn; // [rows_max] those with rows in the step, who spent least first
-    uint32_t *next;         // [rows_max] by row of the batch: the next one of its key
-    uint32_t *rows;         // [rows_max] of the batch, in the order in which they are asked for
-    uint32_t *spare;        // [rows_max] room to sort them
+    struct mask_key **turn; // [rows_max] keys with rows in the round, least `spent` first
+    uint32_t *next;         // [rows_max] by row of the launch: the next row of the same key
+    uint32_t *rows;         // [rows_max] rows of the launch, in the order of their mask requests
+    uint32_t *spare;        // [rows_max] scratch space for sorting
     uint32_t key_count, turn_count, row_count;
-    uint64_t step;   // whose order it is
-    uint64_t before; // the one before it that had masks
-    uint64_t now;    // the most that a key that took something had spent before
+    uint64_t step;   // round of masks that the order is for
+    uint64_t before; // previous round
+    uint64_t now;    // virtual time: largest `began` of a key that used shared work
 };
 
-// Sets `rows` to the rows of the launch that have a mask.
+// Sets `rows` to the rows of the launch that have a mask, including the waiting ones, in order.
 void mask_turns_make(struct engine *engine, struct launch *launch);
-// What a mask of a key, an index into `keys`, took of what rows share, and whether it could not be
-// made.
+// Charges a key for one mask. key: index into `keys`; work: shared work that the mask used;
+// postponed: true if the mask could not be made in this round.
 void mask_turns_spend(struct engine *engine, uint32_t key, uint64_t work, bool postponed);

@@ -1,5 +1,5 @@
-// What the mask worker does: jobs, matchers, and the table of mask caches. See masks.h. No files,
-// no locks; the worker's thread only, but for mask_worker_empty.
+// Executes the mask worker's jobs: matchers and the table of mask caches. See masks.h. No files, no
+// locks. All functions run on the worker's thread, except mask_worker_empty.
 #include "scheduler/masks.h"
 
 #include "scheduler/request.h"
@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-// Together the caches may grow to CACHES_BYTES; those made beyond it, up to the table's end, get
-// the least there is.
+// Caches of CACHE_BYTES are created while their limits add up to at most CACHES_BYTES; further
+// caches, up to the size of the table, get the minimum.
 #define CACHES_BYTES ((size_t)512 << 20)
 #define CACHE_BYTES ((size_t)32 << 20)
 #define CACHE_BYTES_MIN ((size_t)4 << 20)
@@ -16,7 +16,7 @@
 const struct mask_limits mask_limits = {
     .row = 1000 * 1000, .own = 5 * 1000, .grammar = 1000 * 1000, .step = 2 * 1000 * 1000};
 
-// Adds to the counters what the cache did since it was last looked at.
+// Adds to the counters what the cache did since the last call.
 static void cache_note(struct mask_worker *w, struct grammar_cache *c)
 {
     struct mask_cache_stats now = mask_cache_stats(c->cache);
@@ -28,7 +28,8 @@ static void cache_note(struct mask_worker *w, struct grammar_cache *c)
     c->seen = now;
 }
 
-// Destroying it takes milliseconds, so a step that waits for masks does not wait for that.
+// Removes a cache from the table. It is destroyed later, if possible, because that takes
+// milliseconds and a step may be waiting for masks.
 static void cache_drop(struct mask_worker *w, struct grammar_cache *c)
 {
     stat_add(&w->stats->mask_cache_bytes, 0 - c->seen.bytes);
@@ -40,7 +41,7 @@ static void cache_drop(struct mask_worker *w, struct grammar_cache *c)
     *c = (struct grammar_cache){0};
 }
 
-// The entry that nobody uses and that was used last the longest ago, or NULL.
+// Returns the unused cache that was last used the longest ago, or NULL.
 static struct grammar_cache *cache_idle(struct mask_worker *w)
 {
     struct grammar_cache *oldest = NULL;
@@ -52,6 +53,7 @@ static struct grammar_cache *cache_idle(struct mask_worker *w)
     return oldest;
 }
 
+// Returns an empty entry of the table, or NULL.
 static struct grammar_cache *cache_free(struct mask_worker *w)
 {
     for (uint32_t i = 0; i < w->cache_count; i++)
@@ -60,7 +62,8 @@ static struct grammar_cache *cache_free(struct mask_worker *w)
     return NULL;
 }
 
-// A cache of CACHE_BYTES fits beside the others; gone: those that are not destroyed yet count, too.
+// Returns true if another cache of CACHE_BYTES fits into CACHES_BYTES. gone: true if caches that
+// are not destroyed yet count too.
 static bool cache_fits(const struct mask_worker *w, bool gone)
 {
     size_t taken = CACHE_BYTES;
@@ -71,8 +74,9 @@ static bool cache_fits(const struct mask_worker *w, bool gone)
     return taken <= CACHES_BYTES;
 }
 
-// A cache for a grammar that has none. POSTPONED: the step has had enough of them, or caches that
-// give way must be destroyed first. CROWDED: matchers stand in all there may be.
+// Creates a cache for a grammar that has none. POSTPONED: the shared work of the step is used up,
+// or dropped caches must be destroyed first. CROWDED: all entries of the table are in use by
+// matchers.
 static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *grammar,
                                     struct grammar_cache **out)
 {
@@ -100,7 +104,8 @@ static enum mask_verdict cache_make(struct mask_worker *w, struct grammar *gramm
     return MASK_USABLE;
 }
 
-// Grammars are told apart by their place, which is theirs while the cache has its count.
+// Finds or creates the cache of a grammar. Grammars are identified by address, which stays valid
+// while the cache holds its reference.
 static enum mask_verdict cache_of(struct mask_worker *w, struct grammar *grammar,
                                   struct grammar_cache **out)
 {
@@ -112,7 +117,7 @@ static enum mask_verdict cache_of(struct mask_worker *w, struct grammar *grammar
     return cache_make(w, grammar, out);
 }
 
-// Takes the job's counts.
+// Starts a matcher, which takes over the job's references.
 static void matcher_begin(struct sequence_matcher *m, const struct mask_job *job)
 {
     check(!m->of && !m->rules && !m->grammar, "the matcher of sequence %u begins twice",
@@ -127,7 +132,7 @@ static void matcher_begin(struct sequence_matcher *m, const struct mask_job *job
         m->budget_at = token_budget_start(token_rules_budget(m->rules));
 }
 
-// Its place in a cache.
+// Assigns the matcher to the cache of its grammar.
 static enum mask_verdict matcher_enter(struct mask_worker *w, struct sequence_matcher *m)
 {
     enum mask_verdict verdict = cache_of(w, m->grammar, &m->of);
@@ -141,10 +146,12 @@ static enum mask_verdict matcher_enter(struct mask_worker *w, struct sequence_ma
     m->of->used = ++w->began;
     m->of->idle_ns = 0;
     matcher_init(&m->matcher, m->of->cache);
-    matcher_belong(&m->matcher, m->request); // its choices do not crowd each other
+    // Choices of one request do not count as crowding each other.
+    matcher_belong(&m->matcher, m->request);
     return verdict;
 }
 
+// Ends a matcher and releases its references.
 static void matcher_leave(struct sequence_matcher *m)
 {
     token_rules_give(m->rules);
@@ -152,12 +159,13 @@ static void matcher_leave(struct sequence_matcher *m)
     grammar_give(m->grammar);
     m->grammar = NULL;
     if (!m->of)
-        return; // rules alone, or its cache found no room
+        return; // only rules, or no cache was available
     matcher_end(&m->matcher);
     m->of->matchers--;
     m->of = NULL;
 }
 
+// Advances the token rules and their budget by a token.
 static void rules_take(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
 {
     const struct token_budget *budget = token_rules_budget(m->rules);
@@ -166,7 +174,8 @@ static void rules_take(struct mask_worker *w, struct sequence_matcher *m, int32_
         token_budget_next(budget, &m->budget_at, vocabulary_text(w->vocabulary, token));
 }
 
-// In a free part an id without bytes is like any text.
+// Accepts the matcher's token; returns false if the grammar rejects it. After a mask that allowed
+// all tokens, a token without bytes is accepted and does not change the state.
 static bool token_take(struct mask_worker *w, struct sequence_matcher *m)
 {
     int32_t token = m->token;
@@ -182,8 +191,8 @@ static void row_set(const struct mask_worker *w, uint32_t *words, bool allowed)
     memset(words, allowed ? 0xff : 0, w->words * sizeof *words);
 }
 
-// Its matcher met a bound. That of memory is the answer's own only where it is alone in a cache of
-// full size.
+// Classifies a matcher that reached a limit. OVER: the answer itself needs too much, which for
+// memory means that it is alone in a cache of full size; otherwise CROWDED.
 static enum mask_verdict over_or_crowded(const struct sequence_matcher *m)
 {
     bool small = m->of->bytes_max < CACHE_BYTES;
@@ -191,6 +200,7 @@ static enum mask_verdict over_or_crowded(const struct sequence_matcher *m)
     return crowded ? MASK_CROWDED : MASK_OVER;
 }
 
+// Writes the mask that the grammar allows, before the token rules.
 static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matcher *m,
                                    uint32_t *words)
 {
@@ -205,12 +215,13 @@ static enum mask_verdict mask_make(struct mask_worker *w, struct sequence_matche
     if (mask_is_empty(words, w->words))
         return MASK_DONE;
     m->free = vocabulary_allows_all(w->vocabulary, words);
-    if (m->free) // ids without bytes may come, too, as in a row without a mask
+    if (m->free) // also allow ids without bytes, as in a row without a mask
         row_set(w, words, true);
     return MASK_USABLE;
 }
 
-// What ends the reasoning comes, whatever the other rules say, where the grammar lets it.
+// If the budget forces a token (one that ends the reasoning) and the grammar allows it, writes a
+// mask of this token only, whatever the other rules allow, and returns true.
 static bool budget_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
 {
     const struct token_budget *budget = token_rules_budget(m->rules);
@@ -222,8 +233,8 @@ static bool budget_apply(struct mask_worker *w, struct sequence_matcher *m, uint
     return true;
 }
 
-// Where the rules leave nothing of a grammar, it holds alone; without one the ids that are allowed
-// anywhere do.
+// Applies the token rules to a mask. If they leave no token, the mask of the grammar stays
+// unchanged; without a grammar, all ids that are allowed anywhere are allowed.
 static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
 {
     const struct token_budget *budget = token_rules_budget(m->rules);
@@ -248,13 +259,13 @@ static void step_begin(struct mask_worker *w, uint64_t step)
     w->step = step;
 }
 
-struct row_work { // of a row in a cache
-    uint64_t before;
-    bool shares; // something of what rows share is left to it
-    bool all;    // it may build as much as any row
+struct row_work {    // the work limits of one row
+    uint64_t before; // work counter of the cache before the row
+    bool shares;     // true if shared work is left for the row
+    bool all;        // true if the row gets the maximum for one row
 };
 
-// What a row may build; the answer is for work_end.
+// Sets the work limit of the cache for one row. The result is passed to work_end.
 static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c)
 {
     const struct mask_limits *limits = &w->limits;
@@ -268,10 +279,12 @@ static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c
     return (struct row_work){mask_cache_stats(c->cache).work, shares, shares && work >= most};
 }
 
+// Charges the shared limits for the work of a row beyond its own allowance.
 static void work_end(struct mask_worker *w, struct grammar_cache *c, const struct row_work *row)
 {
     uint64_t work = mask_cache_stats(c->cache).work - row->before;
-    work = row->shares ? work - smaller(work, w->limits.own) : 0; // its last step may go beyond
+    // Else an excess of the last unit is free.
+    work = row->shares ? work - smaller(work, w->limits.own) : 0;
     w->shared += work;
     c->work -= smaller(work, c->work);
     w->work -= smaller(work, w->work);
@@ -289,6 +302,7 @@ static enum mask_verdict row_fill(struct mask_worker *w, struct sequence_matcher
     return verdict;
 }
 
+// Makes the mask of one row within the work limits.
 static enum mask_verdict matcher_row(struct mask_worker *w, struct sequence_matcher *m,
                                      uint32_t *words)
 {
@@ -325,7 +339,7 @@ static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *
     }
     enum mask_verdict verdict = matcher_row(w, m, job->words);
     if (verdict != MASK_USABLE)
-        row_set(w, job->words, false); // the device drops it
+        row_set(w, job->words, false); // the device samples no token
     return verdict;
 }
 
@@ -341,12 +355,12 @@ void mask_work(struct mask_worker *w)
             w->verdict[job->row] = (uint8_t)row_make(w, job);
             w->spent[job->row] = (uint32_t)(w->shared - before);
         }
-        ring_take(&w->ring); // after it is done, so that an empty ring says that all are
+        ring_take(&w->ring); // pop after the job, so that an empty ring means all are done
     }
 }
 
-// The cache to go of those that nobody uses: their grammars take too much, or it was idle for too
-// long; or NULL.
+// Returns the next unused cache to drop, because the grammars of unused caches take too much memory
+// or because it was unused for too long; or NULL. *idle: true if there are unused caches.
 static struct grammar_cache *idle_over(struct mask_worker *w, uint64_t now_ns, bool *idle)
 {
     size_t bytes = 0;
@@ -378,7 +392,7 @@ bool mask_idle(struct mask_worker *w, uint64_t now_ns)
             return idle;
         mask_cache_destroy(w->gone[--w->gone_count].cache);
     }
-    return false; // it is called after the new jobs
+    return false; // it is called again after the new jobs
 }
 
 void mask_worker_empty(struct mask_worker *w)

@@ -1,11 +1,12 @@
-// The engine's side of masks.h: which rows of a step have one, what the worker is told of their
-// sequences, and choices whose grammar has come to an end. Engine thread only.
+// The engine's side of masks.h: which rows of a step have masks, what is sent to the worker about
+// their sequences, and the end of choices whose grammar allows nothing more. Engine thread only.
 #include "scheduler/internal.h"
 
 static void job_push(struct engine *engine, const struct mask_job *job)
 {
     struct mask_worker *w = &engine->masks;
-    // Never full: each sequence with a matcher may leave one end, and a step's rows are waited for.
+    // The ring is never full: each sequence with a matcher has at most one job for its end, and the
+    // engine waits for all masks of a step.
     w->job[ring_place(&w->ring)] = *job;
     ring_publish(&w->ring);
     engine->masks_unposted = true;
@@ -40,7 +41,8 @@ static int32_t token_last(const struct sequence *s)
     return s->history_last[(s->output_count - 1) % HISTORY_WORDS];
 }
 
-// Asks for the mask of a row, if all tokens before it are settled.
+// Requests the mask of a row if all tokens before it are settled; otherwise returns false. `rows`:
+// mask rows of the step, `step`: the round.
 static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t step,
                     uint32_t *rows)
 {
@@ -50,7 +52,7 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
                            .row = row->mask,
                            .step = step,
                            .token = MASK_NO_TOKEN};
-    if (s->state == SEQUENCE_ENDING) { // its token will be dropped
+    if (s->state == SEQUENCE_ENDING) { // its token will be dropped, so any mask does
         job.sequence = MASK_NO_SEQUENCE;
         job_push(engine, &job);
         return true;
@@ -64,14 +66,15 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
         job.rules = asked->rules ? token_rules_take(asked->rules) : NULL;
         job.request = s->request;
         s->matched = true;
-    } else if (s->postponed == 0) { // else the worker has it
-        job.token = token_last(s);  // those before it were accepted with the masks before
+    } else if (s->postponed == 0) { // otherwise the worker has the token already
+        job.token = token_last(s);  // earlier tokens were sent with earlier masks
     }
     job_push(engine, &job);
     return true;
 }
 
-// A key has its turn once all rows of those before it are asked for.
+// Keys are processed in order: the rows of a key are requested once all rows of the previous keys
+// are.
 bool masks_ask(struct engine *engine, struct launch *launch)
 {
     struct mask_turns *turns = &engine->mask_turns;
@@ -102,9 +105,9 @@ void masks_post(struct engine *engine)
     mask_thread_post(&engine->masks);
 }
 
-// A choice whose grammar lets nothing follow ends without the token of its row. A mask that took
-// nothing of what rows share and kept its row no step is not its request's turn: another row of the
-// request may wait for that.
+// Handles the verdict of a row's mask. A choice whose grammar allows nothing more ends without the
+// token of the row. The request counts as served in this round (mask_turns.h) only if the mask used
+// shared work or the row was postponed before.
 static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t round)
 {
     struct sequence *s = &engine->sequences[row->sequence];

@@ -1,15 +1,15 @@
-// Masks of rows with a grammar (decision 0030). The engine asks for the mask of such a row once the
-// tokens before it are settled, a thread of the engine (the mask worker) computes it while the
-// step's forward runs, and model_sample waits for it.
+// Masks of rows with a grammar or token rules (decision 0030). The engine requests the mask of such
+// a row once the tokens before it are settled, a thread of the engine (the mask worker) computes it
+// while the step's forward pass runs, and model_sample waits for it.
 //
-// All matchers and mask caches are the worker's. The engine's thread tells it by jobs, in order,
-// where a sequence's matcher begins, which token was drawn, and where it ends; so a matcher is
-// known by the index of its sequence and outlives places, blocks and the request.
+// The mask worker owns all matchers and mask caches. The engine thread sends it jobs, in order:
+// start a sequence's matcher, accept a sampled token, end the matcher. A matcher is identified by
+// the index of its sequence, so it can outlive the sequence's slot, its blocks and the request.
 //
-// A row whose mask cannot be made in this step is postponed: it has a mask without any bit, which
-// tells the device to draw no token and to keep all that it knows of the sequence. Its mask is
-// asked for again in the steps that follow, without a row; once it could be made, the next plan has
-// a row for the same place. In exact mode its token is what this one's would have been.
+// A row whose mask cannot be made in this step is postponed: it gets a mask without any bit, which
+// makes the device sample no token and keep the sequence's state unchanged. Its mask is requested
+// again in the following steps, without a row; once it has been made, the next plan has a row for
+// the same position. In exact mode that row samples the token that this row would have sampled.
 #pragma once
 
 #include "base/ring.h"
@@ -19,74 +19,79 @@
 
 enum {
     MASK_NO_TOKEN = -1,
-    MASK_CACHES_MORE = 64, // grammars whose caches are kept beside one for each slot
+    MASK_CACHES_MORE = 64, // caches in addition to one for each slot
     MASK_GONE_MAX = 16,
-    MASK_CACHE_WORK = 20 * 1000, // of making a cache
+    MASK_CACHE_WORK = 20 * 1000, // work charged for creating a cache
 };
-#define MASK_IDLE_NS 60000000000u // a cache that nobody used for so long gives way
+#define MASK_IDLE_NS 60000000000u // 60 s: an unused cache is destroyed after this time
 #define MASK_NO_SEQUENCE UINT32_MAX
 
-// What the masks of one step may build that was not built before, in steps of about 5 ns; walks
-// over the vocabulary and new caches count, too. Rows of one grammar share what a row takes beyond
-// its own, and so do all grammars: who finds too little is postponed, and so is who would begin a
-// walk where nothing is left to share. A row ends with an error only where all that one may have
-// was not enough. Thus 256 rows take 3.3 million steps and a walk at most, some 20 ms, and one
-// grammar cannot use up what others need; mask_turns.h says who comes first.
+// Limits for the work of building masks in one step, that is, masks and automaton states not yet in
+// the cache. One unit of work takes about 5 ns; walks over the vocabulary and new caches count too.
+// Each row has an allowance of its own; beyond it, the rows of one grammar share a limit, and all
+// grammars share a limit. A row that gets too little is postponed, and so is a row that would start
+// a vocabulary walk when nothing of the shared limits is left. A row fails only if the maximum for
+// one row was not enough. So 256 rows use at most 3.3 million units and one walk, about 20 ms, and
+// one grammar cannot use up what others need. mask_turns.h defines the order of the rows.
 struct mask_limits {
-    uint64_t row;     // one row: 1 million
-    uint64_t own;     // of that, what needs no share: 5,000, but no walk
-    uint64_t grammar; // shared by the rows of a grammar: 1 million
-    uint64_t step;    // shared by all: 2 million
+    uint64_t row;     // maximum of one row: 1 million
+    uint64_t own;     // the row's unshared allowance: 5,000, without walks
+    uint64_t grammar; // shared by the rows of one grammar: 1 million
+    uint64_t step;    // shared by all rows: 2 million
 };
-extern const struct mask_limits mask_limits; // as above
+// The production limits, with the values above.
+extern const struct mask_limits mask_limits;
 
 enum mask_verdict {
     MASK_USABLE,
-    MASK_DONE, // the answer is complete, nothing can follow, and the model has no id that says so
-    MASK_POSTPONED, // others have used up what the rows of a step share
-    MASK_STUCK,     // nothing may follow that the model has
-    MASK_OVER,      // a bound of work or memory was met, also where its token was not taken
-    MASK_CROWDED,   // the same of memory, which other answers have
+    // The answer is complete, nothing can follow, and the model has no end id.
+    MASK_DONE,
+    MASK_POSTPONED, // other rows have used up the shared work
+    MASK_STUCK,     // no token of the model may follow
+    MASK_OVER,      // a limit of work or memory was reached, or the token was not accepted
+    MASK_CROWDED,   // a limit of memory was reached because other answers use the memory
 };
 
 struct mask_job {
-    // Counts of what the sequence's matcher begins with, one or both; both NULL: it stands.
+    // References that the new matcher of the sequence takes over, one or both. Both NULL: the
+    // matcher exists already.
     struct grammar *grammar;
     struct token_rules *rules;
-    const void *request; // then: whose choice it is; never looked into
-    uint32_t *words;     // the row that is made, bits from the vocabulary's size on are anything;
-                         // NULL: the sequence's matcher ends
-    uint64_t step;       // the round of masks whose row it is
-    uint32_t sequence;   // MASK_NO_SEQUENCE: a row without any bit
-    uint32_t row;        // its number in the step, for its verdict
-    int32_t token; // accepted before the mask is made; MASK_NO_TOKEN: none, or it was postponed
+    const void *request; // with grammar or rules: identity of the request, never dereferenced
+    // Output: the mask row; bits from the vocabulary's size on are undefined. NULL: ends the
+    // sequence's matcher.
+    uint32_t *words;
+    uint64_t step;     // round of masks that the row belongs to
+    uint32_t sequence; // index; MASK_NO_SEQUENCE: write a row without any bit
+    uint32_t row;      // index of the mask in the round, for `verdict` and `spent`
+    int32_t token;     // accepted first; MASK_NO_TOKEN: none, or the worker has it already
 };
 
-struct grammar_cache { // of one grammar; in use while a matcher stands in it
+struct grammar_cache { // the mask cache of one grammar; in use while `matchers` > 0
     struct grammar *grammar;
-    struct mask_cache *cache; // has a count of the grammar; NULL: the entry is free
-    struct mask_cache_stats seen;
-    uint32_t matchers;
+    struct mask_cache *cache;     // holds a reference to the grammar; NULL: unused entry
+    struct mask_cache_stats seen; // statistics already added to the engine's counters
+    uint32_t matchers;            // number of matchers that use the cache
     size_t bytes_max;
-    uint64_t used;    // when a matcher began in it last
-    uint64_t idle_ns; // since when none stands in it, as mask_idle saw it; 0: one did
-    uint64_t step;    // the last one that had a row of it
-    uint64_t work;    // left to it in that step
+    uint64_t used;    // `began` of the worker when a matcher last started to use it
+    uint64_t idle_ns; // time at which mask_idle first found it unused; 0: not yet
+    uint64_t step;    // last round of masks with a row of the grammar
+    uint64_t work;    // shared work left to the grammar in that round
 };
 
 struct sequence_matcher {
     struct matcher matcher;
-    const void *request;
-    struct grammar *grammar;   // a count, until it has its cache
-    struct grammar_cache *of;  // NULL: rules alone, or none yet
-    struct token_rules *rules; // a count, or NULL
-    uint32_t rules_at;         // where it stands in them
-    struct token_budget_place budget_at;
-    int32_t token; // still to be accepted, or MASK_NO_TOKEN
-    bool free;     // its last row was one of ones
+    const void *request;       // identity of the request, never dereferenced
+    struct grammar *grammar;   // reference, until the matcher has its cache; then NULL
+    struct grammar_cache *of;  // cache that it uses; NULL: only rules, or not yet assigned
+    struct token_rules *rules; // reference, or NULL
+    uint32_t rules_at;         // state in the token rules
+    struct token_budget_place budget_at; // state in the rules' token budget
+    int32_t token;                       // sampled token not yet accepted, or MASK_NO_TOKEN
+    bool free;                           // true if its last mask allowed all tokens
 };
 
-struct mask_gone { // a cache that gave way, and the bound of its memory
+struct mask_gone { // a cache that is out of use and not yet destroyed, and its memory limit
     struct mask_cache *cache;
     size_t bytes_max;
 };
@@ -94,43 +99,46 @@ struct mask_gone { // a cache that gave way, and the bound of its memory
 struct mask_thread;
 
 struct mask_worker {
-    struct ring ring;              // engine -> worker; a job is taken when it is done
+    struct ring ring;              // engine -> worker; a job is popped after it is done
     struct mask_job *job;          // [ring.mask + 1]
-    uint8_t *verdict;              // [rows_max] enum mask_verdict of the step's rows
-    uint32_t *spent;               // [rows_max] what they took of what rows share
+    uint8_t *verdict;              // [rows_max] enum mask_verdict of the round's masks
+    uint32_t *spent;               // [rows_max] shared work that each mask used
     struct vocabulary *vocabulary; // the engine's
-    uint32_t words;
+    uint32_t words;                // 32-bit words of a mask row
     struct mask_limits limits;
-    size_t idle_bytes_max;      // of grammars that no matcher stands in
-    struct engine_stats *stats; // those that are the worker's
+    size_t idle_bytes_max;      // limit for the size of grammars whose caches are unused
+    struct engine_stats *stats; // the engine's; the worker writes its part (stats.h)
     struct mask_thread *thread;
-    // What follows is the worker's alone.
-    struct sequence_matcher *matchers; // [matcher_count] by index of the sequence
+    // Members below are used by the worker's thread only.
+    struct sequence_matcher *matchers; // [matcher_count] by sequence index
     struct grammar_cache *caches;      // [cache_count]
     uint32_t matcher_count, cache_count;
-    uint64_t began;                       // matchers
-    uint64_t step, work;                  // the last one, and what is left in it
-    uint64_t shared;                      // taken of what rows share, by all masks
-    uint32_t *spare;                      // [words]
-    struct mask_gone gone[MASK_GONE_MAX]; // to be destroyed
+    uint64_t began;                       // number of matchers that started so far
+    uint64_t step, work;                  // last round of masks; shared work left in it
+    uint64_t shared;                      // total shared work used by all masks so far
+    uint32_t *spare;                      // [words] scratch row
+    struct mask_gone gone[MASK_GONE_MAX]; // caches to be destroyed by mask_idle
     uint32_t gone_count;
 };
 
-// Does all jobs there are.
+// Executes all queued jobs. Worker's thread.
 void mask_work(struct mask_worker *w);
-// Then, while there are no new ones: destroys caches that were dropped and, of those that no
-// matcher stands in, what is beyond idle_bytes_max or idle for MASK_IDLE_NS. Takes milliseconds.
-// True: it should be called again in some seconds, because there are idle ones.
+// Called after mask_work. Until a new job arrives, destroys caches that were dropped, caches
+// without matchers beyond idle_bytes_max, and caches without matchers for MASK_IDLE_NS. Takes
+// milliseconds. Returns true if unused caches are left, so that it should be called again in some
+// seconds.
 bool mask_idle(struct mask_worker *w, uint64_t now_ns);
-// Gives back all that the worker has, jobs included; its thread has ended.
+// Releases everything the worker holds, queued jobs included. Its thread must have ended.
 void mask_worker_empty(struct mask_worker *w);
 
-// mask_thread.c, or a stand-in of the simulation. open comes once all other members are set.
+// mask_thread.c, or a replacement in the simulation. mask_thread_open starts the worker's thread;
+// all other members of `w` must be set before.
 enum status mask_thread_open(struct mask_worker *w, struct error *err) MUST_USE;
-void mask_thread_close(struct mask_worker *w); // NULL in `thread` is allowed
-void mask_thread_post(struct mask_worker *w);  // there are new jobs
-void mask_thread_wait(struct mask_worker *w);  // until all jobs are done
+void mask_thread_close(struct mask_worker *w); // ends the thread; NULL in `thread` is allowed
+void mask_thread_post(struct mask_worker *w);  // wakes the worker because there are new jobs
+void mask_thread_wait(struct mask_worker *w);  // blocks until all jobs are done
 
+// Returns true if the worker has jobs to do.
 static inline bool masks_pending(const struct mask_worker *w)
 {
     return ring_free(&w->ring) <= w->ring.mask;

@@ -1,17 +1,18 @@
-// See pace.h.
+// See pace.h: an estimate of step times and an adaptive number of prompt tokens. Engine thread
+// only.
 #include "scheduler/pace.h"
 
 #include "base/number.h"
 
 #include <string.h>
 
-// Tokens grow by a sixteenth with each step that used them all and are halved by each that did not,
-// so that eleven of twelve steps have prompt tokens.
+// The number of prompt tokens grows by 1/16 with each step that used all of them and is halved by
+// each that did not, so that eleven of twelve steps have prompt tokens.
 static const double growth = 1 + 1.0 / 16, decay = 0.5;
-static const double weight = 1.0 / 8; // of a new measurement in a mean
+static const double weight = 1.0 / 8; // weight of a new measurement in a mean
 
-// One measurement in a hundred is far too large, because another process had the CPU: it is
-// clipped.
+// Adds a measurement to an exponential mean. About one measurement in a hundred is far too large,
+// because another process had the CPU, so values are clipped to four times the mean.
 static void mean_add(double *mean, double value)
 {
     if (*mean > 0)
@@ -19,10 +20,11 @@ static void mean_add(double *mean, double value)
     *mean = *mean > 0 ? *mean + weight * (value - *mean) : value;
 }
 
+// Adds a duration to the ring and to its sorted copy.
 static void recent_add(struct pace *p, double ns)
 {
     uint32_t count = p->count;
-    if (count == PACE_WINDOW) { // the oldest leaves
+    if (count == PACE_WINDOW) { // remove the oldest
         uint32_t at = 0;
         while (p->in_order[at] != p->recent[p->next])
             at++;
@@ -38,19 +40,21 @@ static void recent_add(struct pace *p, double ns)
     p->next = (p->next + 1) % PACE_WINDOW;
 }
 
+// Returns true once both means are measured.
 static bool knows(const struct pace *p)
 {
     return p->stretch > 1 && p->base_ns > 0 && p->token_ns > 0;
 }
 
-// Tokens that make a step take `planned` times `ns`.
+// Returns the number of prompt tokens that makes a step take `planned` times `ns`.
 static double tokens_within(const struct pace *p, double ns)
 {
     return larger((p->planned * ns - p->base_ns) / p->token_ns, (double)PACE_TOKENS_MIN);
 }
 
-// At least what makes a step `planned` times as long as one without prompts, at most what makes it
-// `planned` times as long as the median.
+// Returns the prompt tokens of the next step: at least the number that makes a step `planned` times
+// as long as a step without prompt tokens, at most the number that makes it `planned` times the
+// median.
 static double tokens_now(const struct pace *p)
 {
     double least = tokens_within(p, p->base_ns);
@@ -58,8 +62,8 @@ static double tokens_now(const struct pace *p)
     return smaller(larger(p->tokens, least), most);
 }
 
-// Where other processes disturb, chunks are sized for less than `stretch`. These factors balance
-// when one step with prompts in 72 takes longer than it may.
+// Adapts `planned`: if other processes make steps overrun, chunks are sized for less than
+// `stretch`. The factors balance when one step with prompt tokens in 72 overruns.
 static void planned_adapt(struct pace *p, double ns)
 {
     bool overrun = ns > p->stretch * p->in_order[p->count / 2];
@@ -110,8 +114,8 @@ void pace_planned(struct pace *p, uint32_t tokens, uint64_t now_ns)
     p->began_ns = now_ns;
 }
 
-// A step is measured from its start to the start of the next one, settling and intake included,
-// because that is what streams wait for.
+// A step is measured from its start to the start of the next one, including settling and intake,
+// because streams wait for that long.
 void pace_end(struct pace *p, uint64_t now_ns)
 {
     if (p->began_ns == 0)

@@ -1,6 +1,6 @@
-// Sequences whose readers are slow. A paused one keeps its place until a request that is drawn
-// needs it; then the one paused longest is parked (decision 0016). Parked sequences keep their
-// generated tokens, all together up to a bound; beyond it the request parked first is cancelled.
+// Sequences whose readers are slow. A paused sequence keeps its slot until a request that is drawn
+// needs it; then the sequence paused longest is parked (decision 0016). Parked sequences keep their
+// generated tokens, all together up to a limit; beyond it the request parked first is cancelled.
 // Engine thread only.
 #include "scheduler/internal.h"
 
@@ -33,8 +33,9 @@ void pause_set(struct engine *engine, struct sequence *s, bool paused)
         due_drop(&engine->due, r);
 }
 
-// The sequence paused longest that no step in flight refers to. One drawn in this plan keeps its
-// place until the next: two readers that read meanwhile would take it from each other without end.
+// Returns the sequence paused longest that no step in flight refers to, or NULL. A sequence drawn
+// in this plan keeps its slot until the next plan; otherwise two slow readers could take a slot
+// from each other endlessly.
 static struct sequence *paused_choose(const struct engine *engine, bool penalised)
 {
     for (struct sequence *s = engine->paused.first; s; s = s->slow_next)
@@ -77,7 +78,7 @@ bool parked_trim(struct engine *engine)
         struct sequence *s = engine->parked.first;
         while (s && !s->paused)
             s = s->slow_next;
-        if (!s) // all parked ones are about to return
+        if (!s) // all parked sequences may be drawn again
             s = engine->parked.first;
         request_end(engine, s->request, FINISH_STALLED);
     }
@@ -108,8 +109,8 @@ void parked_stay(struct engine *engine, struct request *r)
         returning_set(engine, r, false);
 }
 
-// The sequence whose place would be taken, or NULL. One that gives up a penalty row gives up its
-// slot as well.
+// Returns the sequence that would be parked to free a slot and, if penalised, a penalty row, or
+// NULL. A sequence that loses its penalty row loses its slot as well.
 static struct sequence *place_giver(const struct engine *engine, bool penalised)
 {
     bool row = penalised && engine->penalties_free_count == 0;

@@ -1,33 +1,37 @@
 // Chooses the rows of the next step from the state of sequences, blocks and ring credit. Engine
 // thread only.
 //
-// Decodes come first. Of the tokens they leave, half goes to prompts by age, the oldest first, the
+// Decodes come first. Half of the tokens they leave goes to prompts by age, the oldest first, the
 // other half to short prompts and then to all by age (decision 0012). So the oldest prompt always
-// moves, none takes more than twice the steps it would take by age alone, and a short prompt does
-// not wait for a long one. Requests are drawn in the order of queue.h, and only when they get
-// tokens in this step.
+// makes progress, no prompt takes more than twice the steps it would take by age alone, and a short
+// prompt does not wait for a long one. Requests are drawn in the order of queue.h, and only when
+// they get tokens in this step.
 //
 // A sequence that lacks blocks preempts paused sequences, the one paused longest first, then
-// younger ones, the youngest first; never an older one that is not paused. Nothing is drawn while a
-// drawn sequence waits for blocks. budget.h has the rule for what is left.
+// younger sequences, the youngest first; never an older one that is not paused. Nothing is drawn
+// while a drawn sequence waits for blocks. budget.h describes how the remaining blocks are
+// reserved.
 #include "scheduler/internal.h"
 
 #include "base/number.h"
 
-enum { SHORT_STEPS = 4 }; // a prompt is short if so many second halves are enough for it
+enum { SHORT_STEPS = 4 }; // a prompt is short if it fits into the second halves of this many steps
 
+// Returns the number of blocks for `tokens` tokens.
 static uint32_t blocks_for(const struct engine *engine, uint32_t tokens)
 {
     return engine->paged ? (tokens + engine->blocks.tokens - 1) / engine->blocks.tokens : 0;
 }
 
+// Returns true if the sequence holds fewer blocks than `tokens` tokens need.
 static bool blocks_lack(const struct engine *engine, const struct sequence *s, uint32_t tokens)
 {
     return engine->paged && s->block_count * engine->blocks.tokens < tokens;
 }
 
-// Blocks that must be available for a waiting sequence to start: for its tokens and the next one,
-// without those of its match that others hold: now, or once the step in flight is settled.
+// Returns the number of blocks that must be available for a waiting sequence to start: those for
+// its known tokens and the next one, except blocks of its match that other sequences hold now or,
+// if `settled`, once the step in flight is settled.
 static uint32_t blocks_to_start(const struct engine *engine, const struct sequence *s, bool settled)
 {
     uint32_t known = sequence_known(s);
@@ -35,13 +39,14 @@ static uint32_t blocks_to_start(const struct engine *engine, const struct sequen
     return all - s->match_count + share_idle(engine, s, settled);
 }
 
+// Returns true if v may be preempted in this plan.
 static bool is_victim(const struct engine *engine, const struct sequence *v)
 {
     return v->state == SEQUENCE_RUNNING && v->block_count > 0 && !plan_entry(engine, v)->planned;
 }
 
-// A sequence that cannot be preempted stays so for the rest of the plan, so none is looked at
-// twice.
+// Returns the next sequence to preempt for s, or NULL. A sequence that cannot be preempted stays so
+// for the rest of the plan, so each is examined once.
 static struct sequence *victim_choose(struct engine *engine, const struct sequence *s)
 {
     struct plan *plan = &engine->plan;
@@ -58,8 +63,8 @@ static struct sequence *victim_choose(struct engine *engine, const struct sequen
     return NULL;
 }
 
-// Preempts until `settled` blocks can be taken once the step in flight is settled. False: fewer
-// than `count` can be taken now, and s is not planned in this step.
+// Preempts sequences until `settled` blocks can be allocated once the step in flight is settled.
+// Returns false if fewer than `count` can be allocated now; then s is not planned in this step.
 static bool blocks_ensure(struct engine *engine, const struct sequence *s, uint32_t count,
                           uint32_t settled)
 {
@@ -81,6 +86,7 @@ static enum batch_want want_of(const struct sequence *s)
     return want[s->request->asked.kind];
 }
 
+// Returns a new row of the sequence, without tokens.
 static struct plan_row row_open(struct engine *engine, struct sequence *s)
 {
     plan_entry(engine, s)->planned = true;
@@ -88,7 +94,7 @@ static struct plan_row row_open(struct engine *engine, struct sequence *s)
     return (struct plan_row){.sequence = s->index, .from = s->planned_len, .fed = s->fed};
 }
 
-// Takes blocks for q_len more tokens of the row and advances the sequence.
+// Adds q_len tokens to the row: allocates their blocks and advances the sequence.
 static void row_grow(struct engine *engine, struct sequence *s, struct plan_row *row,
                      uint32_t q_len)
 {
@@ -106,6 +112,7 @@ static void row_grow(struct engine *engine, struct sequence *s, struct plan_row 
     }
 }
 
+// Plans one token of a decoding sequence, or only its mask if the mask could not be made before.
 static void plan_decode(struct engine *engine, struct sequence *s)
 {
     struct plan *plan = &engine->plan;
@@ -126,14 +133,14 @@ static void plan_decode(struct engine *engine, struct sequence *s)
     row_grow(engine, s, row, 1);
 }
 
-// Tokens that go to the device for the penalties.
+// Returns the number of tokens that are sent to the device for penalties.
 static uint32_t history_need(const struct sequence *s)
 {
     return s->penalty_row == PENALTY_NONE ? 0 : sequence_known(s);
 }
 
-// Ensures the blocks to start with. A preempted sequence may have held blocks of the match; then
-// more are needed.
+// Ensures the blocks that s needs to start. If a sequence that is preempted for it held blocks of
+// its match, more blocks are needed.
 static bool start_ensure(struct engine *engine, const struct sequence *s)
 {
     uint32_t need;
@@ -146,9 +153,9 @@ static bool start_ensure(struct engine *engine, const struct sequence *s)
     return share_holds(engine, s);
 }
 
-// Starts a waiting sequence if there are blocks for all its tokens. One that waits for a block
-// which another sequence is computing preempts nobody, unless it is the first of the plan, which
-// must always move.
+// Starts a waiting sequence if there are blocks for all its tokens. A sequence whose next block is
+// being computed by another sequence preempts none, unless this plan has no row yet: each plan must
+// make progress.
 static bool plan_start(struct engine *engine, struct sequence *s, enum share share)
 {
     struct plan *plan = &engine->plan;
@@ -165,8 +172,8 @@ static bool plan_start(struct engine *engine, struct sequence *s, enum share sha
     return true;
 }
 
-// Tokens of the next chunk as far as the token budget and shared blocks allow; 0: none in this
-// step.
+// Returns the number of tokens of the next chunk that the token budget and shared blocks allow; 0:
+// none in this step.
 static uint32_t chunk_choose(struct engine *engine, struct sequence *s, uint32_t budget)
 {
     uint32_t left = sequence_known(s) - s->planned_len;
@@ -176,7 +183,7 @@ static uint32_t chunk_choose(struct engine *engine, struct sequence *s, uint32_t
     return q_len > 0 ? share_cut(engine, s, q_len) : 0;
 }
 
-// As much of the chunk as blocks and block-table changes allow.
+// Returns the part of the chunk that blocks and block-table changes allow.
 static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     if (!engine->paged)
@@ -198,7 +205,7 @@ static uint32_t chunk_fit(struct engine *engine, struct sequence *s, uint32_t q_
     return engine->cuttable ? smaller(q_len, most) : 0;
 }
 
-// Opens the sequence's row in this plan, or extends it.
+// Adds the chunk to the sequence's row in this plan, which is created if needed.
 static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     struct plan *plan = &engine->plan;
@@ -218,8 +225,8 @@ static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_l
     share_announce(engine, s, from);
 }
 
-// Updates what is owed to a started prompt: the blocks for the rest of its tokens. A decode is owed
-// nothing, because its next block is taken before all prompts.
+// Updates the blocks owed to a started prompt: those for the rest of its tokens. A decode is owed
+// none, because its next block is allocated before all prompts.
 static void debt_note(struct engine *engine, struct sequence *s)
 {
     uint32_t whole = blocks_for(engine, sequence_known(s));
@@ -228,22 +235,22 @@ static void debt_note(struct engine *engine, struct sequence *s)
                owes ? whole - s->block_count : 0);
 }
 
-// The step has a row left and, for a sequence new on the device, a sampling record and space for
-// its history.
+// Returns true if the step has a row left and, for a sequence new on the device, room for its
+// sampling parameters and history.
 static bool step_has_room(const struct plan *plan, bool is_new, uint32_t history)
 {
     return plan->rows_left > 0 &&
            (!is_new || (plan->newcomers_left > 0 && plan->history_left >= history));
 }
 
-// Older sequences wait for more than there is, so no other can start and none needs a look at the
-// cache.
+// Returns true if more blocks are reserved for older sequences than are available. Then no other
+// sequence can start, and its lookup in the cache is skipped.
 static bool starts_none(const struct engine *engine)
 {
     return engine->plan.budget.kept > blocks_available(&engine->blocks);
 }
 
-// Plans up to `limit` prompt tokens of the sequence and returns how many.
+// Plans up to `limit` prompt tokens of the sequence and returns their number.
 static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t limit)
 {
     struct plan *plan = &engine->plan;
@@ -258,7 +265,7 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
         enum share share = share_look(engine, s);
         if (waits && !plan_start(engine, s, share))
             return 0;
-        if (share == SHARE_COMPUTING) // ready within two steps
+        if (share == SHARE_COMPUTING) // the block is ready within two steps
             return 0;
     }
     uint32_t q_len = chunk_choose(engine, s, limit);
@@ -270,7 +277,7 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
     return q_len;
 }
 
-// Prompt tokens of the sequence that may still be planned.
+// Returns the number of prompt tokens of the sequence that may still be planned in this plan.
 static uint32_t prefill_left(const struct engine *engine, const struct sequence *s)
 {
     const struct plan_entry *entry = plan_entry(engine, s);
@@ -279,18 +286,18 @@ static uint32_t prefill_left(const struct engine *engine, const struct sequence 
     return sequence_known(s) - s->planned_len;
 }
 
-// Plans tokens of one prompt and takes them off the share.
+// Plans tokens of one prompt and subtracts them from *tokens.
 static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *tokens)
 {
     if (prefill_left(engine, s) > 0 && *tokens > 0) {
         *tokens -= plan_prefill(engine, s, *tokens);
-        if (*tokens > 0) // the sequence is done, or lacks something other than tokens
+        if (*tokens > 0) // it has no more tokens, or lacks something other than tokens
             plan_entry(engine, s)->stuck = true;
     }
     debt_note(engine, s);
 }
 
-// Draws requests whose next prompt has at most `most` tokens while tokens are left.
+// Draws and plans requests whose next prompt has at most `most` tokens, while tokens are left.
 static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
 {
     struct plan *plan = &engine->plan;
@@ -311,6 +318,7 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
     }
 }
 
+// Returns the number of decode rows that this plan may have.
 static uint32_t decodes_count(const struct engine *engine)
 {
     uint32_t count = 0;
@@ -327,13 +335,14 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     const struct step_limits *limits = &engine->facts.limits;
     struct plan *plan = &engine->plan;
     uint32_t decodes = decodes_count(engine);
-    // Decodes come first: their tokens are set aside before prompts get any.
+    // Decodes come first: their tokens are reserved before prompts get any.
     uint32_t tokens = pace_begin(&engine->pace, decodes, limits->tokens_max - decodes,
                                  decodes > 0 && engine->cuttable); // decision 0013
     plan->stamp = stamp;
     plan->decode_count = plan->prefill_count = plan->waiting_count = 0;
     plan->second_left =
-        engine->cuttable ? tokens / 2 : 0; // inputs that cannot be cut go by age alone
+        // Inputs that cannot be cut are planned by age only.
+        engine->cuttable ? tokens / 2 : 0;
     plan->first_left = tokens - plan->second_left;
     plan->short_most = SHORT_STEPS * plan->second_left;
     plan->rows_left = limits->rows_max - decodes;
@@ -349,6 +358,7 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->unserved = plan->refused = plan->full = false;
 }
 
+// Returns true if a waiting sequence cannot start for lack of blocks.
 static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
 {
     const struct budget *budget = &engine->plan.budget;
@@ -356,8 +366,8 @@ static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
            budget_left(budget) < budget->owed + blocks_to_start(engine, s, false);
 }
 
-// Decodes, and the first half by age. A prompt that was drawn ahead of its turn uses the second
-// half, so that the first still belongs to those before it.
+// Plans decodes, then the first half of the prompt tokens by age. A prompt that was drawn ahead of
+// a longer one uses the second half, so that the first half remains for the prompts it overtook.
 static void plan_first(struct engine *engine)
 {
     struct plan *plan = &engine->plan;
@@ -377,8 +387,8 @@ static void plan_first(struct engine *engine)
     draws_serve(engine, &plan->first_left, UINT32_MAX);
 }
 
-// The second half and what is left of the first: short prompts by age, short ones of the queue,
-// then all by age.
+// Plans the second half and the rest of the first: short prompts by age, short prompts of the
+// queue, then all prompts by age.
 static void plan_second(struct engine *engine)
 {
     struct plan *plan = &engine->plan;

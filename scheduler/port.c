@@ -1,5 +1,5 @@
 // The h2o side of a port: admission, submit, cancel, drain, free. One h2o thread per port; nothing
-// here blocks or allocates. The engine's side is in intake.c, ring_credit.c and settle.c.
+// here blocks or allocates memory. The engine's side is in intake.c, ring_credit.c and settle.c.
 #include "scheduler/prefix.h"
 #include "scheduler/request.h"
 
@@ -26,7 +26,7 @@ static uint64_t result_bytes(const struct port *port, const struct submit_args *
     return (uint64_t)args->sequence_count * port->gate->output_width * sizeof(float);
 }
 
-// The caller has checked a request's limits; a violation is its bug.
+// The caller has checked the limits of the request; a violation is a bug in the caller.
 static void args_check(const struct admission_gate *gate, const struct submit_args *args)
 {
     check(args->token_count > 0 && args->sequence_count > 0, "%u tokens in %u sequences",
@@ -62,7 +62,7 @@ static void args_check(const struct admission_gate *gate, const struct submit_ar
 
 static bool counter_raise(_Atomic uint64_t *counter, uint64_t amount, uint64_t limit)
 {
-    // Relaxed: the counter alone decides; the request itself travels through the inbound ring.
+    // Relaxed: only the counter's value matters; the inbound ring publishes the request itself.
     uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
     do {
         if (now + amount > limit)
@@ -89,8 +89,9 @@ void counters_lower(struct admission_gate *gate, uint64_t tokens, uint64_t bytes
     counter_lower(&gate->counters.bytes, bytes);
 }
 
-// What does not fit raises no counter, so that it costs no other thread's request its room; a
-// counter is taken back only where another thread was quicker.
+// A request that does not fit raises no counter, so it takes no capacity from requests of other
+// threads. A counter is lowered again only if another thread took the capacity between check and
+// raise.
 bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes)
 {
     struct admission_counters *counters = &gate->counters;
@@ -112,6 +113,7 @@ bool counters_raise(struct admission_gate *gate, uint64_t tokens, uint64_t bytes
     return false;
 }
 
+// Copies the arrays of a request into the store.
 static void words_fill(struct port *port, struct request *request, const struct submit_args *args)
 {
     uint32_t at = args->token_count;
@@ -134,6 +136,7 @@ static void words_fill(struct port *port, struct request *request, const struct 
                     args->bias);
 }
 
+// Takes a free request number and fills its request. The counters guarantee that a number is free.
 static struct request *request_fill(struct port *port, const struct submit_args *args)
 {
     check(port->free_count > 0 || port->fresh < port->request_count, "all %u requests are used",
@@ -141,7 +144,7 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     uint32_t number = port->free_count > 0 ? port->free[--port->free_count] : port->fresh++;
     struct request *request = &port->requests[number];
     request->asked = *args;
-    request->asked.tokens = NULL; // what these pointers lead to lies in the store from now on
+    request->asked.tokens = NULL; // the arrays are copied to the store; their pointers are not kept
     request->asked.sequence_start = request->asked.type_from = NULL;
     request->asked.bias = NULL;
     request->asked.stop_ids = request->stop_ids;
@@ -156,7 +159,8 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     request->result_bytes = result_bytes(port, args);
     request->marks =
         (struct request_marks){.prompt_tokens = args->token_count, .submitted_ns = clock_ns()};
-    // The ring is empty and the engine does not know the request yet, so its mask may change.
+    // The ring is empty and the engine does not have the request yet, so the ring's mask may
+    // change.
     uint32_t choices = args->kind == REQUEST_GENERATE ? submit_choices(args) : 1;
     request->events.ring.mask = request_ring_entries(choices) - 1;
     atomic_store_explicit(&request->cancel, 0, memory_order_relaxed);
@@ -191,8 +195,8 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
 {
     args_check(port->gate, args);
     // seq_cst on this store and on the load of the state: an engine that has closed the gate and
-    // then finds `submitting` down knows that whatever got through is in the inbound ring. With
-    // less, both sides could miss each other and the request would never end.
+    // then reads `submitting` as 0 finds every admitted request in the inbound ring. With a weaker
+    // order both sides could miss each other, and the request would never end.
     atomic_store_explicit(&port->submitting, 1, memory_order_seq_cst);
     enum admission admission = submit(port, args, out);
     atomic_store_explicit(&port->submitting, 0, memory_order_release);
@@ -201,7 +205,7 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     return admission;
 }
 
-// Counts, for each copy, the tokens of one prompt that it has from the start on.
+// Counts, for each copy, the leading tokens of one prompt that its cache contains.
 static void cached_count(struct route_copy *copies, struct port *const *ports, uint32_t count,
                          const struct submit_args *args, uint32_t from, uint32_t to,
                          uint32_t *looks)
@@ -209,7 +213,8 @@ static void cached_count(struct route_copy *copies, struct port *const *ports, u
     const struct admission_gate *gate = ports[0]->gate;
     struct prefix_apart apart = {.salt = {args->cache_salt[0], args->cache_salt[1]}};
     struct hash key = prefix_root(gate->secret, &apart);
-    uint32_t each = gate->block_tokens, left = (1u << count) - 1; // that had all blocks so far
+    // Bit set: the copy had all blocks so far.
+    uint32_t each = gate->block_tokens, left = (1u << count) - 1;
     for (; left != 0 && from + each < to && *looks > 0; from += each, (*looks)--) {
         key = prefix_hash(gate->secret, &key, args->tokens + from, each);
         for (uint32_t i = 0; i < count; i++) {
@@ -226,7 +231,8 @@ void ports_look(struct route_copy *copies, struct port *const *ports, uint32_t c
     uint32_t looks = ROUTE_BLOCKS_MAX;
     for (uint32_t i = 0; i < count; i++) {
         const struct admission_gate *gate = ports[i]->gate;
-        // Relaxed: a copy that is chosen too late or too early refuses, and another one is asked.
+        // Relaxed: a stale state costs at most a refusal, after which the caller tries another
+        // copy.
         copies[i] = (struct route_copy){
             .queued = atomic_load_explicit(&gate->counters.tokens, memory_order_relaxed),
             .closed = atomic_load_explicit(&gate->state, memory_order_relaxed) != GATE_OPEN};
@@ -257,13 +263,14 @@ uint32_t port_choose(struct port *const *ports, uint32_t count, const struct sub
 
 uint32_t port_turn(struct port *port)
 {
-    // Relaxed: each caller has a number of its own, and nothing else depends on it.
+    // Relaxed: callers only need different numbers; nothing else depends on the counter.
     return atomic_fetch_add_explicit(&port->gate->counters.turns, 1, memory_order_relaxed);
 }
 
-// Called after the change it announces. Either the engine gets this notice, or it has not yet
-// lowered the flag of an earlier one and will see the change then. A notice may outlive its
-// request; the engine then looks at the next request with that number.
+// Sends a notice to the engine; called after the change that it announces. Either the engine gets
+// this notice, or it has not yet lowered the flag of an earlier notice and will see the change
+// then. If the request is finished by then, the engine may look at the next request with that
+// number.
 static void notice_send(struct port *port, struct request *request)
 {
     if (flag_raise(&request->in_notices))
@@ -282,7 +289,7 @@ void port_cancel_choice(struct port *port, struct request *request, uint32_t cho
     check(request->asked.kind == REQUEST_GENERATE &&
               choice < request->asked.sequence_count * request->asked.choice_count,
           "choice %u is cancelled", choice);
-    // Relaxed, as the flag of port_cancel: the notice orders it.
+    // Relaxed: the notice orders it, as for the flag of port_cancel.
     atomic_fetch_or_explicit(&request->cancelled[choice / 64], (uint64_t)1 << choice % 64,
                              memory_order_relaxed);
     notice_send(port, request);
@@ -319,8 +326,10 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
     while (number_pop(&port->ready, &number)) {
         struct request *request = &port->requests[number];
         flag_lower(
-            &request->events.in_ready); // after the pop, so that the ring has an entry for it
-        if (ring_peek(&request->events.ring, &place)) // else its events were read already
+            // After the pop, so that the ring of numbers has a free entry when the flag is raised
+            // again.
+            &request->events.in_ready);
+        if (ring_peek(&request->events.ring, &place)) // otherwise its events were read already
             on_ready(context, request->asked.owner, request);
     }
 }
@@ -337,7 +346,7 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
         memcpy(tops, &ring->top[(size_t)place * TOP_LOGPROBS_MAX],
                out->top_count * sizeof(struct token_top));
     ring_take(&ring->ring);
-    if (flag_lower(&ring->paused)) // after ring_take, see credit_request
+    if (flag_lower(&ring->paused)) // after ring_take: see credit_request
         notice_send(port, request);
     return true;
 }

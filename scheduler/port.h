@@ -2,7 +2,7 @@
 // frees requests; the engine thread owns a request from submit to its last finish event. No text
 // crosses, only integers.
 //
-// Every function of this header is for the h2o side (one thread per port). Nothing blocks.
+// Every function of this header is for the h2o side (one thread per port). None of them blocks.
 #pragma once
 
 #include "base/status.h"
@@ -15,12 +15,12 @@ struct engine;
 struct grammar;     // runtime/grammar/grammar.h
 struct token_rules; // runtime/grammar/token_rules.h
 struct port;
-struct request; // a number in the port's table; valid from port_submit to port_free
+struct request; // an entry of the port's table; valid from port_submit to port_free
 
 enum {
     REQUEST_STOP_IDS_MAX = 64,
     TOP_LOGPROBS_MAX = 20,
-    COPIES_MAX = 16,             // engines of one model
+    COPIES_MAX = 16,             // most engines (copies) of one model
     TYPE_FROM_NONE = 0xFFFFFFFF, // no token of the sequence has token type 1
 };
 
@@ -38,62 +38,62 @@ struct sampling {
     float presence;        // 0: off
     bool logprob;          // report the raw logprob of each sampled token
     uint32_t top_logprobs; // alternatives reported with each token, at most TOP_LOGPROBS_MAX
-    uint32_t output_min;   // before so many outputs end ids and stop ids are banned; one that comes
-                           // all the same, because a mask leaves nothing else, ends where the
-                           // grammar does and nowhere else
+    // End ids and stop ids are banned before this many output tokens; one sampled nevertheless,
+    // because a mask allows nothing else, ends the choice only if the grammar ends there.
+    uint32_t output_min;
 };
 
-struct token_bias { // added to the logit of a token
+struct token_bias { // a value added to the logit of a token
     int32_t token;
     float value;
 };
 
-struct token_top { // an alternative to a sampled token
+struct token_top { // an alternative to a sampled token, with its raw logprob
     int32_t token;
     float logprob;
 };
 
-// What the engine needs of a request. port_submit copies it whole, and the engine reads the copy
-// (request.h: `asked`), so that a new member arrives by itself; arrays are borrowed for the call,
-// and so are grammar and rules, of which an admitted request takes a count that port_free gives
-// back.
+// The description of a request. port_submit copies the whole struct, and the engine reads the copy
+// (request.h: `asked`), so a new member needs no further code in the port. The arrays are borrowed
+// for the call, and so are grammar and rules: an admitted request holds a reference to each until
+// port_free.
 struct submit_args {
     enum request_kind kind;
-    const int32_t *tokens; // prompts of all sequences, one after the other
+    const int32_t *tokens; // [token_count] prompts of all sequences, concatenated
     uint32_t token_count;
-    uint32_t sequence_count;        // prompts of a generation; inputs or documents for pooling
+    uint32_t sequence_count; // prompts of a generation; inputs or documents of a pooling request
     const uint32_t *sequence_start; // [sequence_count + 1] prefix sums into tokens
-    const uint32_t *type_from;      // [sequence_count] first token of type 1, or NULL
-    uint32_t choice_count;          // n of each prompt, >= 1; 1 for pooling
-    uint32_t pool_from;  // vectors: the first tokens of each input that a mean leaves out
-    bool pool_raw;       // vectors: as the pooling gives them, not normalised
-    uint32_t max_tokens; // of output per choice; cut to what the context leaves
+    const uint32_t *type_from; // [sequence_count] position of the first token of type 1, or NULL
+    uint32_t choice_count;     // choices per prompt (n), >= 1; 1 for pooling
+    uint32_t pool_from;        // vectors: number of leading tokens that a mean leaves out
+    bool pool_raw;             // vectors: true if they are not normalised
+    uint32_t max_tokens;       // output tokens per choice; reduced to what the context leaves
     struct sampling sampling;
-    bool prompts_differ;    // the seed is not the client's: equal prompts draw differently
-    bool ignore_end;        // end-of-sequence ids do not end
-    uint32_t stop_id_count; // further ids that end
+    bool prompts_differ;    // true if the client gave no seed: equal prompts then draw differently
+    bool ignore_end;        // true if the model's end ids do not end a choice
+    uint32_t stop_id_count; // more ids that end a choice
     const int32_t *stop_ids;
     uint32_t bias_count;
     const struct token_bias *bias;
-    // Every answer is one of its strings: the engine must have a vocabulary (engine.h). Its end is
-    // FINISH_STOP, also where ignore_end or output_min would go on. NULL: free.
+    // Every answer is a string of this grammar; its end is FINISH_STOP even if ignore_end or
+    // output_min would continue. The engine must have a vocabulary (engine.h). NULL: no grammar.
     struct grammar *grammar;
-    // Which ids may come, of the same vocabulary; NULL: all. Where a grammar leaves nothing of
-    // them, the grammar alone holds.
+    // Rules about which ids may be sampled, for the same vocabulary; NULL: none. If a grammar
+    // allows none of the ids that the rules allow, only the grammar applies.
     struct token_rules *rules;
-    uint64_t cache_salt[2]; // separates prefix caches; 0, 0 for none
-    uint32_t key_id;        // keys are served in turn
-    uint64_t deadline_ns;   // CLOCK_MONOTONIC: still queued then -> FINISH_TIMEOUT; 0: none
-    void *owner;            // argument of the drain callback
+    uint64_t cache_salt[2]; // requests share cached blocks only if equal; 0, 0 for none
+    uint32_t key_id;        // number of the API key; keys are served round-robin
+    uint64_t deadline_ns;   // CLOCK_MONOTONIC; FINISH_TIMEOUT if not started then; 0: none
+    void *owner;            // argument of port_drain's callback
 };
 
-// Choices of all prompts of a generation; event.choice counts them by prompt.
+// Returns the number of choices of all prompts. event.choice / choice_count is the prompt.
 static inline uint32_t submit_choices(const struct submit_args *args)
 {
     return args->sequence_count * args->choice_count;
 }
 
-// How many tokens from the start are ids of a vocabulary of so many (0: not known, all are).
+// Returns how many leading tokens are ids of a vocabulary of `vocab` ids (0: unknown, all are).
 static inline uint32_t tokens_known(const int32_t *tokens, uint32_t count, uint32_t vocab)
 {
     uint32_t known = 0;
@@ -105,88 +105,96 @@ static inline uint32_t tokens_known(const int32_t *tokens, uint32_t count, uint3
 enum admission {
     ADMITTED,
     ADMISSION_BUSY,            // the queue is full: 503 / 529
-    ADMISSION_TOO_MANY_TOKENS, // over max-queued-tokens: 400
-    ADMISSION_TOO_MANY_BYTES,  // results over max-result-bytes: 400
-    ADMISSION_DRAINING,        // the engine stops: 503
-    ADMISSION_FAILED,          // its device failed: 503
+    ADMISSION_TOO_MANY_TOKENS, // the request alone exceeds max-queued-tokens: 400
+    ADMISSION_TOO_MANY_BYTES,  // its results alone exceed max-result-bytes: 400
+    ADMISSION_DRAINING,        // the engine is stopping: 503
+    ADMISSION_FAILED,          // the engine's device failed: 503
 };
 
+// Submits a request to the engine. If ADMITTED, *out is the request, which the caller frees with
+// port_free after its last finish event; otherwise *out is not set. The caller has checked the
+// arguments against the limits of the model and the engine; a violation ends the process.
 enum admission port_submit(struct port *port, const struct submit_args *args,
                            struct request **out) MUST_USE;
 
-// Of ports to several copies of one model the one that the request is submitted to: route.h. after:
-// number that grows with each request, for equals. ports: [count], NULL: is not asked. Returns its
-// place, or count where there is none.
+// Chooses which of several copies of a model receives the request (see route.h). ports: [count],
+// NULL entries are skipped. after: breaks ties; pass an increasing number. Returns the index of the
+// port, or count if all are NULL.
 uint32_t port_choose(struct port *const *ports, uint32_t count, const struct submit_args *args,
                      uint32_t after);
-// That number: how often it was asked for so far, of any port to the same engine. That of a model
-// is the first copy's.
+// Returns a counter that increases with each call for any port of the same engine, for `after` of
+// port_choose. The caller uses a port of the model's first copy.
 uint32_t port_turn(struct port *port);
 
-// Ends the request in any state. Each choice gets exactly one finish event.
+// Cancels the request in any state. Each choice still gets exactly one finish event.
 void port_cancel(struct port *port, struct request *request);
 
-// Ends one choice, of which an event was read; it gets its finish event like any other, and the
-// other choices go on.
+// Cancels one choice of a generation, of which an event must have been read. The choice gets its
+// finish event as usual, and the other choices continue.
 void port_cancel_choice(struct port *port, struct request *request, uint32_t choice);
 
-// Only after the last finish event was read (port_next).
+// Frees the request. Only after its last finish event was read (port_next).
 void port_free(struct port *port, struct request *request);
 
+// Sets the argument of port_drain's callback.
 void port_owner_set(struct port *port, struct request *request, void *owner);
 
-// How a choice or an input ends: name, and what it is counted as (finished_* of stats.h).
+// How a choice or a pooling request ends: name, and the counter that counts it (finished_* in
+// stats.h).
 #define FINISH_LIST(X)                                                                             \
     X(STOP, stop)      /* an end id or stop id was sampled (it is in `token`) */                   \
     X(LENGTH, length)  /* max_tokens reached */                                                    \
     X(CONTEXT, length) /* the context window is full */                                            \
     X(CANCEL, cancel)                                                                              \
     X(TIMEOUT, timeout) /* deadline_ns passed in the queue */                                      \
-    X(STALLED, cancel)  /* the reader took nothing for 60 s, or too much is kept for slow ones */  \
-    X(ERROR, error)     /* the device failed, a result is not finite */                            \
-    X(STUCK, error)     /* no token of the model is what the grammar wants next */                 \
-    X(OVER, error)      /* finding what the grammar lets follow met a bound */                     \
-    X(CROWDED, error)   /* the same, but other answers have the memory that it needs */            \
+    X(STALLED, cancel)  /* the reader read nothing for 60 s, or parked sequences keep too much */  \
+    X(ERROR, error)     /* the device failed, or a result is not finite */                         \
+    X(STUCK, error)     /* no token of the model fits the grammar here */                          \
+    X(OVER, error)      /* finding the allowed tokens reached a limit of work or memory */         \
+    X(CROWDED, error)   /* reached a limit of memory because other answers use it */               \
     X(DONE, pooling)    /* pooling: values are ready */
 
 enum finish {
-    FINISH_NONE, // a token
+    FINISH_NONE, // a token, not a finish
 #define FINISH_ENUM(name, counted) FINISH_##name,
     FINISH_LIST(FINISH_ENUM)
 #undef FINISH_ENUM
         FINISH_COUNT
 };
 
-enum event_flag { EVENT_TOKEN = 1, EVENT_LAST = 2 }; // LAST: every choice has finished
+enum event_flag { EVENT_TOKEN = 1, EVENT_LAST = 2 }; // LAST: all choices have finished
 
 struct token_event { // 24 bytes
-    uint32_t choice; // of prompt choice / n, its choice % n
-    int32_t token;   // valid with EVENT_TOKEN; a finish may carry the token that ended it
-    float logprob;   // of the raw distribution, where asked for
+    uint32_t choice; // choice % n of prompt choice / n, with n = choice_count
+    int32_t token;   // valid with EVENT_TOKEN; a finish may contain the token that ended the choice
+    float logprob;   // of the raw distribution, if sampling.logprob is set
     uint8_t finish;  // enum finish
     uint8_t flags;   // enum event_flag
-    uint16_t top_count;
-    uint32_t index; // of the token within its choice
+    uint16_t top_count; // number of alternatives
+    uint32_t index;     // index of the token within its choice
     uint32_t reserved;
 };
 
-// Calls on_ready(context, owner, request) once for each request with news.
+// Calls on_ready(context, owner, request) once for each request with unread events.
 void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, struct request *),
                 void *context);
 
-// Next event of the request; false when there is none now. tops (may be NULL) receives up to
-// TOP_LOGPROBS_MAX alternatives of this event.
+// Reads the next event of the request; returns false if there is none now. tops (may be NULL)
+// receives up to TOP_LOGPROBS_MAX alternatives of this event.
 bool port_next(struct port *port, struct request *request, struct token_event *out,
                struct token_top *tops);
 
-// Pooling results, after FINISH_DONE: [output_width] floats of one sequence.
+// Returns one sequence's pooling result, [output_width] floats; only from FINISH_DONE on.
 const float *request_values(const struct request *request, uint32_t sequence);
 
-// For usage and metrics; final once the last finish event was read. Times: CLOCK_MONOTONIC ns.
+// Numbers for usage and metrics; final once the last finish event was read. Times: CLOCK_MONOTONIC
+// ns.
 struct request_facts {
     uint32_t prompt_tokens;
-    uint32_t cached_tokens; // of the prompts, each fixed when its first choice starts
+    // Prompt tokens found in the cache when the first choice of each prompt starts.
+    uint32_t cached_tokens;
     uint32_t preemptions;
     uint64_t submitted_ns, started_ns, first_token_ns, finished_ns;
 };
+// Copies these numbers; may be called at any time before port_free.
 void request_facts_get(const struct request *request, struct request_facts *out);

@@ -1,4 +1,4 @@
-// The table of prefix.h. Its chains run through the blocks.
+// The hash table of prefix.h. The chains of its buckets are linked through the blocks.
 #include "scheduler/prefix.h"
 
 #include "base/status.h"
@@ -74,10 +74,10 @@ void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
 {
     struct block *b = &blocks->block[id], *p = &blocks->block[parent];
     if (!p->named || !hash_equal(&p->hash, &b->parent))
-        return; // this parent is a copy without a key
+        return; // this parent is a duplicate that is not in the table
     if (b->parent_id == parent && b->parent_serial == p->serial)
         return;
-    b->parent_id = parent; // an earlier parent has lost its name, as names are unique
+    b->parent_id = parent; // an earlier parent has lost its name, because names are unique
     b->parent_serial = p->serial;
     p->children++;
     p->child = id;

@@ -1,40 +1,45 @@
 // The prefix cache: a table from the hash of a full block to the block. The hash is a 128-bit keyed
-// hash of the block's tokens and the hash before it, so it stands for all tokens up to the block's
-// end; a hit compares tokens and parent as well. Engine thread only.
+// hash of the block's tokens and of the previous block's hash, so it identifies all tokens up to
+// the block's end; a lookup compares tokens and parent hash as well. Engine thread only, except
+// prefix_root and prefix_hash, which any thread may call.
 #pragma once
 
 #include "scheduler/blocks.h"
 
-// What stands for the parent of a prompt's first block: it keeps apart what must not share blocks.
-// Salts of requests, or 0; serial and port: of a request where there is no prefix cache, else 0.
+// Input of the root hash, the parent of a prompt's first block. Prompts with different roots share
+// no blocks. salt: of the request, or 0. serial and port: of the request if there is no prefix
+// cache, so that only its own choices share blocks; else 0.
 struct prefix_apart {
     uint64_t salt[2], serial, port;
 };
+// Returns the root hash.
 struct hash prefix_root(const uint64_t secret[2], const struct prefix_apart *apart);
 
-// Hash of the block with these tokens after `parent`.
+// Returns the hash of a block with `count` tokens whose parent's hash is `parent`.
 struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
                         uint32_t count);
 
-struct prefix_name { // what is looked up
+struct prefix_name { // identity of a full block
     struct hash hash, parent;
     const int32_t *tokens; // [blocks->tokens]
 };
 
-// The block of that name, ready or not, or BLOCK_NONE.
+// Returns the block of that name, ready or not, or BLOCK_NONE.
 uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name);
 
-// Enters a used block under a name that is not in the table.
+// Enters a used block under a name that is not in the table. Does nothing if the block is barred.
 void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *name, bool ready);
+// Removes a named block from the table.
 void prefix_drop(struct blocks *blocks, uint32_t id);
 
-// The block that was linked to `parent` last if it has these tokens, found without a hash; else
-// BLOCK_NONE, and prefix_find may find another.
+// Returns the block that was linked to `parent` most recently if it has these tokens. Needs no
+// hash. Returns BLOCK_NONE otherwise; prefix_find may still find a block.
 uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32_t *tokens);
 
-// Records that the named block `id` follows `parent`, if its name says so. A chain of links is
-// whole while its last block keeps its serial and `breaks` does not grow.
+// Records that the named block `id` follows `parent`, if its parent hash is that of `parent`. No
+// block of a chain of links was dropped as long as its last block keeps its serial and `breaks` is
+// unchanged.
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent);
 
-// Takes a used block out of the table and keeps it out until it is free.
+// Removes a used block from the table and keeps it out until it is free.
 void prefix_bar(struct blocks *blocks, uint32_t id);

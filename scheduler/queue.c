@@ -1,9 +1,10 @@
-// See queue.h. Two lists of keys, and lists of the requests of each key.
+// See queue.h: two lists of keys, and lists of the requests of each key. Engine thread only.
 #include "scheduler/internal.h"
 
 #include <string.h>
 
-enum { PASSED_EACH = 16, PASSED_MOST = 256 }; // requests passed over: of one key, of all
+// Most requests skipped in one search: per key, in total.
+enum { PASSED_EACH = 16, PASSED_MOST = 256 };
 
 void queue_reset(struct queue *queue)
 {
@@ -36,7 +37,8 @@ static void ahead_unlink(struct queue *queue, struct queue_key *key)
     LIST_REMOVE(queue->ahead_first, queue->ahead_last, key, ahead_next, ahead_previous);
 }
 
-// The keys before this one, which is not the first, come after all others.
+// Rotates the list of keys for draws ahead so that `key`, which is not the first, becomes the
+// first.
 static void ahead_begin(struct queue *queue, struct queue_key *key)
 {
     queue->ahead_last->ahead_next = queue->ahead_first;
@@ -47,7 +49,7 @@ static void ahead_begin(struct queue *queue, struct queue_key *key)
     key->ahead_previous = NULL;
 }
 
-// The entry of the key; a new one is the last in both turns.
+// Returns the entry of an API key. A new entry is appended to both lists.
 static struct queue_key *key_open(struct queue *queue, uint32_t key_id)
 {
     struct queue_key **head = &queue->bucket[key_id & queue->mask];
@@ -126,7 +128,8 @@ void queue_rotate(struct engine *engine, struct request *r, bool ahead)
     request_append(&engine->queue, key, r);
 }
 
-// The next request of the key with at most `most` tokens, of those for which there can be a place.
+// Returns the next request of the key that can get a slot and whose next prompt has at most `most`
+// tokens. place: whether a slot is possible without and with a penalty row.
 static struct request *key_next(const struct queue_key *key, const bool place[2], uint32_t most,
                                 uint32_t *passed)
 {
@@ -143,6 +146,7 @@ static struct request *key_next(const struct queue_key *key, const bool place[2]
     return NULL;
 }
 
+// Returns the next request in round-robin order, whatever the length of its prompt.
 static struct request *next_in_turn(const struct queue *queue, const bool place[2])
 {
     struct request *r = NULL;
@@ -152,7 +156,8 @@ static struct request *next_in_turn(const struct queue *queue, const bool place[
     return r;
 }
 
-// A search that gives up is continued by the next one.
+// Returns the next request with at most `most` tokens. A search that ends at the limit is continued
+// by the next call.
 static struct request *next_ahead(struct queue *queue, const bool place[2], uint32_t most)
 {
     uint32_t passed = 0;

@@ -1,6 +1,7 @@
-// Requests with sequences left to draw. Keys take turns, and so do the requests of a key: of k keys
-// with requests each gets one of k draws. Draws ahead of a longer prompt are counted apart from
-// those in turn (decision 0011). Engine thread only.
+// Requests with sequences left to draw. To draw a sequence is to take it from the queue and give it
+// a slot. API keys are served round-robin, and so are the requests of a key: with k keys that have
+// requests, each gets one of k draws. Draws that overtake a longer prompt ("ahead") have a separate
+// rotation of keys (decision 0011). Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -9,35 +10,38 @@
 struct engine;
 struct request;
 
-struct queue_key { // a key that has waiting requests
+struct queue_key { // an API key that has waiting requests
     uint32_t key_id;
-    // Its requests in turn: without penalties, with penalties. They are apart because those with
-    // penalties may all wait for a penalty row.
+    // Its requests in round-robin order: [0] without penalties, [1] with penalties. The lists are
+    // separate because all requests with penalties may have to wait for a penalty row.
     struct request *first[2], *last[2];
-    struct queue_key *next, *previous;             // keys in turn
-    struct queue_key *ahead_next, *ahead_previous; // keys in turn for draws ahead
-    struct queue_key *chain;                       // next of its bucket, or next free one
+    struct queue_key *next, *previous;             // list of keys in round-robin order
+    struct queue_key *ahead_next, *ahead_previous; // list of keys for draws ahead
+    struct queue_key *chain; // next key of the hash bucket, or next free entry
 };
 
 struct queue {
     struct queue_key *keys;    // [count]
-    struct queue_key **bucket; // [mask + 1] by key_id
-    struct queue_key *free;
+    struct queue_key **bucket; // [mask + 1] hash table by key_id
+    struct queue_key *free;    // list of unused entries
     struct queue_key *first, *last;
     struct queue_key *ahead_first, *ahead_last;
-    uint64_t tickets;   // given so far
-    uint32_t penalised; // requests that need a penalty row
+    uint64_t tickets;   // last ticket given to a waiting request
+    uint32_t penalised; // number of requests that need a penalty row
     uint32_t count, mask;
 };
 
-void queue_reset(struct queue *queue); // empty; arrays, count and mask are set by the caller
+// Makes the queue empty. The caller has set the arrays, count and mask.
+void queue_reset(struct queue *queue);
 
+// Appends a request to its key.
 void queue_put(struct engine *engine, struct request *request);
+// Removes a request, if it is in the queue.
 void queue_drop(struct engine *engine, struct request *request);
-// After a draw: key and request go to the end of their turns, or leave. A draw ahead takes the
-// key's turn at those.
+// Updates the order after a draw: moves the key and the request to the end of their lists, or
+// removes them if no sequence is left. ahead: moves the key in the list for draws ahead instead.
 void queue_rotate(struct engine *engine, struct request *request, bool ahead);
-// The next request for which there can be a place and whose next prompt has at most `most` tokens,
-// or NULL. If the one whose turn it is is longer, it and its key keep their turn, and *ahead is
-// set. Only the first few of each key are looked at.
+// Returns the next request that can get a slot and whose next prompt has at most `most` tokens, or
+// NULL. If the request that is next in order is longer, it and its key keep their position, and
+// *ahead is set. Only the first few requests of each key are examined.
 struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead);

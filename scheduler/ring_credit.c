@@ -1,10 +1,10 @@
-// Credit in the event rings: which sequences may be planned for a token because the ring has an
-// entry for it. The others are paused. Engine thread only.
+// Credit in the event rings: a sequence may be planned for a token only if the ring has an entry
+// for it. The others are paused. Engine thread only.
 //
-// A ring has at least 4 n + 8 entries for n choices. When a plan is made a request has at most one
-// event in flight and one finish to come for each choice. So a choice is refused an entry only
-// while n + 8 events are unread, and half the ring only while 4 are: the reader always has
-// something to read, and reading it sends a notice.
+// A ring has at least 4 n + 8 entries for n choices. When a plan is made, a request has at most one
+// event in flight and one outstanding finish for each choice. So a choice is refused an entry only
+// while at least n + 8 events are unread, and refused the half-free ring only while at least 4 are
+// unread: the reader always has an event to read, and reading it sends a notice.
 #include "scheduler/internal.h"
 
 static uint32_t credit_left(const struct request *r, uint32_t used)
@@ -13,7 +13,7 @@ static uint32_t credit_left(const struct request *r, uint32_t used)
     return empty > used ? empty - used : 0;
 }
 
-// Entries that the events in flight and the finishes to come will take.
+// Returns the entries that the events in flight and the outstanding finishes will take.
 static uint32_t credit_used(const struct request *r)
 {
     return r->run.pending + r->run.unfinished;
@@ -30,15 +30,15 @@ static bool wants_token(const struct sequence *s)
            !sequence_planned_out(s);
 }
 
-// A waiting sequence must recompute its context, so it starts only when half the ring is free.
-// Otherwise a reader that takes one token at a time would cost a prefill for each.
+// A waiting sequence must recompute its context, so it starts only if half the ring is free.
+// Otherwise a reader that reads one token at a time would cost a prefill for each token.
 static bool credit_suffices(const struct request *r, const struct sequence *s, uint32_t credit)
 {
     return credit > (s->state == SEQUENCE_WAITING ? r->events.ring.mask / 2 : 0);
 }
 
-// Too few entries for all: choices take turns, beginning after the one that was served last.
-// Returns how many entries were granted.
+// Grants entries if there are too few for all choices: round-robin, beginning after the choice that
+// was served last. Returns the number of entries granted.
 static uint32_t credit_share(struct engine *engine, struct request *r, uint32_t credit)
 {
     uint32_t start = r->run.served_last;
@@ -59,6 +59,7 @@ static uint32_t credit_share(struct engine *engine, struct request *r, uint32_t 
     return all - credit;
 }
 
+// Records that the reader has read since the last call.
 static void progress_note(struct engine *engine, struct request *r)
 {
     uint32_t tail = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
@@ -68,7 +69,7 @@ static void progress_note(struct engine *engine, struct request *r)
     r->run.progress_ns = engine->now_ns;
 }
 
-// Pauses the sequences that want a token and were refused, and no others.
+// Pauses exactly the sequences that want a token and were refused an entry; resumes all others.
 static void pauses_set(struct engine *engine, struct request *r)
 {
     for (struct sequence *s = r->run.first; s; s = s->sibling) {
@@ -80,6 +81,7 @@ static void pauses_set(struct engine *engine, struct request *r)
     }
 }
 
+// Grants entries to the sequences of a generation for this plan.
 static void credit_request(struct engine *engine, struct request *r)
 {
     progress_note(engine, r);
@@ -96,8 +98,8 @@ static void credit_request(struct engine *engine, struct request *r)
     }
     scarce = scarce || credit < wanting;
     if (scarce) {
-        // Raise the flag, then count again: either we see the reader's new index, or the reader
-        // sees the flag and wakes us. Without the second count both sides could sleep.
+        // Raise the flag, then count again: either the engine sees the reader's new index, or the
+        // reader sees the flag and wakes the engine. Without the second count both could sleep.
         flag_raise(&r->events.paused);
         wanting = credit_share(engine, r, credit_count(r));
     }
@@ -112,7 +114,7 @@ bool credit_returns(struct engine *engine, struct request *r)
     uint32_t half = r->events.ring.mask / 2;
     if (credit_count(r) > half)
         return true;
-    flag_raise(&r->events.paused); // and count again, as in credit_request
+    flag_raise(&r->events.paused); // then count again, as in credit_request
     return credit_count(r) > half;
 }
 
@@ -122,7 +124,7 @@ void credit_grant(struct engine *engine, uint64_t stamp)
         struct sequence *s = engine->order[i];
         struct request *r = s->request;
         if (r->asked.kind != REQUEST_GENERATE) {
-            // A pooling request has only its finish event.
+            // A pooling request needs only the entry of its finish event.
             *plan_entry(engine, s) = (struct plan_entry){.granted = true};
         } else if (r->run.stamp != stamp) {
             r->run.stamp = stamp;
@@ -138,12 +140,12 @@ void credit_drawn(struct engine *engine, struct sequence *s)
     *entry = (struct plan_entry){.granted = true, .drawn = true};
     if (r->asked.kind != REQUEST_GENERATE)
         return;
-    if (r->run.stamp != engine->plan.stamp) { // it had no drawn sequence when the plan began
+    if (r->run.stamp != engine->plan.stamp) { // it had no sequence with a slot when the plan began
         r->run.stamp = engine->plan.stamp;
         r->run.credit_used = credit_used(r);
     }
     if (credit_left(r, r->run.credit_used) == 0)
-        flag_raise(&r->events.paused); // and count again, as in credit_request
+        flag_raise(&r->events.paused); // then count again, as in credit_request
     entry->granted = credit_left(r, r->run.credit_used) > 0;
     r->run.credit_used += entry->granted;
     stat_add(&engine->stats.pauses, !entry->granted);

@@ -1,4 +1,4 @@
-// See route.h. A fingerprint is a part of the block's key that does not choose its line.
+// See route.h. A fingerprint consists of bits of the block's hash that do not select the line.
 #include "scheduler/route.h"
 
 #include "base/number.h"
@@ -21,8 +21,8 @@ static struct route_line *line_of(const struct route_table *table, const struct 
     return &table->line[key->low & table->mask];
 }
 
-// Its place in the line, or ROUTE_WAYS. Relaxed: a fingerprint is whole in itself, and what it
-// says may be late.
+// Returns the index of a fingerprint in its line, or ROUTE_WAYS. Relaxed: each fingerprint is one
+// word, and a stale value only costs a cache miss.
 static uint32_t way_of(const struct route_line *line, uint32_t fingerprint)
 {
     uint32_t way = 0;

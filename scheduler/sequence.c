@@ -1,4 +1,4 @@
-// The transitions of sequence.h. They keep requests, age order, blocks, places and histories
+// The state transitions of sequence.h. They keep requests, age order, blocks, slots and histories
 // consistent. Engine thread only.
 #include "scheduler/internal.h"
 
@@ -75,6 +75,7 @@ static struct hash sequence_root(const struct engine *engine, const struct reque
     return prefix_root(engine->options.hash_key, &apart);
 }
 
+// Gives the sequence a slot and, if needed, a penalty row, and makes it the youngest.
 static void place_take(struct engine *engine, struct sequence *s)
 {
     size_t each = engine->facts.blocks_per_sequence_max;
@@ -100,6 +101,7 @@ static void place_give(struct engine *engine, struct sequence *s)
     s->slot = SLOT_NONE;
 }
 
+// Creates the next sequence of a request.
 static struct sequence *sequence_open(struct engine *engine, struct request *r)
 {
     uint32_t index = engine->sequences_free_count > 0
@@ -140,7 +142,8 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r, bool ah
     struct sequence *s;
     if (r->run.returning) {
         s = parked_first(r);
-        pause_set(engine, s, false); // it may have been parked after the request began to return
+        // It may have been parked, and paused, after the request began to return.
+        pause_set(engine, s, false);
         parked_drop(engine, s);
         r->run.redrawn++;
     } else {
@@ -154,8 +157,8 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r, bool ah
 
 void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving)
 {
-    // The last block first: the cache evicts a chain from its end, so that the rest can still be
-    // found.
+    // Release the last block first: the cache evicts blocks in the order of release, and a chain
+    // must lose its end first so that the rest can still be found.
     for (uint32_t i = s->block_count; i-- > 0;)
         block_give(&engine->blocks, s->blocks[i], was_leaving);
     s->block_count = 0;
@@ -205,6 +208,7 @@ void sequence_postpone(struct sequence *s)
     s->planned_len--;
 }
 
+// Removes the sequence from its request.
 static void request_drop(struct engine *engine, struct request *r, struct sequence *s)
 {
     struct sequence **link = &r->run.first, *before = NULL;
@@ -215,14 +219,14 @@ static void request_drop(struct engine *engine, struct request *r, struct sequen
     *link = s->sibling;
     if (r->run.last == s)
         r->run.last = before;
-    r->run.pending -= s->pending; // tokens in flight are dropped
+    r->run.pending -= s->pending; // tokens in flight are discarded
     pause_set(engine, s, false);
     s->pending = 0;
     s->request = NULL;
 }
 
-// Its part of the block budget goes with it. What moves down in the order before plan.victim_at has
-// still to be looked at or is looked at once more, so no victim is missed.
+// Removes the sequence from the age order and cancels the blocks owed to it. If an examined
+// sequence moves below plan.victim_at, it is examined once more, so no victim is missed.
 static void order_drop(struct engine *engine, struct sequence *s)
 {
     uint32_t at = 0;

@@ -1,10 +1,10 @@
-// A sequence is a choice of a generation or an input of a pooling request. From drawing to end it
-// has a place: a slot of the device and, if it needs one, a penalty row. It keeps the place when it
-// is preempted. Only one whose reader is slow may lose it to a request that is drawn (decision
-// 0016): it is parked, keeps nothing but its generated tokens, and is drawn again as the youngest
-// once its reader has read.
+// A sequence is a choice of a generation or an input of a pooling request. It is drawn when the
+// engine takes it from the queue; from then to its end it has a place: a device slot and, if it
+// needs one, a penalty row. It keeps the place when it is preempted. Only a sequence whose reader
+// is slow may lose its place, to a sequence that is drawn (decision 0016): it is parked, keeps only
+// its generated tokens, and is drawn again as the youngest once its reader has read.
 //
-//            sequence_draw                 sequence_start (plan: blocks for all it knows)
+//            sequence_draw                 sequence_start (plan: blocks for all known tokens)
 //     FREE ----------------> WAITING -----------------------------------------> RUNNING
 //      ^                      ^   ^                                            |   |   |
 //      |                      |   +--------------------------------------------+   |   |
@@ -18,8 +18,8 @@
 //
 //     WAITING, RUNNING -- sequence_park, no step in flight --> PARKED -- sequence_draw --> WAITING
 //
-// `paused` is apart from the state: the event ring has no entry for its next token. A parked
-// sequence is paused until it may return.
+// `paused` is independent of the state: the event ring has no entry for the sequence's next token.
+// A parked sequence is paused until it may return. Engine thread only.
 #pragma once
 
 #include "kernels/step.h"
@@ -29,12 +29,12 @@
 struct engine;
 
 enum sequence_state {
-    SEQUENCE_FREE,    // no request
-    SEQUENCE_WAITING, // drawn or preempted: nothing on the device
-    SEQUENCE_RUNNING, // holds blocks, is planned
+    SEQUENCE_FREE,    // unused entry
+    SEQUENCE_WAITING, // drawn or preempted: has a slot, holds no blocks
+    SEQUENCE_RUNNING, // holds blocks and gets rows in steps
     SEQUENCE_LEAVING, // preempted; a step in flight still refers to it
-    SEQUENCE_PARKED,  // without a place, because its reader is slow
-    SEQUENCE_ENDING,  // over, with a step in flight; its request must not be read any more
+    SEQUENCE_PARKED,  // without a slot, because its reader is slow
+    SEQUENCE_ENDING,  // ended with a step in flight; must not read its request any more
 };
 
 enum { PENALTY_NONE = STEP_NO_ROW, SLOT_NONE = STEP_NO_ROW };
@@ -42,92 +42,106 @@ enum { PENALTY_NONE = STEP_NO_ROW, SLOT_NONE = STEP_NO_ROW };
 struct sequence {
     // Fields that every step touches come first.
     enum sequence_state state;
-    bool paused;           // see above
-    bool shares;           // another sequence may have its blocks, or it those of another
-    bool on_device;        // the device has its sampling record
-    bool fed;              // its next input is the last token that the device sampled or was told
-    bool cached_noted;     // its cached tokens are counted
-    bool ahead;            // drawn ahead of its turn because it is short
-    bool cancelled;        // ended by a cancel
-    bool matched;          // the mask worker has a matcher of it
-    bool mask_made;        // the mask of its postponed row can be made now
+    bool paused;           // true if its event ring has no entry for its next token
+    bool shares;           // true if it may share KV blocks with other sequences
+    bool on_device;        // true if the device has its sampling parameters
+    bool fed;              // true if its next input is the token that the device sampled last
+    bool cached_noted;     // true once its cached tokens are counted
+    bool ahead;            // true if it overtook a longer prompt when it was drawn
+    bool cancelled;        // true if a cancel ended it
+    bool matched;          // true if the mask worker has a matcher for it
+    bool mask_made;        // true if the mask of its postponed row can be made now
     uint32_t index;        // index in engine.sequences
-    uint32_t slot, number; // number: of the choice or input
+    uint32_t slot, number; // number: index of its choice or input in the request
     struct request *request;
     struct sequence *sibling; // next sequence of the request
     uint32_t prompt_len;
-    uint32_t output_count; // settled tokens, in history
-    uint32_t pending;      // outputs planned and not settled
-    uint32_t output_max;
-    uint32_t planned_len; // tokens computed when all launched steps are done
-    uint32_t inflight;    // launched steps that refer to it
-    uint32_t postponed;   // times since its last token that its mask could not be made
+    uint32_t output_count; // number of settled output tokens, in history
+    uint32_t pending;      // number of outputs planned and not settled
+    uint32_t output_max;   // number of outputs at which it ends
+    uint32_t planned_len;  // tokens computed once all launched steps are done
+    uint32_t inflight;     // number of launched steps that refer to it
+    uint32_t postponed;    // times that its mask could not be made since its last token
     uint32_t block_count;
-    uint32_t blocks_sent;    // of these, in the device's block table
-    uint32_t blocks_settled; // of these, full and settled
-    uint32_t type_from;
-    uint32_t *blocks;      // [blocks_per_sequence_max], of the slot
-    int32_t *history_last; // the last chunk of its generated tokens
-    uint32_t prompt_at;
-    uint32_t hash_count;
-    uint32_t match_count; // blocks found in the cache and not yet taken; while it waits
-    uint32_t penalty_row;
-    uint64_t ticket;                     // number of its draw: the smaller is older
-    uint64_t match_serial, match_breaks; // for share_holds
-    struct hash *hashes;         // [blocks_per_sequence_max] of its full blocks; of the slot
-    struct hash root;            // parent of its first block's hash
-    const struct store *history; // generated tokens, of owner `index`
-    struct sequence *slow_next, *slow_previous; // of paused or parked ones
+    uint32_t blocks_sent;    // number of these in the device's block table
+    uint32_t blocks_settled; // number of these that are full and settled
+    uint32_t type_from;      // position of the first token of type 1, or TYPE_FROM_NONE
+    uint32_t *blocks;        // [blocks_per_sequence_max] block ids, memory of the slot
+    int32_t *history_last;   // last chunk of its generated tokens
+    uint32_t prompt_at;      // offset of its prompt in the request's tokens
+    uint32_t hash_count;     // number of valid entries of `hashes`
+    uint32_t match_count;    // while waiting: blocks found in the cache, in `blocks`, not yet held
+    uint32_t penalty_row;    // row of the penalty table, or PENALTY_NONE
+    uint64_t ticket;         // number of its draw; a smaller ticket is older
+    uint64_t match_serial, match_breaks; // cache state of the match, for share_holds
+    struct hash *hashes; // [blocks_per_sequence_max] hashes of its full blocks, memory of the slot
+    struct hash root;    // parent hash of its first block
+    const struct store *history; // store of generated tokens; its owner number is `index`
+    struct sequence *slow_next, *slow_previous; // list of paused or parked ones
 };
 
-// Tokens whose values the host knows.
+// Returns the number of tokens whose values the host knows: the prompt and the settled outputs.
 static inline uint32_t sequence_known(const struct sequence *s)
 {
     return s->prompt_len + s->output_count;
 }
 
+// Returns true if it belongs to a generation.
 static inline bool sequence_generates(const struct sequence *s)
 {
     return s->request->asked.kind == REQUEST_GENERATE;
 }
 
-// All its tokens are planned; some may have to be settled.
+// Returns true if all its output tokens are planned; some may not be settled yet.
 static inline bool sequence_planned_out(const struct sequence *s)
 {
     return s->output_count + s->pending >= s->output_max;
 }
 
-// Its next row is one token, which the device has.
+// Returns true if its next row is one token, which the device has.
 static inline bool sequence_decodes(const struct sequence *s)
 {
     return s->fed && s->state == SEQUENCE_RUNNING;
 }
 
-// Its mask could not be made: it has no row in a step until it can.
+// Returns true if its mask could not be made and still cannot: it gets no row in a step.
 static inline bool sequence_lacks_mask(const struct sequence *s)
 {
     return s->postponed > 0 && !s->mask_made;
 }
 
+// Copies the token ids at positions from .. from + count - 1 to `out`; all must be known.
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out);
 
-bool sequence_penalised(const struct request *request); // its sequences need penalty rows
-bool sequence_masked(const struct sequence *s);         // its rows have masks
+// Returns true if the sequences of the request need penalty rows.
+bool sequence_penalised(const struct request *request);
+// Returns true if its sampled rows have masks.
+bool sequence_masked(const struct sequence *s);
 
-bool sequence_slots(const struct engine *engine);   // there is a slot for one more
-bool sequence_waits(const struct request *request); // has a sequence to draw
+// Returns true if a slot is free for one more sequence.
+bool sequence_slots(const struct engine *engine);
+// Returns true if the request has a sequence to draw.
+bool sequence_waits(const struct request *request);
 
-uint32_t sequence_next_known(const struct request *request); // prompt tokens of the next draw
-// Draws the next sequence of a request, in turn or ahead of a longer prompt; there must be a place
-// for it. It becomes the youngest.
+// Returns the number of known tokens of the sequence that is drawn next.
+uint32_t sequence_next_known(const struct request *request);
+// Draws the next sequence of a request, as its youngest sequence; a slot must be free. ahead: it
+// overtakes a longer prompt of another request.
 struct sequence *sequence_draw(struct engine *engine, struct request *request, bool ahead);
 
+// Changes a waiting sequence to running. The caller makes it a holder of its blocks.
 void sequence_start(struct sequence *s);
+// Takes all blocks from a running sequence: immediately, or once its step in flight is settled.
 void sequence_preempt(struct engine *engine, struct sequence *s);
-// Its row in the step that was just launched, whose mask could not be made, is dropped. The device
-// still has its sampling record and the row's last token, which is fed again.
+// Drops its row of the step that was just launched, because the row's mask could not be made. The
+// device keeps the sampling parameters and the row's last token, which is the input of the next
+// row.
 void sequence_postpone(struct sequence *s);
-void sequence_park(struct engine *engine, struct sequence *s);    // no step in flight
-void sequence_end(struct engine *engine, struct sequence *s);     // leaves its request
-void sequence_settled(struct engine *engine, struct sequence *s); // one step less in flight
+// Takes the slot and all blocks from a waiting or running sequence. No step of it may be in flight.
+void sequence_park(struct engine *engine, struct sequence *s);
+// Ends a sequence and removes it from its request.
+void sequence_end(struct engine *engine, struct sequence *s);
+// Counts one step of the sequence as settled, and completes a preemption or end that waited for it.
+void sequence_settled(struct engine *engine, struct sequence *s);
+// Releases all blocks of a sequence. was_leaving: they were announced with block_leave.
 void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving);

@@ -1,4 +1,4 @@
-// Takes the results of a step: tokens into histories and event rings, ends of sequences, vectors
+// Handles the results of a step: tokens into histories and event rings, ends of sequences, vectors
 // and scores, full blocks into the prefix cache. Engine thread only.
 #include "scheduler/internal.h"
 
@@ -15,17 +15,17 @@ static bool contains(const int32_t *ids, uint32_t count, int32_t token)
     return false;
 }
 
-// The host tests every id, too, because with ignore_end the device tests none.
+// The host checks every id as well, because with ignore_end the device checks none.
 static bool is_end_token(const struct engine *engine, const struct sequence *s,
                          const struct sample_result *result)
 {
     const struct request *r = s->request;
     if (result->flags & SAMPLED_END)
         return true;
-    // A mask allows it where the answer is complete, whatever else the request asks for.
+    // A mask allows an end id only if the answer is complete, whatever else the request specifies.
     if (r->asked.grammar && vocabulary_is_end(engine->options.vocabulary, result->token))
         return true;
-    if (s->output_count <= r->asked.sampling.output_min) // this output is counted already
+    if (s->output_count <= r->asked.sampling.output_min) // output_count includes this token
         return false;
     if (contains(r->asked.stop_ids, r->asked.stop_id_count, result->token))
         return true;
@@ -114,13 +114,13 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     const struct sample_result *result = row->want == WANT_TOKEN ? &output->results[index] : NULL;
     bool usable = row->want == WANT_NOTHING ||
                   (result ? token_usable(engine, result) : values_finite(engine, output, index));
-    // A row of a sequence that had ended on the device, or one that was dropped, has no token, but
-    // its blocks are valid. What a postponed row wrote last is written again.
+    // A row of a sequence that had ended on the device, or a dropped row, has no token, but its
+    // blocks are valid. The last position of a postponed row is written again later.
     if (usable || (result && (result->flags & (SAMPLED_DONE | SAMPLED_DROPPED))))
         share_settle(engine, s, row->from + row->q_len - row->postponed);
     else
         share_bar(engine, s);
-    // Counts rows computed after their request was cancelled. With a step in flight the row that
+    // Count rows computed after their request was cancelled. With a step in flight, the row that
     // ran during the cancel is not counted, only the next one.
     bool left = s->state == SEQUENCE_ENDING
                     ? s->cancelled

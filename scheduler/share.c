@@ -1,9 +1,9 @@
-// Sharing of full blocks. A sequence takes blocks that are ready, waits for one that another
-// sequence is computing, and enters its own into the prefix cache. Between plan and settle a block
-// is in the table and not ready. Engine thread only.
+// Sharing of full blocks. A sequence uses blocks that are ready, waits for a block that another
+// sequence is computing, and enters its own blocks into the prefix cache. Between plan and settle a
+// block is in the table and not ready. Engine thread only.
 #include "scheduler/internal.h"
 
-// The name of the sequence's index-th block. `tokens` receives its tokens.
+// Returns the name of the sequence's index-th block. `tokens` receives its tokens.
 static struct prefix_name share_name(struct engine *engine, struct sequence *s, uint32_t index,
                                      int32_t *tokens)
 {
@@ -19,7 +19,8 @@ static struct prefix_name share_name(struct engine *engine, struct sequence *s, 
                                 .tokens = tokens};
 }
 
-// At least one token is always computed, because the next one is sampled from it.
+// Returns true if the index-th block may be a shared one. At least one token is always computed,
+// because the next token is sampled from it.
 static bool may_share(const struct engine *engine, const struct sequence *s, uint32_t index)
 {
     return (index + 1) * engine->blocks.tokens < sequence_known(s);
@@ -33,8 +34,9 @@ bool share_holds(const struct engine *engine, const struct sequence *s)
             blocks->block[s->blocks[s->match_count - 1]].serial == s->match_serial);
 }
 
-// Looks the index-th block up and, if it is ready, puts it into s->blocks. A plan has a bounded
-// number of lookups; a long match is found by several plans, unless this plan has no row yet.
+// Looks the index-th block up and, if it is ready, puts it into s->blocks. The number of lookups in
+// a plan is limited; a long match is then completed by later plans, unless this plan has no row
+// yet.
 static enum share block_find(struct engine *engine, struct sequence *s, uint32_t index)
 {
     struct plan *plan = &engine->plan;
@@ -65,7 +67,7 @@ static enum share block_find(struct engine *engine, struct sequence *s, uint32_t
     return SHARE_READY;
 }
 
-// A running sequence takes the blocks that others have computed.
+// Makes a running sequence a holder of the following blocks that others have computed.
 static enum share share_attach(struct engine *engine, struct sequence *s)
 {
     enum share share = SHARE_NONE;
@@ -79,7 +81,7 @@ static enum share share_attach(struct engine *engine, struct sequence *s)
     return SHARE_NONE;
 }
 
-// A waiting sequence only notes them as its match, which is valid until one of them is evicted.
+// Records the blocks as the match of a waiting sequence; valid until one of them is evicted.
 static enum share share_match(struct engine *engine, struct sequence *s)
 {
     struct blocks *blocks = &engine->blocks;
@@ -106,9 +108,9 @@ enum share share_look(struct engine *engine, struct sequence *s)
     return s->planned_len % engine->blocks.tokens == 0 ? share_attach(engine, s) : SHARE_NONE;
 }
 
-// Whoever holds a block of a chain holds those before it, so the first one without holders is found
-// by bisection. Copies computed at the same time are an exception, for which the result may be off
-// by a few.
+// A sequence that holds a block of a chain also holds the blocks before it, so the first block
+// without holders is found by bisection. Duplicates computed at the same time are an exception; the
+// result may then be off by a few.
 uint32_t share_idle(const struct engine *engine, const struct sequence *s, bool settled)
 {
     uint32_t low = 0, high = s->match_count;
@@ -131,14 +133,14 @@ void share_take(struct engine *engine, struct sequence *s)
     s->match_count = 0;
 }
 
-// Cuts a chunk where a later block is in the table: the next plan takes that block.
+// The chunk ends before a block that is in the table; the next plan uses that block.
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
 {
     uint32_t each = engine->blocks.tokens;
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!s->shares)
         return q_len;
-    uint32_t index = s->planned_len / each + 1; // share_look has looked the first one up
+    uint32_t index = s->planned_len / each + 1; // share_look has looked up the first block
     for (; (index + 1) * each <= s->planned_len + q_len && may_share(engine, s, index); index++) {
         struct prefix_name name = share_name(engine, s, index, tokens);
         if (prefix_find(&engine->blocks, &name) != BLOCK_NONE)
@@ -147,7 +149,7 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
     return q_len;
 }
 
-// Enters a block and links it to the one before it.
+// Enters a block and links it to the previous block.
 static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t index,
                       const struct prefix_name *name, bool ready)
 {
@@ -156,9 +158,9 @@ static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t 
         prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
 
-// Enters the blocks that the chunk just planned will fill; it ends at planned_len. The last token
-// of a row with a mask may be computed more than once, and no block is written that others read: it
-// is entered once the row is settled.
+// The chunk just planned ends at planned_len. The last token of a row with a mask may be computed
+// more than once, and a block that others read must not be written, so its block is entered only
+// when the row is settled.
 void share_announce(struct engine *engine, struct sequence *s, uint32_t from)
 {
     struct blocks *blocks = &engine->blocks;
@@ -186,14 +188,14 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
             continue;
         }
         if (s->state == SEQUENCE_ENDING || !engine->options.prefix_cache)
-            continue; // its last token was dropped, or there is no cache
+            continue; // its last token was discarded, or there is no cache
         struct prefix_name name = share_name(engine, s, s->blocks_settled, tokens);
         if (prefix_find(blocks, &name) == BLOCK_NONE)
             share_put(blocks, s, s->blocks_settled, &name, true);
     }
 }
 
-// All its blocks, even those from the cache, because any of them may be the bad one.
+// All its blocks, including those from the cache, because any of them may hold the bad value.
 void share_bar(struct engine *engine, struct sequence *s)
 {
     if (!s->shares)

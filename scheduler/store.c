@@ -1,4 +1,4 @@
-// See store.h. No atomics: the ownership of the request orders the two threads.
+// See store.h. Needs no atomics: the transfer of the request's ownership orders the two threads.
 #include "scheduler/store.h"
 
 #include "base/status.h"
@@ -31,6 +31,7 @@ void store_give(struct store *store, uint32_t owner, uint64_t items)
           store->fresh);
 }
 
+// Returns how many of `count` items from `from` on lie in the same chunk.
 static uint64_t run_length(const struct store *store, uint64_t from, uint64_t count)
 {
     uint64_t left = store->items_each - from % store->items_each;

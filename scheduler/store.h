@@ -1,7 +1,7 @@
-// Chunked memory. An owner (a request, or a sequence's history) takes as many chunks as it needs
-// and reaches them through its part of a table. Mapped for the worst case and touched as used; the
-// chunk given back last is used first. One thread takes and gives; another may use the contents
-// while it owns the request.
+// Chunked memory. An owner (a request, or the history of a sequence) holds as many chunks as it
+// needs and finds them through its row of a table. The memory is mapped for the worst case, and
+// pages are used only when touched; the chunk freed last is reused first. One thread allocates and
+// frees; another thread may access the contents while it owns the request.
 #pragma once
 
 #include <stddef.h>
@@ -9,31 +9,35 @@
 
 struct store {
     char *memory;    // [chunk_count][chunk_bytes]
-    uint32_t *free;  // [chunk_count] stack of chunks given back
-    uint32_t *table; // [owners][table_stride] chunk of each part of an owner
+    uint32_t *free;  // [chunk_count] stack of free chunks that were used before
+    uint32_t *table; // [owners][table_stride] chunks of each owner, in order
     uint32_t chunk_count, table_stride;
     uint32_t free_count;
-    uint32_t fresh;      // chunks never used so far
-    uint32_t items_each; // items a chunk holds
+    uint32_t fresh;      // lowest chunk that was never used
+    uint32_t items_each; // items per chunk
     uint32_t item_bytes;
 };
 
-// Chunks that hold `items`.
+// Returns the number of chunks for `items` items.
 static inline uint32_t store_chunks(const struct store *store, uint64_t items)
 {
     return (uint32_t)((items + store->items_each - 1) / store->items_each);
 }
 
-// Takes the chunks that `items` need beyond `held` ones.
+// Extends an owner from `held` items to `items` items. The caller ensures that enough chunks are
+// free.
 void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t items);
 
+// Allocates the chunks for `items` items of an owner that has none.
 static inline void store_take(struct store *store, uint32_t owner, uint64_t items)
 {
     store_extend(store, owner, 0, items);
 }
 
+// Frees the chunks of an owner that holds `items` items.
 void store_give(struct store *store, uint32_t owner, uint64_t items);
 
+// Returns the address of an item. The items after it in the same chunk follow in memory.
 static inline void *store_item(const struct store *store, uint32_t owner, uint64_t index)
 {
     uint32_t chunk = store->table[(size_t)owner * store->table_stride + index / store->items_each];
@@ -41,7 +45,7 @@ static inline void *store_item(const struct store *store, uint32_t owner, uint64
     return store->memory + at * store->item_bytes;
 }
 
-// Copies a run of items out of or into the chunks.
+// Copy `count` items of an owner, starting at item `from` or `at`, out of or into its chunks.
 void store_read(const struct store *store, uint32_t owner, uint64_t from, uint64_t count,
                 void *out);
 void store_write(struct store *store, uint32_t owner, uint64_t at, uint64_t count, const void *in);
