@@ -1,5 +1,5 @@
 // weft chat: a conversation in the terminal, with a model of this process or with a server. A line
-// that begins with / is a command; every other one is a message that is answered.
+// that begins with / is a command; every other line is a message that is answered. Main thread.
 #include "cli/chat.h"
 #include "cli/continuation.h"
 #include "cli/near.h"
@@ -28,13 +28,14 @@ struct chat {
     const struct chat_settings *settings;
     struct chat_source source;
     struct chat_params params;
-    json_t *messages;   // without the system message
-    json_t *system;     // a string, or NULL
-    json_t *file;       // name of the one that has this conversation, or NULL
-    struct arena *turn; // of one answer
+    json_t *messages; // messages without the system message
+    json_t *system;   // string with the system message, or NULL
+    // string with the path that the conversation was last saved to or loaded from; NULL: none
+    json_t *file;
+    struct arena *turn; // memory for one line and its answer
     struct session *session;
     struct chat_answer last;
-    bool terminal, speed; // speed: said after each answer
+    bool terminal, speed; // speed: true: print the speed after each answer
     bool ended;
 };
 
@@ -71,7 +72,7 @@ static bool stop(void *context)
     return answer->stopped;
 }
 
-// The model of this process; for chat_source.
+// Answers with the model of this process; for chat_source.
 static enum status session_answer(void *state, json_t *messages, const struct chat_params *params,
                                   struct chat_answer *out, struct error *err)
 {
@@ -118,7 +119,7 @@ static enum status server_answer(void *state, json_t *messages, const struct cha
     return chat_remote_answer(state, messages, params, out, err);
 }
 
-// Whatever the user is told beside answers: on stderr, so that a pipe gets answers alone.
+// Prints a line about the chat itself. It goes to stderr, so that a pipe receives only answers.
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
 {
@@ -146,7 +147,7 @@ static void speed_say(const struct chat_answer *answer)
         say("[%u tokens, the first after %.2f s]", answer->tokens, first);
 }
 
-// The whole conversation, a new reference.
+// Returns the system message and all messages, as a new reference.
 static json_t *conversation(const struct chat *chat)
 {
     json_t *all = json_array();
@@ -157,14 +158,14 @@ static json_t *conversation(const struct chat *chat)
     return all;
 }
 
-// A question that got no answer is not part of the conversation.
+// Sends a message and shows the answer. If there is no answer, the message is removed again.
 static enum status ask(struct chat *chat, const char *question, struct error *err)
 {
     struct chat_answer answer = {0};
     size_t before = json_array_size(chat->messages);
     message_add(chat->messages, "user", text_of(question));
     json_t *all = conversation(chat);
-    interrupt_take(); // an old one
+    interrupt_take(); // discards an earlier Ctrl-C
     enum status status = chat->source.answer(chat->source.state, all, &chat->params, &answer, err);
     json_decref(all);
     chat_show_end();
@@ -188,7 +189,7 @@ static enum status ask(struct chat *chat, const char *question, struct error *er
     return status == STATUS_OK ? output_flush(err) : status;
 }
 
-// Commands. text: what follows the name, without blanks at its ends.
+// The commands. text: the rest of the line after the name, without surrounding blanks.
 static enum status do_help(struct chat *chat, const char *text, struct error *err);
 
 static enum status do_quit(struct chat *chat, const char *text, struct error *err)
@@ -198,7 +199,7 @@ static enum status do_quit(struct chat *chat, const char *text, struct error *er
     return STATUS_OK;
 }
 
-// Which file has the conversation; NULL: none.
+// Remembers which file contains the conversation; NULL: none.
 static void file_is(struct chat *chat, const char *path)
 {
     json_decref(chat->file);
@@ -256,14 +257,14 @@ static enum status param_refuse(const char *name, struct error *err)
                      near_say(&near, "").at, names);
 }
 
-// word: NAME=VALUE.
+// Sets one parameter. word: NAME=VALUE.
 static enum status param_set(struct chat *chat, char *word, struct error *err)
 {
     char *value = strchr(word, '=');
     if (value)
         *value++ = '\0';
     for (char *at = strchr(word, '_'); at; at = strchr(at, '_'))
-        *at = '-'; // as the API writes the names
+        *at = '-'; // accepts names as the API writes them
     if (!option_known(&params_table, word))
         return param_refuse(word, err);
     struct error why;
@@ -272,7 +273,7 @@ static enum status param_set(struct chat *chat, char *word, struct error *err)
     return error_set(err, STATUS_INVALID, "%s (/params temperature=0.2 top-p=1)", why.text);
 }
 
-// The first that is wrong ends it: those before it are set.
+// Sets parameters until the first error; those before it stay set.
 static enum status do_params(struct chat *chat, const char *text, struct error *err)
 {
     while (*text != '\0') {
@@ -302,7 +303,7 @@ static enum status do_speed(struct chat *chat, const char *text, struct error *e
     return STATUS_OK;
 }
 
-// Returns 0 or what errno says.
+// Writes and closes the file. Returns 0 or an errno value.
 static int stream_write(FILE *file, const json_t *content)
 {
     errno = 0;
@@ -313,8 +314,9 @@ static int stream_write(FILE *file, const json_t *content)
     return errno;
 }
 
-// A file is written beside and renamed, so that a full disk loses nothing; others as they are, but
-// for a pipe that nobody reads. Returns 0 or what errno says.
+// Writes a regular file under a temporary name in the same folder and renames it, so that a full
+// disk loses nothing. Other files, such as pipes and devices, are written in place; a pipe without
+// a reader is an error. Returns 0 or an errno value.
 static int file_write(const char *path, const json_t *content)
 {
     char beside[PATH_MAX];
@@ -368,7 +370,8 @@ static const char *write_advice(int why)
     }
 }
 
-// Whether a file would be lost that has something else than this conversation.
+// Returns true if the path is a non-empty regular file that contains something other than this
+// conversation, so that writing would lose it.
 static bool is_foreign(const struct chat *chat, const char *path)
 {
     struct stat is;
@@ -417,7 +420,7 @@ static bool message_is_known(const json_t *message, size_t index)
     return (turn || first) && json_is_string(content);
 }
 
-// all: the messages of the file, which becomes that of the conversation.
+// Replaces the conversation by `all`, the messages of the file at `path`.
 static void loaded(struct chat *chat, json_t *all, const char *path)
 {
     json_t *first = json_array_get(all, 0);
@@ -501,7 +504,8 @@ static enum status command_do(struct chat *chat, const char *line, struct error 
                      (int)bytes, line, near_say(&near, "/").at);
 }
 
-// One message or command of one or more lines, in the arena of the turn.
+// Reads one message or command, which may continue over several lines; it is allocated in
+// chat->turn.
 static enum chat_line message_read(struct chat *chat, struct chat_lines *lines, struct text *out)
 {
     struct arena_text all = {0};
@@ -527,12 +531,14 @@ static enum status line_do(struct chat *chat, struct text line, struct error *er
         return status;
     if (strlen(line.at) < line.bytes)
         return error_set(err, STATUS_INVALID, "the line holds a NUL");
-    if (line.at[0] == '/' && line.at[1] != '/') // a file's failure ends nothing on a terminal
+    // STATUS_INVALID: a file error must not end the chat
+    if (line.at[0] == '/' && line.at[1] != '/')
         return command_do(chat, line.at + 1, err) == STATUS_OK ? STATUS_OK : STATUS_INVALID;
     return ask(chat, line.at[0] == '/' ? line.at + 1 : line.at, err);
 }
 
-// A mistake is told and forgotten on a terminal; in a pipe it ends the conversation.
+// Runs the chat. On a terminal an error is printed and the chat continues; in a pipe it ends the
+// chat.
 static enum status talk(struct chat *chat, struct chat_lines *lines, struct error *err)
 {
     enum status status = STATUS_OK;
@@ -601,7 +607,7 @@ static enum status chat_server(struct chat *chat, const char *model, struct erro
     return status;
 }
 
-// The body of a session_command.
+// The body of a session_command: chats with the session's model.
 static enum status chat_session(struct session *session, void *state, struct error *err)
 {
     struct chat *chat = state;
@@ -610,7 +616,7 @@ static enum status chat_session(struct session *session, void *state, struct err
     return chat_run(chat, session->model->spec.id, err);
 }
 
-// Refuses what is wrong whatever the model or the server is.
+// Checks the arguments that do not depend on the model or the server.
 static enum status arguments_check(const struct chat_settings *s, bool model, struct error *err)
 {
     const char *host = s->url ? strstr(s->url, "://") : NULL;
@@ -631,7 +637,8 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
     return s->system ? text_check("--system", text_of(s->system), err) : STATUS_OK;
 }
 
-// A server computes by itself: what is said of a device and a model here would change nothing.
+// Refuses options of device and model with --url: the server computes, so they would have no
+// effect.
 static enum status given_check(const struct chat_settings *s, const struct texts *given,
                                struct error *err)
 {
@@ -676,7 +683,8 @@ int command_chat(const struct command *self, int argc, char **argv)
     }
     log_level_set((enum log_level)device.log_level);
     log_format_set((enum log_format)device.log_format);
-    setlocale(LC_CTYPE, "C.UTF-8"); // for libedit, before threads start; numbers keep "C"
+    // libedit needs UTF-8, set before threads start; numbers keep the C locale
+    setlocale(LC_CTYPE, "C.UTF-8");
     if (code < 0 && !settings.url)
         code = session_run(&with_session, given, &model, &device);
     if (code < 0)

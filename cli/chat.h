@@ -1,65 +1,68 @@
-// What the files of `weft chat` share: the two that answer (a model of this process, a server), the
-// reading of lines, Ctrl-C. Everything runs on the main thread.
+// Shared by the files of `weft chat`: the two sources of answers (a model in this process, a
+// server), reading of lines, and Ctrl-C. All functions run on the main thread.
 #pragma once
 
 #include "cli/command.h"
 
 struct chat_params {
-    double temperature, top_p; // -1: not said
+    double temperature, top_p; // -1: not set by the user
     uint32_t top_k, max_tokens;
     int64_t seed; // -1: random
 };
 
-// One answer. All zero before; text is the caller's to free.
+// One answer. Zeroed by the caller before it is generated; the caller frees text.
 struct chat_answer {
-    struct json_buffer text; // without reasoning
+    struct json_buffer text; // answer text without reasoning
     uint32_t tokens;
-    uint64_t begun_ns, first_ns, ended_ns; // first_ns 0: nothing came
-    bool stopped;                          // by Ctrl-C
-    bool cut;                              // by max-tokens or the context
+    // clock_ns at the start, at the first text, at the end; first_ns 0: no text arrived
+    uint64_t begun_ns, first_ns, ended_ns;
+    bool stopped; // stopped by the user with Ctrl-C
+    bool cut;     // ended by max-tokens or a full context
 };
 
-// Where the answers come from. STATUS_IO and STATUS_DEVICE_FAULT: it cannot be asked again.
+// The source of answers. After STATUS_IO or STATUS_DEVICE_FAULT it cannot answer again.
 struct chat_source {
     void *state;
     enum status (*answer)(void *state, json_t *messages, const struct chat_params *params,
                           struct chat_answer *out, struct error *err);
 };
 
-// What answers are made of.
+// The parts of an answer that are printed differently.
 enum chat_part { CHAT_ANSWER, CHAT_REASONING, CHAT_PARTS };
-// Prints a piece: an answer to stdout, reasoning to stdout, dim, where that is a terminal, else to
-// stderr. On a terminal it is made safe for it, line ends and tabs kept. To be opened before.
+// Prints a piece of an answer. Answers go to stdout; reasoning goes to stdout (dim) if that is a
+// terminal, else to stderr. On a terminal, characters other than line ends and tabs that could
+// control it are escaped. Call chat_show_open before the first piece.
 enum status chat_show(enum chat_part part, struct text piece, struct error *err) MUST_USE;
 void chat_show_open(void);
-void chat_show_end(void); // an answer is over
+void chat_show_end(void); // call after each answer
 
-// Ctrl-C: before interrupt_open it ends the process, then it is told. So are SIGTERM, SIGHUP and
-// SIGQUIT, which stay there to be taken: whoever learns of one goes back, and interrupt_end ends
-// the process by it. A second one, later than 100 ms, ends it at once; the terminal is put right
-// then, too.
+// Ctrl-C and signals that end the process. Before interrupt_open, Ctrl-C ends the process; after
+// it, Ctrl-C is reported by interrupt_take. SIGTERM, SIGHUP and SIGQUIT are reported by
+// interrupt_take and interrupt_ends from then on: the caller that sees one returns to main, which
+// calls interrupt_end. A second of these signals more than 100 ms after the first ends the process
+// immediately. Both ways restore the terminal.
 enum status interrupt_open(struct error *err) MUST_USE;
-int interrupt_descriptor(void); // readable while one was not taken; -1: not opened
-bool interrupt_take(void);      // whether one came since the last call
-bool interrupt_ends(void);      // whether one came that ends the process
-void interrupt_end(void);       // returns where none did
+int interrupt_descriptor(void); // readable if one is pending; -1: not opened
+bool interrupt_take(void); // true if Ctrl-C came since the last call, or a signal ends the process
+bool interrupt_ends(void); // true if a signal came that ends the process
+void interrupt_end(void);  // ends the process by that signal; returns if there was none
 
-// Lines: edited, with history, on a terminal; else as they come.
+// Reads the user's lines: with editing and history on a terminal, else unchanged.
 struct chat_lines;
 enum chat_line { CHAT_LINE, CHAT_END, CHAT_INTERRUPTED };
-// history: a file, or NULL.
+// history: file that stores the lines, or NULL.
 enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *history,
                             struct error *err) MUST_USE;
-// The text, without its line end, lives until the next call.
+// Returns the next line without its line end; the text is valid until the next call.
 enum chat_line chat_lines_next(struct chat_lines *lines, const char *prompt, struct text *out);
 void chat_lines_close(struct chat_lines *lines); // NULL is allowed
 
-// A server with OpenAI's chat completions.
+// A server with OpenAI's chat completions API.
 struct chat_remote;
 struct chat_remote_args {
     const char *url, *key; // key: NULL: none
-    const char *model;     // NULL: the first that the server lists
-    uint32_t silence_s;    // without text for so long an answer is given up; 0: never
+    const char *model;     // NULL: the first model that the server lists
+    uint32_t silence_s;    // seconds without text after which an answer is abandoned; 0: no limit
 };
 enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_args *args,
                              struct error *err) MUST_USE;

@@ -1,4 +1,5 @@
-// The lines that somebody types for `weft chat`, by libedit on a terminal, and Ctrl-C; see chat.h.
+// Reads the lines that the user types for `weft chat`, with libedit on a terminal, and handles
+// Ctrl-C; see chat.h. Main thread, except for the signal handler.
 #include "cli/chat.h"
 
 #include "base/clock.h"
@@ -19,27 +20,28 @@
 enum { HISTORY_LINES = 1000, SAME_END_NS = 100000000 };
 
 struct chat_lines {
-    EditLine *edit; // NULL: not a terminal
+    EditLine *edit; // NULL: stdin or stdout is not a terminal
     History *history;
     const char *history_file, *prompt;
     struct line_reader reader;
     bool interrupted;
-    bool marks; // the terminal is asked for marks around what is pasted
+    bool marks; // true: request marks around pasted text (bracketed paste)
 };
 
 static const int ends[] = {SIGTERM, SIGHUP, SIGQUIT};
 enum { ENDS = sizeof ends / sizeof *ends };
 
 static int interrupts = -1;
-static volatile sig_atomic_t ending; // the signal that is to end the process; 0: none
-static volatile uint64_t ending_ns;  // when it came
-static struct termios terminal_was;  // as it was before it was edited on
-static volatile sig_atomic_t marked; // it is to be told that marks are not wanted any more
+static volatile sig_atomic_t ending; // the signal that ends the process; 0: none
+static volatile uint64_t ending_ns;  // clock_ns when it arrived
+static struct termios terminal_was;  // terminal modes before libedit changed them
+static volatile sig_atomic_t marked; // true if the terminal still sends marks around pasted text
 
 #define MARKS_ON "\x1b[?2004h"
 #define MARKS_OFF "\x1b[?2004l"
 
-// A terminal, or a shell, may send the same end twice.
+// Records the first signal that ends the process. Returns true for a second one, but not within 100
+// ms, because a terminal or a shell may send the same signal twice.
 static bool is_second_end(int signal)
 {
     uint64_t now = clock_ns();
@@ -50,7 +52,7 @@ static bool is_second_end(int signal)
     return false;
 }
 
-// Everything here is allowed in a signal's handler, writing to an eventfd, too.
+// The signal handler. It calls only async-signal-safe functions; writing to an eventfd is safe too.
 static void on_interrupt(int signal)
 {
     int kept = errno;
@@ -74,7 +76,8 @@ enum status interrupt_open(struct error *err)
         return error_set(err, STATUS_IO, "Ctrl-C cannot be waited for: %s", strerror(errno));
     for (int i = 0; i < ENDS; i++) {
         struct sigaction now;
-        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) // nohup ignores one
+        // not if it is ignored, as SIGHUP is by nohup
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
             sigaction(ends[i], &action, NULL);
     }
     return STATUS_OK;
@@ -89,7 +92,7 @@ void interrupt_end(void)
 {
     if (ending == 0)
         return;
-    signal(SIGTTOU, SIG_IGN); // in the background the terminal would stop the process
+    signal(SIGTTOU, SIG_IGN); // else the terminal would stop a background process
     if (marked) {
         ssize_t wrote = write(STDOUT_FILENO, MARKS_OFF "\x1b[0m", sizeof MARKS_OFF "\x1b[0m" - 1);
         (void)wrote;
@@ -111,7 +114,7 @@ bool interrupt_take(void)
     return came || ending != 0;
 }
 
-// One byte of the terminal: 1, 0 at its end, -1 on Ctrl-C and on errors.
+// Reads one byte of the terminal. Returns 1, 0 at the end, -1 on Ctrl-C and on errors.
 static int byte_read(struct chat_lines *lines, char *out)
 {
     struct pollfd wait[] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -130,7 +133,7 @@ static int byte_read(struct chat_lines *lines, char *out)
     }
 }
 
-// For libedit: the next character. Bytes that are no UTF-8 are passed over.
+// libedit callback: reads the next character. Skips bytes that are not UTF-8.
 static int character_read(EditLine *edit, wchar_t *out)
 {
     struct chat_lines *lines = NULL;
@@ -149,8 +152,8 @@ static int character_read(EditLine *edit, wchar_t *out)
     }
 }
 
-// For libedit, at the mark before what is pasted: all up to the mark behind it, lines too, is text
-// of one message.
+// libedit callback at the mark that begins pasted text: inserts everything up to the closing mark,
+// including line ends, into the current message.
 static unsigned char paste_take(EditLine *edit, int key)
 {
     static const wchar_t end[] = L"\x1b[201~";
@@ -171,10 +174,10 @@ static char *prompt_say(EditLine *edit)
 {
     struct chat_lines *lines = NULL;
     el_get(edit, EL_CLIENTDATA, &lines);
-    return (char *)(uintptr_t)lines->prompt; // libedit does not write to it
+    return (char *)(uintptr_t)lines->prompt; // libedit does not modify it
 }
 
-// The file is written at the end: one that holds something else is refused here.
+// Loads the history. The file is overwritten at the end, so a file with other content is refused.
 static enum status history_load(struct chat_lines *lines, const char *file, struct error *err)
 {
     HistEvent event;
@@ -205,11 +208,11 @@ static enum status history_open(struct chat_lines *lines, const char *file, stru
     return file ? history_load(lines, file, err) : STATUS_OK;
 }
 
-// What libedit binds to nothing, so that its codes would become text.
+// Key codes that libedit does not bind, so that they would be inserted as text.
 static const char *const keys[][2] = {
-    {"^R", "em-inc-search-prev"},  {"\\e[1;5C", "em-next-word"},  // Ctrl and the arrows
+    {"^R", "em-inc-search-prev"},  {"\\e[1;5C", "em-next-word"},  // Ctrl and arrow keys
     {"\\e[1;5D", "ed-prev-word"},  {"\\e[5~", "ed-prev-history"}, // page up and down
-    {"\\e[6~", "ed-next-history"}, {"\\e[200~", "paste"},         // around what is pasted
+    {"\\e[6~", "ed-next-history"}, {"\\e[200~", "paste"},         // marks around pasted text
     {"\\e[201~", "ed-ignore"},
 };
 
@@ -239,8 +242,8 @@ enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *
     return history_open(lines, file, err);
 }
 
-// Between prompts keys are kept as they come, unseen: the next prompt takes them, each with its
-// meaning there. libedit and the end of the chat bring the terminal's own modes back.
+// Switches echo off between prompts, so that keys typed then are kept unseen for the next prompt
+// and have their meaning there. libedit and the end of the chat restore the terminal's modes.
 static void keys_hide(void)
 {
     struct termios modes;
@@ -255,7 +258,7 @@ static enum chat_line line_edit(struct chat_lines *lines, struct text *out)
     HistEvent event;
     int bytes = 0;
     lines->interrupted = false;
-    if (lines->marks) { // anew each time: a shell in between switches them off
+    if (lines->marks) { // for each line: a shell may have switched the marks off
         marked = true;
         fputs(MARKS_ON, stdout);
     }
@@ -295,7 +298,7 @@ void chat_lines_close(struct chat_lines *lines)
         history_end(lines->history);
     if (marked) {
         fputs(MARKS_OFF, stdout);
-        fflush(stdout); // a signal may end the process
+        fflush(stdout); // now, because a signal may end the process
     }
     marked = false;
     if (lines->edit)

@@ -1,6 +1,6 @@
-// `weft chat --url`: one request a turn to a server with OpenAI's chat completions, streamed, by
-// libcurl; see chat.h. Text is shown as it comes; Ctrl-C ends the connection, which ends the
-// answer.
+// `weft chat --url`: sends one streamed request per message to a server with OpenAI's chat
+// completions API, using libcurl; see chat.h. Text is shown as it arrives; Ctrl-C closes the
+// connection, which ends the answer. Main thread.
 #include "cli/chat.h"
 
 #include "base/clock.h"
@@ -12,23 +12,23 @@ enum { EVENT_BYTES_MAX = 16 << 20, ANSWER_BYTES_MAX = 16 << 20, CONNECT_SECONDS 
 
 struct chat_remote {
     CURLM *multi;
-    char *base, *model, *key; // base: URL up to and with /v1; key: a header, or NULL
-    char *shown;              // base without a password
-    uint32_t silence_s;       // 0: no limit
-    bool loopback;            // the server is of this machine
+    char *base, *model, *key; // base: URL up to and including /v1; key: header line, or NULL
+    char *shown;              // base without the password, for messages
+    uint32_t silence_s;       // limit without text in seconds; 0: none
+    bool loopback;            // true if the server is on this machine
 };
 
-// One exchange with the server. Events of a stream are read as they come, other bodies at the end.
+// One request to the server. Events of a stream are parsed as they arrive, other bodies at the end.
 struct transfer {
     CURL *easy;
-    struct chat_answer *answer; // NULL: the body is wanted whole
-    struct json_buffer body;    // or the line that has begun
+    struct chat_answer *answer; // NULL: the complete body is collected
+    struct json_buffer body;    // the collected body, or the incomplete last line of a stream
     struct error *err;
     enum status status;
-    bool done;          // the stream said that it is complete
-    bool over;          // and that nothing more comes
-    size_t shown_bytes; // of the answer and of its reasoning
-    uint64_t heard_ns;  // when the last text came
+    bool done;          // the answer is complete
+    bool over;          // the transfer can end: nothing more is expected
+    size_t shown_bytes; // bytes of text and reasoning received
+    uint64_t heard_ns;  // clock_ns of the last text
 };
 
 static char *joined(const char *a, const char *b)
@@ -40,8 +40,8 @@ static char *joined(const char *a, const char *b)
     return both;
 }
 
-// "http://host:8000" and "http://host:8000/" mean the API under /v1, other paths are taken as
-// given.
+// Returns the base URL. "http://host:8000" and "http://host:8000/" get the path /v1; a URL with
+// another path is used unchanged.
 static char *base_of(const char *url)
 {
     size_t bytes = strlen(url);
@@ -55,12 +55,12 @@ static char *base_of(const char *url)
     return base;
 }
 
-// What stands before the host's @ may be a secret.
+// Returns the URL with the part before the host's @ replaced by ***, because it may be a secret.
 static char *shown_of(const char *base)
 {
     const char *host = strstr(base, "://") + 3;
     const char *at = memrchr(host, '@', strcspn(host, "/?#"));
-    char *shown = joined(base, "***"); // room for what may be longer
+    char *shown = joined(base, "***"); // 3 bytes longer, as *** may be longer than the secret
     if (at)
         snprintf(shown + (host - base), strlen(at) + 4, "***%s", at);
     else
@@ -115,10 +115,10 @@ static void part_take(struct transfer *t, enum chat_part part, const json_t *sai
     if (part == CHAT_ANSWER)
         json_put_raw(&answer->text, piece);
     t->status = chat_show(part, piece, t->err);
-    t->heard_ns = clock_ns(); // a terminal may have held the text
+    t->heard_ns = clock_ns(); // showing may have blocked: not the server's silence
 }
 
-// Of reasoning servers write either name, or both.
+// Handles the text of one event. Servers send reasoning under either name, or under both.
 static void delta_take(struct transfer *t, const json_t *delta)
 {
     const json_t *content = json_object_get(delta, "content");
@@ -126,7 +126,7 @@ static void delta_take(struct transfer *t, const json_t *delta)
     if (!json_is_string(thought))
         thought = json_object_get(delta, "reasoning");
     if (json_string_length(content) + json_string_length(thought) > 0)
-        t->answer->tokens++; // until usage says how many
+        t->answer->tokens++; // an estimate until the usage arrives
     part_take(t, CHAT_REASONING, thought);
     part_take(t, CHAT_ANSWER, content);
 }
@@ -170,7 +170,7 @@ static long http_status(const struct transfer *t)
     return status;
 }
 
-// libcurl ends the transfer where less than `count` is returned.
+// libcurl callback for received bytes. Returning less than `count` ends the transfer.
 static size_t body_take(char *at, size_t size, size_t count, void *context)
 {
     struct transfer *t = context;
@@ -197,7 +197,8 @@ static size_t body_take(char *at, size_t size, size_t count, void *context)
     return count;
 }
 
-// Comments, and events without text, end no silence. After a complete answer it is the end.
+// Ends the transfer if no text arrived for silence_s: an error, or the end if the answer is
+// complete. Comments and events without text do not count.
 static void silence_check(const struct chat_remote *remote, struct transfer *t)
 {
     uint64_t limit = (uint64_t)remote->silence_s * 1000000000;
@@ -210,8 +211,8 @@ static void silence_check(const struct chat_remote *remote, struct transfer *t)
                               remote->shown, remote->silence_s);
 }
 
-// Runs the transfer to its end, or until Ctrl-C, a long silence or [DONE], after which a server may
-// keep the connection.
+// Runs the transfer until its end, Ctrl-C, a silence or [DONE]; the server may keep the connection
+// open after that.
 static CURLcode transfer_run(struct chat_remote *remote, struct transfer *t)
 {
     int running = 1, left;
@@ -237,7 +238,8 @@ static CURLcode transfer_run(struct chat_remote *remote, struct transfer *t)
     return code;
 }
 
-// What to do where no answer begins. reached: there is a server, but it is not understood.
+// Advice for a request that gets no answer. reached: there is a server, but its reply is not
+// understood.
 static const struct cause {
     CURLcode code;
     bool reached;
@@ -252,7 +254,8 @@ static const struct cause {
     {CURLE_PEER_FAILED_VERIFICATION, true,
      "--url must have the name that the certificate has, and this machine must trust who signed it "
      "(Debian: update-ca-certificates)"},
-    {CURLE_OK, true, "is it an HTTP server? One with TLS wants https:// in --url"}, // all others
+    // all other codes
+    {CURLE_OK, true, "is it an HTTP server? One with TLS wants https:// in --url"},
 };
 
 static enum status broken(const struct chat_remote *remote, struct transfer *t, CURLcode code,
@@ -295,7 +298,8 @@ static enum status refused(const struct chat_remote *remote, struct transfer *t)
     return t->status;
 }
 
-// body: of a POST, or NULL. The caller frees t->body.
+// Sends a request to base + path: a POST with this body, or a GET if body is NULL. The caller frees
+// t->body.
 static enum status transfer(struct chat_remote *remote, struct transfer *t, const char *path,
                             const struct json_buffer *body)
 {
@@ -312,7 +316,8 @@ static enum status transfer(struct chat_remote *remote, struct transfer *t, cons
     curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, reason);
     if (remote->loopback)
-        curl_easy_setopt(t->easy, CURLOPT_NOPROXY, "*"); // a proxy would mean its own machine
+        // through a proxy the address would be the proxy's machine
+        curl_easy_setopt(t->easy, CURLOPT_NOPROXY, "*");
     curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, body_take);
     curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
     if (body) {
@@ -331,7 +336,8 @@ static enum status transfer(struct chat_remote *remote, struct transfer *t, cons
     return t->status;
 }
 
-// The first model that chats, as far as the server says what its models do.
+// Returns the id of the first model that can chat; models whose kind the server does not list
+// count.
 static const char *first_model(const json_t *list)
 {
     size_t i;

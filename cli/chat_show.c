@@ -1,19 +1,19 @@
-// How `weft chat` prints answers; see chat.h. What is open on the screen (reasoning, an answer,
-// nothing) is kept here, of the one conversation of the process.
+// Prints the answers of `weft chat`; see chat.h. The static variables hold the part that is on the
+// screen (reasoning, an answer, nothing) of the only conversation of the process. Main thread.
 #include "cli/chat.h"
 
 #include <string.h>
 #include <unistd.h>
 
-// A stream that parts of answers go to.
+// The output of one part of an answer.
 struct shown {
     FILE *to;
-    bool dim; // a terminal that can print dim
+    bool dim; // true if it is a terminal that can print dim text
 };
 
 static struct shown parts[CHAT_PARTS];
-static bool together;                    // both are printed to one terminal
-static enum chat_part open = CHAT_PARTS; // CHAT_PARTS: none
+static bool together;                    // true if both parts go to the same terminal
+static enum chat_part open = CHAT_PARTS; // the part printed last; CHAT_PARTS: none
 
 void chat_show_open(void)
 {
@@ -25,7 +25,7 @@ void chat_show_open(void)
     open = CHAT_PARTS;
 }
 
-// Where nothing can be dim words say what is reasoning and what is not.
+// Begins a part. If dim text is not possible, a word marks where reasoning and the answer begin.
 static void part_begin(enum chat_part part, enum chat_part before)
 {
     const struct shown *s = &parts[part];
@@ -35,7 +35,8 @@ static void part_begin(enum chat_part part, enum chat_part before)
         fputs("[answer] ", s->to);
 }
 
-// The next part begins in a line of its own; an answer in a pipe gets nothing in between.
+// Ends the open part, so that the next one begins on a new line; an answer in a pipe gets a line
+// end only if it is the last part.
 static void part_end(bool last)
 {
     if (open == CHAT_REASONING)

@@ -1,5 +1,5 @@
-// A command of the executable, and what all commands share: usage, exit codes, reading stdin, and a
-// session that runs one model on the calling thread.
+// The commands of the executable, and what they share: usage, exit codes, reading stdin, and a
+// session that runs one model on the calling thread. Main thread.
 #pragma once
 
 #include "cli/load.h"
@@ -10,10 +10,10 @@ enum exit_code { EXIT_CODE_OK = 0, EXIT_CODE_FAILURE = 1, EXIT_CODE_USAGE = 2 };
 
 struct command {
     const char *name;
-    const char *usage;   // after "weft NAME "
+    const char *usage;   // arguments, printed after "weft NAME "
     const char *summary; // one line
-    const char *details; // for --help
-    const char *extra;   // the error for an argument too many: where it belongs
+    const char *details; // further lines for --help; may be empty
+    const char *extra;   // hint for the error about an extra argument
     int (*run)(const struct command *self, int argc, char **argv);
 };
 
@@ -28,18 +28,18 @@ int command_perplexity(const struct command *self, int argc, char **argv);
 int command_inspect(const struct command *self, int argc, char **argv);
 int command_chat(const struct command *self, int argc, char **argv);
 
-// Parses the arguments of a command that takes positional_min..max positional ones. Returns -1 to
-// go on, else the exit code (help or a usage error was printed).
+// Parses the arguments of a command that expects positional_min to positional_max positional ones.
+// Returns -1 to continue, else the exit code, after printing help or a usage error.
 struct command_parse {
     const struct command *self;
     int argc;
     char **argv;
     const struct option_table *tables;
     void *const *fields;
-    const char *const *titles; // for --help, one a table
+    const char *const *titles; // headings for --help, one per table
     uint32_t table_count;
     uint32_t positional_min, positional_max;
-    struct texts *given; // names of the options that were set, or NULL
+    struct texts *given; // receives the names of the options that were set; may be NULL
 };
 int command_parse(const struct command_parse *args, struct arena *arena, struct texts *positional);
 
@@ -49,22 +49,24 @@ int command_failed(const struct error *err);
 // Reads all of stdin into the arena.
 enum status stdin_read(struct text *out, struct arena *arena, struct error *err) MUST_USE;
 
-// Flushes stdout; an error where the disk is full (where its reader has left, SIGPIPE ends the
-// process). Commands that answer line by line call it after each line, so that they end when their
-// reader does.
+// Flushes stdout; returns an error if the write failed, for example on a full disk. (If the reader
+// of a pipe is gone, SIGPIPE ends the process.) Commands that answer line by line call it after
+// each line, so that they end when their reader does.
 enum status output_flush(struct error *err) MUST_USE;
-// Text of a model or a file: as it is, but for what could drive a terminal, on one.
+// Writes text of a model or a file. On a terminal, characters that could control it are escaped;
+// otherwise the text is unchanged.
 void output_text(FILE *to, struct text out);
 
-// The next line of stdin without its newline; false at the end. The text lives until the next call.
+// Reads the next line of stdin without its line end; returns false at the end. The text is valid
+// until the next call.
 struct line_reader {
     char *at;
     size_t bytes_allocated;
 };
 bool line_next(struct line_reader *reader, struct text *out);
-// Refuses text that is not UTF-8: the tokenizer would take it for something else.
+// Returns an error if the text is not UTF-8, which the tokenizer would read as other text.
 enum status text_check(const char *what, struct text text, struct error *err) MUST_USE;
-// Frees the buffer. Returns so_far, or an error where reading failed.
+// Frees the buffer. Returns so_far, or an error if reading stdin failed.
 enum status line_reader_end(struct line_reader *reader, enum status so_far,
                             struct error *err) MUST_USE;
 
@@ -74,10 +76,10 @@ struct session {
     struct loaded_model *model;
     struct waker *waker;
     struct port *port;
-    bool misnamed; // what names the model has a mistake of its own: wrong arguments
+    bool misnamed; // true if the model argument itself is wrong: a usage error
 };
-// Opens the device and plans the model; session_open loads it, too. session_close ends both, also
-// after an error.
+// session_plan opens the device and plans the model; session_open also loads it. session_close
+// frees both; call it also after an error.
 enum status session_plan(struct session *session, const char *folder,
                          const struct model_settings *model, const struct device_settings *device,
                          struct error *err) MUST_USE;
@@ -85,50 +87,52 @@ enum status session_open(struct session *session, const char *folder,
                          const struct model_settings *model, const struct device_settings *device,
                          struct error *err) MUST_USE;
 void session_close(struct session *session);
-int session_failed(const struct session *session, const struct error *err); // as command_failed
+// prints the error, returns the exit code
+int session_failed(const struct session *session, const struct error *err);
 
-// A command that computes one model: parses options (own, device, model), opens a session for the
-// model folder and runs the body.
+// A command that runs one model: parses its own options and those of device and model, opens a
+// session for the model folder and runs the body.
 struct session_command {
     const struct command *self;
     int argc;
     char **argv;
     struct option_table own; // count 0: none
     const char *own_title;
-    void *settings;              // what `own` fills
-    const char *const *required; // a text option that must be given, or NULL
-    bool required_filled;        // it must not be empty
+    void *settings;              // struct that `own` fills
+    const char *const *required; // points to the value of a text option that is mandatory, or NULL
+    bool required_filled;        // true: that value must not be empty
     const char *required_name;
-    const char **second; // where a second positional argument goes, or NULL: there is none
+    const char **second; // receives a second positional argument; NULL: there is none
     enum model_kind kind;
-    // Refuses settings that are wrong whatever the model is, or NULL; the exit code is 2.
+    // Checks settings before the model is opened; an error leads to exit code 2. May be NULL.
     enum status (*settings_check)(const void *settings, struct error *err);
     enum status (*body)(struct session *session, void *settings, struct error *err);
 };
 int session_command_run(const struct session_command *c);
-// The second half of it, for a command that parses its options itself: kind, body and settings are
-// used. Returns the exit code; where a device failed, the process ends with it, for a thread may
-// hang there.
+// The second half of session_command_run, for a command that parses its options itself; uses only
+// kind, body and settings. Returns the exit code. If a device failed, ends the process with that
+// code instead, because a thread may hang in the device.
 int session_run(const struct session_command *c, const char *folder,
                 const struct model_settings *model, const struct device_settings *device);
 
-// Refuses a model of another kind with a sentence that names the right command.
+// Returns an error that names the right command if the model is of another kind.
 enum status session_kind(const struct session *session, enum model_kind kind,
                          struct error *err) MUST_USE;
 
-// Refuses tokens that the model does not know.
+// Returns an error if a token is not in the model's vocabulary.
 enum status session_tokens_check(const struct session *session, const int32_t *tokens,
                                  uint32_t count, struct error *err) MUST_USE;
 
 enum status session_submit(struct session *session, const struct submit_args *args,
                            struct request **out, struct error *err) MUST_USE;
-// One event of the request, or one step of the engine where there is none yet.
+// Reads one event of the request (*came true). If there is none yet, runs one step of the engine
+// instead (*came false).
 enum status session_poll(struct session *session, struct request *request, struct token_event *out,
                          bool *came, struct error *err) MUST_USE;
-// Steps the engine until the request has an event.
+// Steps the engine until the request has an event, and reads it.
 enum status session_next(struct session *session, struct request *request, struct token_event *out,
                          struct error *err) MUST_USE;
-// Submits one sequence to be pooled and waits for its values; an error where one is not finite. The
-// caller ends the request with port_free.
+// Submits one sequence for pooling and waits for its values; returns an error if one is not finite.
+// The caller frees the request with port_free.
 enum status session_pool(struct session *session, const struct submit_args *args, uint32_t width,
                          struct request **out, struct error *err) MUST_USE;

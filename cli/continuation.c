@@ -11,7 +11,7 @@
 void message_add(json_t *messages, const char *role, struct text content)
 {
     json_array_append_new(messages, json_pack("{s:s,s:s%}", "role", role, "content", content.at,
-                                              content.bytes)); // it may hold a NUL
+                                              content.bytes)); // content may contain a NUL
 }
 
 enum status conversation_encode(const struct session *session, json_t *messages,
@@ -46,13 +46,13 @@ enum status prompt_bounds(const struct session *session, struct submit_args *sub
     return STATUS_OK;
 }
 
-// An answer while its tokens come.
+// The state while an answer is generated.
 struct answer_reader {
     const struct continue_args *args;
     struct continuation *out;
     const struct tokenizer *tokenizer;
     struct detok detok;
-    struct reply *reply; // NULL: all of it is text
+    struct reply *reply; // parser of the answer; NULL: everything is text
     char *piece;         // [piece_max + 16]
     uint32_t piece_max;
 };
@@ -77,7 +77,7 @@ static enum status events_add(struct answer_reader *r, const struct reply_event 
     return status;
 }
 
-// Bytes of the detokenizer, of which the last so many are a special token's.
+// Adds bytes from the detokenizer. The last `special` of them are the text of a special token.
 static enum status piece_add(struct answer_reader *r, uint32_t bytes, uint32_t special,
                              struct error *err)
 {
@@ -116,7 +116,7 @@ static enum status text_end(struct answer_reader *r, struct error *err)
     return events_add(r, events, count, err);
 }
 
-// Reads the answer to its end.
+// Reads the events of the answer until its end.
 static enum status events_take(struct session *session, struct request *request,
                                struct answer_reader *r, struct token_event *event,
                                struct error *err)
@@ -137,20 +137,21 @@ static enum status events_take(struct session *session, struct request *request,
     return text_end(r, err);
 }
 
-// Where the answer could not be shown the model still computes it. last: the event read last.
+// Frees the request. If the model is still generating, because the answer could not be shown,
+// cancels it first. last: the last event that was read.
 static void request_end(struct session *session, struct request *request, struct token_event *last)
 {
-    struct error err; // of an answer that nobody wants
+    struct error err; // ignored: the answer is not needed any more
     bool came = (last->flags & EVENT_LAST) != 0;
     if (!came)
         port_cancel(session->port, request);
     while (!came || !(last->flags & EVENT_LAST))
         if (session_poll(session, request, last, &came, &err) != STATUS_OK)
-            break; // FINISH_ERROR of its only choice
+            break; // FINISH_ERROR: its only choice has ended
     port_free(session->port, request);
 }
 
-// How the answer to a prompt is taken apart: *out is NULL where all of it is text.
+// Creates the parser that separates reasoning from text. *out is NULL if the answer is all text.
 static enum status reply_make(const struct session *session, const struct continue_args *args,
                               struct reply **out, struct error *err)
 {
@@ -183,7 +184,8 @@ enum status prompt_continue(struct session *session, const struct continue_args 
     if (status == STATUS_OK) {
         struct token_event event = {0};
         r.piece = arena_take(args->arena, r.piece_max + 16);
-        detok_init(&r.detok, r.tokenizer, !r.reply); // marks are special tokens, often
+        // the parser needs special tokens, as markers often are
+        detok_init(&r.detok, r.tokenizer, !r.reply);
         detok_continue(&r.detok);
         status = events_take(session, request, &r, &event, err);
         request_end(session, request, &event);

@@ -1,11 +1,11 @@
-// A conversation continued by the model of a session, on the calling thread: what `weft generate`
-// and `weft chat` share.
+// Continues a prompt or a conversation with the model of a session, on the calling thread. Used by
+// `weft generate` and `weft chat`.
 #pragma once
 
 #include "cli/command.h"
 
-// Rows for the fields temperature, top_p, top_k, max_tokens and seed of `type`; defaults as the
-// help prints them.
+// Option rows for the fields temperature, top_p, top_k, max_tokens and seed of `type`; the defaults
+// are the texts that the help prints.
 #define GENERATION_ROWS(type, default_temperature, default_top_p)                                  \
     OPTION_NUMBER("temperature", OPTION_REAL, offsetof(type, temperature), 0, 2,                   \
                   default_temperature, "0 takes the likeliest token"),                             \
@@ -18,16 +18,17 @@
         OPTION_NUMBER("seed", OPTION_INTEGER, offsetof(type, seed), 0, 0, "-1, random",            \
                       "seed of the random numbers")
 
-// Appends {"role", "content"} to an array of messages.
+// Appends {"role": role, "content": content} to an array of messages.
 void message_add(json_t *messages, const char *role, struct text content);
 
-// Renders the messages (borrowed) by the model's template; tokens are in the arena.
+// Renders the messages (borrowed) with the model's template and encodes them; the tokens are
+// allocated in the arena.
 enum status conversation_encode(const struct session *session, json_t *messages,
                                 struct arena *arena, struct submit_args *submit,
                                 struct error *err) MUST_USE;
 
-// Refuses a prompt of no tokens or one that leaves no room to answer, and sets max_tokens: 0
-// becomes what the context leaves.
+// Returns an error if the prompt has no tokens or leaves no space for an answer. Sets
+// submit->max_tokens: if 0, to the rest of the context.
 enum status prompt_bounds(const struct session *session, struct submit_args *submit,
                           uint32_t max_tokens, struct error *err) MUST_USE;
 
@@ -35,22 +36,23 @@ struct continuation {
     int32_t *tokens; // [token_count] on the heap
     uint32_t token_count;
     enum finish finish;
-    struct json_buffer text; // without reasoning where that was to be told apart
-    uint64_t first_ns;       // clock_ns of the first token; 0: there was none
+    struct json_buffer text; // without reasoning if that was separated
+    uint64_t first_ns;       // clock_ns of the first token; 0: there was no token
 };
 
 struct continue_args {
     const struct submit_args *submit;
-    // Called with each piece of text, whole characters; NULL: nobody looks.
+    // Called with each piece of text, which consists of complete characters; may be NULL.
     enum status (*show)(void *context, bool reasoning, struct text piece, struct error *err);
-    bool (*stop)(void *context); // asked after each step; NULL: never
+    bool (*stop)(void *context); // called after each step; true: stop; may be NULL
     void *context;
-    struct arena *arena; // scratch
-    bool apart;          // reasoning is told apart by the model's marks, which come out otherwise
+    struct arena *arena; // for temporary data
+    // true: separate reasoning from text by the model's markers; false: print the markers
+    bool apart;
 };
 
-// Until the model ends or stop says so. The caller ends `out` (all zero before) with
-// continuation_end, also after an error.
+// Generates until the model ends or stop returns true. The caller zeroes `out` before and frees it
+// with continuation_end, also after an error.
 enum status prompt_continue(struct session *session, const struct continue_args *args,
                             struct continuation *out, struct error *err) MUST_USE;
 void continuation_end(struct continuation *made);

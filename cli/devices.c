@@ -15,7 +15,7 @@ static void device_note(const char *line)
 static const char *const names[] = {
     [DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
 
-// Fills the next device of the list; device_take counts it once it is open.
+// Opens the device that `d` names. device_take adds it to the count of the list afterwards.
 static enum status device_open(struct loaded_device *d, const struct device_settings *settings,
                                struct error *err)
 {
@@ -58,7 +58,8 @@ static enum status device_take(struct device_list *list, struct loaded_device **
     return STATUS_OK;
 }
 
-// Settles what auto is, with the first device of that kind.
+// Decides what auto means: CUDA if its first device can be opened, else the CPU. The device stays
+// open.
 static enum status auto_choose(struct device_list *list, const struct device_settings *settings,
                                struct error *err)
 {
@@ -76,7 +77,7 @@ static enum status auto_choose(struct device_list *list, const struct device_set
     return STATUS_OK;
 }
 
-// Where a GPU was asked for by name and there is none, the sentence says what to do.
+// Adds advice to the error that a GPU was requested by name and there is none.
 static enum status gpu_missing(enum status status, struct error *err)
 {
     size_t said = strlen(err->text);
@@ -85,7 +86,7 @@ static enum status gpu_missing(enum status status, struct error *err)
     return status;
 }
 
-// Ranks of a model have a GPU each, and so have copies.
+// Stores the number of GPUs of a model: as many as the option numbers, else one per rank or copy.
 static enum status gpus_count(uint32_t *count, const struct model_spec *spec, struct error *err)
 {
     const struct option_devices *asked = &spec->settings.device;
@@ -142,9 +143,10 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
     return status != STATUS_OK && kind == DEVICE_CUDA ? gpu_missing(status, err) : status;
 }
 
-// CUDA loads a kernel's code at its first launch and may wait for all of a GPU's work then, while
-// that work waits for another rank, which waits for the loader (CUDA C++ Programming Guide, "Lazy
-// Loading"). The driver reads the variable once, before the first device is opened.
+// With lazy loading CUDA loads a kernel's code at its first launch, and may then wait for all work
+// of that GPU, while that work waits for another rank, which waits for the loader (CUDA C++
+// Programming Guide, "Lazy Loading"). The driver reads the variable once, before the first device
+// is opened.
 void devices_begin(const struct model_spec *specs, uint32_t count)
 {
     bool split = false;

@@ -1,4 +1,4 @@
-// The devices of a process: opened once each, known by kind and number.
+// The devices of a process. Each is opened once and identified by kind and number. Main thread.
 #pragma once
 
 #include "cli/settings.h"
@@ -7,8 +7,8 @@ struct loaded_device {
     const struct device_api *api;
     struct device *device;
     struct device_facts facts;
-    struct device_options options; // as it was opened
-    enum device_choice kind;       // never auto
+    struct device_options options; // options it was opened with
+    enum device_choice kind;       // not DEVICE_AUTO
     uint32_t index;
     char label[16]; // "cpu", "cuda:1"
 };
@@ -16,18 +16,19 @@ struct loaded_device {
 enum { DEVICES_MAX = 64 };
 
 struct device_list {
-    struct loaded_device at[DEVICES_MAX]; // in the order in which they were asked for
+    struct loaded_device at[DEVICES_MAX]; // in the order in which they were first requested
     uint32_t count;
-    enum device_choice chosen; // what auto is; auto: nobody asked yet
+    enum device_choice chosen; // the kind that auto means; DEVICE_AUTO: not decided yet
 };
 
-// Before the first device is opened: with a split model GPUs load all their code when they are
-// opened. Sets CUDA_MODULE_LOADING where the environment has none; no other thread runs yet.
+// Call before the first device is opened and before other threads run. If a model is split over
+// GPUs, sets CUDA_MODULE_LOADING, unless the environment has it, so that GPUs load all code when
+// they are opened.
 void devices_begin(const struct model_spec *specs, uint32_t count);
 
-// The devices that a model may use: those that its option numbers, else the first ones, as many as
-// it has copies or ranks; a CPU is one. Opens those that are not open. On `auto` without a GPU one
-// line says why and the CPU is taken.
+// Stores the devices that a model may use: those that its --device option numbers, else the first
+// ones, one per copy or rank; a CPU counts as one. Opens those that are not open yet. If the option
+// is `auto` and there is no GPU, logs why and uses the CPU.
 enum status devices_of(struct device_list *list, struct loaded_device *out[OPTION_DEVICES_MAX],
                        uint32_t *count, const struct model_spec *spec,
                        const struct device_settings *settings, struct error *err) MUST_USE;

@@ -1,5 +1,5 @@
-// weft embed: reads one text per line, writes its vector as one JSON array per line, as the server
-// gives it: with the model's prompt in front, normalised.
+// weft embed: reads one text per line and writes its vector as one JSON array per line. The vector
+// is that of the server: with the model's prompt before the text, normalised.
 #include "cli/command.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static const struct option_row rows[] = {
 struct embedding {
     const struct embed_settings *settings;
     struct text prompt;
-    uint32_t prompt_tokens; // left out of a mean
+    uint32_t prompt_tokens; // number of leading tokens that a mean leaves out
 };
 
 static struct encode_args encode_of(const struct session *session, struct text text,

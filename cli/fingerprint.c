@@ -1,4 +1,4 @@
-// See fingerprint.h. Main thread, once the model is loaded.
+// Computes system_fingerprint; see fingerprint.h. Main thread, once the model is loaded.
 #include "cli/fingerprint.h"
 
 #include "base/hash.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// Not secret: processes that are equal must say the same.
+// A constant, not a secret: equal processes must have equal fingerprints.
 static const uint64_t key[2] = {0x7765667420667069, 0x6e676572707269};
 
 static struct hash hash_text(struct text text)
@@ -17,8 +17,8 @@ static struct hash hash_text(struct text text)
     return hash_bytes(key, text.at ? text.at : "", text.bytes);
 }
 
-// Zeros where there is no such file: the model was loaded all the same. No file that was read for
-// it is larger than those of tokenizers.
+// Returns the hash of a file; zeros if it does not exist, which the model permits.
+// TOKENIZER_FILE_BYTES_MAX suffices, because no file that was read for the model is larger.
 static struct hash file_hash(const char *model, const char *folder, const char *name)
 {
     char path[MODULE_FOLDER_MAX];
@@ -36,8 +36,8 @@ static struct hash file_hash(const char *model, const char *folder, const char *
     return hash;
 }
 
-// The files that say how weights, texts and ends are read. Those of the tokenizer lie beside the
-// weights or above them.
+// Returns a hash of the files that determine how weights, texts and end ids are read. The
+// tokenizer's files are in the folder of the weights or in the folder above it.
 static struct hash files_hash(const struct loaded_model *model)
 {
     static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
@@ -45,7 +45,7 @@ static struct hash files_hash(const struct loaded_model *model)
     enum { NAMES = sizeof names / sizeof *names };
     const char *folder = model->spec.folder, *weights_folder = model->plan->weights_folder;
     const char *id = model->spec.id;
-    bool one_folder = strcmp(folder, weights_folder) == 0; // then large files are read once
+    bool one_folder = strcmp(folder, weights_folder) == 0; // then large files are read only once
     struct hash hashes[2 * NAMES];
     for (size_t i = 0; i < NAMES; i++) {
         hashes[i] = file_hash(id, weights_folder, names[i]);

@@ -1,11 +1,11 @@
-// What answers say of who made them: system_fingerprint.
+// system_fingerprint: identifies the build, model and options that produced an answer.
 #pragma once
 
 #include "cli/load.h"
 
 enum { FINGERPRINT_BYTES = 16 };
 
-// "fp_" and ten hexadecimal digits of a hash: build, weights, config.json, generation_config.json,
-// the tokenizer's files, chat template and the options that change answers. Equal for processes
-// that are equal.
+// Writes "fp_" and ten hexadecimal digits of a hash over build, weights, config.json,
+// generation_config.json, the tokenizer's files, the chat template and the options that change
+// answers. Processes that agree in these have equal fingerprints.
 void fingerprint_make(char out[FINGERPRINT_BYTES], const struct loaded_model *model);

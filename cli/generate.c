@@ -1,4 +1,4 @@
-// weft generate: one prompt, one continuation.
+// weft generate: continues one prompt. Main thread.
 #include "cli/continuation.h"
 #include "base/random.h"
 

@@ -1,11 +1,12 @@
-// weft inspect: what a model holds and what serving it would take; its tensors with -v.
+// weft inspect: shows the content of a model and the memory that serving it takes; with -v also its
+// tensors. Main thread.
 #include "cli/command.h"
 #include "base/log.h"
 #include "runtime/model/safetensors.h"
 
 #include <string.h>
 
-// each: a line for each tensor, not their number alone.
+// each: print a line per tensor, not only their number.
 static enum status tensors_print(const char *folder, bool each, struct error *err)
 {
     struct tensors *tensors;
@@ -33,7 +34,7 @@ static enum status inspect(struct session *session, const char *folder,
     if (status != STATUS_OK)
         return status;
     const struct loaded_model *m = &session->loaded.models[0];
-    for (uint32_t i = 0; i < session->loaded.model_count; i++) // its copies
+    for (uint32_t i = 0; i < session->loaded.model_count; i++) // all copies of the model
         plan_print(stdout, &session->loaded.models[i]);
     printf("vocabulary: %u ids in the tokenizer, %u in the model; %u end ids\n",
            tokenizer_vocab(m->tokenizer), m->plan->facts.vocab, m->plan->facts.end_count);
@@ -44,7 +45,7 @@ static enum status inspect(struct session *session, const char *folder,
                                             : "the model's");
     status = tensors_print(m->plan->weights_folder, log_level_get() >= LOG_DEBUG, err);
     if (status == STATUS_NOT_FOUND && settings->load_format == 1)
-        return STATUS_OK; // a dummy model needs none
+        return STATUS_OK; // a dummy model needs no tensors
     return status;
 }
 

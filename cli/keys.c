@@ -1,4 +1,4 @@
-// Collecting API keys; see keys.h.
+// Collects the API keys; see keys.h. Main thread.
 #include "cli/keys.h"
 
 #include "base/file.h"
@@ -11,7 +11,7 @@
 
 enum { KEY_CHARACTERS = 32, KEY_FILE_BYTES_MAX = 1 << 20 };
 
-// The list's memory doubles as it grows: a file may hold half a million keys.
+// Appends a key. The list's memory doubles when it is full: a file may contain half a million keys.
 static void key_add(struct texts *list, const char *key, struct arena *arena)
 {
     size_t bytes = list->count * sizeof *list->at;
@@ -20,7 +20,7 @@ static void key_add(struct texts *list, const char *key, struct arena *arena)
     list->at[list->count++] = key;
 }
 
-// Everybody who can read the file can use the server.
+// Warns if other users can read the file: any of them could use the server.
 static void readers_warn(const char *path)
 {
     struct stat about;
@@ -28,7 +28,7 @@ static void readers_warn(const char *path)
         log_line(LOG_WARNING, "--api-key-file %s can be read by others: chmod 600 it", path);
 }
 
-// Splits the text in place: the keys of the list are parts of it.
+// Splits the text in place and appends its keys: the list points into the text.
 static enum status lines_take(struct texts *list, char *text, const char *path, struct arena *arena,
                               struct error *err)
 {
@@ -70,7 +70,8 @@ static enum status file_keys(struct serve_keys *out, const char *path, struct ar
 
 static void key_make(struct serve_keys *out, struct arena *arena)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567"; // 32: five random bits each
+    // 32 characters: each encodes five random bits
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
     unsigned char random[KEY_CHARACTERS];
     random_fill(random, sizeof random);
     char *key = arena_take(arena, KEY_CHARACTERS + 6);
@@ -132,6 +133,6 @@ void keys_wipe(struct serve_keys *keys)
     for (uint32_t i = 0; i < keys->list.count; i++)
         explicit_bzero((char *)keys->list.at[i], strlen(keys->list.at[i]));
     keys->list.count = 0;
-    if (keys->file.at) // with its comment lines, which may hold old keys
+    if (keys->file.at) // complete, because comment lines may contain old keys
         explicit_bzero((char *)keys->file.at, keys->file.bytes);
 }

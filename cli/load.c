@@ -68,7 +68,7 @@ static enum status template_load(struct loaded *loaded, struct loaded_model *m, 
     return status;
 }
 
-// How the model writes calls and reasoning. The plan is there.
+// Finds out how the model writes tool calls and reasoning. m->plan must be open.
 static enum status dialect_load(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     enum status status = dialect_detect(&m->dialect, m->chat_source, m->tokenizer, err);
@@ -92,7 +92,7 @@ static enum status tokenizer_load(struct loaded_model *m, struct error *err)
     enum status status = tokenizer_open(&m->tokenizer, m->spec.folder, err);
     if (status != STATUS_NOT_FOUND || m->spec.settings.load_format != 1)
         return status;
-    // A dummy model without a tokenizer gets a word list as long as its vocabulary.
+    // A dummy model without a tokenizer gets a list of words with the size of its vocabulary.
     json_t *config;
     status = folder_json(&config, m->spec.folder, "config.json", true, err);
     if (status != STATUS_OK)
@@ -125,7 +125,7 @@ uint32_t gpu_count(const struct loaded_model *m)
     return m->choices[0]->kind == DEVICE_CPU ? 1 : m->spec.settings.tensor_parallel_size;
 }
 
-// The rank of the model that is on the device, 0 for a model that is not split; -1: none is.
+// Returns the rank of the model that is on the device, 0 if the model is not split; -1: none.
 static int rank_on(const struct loaded_model *m, const struct loaded_device *device)
 {
     uint32_t ranks = gpu_count(m);
@@ -142,7 +142,8 @@ bool is_on(const struct loaded_model *m, const struct loaded_device *device)
     return rank_on(m, device) >= 0;
 }
 
-// What the model takes of a device, keys and values not counted; 0: the model is not on it.
+// Returns the bytes that the model needs on a device, without KV blocks; 0: it is not on the
+// device.
 static uint64_t bytes_on(const struct loaded_model *m, const struct loaded_device *device)
 {
     int rank = m->plan ? rank_on(m, device) : -1;
@@ -151,7 +152,8 @@ static uint64_t bytes_on(const struct loaded_model *m, const struct loaded_devic
     return gpu_count(m) == 1 ? m->plan->bytes : model_plan_bytes(m->plan, (uint32_t)rank);
 }
 
-// NCCL wants the collectives of two communicators in one order on all GPUs.
+// Returns an error if another model's ranks use the same GPUs: NCCL requires that all GPUs run the
+// collectives of two communicators in the same order.
 static enum status gpus_check(const struct loaded *loaded, const struct loaded_model *m,
                               struct error *err)
 {
@@ -166,7 +168,7 @@ static enum status gpus_check(const struct loaded *loaded, const struct loaded_m
     return STATUS_OK;
 }
 
-// The devices of the ranks that share the model; none where it has one.
+// Opens the device handles of the ranks that share the model, if it has several.
 static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
                               struct model_options *options, struct error *err)
 {
@@ -201,7 +203,7 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
     return status;
 }
 
-// Gives a copy what it has of the first one.
+// Copies to m everything that copies share, from the first copy.
 static void copy_fill(struct loaded_model *m, const struct loaded_model *first)
 {
     struct loaded_device *device = m->device;
@@ -286,7 +288,7 @@ static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
                                                 .choices_max = larger(s->max_n, s->max_prompts),
                                                 .prefix_cache = s->enable_prefix_caching,
                                                 .step_stretch = step_stretch(m)};
-    // Copies share the secret: a prompt's blocks have the same keys in all of them.
+    // Copies use the same secret, so that a prompt's blocks have equal keys in all of them.
     struct loaded_model *first = model_first(m);
     if (m == first)
         random_fill(m->engine_options.hash_key, sizeof m->engine_options.hash_key);
@@ -303,8 +305,9 @@ static uint64_t device_planned(const struct loaded *loaded, const struct loaded_
     return bytes;
 }
 
-// Keys and values of a model that names no size: its share of the room, at most what all its
-// sequences can fill and, where the device has a default, what that says (docs/adr/0046).
+// Sets the KV memory of a model without --kv-cache-memory: its share of the available memory, but
+// not more than all its sequences can fill. If the device has a default, also not more than that,
+// or than one sequence of the greatest length if this is larger (docs/adr/0046).
 static void kv_default(struct loaded_model *m, uint64_t share)
 {
     uint64_t useful = m->plan->kv_bytes_min * m->plan->facts.limits.slots_max;
@@ -341,7 +344,8 @@ static enum status kv_too_small(const struct loaded *loaded, const struct loaded
     return STATUS_NO_MEMORY;
 }
 
-// What else helps on a GPU: more of them for a decoder; copies of it would have to go for that.
+// Returns further advice for a plan that does not fit on a GPU: split a decoder over more GPUs, in
+// place of copies if it has any.
 static const char *split_advice(const struct loaded *loaded, const struct loaded_device *device)
 {
     const char *advice = "";
@@ -371,7 +375,8 @@ static enum status plan_too_large(const struct loaded *loaded, const struct load
                      (double)device->facts.memory_free / 0x1p30, split_advice(loaded, device));
 }
 
-// Splits a device's KV memory by kv-share among the models without a kv-cache-memory of their own.
+// Splits a device's KV memory, in proportion to kv-share, among the models without their own
+// kv-cache-memory.
 static enum status kv_split(struct loaded *loaded, const struct loaded_device *device,
                             struct error *err)
 {
@@ -398,7 +403,7 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     uint64_t room = left > most ? most : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        uint64_t others_allow = m->kv_bytes; // what the GPUs of other ranks allow; 0: no limit yet
+        uint64_t others_allow = m->kv_bytes; // limit from the GPUs of other ranks; 0: no limit yet
         const char *rule = m->kv_rule;
         if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;
@@ -476,7 +481,7 @@ static void table_row(const struct loaded *loaded, const char *name, const uint6
     log_text("%s\n", line);
 }
 
-// Where there are several devices: a column each, a row for each copy of a model.
+// Prints a table for several devices: a column for each device, a row for each copy of a model.
 static void table_print(const struct loaded *loaded)
 {
     char line[64 + 12 * DEVICES_MAX];
@@ -515,7 +520,7 @@ static void size_write(char *out, size_t out_bytes, uint64_t bytes)
     snprintf(out, out_bytes, "%.*f %s", large ? 2 : size < 10 ? 1 : 0, size, large ? "GiB" : "MiB");
 }
 
-// whole: every entry of the plan; otherwise the device and the sum alone.
+// whole: print all entries of the plan; otherwise only the device and the sum.
 static void plans_print(const struct loaded *loaded, const char *more, bool whole)
 {
     if (log_level_get() < LOG_INFO)
@@ -555,8 +560,8 @@ static bool has_earlier_copy(const struct loaded_model *m, const struct loaded_d
     return false;
 }
 
-// Of the devices that the copy may have, the one with most memory left; copies are apart where
-// there are as many devices.
+// Returns the device with most memory left among those that the copy may use. Copies of one model
+// are on different devices, unless it has only one choice.
 static struct loaded_device *device_choose(const struct loaded *loaded,
                                            const struct loaded_model *m)
 {
@@ -590,7 +595,7 @@ enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *
                         struct error *err)
 {
     enum status status = STATUS_OK;
-    for (int spread = 0; spread <= 1; spread++) { // first those that have no choice
+    for (int spread = 0; spread <= 1; spread++) { // first the models whose devices are fixed
         for (uint32_t i = 0; i < loaded->model_count && status == STATUS_OK; i++) {
             struct loaded_model *m = &loaded->models[i];
             uint32_t needed = m->spec.settings.data_parallel_size * gpu_count(m);
@@ -607,7 +612,7 @@ enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *
         return status;
     for (uint32_t i = 0; i < loaded->devices.count && status == STATUS_OK; i++)
         status = kv_split(loaded, &loaded->devices.at[i], err);
-    // A plan that does not fit is shown whole, so that one sees what takes the memory.
+    // If the plan does not fit, all entries are printed, to show what uses the memory.
     plans_print(loaded, more, status != STATUS_OK || log_level_get() >= LOG_DEBUG);
     return status;
 }
@@ -615,9 +620,9 @@ enum status models_plan(struct loaded *loaded, uint32_t port_count, const char *
 enum { PROGRESS_ID_BYTES = 41, PROGRESS_COLUMNS = 79 };
 
 struct progress {
-    char id[PROGRESS_ID_BYTES]; // made safe and cut, so that the line fits 80 columns
+    char id[PROGRESS_ID_BYTES]; // escaped and shortened, so that the line fits 80 columns
     uint64_t shown_ns;
-    bool terminal, open; // open: the terminal shows the progress line
+    bool terminal, open; // open: true if the terminal shows the progress line
     struct load_watch watch;
 };
 
@@ -683,7 +688,7 @@ enum status models_load(struct loaded *loaded, struct error *err)
 
 void loaded_close(struct loaded *loaded)
 {
-    for (uint32_t i = loaded->model_count; i-- > 0;) { // the first copy after the others
+    for (uint32_t i = loaded->model_count; i-- > 0;) { // backwards: the first copy is closed last
         struct loaded_model *m = &loaded->models[i];
         if (m->engine)
             engine_close(m->engine);

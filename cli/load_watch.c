@@ -1,4 +1,4 @@
-// See load_watch.h. The thread lives as long as the load of a model.
+// See load_watch.h. The thread runs while one model is loaded.
 #include "cli/load_watch.h"
 
 #include "cli/signals.h"
@@ -37,7 +37,8 @@ static void *watch_main(void *argument)
 
 void load_watch_begin(struct load_watch *watch, const struct loaded_model *model, uint64_t start_ns)
 {
-    uint64_t steps_ns = start_ns > 0 ? start_ns : MODEL_START_NS; // which name a rank
+    // time limit of the steps before the first, which name a failed rank
+    uint64_t steps_ns = start_ns > 0 ? start_ns : MODEL_START_NS;
     *watch = (struct load_watch){.model = model, .patience_ns = 5 * steps_ns};
     watch->running = pthread_create(&watch->thread, NULL, watch_main, watch) == 0;
 }

@@ -1,5 +1,5 @@
-// Ends the process where the load of a model stands still: whoever hangs in a device, its driver or
-// a disk cannot be waited for.
+// Ends the process if loading a model makes no progress, because a thread that hangs in a device,
+// its driver or a disk cannot be cancelled.
 #pragma once
 
 #include "cli/load.h"
@@ -11,12 +11,13 @@ struct load_watch {
     uint64_t patience_ns;
     pthread_t thread;
     bool running;
-    _Atomic uint32_t signs; // that the load goes on
+    _Atomic uint32_t signs; // counts signs of progress
     _Atomic uint32_t over, over_sleepers;
 };
 
-// start_ns: as that of the model's options; nothing may be heard of the load for five times that.
+// Starts the watching thread. start_ns: as in struct loaded; the process ends after five times that
+// without progress.
 void load_watch_begin(struct load_watch *watch, const struct loaded_model *model,
                       uint64_t start_ns);
-void load_watch_sign(struct load_watch *watch); // the load goes on
+void load_watch_sign(struct load_watch *watch); // reports progress; any thread
 void load_watch_end(struct load_watch *watch);

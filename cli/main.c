@@ -1,4 +1,4 @@
-// weft: the commands and their one-line summaries. Each command is a file of this folder.
+// weft: the commands and their one-line summaries. Each command is a file in this folder.
 #include "cli/command.h"
 #include "cli/near.h"
 
@@ -66,7 +66,7 @@ static const struct command *command_find(const char *name)
     return NULL;
 }
 
-// Output that could not be written is a failure even where the command succeeded.
+// Flushes stdout: a command whose output could not be written has failed.
 static int output_end(int code)
 {
     struct error err;
@@ -81,7 +81,7 @@ static void reader_left(int signal)
     _exit(EXIT_CODE_OK);
 }
 
-// What is printed for somebody to read, who may leave once they have seen enough (| head).
+// Returns true if the output is text to read, whose reader may leave early (| head).
 static bool shows(int argc, char **argv)
 {
     return argc > 1 &&
@@ -90,8 +90,8 @@ static bool shows(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    setlocale(LC_ALL, "C"); // numbers never depend on the locale
-    // A server outlives the readers of its output, a command ends with them.
+    setlocale(LC_ALL, "C"); // number formats must not depend on the locale
+    // If the reader of the output leaves, a server continues and other commands end.
     bool serves = argc > 1 && strcmp(argv[1], "serve") == 0;
     signal(SIGPIPE, serves ? SIG_IGN : shows(argc, argv) ? reader_left : SIG_DFL);
     if (argc < 2) {
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
         return output_end(command->run(command, 1, (char *[]){"--help", NULL}));
     if (command) {
         int code = command->run(command, argc - 2, argv + 2);
-        // A server does not fail because nobody read what it printed at its start.
+        // A server does not fail if the reader of its start screen has left.
         return command->run == command_serve ? code : output_end(code);
     }
     struct near near = {.given = argv[help ? 2 : 1]};

@@ -1,4 +1,4 @@
-// Names that are near to a mistaken one; see near.h.
+// Finds names that are similar to a mistyped one; see near.h. Pure.
 #include "cli/near.h"
 
 #include "base/number.h"
@@ -8,11 +8,12 @@
 
 enum { LETTERS_MAX = 63, EDITS_MAX = 2 };
 
-// Levenshtein's distance.
+// Returns the Levenshtein distance; UINT32_MAX if a name is too long.
 static uint32_t edits_between(const char *from, const char *to)
 {
     size_t rows = strlen(from), columns = strlen(to);
-    uint32_t edits[LETTERS_MAX + 1]; // of the row's part of `from` into each part of `to`
+    // [c]: distance between the first r letters of `from` and the first c of `to`
+    uint32_t edits[LETTERS_MAX + 1];
     if (rows > LETTERS_MAX || columns > LETTERS_MAX)
         return UINT32_MAX;
     for (uint32_t c = 0; c <= columns; c++)

@@ -1,18 +1,19 @@
-// "did you mean": of the names that could have stood where a name is not known, the one that is
-// nearest to it. For errors alone.
+// "did you mean": finds the known name that is most similar to an unknown one. Used in error
+// messages only.
 #pragma once
 
 #include <stdint.h>
 
-struct near { // all zero before, but for given
+struct near { // zeroed by the caller, except for given
     const char *given, *name;
     uint32_t edits;
 };
-// Takes the name where it is nearer than those before: at most two letters inserted, removed or
-// replaced, and not all of them.
+// Stores the name if it is more similar than those before. It must differ by at most two inserted,
+// removed or replaced letters, and by fewer than the given name has.
 void near_look(struct near *near, const char *name);
 
-// ", did you mean '--NAME'?" with these dashes, or nothing. For an argument of printf.
+// Returns ", did you mean '--NAME'?" with these dashes, or an empty text. The struct can be an
+// argument of printf.
 struct near_text {
     char at[128];
 };

@@ -1,4 +1,4 @@
-// Table-driven option parsing; see options.h.
+// Table-driven option parsing; see options.h. Main thread.
 #include "cli/options.h"
 #include "cli/near.h"
 
@@ -47,7 +47,7 @@ static double suffix_factor(const char *suffix)
     if (*suffix == '\0')
         return 1;
     const char *at = strchr(letters, *suffix & ~0x20);
-    const char *rest = suffix + 1; // "K", "KB" and "KiB" are the same
+    const char *rest = suffix + 1; // "K", "KB" and "KiB" mean the same
     bool ends = *rest == '\0' || strcmp(rest, "B") == 0 || strcmp(rest, "iB") == 0;
     bool known = at && *at != '\0' && ends;
     return known ? pow(1024, (double)(at - letters) + 1) : NAN;
@@ -90,7 +90,7 @@ static enum status choice_assign(const struct option_row *row, int *field, const
                      value);
 }
 
-// "0,3": numbers up to `high`, each once.
+// Parses "0,3": numbers of at most `high`, each at most once. Returns false if malformed.
 static bool numbers_read(const struct option_row *row, struct option_devices *field,
                          const char *value)
 {
@@ -204,7 +204,8 @@ enum status option_assign(const struct option_table *table, void *fields, const 
     const struct option_row *row = row_find(table, name);
     struct near near = {.given = name};
     if (!row) {
-        bool number = name[strspn(name, "0123456789")] == '\0'; // of `device=cuda:0,1`
+        // the rest of `device=cuda:0,1`, split at the comma
+        bool number = name[strspn(name, "0123456789")] == '\0';
         option_near(&near, table);
         return error_set(err, STATUS_INVALID, "unknown model option '%s'%s", name,
                          number ? ": a comma inside a value is written '\\,'"
@@ -224,7 +225,7 @@ static enum status unknown_error(const struct options_parse_args *args, const ch
                      near_say(&near, negated ? "--no-" : "--").at);
 }
 
-// One option, text without its dashes; *at moves past a value taken from the next argument.
+// Parses one option. text: without its dashes. Advances *at if the value is the next argument.
 static enum status parse_one(const struct options_parse_args *args, const char *text, int *at,
                              struct error *err)
 {

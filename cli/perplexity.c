@@ -1,7 +1,8 @@
-// weft perplexity: how well a model predicts a text, in windows, to compare dtypes.
+// weft perplexity: measures how well a model predicts a text, in windows, to compare dtypes.
 //
-// The command fills batches itself and does not run the engine. Each token of a step is a row of
-// its own, because all logits are needed; the slots of the rows share one sequence of KV blocks.
+// The command fills batches itself and does not run the engine. Each token of a step is a separate
+// row, because all logits are needed; the slots of the rows share one sequence of KV blocks. Main
+// thread.
 #include "cli/command.h"
 
 #include "base/clock.h"
@@ -33,13 +34,13 @@ struct reading {
     const struct model_facts *facts;
     struct batch *batch;
     float *logits;      // [step_rows][vocab]
-    uint32_t step_rows; // tokens per step; divides the tokens of a block
+    uint32_t step_rows; // tokens per step; divides the size of a KV block
     uint64_t step, patience_ns;
-    double sum; // of -log p
+    double sum; // sum of -log p
     uint64_t count;
 };
 
-// -log p of the token.
+// Returns -log p of the token.
 static double surprise(const float *logits, uint32_t vocab, int32_t token)
 {
     float top = logits[0];
@@ -51,7 +52,8 @@ static double surprise(const float *logits, uint32_t vocab, int32_t token)
     return log(sum) - (double)(logits[token] - top);
 }
 
-// Adds a block of the window to the table of every slot; the first one also makes the slots known.
+// Adds a KV block of the window to the block table of every slot. With the first block it also adds
+// the slots to the step as new sequences.
 static void block_add(struct reading *r, uint32_t block)
 {
     struct batch *batch = r->batch;
@@ -83,19 +85,20 @@ static enum status step_run(struct reading *r, const int32_t *next, uint32_t cou
     return status;
 }
 
-// Computes tokens [0, count) of a window; those from index `counted` on are added to the result.
+// Computes tokens [0, count) of a window, and adds those from index `counted` on to the result.
 static enum status window_read(struct reading *r, const int32_t *tokens, uint32_t count,
                                uint32_t counted, struct error *err)
 {
     enum status status = STATUS_OK;
-    uint32_t last = count - 1; // predicted, but no input
+    uint32_t last = count - 1; // the last token is predicted, but not an input
     for (uint32_t at = 0; status == STATUS_OK && at < last; at += r->step_rows) {
         struct batch *batch = r->batch;
         batch_clear(batch, r->step++);
         if (at % r->facts->block_tokens == 0)
             block_add(r, at / r->facts->block_tokens);
         uint32_t end = last - at < r->step_rows ? last : at + r->step_rows;
-        uint32_t first = counted > at + 1 ? counted - 1 : at; // the first whose logits are needed
+        // first position whose logits are needed
+        uint32_t first = counted > at + 1 ? counted - 1 : at;
         for (uint32_t i = at; i < end; i++) {
             batch_rows(batch)[batch->row_count++] =
                 (struct batch_row){i - at,        1,
@@ -166,7 +169,7 @@ static enum status stride_check(const void *settings, struct error *err)
                      s->stride, s->window);
 }
 
-// Fills in the defaults and refuses what does not fit the model.
+// Sets the defaults and checks the settings against the model.
 static enum status windows_choose(struct perplexity_settings *s, const struct model_facts *facts,
                                   struct error *err)
 {
@@ -178,7 +181,7 @@ static enum status windows_choose(struct perplexity_settings *s, const struct mo
     if (s->window > most)
         return error_set(err, STATUS_INVALID, "--window %u is over the model's %u tokens",
                          s->window, most);
-    return stride_check(s, err); // again: the default window depends on the model
+    return stride_check(s, err); // once more, because the default window depends on the model
 }
 
 static void result_print(const struct reading *r, const struct perplexity_settings *s, size_t bytes)
@@ -206,7 +209,7 @@ static enum status perplexity(struct session *session, void *settings, struct er
         return status;
     struct reading r;
     reading_open(&r, session);
-    uint32_t done = 1; // tokens [0, done) are in the result; the first is never predicted
+    uint32_t done = 1; // tokens [0, done) are in the result; the first cannot be predicted
     for (uint32_t at = 0; status == STATUS_OK && done < count; at += s->stride) {
         uint32_t size = count - at < s->window ? count - at : s->window;
         status = window_read(&r, tokens + at, size, done - at, err);

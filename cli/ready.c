@@ -1,4 +1,4 @@
-// Prints the screen at the start; see ready.h. Runs on the main thread.
+// Prints the start screen; see ready.h. Main thread.
 #include "cli/ready.h"
 
 #include "base/json.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Appends a text in single quotes, as a shell reads it.
+// Appends a text in single quotes, escaped for a shell.
 static void quoted_put(struct json_buffer *out, struct text in)
 {
     json_put_literal(out, "'");
@@ -19,7 +19,8 @@ static void quoted_put(struct json_buffer *out, struct text in)
     json_put_literal(out, "'");
 }
 
-// Appends "http://HOST:PORT"; this machine's own where the server listens on all its addresses.
+// Appends "http://HOST:PORT" or https; if the server listens on all addresses, with loopback as the
+// host.
 static void address_put(struct json_buffer *out, const struct ready_args *args)
 {
     const struct serve_settings *settings = args->settings;
@@ -56,7 +57,7 @@ static void models_print(const struct loaded *loaded)
     }
 }
 
-// Says where the key is; shows it only if it was generated here.
+// Prints where the key is; prints the key itself only if it was generated here.
 static void key_say(const struct ready_args *args)
 {
     if (args->keys->made)
@@ -69,7 +70,7 @@ static void key_say(const struct ready_args *args)
         puts("API key: the value of WEFT_API_KEY");
 }
 
-// Appends shell text that yields the key that the operator gave.
+// Appends shell text that expands to the key that the operator gave.
 static void key_put(struct json_buffer *out, const struct ready_args *args)
 {
     const struct serve_settings *settings = args->settings;
@@ -84,7 +85,8 @@ static void key_put(struct json_buffer *out, const struct ready_args *args)
     }
 }
 
-// A generated key is printed from its own memory: a copy would have to be wiped, too.
+// Prints the key. A generated key is printed directly from its memory, because a copy would have to
+// be wiped too.
 static void key_print(const struct ready_args *args, struct text given)
 {
     if (args->keys->made)
@@ -93,7 +95,8 @@ static void key_print(const struct ready_args *args, struct text given)
         fputs(safe_of(given).at, stdout);
 }
 
-// A request to paste for the first model that chats, else embeds, else ranks.
+// The sample request to paste: for the first model that chats, else the first embedder, else the
+// first reranker.
 struct ready_line {
     enum model_kind kind;
     const char *path, *fields;

@@ -1,5 +1,6 @@
-// What `weft serve` prints on stdout once it is ready, at most one screen for a few models: the
-// page's address, where the key is, a line for each model, and one request to paste.
+// The start screen of `weft serve`, printed to stdout once it is ready, at most one screen for a
+// few models: the page's address, where the key is, a line for each model, and one request to
+// paste. Main thread.
 #pragma once
 
 #include "cli/keys.h"

@@ -1,4 +1,4 @@
-// weft render: a chat template and a JSON object in, the prompt out.
+// weft render: renders a chat template with a JSON object and prints the prompt. Main thread.
 #include "cli/command.h"
 #include "base/file.h"
 #include "runtime/text/prompt.h"
@@ -49,8 +49,8 @@ static enum status source_read(const struct render_settings *s, const struct tok
     return STATUS_OK;
 }
 
-// What the server gives a template: what a request leaves out, or has as null, has its default
-// there, and what chat_template_kwargs holds are variables.
+// Completes the template variables as the server does: tools, documents and add_generation_prompt
+// get their defaults if they are missing, and the members of chat_template_kwargs become variables.
 static enum status variables_complete(json_t *variables, struct error *err)
 {
     json_t *more = json_object_get(variables, "chat_template_kwargs");

@@ -1,4 +1,5 @@
-// weft rerank: reads one document per line, writes {"index":i,"relevance_score":x} for each.
+// weft rerank: reads one document per line and writes {"index":i,"relevance_score":x} for each.
+// Main thread.
 #include "cli/command.h"
 #include "runtime/text/rerank.h"
 

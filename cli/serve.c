@@ -1,5 +1,5 @@
-// weft serve: HTTP server, engines and their threads, from start to drain. The main thread loads,
-// then waits for signals (signals.c) and for engines whose device failed.
+// weft serve: the HTTP server, the engines and their threads, from startup to drain. The main
+// thread loads, then waits for signals (signals.c) and for engines whose device failed.
 #include "cli/command.h"
 #include "cli/fingerprint.h"
 #include "cli/keys.h"
@@ -28,7 +28,7 @@ struct engine_thread {
     struct engine *engine;
     struct serving *serving;
     const struct loaded_model *model;
-    _Atomic bool ended; // its thread has finished
+    _Atomic bool ended; // true when the thread has finished
 };
 
 struct serving {
@@ -38,19 +38,19 @@ struct serving {
     struct server *server;
     struct served served;
     struct served_model *models;
-    struct served_copy *copies;       // of all models, as in loaded.models
+    struct served_copy *copies;       // copies of all models, in the order of loaded.models
     struct port **ports;              // [copy * http_threads + thread]
     struct engine_thread *threads;    // one per engine
-    uint64_t body_memory, http_bytes; // upper bounds: of request bodies; of all HTTP
-    uint32_t thread_count;            // started
+    uint64_t body_memory, http_bytes; // upper limits: of request bodies; of all HTTP memory
+    uint32_t thread_count;            // number of threads started
     struct signals *signals;
-    _Atomic bool failed[ENGINES_MAX]; // by engine: its device failed
-    _Atomic bool lost[ENGINES_MAX];   // by the first copy: no copy is left, and that was told
+    _Atomic bool failed[ENGINES_MAX]; // per engine: true if its device failed
+    _Atomic bool lost[ENGINES_MAX];   // per first copy: true if no copy is left and that was logged
 };
 
-// Whether `other` fails with a model of which a rank's device failed (or its only one; `rank` of
-// the number of ranks: it is not known which, and each counts). On a CPU ranks have threads and
-// memory of their own, which models with as many ranks share.
+// Returns true if `other` fails together with `failed`, a rank of which has a failed device. rank:
+// that rank; if it equals the number of ranks, it is unknown and every rank counts. On a CPU, ranks
+// have threads and memory of their own, which models with the same number of ranks share.
 static bool fails_with(const struct loaded_model *failed, uint32_t rank,
                        const struct loaded_model *other)
 {
@@ -79,7 +79,7 @@ static uint32_t engines_left(struct serving *s)
     return count;
 }
 
-// A copy of the model on another device serves on.
+// Returns true if a copy of the model on another device still works.
 static bool has_copy_left(struct serving *s, const struct loaded_model *m)
 {
     const struct loaded_model *first = m - m->copy;
@@ -95,13 +95,15 @@ static void model_lost(struct serving *s, const struct loaded_model *m)
     if (has_copy_left(s, m))
         log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
                  m->spec.id);
-    else if (!atomic_exchange(&s->lost[m - m->copy - s->loaded.models], true)) // by two at once
+    // two copies may fail together
+    else if (!atomic_exchange(&s->lost[m - m->copy - s->loaded.models], true))
         log_line(LOG_ERROR, "the model '%s' is not served any more: start the server again",
                  m->spec.id);
 }
 
-// Runs on the thread of the engine that found the failure; other engines of the device may hang in
-// it. A model that failed with another tells nothing.
+// Marks as failed, and logs, all engines that fail with this model. Runs on the thread of the
+// engine that found the failure; other engines of the device may hang in it. Does nothing if
+// another model's failure has already marked this one.
 static void device_failed(struct serving *s, const struct loaded_model *model, const char *text)
 {
     bool news[ENGINES_MAX] = {false};
@@ -204,19 +206,21 @@ static enum status engines_start(struct serving *s, struct error *err)
     return STATUS_OK;
 }
 
-// stdout's buffer: a key is printed through it, so it is wiped afterwards.
+// Buffer of stdout. A key is printed through it, so it is wiped afterwards.
 static char printed[4096];
 
 static void keys_end(struct serving *s)
 {
-    setvbuf(stdout, printed, _IOFBF, sizeof printed); // first output; no line of the log within
+    // before the first output; no log line can split the screen
+    setvbuf(stdout, printed, _IOFBF, sizeof printed);
     struct ready_args ready = {&s->settings, &s->keys, &s->loaded, server_port(s->server)};
     ready_print(&ready);
     explicit_bzero(printed, sizeof printed);
     keys_wipe(&s->keys);
 }
 
-// By default 2 % of the free memory, and room for a few of the largest bodies at least.
+// Returns the memory for request bodies: by default 2 % of the free memory, but at least that of a
+// few bodies of the largest size.
 static uint64_t body_memory(const struct serving *s)
 {
     enum { FEW = 8 };
@@ -250,14 +254,14 @@ static struct server_options server_options_of(const struct serving *s)
         .ui = s->settings.ui};
 }
 
-// Opens the port, which answers health checks while the models are loaded.
+// Opens the port. Health checks are answered while the models are being loaded.
 static enum status server_up(struct serving *s, struct error *err)
 {
     s->body_memory = body_memory(s);
     struct server_options options = server_options_of(s);
     s->http_bytes = server_bytes_max(&options);
     enum status status = server_open(&s->server, &options, err);
-    if (!s->keys.made) // a generated key is still to be printed
+    if (!s->keys.made) // a generated key must still be printed
         keys_wipe(&s->keys);
     if (status != STATUS_OK)
         return status;
@@ -265,7 +269,7 @@ static enum status server_up(struct serving *s, struct error *err)
     return STATUS_OK;
 }
 
-// Plans and loads the models and starts their engines; nothing is served yet.
+// Plans and loads the models and starts their engines. They are not served yet.
 static enum status models_up(struct serving *s, struct error *err)
 {
     char http_line[200];
@@ -298,7 +302,7 @@ static enum status start(struct serving *s, const struct model_spec *specs, uint
     signals_serving(s->signals);
     server_serve(s->server, &s->served, s->ports);
     log_line(LOG_INFO, "ready: %u model%s", count, count == 1 ? "" : "s");
-    keys_end(s); // last: whoever reads stdout may stall
+    keys_end(s); // last, because the reader of stdout may stall
     return STATUS_OK;
 }
 
@@ -339,14 +343,16 @@ static void reload(struct serving *s)
                               "--ssl-certfile");
 }
 
-// Logged before the process ends at once; runs on the signals' thread.
+// Logs how many requests are lost. Runs on the signals' thread, immediately before the process
+// ends.
 static void lost_report(void *context)
 {
     const struct serving *s = context;
     log_line(LOG_ERROR, "%u requests were not answered to their end", server_requests(s->server));
 }
 
-// Waits for the engines' threads until the deadline, a second at least; false: one still runs.
+// Stops the engines and waits for their threads until the deadline, at least for a second. Returns
+// false if one still runs.
 static bool engines_end(struct serving *s, uint64_t deadline)
 {
     enum { LEAST_MS = 1000, POLL_US = 2000 };
@@ -357,7 +363,7 @@ static bool engines_end(struct serving *s, uint64_t deadline)
     bool all = true;
     for (uint32_t i = 0; i < s->thread_count; i++) {
         struct engine_thread *t = &s->threads[i];
-        if (has_failed(s, t->model)) // it may hang there
+        if (has_failed(s, t->model)) // its thread may hang
             continue;
         while (!atomic_load(&t->ended) && clock_ns() < deadline)
             usleep(POLL_US);
@@ -373,7 +379,7 @@ static bool engines_end(struct serving *s, uint64_t deadline)
     return all;
 }
 
-// Returns the exit code.
+// Waits for a stop signal or the failure of all engines, then drains. Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
     for (uint32_t news = 0; (news & NEWS_STOP) == 0 && engines_left(s) > 0;) {
@@ -389,7 +395,7 @@ static int wait_and_drain(struct serving *s)
         log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", lost);
     bool ended = engines_end(s, deadline);
     if (engines_left(s) < s->loaded.model_count || lost != 0 || !ended)
-        return EXIT_CODE_FAILURE; // a thread may hang: the caller ends the process at once
+        return EXIT_CODE_FAILURE; // a thread may hang: the caller ends the process without cleanup
     signals_closing(s->signals);
     server_close(s->server);
     loaded_close(&s->loaded);
@@ -403,7 +409,7 @@ static enum status specs_parse(const struct texts *positional, const struct mode
 {
     for (uint32_t i = 0; i < positional->count; i++) {
         enum status status = model_spec_parse(&specs[i], positional->at[i], all, arena, err);
-        if (status == STATUS_OK) // the name goes into JSON and metrics
+        if (status == STATUS_OK) // the name is written into JSON and metrics
             status = text_check("the name of a model", text_of(specs[i].id), err);
         if (status != STATUS_OK)
             return status;
@@ -416,7 +422,7 @@ static enum status specs_parse(const struct texts *positional, const struct mode
     return STATUS_OK;
 }
 
-// Refuses wrong arguments before anything is opened.
+// Checks the arguments before anything is opened.
 static enum status arguments_check(const struct serve_settings *settings, struct error *err)
 {
     if (!settings->ssl_certfile != !settings->ssl_keyfile)
@@ -474,7 +480,7 @@ int command_serve(const struct command *self, int argc, char **argv)
         start_failed(&err);
     code = wait_and_drain(&s);
     if (code != EXIT_CODE_OK)
-        process_end(code); // without cleaning up: a thread may hang
+        process_end(code); // without cleanup: a thread may hang
     log_end(LAST_LINES_MS);
     return code;
 }

@@ -1,4 +1,4 @@
-// weft serve of a build without libh2o: an error that says so.
+// weft serve in a build without libh2o: prints an error that explains it.
 #include "cli/command.h"
 
 int command_serve(const struct command *self, int argc, char **argv)

@@ -1,5 +1,5 @@
-// What commands share; see command.h. Everything runs on the main thread: the engine is stepped
-// between reads of its port.
+// The functions that commands share; see command.h. All run on the main thread, which steps the
+// engine between reads of its port.
 #include "cli/command.h"
 #include "cli/signals.h"
 
@@ -20,7 +20,7 @@ static void help_print(FILE *out, const struct command_parse *args)
         options_help(out, &args->tables[i], args->titles[i]);
 }
 
-// Returns -1 if the command takes that many, else the exit code after printing the error.
+// Returns -1 if the number of arguments is right, else the exit code after printing an error.
 static int positional_check(const struct command_parse *args, const struct texts *positional)
 {
     const struct command *self = args->self;
@@ -67,7 +67,7 @@ int command_failed(const struct error *err)
     return EXIT_CODE_FAILURE;
 }
 
-// Otherwise a command that waits for somebody to type looks as if it hung.
+// Prints a note if stdin is a terminal: otherwise a command that waits for input seems to hang.
 static void stdin_announce(const char *what)
 {
     if (isatty(STDIN_FILENO))
@@ -100,7 +100,7 @@ enum status stdin_read(struct text *out, struct arena *arena, struct error *err)
 
 static void safe_show(FILE *to, struct text piece)
 {
-    enum { PART = 256, LONGEST = 4 * PART + 32 }; // an escape has four bytes for each it stands for
+    enum { PART = 256, LONGEST = 4 * PART + 32 }; // an escape needs four bytes for one byte of text
     while (piece.bytes > 0) {
         char part[LONGEST];
         size_t bytes = piece.bytes < PART ? piece.bytes : PART, plain = 0;
@@ -236,10 +236,10 @@ int session_run(const struct session_command *c, const char *folder,
         status = c->body(&session, c->settings, &err);
     int code = status == STATUS_OK ? EXIT_CODE_OK : session_failed(&session, &err);
     bool lost = status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT;
-    // where the answer could not be written, the status says only that
+    // a failed write of the answer hides a failed device in `status`, so the engine is checked too
     if (lost || (session.model && engine_error(session.model->engine)->text[0] != '\0')) {
         fflush(NULL);
-        process_end(code); // without cleaning up: a thread may hang in the device
+        process_end(code); // without cleanup: a thread may hang in the device
     }
     session_close(&session);
     return code;
@@ -261,7 +261,7 @@ int session_command_run(const struct session_command *c)
     struct device_settings device;
     model_settings_init(&model);
     device_settings_init(&device);
-    device.log_level = LOG_WARNING; // the plan would only disturb the result
+    device.log_level = LOG_WARNING; // log lines about the plan would clutter the result
     const struct option_table tables[] = {c->own, device_options_table, session_options_table};
     void *const fields[] = {c->settings, &device, &model};
     const char *const titles[] = {c->own_title, "Device:", "Model:"};
@@ -291,7 +291,7 @@ int session_command_run(const struct session_command *c)
     return code;
 }
 
-// Without an error of the engine the request alone failed: its result was not finite.
+// Returns the engine's error; if it has none, only the request failed: its result was not finite.
 static enum status failed(const struct session *session, struct error *err)
 {
     const char *said = engine_error(session->model->engine)->text;
@@ -337,7 +337,7 @@ enum status session_submit(struct session *session, const struct submit_args *ar
 
 static void on_ready(void *context, void *owner, struct request *request)
 {
-    (void)context, (void)owner, (void)request; // events are read by session_next
+    (void)context, (void)owner, (void)request; // session_poll reads the events
 }
 
 enum status session_poll(struct session *session, struct request *request, struct token_event *out,

@@ -1,5 +1,5 @@
-// The option tables and the reading of model arguments; see settings.h. Names follow vLLM's where
-// the meaning is the same.
+// The option tables and the parser of model arguments; see settings.h. Options have vLLM's names if
+// their meaning is the same. Main thread.
 #include "cli/settings.h"
 
 #include "scheduler/port.h"
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SERVING_ROWS = 12 }; // the last ones of model_rows
+// number of rows at the end of model_rows that are only useful for serving
+enum { SERVING_ROWS = 12 };
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -58,7 +59,7 @@ static const struct option_row model_rows[] = {
      "prompt of config_sentence_transformers.json before texts that name none; '' for none"},
     {"load-format", OPTION_CHOICE, AT(model_settings, load_format), 0, 0, {"auto", "dummy"},
      "auto", "dummy: random weights, only config.json is needed"},
-    // SERVING_ROWS: of use where many requests, or several models, share a device.
+    // SERVING_ROWS: useful if many requests, or several models, share a device.
     {"data-parallel-size", OPTION_COUNT, AT(model_settings, data_parallel_size), 1, COPIES_MAX,
      {0}, "1",
      "copies of the model behind its name, each on a GPU of its own; on a CPU they share weights "
@@ -196,7 +197,8 @@ void serve_settings_init(struct serve_settings *s)
                                  .payload_limit = 32u << 20};
 }
 
-// Takes the part up to the next comma that no backslash precedes; NULL after the last part.
+// Returns the part up to the next comma without a backslash before it, and removes it from *rest;
+// NULL after the last part. Unescapes in place.
 static char *part_next(char **rest)
 {
     char *start = *rest;
@@ -215,8 +217,8 @@ static char *part_next(char **rest)
     }
 }
 
-// The folder's last part, of a GGUF file without its ending; of "." and "..", that of the folder
-// which they mean.
+// Returns the last part of the path, without the ending of a GGUF file; for "." and "..", the name
+// of the folder that they refer to.
 static const char *last_part(const char *folder, struct arena *arena)
 {
     size_t end = strlen(folder);
@@ -286,7 +288,7 @@ enum status model_spec_find(struct model_spec *out, const char *text,
 
 void model_settings_to_options(const struct model_settings *s, struct model_options *out)
 {
-    *out = (struct model_options){.dtype = s->dtype - 1, // auto: 0 of the option, -1 of the model
+    *out = (struct model_options){.dtype = s->dtype - 1, // auto is 0 in the option, -1 in the model
                                   .kv_dtype = s->kv_cache_dtype - 1,
                                   .max_model_len = s->max_model_len,
                                   .max_num_seqs = s->max_num_seqs,

@@ -1,4 +1,4 @@
-// The settings of a process and of one model, with the tables of their options.
+// The settings of a process and of one model, with the option tables that fill them.
 #pragma once
 
 #include "cli/options.h"
@@ -6,35 +6,35 @@
 
 enum device_choice { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA, DEVICE_SIMT };
 
-struct model_settings {           // given after a folder for that model, or with -- for all
+struct model_settings {           // given after a folder for one model, or with -- for all
     struct option_devices device; // kind: enum device_choice
-    int dtype;                    // index into auto, float32, bfloat16, float16, int8
-    int kv_cache_dtype;           // index into auto, float32, bfloat16, float16
+    int dtype;                    // index into {auto, float32, bfloat16, float16, int8}
+    int kv_cache_dtype;           // index into {auto, float32, bfloat16, float16}
     uint32_t max_model_len, max_num_seqs, max_num_batched_tokens, block_size;
     uint32_t tensor_parallel_size, data_parallel_size;
-    uint64_t kv_cache_memory; // bytes; 0: by share
+    uint64_t kv_cache_memory; // bytes; 0: a share of the free memory
     double kv_share;
     double step_stretch;           // -1: the device's default
     const char *chat_template;     // file, or NULL
     const char *generation_config; // "auto", a file, "none" or NULL
-    int rerank_prompt;             // index into auto, pair, yes-no
+    int rerank_prompt;             // index into {auto, pair, yes-no}
     bool special_tokens_in_text;
     bool matryoshka;
-    const char *default_prompt_name; // "": none; NULL: the model's
+    const char *default_prompt_name; // "": none; NULL: the model's default
     uint32_t max_queued_requests, max_queued_tokens;
     uint32_t max_n, max_prompts;
-    uint32_t penalty_rows;          // 0: by the sampling defaults
-    uint32_t max_client_batch_size; // 0: by kind
+    uint32_t penalty_rows;          // 0: depends on the sampling defaults
+    uint32_t max_client_batch_size; // 0: depends on the kind of model
     uint64_t max_result_bytes;
     bool enable_prefix_caching;
-    int load_format; // auto, dummy
+    int load_format; // index into {auto, dummy}
 };
 
-struct device_settings { // the same for all devices
+struct device_settings { // common to all devices
     const char *device_library;
     const char *device_cache; // folder, or NULL
-    int exact;                // 0, 1, or -1: the device's default
-    int overlap_kernels;      // 0, 1
+    int exact;                // 1, 0, or -1: the device's default
+    int overlap_kernels;      // 1 or 0
     uint32_t threads;
     int log_level;
     int log_format;
@@ -48,28 +48,30 @@ struct serve_settings {
     struct texts allowed_origins;
     uint32_t http_threads;
     const char *ssl_certfile, *ssl_keyfile;
-    int http2;               // on, off, auto
-    bool ui;                 // the web page at /
+    int http2;               // index into {on, off, auto}
+    bool ui;                 // true: serve the web page at /
     double shutdown_timeout; // seconds
     uint32_t connections_max;
-    uint64_t payload_limit;   // bytes of a body
-    uint64_t max_body_memory; // bytes; 0: from the free memory
+    uint64_t payload_limit;   // limit of one body in bytes
+    uint64_t max_body_memory; // bytes; 0: derived from the free memory
 };
 
 void model_settings_init(struct model_settings *s);
-bool has_sampling_defaults(const struct model_settings *s); // of the model or of a file
+// true if generation_config names the model's defaults or a file
+bool has_sampling_defaults(const struct model_settings *s);
 void device_settings_init(struct device_settings *s);
 void serve_settings_init(struct serve_settings *s);
 
 extern const struct option_table model_options_table;
-extern const struct option_table session_options_table; // those of it that serve no crowd
+// the model options without those that are only useful for serving
+extern const struct option_table session_options_table;
 extern const struct option_table device_options_table;
 extern const struct option_table serve_options_table;
 
-// "[NAME=]FOLDER[,option=value]..." (a comma in a path is written "\,"; a path with '=' needs a
-// NAME in front). settings starts as the settings for all models.
+// Parses "[NAME=]FOLDER[,option=value]...". A comma in a path is written "\,"; a path with '=' must
+// be preceded by NAME=. `all`: the settings for all models, which the options override.
 struct model_spec {
-    const char *id; // NAME, or the folder's last part
+    const char *id; // NAME, or the last part of the folder
     const char *folder;
     struct model_settings settings;
 };
@@ -77,8 +79,9 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err) MUST_USE;
 
-// The same for the commands that take one MODEL_DIR: a folder of that very name comes first, with
-// all its commas and equals signs.
+// Parses the MODEL_DIR argument of commands that run one model. If a folder or file with exactly
+// this name exists, it is used, even if its name contains commas or equals signs; otherwise the
+// argument is parsed like model_spec_parse.
 enum status model_spec_find(struct model_spec *out, const char *text,
                             const struct model_settings *all, struct arena *arena,
                             struct error *err) MUST_USE;

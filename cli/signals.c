@@ -1,4 +1,4 @@
-// Waiting for signals; see signals.h. The thread lives as long as the process.
+// Waits for signals; see signals.h. The thread runs as long as the process.
 #include "cli/signals.h"
 
 #include "cli/command.h"
@@ -18,9 +18,9 @@ struct signals {
     sigset_t set;
     pthread_mutex_t lock;
     pthread_cond_t there;
-    uint32_t news; // bits of enum news, not yet taken
+    uint32_t news; // bits of enum news that main has not read
     enum phase phase;
-    uint64_t stopped_ns; // when the first SIGTERM or SIGINT was taken
+    uint64_t stopped_ns; // when the first SIGTERM or SIGINT was received; 0: none
     void (*lost)(void *context);
     void *context;
 };
@@ -46,7 +46,8 @@ static void news_put(struct signals *s, enum news news)
     pthread_cond_signal(&s->there);
 }
 
-// Some senders, such as `timeout` of coreutils, signal the process and at once its group.
+// Returns true for a stop signal within 100 ms of the first: some senders, such as `timeout` of
+// coreutils, signal the process and then its process group.
 static bool is_same_stop(struct signals *s)
 {
     uint64_t now = clock_ns();

@@ -1,4 +1,4 @@
-// weft tokenize and weft detokenize: bytes to ids and back.
+// weft tokenize and weft detokenize: text to token ids and back. Main thread.
 #include "cli/command.h"
 
 #include <string.h>
@@ -77,7 +77,8 @@ static enum status ids_read(struct decode_args *decode, struct error *err)
     return status;
 }
 
-// Somebody typed these ids, so they may be unknown; a model's own never are.
+// Returns an error for an unknown id: the user typed the ids, whereas a model produces only known
+// ones.
 static enum status ids_check(const struct tokenizer *tokenizer, const struct decode_args *decode,
                              struct error *err)
 {
