@@ -1,5 +1,5 @@
-// Attributes, items and slices. As in Jinja, a.b prefers a method over a key and a['b'] a key over
-// a method; methods that would change a list or dict do not exist.
+// Attributes, items and slices. As in Jinja, a.b prefers a method over a key, and a['b'] a key over
+// a method. Methods that would change a list or dict do not exist.
 #include "runtime/text/jinja/internal.h"
 
 struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
@@ -21,7 +21,7 @@ static bool undefined_attribute(struct jinja_run *run, struct jinja_value of, st
     return why.at || jinja_full(run);
 }
 
-// A numeric attribute of a running loop. False: no such attribute.
+// Sets *out to an attribute of a running loop. Returns false if it does not exist.
 static bool loop_attribute(const struct jinja_loop *loop, struct text name, struct jinja_value *out)
 {
     bool first = loop->index0 == 0;
@@ -94,7 +94,7 @@ static bool macro_attribute(struct jinja_run *run, const struct jinja_node *macr
     return text_is(name, "arguments") && jinja_items_list(run, &items, JINJA_IS_TUPLE, out);
 }
 
-// Attributes that are neither keys nor methods.
+// Sets *out to an attribute that is neither a key nor a method.
 static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct text name,
                             struct jinja_value *out)
 {
@@ -106,7 +106,7 @@ static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct
     else if (of.kind == JINJA_CYCLER && !of.as.cycler->joiner && text_is(name, "current"))
         found = &of.as.cycler->items.as.list->items[of.as.cycler->at];
     else if (of.kind == JINJA_LIST && of.flavour == JINJA_IS_TUPLE && of.as.list->count == 2)
-        found = text_is(name, "grouper") ? &of.as.list->items[0] // what groupby yields
+        found = text_is(name, "grouper") ? &of.as.list->items[0] // as returned by groupby
                 : text_is(name, "list")  ? &of.as.list->items[1]
                                          : NULL;
     else if (of.kind == JINJA_MACRO)
@@ -116,7 +116,7 @@ static bool plain_attribute(struct jinja_run *run, struct jinja_value of, struct
     return found != NULL;
 }
 
-// Methods of Python's dict that Jinja's sandbox forbids: they hide a key of that name.
+// Methods of Python's dict that Jinja's sandbox forbids. They hide a key of the same name.
 static bool is_forbidden(struct text name)
 {
     static const char *const names[] = {"clear", "pop", "popitem", "setdefault", "update"};
@@ -172,7 +172,8 @@ static bool item_at(struct jinja_run *run, struct jinja_value of, int64_t index,
     return true;
 }
 
-static bool has_order(struct jinja_value of) // its items can be taken by number
+// True if items can be accessed by index.
+static bool has_order(struct jinja_value of)
 {
     return of.kind == JINJA_STRING || (of.kind == JINJA_LIST && of.flavour <= JINJA_IS_RANGE);
 }
@@ -204,7 +205,7 @@ bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_va
     return run->status == STATUS_OK && undefined_attribute(run, of, name, out);
 }
 
-// Python's clamping of a slice to [0, count].
+// Clamps a slice bound to [0, count] as Python does, or to [-1, count - 1] if backwards.
 static int64_t slice_clamp(int64_t at, int64_t count, bool backwards)
 {
     if (at < 0)
@@ -224,7 +225,7 @@ static bool slice_part(struct jinja_run *run, struct jinja_value part, int64_t *
         return jinja_fail(run, STATUS_INVALID, "a slice needs integers, not type %s",
                           jinja_kind_name(part));
     int64_t value = jinja_as_int(part);
-    const int64_t most = INT64_MAX / 4; // so that adding a length stays within 64 bits
+    const int64_t most = INT64_MAX / 4; // adding a length must not overflow
     *out = value > most ? most : value < -most ? -most : value;
     return true;
 }

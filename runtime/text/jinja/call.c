@@ -1,4 +1,5 @@
-// Calls: arguments to parameters, macros, methods, filters and tests by name; see jinja/internal.h.
+// Calls: assigns arguments to parameters; calls macros, methods, filters and tests. See
+// jinja/internal.h.
 #include "runtime/text/jinja/internal.h"
 
 enum { PARAMS_MAX = 8, ARGS_MAX = 4096 };
@@ -65,7 +66,8 @@ bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
     size_t room = args->more_count + (args->b ? extra.as.dict->count : 0);
     call->args = items.items;
     call->count = (uint32_t)items.count;
-    call->keywords = jinja_take(run, room + 1, sizeof *call->keywords); // one more for the caller
+    // + 1: the caller of a call block
+    call->keywords = jinja_take(run, room + 1, sizeof *call->keywords);
     if (!call->keywords)
         return false;
     for (uint32_t i = 0; i < args->more_count; i++)
@@ -75,7 +77,7 @@ bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
     return !args->b || keywords_expand(run, extra, call, (uint32_t)room);
 }
 
-// The number of the parameter with this name; -1: none.
+// Returns the index of the parameter with this name; -1: none.
 static int param_index(const char *params, struct text name)
 {
     for (int index = 0; *params != '\0'; index++) {
@@ -102,7 +104,7 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
     static const struct jinja_value nothing = {.kind = JINJA_MISSING};
     bound.name = row->name;
     if (!bound.args)
-        bound.args = &nothing; // a valid address even where there are no arguments
+        bound.args = &nothing; // a valid address even without arguments
     if (!row->params)
         return row->apply(run, &bound, out);
     struct jinja_value values[PARAMS_MAX] = {{0}};
@@ -165,7 +167,7 @@ bool jinja_keywords_dict(struct jinja_run *run, const struct jinja_call *call,
     return jinja_dict_make(run, pairs, call->keyword_count, out);
 }
 
-// Parameters in order; a default may use the ones before it.
+// Binds the parameters in order; a default may use the parameters before it.
 static bool params_bind(struct jinja_run *run, struct jinja_frame *frame,
                         const struct jinja_node *node, struct jinja_call *call)
 {
@@ -190,7 +192,8 @@ static bool caller_bind(struct jinja_run *run, struct jinja_frame *frame,
                         const struct jinja_node *node, struct jinja_call *call)
 {
     for (uint32_t i = 0; i < node->count; i++)
-        if (node->items[i]->name == NAME_CALLER) // a parameter of that name has it already
+        // A parameter of that name already has the value.
+        if (node->items[i]->name == NAME_CALLER)
             return true;
     struct jinja_value caller = keyword_take(call, text_of("caller"));
     if (caller.kind == JINJA_MISSING || caller.kind == JINJA_NONE)

@@ -1,4 +1,4 @@
-// Characters as Python's str sees them, over utf8proc; see jinja/string.h.
+// Characters as in Python's str, based on utf8proc; see jinja/string.h.
 #include "runtime/text/jinja/string.h"
 
 #include <string.h>
@@ -91,7 +91,8 @@ int jinja_char_decimal(uint32_t point)
         return -1;
     while (jinja_char_is_decimal(first - 1))
         first--;
-    return (int)(point - first) % 10; // digits stand together from zero to nine, in every script
+    // In every script the decimal digits are consecutive code points, from zero to nine.
+    return (int)(point - first) % 10;
 }
 
 bool jinja_char_is_digit(uint32_t point)
@@ -122,7 +123,7 @@ bool jinja_char_is_title(uint32_t point)
     return category_of(point) == UTF8PROC_CATEGORY_LT;
 }
 
-// Case_Ignorable of Unicode: what stands within words without a case of its own.
+// Unicode's Case_Ignorable: characters that can occur within words but have no case.
 bool jinja_char_is_passed_by_case(uint32_t point)
 {
     static const uint16_t within[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,
@@ -137,8 +138,8 @@ bool jinja_char_is_passed_by_case(uint32_t point)
            category == UTF8PROC_CATEGORY_SK;
 }
 
-// Letters whose capital form is several letters, in order; where `title` is NULL it is as `upper`.
-// Those from U+1F80 to U+1FAF are in iota_capital.
+// Letters whose upper case is several letters, sorted. title NULL: as `upper`. U+1F80 to U+1FAF are
+// handled by iota_capital.
 static const struct long_capital {
     uint32_t point;
     const char *upper;
@@ -177,7 +178,7 @@ static const char *long_capital(uint32_t point, enum letter_case wanted)
     return NULL;
 }
 
-// Alpha, eta and omega with breathings above and an iota below, which is a capital of its own.
+// Writes alpha, eta or omega with breathing, and the iota below it as a separate capital.
 static size_t iota_capital(uint32_t point, char *out)
 {
     static const uint32_t without[] = {0x1f08, 0x1f28, 0x1f68};

@@ -1,5 +1,5 @@
-// Opens and renders chat templates; see runtime/text/chat.h. This file opens
-// and frees programs, turns the request's JSON into values and the finished text into segments.
+// Opens and renders chat templates; see runtime/text/chat.h. Creates and frees programs, converts
+// the JSON of the request to values, and divides the finished text into segments.
 #include "runtime/text/chat.h"
 
 #include "runtime/text/jinja/internal.h"
@@ -75,7 +75,7 @@ static bool object_of(struct jinja_run *run, const json_t *json, bool plain,
     struct jinja_pair *pairs = jinja_take(run, json_object_size(json), sizeof *pairs);
     if (!pairs)
         return false;
-    json_t *object = (json_t *)json; // its iterators are not const, but change nothing
+    json_t *object = (json_t *)json; // iterators take no const, but do not modify it
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct text key = text_span(json_object_iter_key(at), json_object_iter_key_len(at));
         if (!jinja_string_make(run, key, plain, &pairs[count].key) ||

@@ -1,5 +1,5 @@
-// Dicts: order of insertion, lookup by scanning where there are few pairs and by hash where there
-// are many. Equal numbers are one key whatever their type, as in Python.
+// Dicts, in order of insertion. Few pairs are searched linearly, many by hash. Equal numbers are
+// one key regardless of type, as in Python.
 #include "runtime/text/jinja/string.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static bool hash_of(struct jinja_run *run, struct jinja_value key, uint64_t *has
     return true;
 }
 
-// The slot that holds the key, or the free one where it belongs.
+// Finds the slot of the key, or the free slot for it.
 static bool index_place(struct jinja_run *run, const struct jinja_dict *dict,
                         struct jinja_value key, size_t *place)
 {
@@ -78,7 +78,8 @@ bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struc
         return true;
     }
     uint64_t ignored;
-    if (key.kind != JINJA_STRING && !hash_of(run, key, &ignored)) // lists have no hash
+    // fails for lists, which have no hash
+    if (key.kind != JINJA_STRING && !hash_of(run, key, &ignored))
         return false;
     for (size_t i = 0; i < dict->count; i++) {
         bool equal;

@@ -14,7 +14,7 @@ static bool eval_name(struct jinja_run *run, struct jinja_frame *frame,
 {
     const struct jinja_value *found = jinja_frame_find(frame, node->name);
     for (const struct jinja_frame *scope = frame; scope; scope = scope->parent)
-        if (!jinja_spend(run, scope->count / 16)) // what the search cost
+        if (!jinja_spend(run, scope->count / 16)) // cost of the search above
             return false;
     *out = found ? *found : run->globals[node->name];
     if (out->kind == JINJA_MISSING)
@@ -147,7 +147,7 @@ static bool eval_concat(struct jinja_run *run, struct jinja_frame *frame,
     struct jinja_value next;
     if (!jinja_eval(run, frame, node->items[0], &first) || !jinja_to_string(run, first, &first))
         return false;
-    struct jinja_string bare = *first.as.string; // ~ never escapes
+    struct jinja_string bare = *first.as.string; // ~ does not escape
     bare.markup = false;
     first = jinja_of_string(&bare);
     for (uint32_t i = 1; i < node->count; i++) {

@@ -1,5 +1,5 @@
 // Statements; see jinja/internal.h. Scopes are as in Jinja: an if has none, the body of a loop has
-// a fresh one in each iteration, macros see the scope where they were written.
+// a new one in each iteration, a macro sees the scope in which it was defined.
 #include "runtime/text/jinja/internal.h"
 
 static struct jinja_frame *frame_create(struct jinja_run *run, struct jinja_frame *parent)
@@ -72,7 +72,8 @@ static bool exec_if(struct jinja_run *run, struct jinja_frame *frame, const stru
     return !node->c || jinja_exec(run, frame, node->c);
 }
 
-// The items that pass the filter of the loop; where it has several variables, as tuples of them.
+// Reduces `list` to the items that pass the loop's filter; if the loop has several variables, the
+// items become tuples.
 static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
                         const struct jinja_node *node, struct jinja_list *list)
 {
@@ -114,9 +115,10 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
                                 .frame = frame};
     struct jinja_value loop_value = {.kind = JINJA_LOOP, .as.loop = loop};
     uint32_t closures = run->closures;
-    bool completed = false; // an iteration; if none did, the loop counts as empty
+    bool completed = false; // true if an iteration completed; otherwise the loop counts as empty
     for (size_t i = 0; i < list.count; i++) {
-        if (run->closures != closures) // a macro may hold the scope of the last iteration
+        // A macro may reference the scope of the previous iteration.
+        if (run->closures != closures)
             scope = frame_create(run, frame);
         if (!scope)
             return false;
@@ -152,7 +154,7 @@ static bool exec_set(struct jinja_run *run, struct jinja_frame *frame,
     return jinja_eval(run, frame, node->b, &value) && assign(run, frame, node->a, value);
 }
 
-// The text of a body, in a scope of its own.
+// Executes a body in its own scope and returns its output as a string.
 static bool capture(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *body,
                     struct jinja_value *out)
 {
@@ -165,7 +167,7 @@ static bool capture(struct jinja_run *run, struct jinja_frame *frame, const stru
     return fine;
 }
 
-// Applies the filters of a block, the innermost of which has no operand of its own.
+// Applies the filters of a block to *value, innermost first; the innermost has no operand.
 static bool filter_chain(struct jinja_run *run, struct jinja_frame *frame,
                          const struct jinja_node *filter, struct jinja_value *value)
 {
@@ -225,7 +227,8 @@ static bool exec_call_block(struct jinja_run *run, struct jinja_frame *frame,
     if (!macro_make(run, frame, node->b, &caller) || !jinja_eval(run, frame, node->a->a, &callee) ||
         !jinja_eval_args(run, frame, node->a->b, &call))
         return false;
-    struct jinja_keyword *keywords = (struct jinja_keyword *)call.keywords; // has room for one more
+    // has space for one more
+    struct jinja_keyword *keywords = (struct jinja_keyword *)call.keywords;
     keywords[call.keyword_count++] =
         (struct jinja_keyword){.name = text_of("caller"), .value = caller};
     return jinja_call(run, callee, &call, &text) && jinja_print(run, run->out, text);

@@ -1,4 +1,5 @@
-// Filters that call another filter or test for each item: map, select and their like.
+// Filters that call another filter or test for each item: map, select, reject, selectattr,
+// rejectattr.
 #include "runtime/text/jinja/internal.h"
 
 static bool name_arg(struct jinja_run *run, struct jinja_value value, struct text *name)
@@ -9,7 +10,7 @@ static bool name_arg(struct jinja_run *run, struct jinja_value value, struct tex
     return true;
 }
 
-// A false value has no items, whatever its type.
+// Returns the items of a value; a false value of any type has none.
 static bool items_of(struct jinja_run *run, struct jinja_value value, struct jinja_list *out)
 {
     *out = (struct jinja_list){0};
@@ -58,7 +59,7 @@ static bool filter_map(struct jinja_run *run, const struct jinja_call *call,
     return jinja_items_list(run, &items, JINJA_IS_ITERATOR, out);
 }
 
-// select, reject, selectattr, rejectattr.
+// Applies select, reject, selectattr or rejectattr.
 static bool filter_select(struct jinja_run *run, const struct jinja_call *call,
                           struct jinja_value *out)
 {
@@ -67,7 +68,7 @@ static bool filter_select(struct jinja_run *run, const struct jinja_call *call,
     struct text name = {NULL, 0};
     const struct jinja_value none = jinja_none();
     bool wanted = call->name[0] == 's';
-    uint32_t used = strlen(call->name) > 6; // selectattr: an attribute first
+    uint32_t used = strlen(call->name) > 6; // selectattr and rejectattr: the attribute
     if (!items_of(run, call->self, &list) || !jinja_enter(run))
         return false;
     if (call->count < used)

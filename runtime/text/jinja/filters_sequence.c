@@ -1,4 +1,4 @@
-// Filters of lists and dicts that need no other filter.
+// Filters of lists and dicts that do not call other filters.
 #include "runtime/text/jinja/internal.h"
 
 static void replace_undefined(struct jinja_value *value, struct jinja_value otherwise)
@@ -54,8 +54,8 @@ static bool fold_case(struct jinja_run *run, struct jinja_value *key)
     return jinja_reform(run, key->as.string, FORM_LOWER, key);
 }
 
-// One sort key: a list of the attributes "a,b", or of the value itself. (Lists of undefined values
-// can be ordered, undefined values cannot.)
+// Returns one sort key: a list of the attributes "a,b", or of the value itself. It is always a list
+// because lists of undefined values have an order, undefined values do not.
 static bool sort_key(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
                      bool exact, struct jinja_value *out)
 {
@@ -133,7 +133,7 @@ static bool filter_first(struct jinja_run *run, const struct jinja_call *call,
 {
     struct jinja_list list;
     if (call->self.kind == JINJA_LIST && call->self.flavour == JINJA_IS_ITERATOR) {
-        struct jinja_list *iterator = call->self.as.list; // takes no more items than it needs
+        struct jinja_list *iterator = call->self.as.list; // consumes only one item
         *out = iterator->rest < iterator->count ? iterator->items[iterator->rest++]
                                                 : jinja_undefined("there is no first item");
         return true;
@@ -221,7 +221,7 @@ bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_va
     return true;
 }
 
-// The operand's items in the order of their keys; keys may be NULL.
+// Collects the items of `from` in `values` and their sort keys in `keys`, and sorts both.
 static bool sorted_items(struct jinja_run *run, struct jinja_list from, const struct jinja_call *by,
                          struct jinja_items *keys, struct jinja_items *values)
 {
@@ -305,7 +305,8 @@ static bool filter_unique(struct jinja_run *run, const struct jinja_call *call,
             (!jinja_arg_bool(call, 0, false) && !fold_case(run, &pairs[i].key)))
             return false;
     }
-    // The last value of equal keys wins, so the pairs go in backwards and the first one stays.
+    // In jinja_dict_make the last value of equal keys wins: reversed pairs give the index of the
+    // first.
     for (size_t i = 0; i < list.count / 2; i++) {
         struct jinja_pair swap = pairs[i];
         pairs[i] = pairs[list.count - 1 - i];

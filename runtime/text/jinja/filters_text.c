@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The operand as a string, whatever its type, as in Jinja.
+// Returns the operand as a string, whatever its type, as Jinja does.
 static bool self_string(struct jinja_run *run, const struct jinja_call *call,
                         const struct jinja_string **out)
 {
@@ -16,7 +16,7 @@ static bool self_string(struct jinja_run *run, const struct jinja_call *call,
     return true;
 }
 
-// For filters that call a method: the operand must be a string.
+// For filters that call a string method: fails unless the operand is a string.
 static bool self_must_be_string(struct jinja_run *run, const struct jinja_call *call)
 {
     return jinja_self_must(run, call, call->self.kind == JINJA_STRING, "a string");
@@ -181,7 +181,7 @@ static bool filter_abs(struct jinja_run *run, const struct jinja_call *call,
     return jinja_binary(run, '*', jinja_int(value), jinja_int(value < 0 ? -1 : 1), out);
 }
 
-// Correctly rounded, half to even, as Python's round().
+// Rounds correctly, half to even, like Python's round().
 static double round_to(double real, int64_t digits)
 {
     char text[512];
@@ -240,14 +240,16 @@ static bool filter_indent(struct jinja_run *run, const struct jinja_call *call,
     const struct jinja_string *string = call->self.as.string;
     if (!jinja_lines(run, string, false, &lines))
         return false;
-    bool ended = string->bytes == 0; // Jinja appends a newline first, so an empty last line appears
+    // Jinja first appends a newline, so a string that ends with a line end has an empty last line.
+    bool ended = string->bytes == 0;
     if (string->bytes > 0) {
         struct jinja_items kept = {0};
         if (!jinja_lines(run, string, true, &kept))
             return false;
         ended = kept.items[kept.count - 1].as.string->bytes !=
                     lines.items[lines.count - 1].as.string->bytes &&
-                string->at[string->bytes - 1] != '\r'; // with the newline this is one line end
+                // A final \r and the appended newline are one line end.
+                string->at[string->bytes - 1] != '\r';
     }
     struct jinja_value empty;
     if (ended && (!jinja_string_make(run, text_of(""), false, &empty) ||
@@ -264,7 +266,7 @@ static bool filter_indent(struct jinja_run *run, const struct jinja_call *call,
     return jinja_builder_done(run, b, out);
 }
 
-// Whether it has a length of at most `most` and is not a string.
+// True if the value is no string and has a length of at most `most`.
 static bool is_short(struct jinja_value value, int64_t most)
 {
     bool list = value.kind == JINJA_LIST && value.flavour != JINJA_IS_ITERATOR;

@@ -1,5 +1,5 @@
-// '%s' % value and '{}'.format(value). The common conversions of both; what is not supported fails
-// by name instead of printing something else.
+// '%s' % value and '{}'.format(value): the common conversions of both. An unsupported conversion
+// fails instead of printing something else.
 #include "runtime/text/jinja/internal.h"
 
 #include <math.h>
@@ -7,17 +7,17 @@
 
 enum { FORMAT_WIDTH_MAX = 10000, FORMAT_NUMBER_MAX = 512 };
 
-// One conversion, of either kind of format.
+// One conversion of a % or {} format.
 struct spec {
-    uint32_t fill; // character
+    uint32_t fill; // character; 0: a blank
     char align;    // '<', '>', '^', '=' or 0
     char sign;     // '+', ' ' or 0
     bool alternate;
     bool zero;
-    bool grouped; // thousands with ','
+    bool grouped; // thousands separated by ','
     int64_t width;
     int64_t precision; // -1: none
-    char kind;         // 0: by the value
+    char kind;         // conversion character; 0: depends on the value
 };
 
 static bool bad_format(struct jinja_run *run)
@@ -25,7 +25,7 @@ static bool bad_format(struct jinja_run *run)
     return jinja_fail(run, STATUS_INVALID, "this format is malformed or not supported");
 }
 
-// Adds value (a string) with padding; other_sign: bytes of sign that '=' keeps in front.
+// Appends the string with padding. sign: number of sign bytes that '=' keeps before the padding.
 static bool put_padded(struct jinja_run *run, struct jinja_builder *b,
                        const struct jinja_string *string, const struct spec *spec, size_t sign)
 {
@@ -136,7 +136,7 @@ static bool put_number(struct jinja_run *run, struct jinja_builder *b, struct ji
     return bad_format(run);
 }
 
-// Reads digits at *at; *out stays where there are none.
+// Reads digits at *at; without digits *out is unchanged. Returns false if the number is too large.
 static bool read_number(struct text text, size_t *at, int64_t *out)
 {
     int64_t value = 0;
@@ -156,7 +156,7 @@ struct percent {
     const struct jinja_string *format;
     size_t at;
     struct jinja_value args;
-    size_t used; // of a tuple
+    size_t used; // number of arguments used
 };
 
 static bool percent_next(struct jinja_run *run, struct percent *p, struct jinja_value *out)
@@ -280,7 +280,7 @@ bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *form
     return jinja_builder_done(run, b, out);
 }
 
-// "name.attribute[item]" of a replacement field.
+// Returns the value of a replacement field "name.attribute[item]".
 static bool field_value(struct jinja_run *run, const struct jinja_call *call, struct text field,
                         int64_t *next, struct jinja_value *out)
 {
@@ -293,7 +293,8 @@ static bool field_value(struct jinja_run *run, const struct jinja_call *call, st
     if (name.bytes > 0 && !read_number(name, &digits, &index))
         return bad_format(run);
     bool by_index = digits == name.bytes;
-    bool numbered = by_index && name.bytes > 0 && end == field.bytes; // {0.x} counts for neither
+    // {0.x} counts neither as numbered nor as automatic
+    bool numbered = by_index && name.bytes > 0 && end == field.bytes;
     if (numbered ? *next > 0 : name.bytes == 0 && *next < 0)
         return jinja_fail(run, STATUS_INVALID, "a format numbers all its fields or none");
     if (numbered)
@@ -370,7 +371,7 @@ static bool brace_spec(struct jinja_run *run, struct text text, struct spec *spe
     }
     if (at < text.bytes)
         spec->kind = text.at[at++];
-    bool zeros_grouped = spec->zero && spec->grouped; // padding zeros would need commas, too
+    bool zeros_grouped = spec->zero && spec->grouped; // padding zeros would need commas as well
     return (at == text.bytes && !zeros_grouped) || bad_format(run);
 }
 
@@ -400,7 +401,7 @@ static bool put_brace(struct jinja_run *run, struct jinja_builder *b, struct jin
     return put_number(run, b, value, &spec);
 }
 
-// The field between { and }, whose end is *at afterwards.
+// Writes the field that begins at state[0]; advances state[0] after its }.
 static bool brace_one(struct jinja_run *run, struct jinja_builder *b,
                       const struct jinja_string *format, const struct jinja_call *call,
                       int64_t state[2])
@@ -438,7 +439,8 @@ bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *forma
                          const struct jinja_call *call, struct jinja_value *out)
 {
     struct jinja_builder *b = jinja_builder_create(run);
-    int64_t state[2] = {0, 0}; // offset in the format, and the number of the next {}
+    // offset in the format; index of the next {}, or -1 if fields are numbered
+    int64_t state[2] = {0, 0};
     size_t from = 0;
     if (!b)
         return false;

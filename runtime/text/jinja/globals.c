@@ -1,4 +1,4 @@
-// Functions that every template can call: range, namespace, raise_exception and so on.
+// Functions that every template can call: range, dict, namespace, raise_exception and others.
 #include "runtime/text/jinja/internal.h"
 
 static bool int_arg(struct jinja_run *run, struct jinja_value value, int64_t *out)
@@ -45,7 +45,7 @@ static bool global_range(struct jinja_run *run, const struct jinja_call *call,
     return true;
 }
 
-// Adds the pairs of a dict or of a list of pairs, as dict() and namespace() take them.
+// Appends the pairs of a dict or of a list of pairs, the argument of dict() and namespace().
 static bool entries_of(struct jinja_run *run, struct jinja_value from, struct jinja_items *keys,
                        struct jinja_items *values)
 {

@@ -1,17 +1,22 @@
-// What the files of the evaluator offer each other: expressions (jinja/eval.c, jinja/operators.c,
-// jinja/access.c), calls (jinja/call.c), statements (jinja/exec.c), tables of filters and methods,
-// values as text. A walk over the nodes; its depth is run->depth. Only this folder includes it.
+// The functions that the files of the evaluator share: expressions (jinja/eval.c,
+// jinja/operators.c, jinja/access.c), calls (jinja/call.c), statements (jinja/exec.c), tables of
+// filters and methods, values as text. The evaluator walks the nodes recursively; run->depth counts
+// the levels. Functions that can fail return false after jinja_fail. Only this folder includes this
+// header.
 #pragma once
 
 #include "runtime/text/jinja/ast.h"
 #include "runtime/text/jinja/string.h"
 
+// Evaluates an expression; frame: the innermost scope.
 bool jinja_eval(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node,
                 struct jinja_value *out);
+// Executes a statement; output is appended to run->out.
 bool jinja_exec(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node);
-bool jinja_enter(struct jinja_run *run); // one level deeper; run->depth-- ends it
+// Enters one more level, which the caller leaves with run->depth--. Fails at JINJA_DEPTH_MAX.
+bool jinja_enter(struct jinja_run *run);
 
-// Operators.
+// Operators: a op b with Python's rules; op is a character or an enum jinja_operator.
 bool jinja_binary(struct jinja_run *run, int op, struct jinja_value a, struct jinja_value b,
                   struct jinja_value *out);
 bool jinja_compare(struct jinja_run *run, int op, struct jinja_value a, struct jinja_value b,
@@ -19,68 +24,77 @@ bool jinja_compare(struct jinja_run *run, int op, struct jinja_value a, struct j
 bool jinja_contains(struct jinja_run *run, struct jinja_value container, struct jinja_value item,
                     bool *out);
 
-// Attributes and items. What does not exist is an undefined value, not a failure.
+// Attributes and items. If there is none, the result is an undefined value and not a failure.
 bool jinja_getattr(struct jinja_run *run, struct jinja_value of, struct text name,
                    struct jinja_value *out);
 bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_value key,
                    struct jinja_value *out);
+// of[part[0]:part[1]:part[2]]; a JINJA_MISSING part was not given.
 bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct jinja_value part[3],
-                    struct jinja_value *out); // MISSING parts: not given
+                    struct jinja_value *out);
+// An undefined value whose use reports `name`.
 struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name);
 
-// Calls. bind assigns the arguments of a call to the parameters that the row names.
+// Calls. jinja_call calls any callable value, jinja_row_call a row of the tables: it assigns the
+// arguments to the parameters that the row names. jinja_eval_args evaluates the arguments.
 bool jinja_call(struct jinja_run *run, struct jinja_value callee, const struct jinja_call *call,
                 struct jinja_value *out);
 bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
                     const struct jinja_call *call, struct jinja_value *out);
 bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
                      const struct jinja_node *args, struct jinja_call *call);
-// The arguments from `from` on, and the named ones.
+// The positional arguments from index `from` on as a list, and the keyword arguments as a dict.
 bool jinja_args_list(struct jinja_run *run, const struct jinja_call *call, uint32_t from,
                      enum jinja_flavour flavour, struct jinja_value *out);
 bool jinja_keywords_dict(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out);
+// Applies the filter or the test `name`. Fails if there is none of this name.
 bool jinja_filter(struct jinja_run *run, struct text name, const struct jinja_call *call,
                   struct jinja_value *out);
 bool jinja_test(struct jinja_run *run, struct text name, const struct jinja_call *call, bool *out);
+// Executes the for loop `node` over the items of `over`; depth0: nesting of recursive calls.
 bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node,
                struct jinja_value over, uint32_t depth0);
 
-// The tables. NULL: there is no such row.
+// Lookup in the tables. NULL: there is no such row.
 const struct jinja_row *jinja_method_find(struct jinja_value of, struct text name);
 const struct jinja_row *jinja_global_find(struct text name);
 const struct jinja_row *jinja_row_find(const struct jinja_row *rows, size_t count,
                                        struct text name);
-const struct jinja_row *jinja_text_filter(struct text name);     // of strings and numbers
-const struct jinja_row *jinja_sequence_filter(struct text name); // of lists and dicts
-const struct jinja_row *jinja_map_filter(struct text name);      // those that call others
+const struct jinja_row *jinja_text_filter(struct text name);     // filters of strings and numbers
+const struct jinja_row *jinja_sequence_filter(struct text name); // filters of lists and dicts
+// filters that call other filters or tests
+const struct jinja_row *jinja_map_filter(struct text name);
 const struct jinja_row *jinja_test_find(struct text name);
 
-// '%s' % value and '{}'.format(value): the strings of the template and of the arguments keep their
-// origin.
+// '%s' % value and '{}'.format(value). Text of the format and of the arguments keeps its origin
+// (plain or not).
 bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *format,
                           struct jinja_value args, struct jinja_value *out);
 bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *format,
                          const struct jinja_call *call, struct jinja_value *out);
+// The time run->now in UTC, formatted.
 bool jinja_strftime(struct jinja_run *run, struct text format, struct jinja_value *out);
 
-// The attribute path "a.b.0" of a value, as the filters take it; MISSING or none: the value itself.
-// `otherwise`, if it is not MISSING or none, replaces an attribute that does not exist.
+// Looks up the attribute path "a.b.0" of a value, which filters take as an argument; MISSING or
+// none gives the value itself. `otherwise`, unless MISSING or none, replaces an undefined
+// attribute.
 bool jinja_attribute(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
                      struct jinja_value otherwise, struct jinja_value *out);
 
-// Stable, by jinja_order of the keys; values[i] belongs to keys[i].
+// Sorts keys and values together by jinja_order of the keys; values[i] belongs to keys[i]. Stable.
 bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_value *values,
                 size_t count, bool reverse);
 
-// Values as text: what {{ }} prints, what Python's repr shows inside containers, and JSON.
+// Appends a value as text: as {{ }} prints it, as Python's repr shows it inside containers, or as
+// JSON.
 bool jinja_print(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value);
 bool jinja_repr(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value);
-// As a string value; a string stays itself.
+// Returns the printed form as a string value; a string is returned unchanged.
 bool jinja_to_string(struct jinja_run *run, struct jinja_value value, struct jinja_value *out);
 
 struct jinja_json {
-    struct text indent; // one level; at == NULL: all on one line
+    struct text indent; // indent of one level; at == NULL: everything on one line
     struct text between_items;
     struct text between_key;
     bool ascii;
@@ -90,17 +104,17 @@ bool jinja_json(struct jinja_run *run, struct jinja_builder *b, struct jinja_val
                 const struct jinja_json *form);
 
 enum { FLOAT_TEXT_MAX = 40 };
-// Shortest text that reads back equal, as Python writes it. Returns its bytes.
+// Writes the shortest text that reads back equal, as Python does. Returns its length in bytes.
 size_t jinja_float_text(double real, char out[FLOAT_TEXT_MAX]);
 
-// What filters and methods of strings share. Origins of spans stay with them through all of it.
+// Functions that filters and methods of strings share. Every span keeps its origin.
 enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
 enum text_form { FORM_UPPER, FORM_LOWER, FORM_TITLE, FORM_CAPITALIZE, FORM_WORDS };
 
-// chars NULL: white space.
+// Removes the characters in `chars` (NULL: white space) from the given ends.
 bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
                  const struct jinja_string *chars, enum strip_side side, struct jinja_value *out);
-// count < 0: all.
+// Arguments of jinja_replace. count: number of replacements; < 0: all.
 struct replacement {
     const struct jinja_string *old;
     const struct jinja_string *with;
@@ -108,23 +122,27 @@ struct replacement {
 };
 bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,
                    const struct replacement *r, struct jinja_value *out);
-// FORM_WORDS: the title filter, which knows other word ends than the title method.
+// Changes upper and lower case. FORM_WORDS: the title filter, whose word boundaries differ from
+// those of the title method.
 bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum text_form form,
                   struct jinja_value *out);
+// Appends the lines of a string to `lines`, with or without their line ends.
 bool jinja_lines(struct jinja_run *run, const struct jinja_string *string, bool keep_ends,
                  struct jinja_items *lines);
 
-// Arguments. A missing one leaves *out as it was.
+// Access to the arguments of a call whose row names its parameters. A missing argument leaves *out
+// unchanged.
 bool jinja_arg_string(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
                       const struct jinja_string **out);
 bool jinja_arg_int(struct jinja_run *run, const struct jinja_call *call, uint32_t index,
                    int64_t *out);
 bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwise);
-bool jinja_arg_given(const struct jinja_call *call, uint32_t index); // and not none
-// Fails where the operand does not fit, which is what a filter needs.
+bool jinja_arg_given(const struct jinja_call *call, uint32_t index); // true if given and not none
+// For filters with an operand of one type. Fails unless `fits`; `what` names the type in the
+// message.
 bool jinja_self_must(struct jinja_run *run, const struct jinja_call *call, bool fits,
                      const char *what);
 
-// Python's int() and float() of a string. False: it is not a number.
+// Python's int() and float() of a string. Return false if it is not a number.
 bool jinja_parse_int(struct text text, int base, int64_t *out);
 bool jinja_parse_float(struct text text, double *out);

@@ -1,6 +1,6 @@
-// The tojson filter: JSON as Python's json.dumps writes it, with the options that chat templates
-// set. It is not made safe for HTML, because a prompt is not HTML. All of it is marked as text of
-// the request.
+// The tojson filter: JSON like that of Python's json.dumps, with the options that chat templates
+// set. It is not escaped for HTML, because a prompt is not HTML. The entire output is marked as
+// text of the request.
 #include "runtime/text/jinja/internal.h"
 
 #include <inttypes.h>
@@ -102,7 +102,7 @@ static bool json_key(struct json_writer *w, struct jinja_value key)
     return json_text(w->run, w->b, text, w->form->ascii) && put(w->run, w->b, w->form->between_key);
 }
 
-// The pairs in the order of their keys; NULL: failed.
+// Returns the pairs sorted by key; NULL after failing.
 static const struct jinja_pair *pairs_sorted(struct jinja_run *run, const struct jinja_dict *dict)
 {
     size_t count = dict->count;

@@ -1,6 +1,6 @@
-// Template source to tokens: tags, comments, raw blocks, white space control; see jinja/ast.h.
-// White space is treated as trim_blocks and lstrip_blocks say: one newline after a block tag is
-// removed, and so are the blanks before one that begins its line.
+// Splits template source into tokens: tags, comments, raw blocks; see jinja/ast.h. White space is
+// handled as with trim_blocks and lstrip_blocks: one newline after a block tag is removed, and so
+// are blanks before a block tag that begins its line.
 #include "runtime/text/jinja/ast.h"
 #include "runtime/text/jinja/string.h"
 
@@ -13,11 +13,11 @@ struct lexer {
     struct error *err;
     struct text source;
     size_t at;
-    size_t counted; // lines are counted up to here
+    size_t counted; // end of the part whose lines are counted
     uint32_t line;
-    bool line_starting; // the previous tag took its newline with it
+    bool line_starting; // true if the previous tag consumed its newline
     uint32_t open_count;
-    char open[JINJA_NEST_MAX]; // closing brackets to come, innermost last
+    char open[JINJA_NEST_MAX]; // expected closing brackets, innermost last
     struct jinja_tokens *out;
 };
 
@@ -72,7 +72,7 @@ static size_t space_end(const struct lexer *lx, size_t at)
     return at;
 }
 
-// Where trailing white space of [from, to) begins.
+// Returns the start of the trailing white space of [from, to).
 static size_t space_start(const struct lexer *lx, size_t from, size_t to)
 {
     size_t kept = from;
@@ -85,7 +85,7 @@ static size_t space_start(const struct lexer *lx, size_t from, size_t to)
     return kept;
 }
 
-// End of the data in front of a tag with this sign ('-', '+' or other).
+// Returns the end of the data before a tag with this sign ('-', '+' or none).
 static size_t data_end(const struct lexer *lx, size_t from, size_t to, char sign, bool variable)
 {
     if (sign == '-')
@@ -110,7 +110,8 @@ static bool data_add(struct lexer *lx, size_t from, size_t to)
     return token != NULL;
 }
 
-// True: a closing tag is at `at`; *end gets the offset after it and after what its sign trims.
+// Returns true if a closing tag is at `at`. *end: the offset after it and after what its sign
+// trims.
 static bool close_at(const struct lexer *lx, size_t at, const char *tag, bool trims, size_t *end)
 {
     if (here(lx, at, "-") && here(lx, at + 1, tag)) {
@@ -147,7 +148,7 @@ static bool lex_comment(struct lexer *lx)
     return lex_fail(lx, "a comment that begins here is never closed; add #}");
 }
 
-// True: "{%", a sign and the word are at `at`; *end gets the offset after the white space.
+// Returns true if "{%", a sign and the word are at `at`. *end: the offset after the white space.
 static bool raw_tag(const struct lexer *lx, size_t at, const char *word, size_t *end)
 {
     if (!here(lx, at, "{%"))
@@ -177,8 +178,8 @@ static bool lex_raw(struct lexer *lx)
     return lex_fail(lx, "a raw block that begins here is never closed; add {% endraw %}");
 }
 
-// Reads one escape, after the backslash. Returns the bytes read, 0 if it is not an escape (the
-// backslash stays), -1 if it is malformed.
+// Reads one escape after the backslash. Returns the number of bytes read; 0: not an escape (the
+// backslash stays); -1: malformed.
 static int escape_read(const char *at, size_t bytes, char *out, size_t *out_bytes)
 {
     static const char from[] = "\\'\"abfnrtv";
@@ -209,7 +210,7 @@ static int escape_read(const char *at, size_t bytes, char *out, size_t *out_byte
         return at[0] == 'N' ? -1 : 0;
     }
     if (value >= 0xd800 && value < 0xe000)
-        value = 0xfffd; // half a surrogate pair has no UTF-8
+        value = 0xfffd; // a lone surrogate cannot be encoded in UTF-8
     *out_bytes = utf8_write(value, out);
     return read;
 }
@@ -252,8 +253,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-// Counts the characters from lx->at + ahead on that are digits with single underscores between
-// them.
+// Counts the digits from lx->at + ahead on, with single underscores between them.
 static size_t digits(const struct lexer *lx, size_t ahead)
 {
     size_t start = ahead;
@@ -263,7 +263,7 @@ static size_t digits(const struct lexer *lx, size_t ahead)
     return ahead - start;
 }
 
-// The number of characters of a float here, 0 if there is none.
+// Returns the length of the float at lx->at; 0: none.
 static size_t float_length(const struct lexer *lx)
 {
     if (lx->at > 0 && lx->source.at[lx->at - 1] == '.')
@@ -294,7 +294,8 @@ static size_t integer_length(const struct lexer *lx, int *base)
         if (digit < 0 || digit >= *base)
             break;
     }
-    if (length == start) { // "0x" without a digit: a zero and then a name
+    // "0x" without a digit is a zero, then a name.
+    if (length == start) {
         *base = 10;
         return 1;
     }
@@ -400,10 +401,10 @@ static bool lex_inside(struct lexer *lx, bool variable)
         if (!fine)
             return false;
     }
-    return true; // the parser sees the end of the source
+    return true; // the parser detects the end of the source
 }
 
-// Data up to the next tag, then the tag.
+// Reads data up to the next tag, then the tag.
 static bool lex_root(struct lexer *lx)
 {
     size_t from = lx->at;
@@ -435,7 +436,7 @@ static bool lex_root(struct lexer *lx)
     return lex_inside(lx, kind == '{');
 }
 
-// \r\n and \r become \n; one newline at the end is removed.
+// Copies the source with \r\n and \r as \n and without one newline at the end.
 static bool source_copy(struct arena *arena, struct text source, struct text *out)
 {
     char *at = arena_take(arena, source.bytes + 1);

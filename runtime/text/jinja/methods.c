@@ -1,5 +1,5 @@
-// Methods of strings, lists, dicts and loops that templates call. What would change a list or dict
-// is not in the tables: the sandbox hides it.
+// Methods of strings, lists, dicts and loops that templates call. Methods that would change a list
+// or dict are missing, as in Jinja's sandbox.
 #include "runtime/text/jinja/internal.h"
 
 static bool method_strip(struct jinja_run *run, const struct jinja_call *call,
@@ -53,7 +53,7 @@ static bool split_words_back(struct jinja_run *run, const struct jinja_string *s
         *items = all;
         return true;
     }
-    size_t rest = all.count - (size_t)most; // words at the start that are not split
+    size_t rest = all.count - (size_t)most; // words at the start, not split
     const struct jinja_string *last = all.items[rest - 1].as.string;
     struct jinja_value front;
     size_t end = (size_t)(last->at + last->bytes - string->at);
@@ -77,7 +77,7 @@ static bool split_by(struct jinja_run *run, const struct jinja_string *string,
     return split_add(run, string, from, string->bytes, items);
 }
 
-// The last occurrence that ends at or before `end`; SIZE_MAX: none.
+// Returns the last occurrence that ends at or before `end`; SIZE_MAX: none.
 static size_t find_back(const struct jinja_string *string, size_t end,
                         const struct jinja_string *what)
 {
@@ -164,7 +164,8 @@ static bool edge_is(const struct jinja_string *string, const struct jinja_string
                   edge->bytes) == 0;
 }
 
-// The part of a string that the arguments 1 and 2 (start, end) leave, in bytes.
+// Converts the arguments 1 and 2 (start, end) to a range of bytes. *from SIZE_MAX: an empty range
+// that matches nothing.
 static bool window(struct jinja_run *run, const struct jinja_call *call, size_t *from, size_t *to)
 {
     struct text text = jinja_string_text(call->self.as.string);
@@ -324,7 +325,7 @@ static bool char_is(const char *method, uint32_t point)
     }
 }
 
-// isdigit and the like: true of all characters, and there is at least one.
+// isdigit and similar: true if there is a character and all are of the class.
 static bool method_is(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     struct text text = jinja_string_text(call->self.as.string);
@@ -434,7 +435,7 @@ static bool method_copy(struct jinja_run *run, const struct jinja_call *call,
                         struct jinja_value *out)
 {
     (void)run;
-    *out = call->self; // nothing changes a list or a dict, so it is its own copy
+    *out = call->self; // lists and dicts are immutable
     return true;
 }
 

@@ -1,5 +1,5 @@
-// Operators of expressions with Python's rules for each pair of types. Integers have 64 bits; what
-// does not fit is a failure, never a wrong number.
+// Operators of expressions with Python's rules for each pair of types. Integers have 64 bits; a
+// result that does not fit fails.
 #include "runtime/text/jinja/internal.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ static bool int_power(int64_t base, int64_t exponent, int64_t *out)
     return true;
 }
 
-// Rounds towards minus infinity, as Python does.
+// Divides, rounding towards minus infinity as Python does.
 static int64_t int_floor(int64_t a, int64_t b)
 {
     int64_t quotient = a / b;
@@ -53,7 +53,7 @@ static bool int_binary(struct jinja_run *run, int op, int64_t a, int64_t b, stru
         fits = !__builtin_mul_overflow(a, b, &result);
     else if (op == OP_POWER)
         fits = int_power(a, b, &result);
-    else if (b == -1) // the quotient of the smallest integer does not fit
+    else if (b == -1) // INT64_MIN // -1 does not fit
         fits = op == '%' || !__builtin_sub_overflow(0, a, &result);
     else
         result = op == '%' ? a - int_floor(a, b) * b : int_floor(a, b);

@@ -1,4 +1,4 @@
-// Expressions: tokens to nodes, with Jinja's operator precedence. Recursive descent with limited
+// Parses expressions into nodes, with Jinja's operator precedence. Recursive descent with limited
 // depth; see jinja/parser.h.
 #include "runtime/text/jinja/parser.h"
 
@@ -127,7 +127,7 @@ static struct jinja_node *constant_string(struct parser *p, struct text text)
     return parse_constant(p, jinja_of_string(string));
 }
 
-// Adjacent strings are one string.
+// Parses adjacent strings as one string.
 static struct jinja_node *parse_string(struct parser *p)
 {
     size_t bytes = 0;
@@ -171,7 +171,8 @@ static struct jinja_node *parse_name(struct parser *p)
     return node;
 }
 
-// The content of brackets, after the opening one: expressions, or key and value for a dict.
+// Parses the content of brackets, from the opening one on: expressions, or key and value for a
+// dict.
 static struct jinja_node *parse_items(struct parser *p, enum jinja_node_kind kind, char end)
 {
     struct jinja_node *node = node_make(p, kind);
@@ -336,7 +337,7 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
     }
     if (!index || !expect_op(p, ']'))
         return parser_fail(p, "expected an index");
-    // a[] has an empty tuple as its index, which matches nothing
+    // The index of a[] is an empty tuple, which matches nothing.
     node->b = index->count == 1 ? index->items[0] : index;
     return node;
 }
@@ -365,7 +366,7 @@ static bool parse_argument(struct parser *p, struct jinja_node *args, struct jin
 static struct jinja_node *parse_args(struct parser *p)
 {
     struct jinja_node *args = node_make(p, NODE_ARGS);
-    struct jinja_node keywords = {0}; // a list of items, no more
+    struct jinja_node keywords = {0}; // only its list of items is used
     if (!args || !expect_op(p, '('))
         return NULL;
     bool first = true;
@@ -402,7 +403,7 @@ struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *node)
     return node;
 }
 
-// name, or name.name.name as one text.
+// Reads a name, or name.name.name as one text.
 static bool parse_dotted(struct parser *p, struct text *out)
 {
     if (p->token->kind != TOKEN_NAME)
@@ -470,7 +471,7 @@ static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
     return filter;
 }
 
-// Filters of a block: `name | name`, the first without its bar.
+// Parses the filters of a block: `name | name`, the first one without a bar.
 struct jinja_node *parse_filters(struct parser *p)
 {
     struct jinja_node *node = parse_filter(p, NULL);
@@ -569,7 +570,7 @@ static struct jinja_node *parse_sum(struct parser *p)
     return parse_binary(p, ops, parse_concat);
 }
 
-// The comparison operator that comes next, 0 if none; its tokens are consumed.
+// Consumes the next token(s) if they are a comparison operator and returns it; 0: none.
 static int take_comparison(struct parser *p)
 {
     static const int ops[] = {OP_EQ, OP_NE, '<', OP_LE, '>', OP_GE};

@@ -1,5 +1,5 @@
-// Statements: tokens to nodes; expressions are in jinja/parse_expr.c. What a template may not do
-// here (extends, include, import) is refused by name: a chat template stands alone.
+// Parses statements into nodes; expressions are in jinja/parse_expr.c. Tags that load other
+// templates (extends, include, import) are refused by name.
 #include "runtime/text/jinja/parser.h"
 
 static struct jinja_node *parse_body(struct parser *p, const char *const *ends);
@@ -20,7 +20,7 @@ static bool expect_tag_end(struct parser *p)
     return true;
 }
 
-// Body up to {% end %}, whose name is consumed.
+// Parses a body up to {% end %} and consumes that name.
 static struct jinja_node *parse_body_to(struct parser *p, const char *end)
 {
     const char *const ends[] = {end, NULL};
@@ -36,7 +36,7 @@ static struct jinja_node *parse_if(struct parser *p)
     struct jinja_node *node = node_make(p, NODE_IF);
     while (node) {
         struct jinja_node *condition = parse_tuple(p, false, false);
-        if (condition && next_is_name(p, "if")) // `a if b` as a condition
+        if (condition && next_is_name(p, "if")) // `a if b` is not allowed as a condition
             return parser_fail(p, "expected the end of the tag, '%}'");
         if (!node_add(p, node, condition) || !expect_tag_end(p) ||
             !node_add(p, node, parse_body(p, ends)))
@@ -102,10 +102,10 @@ static struct jinja_node *parse_set(struct parser *p)
     return (node->c = parse_body_to(p, "endset")) != NULL ? node : NULL;
 }
 
-// (a, b=1): parameters and their defaults.
+// Parses (a, b=1): the parameters and their defaults.
 static bool parse_parameters(struct parser *p, struct jinja_node *macro)
 {
-    struct jinja_node defaults = {0}; // a list of items, no more
+    struct jinja_node defaults = {0}; // only its list of items is used
     bool had_default = false;
     if (!expect_op(p, '('))
         return false;
@@ -130,7 +130,7 @@ static bool parse_parameters(struct parser *p, struct jinja_node *macro)
     return true;
 }
 
-// Parameters (for a macro) and body; flag says which of caller, varargs and kwargs it uses.
+// Parses the body of a macro; sets the flag bits for its uses of caller, varargs and kwargs.
 static bool parse_macro_rest(struct parser *p, struct jinja_node *macro, const char *end)
 {
     uint8_t outer_uses = p->macro_uses;
@@ -286,7 +286,7 @@ static struct jinja_node *parse_piece(struct parser *p)
     return node;
 }
 
-// Up to a tag named in ends (NULL: the end of the source); that name is the next token.
+// Parses up to a tag named in `ends` (NULL: to the end of the source); the next token is that name.
 static struct jinja_node *parse_body(struct parser *p, const char *const *ends)
 {
     if (!parser_enter(p))

@@ -1,4 +1,4 @@
-// What the two halves of the parser share: expressions (jinja/parse_expr.c) and statements
+// Shared by the two halves of the parser: expressions (jinja/parse_expr.c) and statements
 // (jinja/parser.c). Private to them.
 #pragma once
 
@@ -6,31 +6,36 @@
 
 struct parser {
     struct jinja_program *program;
-    const struct jinja_token *token; // the next one
+    const struct jinja_token *token; // next token
     struct error *err;
     uint32_t depth;
-    uint32_t loops; // around the statement, within one macro
+    uint32_t loops; // loops around the current statement, within one macro
     size_t names_allocated;
-    uint8_t macro_uses; // MACRO_* of the macro being parsed
+    uint8_t macro_uses; // MACRO_* bits of the macro being parsed
 };
 
-// All return NULL or false after filling err.
+// Functions that return a node or bool return NULL or false after filling err.
 struct jinja_node *parse_expression(struct parser *p);
 struct jinja_node *parse_or(struct parser *p); // an expression without `x if y else z`
 struct jinja_node *parse_primary(struct parser *p);
 struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *node);
 struct jinja_node *parse_filters(struct parser *p);
-// a, b, c: a tuple, or the expression itself if there is one; conditional: may be `x if y`.
+// Parses `a, b, c` as a tuple, or a single expression as itself. conditional: elements may be
+// `x if y`; brackets: it may be empty.
 struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets);
+// The left side of an assignment. attributes: name.attribute is allowed.
 struct jinja_node *parse_target(struct parser *p, bool attributes);
-struct jinja_node *parse_target_one(struct parser *p, bool attributes); // no tuple
+struct jinja_node *parse_target_one(struct parser *p, bool attributes); // a target that is no tuple
 
 struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind);
 bool node_add(struct parser *p, struct jinja_node *node, struct jinja_node *item);
+// Returns the index of a name in the program, adding it if new.
 bool name_intern(struct parser *p, struct text text, uint32_t *name);
-void *parser_fail(struct parser *p, const char *what); // always NULL
-bool parser_enter(struct parser *p);                   // one level deeper; p->depth-- ends it
+void *parser_fail(struct parser *p, const char *what); // sets the first error; returns NULL
+// Enters one more level, which the caller leaves with p->depth--. Fails at JINJA_NEST_MAX.
+bool parser_enter(struct parser *p);
 
+// Look at the next token; take_ functions consume it if it matches, expect_op fails otherwise.
 bool next_is(const struct parser *p, int op);
 bool next_is_name(const struct parser *p, const char *name);
 bool take_op(struct parser *p, int op);

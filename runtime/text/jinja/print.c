@@ -1,5 +1,5 @@
-// Values as text; see jinja/internal.h. Text that came from the request stays marked as such; where
-// a string is rewritten (quoted, escaped), all of it is marked if any of it was.
+// Values as text; see jinja/internal.h. Text of the request stays marked as such. If a string is
+// rewritten (quoted, escaped), the entire result is marked if any part of the string was.
 #include "runtime/text/jinja/internal.h"
 
 #include <inttypes.h>
@@ -50,7 +50,7 @@ static bool put_number(struct jinja_run *run, struct jinja_builder *b, struct ji
     return jinja_builder_literal(run, b, text);
 }
 
-// The escape of one character in a repr; 0 bytes: it needs none.
+// Writes the escape of one character in a repr. Returns its bytes; 0: none is needed.
 static size_t repr_escape(uint32_t point, char quote, char out[16])
 {
     const char *simple = point == '\n'   ? "\\n"

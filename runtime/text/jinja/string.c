@@ -1,6 +1,6 @@
-// Strings with origin: building, cutting, joining; see jinja/string.h. Characters are in
-// jinja/char.c. A string that came from a builder can be continued by + in place as long as nothing
-// else was appended, so that text accumulated in a loop costs linear time and memory.
+// Strings with origin: building, slicing, joining; see jinja/string.h. Characters are in
+// jinja/char.c. A + appends in place to a string from a builder as long as nothing else was
+// appended to it, so that text accumulated in a loop takes linear time and memory.
 #include "runtime/text/jinja/string.h"
 
 #include <string.h>
@@ -208,7 +208,7 @@ bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *strin
 
 bool jinja_string_plain(const struct jinja_string *string)
 {
-    return string->mark_count > 0 || string->plain; // with marks there are spans of both kinds
+    return string->mark_count > 0 || string->plain; // a string with marks has spans of both kinds
 }
 
 bool jinja_builder_padded(struct jinja_run *run, struct jinja_builder *b,

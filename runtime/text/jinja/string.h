@@ -1,11 +1,12 @@
-// Strings of the template language: UTF-8 with the origin of each span, cut and joined without
-// losing it. Positions in the interface are bytes; code points where the name says so.
+// Strings of the template language: UTF-8 with the origin of each span (template or request), which
+// slicing and joining preserve. Positions are in bytes unless stated
+// otherwise.
 #pragma once
 
 #include "base/utf8.h"
 #include "runtime/text/jinja/value.h"
 
-// A string in the making. Strings finished from it stay valid while it grows further.
+// A string under construction. Strings finished from it stay valid while it grows further.
 struct jinja_builder {
     char *at;
     size_t bytes;
@@ -15,15 +16,17 @@ struct jinja_builder {
     size_t allocated_marks;
 };
 
+// Append to the builder. plain: text of the request; a literal is text of the template.
 bool jinja_builder_add(struct jinja_run *run, struct jinja_builder *b, struct text text,
                        bool plain);
 bool jinja_builder_literal(struct jinja_run *run, struct jinja_builder *b, const char *text);
 bool jinja_builder_string(struct jinja_run *run, struct jinja_builder *b,
                           const struct jinja_string *string);
-// Bytes [from, to) of the string.
+// Appends the bytes [from, to) of a string.
 bool jinja_builder_part(struct jinja_run *run, struct jinja_builder *b,
                         const struct jinja_string *string, size_t from, size_t to);
-// The string between so many times `with`; the left ones come after its first `sign` bytes.
+// Padding around a string: `left` times `with` before it (after its first `sign` bytes) and `right`
+// times after it.
 struct padding {
     const struct jinja_string *with;
     int64_t left, right;
@@ -31,10 +34,12 @@ struct padding {
 };
 bool jinja_builder_padded(struct jinja_run *run, struct jinja_builder *b,
                           const struct jinja_string *string, const struct padding *p);
-// The builder must lie in the arena and be used for this string alone.
+// Finishes a string that shares the builder's memory. The builder must be allocated in the
+// rendering's arena (jinja_builder_create) and used for this string only.
 bool jinja_builder_done(struct jinja_run *run, struct jinja_builder *b, struct jinja_value *out);
 struct jinja_builder *jinja_builder_create(struct jinja_run *run);
 
+// Create string values in the arena of the rendering. jinja_string_make does not copy the text.
 bool jinja_string_make(struct jinja_run *run, struct text text, bool plain,
                        struct jinja_value *out);
 bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string, size_t from,
@@ -43,20 +48,22 @@ bool jinja_string_join(struct jinja_run *run, struct jinja_value a, struct jinja
                        struct jinja_value *out); // a + b
 bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *string, int64_t times,
                          struct jinja_value *out);
-bool jinja_string_plain(const struct jinja_string *string); // whether any of it is plain
-// &, <, >, ' and " as HTML writes them.
+bool jinja_string_plain(const struct jinja_string *string); // true if any span is plain
+// Replaces &, <, >, ' and " by HTML entities and marks the result as markup.
 bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_value *out);
+// Returns the same text, marked as markup (HTML).
 bool jinja_string_markup(struct jinja_run *run, const struct jinja_string *string,
-                         struct jinja_value *out); // the same, marked as HTML
+                         struct jinja_value *out);
 struct text jinja_string_text(const struct jinja_string *string);
 
-// UTF-8. Input is valid: templates are checked when opened, JSON by its reader.
-size_t jinja_utf8_count(struct text text);                 // code points
-size_t jinja_utf8_offset(struct text text, size_t points); // bytes of that many code points
-size_t jinja_utf8_next(struct text text, size_t at, uint32_t *point); // bytes of the one at `at`
+// UTF-8. The input is valid: templates are checked when opened, request text by the JSON reader.
+size_t jinja_utf8_count(struct text text);                 // number of code points
+size_t jinja_utf8_offset(struct text text, size_t points); // byte offset of a code point
+// Reads the code point at byte `at`; returns its length in bytes.
+size_t jinja_utf8_next(struct text text, size_t at, uint32_t *point);
 
-// As Python sees characters.
+// Character classes of Python's str.
 bool jinja_char_is_space(uint32_t point);
 bool jinja_char_is_line_end(uint32_t point);
 bool jinja_char_is_printable(uint32_t point);
@@ -64,12 +71,13 @@ bool jinja_char_is_alpha(uint32_t point);
 bool jinja_char_is_digit(uint32_t point);
 bool jinja_char_is_numeric(uint32_t point);
 bool jinja_char_is_decimal(uint32_t point);
-int jinja_char_decimal(uint32_t point); // 0 to 9; -1: none
+int jinja_char_decimal(uint32_t point); // digit value 0 to 9; -1: no decimal digit
 bool jinja_char_is_upper(uint32_t point);
 bool jinja_char_is_title(uint32_t point);
-bool jinja_char_is_passed_by_case(uint32_t point);
+bool jinja_char_is_passed_by_case(uint32_t point); // Unicode's Case_Ignorable
 bool jinja_char_is_lower(uint32_t point);
 
 enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE };
-// Adds one character in that case (may be several characters).
-size_t jinja_char_cased(uint32_t point, enum letter_case wanted, char *out); // up to 12 bytes
+// Writes a character in the given case, possibly as several characters. Returns the number of
+// bytes, at most 12.
+size_t jinja_char_cased(uint32_t point, enum letter_case wanted, char *out);

@@ -1,4 +1,4 @@
-// Tests: what follows `is`.
+// Tests, the names after `is`.
 #include "runtime/text/jinja/internal.h"
 
 static bool answer(struct jinja_value *out, bool holds)
@@ -14,7 +14,7 @@ static bool test_undefined(struct jinja_run *run, const struct jinja_call *call,
     return answer(out, (call->self.kind == JINJA_UNDEFINED) == (call->name[0] == 'u'));
 }
 
-// Tests of the type alone: the name decides.
+// Tests that depend only on the type; their name selects the row.
 static bool test_type(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     static const struct {
@@ -122,7 +122,7 @@ static bool test_sameas(struct jinja_run *run, const struct jinja_call *call,
     bool same = a.kind == b.kind;
     if (same && (jinja_is_number(a) || a.kind == JINJA_STRING))
         return jinja_equal(run, a, b, &same) && answer(out, same);
-    bool held = a.kind >= JINJA_LIST; // compared by reference
+    bool held = a.kind >= JINJA_LIST; // values compared by reference
     return answer(out, same && (!held || a.as.space == b.as.space));
 }
 

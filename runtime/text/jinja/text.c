@@ -68,7 +68,7 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
     struct text text = jinja_string_text(string);
     size_t from = 0;
     size_t to = text.bytes;
-    uint64_t each = chars ? chars->bytes / 64 : 0; // what one search in chars costs
+    uint64_t each = chars ? chars->bytes / 64 : 0; // cost of one search in chars
     uint32_t point;
     while ((side & STRIP_LEFT) != 0 && from < to) {
         size_t bytes = jinja_utf8_next(text, from, &point);
@@ -128,7 +128,8 @@ static bool begins_word(enum text_form form, bool first, uint32_t before)
            jinja_char_is_space(before);
 }
 
-// Whether the nearest letter before or after a place has case; marks and such are passed over.
+// True if the nearest letter before or after a position has case. Skips characters without case
+// that can occur within words.
 static bool cased_beside(struct text text, size_t at, bool after)
 {
     uint32_t point = 0;
@@ -143,7 +144,7 @@ static bool cased_beside(struct text text, size_t at, bool after)
     return false;
 }
 
-// A capital sigma, U+03A3, ends a word where a letter comes before it and none after it.
+// True if the capital sigma (U+03A3) at `at` ends a word: a letter precedes it and none follows.
 static bool sigma_ends_word(struct text text, size_t from, size_t at)
 {
     struct text piece = text_span(text.at + from, text.bytes - from);
@@ -158,7 +159,7 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
     uint32_t before = 0;
     size_t mark = 0;
     size_t from = 0;
-    size_t lowered = 0; // where the text begins that is lowered in one piece
+    size_t lowered = 0; // start of the current part of the text that is lowered as a unit
     if (!b || !jinja_spend(run, 1 + text.bytes / 16))
         return false;
     for (size_t at = 0; at < text.bytes;) {
@@ -176,7 +177,7 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
         before = point;
         at += bytes;
         if (count == bytes && memcmp(cased, text.at + at - bytes, bytes) == 0)
-            continue; // unchanged: copied with its neighbours
+            continue; // unchanged: copied later with its neighbours
         while (mark < string->mark_count && string->marks[mark].end < at)
             mark++;
         bool plain = string->mark_count > 0 ? string->marks[mark].plain : string->plain;
@@ -240,7 +241,7 @@ static int digit_of(char c)
     return c >= 'a' && c <= 'z' ? c - 'a' + 10 : 99;
 }
 
-// The character at *at as Python reads numbers: a decimal digit of any script is one of ASCII.
+// Returns the character at *at as Python reads numbers: decimal digits of any script become ASCII.
 static char number_next(struct text text, size_t *at)
 {
     uint32_t point;
@@ -254,7 +255,7 @@ bool jinja_parse_int(struct text text, int base, int64_t *out)
     text = trimmed(text);
     bool negative = text.bytes > 0 && text.at[0] == '-';
     size_t at = negative || (text.bytes > 0 && text.at[0] == '+');
-    bool digit_before = false; // or a mark of the base
+    bool digit_before = false; // true after a digit or the prefix of a base
     if (base != 10 && at + 2 < text.bytes && text.at[at] == '0') {
         int mark = text.at[at + 1] | 0x20;
         int marked = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
@@ -274,7 +275,8 @@ bool jinja_parse_int(struct text text, int base, int64_t *out)
         }
         int digit = digit_of(c);
         if (digit >= base || __builtin_mul_overflow(*out, base, out) ||
-            __builtin_sub_overflow(*out, digit, out)) // negative: its range is the larger one
+            // accumulated as negative: that range is larger
+            __builtin_sub_overflow(*out, digit, out))
             return false;
         digit_before = true;
     }
@@ -301,7 +303,8 @@ bool jinja_parse_float(struct text text, double *out)
         if (c == '_' && digits)
             continue;
         if (c == 'x' || c == 'X' || c == '(' || c == '_' ||
-            c == '\0') // strtod accepts more than Python
+            // strtod accepts more than Python does.
+            c == '\0')
             return false;
         copy[bytes++] = c;
     }

@@ -1,4 +1,4 @@
-// strftime_now: the time that the caller gave, in UTC, with English names whatever the locale.
+// strftime_now: the time that the caller gave, in UTC, with English names in any locale.
 #include "runtime/text/jinja/internal.h"
 
 #include <locale.h>
@@ -6,8 +6,8 @@
 
 enum { PIECE_MAX = 64 };
 
-// Writes what a conversion stands for; false: it is not supported. There are no microseconds, and a
-// time without a zone has neither its name nor its offset.
+// Writes the text of a conversion. Returns false if it is not supported. Microseconds are 0, and as
+// in Python a time without a zone has no zone name and no offset.
 static bool convert(const struct tm *tm, char what, char out[PIECE_MAX], size_t *bytes)
 {
     const char own[] = {'%', what, '\0'};
@@ -32,7 +32,7 @@ static bool format_into(struct jinja_run *run, struct jinja_builder *b, const st
         if (conversion && !convert(tm, format.at[at], piece, &bytes))
             return jinja_fail(run, STATUS_INVALID, "strftime_now: %%%c is not supported",
                               format.at[at]);
-        bare = bare && !strchr("cDFRTxX", format.at[at]); // those stand for several others
+        bare = bare && !strchr("cDFRTxX", format.at[at]); // these consist of several conversions
         while (bare && skip + 1 < bytes && (piece[skip] == '0' || piece[skip] == ' '))
             skip++;
         if (!jinja_builder_add(run, b, text_span(piece + skip, bytes - skip), false))

@@ -1,8 +1,8 @@
 // Values of the template language and the state of one rendering.
 //
-// Lists, dicts and strings never change once made (the sandbox refuses what would change them);
-// only namespaces and loops do. Everything lives in the arena of the rendering, constants of the
-// program in the program's arena. One thread per rendering.
+// Lists, dicts and strings are immutable (the sandbox refuses methods that would change them); only
+// namespaces, loops, cyclers and iterators change. All values live in the arena of the rendering,
+// the constants of a program in the program's arena. One thread per rendering.
 #pragma once
 
 #include "base/status.h"
@@ -13,10 +13,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// DEPTH: nested evaluations; NEST: nested constructs in the source; RANGE: numbers of a range().
 enum { JINJA_DEPTH_MAX = 1500, JINJA_NEST_MAX = 200, JINJA_RANGE_MAX = 100000 };
 
 enum jinja_kind {
-    JINJA_MISSING, // no value at all: an argument that was not given
+    JINJA_MISSING, // no value: an argument that was not given
     JINJA_UNDEFINED,
     JINJA_NONE,
     JINJA_BOOL,
@@ -39,12 +40,12 @@ enum jinja_flavour {
     JINJA_IS_KEYS,
     JINJA_IS_VALUES,
     JINJA_IS_ITEMS,
-    JINJA_IS_ITERATOR, // can be walked once
+    JINJA_IS_ITERATOR, // can be iterated once
 };
 
 struct jinja_value {
     uint8_t kind;
-    uint8_t flavour; // of a list
+    uint8_t flavour; // enum jinja_flavour of a list
     union {
         bool boolean;
         int64_t integer;
@@ -57,32 +58,32 @@ struct jinja_value {
         struct jinja_loop *loop;
         const struct jinja_function *function;
         struct jinja_cycler *cycler;
-        const char *why; // of an undefined: the sentence that its use raises; NULL: unknown
+        const char *why; // undefined: error text for its use; NULL: unknown
     } as;
 };
 
-// Marks cut a string into spans of one origin: plain is text of the request.
+// Marks divide a string into spans of one origin. plain: text of the request, else of the template.
 struct jinja_mark {
-    size_t end; // bytes from the start of the string; the last may be larger than the string
+    size_t end; // offset of the span's end in bytes; the last may exceed the string
     bool plain;
 };
 
 struct jinja_string {
     const char *at;
     size_t bytes;
-    const struct jinja_mark *marks; // [mark_count]
-    uint32_t mark_count;            // 0: all of it is as plain says
+    const struct jinja_mark *marks; // [mark_count], or NULL
+    uint32_t mark_count;            // 0: `plain` is the origin of the entire string
     bool plain;
-    bool markup;                // came out of |safe or |escape: + escapes the other side
-    struct jinja_builder *home; // the builder that holds these bytes, or NULL; + may append there
+    bool markup;                // true if produced by |safe or |escape: + escapes the other operand
+    struct jinja_builder *home; // builder that owns these bytes, or NULL; + may append there
 };
 
-// `rest`: the position of an iterator.
+// The items of a list value. `rest`: next position of an iterator.
 struct jinja_list {
     const struct jinja_value *items; // [count]
     size_t count;
     size_t rest;
-    const int64_t *range; // start, stop and step of range() as given, or NULL: those of the items
+    const int64_t *range; // [3] start, stop, step as given to range(); NULL: see the items
 };
 
 struct jinja_pair {
@@ -93,16 +94,16 @@ struct jinja_pair {
 struct jinja_dict {
     const struct jinja_pair *pairs; // [count], in order of insertion
     size_t count;
-    const uint32_t *index; // [index_count] pair number + 1 by hash, 0 free; NULL for few pairs
+    const uint32_t *index; // [index_count] hash table of pair number + 1 (0: free), or NULL
     size_t index_count;    // power of two
 };
 
 struct jinja_binding {
-    uint32_t name; // of the program
+    uint32_t name; // index into the program's names
     struct jinja_value value;
 };
 
-// The variables of one scope. parent is the scope around it in the source.
+// The variables of one scope. parent: the enclosing scope in the source.
 struct jinja_frame {
     struct jinja_frame *parent;
     struct jinja_binding *items; // [count]
@@ -116,14 +117,14 @@ struct jinja_keyword {
 };
 
 struct jinja_namespace {
-    struct jinja_keyword *items; // [count] its attributes
+    struct jinja_keyword *items; // [count] attributes
     uint32_t count;
     size_t allocated;
 };
 
 struct jinja_macro {
     const struct jinja_node *node;
-    struct jinja_frame *frame; // where it was defined
+    struct jinja_frame *frame; // scope in which the macro was defined
 };
 
 struct jinja_loop {
@@ -131,19 +132,19 @@ struct jinja_loop {
     size_t count;
     size_t index0;
     uint32_t depth0;
-    const struct jinja_node *node; // of a recursive loop, else NULL
+    const struct jinja_node *node; // node of a recursive loop, else NULL
     struct jinja_frame *frame;
-    struct jinja_value changed; // the last arguments of loop.changed, a tuple; MISSING at first
+    struct jinja_value changed; // last arguments of loop.changed, a tuple; MISSING at first
 };
 
 struct jinja_cycler {
-    struct jinja_value items; // a list; of a joiner: one string
+    struct jinja_value items; // list of the items; for a joiner: the separator string
     size_t at;
     bool joiner;
 };
 
-// What a function, method, filter or test is called with. For rows that name their parameters,
-// args holds one value per parameter, JINJA_MISSING where none was given.
+// The arguments of a function, method, filter or test. If its row names the parameters, args has
+// one value per parameter, JINJA_MISSING if not given.
 struct jinja_call {
     const char *name;
     struct jinja_value self;
@@ -158,30 +159,31 @@ struct jinja_run;
 // A row of the tables of filters, tests, methods and global functions.
 struct jinja_row {
     const char *name;
-    const char *params; // "a b c"; NULL: takes what comes
-    uint32_t required;
+    const char *params; // parameter names, "a b c"; NULL: arguments are passed as given
+    uint32_t required;  // number of parameters that must be given
     bool (*apply)(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out);
 };
 
 struct jinja_function {
     const struct jinja_row *row;
-    struct jinja_value self; // MISSING for a global function
+    struct jinja_value self; // the object of a bound method; MISSING for a global function
 };
 
-// One rendering. Functions that can fail return false after jinja_fail or a limit.
+// One rendering. `status` is set by the first jinja_fail.
 struct jinja_run {
     const struct jinja_program *program;
     struct arena *arena;
     struct error *err;
     enum status status;
-    uint32_t line; // being rendered
+    uint32_t line; // template line being rendered
     uint32_t depth;
     uint64_t steps_left;
-    struct slice *slice; // that the steps are counted in, or NULL
+    struct slice *slice; // the steps are charged to it; NULL: not counted
     size_t output_bytes_max;
-    uint8_t jump;                // NODE_BREAK or NODE_CONTINUE until its loop is reached, else 0
-    uint32_t closures;           // made so far: a scope that one may hold is not used again
-    struct jinja_value *globals; // [names of the program]; MISSING where nothing has that name
-    struct jinja_builder *out;   // receives output: the prompt, or a macro's text
-    int64_t now;
+    uint8_t jump; // NODE_BREAK or NODE_CONTINUE until its loop handles it, else 0
+    // number of closures created; a frame that a closure may reference is not recycled
+    uint32_t closures;
+    struct jinja_value *globals; // [names of the program] global values; MISSING: undefined
+    struct jinja_builder *out;   // receives the output: the prompt, or the text of a macro
+    int64_t now;                 // Unix time in seconds
 };

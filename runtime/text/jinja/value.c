@@ -1,4 +1,4 @@
-// Values: making, comparing, looking up, walking; see jinja/value.h.
+// Values: creating, comparing, looking up, iterating; see jinja/value.h.
 #include "runtime/text/jinja/value.h"
 
 #include "runtime/text/jinja/ast.h"
@@ -27,7 +27,7 @@ bool jinja_fail(struct jinja_run *run, enum status status, const char *format, .
 
 bool jinja_spend(struct jinja_run *run, uint64_t steps)
 {
-    enum { STEP_WORK = 8 }; // bytes of JSON whose parsing takes as long as one step
+    enum { STEP_WORK = 8 }; // cost of one step in bytes of JSON parsed
     if (steps <= run->steps_left) {
         run->steps_left -= steps;
         return slice_spend(run->slice, steps * STEP_WORK) ||
