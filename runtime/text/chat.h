@@ -1,10 +1,10 @@
-// Chat templates: a request's messages in, the prompt text out.
+// Chat templates: turn the messages of a request into the prompt text.
 //
-// The template language is the subset of Jinja that model folders use, with white space, tojson
-// and the sandbox set as published checkpoints expect. A template is parsed once into an immutable
-// program that all threads share; a rendering writes only into the caller's arena and has limits
-// for steps, depth and output, and the arena's own limit for memory. What is not here: reading
-// model folders, tokenizing, tool-call dialects of the answer.
+// The template language is the subset of Jinja that model folders use, with white space, tojson and
+// the sandbox as published checkpoints expect. A template is parsed once into an immutable program
+// that all threads share. A rendering writes only to the caller's arena; it has limits for steps,
+// depth and output, and the arena's own limit for memory. Not here: reading model folders,
+// tokenizing, and the tool-call dialects of replies.
 #pragma once
 
 #include "base/status.h"
@@ -19,7 +19,7 @@
 
 struct chat_template;
 
-// 0 in a field: the default.
+// Limits of one rendering; 0 in a member: the default.
 struct chat_limits {
     uint64_t steps_max;      // default 20 million
     size_t output_bytes_max; // default 64 MiB
@@ -27,36 +27,38 @@ struct chat_limits {
 
 struct chat_input {
     const json_t *variables;    // object: messages, tools, bos_token, ...; must outlive the output
-    const char *const *trusted; // variables whose strings are the server's own, e.g. "bos_token"
+    const char *const *trusted; // names of variables whose strings come from the server, e.g.
+                                // "bos_token"; all others are plain
     uint32_t trusted_count;
-    int64_t now;         // unix seconds, for strftime_now (UTC)
-    struct slice *slice; // the work is counted in it; NULL: it is not shared
+    int64_t now;         // Unix time in seconds, for strftime_now (UTC)
+    struct slice *slice; // the work is charged to it (base/slice.h); NULL: not counted
     struct chat_limits limits;
 };
 
 struct chat_output {
     struct text text;
-    struct text_segment *segments; // joined they are the text; neighbours differ in `plain`
+    struct text_segment *segments; // joined they are `text`; adjacent segments differ in `plain`
     uint32_t segment_count;
 };
 
-// The error names the line. The source is copied.
+// Parses a template; copies the source. An error names the template's line.
 enum status chat_template_open(struct chat_template **out, struct text source,
                                struct error *err) MUST_USE;
 void chat_template_close(struct chat_template *chat); // NULL is allowed
 
-// STATUS_REFUSED: the template called raise_exception, and err holds its text and nothing else.
-// Any other failure (an operation that the values do not allow, a limit) names the line. Output
-// and scratch memory come from the arena, whose limit, if it has one, ends the rendering.
+// Renders a template. STATUS_REFUSED: the template called raise_exception; err contains only the
+// text it gave. STATUS_UNWANTED: the slice reported that the result is no longer wanted. Any other
+// failure (an operation that the values do not allow, a limit) names the line. Output and scratch
+// memory are allocated from `arena`; if its limit is reached, the rendering fails.
 enum status chat_render(const struct chat_template *chat, const struct chat_input *in,
                         struct arena *arena, struct chat_output *out, struct error *err) MUST_USE;
 
-// Whether the template mentions this variable ("tools", "enable_thinking") anywhere.
+// Returns true if the template mentions this variable ("tools", "enable_thinking") anywhere.
 bool chat_template_uses(const struct chat_template *chat, const char *name);
 
-// True: the template renders a conversation with a system message in the middle, and that
-// message's text comes out.
+// Returns true if the template accepts a conversation with a system message in the middle and
+// outputs that message's text. Renders such a conversation once.
 bool chat_template_takes_system_inside(const struct chat_template *chat);
 
-// Source of the template for models that bring none: the contents, joined by a newline.
+// Returns the source of the template for models without one: the contents, joined by newlines.
 struct text chat_template_plain(void);

@@ -1,4 +1,4 @@
-// Rendering a conversation and encoding its segments; see prompt.h.
+// Renders a conversation and encodes its segments; see prompt.h.
 #include "runtime/text/prompt.h"
 
 const char *const prompt_trusted[SPECIAL_COUNT] = {
@@ -15,8 +15,8 @@ void prompt_special_variables(json_t *variables, const struct tokenizer *tokeniz
     }
 }
 
-// These names are trusted, so their values must be the tokenizer's: what a request brings under
-// them (chat_template_kwargs) would become special tokens.
+// Overwrites the trusted variables with the tokenizer's values. Values from a request
+// (chat_template_kwargs) must not remain, because they would become special tokens.
 static void trusted_variables(json_t *variables, const struct tokenizer *tokenizer)
 {
     for (int i = 0; i < SPECIAL_COUNT; i++)
@@ -24,7 +24,8 @@ static void trusted_variables(json_t *variables, const struct tokenizer *tokeniz
     prompt_special_variables(variables, tokenizer);
 }
 
-// Cuts text and segments before the last occurrence.
+// Truncates text and segments before the last occurrence of `until`. Returns false if there is
+// none.
 static bool cut_before(struct chat_output *rendered, struct text until)
 {
     const char *found = NULL;

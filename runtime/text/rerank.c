@@ -1,5 +1,5 @@
-// Inputs of rerankers: see rerank.h. Both forms are cut in the same way: [head][document][tail],
-// where only the document is shortened. A prompt is immutable once made.
+// Inputs of rerankers; see rerank.h. Both forms are [head][document][tail], and only the document
+// is truncated.
 #include "runtime/text/rerank.h"
 
 #include "base/number.h"
@@ -18,12 +18,12 @@ static const char published_instruction[] =
 
 struct rerank_prompt {
     struct rerank_args args;
-    struct text head; // yes_no: text in front of the document
-    int32_t *before;  // [before_count] i32, yes_no: tokens in front of the text
-    int32_t *after;   // [tail_count] i32, yes_no: tokens after the text
+    struct text head; // yes_no: text before the document
+    int32_t *before;  // [before_count] i32, yes_no: tokens before `head`
+    int32_t *after;   // [tail_count] i32, yes_no: tokens after the document
     uint32_t before_count;
-    uint32_t tail_count; // tokens after the document
-    uint32_t head_count; // tokens of head alone
+    uint32_t tail_count; // number of tokens after the document
+    uint32_t head_count; // number of tokens of `head`, or of a pair before the document
 };
 
 static enum status encode_most(const struct tokenizer *tokenizer, const struct encode_args *args,
@@ -44,7 +44,8 @@ static enum status encode(const struct tokenizer *tokenizer, const struct encode
     return encode_most(tokenizer, args, UINT32_MAX, tokens, count, err);
 }
 
-// True: the input is too long and encoding stopped. `taken` of its tokens are not the document's.
+// Returns true if the input is too long and encoding stopped; fills `out` then. taken: tokens of
+// the prompt that are not part of `count`.
 static bool stopped(const struct rerank_prompt *p, enum status status, uint32_t taken,
                     uint32_t count, struct rerank_input *out)
 {
@@ -67,7 +68,7 @@ static enum status query_check(const struct rerank_args *args, uint32_t query_to
     return STATUS_OK;
 }
 
-// Tokens of the query alone, and for pairs how many follow the document.
+// Checks the size of the query. For pairs also counts the tokens before and after the document.
 static enum status query_measure(struct rerank_prompt *p, struct error *err)
 {
     const struct rerank_args *args = &p->args;
@@ -99,7 +100,7 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
     struct encode_args in = {
         .arena = args->arena, .slice = args->slice, .flags = ENCODE_ADDED_TOKENS};
     int32_t *tokens;
-    // Texts of requests may hold NUL bytes, so they are not formatted.
+    // Text of a request may contain NUL bytes, so it is not formatted with printf.
     struct arena_text head = {0};
     const struct text parts[] = {text_of("<Instruct>: "), instruction, text_of("\n<Query>: "),
                                  args->query, text_of("\n<Document>: ")};
@@ -141,7 +142,7 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
     return status;
 }
 
-// Cuts a document of `count` tokens, after which `tail` more follow.
+// Truncates a document of `count` tokens, which `tail` more tokens follow, to `keep` tokens.
 static void document_cut(const struct rerank_prompt *p, int32_t *document, uint32_t count,
                          uint32_t keep, uint32_t tail)
 {
@@ -151,13 +152,13 @@ static void document_cut(const struct rerank_prompt *p, int32_t *document, uint3
         memmove(document + keep, document + count, tail * sizeof *document);
 }
 
-// How many of a document's `count` tokens the request asks for.
+// Number of a document's `count` tokens within document_max.
 static uint32_t document_wanted(const struct rerank_prompt *p, uint32_t count)
 {
     return p->args.document_max > 0 ? smaller(count, p->args.document_max) : count;
 }
 
-// How many of them are kept.
+// Number of document tokens kept after truncation.
 static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uint32_t count)
 {
     uint32_t room = p->args.tokens_max > taken ? p->args.tokens_max - taken : 0;
@@ -220,8 +221,8 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
         return STATUS_OK;
     if (status != STATUS_OK)
         return status;
-    // A token may join the end of the head and the document: the count of the head alone is taken
-    // as the border.
+    // One token may combine the end of the head with the start of the document. The number of
+    // tokens of the head alone is taken as the boundary.
     uint32_t head = p->head_count < count ? p->head_count : count;
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
     document_cut(p, middle + head, count - head, keep - head, 0);

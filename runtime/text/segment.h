@@ -1,9 +1,9 @@
-// A piece of a prompt on its way from the chat template to the tokenizer.
+// A piece of a prompt, passed from the chat template to the tokenizer.
 //
-// A prompt is a list of segments which together are the prompt's text, in order. Where text came
-// out of a request (plain), special tokens are not looked for: an end-of-turn marker that a user
-// types stays text. Pieces of the template itself and the model's own token texts are not plain.
-// Neighbours of one kind are always merged; the text belongs to whoever made the list.
+// A prompt is a list of segments that together are its text, in order. Text from a request is
+// plain: special tokens are not recognized in it, so an end-of-turn marker that a user types stays
+// text. Text of the template and the model's own token texts are not plain. Adjacent segments
+// always differ in `plain`. The creator of the list owns the text.
 #pragma once
 
 #include "base/text.h"

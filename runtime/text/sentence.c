@@ -1,4 +1,4 @@
-// Prompts of embedders: see sentence.h.
+// The prompts of embedders; see sentence.h.
 #include "runtime/text/sentence.h"
 
 #include "base/json.h"

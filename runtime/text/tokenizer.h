@@ -1,8 +1,8 @@
-// Text to token ids and back, with the tokenizer.json of a model folder as the only authority.
+// Text to token ids and back, as the tokenizer.json of a model folder specifies.
 //
-// A tokenizer is immutable after open and shared by all threads. Calls take scratch memory from
-// the caller's arena only. Text that is not UTF-8 is read as if each wrong byte were U+FFFD.
-// What is not here: chat templates (chat.h) and stop strings.
+// A tokenizer is immutable after opening and shared by all threads. Calls allocate scratch memory
+// only from the caller's arena. Text that is not UTF-8 is read as if each invalid byte sequence
+// were U+FFFD. Not here: chat templates (chat.h) and stop strings.
 #pragma once
 
 #include "base/status.h"
@@ -16,15 +16,16 @@
 
 struct tokenizer;
 
-enum { TOKENIZER_FILE_BYTES_MAX = 512 << 20 }; // of any file of a tokenizer
+enum { TOKENIZER_FILE_BYTES_MAX = 512 << 20 }; // limit of each file of a tokenizer
 
-// Reads folder/tokenizer.json (or vocab.txt of old BERT folders) and, where they exist,
-// tokenizer_config.json, special_tokens_map.json and chat_template.{jinja,json}.
+// Opens the tokenizer of a model folder: reads tokenizer.json (or vocab.txt of old BERT folders)
+// and, if they exist, tokenizer_config.json, special_tokens_map.json and
+// chat_template.{jinja,json}.
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err) MUST_USE;
 
-// A tokenizer without files for `vocab` ids: ids 0..255 are bytes, each further id a distinct
-// word; encode and decode round trip. Vocabularies below 256 have the byte values from 0 up
-// and drop all others.
+// Opens a tokenizer without files, with `vocab` ids: ids 0 to 255 are bytes, each further id is a
+// distinct word. Decoding an encoded text restores it. A vocabulary below 256 contains the byte
+// values below `vocab`; other bytes are dropped.
 enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab,
                                  struct error *err) MUST_USE;
 void tokenizer_close(struct tokenizer *t); // NULL is allowed
@@ -39,33 +40,37 @@ struct encode_args {
     struct text text;
     const struct text *pair; // second text (rerankers), or NULL
     unsigned flags;          // enum encode_flags
-    struct arena *arena;     // scratch; the caller resets it after the call
-    struct slice *slice;     // the work is counted in it; NULL: it is not shared
-    // [token_max] out: 0 or 1 per token, or NULL. All 0 where the model gets no types: with the
-    // tokenizers of RoBERTa and its relatives, and where model_input_names leaves them out.
+    struct arena *arena;     // for scratch; the caller resets it after the call
+    struct slice *slice;     // the work is charged to it (base/slice.h); NULL: not counted
+    // [token_max] output: 0 or 1 per token, or NULL. All 0 if the model has no token types: for
+    // tokenizers of the RoBERTa family, and if model_input_names omits them.
     uint8_t *type_ids;
-    uint32_t *pair_start; // out: index of the first token of the pair's text, or NULL
-    const struct text_segment *segments; // tokenizer_encode_segments reads these instead of text
+    uint32_t *pair_start;                // output: index of the first token of `pair`, or NULL
+    const struct text_segment *segments; // used by tokenizer_encode_segments instead of `text`
     uint32_t segment_count;
 };
 
-// Upper bound of the tokens of text_bytes bytes of text (of a pair: the sum of both), special
-// tokens included.
+// Returns an upper bound of the number of tokens of text_bytes bytes of text (for a pair: of both
+// together), special tokens included.
 uint32_t tokenizer_bound(const struct tokenizer *t, size_t text_bytes);
 
-// STATUS_TOO_LARGE: more than token_max tokens. STATUS_NO_ROOM: the arena's limit was met.
-// STATUS_UNWANTED: the slice ended it.
+// Encodes a text or a pair. tokens: [token_max]; *token_count is set also on failure.
+// STATUS_TOO_LARGE: more than token_max tokens, or the text itself is too long (encoding_stopped
+// distinguishes them). STATUS_NO_ROOM: the arena's limit was reached, or a pattern of the tokenizer
+// takes too long on this text. STATUS_UNWANTED: the result is no longer wanted (base/slice.h).
 enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args *args,
                              int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                              struct error *err) MUST_USE;
 
-// Encodes the joined text of the segments; added tokens are recognised only where the whole match
-// lies in text that is not plain. ENCODE_ADDED_TOKENS is implied.
+// Encodes the joined text of the segments; args->pair is ignored. Added tokens are recognized only
+// if all of their text is in segments that are not plain; ENCODE_ADDED_TOKENS is implied. Results
+// as for tokenizer_encode.
 enum status tokenizer_encode_segments(const struct tokenizer *t, const struct encode_args *args,
                                       int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                                       struct error *err) MUST_USE;
 
-// Encoding ended at token_max with more tokens to come; another STATUS_TOO_LARGE gives fewer.
+// True if encoding stopped because the text has more than token_max tokens. With any other cause of
+// STATUS_TOO_LARGE token_count is smaller.
 static inline bool encoding_stopped(enum status status, uint32_t token_count, uint32_t token_max)
 {
     return status == STATUS_TOO_LARGE && token_count == token_max;
@@ -78,14 +83,16 @@ struct decode_args {
     struct arena *arena; // holds the text and scratch
 };
 
-// The whole sequence at once, as the reference library decodes it.
+// Decodes a complete sequence, as the reference library does. STATUS_NO_ROOM: as for encoding.
 enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args *args,
                              struct text *out, struct error *err) MUST_USE;
 
-int32_t tokenizer_token(const struct tokenizer *t, struct text content); // -1: none
-// As in the file; at == NULL: there is no such id.
+// Returns the id of a token by its text in the file; -1: none.
+int32_t tokenizer_token(const struct tokenizer *t, struct text content);
+// Returns the text of a token as in the file; at == NULL: no such id.
 struct text tokenizer_token_text(const struct tokenizer *t, int32_t id);
-struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id); // as inside a text
+// Returns the bytes that a token adds in the middle of a text; empty: none or no such id.
+struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 uint32_t tokenizer_vocab(const struct tokenizer *t); // largest id + 1
 
@@ -99,38 +106,42 @@ enum special_token {
     SPECIAL_MASK,
     SPECIAL_COUNT
 };
-int32_t tokenizer_special(const struct tokenizer *t, enum special_token which); // -1: none
+// Returns the id of a special token; -1: none.
+int32_t tokenizer_special(const struct tokenizer *t, enum special_token which);
 struct text tokenizer_special_text(const struct tokenizer *t, enum special_token which);
 const char *tokenizer_special_name(enum special_token which); // "bos_token", ...
 
-// The source of a chat template of the folder. name NULL: the default one; else e.g. "tool_use".
-// at == NULL: there is none.
+// Returns the text of a special token as configured; at == NULL: none.
+// Returns the source of a chat template of the folder. name: e.g. "tool_use"; NULL: the default
+// template. at == NULL: there is none.
 struct text tokenizer_chat_template(const struct tokenizer *t, const char *name);
 
 uint32_t tokenizer_length(const struct tokenizer *t); // model_max_length; 0: not given
 
-// Incremental detokenization: tokens in, whole characters out. May be copied.
+// Incremental detokenization: takes tokens, returns complete characters. May be copied.
 struct detok {
     const struct tokenizer *tokenizer;
     bool skip_special;
-    bool begun;          // a token has been seen: the next is not the first of the text
-    bool exact;          // see detok_exact
-    uint8_t held_bytes;  // bytes of a character that is not complete
-    uint8_t given_up;    // such bytes of earlier tokens that the last push gave as U+FFFD: how many
-    uint8_t strip_left;  // leading characters that the decoder still takes away
-    uint8_t held_spaces; // spaces that the end of the text would take away
-    int32_t previous;    // last token, for decoders that drop repetitions
+    bool begun;         // true after the first token: the next is not the start of the text
+    bool exact;         // true after detok_exact
+    uint8_t held_bytes; // bytes in `held`, of an incomplete character
+    uint8_t given_up; // number of U+FFFD that the last push wrote for held bytes of earlier tokens
+    uint8_t strip_left;  // leading characters that the decoder has yet to strip
+    uint8_t held_spaces; // trailing spaces held back, because the end of the text would strip them
+    int32_t previous;    // last token, for decoders that drop repeated tokens
     char held[4];
 };
 
 void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special);
-// The tokens continue a text (a raw prompt), so a leading space is kept.
+// Marks the tokens as the continuation of a text (a raw prompt), so a leading space is kept.
 void detok_continue(struct detok *d);
-// The text is what a grammar says of the tokens' bytes: it keeps the spaces at both of its ends.
+// Makes the text exactly the bytes of the tokens, as a grammar defines it: spaces at both ends and
+// repeated tokens are kept.
 void detok_exact(struct detok *d);
-// Returns the bytes written, at most out_max, which must be at least detok_bound(t). Ids outside
-// the vocabulary give nothing.
+// Writes the text that one token completes. Returns the number of bytes, at most out_max, which
+// must be at least detok_bound(t). Ids outside the vocabulary produce nothing.
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max);
-// An incomplete tail becomes one U+FFFD. out_max at least 16.
+// Ends the text: writes one U+FFFD for an incomplete character and drops spaces that are stripped
+// at the end. Returns the number of bytes; out_max: at least 16.
 uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max);
-uint32_t detok_bound(const struct tokenizer *t); // the most bytes that one push can write
+uint32_t detok_bound(const struct tokenizer *t); // maximum bytes that one push writes

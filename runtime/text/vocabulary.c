@@ -1,4 +1,4 @@
-// See vocabulary.h. Any thread; the tokenizer is read only.
+// See vocabulary.h. Any thread; the tokenizer is only read.
 #include "runtime/text/vocabulary.h"
 
 #include "base/arena.h"
