@@ -1,4 +1,4 @@
-// The parser of GBNF: one pass, expressions are made as they are read. See gbnf.h.
+// The parser of GBNF: one pass that creates expressions while it reads. See gbnf.h.
 #include "runtime/text/grammar/gbnf.h"
 
 #include "base/arena.h"
@@ -12,7 +12,7 @@ enum { DEPTH_MAX = 100, COUNT_MAX = 1000 * 1000 };
 
 struct gbnf_rule {
     struct text name;
-    uint32_t expr, number, next; // next: in the same slot, + 1
+    uint32_t expr, number, next; // next: next rule in the same slot, + 1
     bool defined;
 };
 struct gbnf_texts {
@@ -28,9 +28,9 @@ struct gbnf {
     struct arena *arena;
     struct gbnf_rule *rules;
     size_t rule_count, rule_capacity;
-    uint32_t *slots, slot_count; // number of a rule + 1; a power of two
-    struct text literal;         // the part that was read last is this text; at NULL: another part
-    bool dots;                   // names may have dots
+    uint32_t *slots, slot_count; // hash table of rule number + 1; slot_count is a power of two
+    struct text literal;         // text of the last part if it was a literal; at NULL: another part
+    bool dots;                   // true if names may have dots
     struct error *err;
 };
 
@@ -68,13 +68,13 @@ static bool is_name(char c)
            c == '_';
 }
 
-// A dot of a name: one that stands between its other characters.
+// Returns true if the character is a dot between other characters of a name.
 static bool is_name_dot(const struct gbnf *g, size_t at)
 {
     return g->dots && g->in.at[at] == '.' && at + 1 < g->in.bytes && is_name(g->in.at[at + 1]);
 }
 
-// The name at `at`, which moves after it.
+// Reads the name at g->at, which moves after it; 0 bytes: there is none.
 static struct text read_name(struct gbnf *g)
 {
     size_t start = g->at, at = start;
@@ -85,7 +85,7 @@ static struct text read_name(struct gbnf *g)
     return text_span(g->in.at + start, at - start);
 }
 
-// A rule begins here: a name and ::=.
+// Returns true if a rule begins here: a name and ::=.
 static bool rule_begins(struct gbnf *g)
 {
     size_t at = g->at;
@@ -103,8 +103,8 @@ static void quoted_skip(struct gbnf *g, char end)
     g->at++;
 }
 
-// llama.cpp's names have no dots, xgrammar's may: d. is a name and a character unless there is a
-// rule with a dot in its name.
+// Finds out if names may have dots: yes in xgrammar, not in llama.cpp, in which `d.` is a name and
+// a character. They may if the name of some rule has a dot.
 static void dots_find(struct gbnf *g)
 {
     bool found = false;
@@ -164,7 +164,7 @@ static struct gbnf_rule *rule_of(struct gbnf *g, struct text name)
     return rule;
 }
 
-// at: after the backslash. -1: malformed.
+// Parses the escape after a backslash at g->at. -1: malformed.
 static int64_t read_escape(struct gbnf *g)
 {
     char letter = g->at < g->in.bytes ? g->in.at[g->at++] : '\0';
@@ -188,7 +188,7 @@ static int64_t read_escape(struct gbnf *g)
     return value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF) ? -1 : value;
 }
 
-// One character, escaped or not; the text is not over.
+// Reads one character, escaped or not; g->at must not be at the end.
 static enum status read_char(struct gbnf *g, uint32_t *c)
 {
     size_t bytes, start = g->at;
@@ -203,7 +203,7 @@ static enum status read_char(struct gbnf *g, uint32_t *c)
     return value < 0 ? refuse(g, STATUS_INVALID, start, "an escape that means nothing") : STATUS_OK;
 }
 
-// Bytes from here to the closing quote; SIZE_MAX: there is none in this line.
+// Returns the number of bytes to the closing quote; SIZE_MAX: there is none in this line.
 static size_t literal_bytes(const struct gbnf *g, char quote)
 {
     size_t at = g->at;
@@ -321,7 +321,7 @@ static bool read_count(struct gbnf *g, uint32_t *count)
     return g->at > start;
 }
 
-// at: after the {, moves past the }.
+// Parses a count; g->at is after the { on entry and after the } on return.
 static enum status parse_braces(struct gbnf *g, uint32_t *min, uint32_t *max)
 {
     size_t start = g->at;
@@ -369,7 +369,7 @@ static enum status parse_repeat(struct gbnf *g, uint32_t *out)
     return status;
 }
 
-// A sequence of parts; none is the empty text.
+// Parses a sequence of parts; no part: the empty text.
 static enum status parse_join(struct gbnf *g, uint32_t *out)
 {
     uint32_t *parts = NULL;
@@ -391,7 +391,7 @@ static enum status parse_join(struct gbnf *g, uint32_t *out)
 
 static enum status parse_either(struct gbnf *g, uint32_t *out)
 {
-    struct text *texts = NULL; // alternatives that are a text each share their beginnings
+    struct text *texts = NULL; // literal alternatives, compiled together to share their prefixes
     size_t count = 0, capacity = 0;
     *out = GRAMMAR_NOTHING;
     for (bool more = true; more; g->at += more) {

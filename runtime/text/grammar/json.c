@@ -29,7 +29,7 @@ static uint32_t digits(struct grammar_builder *b, uint32_t min)
     return grammar_repeat(b, grammar_byte(b, '0', '9'), min, GRAMMAR_UNBOUNDED);
 }
 
-// A digit that is not 0, then any.
+// A digit that is not 0, then any digits.
 static uint32_t positive(struct grammar_builder *b)
 {
     return grammar_join(b, grammar_byte(b, '1', '9'), digits(b, 0));

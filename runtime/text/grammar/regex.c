@@ -36,7 +36,7 @@ static struct regex_node *node_new(struct regex_parser *p, enum regex_kind kind)
 
 static enum status parse_either(struct regex_parser *p, struct regex_node **out);
 
-// at: after the (? of what is no plain group.
+// Parses the head of a group after "(?" at p->at; refuses all but groups with and without a name.
 static enum status parse_group_head(struct regex_parser *p)
 {
     static const struct {
@@ -65,7 +65,7 @@ static enum status parse_group_head(struct regex_parser *p)
     return STATUS_OK;
 }
 
-// at: after the (.
+// Parses a group; p->at is after the ( on entry.
 static enum status parse_group(struct regex_parser *p, struct regex_node **out)
 {
     size_t start = p->at - 1;
@@ -160,7 +160,8 @@ static enum status parse_atom(struct regex_parser *p, struct regex_node **out)
     return status == STATUS_OK ? chars_node(p, &set, false, out) : status;
 }
 
-// The digits at `at`; false: there are none. Larger counts are all COUNT_MAX + 1.
+// Reads the digits at *at. Returns false if there are none. A count above COUNT_MAX may be reduced,
+// but stays above it.
 static bool read_count(const struct text *in, size_t *at, uint32_t *count)
 {
     size_t start = *at;
@@ -171,7 +172,7 @@ static bool read_count(const struct text *in, size_t *at, uint32_t *count)
     return *at > start;
 }
 
-// {m} {m,} {m,n} {,n}: anything else is text.
+// Reads {m} {m,} {m,n} or {,n}. Returns false for anything else, which is text.
 static bool read_braces(struct regex_parser *p, uint32_t *min, uint32_t *max)
 {
     size_t at = p->at + 1;
@@ -201,7 +202,7 @@ static bool read_quantifier(struct regex_parser *p, uint32_t *min, uint32_t *max
     return true;
 }
 
-// One atom with its quantifier.
+// Parses one atom with its quantifier.
 static enum status parse_repeat(struct regex_parser *p, struct regex_node **out)
 {
     uint32_t min, max;
@@ -217,7 +218,7 @@ static enum status parse_repeat(struct regex_parser *p, struct regex_node **out)
         return regex_refuse(p, STATUS_TOO_LARGE, at, "a count over 1000000");
     if (next_is(p, "+"))
         return regex_refuse(p, STATUS_UNSUPPORTED, at, "a possessive quantifier");
-    if (next_is(p, "?")) // lazy: the same strings
+    if (next_is(p, "?")) // a lazy quantifier matches the same strings
         p->at++;
     size_t again = p->at;
     if (read_quantifier(p, &(uint32_t){0}, &(uint32_t){0}))

@@ -57,7 +57,8 @@ static enum status add_ranges(struct regex_parser *p, struct regex_set *set,
     return STATUS_OK;
 }
 
-// Bits of the general categories that a name stands for, by the numbers of utf8proc; 0: unknown.
+// Returns a bitmap of the general categories with this name, by the numbers of utf8proc; 0:
+// unknown.
 static uint32_t categories_of(struct text name)
 {
     static const struct {
@@ -111,7 +112,8 @@ static uint32_t categories_of(struct text name)
     return 0;
 }
 
-// The characters of the categories, or all others. NULL: the arena is full, or the work too much.
+// Returns the characters of the categories or, with `invert`, all others. NULL: the arena is full
+// or the work limit is exceeded.
 static const struct regex_property *property_find(struct regex_parser *p, uint32_t bits,
                                                   bool invert)
 {
@@ -136,7 +138,7 @@ static const struct regex_property *property_find(struct regex_parser *p, uint32
     return known;
 }
 
-// at: after \p or \P.
+// Parses the {name} after \p or \P at p->at.
 static enum status escape_property(struct regex_parser *p, bool invert, struct regex_set *set)
 {
     size_t start = p->at - 2;
@@ -156,7 +158,7 @@ static enum status escape_property(struct regex_parser *p, bool invert, struct r
     return add_ranges(p, set, own->ranges, own->count, false);
 }
 
-// So many hexadecimal digits; -1: they are not there.
+// Reads this number of hexadecimal digits; -1: there are fewer.
 static int64_t read_hex(struct regex_parser *p, size_t digits)
 {
     int64_t value = text_hex_read(text_span(p->in.at + p->at, p->in.bytes - p->at), digits);
@@ -165,7 +167,8 @@ static int64_t read_hex(struct regex_parser *p, size_t digits)
     return value;
 }
 
-// at: after \u; two escapes of a surrogate pair are one character.
+// Parses the digits after \u at p->at. Two escapes of a surrogate pair are one character; -1:
+// malformed.
 static int64_t read_u(struct regex_parser *p)
 {
     if (p->at < p->in.bytes && p->in.at[p->at] == '{') {
@@ -189,7 +192,7 @@ static int64_t read_u(struct regex_parser *p)
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
 }
 
-// at: after the letter; -1: it stands for no single character; -2: malformed.
+// Parses an escape after its letter. -1: it is not a single character; -2: malformed.
 static int64_t escape_letter(struct regex_parser *p, char letter, bool bracket)
 {
     int64_t value;
@@ -224,7 +227,7 @@ static int64_t escape_letter(struct regex_parser *p, char letter, bool bracket)
     return value < 0 || value > POINT_MAX ? -2 : value;
 }
 
-// at: after the letter of an escape that is no single character.
+// Adds the set of an escape that is not a single character; p->at is after its letter.
 static enum status escape_set(struct regex_parser *p, char letter, struct regex_set *set)
 {
     switch (letter) {
@@ -284,7 +287,7 @@ enum status regex_escape(struct regex_parser *p, bool bracket, struct regex_set 
     return regex_set_add(p, set, (uint32_t)value, (uint32_t)value) ? STATUS_OK : no_memory(p);
 }
 
-// One member of a class: a character or a set.
+// Parses one member of a class: a character or a set.
 static enum status class_member(struct regex_parser *p, struct regex_set *set, int64_t *single)
 {
     size_t bytes;

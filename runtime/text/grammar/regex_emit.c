@@ -1,17 +1,19 @@
-// Parsed regular expressions become expressions of a grammar.
+// Turns parsed regular expressions into expressions of a grammar.
 //
-// ^ and $ depend on where they stand, so each part has four forms: its left edge is at the start of
-// the text or not, its right edge at the end or not. What matches where an edge is not there also
-// matches where it is, so a sequence needs no form of its parts without the empty text.
+// ^ and $ depend on their position, so each part has four forms: its left edge is at the start of
+// the text or not, its right edge is at the end or not. What a part matches with an edge inside of
+// the text, it also matches with that edge at the start or end; therefore a sequence needs no forms
+// of its parts that exclude the empty text.
 #include "runtime/text/grammar/regex_read.h"
 
 #include <string.h>
 
+// bits of the index of a form
 enum { FORMS = 4, FORM_START = 2, FORM_END = 1 };
 
 struct forms {
     uint32_t expr[FORMS];
-    bool empty[FORMS]; // matches the empty text there
+    bool empty[FORMS]; // true if this form matches the empty text
 };
 
 struct emit {
@@ -45,7 +47,7 @@ static struct forms join(struct emit *e, const struct forms *x, const struct for
     return out;
 }
 
-// The children from the last to the first; the list is turned round and back.
+// Reverses the list in place, so that its children can be visited from the last to the first.
 static struct regex_node *turned(struct regex_node *list)
 {
     struct regex_node *out = NULL;
@@ -90,7 +92,7 @@ static struct forms emit_either(struct emit *e, const struct regex_node *node)
     return out;
 }
 
-// With anchors inside: once, or a first turn, turns in the middle and a last one.
+// A repeat of a body with anchors: one repetition, or a first one, middle ones and a last one.
 static struct forms emit_turns(struct emit *e, const struct regex_node *node,
                                const struct forms *one)
 {

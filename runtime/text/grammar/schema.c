@@ -1,5 +1,5 @@
-// The entry of the schema compiler, its tables of sites and sets, and how a set becomes text. See
-// schema.h.
+// The entry of the schema compiler, its tables of sites and sets, and the compilation of a set to
+// text. See schema.h.
 #include "runtime/text/grammar/schema_parts.h"
 
 #include "base/utf8.h"
@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-    DEPTH_MAX = 200, // of conjunctions within conjunctions
+    DEPTH_MAX = 200, // maximum depth of nested conjunctions
     SETS_MAX = 20 * 1000,
     BYTES_MAX = 16 << 20,
     NESTING_MAX = 2000,
-    CHAIN_MAX = 256, // sites above another one that its pointer names
-    PARTS_MAX = 32,  // of a value that are compared for being the same
+    CHAIN_MAX = 256, // maximum number of ancestors in the pointer of a site
+    PARTS_MAX = 32,  // maximum number of parts of a value that are compared to find duplicates
 };
 
 enum set_state { SET_NEW, SET_ACTIVE, SET_DONE };
@@ -25,7 +25,7 @@ struct schema_set {
     bool has_rule;
 };
 
-// The pointer of a site, cut after so many bytes. Returns its length.
+// Writes the JSON pointer of a site, truncated to `most` bytes. Returns its length.
 static size_t pointer_write(const struct schema *c, uint32_t site, char *out, size_t most)
 {
     uint32_t chain[CHAIN_MAX], count = 0;
@@ -55,8 +55,8 @@ static size_t pointer_write(const struct schema *c, uint32_t site, char *out, si
     return bytes;
 }
 
-// The nearest subschema that the caller wrote, for sentences; the keyword where it is not there
-// becomes NULL.
+// Returns the nearest site that the client wrote, for error sentences. Sets *keyword to NULL if
+// that site does not contain it.
 static uint32_t place_of(const struct schema *c, uint32_t site, const char **keyword)
 {
     const char *name = *keyword;
@@ -91,7 +91,8 @@ uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword)
 {
     struct error inner = *c->err;
     char what[sizeof inner.text + 32];
-    bool clause = inner.status != STATUS_UNSUPPORTED; // of which schema_refuse makes one
+    // schema_refuse writes a clause for other statuses
+    bool clause = inner.status != STATUS_UNSUPPORTED;
     snprintf(what, sizeof what, "%s%s", clause ? "cannot be compiled: " : "", inner.text);
     return schema_refuse(c, inner.status, site, keyword, what);
 }
@@ -245,7 +246,7 @@ void literals_add(struct schema *c, struct literals *list, uint32_t literal)
     const json_t *value = c->sites[literal / LITERAL_SITE].value;
     if (!(literal & LITERAL_NOT) &&
         (json_is_true(value) || (json_is_object(value) && json_object_size(value) == 0)))
-        return; // says nothing
+        return; // allows everything
     list->at = arena_extend(c->arena, list->at, list->count, &list->capacity, sizeof *list->at);
     list->at[list->count++] = literal;
 }
@@ -346,7 +347,7 @@ static uint32_t words_text(struct schema *c, uint32_t types)
     return grammar_choice(c->b, words, count);
 }
 
-// The inside of strings with their quotes, without what cannot be written.
+// Adds the quotes to strings, without those that cannot be written.
 static uint32_t string_text(struct schema *c, uint32_t inside)
 {
     if (inside == schema_chars(c, c->w->strings)->inside)
@@ -456,7 +457,7 @@ bool schema_is_empty(struct schema *c, struct literals *list)
         return false;
     bool empty = schema_value(c, list) == GRAMMAR_NOTHING && !schema_failed(c);
     if (c->status != STATUS_OK) {
-        // What was made on the way may refer to rules that will have no body.
+        // Expressions created on the way may refer to rules that will have no body.
         for (uint32_t i = 0; i < c->set_count; i++)
             if (c->sets[i]->entered > entered)
                 c->sets[i]->state = SET_NEW;

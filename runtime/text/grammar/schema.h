@@ -1,14 +1,14 @@
-// JSON schemas as grammars: draft 2020-12 and draft 7 become the text of every valid instance, with
-// its known keys in schema order and in JSON's shortest form. docs/STRUCTURED_OUTPUT.md lists the
-// keywords, what is refused and how numbers and keys are written.
+// Compiles JSON schemas, draft 2020-12 and draft 7, to the text of every valid instance, with its
+// known keys in schema order and in JSON's shortest form. docs/STRUCTURED_OUTPUT.md lists the
+// supported and refused keywords and how numbers and keys are written.
 //
 // A schema is a conjunction of subschemas; anyOf, oneOf, if and not split it into alternatives in
-// which every keyword stands for itself. Each alternative becomes text type by type: strings and
-// numbers are regular expressions, arrays and objects are made of the conjunctions of their parts.
-// The same conjunction is compiled once, so references may recurse.
+// which the keywords are independent of each other. Each alternative is compiled type by type:
+// strings and numbers are regular expressions, arrays and objects are built from the conjunctions
+// of their parts. Equal conjunctions are compiled once, so references may recurse.
 //
-// One call, one thread with SCHEMA_STACK_BYTES of stack; work counts against the builder's limits,
-// memory of the compiler itself is at most 16 MiB.
+// One call runs on one thread with a stack of SCHEMA_STACK_BYTES. Its work counts against the
+// builder's limits; the compiler's own memory is at most 16 MiB.
 #pragma once
 
 #include "base/json.h"
@@ -17,33 +17,38 @@
 enum { SCHEMA_STACK_BYTES = 2 << 20 };
 
 enum schema_draft {
-    SCHEMA_DRAFT_AUTO, // what $schema says; 2020-12 without one
-    SCHEMA_DRAFT_7,    // keywords beside $ref are ignored
+    SCHEMA_DRAFT_AUTO, // the draft that $schema specifies; 2020-12 without $schema
+    SCHEMA_DRAFT_7,    // keywords next to $ref are ignored
     SCHEMA_DRAFT_2020,
 };
 
-// How the text of a parameter is read back.
+// How the reader of a call interprets the text of a parameter.
 enum schema_reading {
-    SCHEMA_READS_STRING, // as a string, whatever it is
-    SCHEMA_READS_VALUE,  // as the writer's text, strings, too
-    SCHEMA_READS_EITHER, // as a string where it is no text of the writer
+    SCHEMA_READS_STRING, // always as a string
+    SCHEMA_READS_VALUE,  // as a value written by the writer, including quoted strings
+    SCHEMA_READS_EITHER, // as a value if it can be parsed as one, else as a string
 };
+// Restrictions on the strings of a parameter that are written without quotes.
 struct schema_strings_clear {
-    uint32_t unclear; // strings that would not be read as they are; GRAMMAR_NOTHING: none
-    uint32_t clear;   // some of the others, easily told: for lengths that are too large to compare
+    uint32_t unclear; // strings that would not be read back unchanged; GRAMMAR_NOTHING: none
+    // a simple subset of the others, used if lengths make excluding `unclear` too large
+    uint32_t clear;
 };
 
-// The members of the object at the top as parameters of a call, each
-//   key_open  KEY  (string_open STRING or other_open VALUE)  value_close  [ KEY  value_end ]
-// where STRING stands as it is and VALUE is the writer's. With a value_end, which says the key
-// again, only keys that the schema or `names` names are written.
+// Writes the members of the top-level object as parameters of a call, each as
+//    key_open  KEY  (string_open STRING or other_open VALUE)  value_close  [ KEY  value_end ]
+// where STRING is written without quotes and VALUE by the writer. A value_end repeats the key,
+// which a grammar can only express for keys that the schema or `names` contains; then no other keys
+// are allowed.
 struct schema_parameters {
-    uint32_t separator, key_open, string_open, other_open, value_close;
-    uint32_t value_end;    // GRAMMAR_NOTHING: there is none
-    struct writer_key key; // those that can be written, as they are
-    json_t *names;         // object; its keys are asked for by name, also where the schema does not
-                           // name them; borrowed, NULL: none
-    // NULL: all are SCHEMA_READS_VALUE. key.at NULL: one that the schema does not name.
+    uint32_t separator, key_open, string_open, other_open, value_close; // expressions, see above
+    uint32_t value_end;    // GRAMMAR_NOTHING: the key is not repeated
+    struct writer_key key; // keys that can be written; they are not escaped
+    // object whose keys are passed to `reading` by name even if the schema does not contain them;
+    // borrowed; NULL: none
+    json_t *names;
+    // Returns how the parameter `key` is read, and sets *out; key.at NULL: a parameter that the
+    // schema does not name. `reading` NULL: all parameters are SCHEMA_READS_VALUE.
     enum schema_reading (*reading)(void *context, struct grammar_builder *b, struct text key,
                                    struct schema_strings_clear *out);
     void *context;
@@ -52,15 +57,16 @@ struct schema_parameters {
 struct schema_args {
     const json_t *schema; // an object or a boolean, from json_parse; borrowed for the call
     enum schema_draft draft;
-    struct json_style style;     // all zero: GRAMMAR_NOTHING stands for no blanks
-    const struct writer *writer; // NULL: JSON in that style
-    bool object;                 // the value is an object, whatever else the schema allows
-    const struct schema_parameters *parameters; // NULL: the object as the writer has it
+    struct json_style style;     // blank GRAMMAR_NOTHING (all zero): no blanks
+    const struct writer *writer; // NULL: JSON in `style`
+    bool object;                 // true: only objects, whatever else the schema allows
+    const struct schema_parameters *parameters; // NULL: the object is written by the writer
 };
 
-// *root: for grammar_finish, or for a larger grammar; GRAMMAR_NOTHING where no instance is valid.
-// STATUS_UNSUPPORTED: err names the constraining keyword and its JSON pointer. STATUS_INVALID: a
-// keyword has a malformed value, or a reference leads nowhere. STATUS_TOO_LARGE: the builder's
-// limits, or too many alternatives. *root is GRAMMAR_NOTHING then.
+// Sets *root to the expression for grammar_finish, or for use in a larger grammar; GRAMMAR_NOTHING
+// if no instance is valid. STATUS_UNSUPPORTED: err names the keyword and its JSON pointer.
+// STATUS_INVALID: a keyword has a malformed value, or a reference leads nowhere. STATUS_TOO_LARGE:
+// a limit was exceeded. On errors *root is GRAMMAR_NOTHING. If a limit of b was exceeded,
+// grammar_failed is true.
 enum status schema_compile(struct grammar_builder *b, const struct schema_args *args,
                            uint32_t *root, struct error *err) MUST_USE;

@@ -1,5 +1,5 @@
-// Arrays: the first items one by one, then a repeat; with contains, an automaton over places and
-// counts.
+// Arrays: the first items separately, then a repeat; with `contains`, an automaton over positions
+// and counts.
 #include "runtime/text/grammar/schema_parts.h"
 
 enum { CONTAINS_MAX = 3, STATES_MAX = 4096, PREFIX_MAX = 10000 };
@@ -11,11 +11,11 @@ struct arrays {
     struct schema *c;
     const struct entry **entries;
     uint32_t entry_count;
-    uint32_t prefix, min, max; // items that stand for themselves; limits of the count
+    uint32_t prefix, min, max; // items with separate schemas; limits of the number of items
     struct contained contains[CONTAINS_MAX];
-    uint32_t contains_count, unique; // unique: site + 1 of the keyword
+    uint32_t contains_count, unique; // unique: site + 1 of uniqueItems, or 0
     uint32_t comma, open, close;
-    // With contains: [place][counts]
+    // With contains: refs and rules are [places][counts]
     uint32_t places, counts, *refs, *rules;
 };
 
@@ -78,8 +78,8 @@ static void contains(struct arrays *r, uint32_t site)
         r->contains[r->contains_count++] = one;
 }
 
-// What unevaluatedItems of an entry says of place i: nothing, or the schema, or that or one of the
-// contains beneath it.
+// Adds what unevaluatedItems of an entry requires of item i: nothing, its schema, or that or one of
+// the `contains` below it.
 static void add_unevaluated(struct arrays *r, const struct entry *e, uint32_t i,
                             struct literals *list)
 {
@@ -113,7 +113,7 @@ static void add_unevaluated(struct arrays *r, const struct entry *e, uint32_t i,
     literals_add(c, list, site * LITERAL_SITE);
 }
 
-// What holds for item i, and `more` beside it.
+// Returns the text of item i, which must also satisfy `more`.
 static uint32_t item(struct arrays *r, uint32_t i, const struct literals *more)
 {
     struct schema *c = r->c;
@@ -145,7 +145,7 @@ static uint32_t plain_items(struct arrays *r)
 {
     struct grammar_builder *b = r->c->b;
     const struct literals none = {0};
-    uint32_t first = r->prefix > 0 ? r->prefix : 1; // items before the repeat
+    uint32_t first = r->prefix > 0 ? r->prefix : 1; // number of items before the repeat
     uint32_t *items = arena_take(r->c->arena, (first + 1) * sizeof *items), max = r->max;
     for (uint32_t i = 0; i <= first && i < max && !schema_failed(r->c); i++) {
         items[i] = item(r, i, &none);
@@ -173,7 +173,8 @@ static uint32_t contained_cap(const struct contained *one)
     return one->max == GRAMMAR_UNBOUNDED ? one->min : one->max;
 }
 
-// One item: each subset of the contains counts it or not. counts: mixed radix.
+// Returns the transitions for the item at `place`: one for each subset of the `contains` schemas,
+// which the item satisfies. counts: mixed-radix number of the items counted so far for each schema.
 static uint32_t step(struct arrays *r, uint32_t place, uint32_t counts)
 {
     struct grammar_builder *b = r->c->b;

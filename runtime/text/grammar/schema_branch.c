@@ -1,5 +1,5 @@
-// Sets of literals become alternatives: subschemas that hold in place are gathered, and keywords
-// that choose split the work. Alternatives are values: lists share what lies before a split.
+// Splits sets of literals into alternatives: collects the subschemas that apply, and splits at
+// keywords that choose. Alternatives are values whose lists share what was added before a split.
 #include "runtime/text/grammar/schema_parts.h"
 
 #include <math.h>
@@ -115,7 +115,7 @@ uint32_t schema_types(struct schema *c, uint32_t site)
     return types & ~(types_of_all(excluded) & (TYPE_NULL | TYPE_TRUE | TYPE_FALSE));
 }
 
-// A $ref or $dynamicRef in place.
+// Adds the target of a $ref or $dynamicRef.
 static void follow(struct schema *c, struct alternative *a, const struct entry *e,
                    const char *keyword)
 {
@@ -229,7 +229,7 @@ void alternative_fork(struct schema *c, struct alternative *a, const struct lite
     }
 }
 
-// Takes the oldest fork that is left, and each of its options.
+// Makes the oldest remaining choice with each of its options, or calls use if none remains.
 static void expand(struct schema *c, const struct alternative *a, alternative_use use,
                    void *context)
 {

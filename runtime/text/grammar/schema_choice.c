@@ -6,7 +6,7 @@
 
 enum { SUBSETS_MAX = 5, ONE_OF_MAX = 500, CONSTANTS_MAX = 8 };
 
-// NULL, and refused: there are too many.
+// Returns NULL, with an error, if there are too many options.
 static struct literals *options_new(struct schema *c, size_t count)
 {
     if (!schema_has_room(c, count * sizeof(struct literals)))
@@ -21,7 +21,7 @@ static void option_put(struct schema *c, struct literals *option, uint32_t liter
     option->at[option->count++] = literal;
 }
 
-// The subschemas of a list keyword as literals; NULL: it is not there.
+// Returns the subschemas of a list keyword as literals; NULL: there is none, or an error.
 static uint32_t *list_literals(struct schema *c, uint32_t site, const char *keyword,
                                uint32_t *count)
 {
@@ -47,7 +47,7 @@ void choice_any_of(struct schema *c, struct alternative *a, const struct entry *
     const uint32_t *all = list_literals(c, e->site, "anyOf", &count);
     if (!all)
         return;
-    // What each option evaluates counts: one option for each subset that may hold.
+    // It matters which options evaluate items or properties: one option per subset that may apply.
     bool subsets = c->unevaluated && !e->silent && count <= SUBSETS_MAX;
     if (c->unevaluated && !e->silent && !subsets) {
         schema_refuse(c, STATUS_UNSUPPORTED, e->site, "anyOf",
@@ -63,7 +63,7 @@ void choice_any_of(struct schema *c, struct alternative *a, const struct entry *
     alternative_fork(c, a, list, options, e, e->silent);
 }
 
-// The subschema of a literal, or where its lone $ref leads.
+// Returns the site of a literal, or the target of its $ref.
 static uint32_t plain_site(struct schema *c, uint32_t literal)
 {
     uint32_t site = literal / LITERAL_SITE;
@@ -86,8 +86,8 @@ static bool
     return false;
 }
 
-// What a value must be one of, up to CONSTANTS_MAX; 0: unknown. Beside a $ref draft 7 reads
-// nothing.
+// Returns the number of values of `const` or `enum`, at most CONSTANTS_MAX; 0: unknown. Draft 7
+// ignores keywords next to $ref.
 static size_t constants_of(const struct schema *c, const json_t *schema, const json_t **out)
 {
     const json_t *one = json_object_get(schema, "const"), *many = json_object_get(schema, "enum");
@@ -99,7 +99,7 @@ static size_t constants_of(const struct schema *c, const json_t *schema, const j
     return count;
 }
 
-// Numbers go by their values: an integer equals a fraction of zeros.
+// Numbers are compared by value: 1 equals 1.0.
 static bool scalars_differ(const json_t *x, const json_t *y)
 {
     if (json_is_number(x) && json_is_number(y))
@@ -107,7 +107,7 @@ static bool scalars_differ(const json_t *x, const json_t *y)
     return !((value_types(x) | value_types(y)) & (TYPE_ARRAY | TYPE_OBJECT)) && !json_equal(x, y);
 }
 
-// Both have constants, all of them scalars, and share none.
+// Returns true if both schemas have constants, all of them scalars, and share none.
 static bool constants_differ(struct schema *c, const json_t *one, const json_t *other)
 {
     const json_t *x[CONSTANTS_MAX], *y[CONSTANTS_MAX];
@@ -119,8 +119,9 @@ static bool constants_differ(struct schema *c, const json_t *one, const json_t *
     return differ;
 }
 
-// Differ by type, or by constants, their own or of a required key: what tells most unions apart,
-// without compiling them. Objects only, or the types of both share nothing; of the types around.
+// Returns true if two subschemas obviously share no value, which distinguishes most unions without
+// compiling them: within the types in `around` they have no common type, or their constants differ,
+// or both are only objects and the constants of a required key differ.
 static bool are_told_apart(struct schema *c, uint32_t around, uint32_t one, uint32_t other)
 {
     uint32_t x = plain_site(c, one), y = plain_site(c, other);
@@ -142,8 +143,8 @@ static bool are_told_apart(struct schema *c, uint32_t around, uint32_t one, uint
     return apart && !schema_failed(c);
 }
 
-// Whether no value is of both, given what the entries around say by themselves. Those with
-// unevaluated keywords are left out: the set does not know what stands under them.
+// Returns true if no value satisfies both, given the keywords of the enclosing entries. Entries
+// with unevaluated* keywords are left out, because the set does not contain what is below them.
 static bool are_disjoint(struct schema *c, const struct entry *e, uint32_t around, uint32_t one,
                          uint32_t other)
 {
@@ -220,7 +221,7 @@ static json_t *member_of(struct text key, json_t *value)
     return object;
 }
 
-// The key is not there, or the schema holds (or the names are there).
+// A choice: the key is absent, or the schema applies (or the names are present).
 static void depend(struct schema *c, struct alternative *a, const struct entry *e,
                    const char *keyword, struct text key, const json_t *value)
 {
@@ -291,7 +292,7 @@ uint32_t schema_constant(struct schema *c, const json_t *value, uint32_t owner)
                        owner);
 }
 
-// Scalars are read by their types; each array or object is an option of its own.
+// Scalars are handled by their types; each array or object is a separate option.
 void choice_constants(struct schema *c, struct alternative *a, const struct entry *e)
 {
     const json_t *one = schema_keyword(c, e->site, "const");

@@ -1,5 +1,5 @@
-// Digit automata: whole numbers compare by length, then digit by digit; fractions digit by digit;
-// multiples keep the remainder of what was read. See schema_digits.h.
+// Digit automata: whole numbers are compared by length, then digit by digit; fractions digit by
+// digit; multiples track the remainder of the digits read. See schema_digits.h.
 #include "runtime/text/grammar/schema_digits.h"
 
 #include <float.h>
@@ -8,7 +8,7 @@
 
 enum {
     EXPONENT_MAX = 400,
-    NUMBER_BYTES_MAX = 100, // jansson's numbers are shorter
+    NUMBER_BYTES_MAX = 100, // numbers printed by jansson are shorter
     MULTIPLE_STATES_MAX = 4000,
     STEP_MAX = 1000 * 1000 * 1000,
 };
@@ -16,7 +16,7 @@ enum {
 struct digits {
     struct grammar_builder *b;
     struct arena *arena;
-    uint32_t fraction_max; // digits after the point
+    uint32_t fraction_max; // maximum number of digits after the point
 };
 
 static struct text copy_of(struct arena *arena, const char *at, size_t bytes)
@@ -92,7 +92,7 @@ struct text digits_add_one(struct arena *arena, struct text digits)
     return at[0] == '0' ? text_span(at + 1, digits.bytes) : text_span(at, digits.bytes + 1);
 }
 
-// Of a number that is not 0.
+// Returns a number above 0, minus one.
 static struct text minus_one(struct arena *arena, struct text digits)
 {
     char *at = arena_take(arena, digits.bytes + 1);
@@ -117,7 +117,8 @@ static uint32_t any_digits(struct digits *d, uint32_t min, uint32_t max)
     return grammar_repeat(d->b, digit(d, 0, 9), min, max);
 }
 
-// As many digits as low and high have, between them from digit i on.
+// The rest of numbers with as many digits as low and high, from the digit at low and high on; NULL:
+// not bounded on that side. left: remaining digits.
 static uint32_t same_length(struct digits *d, const char *low, const char *high, uint32_t left)
 {
     if (left == 0)
@@ -140,7 +141,7 @@ static uint32_t same_length(struct digits *d, const char *low, const char *high,
     return grammar_either_of(d->b, parts, 3);
 }
 
-// Whole numbers from low to high; high.at NULL: no end.
+// Whole numbers from low to high; high.at NULL: no upper bound.
 static uint32_t whole_between(struct digits *d, struct text low, struct text high)
 {
     uint32_t low_bytes = (uint32_t)low.bytes, high_bytes = (uint32_t)high.bytes;
@@ -160,7 +161,7 @@ static uint32_t whole_between(struct digits *d, struct text low, struct text hig
     return grammar_either_of(d->b, parts, 3);
 }
 
-// Digits from place i of a fraction on, the last one not 0.
+// Digits of a fraction from position i on, the last one not 0.
 static uint32_t fraction_tail(struct digits *d, uint32_t i)
 {
     if (i >= d->fraction_max)
@@ -170,7 +171,7 @@ static uint32_t fraction_tail(struct digits *d, uint32_t i)
     return grammar_join(d->b, any_digits(d, 0, more), digit(d, 1, 9));
 }
 
-// Fractions over this one, or it.
+// Fractions above the limit, or equal to it unless exclusive.
 static uint32_t fraction_from(struct digits *d, struct text limit, bool exclusive)
 {
     uint32_t n = (uint32_t)limit.bytes;
@@ -186,7 +187,7 @@ static uint32_t fraction_from(struct digits *d, struct text limit, bool exclusiv
     return rest;
 }
 
-// Fractions under this one, or it.
+// Fractions below the limit, or equal to it unless exclusive.
 static uint32_t fraction_to(struct digits *d, struct text limit, bool exclusive)
 {
     uint32_t n = (uint32_t)limit.bytes;
@@ -240,7 +241,7 @@ static enum status fractions_between(struct digits *d, const struct bound *low,
     return STATUS_OK;
 }
 
-// Magnitudes between low (set) and high; not 0 where from_one is set.
+// Magnitudes between low, which is set, and high. from_one: not 0.
 static enum status magnitudes(struct digits *d, const struct bound *low, const struct bound *high,
                               bool from_one, struct number_parts *out, struct error *err)
 {
@@ -257,8 +258,9 @@ static enum status magnitudes(struct digits *d, const struct bound *low, const s
     return fractions_between(d, low, high, &out->fractions, err);
 }
 
-// Digits after the point within which doubles tell a number from an exclusive bound: units of the
-// last one are no smaller than the distance of doubles there.
+// Returns the number of digits after the point up to which doubles distinguish a number from an
+// exclusive bound: the last digit's unit is not smaller than the distance between doubles at the
+// bound.
 static uint32_t fraction_limit(const struct bound *bound)
 {
     int exponent;
@@ -294,8 +296,8 @@ enum status digits_between(struct grammar_builder *b, struct arena *arena, const
 
 struct multiples {
     struct grammar_builder *b;
-    uint32_t step, places;         // the step is step / 10^places
-    uint32_t *rules, *refs, *tail; // [step]; tail: what may come after the point
+    uint32_t step, places;         // the divisor is step / 10^places
+    uint32_t *rules, *refs, *tail; // [step] each; tail: digits that may follow the point
 };
 
 static uint32_t power_of_ten(uint32_t exponent, uint32_t modulus)
@@ -306,7 +308,7 @@ static uint32_t power_of_ten(uint32_t exponent, uint32_t modulus)
     return (uint32_t)power;
 }
 
-// tail[r]: digits after the point when what was read is r modulo the step.
+// Fills tail[r] with the digits after the point if the digits before it are r modulo the step.
 static void fill_tails(struct multiples *m, uint32_t *next)
 {
     for (uint32_t r = 0; r < m->step; r++)
@@ -327,7 +329,7 @@ static void fill_tails(struct multiples *m, uint32_t *next)
     }
 }
 
-// Rules for what was read so far modulo the step; ends[r]: what may come instead of a digit.
+// Creates rules for the digits so far modulo the step; ends[r]: what may follow instead of a digit.
 static uint32_t whole_rules(struct multiples *m, const uint32_t *ends)
 {
     uint32_t start = GRAMMAR_NOTHING;
@@ -372,7 +374,7 @@ enum status digits_multiples(struct grammar_builder *b, struct arena *arena,
     if (value >= STEP_MAX || value * (m.places + 1) > MULTIPLE_STATES_MAX)
         return error_set(err, STATUS_UNSUPPORTED, "its multiples need more than %d states",
                          MULTIPLE_STATES_MAX);
-    uint32_t whole = m.step; // of whole numbers the step over its common part with 10^places
+    uint32_t whole = m.step; // for integers: the step without its common factors with 10^places
     for (uint32_t i = 0; i < m.places; i++)
         whole /= greatest_common(whole, 10);
     uint32_t *memory = arena_take(arena, 5 * (size_t)m.step * sizeof *memory);

@@ -1,34 +1,39 @@
-// Ranges of decimal numbers as digits. Magnitudes are texts without needless zeros: "12" and "5" is
-// 12.5, so each number has one way of being written.
+// Ranges of decimal numbers as expressions of digits. A magnitude is a number without sign, as text
+// without redundant zeros ("12" and "5" is 12.5), so each number has one representation.
 #pragma once
 
 #include "base/arena.h"
 #include "runtime/grammar/grammar.h"
 
 struct magnitude {
-    struct text whole;    // no leading zeros but in "0"
-    struct text fraction; // no trailing zeros; may be empty
+    struct text whole;    // digits before the point; no leading zeros except "0"
+    struct text fraction; // digits after the point; no trailing zeros; may be empty
 };
+// A number that is a limit. The texts are in the arena of bound_read.
 struct bound {
     struct magnitude size;
-    bool set, negative, exclusive;
-    double value; // as readers with doubles have it, where it is exclusive
+    bool set, negative, exclusive; // set: there is a limit
+    double value;                  // the limit as a double, if exclusive
 };
-// Numbers as text, those without a fraction and those with one apart.
+// Texts of numbers: those without and those with a fraction.
 struct number_parts {
     uint32_t integers, fractions;
 };
 
-// From -1.25e3 and so on; false: the exponent is out of all bounds.
+// Parses a JSON number such as -1.25e3. Returns false if it has more than 100 bytes or its exponent
+// is 400 or more.
 bool bound_read(struct arena *arena, struct text number, struct bound *out);
+// Returns the order of two bounds by their values: below 0, 0 or above 0.
 int bound_compare(const struct bound *one, const struct bound *other);
+// Returns a whole number plus one, as digits in the arena.
 struct text digits_add_one(struct arena *arena, struct text digits);
 
-// All numbers between the bounds, where they are set. STATUS_TOO_LARGE: the builder's limit.
+// Sets *out to all numbers between the bounds that are set. STATUS_TOO_LARGE: a limit of the
+// builder was exceeded.
 enum status digits_between(struct grammar_builder *b, struct arena *arena, const struct bound *low,
                            const struct bound *high, struct number_parts *out,
                            struct error *err) MUST_USE;
-// All multiples of a positive number. STATUS_UNSUPPORTED: it needs too many states.
+// Sets *out to all multiples of a positive number. STATUS_UNSUPPORTED: it needs too many states.
 enum status digits_multiples(struct grammar_builder *b, struct arena *arena,
                              const struct magnitude *step, struct number_parts *out,
                              struct error *err) MUST_USE;

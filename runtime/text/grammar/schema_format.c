@@ -1,4 +1,4 @@
-// Formats of strings as expressions: the RFCs that JSON schema names, whole strings.
+// String formats of JSON schema as expressions, each for the complete string, according to its RFC.
 #include "runtime/text/grammar/schema_parts.h"
 
 #include "runtime/text/grammar/regex.h"
@@ -22,7 +22,7 @@
     "|((" H16 ":){0,3}" H16 ")?::" H16 ":" LS32 "|((" H16 ":){0,4}" H16 ")?::" LS32 "|((" H16      \
     ":){0,5}" H16 ")?::" H16 "|((" H16 ":){0,6}" H16 ")?::)"
 
-// Characters of URIs, with those of IRIs where wide is set.
+// Characters of URIs, and of IRIs with w = WIDE.
 #define WIDE                                                                                       \
     "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{1FFFD}\\u{20000}-\\u{2FFFD}"      \
     "\\u{30000}-\\u{3FFFD}\\u{40000}-\\u{4FFFD}\\u{50000}-\\u{5FFFD}\\u{60000}-\\u{6FFFD}"         \
@@ -44,8 +44,8 @@
     "[A-Za-z][A-Za-z0-9+.\\-]*:" HIERARCHY(w, SOME(w, ":@") "+") TAIL(w, private)
 #define RELATIVE(w, private) HIERARCHY(w, SOME(w, "@") "+") TAIL(w, private)
 
-// A label of at most `most` + 5 characters; no hyphens in the third and fourth place, where labels
-// that stand for others (xn--) have them: their rules are not regular.
+// A label of at most `most` + 5 characters. Hyphens in both the third and fourth position are
+// refused: they mark encoded labels (xn--), whose rules are not regular.
 #define LETTER "[A-Za-z0-9]"
 #define INNER "[A-Za-z0-9\\-]"
 #define LABEL_OF(most)                                                                             \
@@ -53,7 +53,8 @@
            "}" LETTER ")?"
 #define LABEL LABEL_OF("58")
 #define LABELS(first, rest, count) LABEL_OF(first) "(\\." LABEL_OF(rest) "){0," count "}"
-// At most 253 characters: no product of lengths, but shapes that keep to it.
+// At most 253 characters. A list of shapes that cannot exceed it avoids intersecting with that
+// length.
 #define HOSTNAME                                                                                   \
     "(" LABEL "(\\." LABEL "){0,2}(\\." LABEL_OF("56") ")?|" LABELS("58", "11", "11") "|" LABELS(  \
         "11", "25", "7") "|" LABELS("9", "9", "15") "|" LETTER "{1,3}(\\." LETTER "{1,3}){0,62})"
@@ -73,7 +74,7 @@
     ")*\\})*"
 
 static const struct {
-    const char *name, *pattern; // of the first two: what comes before the time
+    const char *name, *pattern; // pattern; for the first two: the part before the time
 } KNOWN[] = {
     {"time", ""},
     {"date-time", DATE "[Tt]"},
@@ -103,7 +104,7 @@ static uint32_t compiled(struct schema *c, uint32_t site, struct text pattern,
     return expr;
 }
 
-// A second of 60 is one minute before midnight in UTC; offsets of whole hours.
+// A second of 60 is allowed one minute before midnight in UTC, with offsets of complete hours.
 static uint32_t time_text(struct schema *c, uint32_t site, const char *before,
                           enum writer_chars kind)
 {

@@ -1,4 +1,4 @@
-// Keys of objects as expressions: those that are not known by name, and regions of keys that match
+// Keys of objects as expressions: keys that are not known by name, and regions of keys that match
 // the same patterns.
 #include "runtime/text/grammar/schema_object.h"
 
@@ -13,8 +13,8 @@ static int names_compare(const void *one, const void *other)
     return text_order(*(const struct text *)one, *(const struct text *)other);
 }
 
-// One character that is none of the points, which are in order: the ranges between them, and the
-// escapes, which are the same nearly everywhere.
+// One character that is none of the points, which are sorted: the ranges between them and the
+// escapes, whose expression is shared unless a point is escaped.
 static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t count,
                            enum writer_chars kind)
 {
@@ -31,7 +31,7 @@ static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t co
         ranges[range_count++] = (struct grammar_range){next, 0x10FFFF};
     if (!plain)
         return writer_chars(c->b, kind, ranges, range_count);
-    // What is left out: the points and all that is escaped.
+    // left out here: the points and all escaped characters
     for (uint32_t i = 0; i < count; i++)
         ranges[i] = (struct grammar_range){points[i], points[i]};
     range_count = count + writer_escaped(kind, ranges + count);
@@ -39,17 +39,17 @@ static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t co
                           schema_chars(c, kind)->escapes);
 }
 
-// What is the same for all keys of an object.
+// Properties common to all keys of an object.
 struct key_chars {
     struct schema *c;
     enum writer_chars kind;
-    uint32_t most;                                        // characters; GRAMMAR_UNBOUNDED
-    struct grammar_range without[WRITER_KEY_WITHOUT + 1]; // no key has these
+    uint32_t most; // maximum number of characters, or GRAMMAR_UNBOUNDED
+    struct grammar_range without[WRITER_KEY_WITHOUT + 1]; // characters that keys must not contain
     uint32_t without_count;
     uint32_t any; // one character of a key
 };
 
-// Keys after so many characters.
+// The rest of a key after `chars` characters.
 static uint32_t keys_rest(const struct key_chars *k, uint32_t chars)
 {
     bool open = k->most == GRAMMAR_UNBOUNDED;
@@ -57,7 +57,7 @@ static uint32_t keys_rest(const struct key_chars *k, uint32_t chars)
     return grammar_repeat(k->c->b, k->any, least, open ? k->most : k->most - chars);
 }
 
-// One character of a key that is none of the points, which are in order.
+// One character of a key that is none of the points, which are sorted.
 static uint32_t keys_other(const struct key_chars *k, const uint32_t *points, uint32_t count)
 {
     struct schema *c = k->c;
@@ -71,14 +71,14 @@ static uint32_t keys_other(const struct key_chars *k, const uint32_t *points, ui
     return grammar_chars_except(c->b, ranges, k->without_count + count);
 }
 
-// Keys that are none of the names, after the `at` bytes, `chars` characters, that all of them
-// share.
+// The rest of keys that are none of the names, after the first `at` bytes (`chars` characters),
+// which all these names share.
 static uint32_t none_of(const struct key_chars *k, const struct text *names, uint32_t count,
                         size_t at, uint32_t chars)
 {
     struct schema *c = k->c;
     uint32_t *points = arena_take(c->arena, (count + 1) * sizeof *points);
-    bool itself = chars == 0 && k->without_count > 0; // no such key is empty
+    bool itself = chars == 0 && k->without_count > 0; // such keys are not empty
     uint32_t point_count = 0, i = 0, expr = itself ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;
     while (i < count && names[i].bytes == at) {
         expr = GRAMMAR_NOTHING;

@@ -1,5 +1,5 @@
-// The text of an object's members: known keys in order, each there or not, then unknown ones. The
-// rest of the members depends on how many came before, as far as limits and commas need it.
+// The text of an object's members: known keys in order, each present or not, then unknown ones. The
+// rest of the members depends on the number of members before, as far as limits and commas require.
 #include "runtime/text/grammar/schema_object.h"
 
 enum { STATES_MAX = 200 * 1000 };
@@ -16,7 +16,7 @@ static uint32_t repeated(struct object *o, uint32_t count, uint32_t min, uint32_
     return min > 0 ? some : grammar_optional(b, some);
 }
 
-// Unknown members after `count` others, when one of them must be an extra one.
+// Unknown members after `count` others, if one of them must be an extra member.
 static uint32_t with_extra(struct object *o, uint32_t count, uint32_t min, uint32_t max)
 {
     struct grammar_builder *b = o->c->b;
@@ -89,7 +89,7 @@ uint32_t object_members(struct object *o)
             continue;
         uint32_t text = key_text(o, key);
         for (uint32_t count = 0; count <= cap; count++) {
-            // Counts over the cap are as the cap where there is no most.
+            // without a maximum, counts above cap are equivalent to cap
             uint32_t next = count < cap                   ? tail[count + 1]
                             : o->max == GRAMMAR_UNBOUNDED ? tail[count]
                                                           : GRAMMAR_NOTHING;

@@ -1,4 +1,4 @@
-// Expressions that are made once a compile; comparisons are made once by the builder.
+// Cache of expressions per compilation; comparisons are cached by the builder.
 #include "runtime/text/grammar/schema_parts.h"
 
 static uint32_t slot_of(const struct schema *c, uint32_t kind, uint32_t a, uint32_t b)
@@ -8,7 +8,7 @@ static uint32_t slot_of(const struct schema *c, uint32_t kind, uint32_t a, uint3
     return (uint32_t)(hash >> 32) & (c->memo_size - 1);
 }
 
-// Where it is, or where it belongs.
+// Returns the slot of the entry, or the free slot to put it in.
 static struct memo *place(const struct schema *c, uint32_t kind, uint32_t a, uint32_t b)
 {
     uint32_t slot = slot_of(c, kind, a, b);

@@ -1,10 +1,11 @@
-// What a schema forbids: it does where one of its keywords does, so each keyword gives options of a
-// fork. Most are written as schemas; those that draft 2020-12 cannot say have names of our own that
-// begin with ! and count in synthesised schemas only:
-//   !types: bits of TYPE_*; !enum, !pattern, !format, !multipleOf: not this one;
-//   !from: contains looks at items from this one on;
-//   !extra: there is a member with this value, its key is none that !of knows, or matches !match,
-//   or is of !names.
+// The negation of a schema: a value violates it if it violates one of its keywords, so each keyword
+// adds options of a choice. Most options are written as schemas. Those that draft 2020-12 cannot
+// express use private keywords that begin with ! and only count in schemas created by the compiler:
+//   !types: bits of TYPE_*;
+//   !enum, !pattern, !format, !multipleOf: the negations of these keywords;
+//   !from: contains only counts items from this index on;
+//   !extra: some member has a value of this schema, and its key is not covered by the properties
+//   and patterns of !of, or matches !match, or is in !names.
 #include "runtime/text/grammar/schema_parts.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 struct options {
     struct schema *c;
     uint32_t site;
-    struct literals *at; // each an option
+    struct literals *at; // literals of each option
     uint32_t count;
     size_t capacity;
 };
@@ -56,7 +57,7 @@ static uint32_t sub(struct options *o, const char *keyword, const json_t *value)
     return schema_literal(o->c, o->site, keyword, value, (struct text){NULL, 0});
 }
 
-// A least count becomes a most of one less, or the other way round.
+// Adds the negation of a minimum count as a maximum of one less, or the reverse.
 static void count_turned(struct options *o, const char *keyword, const char *type, const char *turn,
                          bool least)
 {
@@ -75,7 +76,7 @@ static void swapped(struct options *o, const char *keyword, const char *type, co
         put_made(o, json_pack("{s:s,s:o}", "type", type, turn, shared(value)));
 }
 
-// A limit that excludes itself where a boolean beside it says so, as in draft 4.
+// Negates a limit, which excludes its value if the keyword next to it is true, as in draft 4.
 static void limit(struct options *o, const char *keyword, const char *exclusive, const char *turn,
                   const char *turn_exclusive)
 {
@@ -127,7 +128,7 @@ static void scalars(struct options *o)
     swapped(o, "multipleOf", "number", "!multipleOf");
 }
 
-// One item of a list of schemas is wrong.
+// Adds one option per schema of a list: the item at its position violates it.
 static void prefix(struct options *o, const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list) && schema_spend_values(o->c, 4 + i / 8); i++) {
@@ -258,7 +259,7 @@ static void choices(struct options *o)
     const json_t *all = get(o, "allOf"), *any = get(o, "anyOf"), *one = get(o, "oneOf");
     for (size_t i = 0; i < json_array_size(all); i++)
         put(o, option_new(o), sub(o, "allOf", json_array_get(all, i)) | LITERAL_NOT);
-    for (int k = 0; k < 2; k++) { // none of them
+    for (int k = 0; k < 2; k++) { // none of them is satisfied
         const json_t *list = k == 0 ? any : one;
         struct literals *option = list ? option_new(o) : NULL;
         for (size_t i = 0; i < json_array_size(list); i++)
@@ -299,7 +300,7 @@ static void others(struct options *o)
         put(o, option_new(o), sub(o, "not", not));
 }
 
-// Negations of what the compiler wrote itself.
+// Negates the private keywords.
 static void own(struct options *o)
 {
     static const char *const turns[][2] = {
@@ -327,7 +328,7 @@ void schema_negate(struct schema *c, struct alternative *a, uint32_t site)
     dependencies(&o);
     others(&o);
     own(&o);
-    // Options of what cannot be: no array, say, where the type is string.
+    // Removes impossible options, such as an array option if the type is string.
     uint32_t kept = 0;
     for (uint32_t i = 0; i < o.count && !schema_failed(c); i++) {
         uint32_t first = o.at[i].at ? o.at[i].at[0] : 0;

@@ -1,5 +1,5 @@
-// Numbers: bounds, multiples and constants. Numbers under a limit are written without an exponent;
-// zeros may follow where the value stays the same.
+// Numbers: bounds, multiples and constants. Restricted numbers are written without an exponent;
+// trailing zeros are allowed if the value stays the same.
 #include "runtime/text/grammar/schema_digits.h"
 #include "runtime/text/grammar/schema_parts.h"
 
@@ -45,7 +45,7 @@ static void bound_tighten(struct numbers *n, uint32_t site, const char *keyword,
         *have = read;
 }
 
-// In draft 4 the exclusive keyword is a boolean that speaks of the other.
+// In draft 4 the exclusive keyword is a boolean that applies to the other keyword.
 static void limits_tighten(struct numbers *n, uint32_t site, const char *keyword,
                            const char *exclusive, bool low)
 {
@@ -76,13 +76,15 @@ static void restrict_to(struct numbers *n, uint32_t site, const char *keyword,
     n->any = false;
 }
 
-// An integer beyond int64 is read as the nearest double: which one it was is not known.
+// An integer beyond int64 was rounded to a double when it was parsed, so its exact value is
+// unknown.
 static bool may_have_lost_digits(const json_t *value)
 {
     return json_is_real(value) && fabs(json_real_value(value)) >= 0x1p63;
 }
 
-// The digits before the point. Those of a real are all of its own: readers compare exactly.
+// Returns the digits before the point. For a real all of them are significant: readers compare
+// exactly.
 static struct text whole_digits(struct schema *c, const json_t *value, const struct bound *number)
 {
     return json_is_real(value) && number->size.fraction.bytes == 0
@@ -90,7 +92,7 @@ static struct text whole_digits(struct schema *c, const json_t *value, const str
                : number->size.whole;
 }
 
-// The numbers of a list, which may hold other values, or a single one.
+// The numbers of a list, which may also contain other values, or of a single value.
 static struct number_parts constants(struct schema *c, uint32_t site, const char *keyword,
                                      const json_t *values)
 {

@@ -1,5 +1,5 @@
-// Objects: what each key must be, which unknown keys may come and what they hold. See
-// schema_members.c for their text.
+// Objects: the schema of each key, which unknown keys are allowed, and their values. See
+// schema_members.c for the text.
 #include "runtime/text/grammar/schema_object.h"
 
 static struct text text_at(const json_t *value)
@@ -22,7 +22,7 @@ static struct schema_key *key_put(struct object *o, struct text name)
     return &o->keys[o->key_count++];
 }
 
-// A keyword that must be an object; NULL: it is not there.
+// Returns a keyword that must be an object; NULL: it is absent, or an error.
 static json_t *map_of(struct object *o, uint32_t site, const char *keyword)
 {
     const json_t *map = schema_keyword(o->c, site, keyword);
@@ -43,7 +43,7 @@ static void gather_required(struct object *o, uint32_t site)
 {
     struct schema *c = o->c;
     const json_t *list = schema_keyword(c, site, "required");
-    if (list && !json_is_array(list) && !json_is_boolean(list)) // draft 3 has booleans
+    if (list && !json_is_array(list) && !json_is_boolean(list)) // in draft 3 it is a boolean
         schema_refuse(c, STATUS_INVALID, site, "required", "must be a list of names");
     for (size_t i = 0; i < json_array_size(list) && schema_spend(c, 200); i++)
         if (!json_is_string(json_array_get(list, i)))
@@ -88,7 +88,7 @@ static void gather_patterns(struct object *o, uint32_t site)
     }
 }
 
-// What the subschema at `site` knows becomes known to the owner.
+// Adds the keys and patterns of the subschema at `site` to those that the owner covers.
 static void owner_knows(struct object *o, struct object_owner *owner, const json_t *schema,
                         uint32_t site)
 {
@@ -151,7 +151,7 @@ static bool owner_applies(struct schema *c, const struct object_owner *owner,
     return true;
 }
 
-// What holds for a key that matches these patterns; name NULL: an unknown one.
+// Adds the schemas that apply to a key that matches these patterns; name NULL: an unknown key.
 static void literals_of(struct object *o, const struct text *name, uint32_t patterns,
                         struct literals *list)
 {
@@ -179,7 +179,7 @@ static uint32_t value_of(struct object *o, const struct text *name, struct liter
     return schema_value(o->c, list);
 }
 
-// Keys that cannot be written may not be there.
+// Marks keys that cannot be written; an error if one is required.
 static void leave_unwritable(struct object *o)
 {
     struct schema *c = o->c;
@@ -208,13 +208,13 @@ static void fill_known(struct object *o)
         struct schema_key *key = &o->keys[i];
         struct literals list = {0};
         if (key->unwritable || (o->names != UINT32_MAX && !matches[i]))
-            continue; // stays GRAMMAR_NOTHING
+            continue; // value stays GRAMMAR_NOTHING
         literals_of(o, &key->name, key->patterns, &list);
         key->value = value_of(o, &key->name, &list);
     }
 }
 
-// The schema of !extra as a literal.
+// Returns the schema of !extra as a literal.
 static uint32_t extra_literal(struct object *o)
 {
     return schema_literal(o->c, o->extra_entry->site, "!extra",
@@ -222,7 +222,7 @@ static uint32_t extra_literal(struct object *o)
                           (struct text){NULL, 0});
 }
 
-// Whether !extra speaks of a key with these patterns; keys: the strings of !names.
+// Returns true if !extra applies to a key that matches these patterns; keys: the strings of !names.
 static bool extra_applies(struct object *o, const struct text *name, uint32_t patterns,
                           uint32_t keys)
 {
@@ -250,7 +250,7 @@ static uint32_t extra_names(struct object *o)
     return schema_strings(o->c, &list, o->kind);
 }
 
-// Members with unknown keys: one part for each set of patterns that a key may match.
+// Adds the members with unknown keys: one part for each set of patterns that a key can match.
 static void fill_unknown(struct object *o)
 {
     struct schema *c = o->c;
@@ -259,7 +259,7 @@ static void fill_unknown(struct object *o)
         if (o->keys[i].loose)
             o->member = grammar_either(c->b, key_text(o, &o->keys[i]), o->member);
     if (o->parameters && c->parameters->value_end != GRAMMAR_NOTHING)
-        return; // no key that is any can be said twice
+        return; // a grammar cannot repeat an arbitrary key
     for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(c); region++) {
         struct literals list = {0};
         literals_of(o, NULL, region, &list);
@@ -274,7 +274,7 @@ static void fill_unknown(struct object *o)
     }
 }
 
-// Whether a key that is not named may have a value.
+// Returns true if some unknown key is allowed to have a value.
 static bool unknown_may_come(struct object *o)
 {
     for (uint32_t region = 0; region < 1u << o->pattern_count && !schema_failed(o->c); region++) {
@@ -286,7 +286,7 @@ static bool unknown_may_come(struct object *o)
     return false;
 }
 
-// Names that stand among unknown keys, but are read in ways of their own.
+// Adds names that are allowed among unknown keys but are read differently.
 static void gather_loose(struct object *o)
 {
     json_t *names = o->parameters ? o->c->parameters->names : NULL;
@@ -306,7 +306,7 @@ static bool required_is_missing(const struct object *o)
     return false;
 }
 
-// One of the members must be extra: an unknown one, or one of the known keys.
+// Requires that one of the members is extra: one with an unknown key, or one of the known keys.
 static uint32_t with_extra(struct object *o)
 {
     struct schema *c = o->c;
@@ -345,7 +345,8 @@ static bool says_something(const struct object *o)
     return false;
 }
 
-// What the schema of !of knows by name or pattern stands apart from unknown keys.
+// Adds the keys and patterns of the schema in !of, so that they are distinguished from unknown
+// keys.
 static void gather_of(struct object *o, const json_t *of, uint32_t site)
 {
     json_t *map = json_object_get(of, "properties");

@@ -1,8 +1,8 @@
-// Parameters of a call as one element each: strings stand as they are, so what would be read as
-// something else, or as the end of the element, is left out. See schema.h.
+// Parameters of a call as one element each: strings are written without quotes, so strings that
+// would be read as something else, or as the end of the element, are not allowed. See schema.h.
 #include "runtime/text/grammar/schema_parts.h"
 
-// Strings of the list that are read as they are.
+// The strings that satisfy the list and are read back unchanged.
 static uint32_t clear_strings(struct schema *c, struct literals *list,
                               const struct schema_strings_clear *of, uint32_t site)
 {

@@ -1,5 +1,5 @@
-// Where subschemas are ($id, $anchor, JSON pointers) and what a reference means. URIs are resolved
-// as RFC 3986 says; nothing outside of the document is ever fetched.
+// Positions of subschemas ($id, $anchor, JSON pointers) and targets of references. URIs are
+// resolved as in RFC 3986; nothing outside of the document is fetched.
 #include "runtime/text/grammar/schema_parts.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static struct text rest(struct text in, size_t from)
     return text_span(in.at + from, in.bytes - from);
 }
 
-// The length of "scheme:", 0: there is none.
+// Returns the length of "scheme:"; 0: there is none.
 static size_t scheme_of(struct text uri)
 {
     size_t colon = find(uri, ':');
@@ -32,7 +32,7 @@ static size_t scheme_of(struct text uri)
     return colon + 1;
 }
 
-// Removes "." and ".." of a path in place.
+// Removes "." and ".." from a path in place. Returns the new length.
 static size_t remove_dots(char *path, size_t bytes)
 {
     size_t out = 0;
@@ -56,7 +56,7 @@ static size_t remove_dots(char *path, size_t bytes)
     return out;
 }
 
-// Reference against base; both without fragments.
+// Resolves a reference against a base; both without fragments.
 static struct text uri_resolve(struct schema *c, struct text base, struct text ref)
 {
     if (ref.bytes == 0)
@@ -130,7 +130,7 @@ static void identify(struct schema *c, uint32_t site)
         struct text base = c->resources[c->sites[site].resource].uri;
         if (hash > 0)
             resource_put(c, uri_resolve(c, base, text_span(uri.at, hash)), site);
-        if (hash + 1 < uri.bytes) // draft 7 names anchors so
+        if (hash + 1 < uri.bytes) // the draft 7 form of an anchor
             anchor_put(c, rest(uri, hash + 1), site, false);
     }
     if (json_is_string(anchor))
@@ -164,13 +164,14 @@ static void walk_items(struct schema *c, uint32_t site, const char *keyword, con
                    depth);
 }
 
-// Keywords whose values have keys of the schema's own, and those whose values are no schemas.
+// maps: keywords whose values are objects with arbitrary keys; data: keywords whose values are not
+// schemas.
 static const char *const maps[] = {
     "$defs", "definitions", "properties", "dependencies", "patternProperties", "dependentSchemas",
     NULL};
 static const char *const data[] = {"const", "enum", "default", "examples", NULL};
 
-// Notes the $id and anchors of a subschema and of all below, where keywords hold subschemas.
+// Records the $id and anchors of a subschema and of all subschemas below it.
 static void walk(struct schema *c, uint32_t site, int depth)
 {
     static const char *const ones[] = {"items",
@@ -205,8 +206,8 @@ static bool is_one_of(const char *const *list, struct text key)
     return *list != NULL;
 }
 
-// Whether an unevaluated keyword stands anywhere, also where only a reference may lead. names: the
-// keys of the value are no keywords.
+// Returns true if an unevaluated* keyword occurs anywhere, including parts that only references
+// reach. names: the keys of the value are not keywords.
 static bool has_unevaluated(struct schema *c, const json_t *value, bool names)
 {
     json_t *object = (json_t *)(uintptr_t)value;
@@ -248,7 +249,7 @@ static const json_t *step_into(const json_t *value, struct text part)
     return json_array_get(value, index);
 }
 
-// One part of a pointer: ~1 is /, ~0 is ~.
+// Decodes one part of a JSON pointer: ~1 is /, ~0 is ~.
 static struct text part_decoded(struct schema *c, struct text in)
 {
     char *out = arena_take(c->arena, in.bytes + 1);
@@ -263,7 +264,7 @@ static struct text part_decoded(struct schema *c, struct text in)
     return text_span(out, bytes);
 }
 
-// The site that a pointer leads to from a resource; UINT32_MAX: nowhere.
+// Returns the site that a JSON pointer leads to from a resource; UINT32_MAX: none.
 static uint32_t pointer_follow(struct schema *c, uint32_t resource, struct text pointer)
 {
     uint32_t site = c->resources[resource].site, from = site, near = resource;
@@ -284,7 +285,7 @@ static uint32_t pointer_follow(struct schema *c, uint32_t resource, struct text 
         c, &(struct schema_site){.value = value, .resource = near, .parent = from, .key = pointer});
 }
 
-// Two texts of one length, the only ones that are compared byte by byte.
+// Compares two texts and counts the work; only texts of equal length are compared byte by byte.
 static bool spent_equal(struct schema *c, struct text one, struct text other)
 {
     schema_spend(c, 4 + (one.bytes == other.bytes ? one.bytes / 16 : 0));

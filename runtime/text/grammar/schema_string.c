@@ -1,4 +1,5 @@
-// Strings: lengths, constants, patterns and formats are regular, so they meet in one expression.
+// Strings: lengths, constants, patterns and formats are all regular, so one expression is their
+// intersection.
 #include "runtime/text/grammar/schema_parts.h"
 
 #include "runtime/text/grammar/regex.h"
@@ -6,8 +7,8 @@
 struct strings {
     struct schema *c;
     enum writer_chars kind;
-    uint32_t expr; // so far
-    bool any;      // nothing but lengths so far
+    uint32_t expr; // intersection so far
+    bool any;      // true while there are no restrictions other than lengths
     uint32_t min, max;
 };
 
@@ -16,7 +17,7 @@ static struct text text_at(const json_t *value)
     return text_span(json_string_value(value), json_string_length(value));
 }
 
-// The strings of a list, which may hold other values, or a single one.
+// The strings of a list, which may also contain other values, or a single string.
 static uint32_t constants(struct schema *c, const json_t *values, enum writer_chars kind)
 {
     size_t count = json_is_array(values) ? json_array_size(values) : 1;

@@ -1,4 +1,4 @@
-// See source.h.
+// One entry for all kinds of constraints, and the text of tool call constraints. See source.h.
 #include "runtime/text/grammar/source.h"
 
 #include "base/arena.h"
@@ -8,8 +8,8 @@
 #include "runtime/text/grammar/regex.h"
 #include "runtime/text/grammar/schema.h"
 
-// Of what the parsed text takes, about: beside the builder, which takes up to 17 MiB, two such
-// trees (calls and the form of the text) stay within 64 MiB.
+// Estimated memory of the parsed text. Two such trees (calls and the content) and the builder,
+// which uses up to 17 MiB, stay below 64 MiB.
 enum { TREE_BYTES_MAX = 20 << 20, OBJECT_BYTES = 256, LIST_BYTES = 128, VALUE_BYTES = 96 };
 
 static size_t tree_bytes(struct text text)
@@ -199,7 +199,8 @@ static enum status compile(const struct grammar_source *source, const struct gra
     return status;
 }
 
-// What is refused for the alphabet alone is told so, where the work that is left can show it.
+// If only the vocabulary's alphabet makes the source impossible, the error states that, as far as
+// the remaining work limit allows to find out.
 enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
                                    struct error *err)
 {

@@ -1,8 +1,8 @@
-// What a request constrains its answer by, as the text in which it came, and the grammar that it
-// means. Compilers of each kind stand in headers of their own; here is the one entry for all.
+// The constraint of an answer, as the text in which the request contained it, and its compilation
+// to a grammar. This is the common entry of the compilers in the other headers of this folder.
 //
-// One call, one thread. The text is read by the call alone: JSON is parsed from it anew, so nothing
-// is shared with whoever holds the request's body.
+// One call runs on one thread. It only reads the text and parses JSON from it again, so it shares
+// nothing with the owner of the request body.
 #pragma once
 
 #include "base/json.h"
@@ -12,44 +12,45 @@
 #include <jansson.h>
 
 enum grammar_kind {
-    GRAMMAR_KIND_NONE,   // the answer is free
+    GRAMMAR_KIND_NONE,   // no constraint
     GRAMMAR_KIND_JSON,   // any JSON object; the text is empty
     GRAMMAR_KIND_SCHEMA, // instances of a JSON schema
-    GRAMMAR_KIND_REGEX,  // what matches a regular expression as a whole
+    GRAMMAR_KIND_REGEX,  // texts that a regular expression matches completely
     GRAMMAR_KIND_CHOICE, // one of a JSON array of strings
     GRAMMAR_KIND_GBNF,   // the language of a grammar
-    GRAMMAR_KIND_CALLS,  // calls of tools (dialect/grammar.h): what grammar_calls_put wrote
+    // calls of tools (dialect/grammar.h); the text is that of grammar_calls_put
+    GRAMMAR_KIND_CALLS,
 };
 
 struct grammar_source {
     enum grammar_kind kind;
     struct text text;              // UTF-8
-    const struct dialect *dialect; // of CALLS: must outlive all uses of the source
-    // Bytes that the model can write (vocabulary_alphabet, whose vocabulary must outlive all uses
-    // of the source): the grammar is of texts of these. NULL: all.
+    const struct dialect *dialect; // for CALLS; must outlive the source
+    // [8] bitmap of the bytes that the model can write (vocabulary_alphabet, whose vocabulary must
+    // outlive the source): only texts of these bytes are allowed. NULL: all bytes.
     const uint32_t *alphabet;
 };
 
-// The members of struct dialect_grammar_args.
+// Constraint of tool calls; see struct dialect_grammar_args for the members.
 struct grammar_calls {
-    const json_t *tools, *allowed; // of a tool its name, parameters and strict count
+    const json_t *tools, *allowed; // of each tool only name, parameters and strict count
     bool must, parallel, reasoning, no_thoughts;
     enum dialect_start start;
-    struct grammar_source content; // of KIND_NONE: text has no form
+    struct grammar_source content; // constraint of text outside calls; KIND_NONE: free text
 };
-// The text of a source of CALLS, a JSON object, into an empty buffer. False: the tools take more
-// than so many bytes of it, and not all is written.
+// Writes the text of a source of CALLS, a JSON object, to an empty buffer. Returns false if the
+// tools need more than tools_bytes_max bytes; the text is then incomplete.
 bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *calls,
                        size_t tools_bytes_max);
 
-// The expression of the source, for grammar_finish or for a larger grammar. STATUS_UNSUPPORTED,
-// STATUS_INVALID or STATUS_TOO_LARGE: err says what the text has that cannot be served; of CALLS it
-// begins with "tool '" where that is a tool's and not the content's. A limit of the builder shows
-// in grammar_failed, as ever.
+// Sets *root to the expression of the source, for grammar_finish or for use in a larger grammar.
+// STATUS_UNSUPPORTED, STATUS_INVALID or STATUS_TOO_LARGE: err names the part of the text that
+// cannot be compiled; for CALLS it begins with "tool '" if the error is in a tool and not in the
+// content. If a limit of b was exceeded, grammar_failed is true.
 enum status grammar_source_build(struct grammar_builder *b, const struct grammar_source *source,
                                  uint32_t *root, struct error *err) MUST_USE;
 
-// The grammar of the source, within the limits that grammar_begin has by default. STATUS_INVALID
-// also where the alphabet leaves no text.
+// Compiles the source with the default limits of grammar_begin. Errors as grammar_source_build and
+// grammar_finish; STATUS_INVALID also if no text is possible with the alphabet.
 enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
                                    struct error *err) MUST_USE;

@@ -1,4 +1,4 @@
-// Characters of strings in each way of writing, and the rules of any value. See writer.h.
+// Escapes of each way to write strings, and the rules for unrestricted values. See writer.h.
 #include "runtime/text/grammar/writer.h"
 
 #include "base/arena.h"
@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ESCAPE_BYTES = 8, ESCAPED_MAX = 0x80 }; // of one character; characters from there on never
+// bytes of one escape; no character from ESCAPED_MAX on is escaped
+enum { ESCAPE_BYTES = 8, ESCAPED_MAX = 0x80 };
 
-// The one way in which a character that must be escaped is written; 0 bytes: as it is.
+// Writes the escape of a character, of which there is exactly one. Returns its length; 0: not
+// escaped.
 static size_t escape_of(enum writer_chars kind, uint32_t c, char out[ESCAPE_BYTES])
 {
-    static const char letters[] = "btn\0fr"; // from 8 on; 11 has none
+    static const char letters[] = "btn\0fr"; // from code point 8 on; 11 has no letter
     bool python = kind == WRITE_PYTHON;
     char letter = c >= 8 && c <= 13 ? letters[c - 8] : '\0';
     if (kind == WRITE_RAW)
@@ -162,7 +164,7 @@ struct writer writer_json(struct grammar_builder *b, uint32_t blank)
     };
 }
 
-// Any string without its quotes, of those that `never` leaves.
+// Any string without quotes, except those in `never`.
 static uint32_t strings_of(struct grammar_builder *b, enum writer_chars kind, uint32_t never)
 {
     static const struct grammar_range all[] = {{0, 0x10FFFF}};
@@ -170,7 +172,7 @@ static uint32_t strings_of(struct grammar_builder *b, enum writer_chars kind, ui
     struct error err = {0};
     if (never == GRAMMAR_NOTHING)
         return any;
-    // A failure leaves nothing, which is tighter than what was asked.
+    // On failure no string is allowed, which is stricter than requested.
     return grammar_except(b, any, never, &out, &err) == STATUS_OK ? out : GRAMMAR_NOTHING;
 }
 

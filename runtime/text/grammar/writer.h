@@ -1,57 +1,62 @@
-// How JSON's values are written: as JSON itself, or as the literals of a dialect of tool calls that
-// are read back as JSON (runtime/text/dialect). A writer is a plain value whose members are
-// expressions of one builder; the schema compiler (schema.h) writes values by it.
+// How JSON values are written: as JSON, or as the literals of a tool call dialect, which are read
+// back as JSON (runtime/text/dialect). A writer is a plain value whose members are expressions of
+// one builder; the schema compiler (schema.h) writes values with it.
 #pragma once
 
 #include "base/json.h"
 #include "runtime/text/grammar/regex.h"
 
-// How the characters of a string stand in the text.
+// How the characters of a string are escaped in the text.
 enum writer_chars {
-    WRITE_JSON,   // " \ and controls escaped, in JSON's way
-    WRITE_MARKUP, // likewise, and < as \u003c: no tag can stand in the text
-    WRITE_PYTHON, // ' \ and controls escaped, in Python's way
-    WRITE_RAW,    // as they are
+    WRITE_JSON,   // " \ and controls, with JSON's escapes
+    WRITE_MARKUP, // as WRITE_JSON, and < as \u003c, so that the text contains no tags
+    WRITE_PYTHON, // ' \ and controls, with Python's escapes
+    WRITE_RAW,    // not escaped
     WRITE_KINDS,
 };
 
-// One character of the ranges; the first is for regex_args.chars.
+// One character of the ranges in this way of escaping; writer_chars_of returns the function for
+// regex_args.chars.
 regex_chars writer_chars_of(enum writer_chars kind);
 uint32_t writer_chars(struct grammar_builder *b, enum writer_chars kind,
                       const struct grammar_range *ranges, uint32_t count);
 enum { WRITER_ESCAPED = 16, WRITER_KEY_WITHOUT = 39 };
-// The ranges of characters that are escaped: their count, at most WRITER_ESCAPED.
+// Writes the ranges of characters that are escaped to out. Returns their number, at most
+// WRITER_ESCAPED.
 uint32_t writer_escaped(enum writer_chars kind, struct grammar_range *out);
 bool writer_escapes_char(enum writer_chars kind, uint32_t c);
-// This text (UTF-8) inside of a string: as bytes, appended, and as an expression.
+// The text (UTF-8) inside of a string: appended as bytes, or as an expression.
 void writer_put(enum writer_chars kind, struct json_buffer *out, struct text value);
 uint32_t writer_text(struct grammar_builder *b, enum writer_chars kind, struct text value);
-// No character of it is escaped.
+// Returns true if no character of the value is escaped.
 bool writer_is_plain(enum writer_chars kind, struct text value);
 
-// Keys that can be written, as they are: 1 to `most` characters, none of `without` and no NUL.
+// Keys that can be written without escapes: 1 to `most` characters, none of them in `without` or
+// NUL.
 struct writer_key {
     uint32_t most; // 0: every key can be written
     char without[WRITER_KEY_WITHOUT + 1];
 };
 bool writer_key_fits(const struct writer_key *k, struct text key);
-// The ranges of characters that no such key has, in order: their count, at most WRITER_KEY_WITHOUT
-// + 1.
+// Writes the ranges of characters that such keys must not contain, in order. Returns their number,
+// at most WRITER_KEY_WITHOUT + 1.
 uint32_t writer_key_without(const struct writer_key *k, struct grammar_range *out);
 
+// A way to write values; the uint32_t members are expressions.
 struct writer {
     enum writer_chars strings, keys;
     uint32_t string_open, string_close, key_open, key_close;
     uint32_t colon, comma, object_open, object_close, array_open, array_close;
     const char *null_word, *true_word, *false_word;
     uint32_t never;        // strings that cannot be written; GRAMMAR_NOTHING: none
-    struct writer_key key; // with keys WRITE_RAW, where some cannot be written
+    struct writer_key key; // with keys WRITE_RAW: the keys that can be written
 };
 
-// JSON with this expression where blanks are allowed.
+// Returns a writer of JSON with `blank` where blanks are allowed.
 struct writer writer_json(struct grammar_builder *b, uint32_t blank);
 
-// What any text is made of. Rules of the builder, made once: the members may be used anywhere.
+// Rules for values without restrictions. Created once per builder and writer; can be used anywhere
+// in it.
 struct json_rules {
     uint32_t value, object, array, string, number;
 };
