@@ -1,11 +1,12 @@
-// What all endpoints with a JSON body do first and last: body -> fields -> model, and failures of
-// admission. The first half is for on_prepare, maybe on a text worker, the second for on_request.
+// The first and the last part of every endpoint with a JSON body: body -> fields -> model, and
+// admission failures. The first part runs in on_prepare (h2o thread or text worker), the second in
+// on_request (h2o thread).
 #pragma once
 
 #include "http/api/fields.h"
 #include "http/counters.h"
 
-// JSON values in one body.
+// Maximum number of JSON values in one body.
 enum { CALL_VALUES_MAX = 1 << 21 };
 
 // The first member of every endpoint's state.
@@ -13,52 +14,57 @@ struct call {
     struct exchange *exchange;
     const struct exchange_info *info;
     const struct served_model *model; // set by call_model
-    struct port *port;                // set by call_submit
+    struct port *port;                // set by call_try_submit
     struct fields fields;
-    struct slice *slice; // of a large body, until call_body_end; else NULL
-    json_t *body;        // until call_body_end; fields give strings of it
+    struct slice *slice; // work counter of a large body until call_body_end, or NULL
+    json_t *body;        // until call_body_end; fields return strings that point into it
     uint64_t begun_ns, prepare_ns;
 };
 
-// Makes the endpoint's state of so many bytes, whose first member is the call, and reads the body
-// into fields; they have failed if the body is not a JSON object.
+// Allocates the endpoint's state (state_bytes, zeroed, from the exchange's arena), whose first
+// member is struct call, and parses the body into `fields`. If the body is not a JSON object,
+// `fields` has failed.
 void *call_begin(struct exchange *x, size_t state_bytes);
 
-// Reads the field `model` and checks the body's fields against the tables. False: failed.
+// Reads the field `model`, which is required, and checks the body's fields against the tables.
+// Returns false if a check failed or the model is of another kind.
 bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules);
 
-// The same; the only model of its kind need not be named.
+// Like call_model, but `model` may be omitted if exactly one model of this kind is served.
 bool call_model_alone(struct call *call, enum model_kind kind, const struct field_rules *rules);
-// A model of any kind; the only one need not be named.
+// Like call_model, for a model of any kind; `model` may be omitted if exactly one is served.
 bool call_any_model(struct call *call, const struct field_rules *rules);
-// False: the model is of another kind, failed.
+// Returns false if the fields have failed, and fails them if the model is of another kind.
 bool call_kind(struct call *call, enum model_kind kind);
 
-// Frees the body, whose tree takes a while where it is large.
+// Frees the parsed body. Freeing a large tree takes milliseconds, so it happens in on_prepare.
 void call_body_end(struct call *call);
 
-// Answers with the failure of the preparation. True: there was one.
+// If the preparation failed, sends its failure and returns true. Logs ignored fields.
 bool call_failed(struct call *call);
 
-// Submits (owner, key and deadline are filled in) and attaches; fails the fields and returns NULL
-// where the engine refuses. field: where the prompt or the inputs were read from.
+// Submits the request to a copy of the model and attaches it to the exchange. Fills in owner, key
+// and deadline. If no copy accepts it, fails the fields and returns NULL. field: the field that the
+// prompt or the inputs were read from, for the message.
 struct request *call_try_submit(struct call *call, struct submit_args *args, const char *field);
-// The same, and answers with that failure.
+// Like call_try_submit, and also sends the failure.
 struct request *call_submit(struct call *call, struct submit_args *args, const char *field);
 
-// The client's deadline has passed.
+// Returns true if the client's deadline has passed.
 bool call_is_late(const struct call *call);
-// It passed while the request waited: fails the fields.
+// Fails the fields because the deadline passed while the request waited.
 void call_fail_late(struct call *call);
 
-// What a client and the counters are told of how the engine ended a choice or a request.
+// How an engine's finish reason is counted and reported to the client.
 struct finish_told {
     enum counted_finish counted;
     enum http_error error;
-    const char *failure; // NULL: there is an answer
+    const char *failure; // NULL: the request has an answer
 };
 
+// Returns the row of a finish reason; static.
 const struct finish_told *finish_told(enum finish finish);
 
+// Sends a failure with a formatted message.
 void call_fail(struct call *call, enum http_error error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,7 +1,7 @@
 // One choice of a generation: sampled tokens in, visible text and its log probabilities out. Text
-// goes through the detokenizer, the reader of replies and the stop strings; what these hold back is
-// not visible yet. Log probabilities are those of the visible text's tokens.
-// Owner: a generation, h2o thread.
+// passes through the detokenizer, the reply parser and the stop strings; text that one of them
+// still holds back is not visible. Logprob entries are those of the visible text's tokens.
+// Owner: a generation, on its h2o thread.
 #pragma once
 
 #include "http/api/answer.h"
@@ -10,31 +10,31 @@
 
 enum generation_end {
     END_TURN,        // an end-of-sequence token or a stop id
-    END_STOP_STRING, // see scan.which
+    END_STOP_STRING, // a stop string; scan.which is its index
     END_LENGTH,      // the token limit
     END_WINDOW,      // the context window was full before the limit
 };
 
-// The same for all choices of a generation.
+// Options that all choices of a generation share.
 struct choice_options {
     struct arena *arena;
     const struct tokenizer *tokenizer;
-    struct stop_strings stops; // `included`: the text of a stop id, too
-    uint32_t stops_from;       // stop strings do not count in the first so many tokens
-    bool special_shown;        // special tokens are written as text
-    bool continues;            // the text goes on with another: its first space is kept
-    bool window_bound;         // the token limit is what the context leaves
+    struct stop_strings stops; // if `included` is set, the text of a stop id is also shown
+    uint32_t stops_from;       // number of first tokens that stop strings ignore (min_tokens)
+    bool special_shown;        // true if special tokens are written as text
+    bool continues;            // true if the text continues other text: its leading space is kept
+    bool window_bound;         // true if the token limit is the rest of the context window
     bool logprobs;
     uint32_t top_logprobs;
-    bool reads_reply;               // reasoning and calls are taken out of the text
-    bool whole_calls;               // answer.h
-    const json_t *eager;            // as well
-    bool one_call;                  // the answer ends with its first call
-    bool hides_reasoning;           // which counts all the same
-    struct reply_args reply;        // of every choice; `formed` also where no reply is read
-    const char *call_ids;           // what ids of calls begin with
-    struct answer_parts *continued; // the message that every choice goes on with, or NULL
-    char *piece;                    // [piece_max] of one token
+    bool reads_reply;        // true if the reply parser takes reasoning and calls out of the text
+    bool whole_calls;        // see struct answer_parts
+    const json_t *eager;     // see struct answer_parts
+    bool one_call;           // true if the answer ends after its first call
+    bool hides_reasoning;    // true if reasoning is not sent to the client; its tokens still count
+    struct reply_args reply; // of every choice's parser; `formed` is used even without a parser
+    const char *call_ids;    // prefix of generated call ids
+    struct answer_parts *continued; // the continued message, parsed (answer.h); or NULL
+    char *piece;                    // [piece_max] bytes of one token, scratch
     uint32_t piece_max;
 };
 
@@ -43,40 +43,45 @@ struct choice {
     struct stop_scan scan;
     struct logprobs logprobs;
     struct answer_parts answer;
-    struct arena_text text; // visible; of a stream, what is not yet written and some before it
-    bool text_lost;         // the arena's limit was met
-    bool enough;            // by its first call
-    uint64_t made, chars;   // bytes and characters generated
-    uint64_t text_made;     // bytes of text in them, as far as the reader knows
-    uint64_t given;         // bytes of text that were visible so far
-    uint32_t output_tokens; // sampled; at the end: what is counted
-    uint8_t finish;         // enum finish of its last event
+    // Visible text; when streaming, the unwritten text and a written part before it.
+    struct arena_text text;
+    bool text_lost;       // true if the arena was full
+    bool enough;          // true if the first call ended the answer (one_call)
+    uint64_t made, chars; // bytes (with those of the continued message) and characters generated
+    uint64_t text_made;   // bytes of generated text that the parser has found, before stop strings
+    uint64_t given;       // bytes of text that became visible
+    uint32_t output_tokens; // tokens sampled; after a stop string, those up to its match
+    uint8_t finish;         // enum finish of the last event
     enum generation_end end;
-    bool over; // text and log probabilities are complete
-    bool told; // its end was written
+    bool over; // true if text and log probabilities are complete
+    bool told; // true if the end of the choice was written (TELL_CHOICE)
 };
 
-// Makes what all choices use. False: the arena's limit was met.
+// Sets arena and tokenizer and allocates the scratch buffer; the caller sets the other members.
+// Returns false if the arena is full.
 bool choice_options_open(struct choice_options *o, struct arena *arena,
                          const struct tokenizer *tokenizer);
+// Initializes a choice. Returns false if the arena is full.
 bool choice_open(struct choice *c, const struct choice_options *o);
 
-// Events after `over` change nothing. It may be over by a stop string, before its finish event.
+// Handles an event of the choice. tops: [event->top_count]. Events after `over` change nothing; a
+// stop string can set `over` before the finish event arrives.
 void choice_take(struct choice *c, const struct choice_options *o, const struct token_event *event,
                  const struct token_top *tops);
 
-// It has no answer: the model failed, it was cancelled, or its memory was not enough.
+// Returns true if the choice has no answer: the model failed, the request was cancelled, or the
+// arena was full.
 bool choice_failed(const struct choice *c);
 
-// A limit ended it, of the request or of the window.
+// Returns true if a limit ended the choice: the request's or the context window's.
 static inline bool choice_limited(const struct choice *c)
 {
     return c->end == END_LENGTH || c->end == END_WINDOW;
 }
 
-// Of a stream: what waits to be written, in bytes of text; log probabilities count, too.
+// Stream: returns the bytes of text that wait to be written; a logprob entry counts as 64.
 size_t choice_pending(const struct choice *c);
-// Of it, what is written next: text has the log probabilities of its tokens with it.
+// Stream: returns the next piece of that text, together with the entries of its tokens.
 struct answer_piece choice_piece(const struct choice *c);
-void choice_sent(struct choice *c);  // that piece was written
-void choice_close(struct choice *c); // gives the reader of its reply back
+void choice_sent(struct choice *c);  // records that this piece was written
+void choice_close(struct choice *c); // frees the reply parser

@@ -1,8 +1,8 @@
-// One conversation as the chat template sees it, whichever shape it arrived in. chat_turns.c,
-// responses_turns.c and messages_turns.c fill it; prompt.c renders it. Checks that all shapes
-// share: every tool result answers a call made before, once; calls of one turn have ids that
-// differ; system messages stand where the template takes them. Owner: the call; ended by
-// conversation_end.
+// A conversation in the form that chat templates read, the same for every request shape.
+// chat_turns.c, responses_turns.c and messages_turns.c fill it; prompt.c renders it. It makes the
+// checks that all shapes share: a tool result answers an earlier call, and each call once; the
+// calls of one turn have different ids; system messages are only where the template accepts them.
+// Owner: the generation, until conversation_end.
 #pragma once
 
 #include "http/api/fields.h"
@@ -11,55 +11,60 @@
 enum { CONVERSATION_MESSAGES_MAX = 100000 };
 
 struct conversation {
-    struct slice *slice; // that the work is counted in, or NULL
+    struct slice *slice; // counts the work, or NULL
     json_t *messages;    // array of {role, content, ...}
     json_t *calls;       // id -> {"name": ..., "answered": bool}
-    json_t *turn_ids;    // of calls of the assistant's present turn: id -> true
-    bool continued;      // the last message is an assistant's, to be continued
-    bool raw_arguments;  // some call's arguments are not a JSON object and stay text
+    json_t *turn_ids;    // ids of the calls in the assistant's present turn: id -> true
+    bool continued;      // true if the last message is an assistant's that the answer continues
+    bool raw_arguments;  // true if a call's arguments are not a JSON object and were kept as text
 };
 
+// conversation_begin creates empty JSON values; conversation_end frees them.
 void conversation_begin(struct conversation *c, struct slice *slice);
 void conversation_end(struct conversation *c);
 
-// Appends {role, content} and returns it (borrowed) for further keys.
+// Appends a message {role, content} and returns it (borrowed) so that the caller can add keys.
 json_t *conversation_add(struct conversation *c, const char *role, struct text content);
 
-// The id of a call as it is read, path: of the id. Those of one turn differ: a result names its
-// call.
+// Checks that the id differs from those of the turn's other calls, because a result refers to its
+// call by id. Fails the fields otherwise. path: where the id is.
 void conversation_check_id(struct conversation *c, struct fields *f, struct text id,
                            const char *path);
 
-// A call of an assistant message (borrowed from conversation_add). arguments: object, or text.
+// A tool call of an assistant message.
 struct tool_call {
     struct text id, name;
-    const json_t *arguments; // object, or NULL: then the text counts
+    const json_t *arguments; // object; NULL: arguments_text is used
     struct text arguments_text;
 };
+// Appends the call to an assistant message that conversation_add returned.
 void conversation_add_call(struct conversation *c, json_t *message, const struct tool_call *call);
 
 struct tool_result {
     struct text id, content;
-    const char *path; // of the id
+    const char *path; // where the id is, for the error message
 };
+// Appends a tool message. Fails the fields if no earlier call has this id, or if the call has a
+// result already.
 void conversation_add_result(struct conversation *c, struct fields *f,
                              const struct tool_result *result);
 
-// Joins the assistant messages at the end into one (not those with calls).
+// Joins the assistant messages at the end into one, except those with calls.
 void conversation_join_tail(struct conversation *c);
 
-// Neighbours of one role become one message, with all of their calls (not tool results, which
-// come first).
+// Joins neighbouring messages of one role into one with all of their calls. Tool results are not
+// joined; they are moved before the user's text.
 void conversation_merge(struct conversation *c);
 
-// System messages after the first place move to the front unless the template takes them. True:
-// some did, so messages of one role may be neighbours that were none before.
+// If the template does not accept system messages after the first position, joins all system
+// messages into one at the front. Returns true if it did: messages of one role may now be
+// neighbours.
 bool conversation_settle_system(struct conversation *c, const struct chat_template *chat);
 
-// Arguments that are not an object become {"arguments": text}, for templates that need one.
+// Replaces arguments that are text by {"arguments": text}, for templates that require an object.
 void conversation_wrap_arguments(struct conversation *c);
 
-// Adds a text in a line of its own; an empty one adds nothing.
+// Appends a text on its own line. An empty text adds nothing.
 void conversation_line(struct json_buffer *text, struct text more);
 
-json_t *json_string_of(struct text t); // new reference
+json_t *json_string_of(struct text t); // returns a new reference; t must be UTF-8

@@ -1,4 +1,4 @@
-// The routes of each file of http/api. An array ends with a row without a path.
+// The routes of each endpoint file. Each array ends with a row whose path is NULL.
 #pragma once
 
 #include "http/exchange.h"
@@ -8,7 +8,7 @@ extern const struct route completions_routes[];
 extern const struct route responses_routes[];
 extern const struct route messages_routes[]; // with count_tokens and the aliases under /v1/v1
 extern const struct route embeddings_routes[];
-extern const struct route rerank_routes[]; // with the aliases /v2/rerank and /rerank
+extern const struct route rerank_routes[]; // with /rerank and the aliases under /v1 and /v2
 extern const struct route tokens_routes[]; // /tokenize, /detokenize
 extern const struct route health_routes[];
 extern const struct route models_routes[];

@@ -1,7 +1,7 @@
-// Reading the fields of one request body: types, ranges, defaults, and the exact JSON path of what
-// is wrong. The first failure stays; readers after it return their fallback, so that an endpoint
-// reads all its fields in a row and checks once. Runs on an h2o thread or a text worker; what
-// fields return points into the parsed body, texts of failures into the arena.
+// Reads the fields of one request body: types, ranges, defaults, and the exact JSON path of an
+// error. Only the first failure is kept; after it every reader returns its fallback, so an endpoint
+// reads all its fields in a row and checks `failed` once. Runs on an h2o thread or a text worker.
+// Returned strings point into the parsed body, the texts of failures into the arena.
 #pragma once
 
 #include "http/errors.h"
@@ -16,23 +16,23 @@
 enum { FIELD_PATH_MAX = 128, FIELD_NAMES_MAX = 512 };
 
 struct fields {
-    const json_t *root; // the body, an object
+    const json_t *root; // the parsed body, an object
     struct arena *arena;
     enum shape shape;
-    struct slice *slice; // that reading is counted in, or NULL
+    struct slice *slice; // counts the work of reading, or NULL
     bool failed;
-    struct http_failure failure; // valid where failed
-    uint32_t ignored_count;      // fields that no table has
+    struct http_failure failure; // valid if `failed`
+    uint32_t ignored_count;      // number of fields that are in no table
     uint32_t ignored_bytes;
-    char ignored[FIELD_NAMES_MAX]; // the first of them, joined by ", ", for the log
-    char paths[8][FIELD_PATH_MAX]; // of fields_path, used in turn
+    char ignored[FIELD_NAMES_MAX]; // the names of the first of them, joined by ", ", for the log
+    char paths[8][FIELD_PATH_MAX]; // ring of buffers for fields_path
     uint32_t path_next;
 };
 
 enum field_use {
     FIELD_READ,    // the endpoint reads it
-    FIELD_IGNORED, // known and harmless
-    FIELD_REFUSED, // known, changes the meaning, not offered
+    FIELD_IGNORED, // known, accepted, has no effect
+    FIELD_REFUSED, // known, would change the answer, not supported
 };
 
 struct field_rules;
@@ -40,22 +40,23 @@ struct field_rules;
 struct field_rule {
     const char *name; // "*": every name without a rule of its own
     enum field_use use;
-    // What it may be besides null, a letter each: b bool, i integer, n number, s string, a array, o
-    // object. NULL: its reader checks.
+    // Types that are allowed in addition to null, one letter each: b bool, i integer, n number, s
+    // string, a array, o object. NULL: the code that reads the field checks its type.
     const char *types;
-    // FIELD_REFUSED: JSON array of values that change nothing and pass; NULL: only null passes.
+    // FIELD_REFUSED: JSON array of the values that are accepted because they change nothing; NULL:
+    // only null is accepted.
     const char *passes;
-    const char *hint;                  // FIELD_REFUSED: a further sentence, or NULL
-    const struct field_rules *members; // of an object, or NULL
+    const char *hint;                  // FIELD_REFUSED: advice appended to the message, or NULL
+    const struct field_rules *members; // rules for the members of an object, or NULL
 };
 
 struct field_rules {
     const struct field_rule *rows;
     uint32_t count;
-    const struct field_rules *more; // for names that the rows do not have, or NULL
+    const struct field_rules *more; // table for names that are not in `rows`, or NULL
 };
 
-// Rows of a table.
+// Rows of a table. `passes` and `hint` as in struct field_rule.
 #define FIELD_READ_BY(name) {name, FIELD_READ, NULL, NULL, NULL, NULL}
 #define FIELD_TYPED(name, types) {name, FIELD_READ, types, NULL, NULL, NULL}
 #define FIELD_HARMLESS(name, types) {name, FIELD_IGNORED, types, NULL, NULL, NULL}
@@ -66,70 +67,77 @@ struct field_rules {
 #define FIELD_RULES(table, next)                                                                   \
     {.rows = (table), .count = sizeof table / sizeof((table)[0]), .more = (next)}
 
-// root NULL or not an object is a failure.
+// Initializes f; fails it if root is NULL or not an object.
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root);
 
-// The text is a predicate ("must be a string"): the path is put in front of it as the shape writes
-// it. path: "messages[2].content", or NULL for none.
+// Fails f, unless it has failed before. The message is a predicate ("must be a string"); the path
+// is put before it in the notation of the shape. path: "messages[2].content"; not NULL.
 void fields_fail(struct fields *f, enum http_error error, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// The same with the whole sentence given.
+// Fails f with a message that is a complete sentence. path: as in fields_fail, or NULL for none.
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,
                        const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-// A prompt or input of so many tokens is too long for the window.
+// A prompt or input that is longer than the context window, in tokens.
 struct field_length {
     uint32_t window, tokens;
-    bool more; // counting stopped there
+    bool more; // true if counting stopped there: `tokens` is a lower bound
 };
+// Fails f with HTTP_CONTEXT_LENGTH. noun: the name of the prompt or input in the message.
 void fields_fail_length(struct fields *f, const char *path, const char *noun,
                         const struct field_length *length);
 
-// Checks every field of the body, or of an object inside it (path: where that stands), by the
-// tables: types, what is refused, members. Names that no table has are counted in `ignored`.
+// fields_check_known checks every field of the body against the tables, fields_check_object those
+// of an object inside it, which is at `path`: types, unsupported fields, members. Counts names that
+// are in no table in `ignored_count`.
 void fields_check_known(struct fields *f, const struct field_rules *rules);
 void fields_check_object(struct fields *f, const struct field_rules *rules, const json_t *object,
                          const char *path);
 
-// Counts work (slice.h). False: nobody waits for the result, which counts as a failure.
+// Counts work (slice.h). Returns false if f has failed; it fails if the client no longer waits.
 bool fields_spend(struct fields *f, uint64_t work);
 
-// NULL where the field is absent or null.
+// Returns a field of the body (borrowed); NULL if it is absent or null. fields_get_required fails f
+// in that case.
 const json_t *fields_get(const struct fields *f, const char *name);
 const json_t *fields_get_required(struct fields *f, const char *name);
 
-// A member that must be there with this type, of what must be an object and stands at path; NULL:
-// failed. The string's at == NULL: failed.
+// Returns a required member of this type. `object` is the value at `path` and must be an object.
+// Fails f and returns NULL (fields_member_string: a text whose at is NULL) otherwise.
 const json_t *fields_member(struct fields *f, const json_t *object, const char *path,
                             const char *name, json_type type);
 struct text fields_member_string(struct fields *f, const json_t *object, const char *path,
                                  const char *name);
 
-// Fails where an object field is present without its member `type`.
+// Fails f if the object field is present but its member `type` is absent.
 void fields_require_type(struct fields *f, const char *name);
 
+// Inclusive ranges. fallback: the value of an absent or wrong field, which may be out of range.
 struct number_range {
     double min, max, fallback;
 };
 struct integer_range {
     int64_t min, max, fallback;
 };
+// Return the value of an optional field, or the fallback if it is absent or wrong.
 bool fields_bool(struct fields *f, const char *name, bool fallback);
 double fields_number(struct fields *f, const char *name, struct number_range range);
 int64_t fields_integer(struct fields *f, const char *name, struct integer_range range);
-// An integer from 1 on; above UINT32_MAX it becomes that.
+// Returns an integer of at least 1; values above UINT32_MAX become UINT32_MAX.
 uint32_t fields_count(struct fields *f, const char *name, uint32_t fallback);
-// The ids of an array into out[its size]; each must be below vocab. hints are put after the
-// sentences about an element that is no id, and about an id that is not below it. Counts its work.
+// Copies the token ids of an array into out, [size of the array] i32; each must be below vocab.
+// `other` is appended to the message about an element that is not an id, `beyond` to the one about
+// an id that is too large. Counts its work.
 struct id_hints {
     const char *other, *beyond;
 };
 bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uint32_t vocab,
                       struct id_hints hints, int32_t *out);
-// at == NULL where absent.
+// Returns an optional string; at is NULL if it is absent.
 struct text fields_string(struct fields *f, const char *name);
 
-// Valid for the next seven calls: in a loop keep the common prefix (fields_path_keep).
+// Returns a formatted path, valid for the next seven calls. In a loop, keep the common prefix with
+// fields_path_keep.
 const char *fields_path(struct fields *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // A path that outlives fields_path's buffers.
@@ -137,10 +145,10 @@ struct field_path {
     char at[FIELD_PATH_MAX];
 };
 struct field_path fields_path_keep(const char *path);
-struct text json_text(const json_t *string); // at == NULL if it is not a string
-const json_t *json_member(const json_t *object, const char *name); // NULL: absent, or null
+struct text json_text(const json_t *string); // at is NULL if it is not a string
+const json_t *json_member(const json_t *object, const char *name); // NULL if absent or null
 
-// At most bytes_max bytes of a text, cut before a character.
+// Returns the first bytes_max bytes of a text at most, cut at a character boundary.
 static inline struct text text_head(struct text t, size_t bytes_max)
 {
     return t.bytes > bytes_max ? text_span(t.at, utf8_whole(t.at, bytes_max)) : t;

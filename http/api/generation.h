@@ -1,15 +1,22 @@
-// What chat completions (chat.c), completions (completions.c), Responses (responses.c) and Messages
-// (messages.c) share: they read their fields into it, call it step by step and write each step in
-// their shape. Lives in the exchange's arena.
+// The state and the steps that chat completions (chat.c), completions (completions.c), Responses
+// (responses.c) and Messages (messages.c) share: an endpoint reads its fields into struct
+// generation, calls it step by step and writes each step in its own shape. Memory: the exchange's
+// arena.
 //
-//   on_prepare  generation_open, the fields, generation_tokenize     loop or text worker
-//   on_request  generation_begin, generation_submit                  from here on the loop
-//               and where a grammar is not known: compiled meanwhile  grammar thread, which writes
-//                                                                     g->structured alone
-//   on_second, on_cut   generation_clock, generation_cut; on_ready follows
-//   on_ready, on_room   generation_answer: generation_next, generation_send, until TELL_WAIT;
-//               a whole answer of many log probabilities is measured by text worker
-//   on_gone     generation_gone
+//   on_prepare   generation_open, the endpoint's fields, generation_tokenize    h2o thread or
+//                                                                               text worker
+//   on_request   generation_begin, generation_submit                            h2o thread
+//                if the grammar is unknown, it is compiled first                grammar thread,
+//                which
+//                                                                               writes
+//                                                                               g->structured
+//   on_second    generation_clock; on_ready follows                             h2o thread
+//   on_cut       generation_cut; on_ready follows                               h2o thread
+//   on_ready, on_room
+//                generation_answer: generation_next and generation_send until TELL_WAIT
+//                                                                               h2o thread
+//                a non-streamed answer with many log probabilities is measured  text worker
+//   on_gone      generation_gone                                                h2o thread
 #pragma once
 
 #include "http/api/blocks.h"
@@ -18,59 +25,62 @@
 #include "http/api/conversation.h"
 #include "http/api/grammars.h"
 
-// What the client is told next.
+// The next thing to send to the client.
 enum generation_tell {
-    TELL_WAIT,    // nothing until the next callback
-    TELL_BEGIN,   // a stream: before all text
-    TELL_PIECE,   // a stream: the next piece of generation_choice (choice_piece)
-    TELL_PART,    // a part of a whole answer; Responses: of an event before the next step
-    TELL_CHOICE,  // a stream: generation_choice is over
-    TELL_IDLE,    // a stream: keep-alive
-    TELL_END,     // a stream: after all choices
-    TELL_WHOLE,   // the whole answer: every choice has all of its text
-    TELL_FAILURE, // the last event of a stream that has begun: `failure` says why
+    TELL_WAIT,    // nothing to send until the next callback
+    TELL_BEGIN,   // stream: the opening events, before all text
+    TELL_PIECE,   // stream: the next piece (choice_piece) of generation_choice
+    TELL_PART,    // part of a non-streamed answer; Responses: also part of an event
+    TELL_CHOICE,  // stream: the end of generation_choice
+    TELL_IDLE,    // stream: a keep-alive
+    TELL_END,     // stream: the end, after all choices
+    TELL_WHOLE,   // the complete non-streamed answer
+    TELL_FAILURE, // stream: the last event, which reports `failure`
 };
 
-// What the answer must be, by which field (structured.h); kind GRAMMAR_KIND_NONE: anything.
+// The grammar that constrains the answer (structured.h). source.kind GRAMMAR_KIND_NONE: none.
 struct structured {
-    struct grammar_source source; // in the exchange's arena
+    struct grammar_source source; // text is in the exchange's arena
     struct hash hash;             // of the source
-    const char *path;
-    // What is known of it; written by the grammar thread, too, which writes nothing else.
+    const char *path;             // path of the field that requested it, for error messages
+    // Result of the lookup or of compiling. The only members that the grammar thread writes.
     enum grammars_found found;
     struct grammar *grammar;
     struct error refusal;
 };
 
-// Which calls a request asks for.
+// The request's tool_choice.
 struct tool_choice {
-    bool hidden;     // none: the tools are not shown
-    bool must;       // an answer is calls
-    json_t *allowed; // names of the tools that may be called; NULL: all
+    bool hidden;     // true for 'none': the template is given no tools
+    bool must;       // true if the answer must be calls
+    json_t *allowed; // array of the names of callable tools; NULL: all
 };
 
-// How many tokens of reasoning a choice may have.
+// Maximum number of reasoning tokens in a choice.
 struct thinking_budget {
     bool limited;
     uint32_t tokens;
-    const char *path; // of the field that says so; static
+    const char *path; // path of the field that sets it; static
 };
 
-// Writes a step. Returns it, or TELL_PART where the rest of it comes with the next call.
+// Writes a step to `out`, in the endpoint's shape. Returns the step, or TELL_PART if the next call
+// writes the rest of it.
 struct generation;
 typedef enum generation_tell generation_put(struct generation *g, enum generation_tell step,
                                             struct json_buffer *out);
+// Returns the next step: generation_next, or a function that calls it.
 typedef enum generation_tell generation_steps(struct generation *g);
 
-// A whole answer, written part by part. One of many log probabilities is written twice: first on a
-// text worker for its length, then as there is room, so that it is never in memory as a whole.
+// Position in a non-streamed answer that is written part by part. If the answer has many log
+// probabilities, it is written twice: a text worker writes it to measure its length, then the h2o
+// thread writes it as send space allows, so that it is never in memory as a whole.
 struct generation_whole {
     struct {
         uint32_t choice;
-        bool begun; // of the choice; of Responses of all
+        bool begun; // true if the choice has begun; Responses: if the response has
         struct logprobs_cursor entries;
     } at;
-    generation_put *put; // of one that is written twice, else NULL
+    generation_put *put; // writer of an answer that is written twice; else NULL
     uint64_t length;
     bool ended;
 };
@@ -78,91 +88,100 @@ struct generation_whole {
 struct generation {
     struct call call;
 
-    // What was asked.
+    // Fields of the request.
     bool stream, include_usage, continuous_usage;
-    json_t *variables;         // of the template, beside its own; until generation_prepared
-    json_t *tools;             // that the template and the readers of replies see, or NULL
-    json_t *eager;             // Messages: names of tools whose input is told as it comes, or NULL
-    struct tool_choice choice; // among them
-    bool generation_prompt;    // the template opens the assistant's turn
-    bool count_only;           // nothing is generated: the prompt is counted
-    uint32_t prompt_last;      // of a longer prompt so many tokens at its end are kept; 0: all
-    struct submit_args submit; // what the engine must know; max_tokens 0: what the context leaves
+    json_t *variables; // further template variables; until generation_prepared
+    json_t *tools;     // tools for the template and the reply parser, or NULL
+    json_t *eager;     // Messages: object whose keys name the tools with streamed input, or NULL
+    struct tool_choice choice; // which of the tools may or must be called
+    bool generation_prompt;    // true if the template opens the assistant's turn
+    bool count_only;      // true if the prompt is only tokenized and counted, nothing is generated
+    uint32_t prompt_last; // keep only the last N prompt tokens; 0: all
+    struct submit_args submit; // for the engine; max_tokens 0: the rest of the context window
     struct choice_options options;
     struct structured structured;
     struct thinking_budget thinking;
-    const char *thinking_said[2];     // fields that ask for no thinking, and for some; NULL: none
+    const char *thinking_said[2];     // path of the field that turns it [0] off, [1] on; or NULL
     struct conversation conversation; // until generation_prepared
-    const char *turns;                // the field that it was read from
+    const char *turns;                // name of the field that the prompt was read from
 
-    // What generation_tokenize made.
-    int32_t *tokens;        // [prompt_tokens] i32, in the scratch arena
-    const uint32_t *starts; // [submit.sequence_count + 1] of the prompts, there, too; NULL: one
-    uint32_t prompt_tokens; // of all prompts
+    // Results of generation_tokenize.
+    int32_t *tokens; // [prompt_tokens] i32, in the scratch arena
+    const uint32_t
+        *starts; // [submit.sequence_count + 1] starts in `tokens`, scratch arena; NULL: 1 prompt
+    uint32_t prompt_tokens; // number of tokens of all prompts
     struct text
-        *echoes; // completions: [submit.sequence_count] the prompts, to be repeated; or NULL
-    bool prompt_stopped; // it has more than that: encoding stopped at the window
+        *echoes; // completions with `echo`: [submit.sequence_count] texts of prompts; else NULL
+    bool prompt_stopped; // true if prompt_tokens is a lower bound: encoding stopped at the window
     struct text id;
     int64_t created;
 
-    // The answer so far.
+    // State of the answer.
     struct port *port;
     struct request *request;
-    struct choice *choices; // [choice_count] by prompt
+    struct choice *choices; // [choice_count], grouped by prompt
     uint32_t choice_count;
-    uint32_t turn;  // the choice that is told of next
-    size_t pending; // choice_pending of all
+    uint32_t turn;  // index of the choice to write next
+    size_t pending; // sum of choice_pending over all choices
     uint32_t cached_tokens;
-    bool compiling; // the grammar thread has it, or it waits for that
-    bool begun;     // TELL_BEGIN was returned
-    bool over;      // the last event was read
-    bool failed;    // with `failure`
-    bool cut;       // by the server, with `failure`; the exchange ends it
-    bool told;      // the last step was returned, or the exchange has the failure
-    bool begin_due, idle_due;
-    uint64_t second_ns; // of the last generation_clock
-    uint64_t quiet_ns;  // the second in which something was last written
+    bool compiling; // true while the grammar is compiled or waits for the grammar thread
+    bool begun;     // true once TELL_BEGIN was returned
+    bool over;      // true once the last event was read, or the submission failed
+    bool failed;    // true if the request failed, with `failure`
+    bool cut;  // true if the server ends the stream, with `failure`; the exchange ends the response
+    bool told; // true once the last step was returned, or the exchange has the failure
+    bool begin_due, idle_due; // true if TELL_BEGIN or TELL_IDLE is due
+    uint64_t second_ns;       // time of the last generation_clock, CLOCK_MONOTONIC
+    uint64_t quiet_ns;        // value of second_ns when something was last written
     struct http_failure failure;
     struct generation_whole whole;
-    struct text chunk;          // OpenAI's shapes: what every chunk of the stream begins with
-    struct block_writer blocks; // Messages
+    struct text chunk;          // OpenAI shapes: beginning that all chunks of the stream share
+    struct block_writer blocks; // state of the writer of Messages
 };
 
-// on_prepare. An invalid body fails the fields; then nothing happens up to generation_submit.
-// generation_tokenize renders the conversation, makes its tokens and frees the body.
+// For on_prepare. An invalid body fails the fields, and the functions up to generation_submit then
+// do nothing. generation_tokenize renders the conversation, tokenizes it and frees the body.
 struct generation *generation_open(struct exchange *x);
-// The same as the first member of a state of so many bytes.
+// Like generation_open, for an endpoint whose state (state_bytes) has the generation as its first
+// member.
 struct generation *generation_open_in(struct exchange *x, size_t state_bytes);
 void generation_tokenize(struct generation *g);
-void generation_prepared(struct generation *g); // frees the body where there is no conversation
+// Frees the body; called directly by endpoints without a conversation.
+void generation_prepared(struct generation *g);
 
-// on_request. generation_begin makes the id and what the answer needs; false: the fields are
-// invalid or the arena is full. generation_submit answers a failure, or gives the request to the
-// engine, after its grammar was compiled where that is not known yet.
+// For on_request. generation_begin generates the id and allocates the choices; returns false if the
+// fields have failed or the arena is full. generation_submit sends the failure in that case.
+// Otherwise it submits the request to the engine; if its grammar is unknown, after the grammar
+// thread has compiled it.
 bool generation_begin(struct generation *g, const char *id_prefix);
-void generation_echo(struct generation *g, uint32_t choice, struct text echo); // of a stream
+// Stream only, between the two: sets the prompt text that the choice repeats first.
+void generation_echo(struct generation *g, uint32_t choice, struct text echo);
 void generation_submit(struct generation *g, bool begun);
 
-// Reads events. Each step but TELL_WAIT is written by the caller and given to generation_send,
-// which empties `out`. g may be NULL: nothing was prepared.
+// Reads events and returns the next step. The caller writes each step except TELL_WAIT and passes
+// it to generation_send, which sends and empties `out`. g may be NULL if nothing was prepared.
 generation_steps generation_next;
+// Returns the choice that the present step is about.
 struct choice *generation_choice(const struct generation *g);
-uint32_t generation_output(const struct generation *g);    // tokens of all choices so far
-uint32_t generation_reasoning(const struct generation *g); // of them, spent on reasoning
+uint32_t generation_output(const struct generation *g);    // tokens generated so far, all choices
+uint32_t generation_reasoning(const struct generation *g); // reasoning tokens among them
 void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out);
 
-// All of that: writes what there is to tell, as `next` says, which is generation_next or calls it.
+// For on_ready and on_room: writes and sends every step that `next` returns, until TELL_WAIT. A
+// large non-streamed answer is measured on a text worker first. g may be NULL.
 void generation_answer(struct generation *g, generation_steps *next, generation_put *put);
 
-// The answer cannot be told: the request fails.
+// The answer cannot be written because the arena is full; fails the request.
 void generation_lost(struct generation *g);
 
-// About once a second: may bring TELL_BEGIN or TELL_IDLE.
+// About once a second: decides whether TELL_BEGIN or TELL_IDLE is due.
 void generation_clock(struct exchange *x, uint64_t now_ns);
-// The server ends the stream: TELL_FAILURE comes next.
+// The server ends the stream: generation_next returns TELL_FAILURE next.
 void generation_cut(struct exchange *x, const struct http_failure *failure);
+// The client left, or the server cut the request: counts each choice as finished or aborted and
+// frees what is not in the arena.
 void generation_gone(struct exchange *x);
-// The callbacks of a route from there on.
+// The callbacks of a route after on_request.
 #define GENERATION_CALLS(answer)                                                                   \
     .on_ready = answer, .on_room = answer, .on_second = generation_clock,                          \
     .on_cut = generation_cut, .on_gone = generation_gone

@@ -1,22 +1,26 @@
-// Compiled grammars of requests, kept by the hash of their source: the same schema is compiled once
-// for all requests, models and threads, and what was refused is refused again without another try.
-// What found no room is known, too, by how much it needs, and is tried again once there is so much.
-// The schemas of tools are part of a larger source, which has the tools, their order, the model's
-// dialect and what else binds the answer: another of these is another source.
+// Cache of compiled grammars, keyed by the hash of their source. A schema is compiled once for all
+// requests, models and threads. Rejected sources are cached as well and are rejected again without
+// compiling. A grammar that did not fit into memory is remembered with its size, and is compiled
+// again once that much is free.
 //
-// Two sources are the same when their kind, dialect, alphabet and all bytes of their text are, the
-// order of keys included, because it is the order in which they are written. They are told apart by
-// a keyed hash (base/hash.h) that nobody can make collide, so that finding one takes as long for a
-// large source as for a small one.
+// The schemas of tools are part of a larger source, together with the tools' order, the model's
+// dialect and everything else that constrains the answer; if any of these differs, it is another
+// source.
 //
-// All grammars of requests are here, those in use and those that are kept: together they are
-// bounded by bytes and number. What has no grammar is bounded by a number of its own, so that
-// refused sources push out none. What nobody uses goes first, the least recently used before
-// others. One that would take more than a quarter of what those in use leave is not given away, so
-// that a few large ones do not keep out all others.
+// Two sources are equal if kind, dialect, alphabet and all bytes of the text are equal. The order
+// of keys matters, because it is the order in which the model writes them. Sources are compared by
+// a keyed hash (base/hash.h) for which clients cannot construct collisions, so a lookup takes the
+// same time for large and small sources.
 //
-// Any thread. grammars_find takes microseconds; grammars_compile takes up to a second and is for
-// the grammar thread (http/work.h) alone, so that equal sources which wait there are compiled once.
+// The cache holds all grammars, whether in use or not, and bounds their total bytes and number.
+// Entries without a grammar have a separate bound, so that rejected sources do not evict grammars.
+// Entries that no request uses are evicted, least recently used first. A grammar that needs more
+// than a quarter of the memory that the grammars in use leave free is not given out, so that a few
+// large grammars do not keep out all others.
+//
+// Thread-safe. grammars_find takes microseconds. grammars_compile takes up to a second and is
+// called only by the grammar thread (http/work.h), so that equal sources in its queue are compiled
+// once.
 #pragma once
 
 #include "base/hash.h"
@@ -24,6 +28,8 @@
 
 struct grammars;
 
+// Limits of the cache: bytes and number of grammars, number of entries without one, and the divisor
+// for the free memory that one grammar may take.
 enum {
     GRAMMARS_BYTES_MAX = 128 << 20,
     GRAMMARS_COUNT_MAX = 4096,
@@ -34,33 +40,34 @@ enum {
 struct grammars *grammars_create(size_t bytes_max); // 0: GRAMMARS_BYTES_MAX
 void grammars_destroy(struct grammars *cache);      // NULL is allowed
 
-// About 1 ms for a megabyte.
+// Hashes a source: about 1 ms for a megabyte.
 struct hash grammars_hash(const struct grammar_source *source);
 
 enum grammars_found {
-    GRAMMARS_UNKNOWN, // it must be compiled
+    GRAMMARS_UNKNOWN, // not in the cache: must be compiled
     GRAMMARS_MADE,
     GRAMMARS_REFUSED,
-    GRAMMARS_BUSY, // the grammars in use leave no room for it now
+    GRAMMARS_BUSY, // too large for the memory that the grammars in use leave free now
 };
 
-// What is known of a source. MADE: *out is counted for the caller (grammar_give). REFUSED: why is
-// in err.
+// Looks up a source. GRAMMARS_MADE: *out is a reference that the caller releases with grammar_give;
+// otherwise *out is NULL. GRAMMARS_REFUSED: err has the reason.
 enum grammars_found grammars_find(struct grammars *cache, const struct hash *hash,
                                   struct grammar **out, struct error *err);
 
-// The same after compiling it, if nobody did meanwhile: never UNKNOWN. hash: of the source.
+// Looks up the source and compiles it if it is unknown; never returns GRAMMARS_UNKNOWN. hash: that
+// of the source. *out and err: as in grammars_find.
 enum grammars_found grammars_compile(struct grammars *cache, const struct grammar_source *source,
                                      const struct hash *hash, struct grammar **out,
                                      struct error *err);
 
 struct grammars_stats {
-    uint64_t compiled, compile_ns; // refused ones included
-    uint64_t hits;                 // sources that were known
-    uint64_t refused;              // answers REFUSED, known or not
-    uint64_t busy;                 // answers BUSY
-    uint64_t bytes, count;         // held now
-    uint64_t used_bytes;           // of them, by grammars in use
-    uint64_t looks;                // at entries, whether they are in use
+    uint64_t compiled, compile_ns; // rejected sources included
+    uint64_t hits;                 // lookups that found an entry
+    uint64_t refused;              // results GRAMMARS_REFUSED, from the cache or from compiling
+    uint64_t busy;                 // results GRAMMARS_BUSY
+    uint64_t bytes, count;         // of the entries held now
+    uint64_t used_bytes;           // bytes of the grammars in use
+    uint64_t looks;                // entries examined to find out whether they are in use
 };
 struct grammars_stats grammars_stats(struct grammars *cache);

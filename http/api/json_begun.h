@@ -1,11 +1,11 @@
-// What there is of a JSON object that was cut. Pure.
+// Completes a JSON object that was cut off. Pure functions.
 #pragma once
 
 #include "base/json.h"
 
-// Whether the text may go on to be a JSON object.
+// Returns true if the text is a JSON object or the beginning of one.
 bool json_begun(struct text text);
 
-// The longest beginning of the text that ends after a value, or where nothing is in a container
-// yet, with its open containers closed; {} where there is none. text: json_begun.
+// Writes the longest beginning of the text that ends with a complete value or an opening bracket,
+// then closes the open containers; writes {} if there is none. Requires json_begun(text).
 void json_begun_put(struct json_buffer *out, struct text text);

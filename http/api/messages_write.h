@@ -1,4 +1,4 @@
-// The writer of Messages: an answer as content blocks, whole and as events.
+// Writes the answers of Messages as content blocks, as one body or as a stream of events.
 #pragma once
 
 #include "http/api/generation.h"

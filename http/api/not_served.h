@@ -1,6 +1,6 @@
-// Fields that change what is generated and that no endpoint serves: refused by name, so that nobody
-// mistakes the answer for what was asked. A field that becomes served leaves this table for that of
-// its endpoint, or for decoding.c.
+// Fields that would change the answer and that no endpoint supports. They are rejected by name, so
+// that no client mistakes the answer for what it requested. When a field becomes supported, its row
+// moves to the table of its endpoint or to decoding.c.
 #pragma once
 
 #include "http/api/fields.h"

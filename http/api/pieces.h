@@ -1,21 +1,23 @@
-// A JSON answer that was written whole and may be large: it is sent piece by piece, so that no
-// other request waits for all of it. Part of an endpoint's state; h2o thread, written also on a
-// text worker.
+// A complete JSON answer that may be large. It is sent in pieces, so that other requests do not
+// wait until all of it is sent. Part of an endpoint's state: the h2o thread or a text worker fills
+// `out`, the h2o thread sends it.
 #pragma once
 
 #include "http/exchange.h"
 #include "base/json.h"
 
-enum { WHOLE_BYTES_MAX = 32 * 1024 }; // of an answer that is sent in one go
+enum { WHOLE_BYTES_MAX = 32 * 1024 }; // bytes of an answer that is sent in one piece
 
 struct pieces {
-    struct json_buffer out; // what is to be sent
-    size_t sent;
+    struct json_buffer out; // the answer
+    size_t sent;            // number of bytes sent
 };
 
+// Frees the buffer; p is empty afterwards.
 void pieces_free(struct pieces *p);
 
-// Answers with 200 and what was written. In one go where it is small; else pieces_continue is to be
-// called from on_room. p is empty once all is handed over.
+// pieces_send answers with 200 and p->out: a small answer in one piece; of a larger one, on_room
+// sends the rest with pieces_continue. p is empty once everything is handed to the exchange.
+// pieces_continue does nothing if the answer has not begun or is complete.
 void pieces_send(struct exchange *x, struct pieces *p);
-void pieces_continue(struct exchange *x, struct pieces *p); // for on_room, also before the answer
+void pieces_continue(struct exchange *x, struct pieces *p);

@@ -1,25 +1,26 @@
-// The conversation of a generation -> prompt tokens, and the fields that the template sees. In
-// on_prepare.
+// Converts the conversation of a generation to prompt tokens, and reads the fields that the chat
+// template sees. Runs in on_prepare.
 #pragma once
 
 #include "http/api/generation.h"
 
-// chat_template_kwargs: any variables but those that are made here.
+// Members of chat_template_kwargs: any template variable except those that weft sets.
 extern const struct field_rules prompt_kwargs_members;
 
-// What another field, or the endpoint, says of thinking.
+// Thinking as set by the endpoint or one of its other fields.
 enum prompt_thinking { THINKING_BY_TEMPLATE, THINKING_OFF, THINKING_ON };
 
-// Sets the template's variables (thinking.c) from chat_template_kwargs and from the fields for
-// thinking: reasoning_effort, thinking, reasoning and budgets; of Messages output_config.effort.
-// The first overrides the others.
+// Sets the template's variables (thinking.c) from the fields for thinking: reasoning_effort,
+// thinking, reasoning and budgets, for Messages also output_config.effort; then from
+// chat_template_kwargs, which override them.
 void prompt_variables_read(struct generation *g, enum prompt_thinking thinking);
 
-// The turns of chat completions, and how they end: continue_final_message, add_generation_prompt.
+// Reads the messages of chat completions, continue_final_message and add_generation_prompt.
 void prompt_turns_read(struct generation *g);
 
-// Sets tokens, prompt_tokens and the options of the detokenizer, or fails the fields.
+// Renders and tokenizes the conversation: sets tokens, prompt_tokens and the options of the
+// detokenizer and the reply parser. Fails the fields on errors.
 void prompt_make(struct generation *g);
 
-// The text of the message that is continued, or none; after prompt_make.
+// Returns the text of the continued message; empty if there is none. After prompt_make.
 struct text prompt_continued(const struct generation *g);

@@ -1,8 +1,9 @@
-// The writer of Responses: output items come one after the other, in the order in which the model
-// wrote them; each is closed before the next. The events that close an item, and the last one of a
-// stream, repeat all of it, so text and log probabilities of all items are kept, in the exchange's
-// arena; these events are written in parts, as there is room, and so are those that open a stream,
-// because all that have the response repeat what was asked, too.
+// Writes the answers of Responses. Output items follow one another in the order in which the model
+// wrote them, and each is closed before the next opens. The events that close an item repeat the
+// item, and the last event of a stream repeats all items; therefore their text and log
+// probabilities are kept in the exchange's arena. These events are written in parts, as send space
+// allows. So are the events that open a stream, because every event with the response also repeats
+// the request's fields.
 #pragma once
 
 #include "http/api/generation.h"
@@ -11,25 +12,26 @@ enum item_kind { ITEM_MESSAGE, ITEM_REASONING, ITEM_CALL };
 
 struct output_item {
     enum item_kind kind;
-    bool complete; // no limit cut it
-    uint32_t call; // its number, from 1
+    bool complete; // true if the item was not cut off by a limit
+    uint32_t call; // number of the tool call, from 1; 0: no call
     struct text id;
-    size_t from, bytes;             // its text or arguments in item_writer.text
-    uint32_t entries_from, entries; // its log probabilities in item_writer.logprobs
+    size_t from, bytes;             // position of its text or arguments in item_writer.text
+    uint32_t entries_from, entries; // position of its log probabilities in item_writer.logprobs
 };
 
-// Events that repeat items: three close one, those of the response have all that are closed.
+// Events that repeat items. TEXT, PART and ITEM close one item; RESPONSE repeats all closed items.
 enum closing_event { CLOSING_NOTHING, CLOSING_TEXT, CLOSING_PART, CLOSING_ITEM, CLOSING_RESPONSE };
+// Positions within an item.
 enum item_place { AT_HEAD, AT_TEXT, AT_MIDDLE, AT_ENTRIES, AT_TAIL };
 
-// How far such an event is written.
+// Position in such an event.
 struct closing_cursor {
     enum closing_event event;
-    enum item_place at; // in the item
-    bool bare;          // without log probabilities
-    uint32_t item;
-    size_t bytes;     // of its text, that are written
-    uint32_t entries; // likewise
+    enum item_place at; // position within the item
+    bool bare;          // true if log probabilities are left out
+    uint32_t item;      // index of the item
+    size_t bytes;       // bytes of its text written
+    uint32_t entries;   // log probabilities of it written
 };
 
 enum response_state { STATE_IN_PROGRESS, STATE_COMPLETED, STATE_INCOMPLETE, STATE_FAILED };
@@ -39,25 +41,25 @@ struct item_writer {
     struct output_item *items; // [item_count]
     uint32_t item_count;
     size_t item_max;
-    bool open;                     // the last item is not closed
-    struct arena_text text;        // of all items
-    struct logprobs_kept logprobs; // likewise
-    uint64_t told;                 // bytes of text of all messages
-    uint32_t logprobs_told; // visible ones that were told before their turn, from the first on
+    bool open;                     // true if the last item is not closed
+    struct arena_text text;        // text and arguments of all items
+    struct logprobs_kept logprobs; // log probabilities of all items
+    uint64_t told;                 // bytes of message text written
+    uint32_t logprobs_told;        // number of first visible entries that message_end wrote ahead
     struct closing_cursor cursor;
-    enum generation_tell end_step; // that the last event is of, or TELL_WAIT
-    bool end_begun;
-    uint32_t openings;         // events that open the stream and are not begun
-    uint32_t response_items;   // that the present event of the response repeats
-    enum response_state state; // that it tells
+    enum generation_tell end_step; // step whose final event is being written, or TELL_WAIT
+    bool end_begun;                // true once that event has begun
+    uint32_t openings;             // number of opening events not yet begun
+    uint32_t response_items;   // number of items that the present CLOSING_RESPONSE event repeats
+    enum response_state state; // state of the response that this event reports
 };
 
 struct responses {
-    struct generation g;  // the first member
-    struct text repeated; // the JSON members of the answer that say what was asked
+    struct generation g;  // first member, so that either pointer can be cast to the other
+    struct text repeated; // JSON members of the answer that repeat the request's fields
     struct item_writer items;
 };
 
-// For generation_answer, of a struct responses.
+// Arguments for generation_answer. g is the first member of a struct responses.
 generation_steps responses_next;
 generation_put responses_put;

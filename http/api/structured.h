@@ -1,33 +1,34 @@
-// Structured output: the fields that say what an answer must be (docs/STRUCTURED_OUTPUT.md).
-// structured_read is for on_prepare; what it finds is compiled by the grammar thread before the
-// request is submitted (generation.c).
+// Structured output: the fields that constrain the form of the answer (docs/STRUCTURED_OUTPUT.md).
+// The structured_read functions run in on_prepare. If the grammar is unknown, the grammar thread
+// compiles it before the request is submitted (generation.c).
 #pragma once
 
 #include "http/api/generation.h"
 
-enum { STRUCTURED_BYTES_MAX = 1 << 20 }; // of a schema or another source
+enum { STRUCTURED_BYTES_MAX = 1 << 20 }; // of a schema or another grammar source
 
-// Members of the fields.
+// Rules for the members of these fields.
 extern const struct field_rules structured_format_members; // response_format
 extern const struct field_rules structured_text_members;   // text
 extern const struct field_rules structured_members;        // structured_outputs
 extern const struct field_rules structured_config_members; // output_config
 extern const struct field_rules structured_output_members; // output_format
 
-// Of chat completions, completions and Responses: response_format, structured_outputs, guided_*.
-// Sets g->structured; at most one of them may be there.
+// Reads response_format, structured_outputs and guided_* (chat completions, completions and
+// Responses) and sets g->structured. Fails the fields if there is more than one.
 void structured_read(struct generation *g);
-// Of Responses: text.format.
+// Responses: reads text.format in the same way.
 void structured_read_responses(struct generation *g);
-// Of Messages: output_config.format, output_format.
+// Messages: reads output_config.format and output_format in the same way.
 void structured_read_messages(struct generation *g);
 
-// Makes this the source of g, of which a text in the exchange's arena is kept.
+// Sets g->structured to this source. Keeps pointers to its text and to `path`, which must live as
+// long as the exchange's arena.
 void structured_set(struct generation *g, const struct grammar_source *source, const char *path);
 
-// h2o thread, once g->structured names a source. Sets g->submit.grammar, or fails with the path of
-// the field; false: neither, because it must be compiled first.
+// h2o thread, if g->structured has a source. Sets g->submit.grammar, or fails the fields with the
+// path of the field. Returns false if it did neither: the grammar must be compiled first.
 bool structured_find(struct generation *g);
-// The grammar thread: compiles what is not known, for the next structured_find. Touches nothing but
-// g->structured.
+// Grammar thread: compiles the grammar if it is unknown, for the next structured_find. Accesses
+// only g->structured and the cache.
 void structured_compile(struct generation *g);

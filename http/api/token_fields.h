@@ -1,5 +1,5 @@
-// Which tokens may come: allowed_token_ids and bad_words. On_prepare of chat completions and
-// completions; sets g->submit.rules, which generation.c gives back.
+// Which tokens may be sampled: allowed_token_ids and bad_words. Runs in on_prepare of chat
+// completions, completions and Responses; sets g->submit.rules, which generation.c frees.
 #pragma once
 
 #include "http/api/generation.h"

@@ -1,6 +1,6 @@
-// The answers of /tokenize and /detokenize, made piece by piece out of the token ids: their texts,
-// many times as large as the body that asked for them, are never in memory as a whole. Pure: no
-// exchange, no port.
+// Writes the answers of /tokenize and /detokenize piece by piece from the token ids. The answer can
+// be many times larger than the request's body and is never in memory as a whole. Pure: uses no
+// exchange and no port.
 #pragma once
 
 #include "base/arena.h"
@@ -12,24 +12,25 @@ struct token_pieces {
     const struct tokenizer *tokenizer;
     const int32_t *ids; // [count] i32
     uint32_t count;
-    bool text;       // the answer is the text of the ids, else the ids
-    bool strings;    // of ids: and the text of each
-    uint32_t window; // of ids: the model's
-    char *room;      // [detok_bound(tokenizer)]
-    // Place of the next piece.
+    bool text;       // true: the answer is the text of the ids; false: the ids
+    bool strings;    // ids: true if the answer also has the text of each id
+    uint32_t window; // ids: the model's context window
+    char *room;      // [detok_bound(tokenizer)] scratch for one token's text
+    // Position of the next piece.
     uint32_t part, at;
-    uint64_t taken; // ids of all parts so far
+    uint64_t taken; // ids written, summed over all parts
     struct detok detok;
 };
 
-enum { TOKEN_PIECE_BYTES = 2048 }; // about, where no token is longer
+enum { TOKEN_PIECE_BYTES = 2048 }; // approximate size of a piece, unless a token is longer
 
-// Takes the room from the arena; false: it has none. The other members are set.
+// Allocates the scratch buffer; the caller has set the members before it. Returns false if the
+// arena is full.
 bool token_pieces_begin(struct token_pieces *p, struct arena *arena);
 
-// Appends the next piece; false: it was the last.
+// Appends the next piece. Returns false if it was the last.
 bool token_pieces_put(struct token_pieces *p, struct json_buffer *out);
 
-// Bytes of the whole answer. Takes as long as writing it, so it counts its work in slices; where
-// the answer is unwanted it ends early.
+// Returns the bytes of the complete answer. Takes as long as writing it, so it counts its work in
+// `slice`; if the answer is no longer wanted it returns early with a partial sum.
 uint64_t token_pieces_length(const struct token_pieces *p, struct slice *slice);

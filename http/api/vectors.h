@@ -1,5 +1,5 @@
-// The answer of /v1/embeddings, made piece by piece: a body of 2,048 vectors is never in memory as
-// a whole. Pure: no exchange, no port.
+// Writes the answer of /v1/embeddings piece by piece: a body with 2,048 vectors is never in memory
+// as a whole. Pure: uses no exchange and no port.
 #pragma once
 
 #include "base/json.h"
@@ -11,19 +11,19 @@ struct vectors {
     bool base64;
     const char *model;
     uint64_t tokens;
-    // Place of the next piece.
+    // Position of the next piece.
     uint32_t row, column;
     bool begun, ended;
 };
 
-enum { VECTORS_PIECE_MAX = 2048 }; // bytes, about
+enum { VECTORS_PIECE_MAX = 2048 }; // approximate size of a piece in bytes
 
-// Appends the next piece; false: it was the last.
+// Appends the next piece. Returns false if it was the last.
 bool vectors_put(struct vectors *v, struct json_buffer *out);
 
-// Bytes of the whole answer. Takes as long as writing it, so it counts its work in slices; where
-// the answer is unwanted it ends early.
+// Returns the bytes of the complete answer. Takes as long as writing it, so it counts its work in
+// `slice`; if the answer is no longer wanted it returns early with a partial sum.
 uint64_t vectors_length(const struct vectors *v, struct slice *slice);
 
-// All finite?
+// Returns true if all values are finite.
 bool vectors_valid(const struct vectors *v);
