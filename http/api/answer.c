@@ -6,7 +6,7 @@
 #include "http/ids.h"
 #include "http/api/json_begun.h"
 
-enum { HEAD_PENDING = 64 }; // a call's head counts as so many bytes
+enum { HEAD_PENDING = 64 }; // a call's id and name count as this many pending bytes
 
 void answer_open(struct answer_parts *a, const struct reply_args *args,
                  const struct answer_parts *continued)
@@ -17,7 +17,7 @@ void answer_open(struct answer_parts *a, const struct reply_args *args,
         return;
     a->from = continued->from;
     a->lost = continued->lost;
-    if (continued->call_count > continued->closed) { // the answer goes on inside of a call
+    if (continued->call_count > continued->closed) { // the answer begins inside a call
         const struct answer_call *open = &continued->calls[continued->call_count - 1];
         struct text so_far = answer_begun(continued);
         answer_take(a, &(struct reply_event){REPLY_CALL, .text = open->name, .id = open->id});
@@ -56,7 +56,8 @@ static void text_add(struct answer_parts *a, struct arena_text *t, struct text m
 
 enum { OWN_LETTERS = 9 };
 
-// Models copy ids from what they read; those of an answer differ.
+// Returns true if the model's id has the form that the dialect needs and no other call of the
+// answer has it: models tend to copy ids from the prompt.
 static bool id_is_sound(const struct answer_parts *a, struct text id)
 {
     for (uint32_t i = 0; i < a->call_count; i++)
@@ -70,7 +71,8 @@ static bool id_is_sound(const struct answer_parts *a, struct text id)
     return id.bytes == OWN_LETTERS;
 }
 
-// Templates of some dialects take no ids but their own kind.
+// Returns the id of a new call. Templates of some dialects accept only ids of nine letters and
+// digits.
 static struct text id_of(struct answer_parts *a, const struct reply_event *event)
 {
     const struct dialect_syntax *syntax = dialect_syntax(a->dialect);
@@ -105,7 +107,7 @@ static struct answer_run *run_last(const struct answer_parts *a)
     return a->run_count > 0 ? &a->runs[a->run_count - 1] : NULL;
 }
 
-// Text and reasoning join what came before them; so do the parts of one call.
+// Appends a run, or extends the last one if both are of the same kind and call.
 static void run_add(struct answer_parts *a, struct answer_run run)
 {
     if (run.kind != RUN_CALL && run.bytes == 0)
@@ -191,7 +193,7 @@ size_t answer_break(struct answer_parts *a, struct arena_text *text)
     return text->bytes - before;
 }
 
-// Whether the run is of a call that is told later.
+// Returns true if the run belongs to a tool call whose output is deferred until it is complete.
 static bool run_waits(const struct answer_parts *a, const struct answer_run *run)
 {
     return run->kind == RUN_CALL && answer_whole_call(a) == &a->calls[run->call - 1];

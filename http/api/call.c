@@ -8,12 +8,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { LOOKED_BYTES = 8 }; // bytes that cost as much to look through as one to parse
+enum { LOOKED_BYTES = 8 }; // scanning this many bytes costs as much as parsing one
 
-// A parsed value takes up to a hundred times its bytes in the body, so their number has a limit.
+// The number of values is limited because a parsed value takes up to 100 times its bytes in the
+// body.
 static bool values_are_too_many(struct text body)
 {
-    size_t at = 0; // may pass the end by two where the body is truncated
+    size_t at = 0; // may exceed the length by 2 if the body is truncated
     uint32_t count = 1;
     if (body.bytes < CALL_VALUES_MAX)
         return false;
@@ -34,8 +35,8 @@ static void body_parse(struct call *call)
     struct arena *arena = exchange_arena(call->exchange);
     struct error err;
     call->fields = (struct fields){.arena = arena, .shape = call->info->shape};
-    (void)slice_spend(call->slice,
-                      call->info->body.bytes / LOOKED_BYTES); // parsing notices an unwanted result
+    // The result is ignored: json_parse_in_slices notices if the client has left.
+    (void)slice_spend(call->slice, call->info->body.bytes / LOOKED_BYTES);
     if (values_are_too_many(call->info->body)) {
         fields_fail_plain(&call->fields, HTTP_TOO_LARGE, NULL,
                           "the request body holds more than %d JSON values", CALL_VALUES_MAX);
@@ -72,7 +73,7 @@ void call_body_end(struct call *call)
     call->prepare_ns = clock_ns() - call->begun_ns;
 }
 
-// Logs the first unknown field at level info; all are counted.
+// Counts the ignored fields. The first line is logged at level info, later ones at debug.
 static void unknown_tell(struct call *call)
 {
     struct server_view view;
@@ -118,7 +119,7 @@ bool call_kind(struct call *call, enum model_kind kind)
     return !call->fields.failed;
 }
 
-// The only one of this kind (-1: of any); NULL: there are more, or none.
+// Returns the only model of this kind (-1: of any kind); NULL if there is none or more than one.
 static const struct served_model *model_alone(const struct call *call, int kind)
 {
     const struct served *served = call->info->served;
@@ -133,7 +134,7 @@ static const struct served_model *model_alone(const struct call *call, int kind)
     return found;
 }
 
-// alone: what is meant where none is named, or NULL.
+// alone: the model to use if the body names none, or NULL.
 static bool model_read(struct call *call, const struct field_rules *rules,
                        const struct served_model *alone)
 {
@@ -184,8 +185,8 @@ void call_fail(struct call *call, enum http_error error, const char *format, ...
                   &(struct http_failure){.error = error, .message = text_of(message)});
 }
 
-// The engine trusts token ids: a tokenizer with more ids than the model must fail the request, not
-// the process.
+// The engine does not check token ids. If the tokenizer has more ids than the model, the request
+// must fail, not the process.
 static bool tokens_fit(const struct call *call, const struct submit_args *args)
 {
     uint32_t vocab = call->model->facts->vocab;
@@ -196,8 +197,8 @@ static bool tokens_fit(const struct call *call, const struct submit_args *args)
     return known == args->token_count;
 }
 
-// Asks the copies of the model in turn until one takes the request. Of their refusals a full queue
-// counts most: it may have room again.
+// Tries the copies of the model until one accepts the request. If all refuse, 'queue full' takes
+// precedence over 'failed', because a full queue may soon have space.
 static enum admission submit(struct call *call, const struct submit_args *args,
                              struct request **out)
 {
@@ -273,7 +274,7 @@ void call_fail_late(struct call *call)
                       finish_told(FINISH_TIMEOUT)->failure);
 }
 
-// A finish without a row here does not compile.
+// One row for each finish reason; a missing row is a compile error.
 #define TOLD_STOP {COUNTED_STOP, 0, NULL}
 #define TOLD_LENGTH {COUNTED_LENGTH, 0, NULL}
 #define TOLD_CONTEXT {COUNTED_LENGTH, 0, NULL}

@@ -1,6 +1,6 @@
-// POST /v1/chat/completions: its fields and its answers (docs/API.md). The conversation is read by
-// chat_turns.c, decoding fields by decoding.c; what all shapes share is in generation.c, what both
-// of OpenAI's share in openai.c.
+// POST /v1/chat/completions: its fields and its answers (docs/API.md). chat_turns.c reads the
+// messages and decoding.c the decoding fields. generation.c contains what all endpoints share,
+// openai.c what completions also needs.
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
 #include "http/api/openai.h"
@@ -110,7 +110,7 @@ static void call_head_put(const struct answer_call *call, struct json_buffer *ou
     json_put_literal(out, ",\"arguments\":");
 }
 
-// What is new of a call: its head, its arguments, or both after each other.
+// Writes the new part of a call as chunks: its id and name, its arguments, or one chunk for each.
 static void call_put(const struct generation *g, const struct answer_piece *piece,
                      struct json_buffer *out)
 {
@@ -153,7 +153,7 @@ static void chat_piece(const struct generation *g, struct json_buffer *out)
     delta_end(g, &piece, out);
 }
 
-// Reasoning and calls of a whole message, after its content.
+// Writes reasoning and calls of a complete message; its content is written before them.
 static void parts_put(const struct choice *c, struct json_buffer *out)
 {
     const struct answer_parts *a = &c->answer;
@@ -197,7 +197,7 @@ static enum generation_tell chat_put(struct generation *g, enum generation_tell 
     return openai_put(g, &shape, step, out);
 }
 
-// The life of a request, in the order of the calls
+// Callbacks of the route, in the order in which they run
 
 static void chat_prepare(struct exchange *x)
 {

@@ -1,11 +1,11 @@
-// Messages of a chat completion request -> conversation (docs/API.md). Paths of failures are those
-// of the request: messages[2].content[0].type.
+// Converts the messages of a chat completion request to a conversation (docs/API.md). Error paths
+// refer to the request: messages[2].content[0].type.
 #include "http/api/parts.h"
 #include "http/api/turns.h"
 
 #include <string.h>
 
-// Fields without a type are checked by the readers below.
+// The types of the FIELD_READ_BY rows are checked by the functions below.
 static const struct field_rule message_rows[] = {
     FIELD_READ_BY("role"),
     FIELD_READ_BY("content"),
@@ -149,7 +149,7 @@ static void plain_read(struct conversation *c, struct fields *f, const json_t *i
     json_buffer_free(&content);
 }
 
-// By role, once the message's own fields are known to be sound.
+// Reads the message according to its role. The message's fields have been checked.
 static void role_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
     struct text role = json_text(json_object_get(in, "role"));
@@ -175,7 +175,7 @@ static void role_read(struct conversation *c, struct fields *f, const json_t *in
 static void turn_read(struct conversation *c, struct fields *f, const json_t *in, size_t i)
 {
     const char *path = fields_path(f, "messages[%zu]", i);
-    c->continued = false; // only the last message counts
+    c->continued = false; // only the last message can be continued
     if (fields_member_string(f, in, path, "role").at)
         fields_check_object(f, &message_rules, in, path);
     if (!f->failed)

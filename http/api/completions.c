@@ -1,5 +1,5 @@
-// POST /v1/completions: prompts as they stand, without a chat template; fields and answers
-// (docs/API.md). Decoding fields are read by decoding.c, prompts by inputs.c.
+// POST /v1/completions: prompts without a chat template; fields and answers (docs/API.md).
+// decoding.c reads the decoding fields, inputs.c the prompts.
 #include "base/number.h"
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
@@ -9,7 +9,7 @@
 
 enum {
     TOKENS_DEFAULT = 16,
-    ECHO_BYTES_MAX = 4 * 1024 * 1024, // of one answer: it is written in one go
+    ECHO_BYTES_MAX = 4 * 1024 * 1024, // echoed bytes of a non-streamed answer
 };
 
 static const struct field_rule completions_rows[] = {
@@ -47,8 +47,8 @@ static void logprobs_read(struct generation *g, bool echo)
     g->options.top_logprobs = g->submit.sampling.top_logprobs = top > 0 ? (uint32_t)top : 0;
 }
 
-// The text of a prompt that came as token ids.
-// NULL at: the call has failed.
+// Returns the text of a prompt that was given as token ids. On failure, fails the fields and
+// returns a text whose at is NULL.
 static struct text ids_text(struct generation *g, uint32_t prompt)
 {
     struct decode_args args = {
@@ -99,7 +99,7 @@ static void completions_read(struct generation *g)
         .call = &g->call,
         .field = "prompt",
         .count_max = model->choices_max / g->submit.choice_count,
-        .token_max = model->facts->max_model_len - 1, // one at least is generated
+        .token_max = model->facts->max_model_len - 1, // leave space for one generated token
         .special = fields_bool(f, "add_special_tokens", true),
         .last = g->prompt_last,
     };
@@ -124,7 +124,8 @@ static struct text echo_of(const struct generation *g, uint32_t choice)
     return g->echoes ? g->echoes[choice / g->submit.choice_count] : (struct text){0};
 }
 
-// A stream that still waits says that it lives. Echoed prompts are the first pieces.
+// Opens a stream. If there is nothing to write yet, sends a keep-alive; an echoed prompt is sent as
+// the first pieces.
 static void completions_begin(const struct generation *g, struct json_buffer *out)
 {
     if (!g->echoes && generation_output(g) == 0)
@@ -165,7 +166,7 @@ static enum generation_tell completions_put(struct generation *g, enum generatio
     return openai_put(g, &shape, step, out);
 }
 
-// The life of a request, in the order of the calls
+// Callbacks of the route, in the order in which they run
 
 static void completions_prepare(struct exchange *x)
 {

@@ -1,4 +1,4 @@
-// Conversations: see conversation.h. JSON values in, JSON values out; texts are not interpreted.
+// Conversations: see conversation.h. Input and output are JSON values; texts are not interpreted.
 #include "http/api/conversation.h"
 
 #include <string.h>
@@ -18,10 +18,10 @@ void conversation_begin(struct conversation *c, struct slice *slice)
                                .turn_ids = json_object()};
 }
 
-// Counts the work of a copy and its check; the next reader notices if the result is unwanted.
+// Counts the work of copying and checking a text. If the client has left, the next reader notices.
 static void copy_count(struct conversation *c, size_t bytes)
 {
-    enum { COPY_WORK = 64, COPY_BYTES = 4 }; // of each copy; bytes copied at the cost of one parsed
+    enum { COPY_WORK = 64, COPY_BYTES = 4 }; // work per copy; bytes copied per unit of work
     (void)slice_spend(c->slice, COPY_WORK + bytes / COPY_BYTES);
 }
 
@@ -40,7 +40,7 @@ json_t *conversation_add(struct conversation *c, const char *role, struct text c
     json_object_set_new(message, "content", json_string_of(content));
     json_array_append_new(c->messages, message);
     if (strcmp(role, "assistant") != 0 && json_object_size(c->turn_ids) > 0) {
-        json_decref(c->turn_ids); // clearing a table takes as long as it ever was large
+        json_decref(c->turn_ids); // clearing costs as much as the table's largest size
         c->turn_ids = json_object();
     }
     copy_count(c, content.bytes);
@@ -60,13 +60,14 @@ void conversation_check_id(struct conversation *c, struct fields *f, struct text
     json_object_setn_new(c->turn_ids, id.at, id.bytes, json_true());
 }
 
-// "" and "null" mean no arguments; anything but a JSON object stays text.
+// Returns the arguments (new reference). "" and "null" become an empty object; text that is not a
+// JSON object stays text.
 static json_t *arguments_of(struct conversation *c, const struct tool_call *call)
 {
     json_t *value = NULL;
     struct error err;
     if (call->arguments)
-        return json_incref((json_t *)call->arguments); // shared, never written
+        return json_incref((json_t *)call->arguments); // shared, but never modified
     if (call->arguments_text.bytes == 0)
         return json_object();
     if (json_parse_in_slices(&value, call->arguments_text, c->slice, &err) == STATUS_OK &&
@@ -127,7 +128,7 @@ static bool role_is(const json_t *message, const char *role)
     return text_is(json_text(json_object_get(message, "role")), role);
 }
 
-// Whether b can be appended to a. calls: also where they have calls and reasoning.
+// Returns true if b can be appended to a. calls: messages with calls or reasoning may be joined.
 static bool neighbours_join(const json_t *a, const json_t *b, bool calls)
 {
     bool plain = !json_object_get(a, "tool_calls") && !json_object_get(b, "tool_calls") &&
@@ -143,8 +144,8 @@ void conversation_line(struct json_buffer *text, struct text more)
     json_put_raw(text, more);
 }
 
-// Puts the member of all messages [at, end) into the first, in one buffer: appending them one by
-// one would take quadratic time.
+// Joins this member of the messages [at, end) into the first of them. One buffer, because appending
+// them one by one would take quadratic time.
 static void texts_join(struct conversation *c, size_t at, size_t end, const char *member)
 {
     struct json_buffer joined = {0};
@@ -169,7 +170,7 @@ static void calls_join(struct conversation *c, size_t at, size_t end)
     json_decref(all);
 }
 
-// Joins a run of messages into its first one; returns where the next begins.
+// Joins a run of messages into its first one. Returns the index after the run.
 static size_t run_join(struct conversation *c, size_t at, bool calls)
 {
     const json_t *first = json_array_get(c->messages, at);
@@ -196,7 +197,7 @@ static void merge_from(struct conversation *c, size_t from, bool calls)
     c->messages = merged;
 }
 
-// Results of tools come before the user's text also where they are of different messages.
+// Moves tool results before the user messages next to them.
 static void results_first(struct conversation *c)
 {
     json_t *ordered = json_array(), *texts = json_array(), *message;

@@ -32,7 +32,7 @@ static const struct field_rule decoding_rows[] = {
     FIELD_READ_BY("presence_penalty"),
     FIELD_READ_BY("frequency_penalty"),
     FIELD_READ_BY("repetition_penalty"),
-    FIELD_TYPED("repeat_penalty", "n"), // though the other may count
+    FIELD_TYPED("repeat_penalty", "n"), // its type is checked even if repetition_penalty is used
     FIELD_READ_BY("logit_bias"),
     FIELD_READ_BY("allowed_token_ids"),
     FIELD_READ_BY("bad_words"),
@@ -63,7 +63,7 @@ static const struct field_rule decoding_rows[] = {
 };
 const struct field_rules decoding_rules = FIELD_RULES(decoding_rows, &generation_not_served);
 
-// The operator's default, else that of the API.
+// Returns the operator's default, or `usual` if there is none.
 static double default_of(double own, double usual)
 {
     return isnan(own) ? usual : own;
@@ -74,8 +74,8 @@ uint32_t decoding_tokens_default(const struct generation *g, uint32_t usual)
     return (uint32_t)default_of(g->call.model->facts->defaults.max_tokens, usual);
 }
 
-// A penalty that is all but nothing is as strong as this one: it makes every token that was seen
-// as unlikely or as likely as can be, and logits stay finite.
+// Smaller penalties are raised to this value. They have the same effect (a token that was seen
+// becomes as likely or unlikely as possible), but logits stay finite.
 static const double repetition_least = 1e-4;
 
 static double repetition_read(struct fields *f, double usual)
@@ -88,7 +88,8 @@ static double repetition_read(struct fields *f, double usual)
     return repetition < repetition_least ? repetition_least : repetition;
 }
 
-// An endpoint whose table refuses a field may take its neutral value, which wins here, too.
+// A field that the endpoint's table rejects may be present with its neutral value; it then
+// overrides the operator's default.
 void decoding_read_sampling(struct generation *g, double temperature_max, int64_t top_k_min)
 {
     struct fields *f = &g->call.fields;
@@ -177,7 +178,7 @@ static uint32_t vocab_of(const struct generation *g)
     return g->call.model->facts->vocab;
 }
 
-// A decimal token id without needless zeros; false: it is none of the model's.
+// Parses a decimal token id without leading zeros. Returns false if the model has no such id.
 static bool id_parse(struct text digits, uint32_t vocab, int32_t *out)
 {
     uint64_t id = 0;
@@ -268,7 +269,7 @@ static void end_read(struct generation *g, uint32_t tokens_max)
     stop_ids_read(g);
 }
 
-// Prompts of one salt share cached blocks, and with no other.
+// Prompts share cached KV blocks only with prompts of the same salt.
 static void salt_read(struct generation *g)
 {
     enum { SALT_BYTES_MAX = 128 };
@@ -284,7 +285,7 @@ static void salt_read(struct generation *g)
     g->submit.cache_salt[1] = hash.high;
 }
 
-// -1: what the window takes and leaves a token for the answer.
+// -1: as many tokens as leave one token of the context window for the answer.
 static void prompt_last_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;

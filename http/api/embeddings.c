@@ -1,5 +1,5 @@
-// POST /v1/embeddings: fields, tokens, answer (docs/API.md). The body of the answer is made by
-// vectors.c; a large one is measured on a text worker and sent in pieces.
+// POST /v1/embeddings: fields, tokens, answer (docs/API.md). vectors.c writes the answer; a large
+// one is measured on a text worker and sent in pieces.
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
 #include "http/api/vectors.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 
 enum {
-    INLINE_BYTES_MAX = 1024,     // the prompt is read again with each input
-    PROMPT_BYTES_PER_TOKEN = 16, // of the window: text that makes no tokens takes time too
-    WHOLE_VALUES_MAX = 4096,     // more floats than this are sent in pieces
+    INLINE_BYTES_MAX = 1024,     // small, because the prompt is tokenized again with each input
+    PROMPT_BYTES_PER_TOKEN = 16, // per token of the window: text without tokens costs time too
+    WHOLE_VALUES_MAX = 4096,     // answers with more floats are sent in pieces
 };
 
 static const struct field_rule embeddings_rows[] = {
@@ -54,12 +54,12 @@ static const struct field_rules embeddings_rules = FIELD_RULES(embeddings_rows, 
 
 struct embeddings {
     struct pooled pooled;
-    bool base64, raw;    // raw: not normalised
-    uint32_t dimensions; // fewer than the model's vectors have; 0: theirs
+    bool base64, raw;    // raw: true if vectors are not normalised
+    uint32_t dimensions; // requested dimensions; 0: the model's
     struct inputs inputs;
     struct vectors vectors;
-    bool taken, valid; // the vectors
-    uint64_t length;   // of the answer
+    bool taken, valid; // true if the vectors were copied; are all finite
+    uint64_t length;   // bytes of the answer
     struct json_buffer piece;
 };
 
@@ -74,7 +74,7 @@ static void truncate_read(struct embeddings *e)
     e->inputs.last = e->inputs.truncate && left ? e->inputs.token_max : 0;
 }
 
-// Whether the model's vectors may be cut to this length.
+// Returns true if the model's vectors may be shortened to this length.
 static bool dimensions_allow(const struct served_model *model, uint32_t wanted)
 {
     const struct model_facts *facts = model->facts;
@@ -104,7 +104,8 @@ static void dimensions_read(struct embeddings *e)
     json_buffer_free(&lengths);
 }
 
-// Under the names of text-embeddings-inference, of Jina and of llama-server.
+// Reads the three names of the option: normalize (text-embeddings-inference), normalized (Jina) and
+// embd_normalize (llama-server).
 static void normalize_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
@@ -147,7 +148,8 @@ static void prompt_named(struct embeddings *e, struct text name)
                 "must be the name of a prompt of this model (%.*s)", (int)names.bytes, names.at);
 }
 
-// Texts get the prompt that the request gives or names, else the model's own; ids are as given.
+// Sets the prompt that is put before texts: the one that the request contains or names, else the
+// model's default. Token ids are used as they are.
 static void prompt_read(struct embeddings *e)
 {
     struct fields *f = &e->pooled.call.fields;
@@ -226,7 +228,7 @@ static uint32_t width_of(const struct embeddings *e)
     return e->dimensions > 0 ? e->dimensions : e->pooled.call.model->facts->output_width;
 }
 
-// What is left of a shortened vector gets the length 1 again.
+// Normalises a shortened vector to length 1.
 static void normalize(float *vector, uint32_t width)
 {
     double squares = 0;
@@ -237,7 +239,8 @@ static void normalize(float *vector, uint32_t width)
         vector[i] = (float)(vector[i] * scale);
 }
 
-// Copies the values out of the engine's memory at once, so that a slow reader holds none of it.
+// Copies all values out of the engine's memory, so that a slow client does not keep the engine's
+// request alive.
 static bool values_take(struct embeddings *e)
 {
     struct vectors *v = &e->vectors;
@@ -293,8 +296,8 @@ static bool answer_failed(struct embeddings *e)
     return !e->taken || !e->valid;
 }
 
-// On a text worker, because megabytes are copied and checked. The engine request stays attached
-// meanwhile, even if the client leaves.
+// Runs on a text worker, because it copies and checks megabytes. The engine's request stays
+// attached meanwhile, even if the client leaves.
 static void answer_measure(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
@@ -306,7 +309,7 @@ static void answer_measure(struct exchange *x)
 static void answer_begin(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-    pooled_close(&e->pooled); // also if the client has left: the last event was read
+    pooled_close(&e->pooled); // even if the client has left: the last event was read
     if (!exchange_gone(x) && !answer_failed(e)) {
         exchange_reply_begin(x, 200, e->length);
         answer_continue(x);
@@ -315,7 +318,7 @@ static void answer_begin(struct exchange *x)
 
 static uint64_t answer_bytes(const struct embeddings *e)
 {
-    enum { FLOAT_LETTERS = 12, BASE64_LETTERS = 6 }; // of a value, about
+    enum { FLOAT_LETTERS = 12, BASE64_LETTERS = 6 }; // approximate bytes per value
     uint64_t values = (uint64_t)e->vectors.count * width_of(e);
     return values * (e->base64 ? BASE64_LETTERS : FLOAT_LETTERS);
 }

@@ -1,4 +1,4 @@
-// Field readers: see fields.h. What lives here knows JSON types and paths, no endpoint.
+// Field readers: see fields.h. This file knows JSON types and paths, but no endpoint.
 #include "http/api/fields.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MESSAGE_MAX = 1024 };
-enum { MEMBER_WORK = 64 }; // bytes of JSON whose parsing takes as long as checking one member
+enum { MEMBER_WORK = 64 }; // checking one member costs as much as parsing this many bytes of JSON
 
 void fields_init(struct fields *f, struct arena *arena, enum shape shape, const json_t *root)
 {
@@ -43,7 +43,7 @@ static void failure_set(struct fields *f, enum http_error error, const char *pat
     };
 }
 
-// Cuts back to a whole character where snprintf had to cut. wanted: what it returned.
+// If snprintf truncated the text, cuts it back to a complete character. wanted: snprintf's result.
 static void cut_text(char *text, size_t size, int wanted)
 {
     if (wanted >= 0 && (size_t)wanted >= size)
@@ -241,9 +241,9 @@ bool fields_token_ids(struct fields *f, const json_t *ids, const char *path, uin
                       struct id_hints hints, int32_t *out)
 {
     enum {
-        ID_WORK = 4,
-        SPENT_TOGETHER = 1024
-    }; // reading an id takes as long as so many bytes of JSON
+        ID_WORK = 4,          // reading an id costs as much as parsing this many bytes of JSON
+        SPENT_TOGETHER = 1024 // ids whose work is counted in one call
+    };
     size_t count = json_array_size(ids);
     for (size_t i = 0; i < count && !f->failed; i++) {
         const json_t *value = json_array_get(ids, i);
@@ -273,7 +273,7 @@ struct text fields_string(struct fields *f, const char *name)
     return json_text(value);
 }
 
-// Numbers compare by value: 1 and 1.0 are the same default. Else a is what is written as b is.
+// Numbers compare by value (1 equals 1.0), other values by their JSON text.
 static bool values_equal(const json_t *a, const json_t *b)
 {
     if (json_is_number(a) && json_is_number(b))
@@ -340,7 +340,7 @@ static bool type_passes(const json_t *value, const char *types)
     return false;
 }
 
-// "name", or "path.name" inside an object.
+// Returns "name", or "path.name" for a member of an object.
 static const char *member_path(struct fields *f, const char *path, const char *name)
 {
     return path ? fields_path(f, "%s.%s", path, name) : fields_path(f, "%s", name);
@@ -400,10 +400,10 @@ void fields_check_object(struct fields *f, const struct field_rules *rules, cons
     const char *name;
     size_t bytes;
     json_t *value;
-    // The iterator takes a non-const object; nothing is written.
+    // The iterator macro needs a non-const object; nothing is modified.
     json_object_keylen_foreach((json_t *)object, name, bytes, value)
     {
-        bool whole = strlen(name) == bytes; // no field has a NUL in its name
+        bool whole = strlen(name) == bytes; // names with a NUL byte match no field
         const struct field_rule *rule = rule_find(rules, whole ? name : "*");
         if (f->failed || !fields_spend(f, MEMBER_WORK))
             return;

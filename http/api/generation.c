@@ -1,5 +1,5 @@
-// Generations: see generation.h. Events of the port go to their choices (choice.c); here is what
-// the client is told next.
+// Generations: see generation.h. Events of the port go to their choices (choice.c); this file
+// decides what is sent to the client next.
 #include "http/api/generation.h"
 
 #include "http/ids.h"
@@ -14,27 +14,27 @@
 #include <time.h>
 
 enum {
-    ROOM_MIN = 2048,          // bytes of send buffer that must be free to read more events
-    DELTA_BYTES_MAX = 512,    // text gathered for the next chunks of a stream
-    INLINE_TOKENS_MAX = 4096, // of log probabilities, alternatives too, that the loop writes
-    TOKEN_BYTES = 90,         // of such a token as JSON, about
-    PART_WORK = 256,          // of a part of a whole answer beside its bytes, as a slice counts
+    ROOM_MIN = 2048,          // send space, in bytes, that must be free to read more events
+    DELTA_BYTES_MAX = 512,    // bytes of text gathered for the next chunks of a stream
+    INLINE_TOKENS_MAX = 4096, // log probabilities, with alternatives, that the h2o thread may write
+    TOKEN_BYTES = 90,         // approximate JSON bytes of one of them
+    PART_WORK = 256,          // work of a part of an answer in addition to its bytes (slice.h)
 };
 
-static const uint64_t begin_after_ns = 5000000000ull; // the 200 of a request still in the queue
-static const uint64_t idle_after_ns = 10000000000ull; // keep-alive
+static const uint64_t begin_after_ns = 5000000000ull; // a queued request's stream begins after 5 s
+static const uint64_t idle_after_ns = 10000000000ull; // 10 s without output: keep-alive
 
-// An admitted request has counts of its own.
+// Releases the generation's references; an admitted request holds references of its own.
 static void constraints_give(struct generation *g)
 {
     grammar_give(g->submit.grammar);
     token_rules_give(g->submit.rules);
-    grammar_give(g->structured.grammar); // of a request that is gone
+    grammar_give(g->structured.grammar); // compiled, but not used
     g->submit.grammar = g->structured.grammar = NULL;
     g->submit.rules = NULL;
 }
 
-// Nothing more is read.
+// Frees what is not in the arena. No more events are read.
 static void generation_close(struct generation *g)
 {
     for (uint32_t i = 0; g->choices && i < g->choice_count; i++)
@@ -48,14 +48,14 @@ static void generation_close(struct generation *g)
     constraints_give(g);
 }
 
-// Submitting
+// Submission
 
 static void length_fail(struct generation *g, uint32_t window)
 {
     struct fields *f = &g->call.fields;
     fields_fail_length(f, g->turns, g->turns,
                        &(struct field_length){window, g->prompt_tokens, g->prompt_stopped});
-    // The message says N > M; one token must be generated, so M is the window less one.
+    // Messages reports "N > M". One token must be generated, so M is the window minus 1.
     if (f->shape == SHAPE_MESSAGES)
         f->failure.context_tokens = window - 1;
 }
@@ -121,7 +121,7 @@ static bool choices_open(struct generation *g)
     made = made && g->choices;
     for (uint32_t i = 0; made && i < g->choice_count; i++) {
         made = choice_open(&g->choices[i], &g->options);
-        g->pending += choice_pending(&g->choices[i]); // of a call that is continued
+        g->pending += choice_pending(&g->choices[i]); // a continued call may be pending
     }
     return made;
 }
@@ -141,7 +141,7 @@ void generation_echo(struct generation *g, uint32_t choice, struct text echo)
     g->pending += echo.bytes;
 }
 
-// What the fields say is the answer, or the last event of a stream that has begun.
+// Sends the failure of the fields as the response, or as the last event if the stream has begun.
 static void submission_failed(struct generation *g)
 {
     const struct http_failure *failure = &g->call.fields.failure;
@@ -169,7 +169,7 @@ static void submit(struct generation *g)
     else
         submission_failed(g);
     g->port = call->port;
-    g->submit.tokens = g->tokens = NULL; // the scratch arena goes
+    g->submit.tokens = g->tokens = NULL; // they are in the scratch arena, which ends here
     g->submit.sequence_start = g->starts = NULL;
     constraints_give(g);
 }
@@ -203,11 +203,12 @@ static void grammar_ask(struct generation *g)
     submission_failed(g);
 }
 
-// Compiled, by this request or an equal one, or it was too late.
+// Runs after compiling. If another request's compilation of the same source ended instead, the
+// grammar may already be evicted: it is requested again, unless the deadline has passed.
 static void grammar_done(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
-    if (exchange_gone(x)) // on_gone follows
+    if (exchange_gone(x)) // on_gone runs next
         return;
     g->compiling = false;
     bool known = structured_find(g);
@@ -267,7 +268,7 @@ static struct http_failure outgrown(void)
                                  .message = text_of("the answer outgrew its memory")};
 }
 
-// Why a choice has no answer.
+// Returns the reason why a choice has no answer.
 static struct http_failure failure_of(struct generation *g, const struct choice *c)
 {
     const struct finish_told *told = finish_told(c->finish);
@@ -299,7 +300,8 @@ static void event_take(struct generation *g, const struct token_event *event,
     choice_take(c, &g->options, event, tops);
     g->pending += choice_pending(c) - before;
     g->over = g->over || (event->flags & EVENT_LAST);
-    if (c->over && !was_over && event->finish == FINISH_NONE) // a stop string, or enough
+    // A stop string or the first call ended the choice before the engine did.
+    if (c->over && !was_over && event->finish == FINISH_NONE)
         port_cancel_choice(g->port, g->request, event->choice);
     if (!g->failed && choice_failed(c)) // one choice without an answer fails the request
         fail(g, failure_of(g, c));
@@ -318,7 +320,7 @@ static enum counted_finish counted_of(const struct choice *c)
     return choice_limited(c) ? COUNTED_LENGTH : COUNTED_STOP;
 }
 
-// The last event was read: the engine's request is given back.
+// The last event was read: counts the choices and frees the engine's request.
 static void request_end(struct generation *g)
 {
     struct exchange *x = g->call.exchange;
@@ -331,13 +333,14 @@ static void request_end(struct generation *g)
     exchange_detach(x);
 }
 
-// What waits before the first token is of the message that is continued, or an echo.
+// Returns true if more events should be read. Before the first token, pending text can only be the
+// continued message or the echoed prompt.
 static bool wants_event(const struct generation *g)
 {
     return !g->stream || g->pending < DELTA_BYTES_MAX || generation_output(g) == 0;
 }
 
-// Reads what is there, of a stream as much as the next chunks should hold.
+// Reads the events that are available; for a stream, only as many as fill the next chunks.
 static void events_read(struct generation *g)
 {
     struct exchange *x = g->call.exchange;
@@ -354,7 +357,8 @@ static void events_read(struct generation *g)
         request_end(g);
 }
 
-// A failure before any text is answered with its status instead of a stream.
+// Returns true if the stream begins now. It does not begin before the first token (or 5 s), so that
+// an early failure can be sent with its HTTP status.
 static bool begins_now(const struct generation *g)
 {
     if (!g->stream || g->begun)
@@ -366,7 +370,8 @@ static bool begins_now(const struct generation *g)
 static void stream_begin(struct generation *g)
 {
     struct request_facts facts;
-    if (g->request && generation_output(g) > 0) { // the cache was asked before the first token
+    // The prefix cache is searched before the first token.
+    if (g->request && generation_output(g) > 0) {
         request_facts_get(g->request, &facts);
         g->cached_tokens = facts.cached_tokens;
     }
@@ -386,7 +391,7 @@ static enum generation_tell last_step(struct generation *g)
     return TELL_WAIT;
 }
 
-// The next choice in turn that has something to tell.
+// Returns the step of the next choice, round-robin, that has something to write.
 static enum generation_tell choice_step(struct generation *g)
 {
     for (uint32_t i = 0; i < g->choice_count; i++) {
@@ -454,7 +459,7 @@ void generation_send(struct generation *g, enum generation_tell step, struct jso
     out->bytes = 0;
 }
 
-// Whole answers
+// Non-streamed answers
 
 static void whole_measure(struct exchange *x)
 {
@@ -492,7 +497,7 @@ static void whole_continue(struct generation *g)
 static void whole_begin(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
-    if (exchange_gone(x)) // on_gone follows
+    if (exchange_gone(x)) // on_gone runs next
         return;
     if (g->failed) {
         exchange_fail(x, &g->failure);
@@ -503,7 +508,7 @@ static void whole_begin(struct exchange *x)
     whole_continue(g);
 }
 
-// One that takes long to write.
+// Moves an answer with many log probabilities to a text worker. Returns true if it did.
 static bool whole_put_aside(struct generation *g, enum generation_tell step, generation_put *put)
 {
     uint64_t tokens = 0;
@@ -556,7 +561,7 @@ void generation_cut(struct exchange *x, const struct http_failure *failure)
     g->failure = *failure;
 }
 
-// What has ended is counted by its end, the rest as aborted.
+// Counts finished choices by their finish reason and the others as aborted.
 static void choices_gone(struct exchange *x, const struct generation *g)
 {
     for (uint32_t i = 0; i < g->choice_count; i++) {

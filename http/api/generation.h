@@ -106,9 +106,8 @@ struct generation {
     const char *turns;                // name of the field that the prompt was read from
 
     // Results of generation_tokenize.
-    int32_t *tokens; // [prompt_tokens] i32, in the scratch arena
-    const uint32_t
-        *starts; // [submit.sequence_count + 1] starts in `tokens`, scratch arena; NULL: 1 prompt
+    int32_t *tokens;        // [prompt_tokens] i32, in the scratch arena
+    const uint32_t *starts; // [submit.sequence_count + 1] prefix sums, in scratch; NULL: 1
     uint32_t prompt_tokens; // number of tokens of all prompts
     struct text
         *echoes; // completions with `echo`: [submit.sequence_count] texts of prompts; else NULL

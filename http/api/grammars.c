@@ -1,5 +1,6 @@
-// See grammars.h. A grammar is in use while anybody beside its entry has a count of it. Counts are
-// given away under the lock, so one that is not in use stays so while the lock is held.
+// The cache of grammars: see grammars.h. A grammar is in use while its reference count is above the
+// cache's own reference. References are given out under the lock, so an unused grammar stays unused
+// while the lock is held.
 #include "http/api/grammars.h"
 
 #include "base/arena.h"
@@ -11,15 +12,15 @@
 enum { BUCKETS = 4096 };
 
 struct grammars_entry {
-    struct grammars_entry *next;          // in its bucket, or of those that go
-    struct grammars_entry *older, *newer; // of its order, by when it was last found
-    struct grammars_entry *used_next;     // while `used`
-    bool used;                            // it was in use when it was looked at last
+    struct grammars_entry *next;          // next in its bucket, or in a list of evicted entries
+    struct grammars_entry *older, *newer; // neighbours in its order, by time of the last lookup
+    struct grammars_entry *used_next;     // next in the cache's list `used`, if `used` is set
+    bool used;                            // true if in that list: it was in use when last examined
     struct hash hash;
-    struct grammar *grammar; // NULL: refused, or there was no room for it
+    struct grammar *grammar; // NULL: source rejected, or grammar too large
     struct error *refusal;
-    size_t bytes;      // of the grammar and this; 0: without a grammar
-    size_t bytes_lack; // that a grammar without room would take; 0: of others
+    size_t bytes;      // size of grammar and entry; 0: no grammar
+    size_t bytes_lack; // size of a grammar that was too large; 0: all other entries
 };
 
 struct order {
@@ -28,10 +29,10 @@ struct order {
 };
 
 struct grammars {
-    pthread_mutex_t lock; // of all below; never held while a grammar is compiled or freed
+    pthread_mutex_t lock; // protects all members; not held while a grammar is compiled or freed
     struct grammars_entry *buckets[BUCKETS];
-    struct order made, others;   // those with a grammar, and the rest
-    struct grammars_entry *used; // all that are in use, and some that were
+    struct order made, others;   // entries with a grammar; entries without one
+    struct grammars_entry *used; // list of all entries in use, and some that no longer are
     size_t bytes, bytes_max;
     struct grammars_stats stats;
 };
@@ -104,7 +105,8 @@ static void used_add(struct grammars *cache, struct grammars_entry *e)
     cache->used = e;
 }
 
-// What is no longer in use leaves its list: each entry is looked at once more than it is used.
+// Returns the bytes of the grammars in use. Removes entries that are no longer in use from the
+// list, so that each is examined only once after its use.
 static size_t bytes_used(struct grammars *cache)
 {
     size_t bytes = 0;
@@ -121,7 +123,7 @@ static size_t bytes_used(struct grammars *cache)
     return bytes;
 }
 
-// Only what is not `used`.
+// Requires that the entry is not in the `used` list.
 static void entry_unlink(struct grammars *cache, struct grammars_entry *e)
 {
     struct grammars_entry **link = bucket_of(cache, &e->hash);
@@ -132,7 +134,7 @@ static void entry_unlink(struct grammars *cache, struct grammars_entry *e)
     cache->bytes -= e->bytes;
 }
 
-// Takes milliseconds for a large grammar: without the lock.
+// Freeing a large grammar takes milliseconds: the caller does not hold the lock.
 static void entries_free(struct grammars_entry *e)
 {
     for (struct grammars_entry *next; e; e = next) {
@@ -163,20 +165,20 @@ void grammars_destroy(struct grammars *cache)
     heap_give(cache);
 }
 
-// So much can be given away, once what nobody uses is gone.
+// Returns true if a grammar of this size may be given out, assuming that unused ones are evicted.
 static bool room_is(struct grammars *cache, size_t bytes)
 {
     return bytes <= (cache->bytes_max - bytes_used(cache)) / GRAMMARS_SHARE;
 }
 
-// Moves what nobody uses to *gone until there is room for the entry; false: there is none. One
-// without a grammar takes the place of another such one alone.
+// Evicts unused entries to the list *gone until the entry fits; returns false if it does not. An
+// entry without a grammar replaces only entries without one.
 static bool room_make(struct grammars *cache, const struct grammars_entry *entry,
                       struct grammars_entry **gone)
 {
     struct order *order = order_of(cache, entry);
     struct grammars_entry *e = order->oldest, *newer;
-    size_t most = cache->bytes_max - entry->bytes; // only where room_is
+    size_t most = cache->bytes_max - entry->bytes; // meaningful only if room_is, checked below
     if (entry->bytes > 0 && !room_is(cache, entry->bytes))
         return false;
     for (; e && (order->count == order->count_max || cache->bytes > most); e = newer) {
@@ -190,7 +192,7 @@ static bool room_make(struct grammars *cache, const struct grammars_entry *entry
     return order->count < order->count_max && cache->bytes <= most;
 }
 
-// Keeps what became of a source; false: there is no room for it.
+// Adds an entry with the result for a source; returns false if it does not fit.
 static bool entry_put(struct grammars *cache, const struct grammars_entry *entry,
                       struct grammars_entry **gone)
 {
@@ -245,7 +247,8 @@ enum grammars_found grammars_find(struct grammars *cache, const struct hash *has
     return found;
 }
 
-// Those without a grammar are small and bounded by their number.
+// Makes an entry. Entries without a grammar count as 0 bytes, because they are small and limited in
+// number.
 static struct grammars_entry entry_of(const struct hash *hash, struct grammar *grammar,
                                       const struct error *err)
 {
@@ -259,7 +262,8 @@ static struct grammars_entry entry_of(const struct hash *hash, struct grammar *g
     return e;
 }
 
-// Keeps what became of the source, or that there was no room for it. Sets *out to NULL then.
+// Adds the result of compiling. If the grammar does not fit, adds an entry with its size instead
+// and sets *out to NULL.
 static enum grammars_found compiled_put(struct grammars *cache, const struct grammars_entry *e,
                                         struct grammars_entry **gone, struct grammar **out)
 {

@@ -1,7 +1,7 @@
-// GET /health and /v1/health: 200 while event loops and engines make progress. /ready: the models
-// are loaded and the server is not draining. /version, and /openapi.json: what the server
-// understands. A failed model is named by /ready and does not count while another one serves: a
-// restart would end that one, too.
+// GET /health and /v1/health: 200 while event loops and engines make progress. GET /ready: 200 if
+// the models are loaded and the server is not draining. GET /version and /openapi.json.
+// A failed model is reported by /ready, but /health ignores it while another model serves:
+// restarting the process would end that one as well.
 #include "http/api/endpoints.h"
 #include "http/api/openapi.h"
 #include "http/counters.h"
@@ -25,8 +25,8 @@ static bool is_past(uint64_t since_ns, uint64_t now, uint64_t seconds)
     return since_ns != 0 && now > since_ns && now - since_ns > seconds * second_ns;
 }
 
-// What is wrong with an engine, or NULL. An idle engine's loop turns each second, a busy one's at
-// the end of its step.
+// Returns the problem of an engine, or NULL. The loop of an idle engine runs once a second, that of
+// a busy one at the end of each step.
 static const char *engine_fault(const struct engine *engine, uint64_t now)
 {
     const struct engine_stats *stats = engine_stats(engine);
@@ -87,7 +87,7 @@ static const char *state_of(bool failed)
     return failed ? "\"failed\"" : "\"ready\"";
 }
 
-// The copies of each model that has several; nothing where none has.
+// Writes the state of each copy, for models with several copies.
 static void copies_put(struct json_buffer *out, const struct served *served)
 {
     bool some = false;
@@ -105,7 +105,7 @@ static void copies_put(struct json_buffer *out, const struct served *served)
     json_put_literal(out, some ? "}" : "");
 }
 
-// Lists the models by name if one has failed.
+// Lists all models with their state if one has failed.
 static void ready_reply(struct exchange *x, const struct served *served)
 {
     struct json_buffer out = {0};

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// more: counting stopped at `tokens`, there are more.
+// more: counting stopped at `tokens`, a lower bound.
 static void length_fail(struct inputs *in, const char *path, uint32_t tokens, bool more)
 {
     fields_fail_length(&in->call->fields, path, in->field,
@@ -49,8 +49,8 @@ enum status input_encode(const struct call *call, struct text text, unsigned fla
                    : STATUS_NO_ROOM;
 }
 
-// Cuts tokens of the text itself off its right, or off its left where `last` is set: special tokens
-// around it stay. tokens: [count], special tokens included; returns the new count.
+// Truncates the text's tokens at the right end, or at the left end if in->last is set, and keeps
+// the special tokens around them. tokens: [count], with special tokens. Returns the new count.
 static uint32_t text_cut(struct inputs *in, struct text text, int32_t *tokens, uint32_t count,
                          struct arena *arena)
 {
@@ -66,7 +66,7 @@ static uint32_t text_cut(struct inputs *in, struct text text, int32_t *tokens, u
     return most;
 }
 
-// The prompt and the text; the text alone where there is none. at == NULL: no room.
+// Returns the text with the prompt before it. at is NULL if the arena is full.
 static struct text prompted(const struct inputs *in, struct text text, struct arena *arena)
 {
     size_t bytes = in->prompt.bytes;
@@ -107,7 +107,7 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
     int32_t *tokens;
     unsigned flags = in->special ? ENCODE_SPECIAL : ENCODE_PLAIN;
     uint32_t window = in->call->model->facts->max_model_len;
-    bool cut = in->truncate || in->last > 0; // it is encoded whole
+    bool cut = in->truncate || in->last > 0; // then all of it is encoded
     uint32_t most = cut ? UINT32_MAX : window;
     enum status status = input_encode(in->call, text, flags, arena, most, &tokens, &count);
     if (encoding_stopped(status, count, most)) {
@@ -134,7 +134,7 @@ uint32_t input_vocab(const struct served_model *model)
     return model->facts->vocab ? model->facts->vocab : tokenizer_vocab(model->tokenizer);
 }
 
-// An array of token ids, used as given.
+// Adds an array of token ids without changing them.
 static void ids_add(struct inputs *in, const char *path, const json_t *ids, struct arena *arena)
 {
     struct fields *f = &in->call->fields;
@@ -196,7 +196,7 @@ static bool form_is_right(struct inputs *in, const json_t *input)
     return !f->failed;
 }
 
-// single: one input that is not in a list of inputs.
+// single: true if the field is one input, not a list of inputs.
 static void input_take(struct inputs *in, const json_t *input, bool single, struct arena *arena)
 {
     struct fields *f = &in->call->fields;

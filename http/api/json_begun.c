@@ -1,4 +1,4 @@
-// See json_begun.h.
+// Completion of JSON objects: see json_begun.h.
 #include "http/api/json_begun.h"
 
 #include "runtime/text/dialect/scan.h"
@@ -14,13 +14,13 @@ bool json_begun(struct text text)
 }
 
 struct begun {
-    char closers[JSON_SCAN_DEPTH_MAX]; // of the open containers
+    char closers[JSON_SCAN_DEPTH_MAX]; // closing brackets of the open containers
     uint32_t depth;
     bool in_string, escaped;
-    bool value; // the next, or the open, string is one and not a key
+    bool value; // true if the open or the next string is a value; false: a key
 };
 
-// The end of the string is read. True: it was a value.
+// Handles a byte inside a string. Returns true if it ends a string that is a value.
 static bool string_byte(struct begun *w, char c)
 {
     w->in_string = w->escaped || c != '"';
@@ -28,7 +28,7 @@ static bool string_byte(struct begun *w, char c)
     return !w->in_string && w->value;
 }
 
-// True: with this byte, all there is is whole.
+// Handles a byte. Returns true if the text may be cut after it: no key or value is incomplete.
 static bool begun_byte(struct begun *w, char c)
 {
     if (w->in_string)
@@ -78,7 +78,7 @@ void json_begun_put(struct json_buffer *out, struct text text)
         if (begun_byte(&w, text.at[i]) || (!inside && word_ends(text_span(text.at, i + 1))))
             whole = i + 1;
         else if (!inside && text.at[i] == ',')
-            whole = i; // after a number
+            whole = i; // it ends a number
     }
     if (whole == 0)
         json_put_literal(out, "{");

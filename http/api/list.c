@@ -1,4 +1,4 @@
-// Every route of the server. Apart from http/route.c, so that a test can link its own list.
+// The routes of all endpoints. Separate from http/route.c, so that a test can link its own list.
 #include "http/api/endpoints.h"
 
 const struct route *const route_tables[] = {

@@ -14,7 +14,7 @@ static const struct token_top *tops_of(const struct logprobs *l, uint32_t at)
     return l->top_max > 0 ? l->tops + (size_t)at * l->top_max : NULL;
 }
 
-// Moves the entries to the beginning of their memory.
+// Moves the entries to the start of their memory, over those that were written.
 static void dropped_use(struct logprobs *l)
 {
     size_t tops = (size_t)l->top_max * sizeof *l->tops;
@@ -72,7 +72,7 @@ void logprobs_text(struct logprobs *l, uint64_t from, size_t bytes, uint64_t tex
     }
 }
 
-// Moves entries [from, from + count) to a place before.
+// Moves the entries [from, from + count) to an earlier position.
 static void entries_move(struct logprobs *l, uint32_t to, uint32_t from, uint32_t count)
 {
     size_t each = l->top_max;
@@ -96,7 +96,8 @@ void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled)
     l->count -= at - l->visible;
 }
 
-// Entries are not moved here: a whole answer is read eight at a time.
+// Does not move the remaining entries: a complete answer is written eight entries at a time, so
+// that moving would take quadratic time.
 void logprobs_sent(struct logprobs *l, uint32_t count)
 {
     if (count == 0)
@@ -195,7 +196,7 @@ bool logprobs_part_chat(const struct logprobs *l, uint32_t count, const struct t
     return false;
 }
 
-// A token as a string: its text or, where it is a part of a character, "bytes:\xe2\x80".
+// Writes a token as a JSON string: its text, or "bytes:\xe2\x80" if it is not valid UTF-8.
 static void name_put(struct json_buffer *out, struct text bytes)
 {
     if (utf8_valid_prefix(bytes) == bytes.bytes) {
@@ -208,7 +209,7 @@ static void name_put(struct json_buffer *out, struct text bytes)
     json_put_literal(out, "\"");
 }
 
-// An alternative whose text another before it has: an object has each key once.
+// Returns true if an earlier alternative has the same text: a JSON object has each key once.
 static bool repeats(const struct token_top *tops, uint32_t k, const struct tokenizer *tokenizer)
 {
     struct text own = tokenizer_token_bytes(tokenizer, tops[k].token);
@@ -218,7 +219,7 @@ static bool repeats(const struct token_top *tops, uint32_t k, const struct token
     return false;
 }
 
-// The likeliest tokens, and the one that was taken if it is none of them.
+// Writes the likeliest tokens, and the sampled one if it is not among them.
 static void map_put(const struct logprobs *l, uint32_t at, const struct tokenizer *tokenizer,
                     struct json_buffer *out)
 {

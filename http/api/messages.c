@@ -1,6 +1,6 @@
-// POST /v1/messages and /v1/messages/count_tokens: fields and routes (docs/API.md). The turns are
-// read by messages_turns.c, tools by messages_tools.c, answers written by messages_write.c; what
-// all shapes share is in generation.c.
+// POST /v1/messages and /v1/messages/count_tokens: fields and routes (docs/API.md).
+// messages_turns.c reads the messages, messages_tools.c the tools, messages_write.c writes the
+// answers. generation.c contains what all endpoints share.
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
 #include "http/api/messages_write.h"
@@ -146,8 +146,8 @@ static void display_read(struct generation *g, const json_t *thinking)
                     "must be 'summarized' or 'omitted'");
 }
 
-// Thinking is off unless it is asked for, also where the template's own default is on: so text
-// comes first. What a model thinks all the same is not shown.
+// Thinking is off unless the client requests it, even if the template's default is on, so that the
+// first block is text. If the model thinks anyway, its reasoning is not sent.
 static void thinking_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
@@ -162,8 +162,7 @@ static void thinking_read(struct generation *g)
     g->options.hides_reasoning = !asked;
 }
 
-// A client that asks for a thread sends only what is new in its next request, unless this is
-// refused.
+// Rejects `thread`. If it were ignored, the client's next request would contain only new messages.
 static void thread_read(struct fields *f)
 {
     const json_t *thread = fields_get(f, "thread");
@@ -172,8 +171,8 @@ static void thread_read(struct fields *f)
                     "is not supported: no conversation is kept here, send all of its messages");
 }
 
-// Agents ask for old results and thoughts to be cleared: that saves tokens and may be left undone.
-// Other edits change what the answer is.
+// Agents request that old tool results and thoughts are cleared. This only saves tokens, so it is
+// accepted and ignored. Other edits would change the answer.
 static void context_read(struct fields *f)
 {
     const json_t *edits = json_member(fields_get(f, "context_management"), "edits");
@@ -198,7 +197,7 @@ static void messages_read(struct generation *g)
         return;
     thread_read(f);
     decoding_read_sampling(g, 1, 0);
-    if (!g->count_only) { // count_tokens has neither
+    if (!g->count_only) { // count_tokens has neither field
         g->submit.max_tokens =
             fields_count(f, "max_tokens", decoding_tokens_default(g, MESSAGES_TOKENS_DEFAULT));
         g->stream = fields_bool(f, "stream", false);
@@ -212,7 +211,7 @@ static void messages_read(struct generation *g)
     messages_turns_read(&g->conversation, f);
 }
 
-// The life of a request, in the order of the calls
+// Callbacks of the route, in the order in which they run
 
 static void messages_prepare(struct exchange *x)
 {
@@ -225,7 +224,7 @@ static void messages_prepare(struct exchange *x)
 static void messages_request(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
-    // A grammar keeps arguments in form: a stream may tell them as they come (docs/adr/0032).
+    // A grammar keeps the arguments valid, so a stream need not defer these calls (docs/adr/0032).
     g->options.whole_calls = !g->stream || g->structured.source.kind != GRAMMAR_KIND_CALLS;
     g->options.eager = g->stream ? g->eager : NULL;
     generation_submit(g, generation_begin(g, "msg_"));
@@ -262,7 +261,7 @@ static void count_request(struct exchange *x)
     JSON_ROUTE(route_path, SHAPE_MESSAGES, ROUTE_X_API_KEY, BODY_INLINE_BYTES_MAX,                 \
                .on_prepare = count_prepare, .on_request = count_request)
 
-// The aliases are for clients that append /v1/messages to a base that ends in /v1.
+// The aliases are for clients that append /v1/messages to a base URL that ends in /v1.
 const struct route messages_routes[] = {
     MESSAGES_ROUTE("/v1/messages"),
     MESSAGES_ROUTE("/v1/v1/messages"),

@@ -1,5 +1,5 @@
-// `tools` and `tool_choice` of Messages: see tools.h. Templates take tools in the form of chat
-// completions, so they are made into that.
+// `tools` and `tool_choice` of Messages: see tools.h. Converts tools to the form of chat
+// completions, because templates read that.
 #include "http/api/tools.h"
 
 #include "base/json_keys.h"
@@ -22,7 +22,7 @@ static const struct field_rule tool_rows[] = {
 };
 static const struct field_rules tool_rules = FIELD_RULES(tool_rows, NULL);
 
-// Tools of the server's own have types of their own.
+// Checks the type of a tool. Anthropic's server-side tools have other types and are rejected.
 static void type_check(struct fields *f, const json_t *type, const char *path)
 {
     struct text shown = text_head(json_text(type), 64);
@@ -34,7 +34,7 @@ static void type_check(struct fields *f, const json_t *type, const char *path)
                     (int)shown.bytes, shown.at);
 }
 
-// The schema with a type, in a new reference.
+// Returns (new reference) the schema, with "type": "object" added if it has no type.
 static json_t *schema_of(struct fields *f, const json_t *schema, const char *path)
 {
     const json_t *type = json_member(schema, "type");

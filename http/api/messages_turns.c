@@ -1,22 +1,23 @@
-// Messages and `system` of a Messages request -> conversation (docs/API.md). Paths of failures:
-// messages[1].content[0].type, which fields_fail shows as messages.1.content.0.type.
+// Converts the messages and `system` of a Messages request to a conversation (docs/API.md). Error
+// paths are written as messages[1].content[0].type here; fields_fail shows
+// messages.1.content.0.type.
 #include "http/api/turns.h"
 
 #include <string.h>
 
 enum message_role { ROLE_USER, ROLE_ASSISTANT, ROLE_SYSTEM };
 
-// One message, gathered block by block.
+// State of reading the messages; text, thinking and calls are those of the present message.
 struct message {
     struct conversation *conversation;
     struct fields *fields;
     enum message_role role;
     struct json_buffer text, thinking;
     json_t *calls;   // tool_use blocks (borrowed), in order
-    json_t *pending; // ids of the last assistant turn that have no result yet: id -> true
+    json_t *pending; // ids of the last assistant turn's calls without a result: id -> true
 };
 
-// Fields without a type are checked by the readers below.
+// The types of the FIELD_READ_BY rows are checked by the functions below.
 static const struct field_rule message_rows[] = {
     FIELD_READ_BY("role"),
     FIELD_READ_BY("content"),
@@ -37,7 +38,7 @@ static const struct field_rule block_rows[] = {
     FIELD_TYPED("is_error", "b"),
     FIELD_HARMLESS("signature", "s"),
     FIELD_HARMLESS("data", "s"),
-    FIELD_HARMLESS("citations", "ao"), // an array in answers, settings in documents
+    FIELD_HARMLESS("citations", "ao"), // array in text blocks, object in documents
     FIELD_HARMLESS("caller", "o"),
     FIELD_HARMLESS("cache_control", "o"),
 };
@@ -50,7 +51,7 @@ static void refuse_type(struct fields *f, const char *path, struct text type)
                 "content type '%.*s' is not supported by this model", (int)shown.bytes, shown.at);
 }
 
-// The type of a block that must be an object; at == NULL after a failure.
+// Returns the type of a block, which must be an object. On failure, at is NULL.
 static struct text block_type(struct fields *f, const json_t *block, const char *path)
 {
     struct text type = fields_member_string(f, block, path, "type");
@@ -59,7 +60,7 @@ static struct text block_type(struct fields *f, const json_t *block, const char 
     return type;
 }
 
-// Content of a tool result: absent, a string, or text blocks joined by a newline.
+// Appends the content of a tool result: absent, a string, or text blocks joined by newlines.
 static void result_content(struct json_buffer *out, struct fields *f, const json_t *content,
                            const char *path)
 {
@@ -187,7 +188,7 @@ static void assistant_end(struct message *t)
     }
 }
 
-// Tool results were added while reading; the turn's text follows them.
+// Adds the message. Its tool results were added while reading; its text follows them.
 static void turn_end(struct message *t, bool has_results)
 {
     struct text text = json_buffer_text(&t->text);
@@ -203,7 +204,8 @@ static void turn_end(struct message *t, bool has_results)
         conversation_add(t->conversation, "user", text);
 }
 
-// Before the next assistant turn, and before the answer, every call must have its result.
+// Checks that every call of the last assistant turn has a result. Called before the next assistant
+// turn and at the end.
 static void pending_check(struct message *t, size_t i)
 {
     const char *unanswered = json_object_iter_key(json_object_iter(t->pending));
@@ -224,7 +226,7 @@ static bool role_read(enum message_role *out, struct text role)
     } roles[] = {
         {"user", ROLE_USER},     {"assistant", ROLE_ASSISTANT},
         {"system", ROLE_SYSTEM}, {"ctx", ROLE_USER},
-        {"msg", ROLE_USER}, // sent by a popular command line client
+        {"msg", ROLE_USER}, // a widely used command line client sends it
     };
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
         if (text_is(role, roles[i].name)) {
@@ -239,7 +241,7 @@ static void turn_read(struct message *t, const json_t *in, size_t i)
 {
     const char *path = fields_path(t->fields, "messages[%zu]", i);
     size_t before = json_array_size(t->conversation->messages);
-    bool same_turn = i > 0 && t->role == ROLE_ASSISTANT; // if this is the assistant's, too
+    bool same_turn = i > 0 && t->role == ROLE_ASSISTANT; // the previous message is the assistant's
     struct text role = fields_member_string(t->fields, in, path, "role");
     if (role.at)
         fields_check_object(t->fields, &message_rules, in, path);
@@ -260,8 +262,8 @@ static void turn_read(struct message *t, const json_t *in, size_t i)
         turn_end(t, json_array_size(t->conversation->messages) > before);
 }
 
-// Blocks are joined by a newline. A block with a per-request billing hash is left out, because it
-// would make every prompt different.
+// Joins the blocks of `system` by newlines. Skips a block with a billing hash that differs for each
+// request, because no prompt would then match the prefix cache.
 static void system_read(struct conversation *c, struct fields *f)
 {
     static const char billing[] = "x-anthropic-billing-header";

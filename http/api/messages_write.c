@@ -1,11 +1,11 @@
-// The writer of Messages: see messages_write.h. Content blocks come in the order in which the model
-// wrote them; a stream opens a block with its first delta and closes it before the next.
+// Writes the answers of Messages: see messages_write.h. Content blocks are in the order in which
+// the model wrote them. A stream opens a block with its first delta and closes it before the next.
 #include "http/api/messages_write.h"
 
 #include <ctype.h>
 #include <string.h>
 
-// Usage and the end
+// Usage and the end of an answer
 
 static void usage_put(const struct generation *g, uint32_t output_tokens, struct json_buffer *out)
 {
@@ -26,14 +26,15 @@ static void details_put(const struct generation *g, bool over, struct json_buffe
 
 static void usage_whole_put(const struct generation *g, bool over, struct json_buffer *out)
 {
-    usage_put(g, over ? generation_output(g) : 0, out); // at first none has been given out yet
+    usage_put(g, over ? generation_output(g) : 0, out); // message_start reports 0 output tokens
     json_put_literal(out, "\"cache_creation\":null,");
     details_put(g, over, out);
     json_put_literal(out, ",\"server_tool_use\":null,\"service_tier\":null,"
                           "\"inference_geo\":null,\"speed\":null}");
 }
 
-// Versions are dates; the reason for a full window came with 2026-10-21.
+// Returns true if the API version has the stop reason for a full context window. Versions are
+// dates; 2026-10-21 introduced it.
 static bool version_knows_window(struct text version)
 {
     static const char first[] = "2026-10-21";
@@ -53,7 +54,7 @@ static const char *stop_reason(const struct generation *g)
     if (choice_limited(c))
         return "max_tokens";
     if (c->answer.complete > 0)
-        return "tool_use"; // also where a stop sequence followed
+        return "tool_use"; // even if a stop sequence followed
     return c->end == END_STOP_STRING ? "stop_sequence" : "end_turn";
 }
 
@@ -76,11 +77,11 @@ static void head_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, ",\"content\":[");
 }
 
-// What the runs of an answer are bytes of
+// Text of the runs of an answer
 
 struct cursor {
     const struct choice *choice;
-    size_t text, reasoning; // bytes taken
+    size_t text, reasoning; // bytes of each that previous runs used
 };
 
 static struct text run_text(struct cursor *at, const struct answer_run *run)
@@ -141,7 +142,8 @@ static void block_begin(struct generation *g, struct json_buffer *out)
     json_put_literal(out, ",\"content_block\":");
 }
 
-// broken: the number of the call that it stands for, whose block is its own; or 0.
+// Writes a text delta. broken: number of the malformed call that the text shows and that gets its
+// own block; 0: none.
 static void text_put(struct generation *g, struct text text, uint32_t broken,
                      struct json_buffer *out)
 {
@@ -168,7 +170,8 @@ static void thinking_put(struct generation *g, struct text text, struct json_buf
         delta_put(g, "thinking_delta", "thinking", text, out);
 }
 
-// How much of the arguments may be JSON; clients refuse a stream with anything else.
+// Returns how many bytes of the arguments can be part of a JSON object. Clients reject a stream
+// with other input_json_delta events.
 static size_t scan_arguments(struct block_writer *w, struct text text)
 {
     size_t at = 0;
@@ -224,7 +227,7 @@ static void stream_begin(struct generation *g, struct json_buffer *out)
 static void stream_end(struct generation *g, struct json_buffer *out)
 {
     if (g->blocks.count == 0)
-        text_put(g, (struct text){0}, 0, out); // an empty answer is one empty text block
+        text_put(g, (struct text){0}, 0, out); // an empty answer consists of one empty text block
     block_close(g, out);
     json_put_literal(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
     stop_put(g, out);
@@ -235,7 +238,7 @@ static void stream_end(struct generation *g, struct json_buffer *out)
                           "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
 }
 
-// Whole answers
+// Non-streamed answers
 
 static void text_block_put(struct text text, struct json_buffer *out)
 {
@@ -292,7 +295,7 @@ enum generation_tell messages_put(struct generation *g, enum generation_tell ste
     switch (step) {
     case TELL_WAIT:
     case TELL_PART:
-    case TELL_CHOICE: // TELL_END says it: there is one choice
+    case TELL_CHOICE: // TELL_END writes it: there is only one choice
         break;
     case TELL_BEGIN:
         stream_begin(g, out);

@@ -1,6 +1,6 @@
-// GET /metrics in the text format of Prometheus: our names (weft_*), the HTTP and process ones,
-// and by option the names that dashboards made for vLLM and TEI look for. Everything is read from
-// engine statistics and the counters of the h2o threads; nothing is kept here.
+// GET /metrics in the Prometheus text format: weft's metrics (weft_*), HTTP and process metrics,
+// and with an option the names that dashboards for vLLM and text-embeddings-inference (TEI) use.
+// All values are read from the engines' statistics and the h2o threads' counters.
 #include "http/api/metrics.h"
 
 #include "http/api/endpoints.h"
@@ -14,21 +14,21 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { NAMES_MAX = 256 }; // families that a query may name
+enum { NAMES_MAX = 256 }; // maximum number of families that a query can name
 
 static uint64_t load(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-// Independent of the locale.
+// Uses '.' as decimal separator in every locale.
 void metric_number(struct metrics *m, double value)
 {
     json_put_double(m->out, value);
     json_put_literal(m->out, "\n");
 }
 
-// Escapes as the format wants: a backslash, a quote, a line feed.
+// Escapes backslash, double quote and newline, as the format requires.
 static void label_put(struct json_buffer *out, const char *value)
 {
     for (const char *p = value; *p != '\0'; p++) {
@@ -48,7 +48,7 @@ void metric_model_labels(struct metrics *m, const char *name, uint32_t copy, con
     json_put_format(m->out, "\",engine=\"%u\"%s} ", copy, more);
 }
 
-// Index 0 to view.route_count; the last row counts unknown paths.
+// Returns the path of row i, from 0 to view.route_count; the last row counts unknown paths.
 static const char *path_at(const struct metrics *m, uint32_t i)
 {
     return i < m->view.route_count ? m->view.routes[i]->path : "unknown";
@@ -63,7 +63,7 @@ static uint64_t row_sum(const struct metrics *m, uint32_t i, size_t offset)
     return sum;
 }
 
-// A path has a row for each method: finds the first row of each row's path.
+// A path has one row per method. Finds, for each row, the first row with its path.
 static void paths_find(struct metrics *m)
 {
     for (uint32_t i = 0; i <= m->view.route_count; i++) {
@@ -74,7 +74,7 @@ static void paths_find(struct metrics *m)
     }
 }
 
-// Of all rows with the path of row i, the first of its path.
+// Sums a counter over all rows with the same path as row i, which must be the first of them.
 static uint64_t path_sum(const struct metrics *m, uint32_t i, size_t offset)
 {
     uint64_t sum = 0;
@@ -92,7 +92,8 @@ static uint64_t path_requests(const struct metrics *m, uint32_t i)
     return sum;
 }
 
-// Whether row i is the first of its path, which was asked for: a series is named by its path alone.
+// Returns true if row i is the first of its path and the path has had requests. These series have
+// only the path as label, so each path is written once.
 static bool path_begins(const struct metrics *m, uint32_t i)
 {
     return m->first_rows[i] == i && path_requests(m, i) > 0;
@@ -138,7 +139,7 @@ static void http_requests(struct metrics *m)
             http_histogram(m, i);
 }
 
-// offset: of the bytes in struct route_counters.
+// offset: of the byte counter in struct route_counters.
 static void http_sizes(struct metrics *m, const char *name, size_t offset)
 {
     metric_head(m, name);
@@ -199,7 +200,7 @@ static uint64_t open_descriptors(void)
     while (readdir(folder))
         count++;
     closedir(folder);
-    return count > 3 ? count - 3 : 0; // ".", ".." and the folder's own
+    return count > 3 ? count - 3 : 0; // ".", ".." and opendir's own descriptor
 }
 
 static double seconds_of(struct timeval at)
@@ -251,8 +252,8 @@ struct page {
     struct json_buffer out;
 };
 
-// Runs on a text worker, because thousands of lines take milliseconds. One page at a time per h2o
-// thread, because it needs no key: pages must not keep prompts from all workers.
+// Runs on a text worker, because writing thousands of lines takes milliseconds. One page at a time
+// per h2o thread: the route needs no key, and pages must not occupy all text workers.
 static void metrics_write(struct exchange *x)
 {
     struct page *page = exchange_state(x);
@@ -279,7 +280,7 @@ static void metrics_reply(struct exchange *x)
     json_buffer_free(&page->out);
 }
 
-// name[]=FAMILY, once or several times, as Prometheus's client libraries take it.
+// Reads name[]=FAMILY, which may be repeated; Prometheus client libraries use the same parameter.
 static void names_read(struct metrics *m, struct exchange *x)
 {
     struct text *names = arena_take_zeroed(exchange_arena(x), NAMES_MAX, sizeof *names);

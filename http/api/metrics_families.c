@@ -1,5 +1,5 @@
-// The one table of metric families: type and # HELP line of every name on /metrics. Names of models
-// stand without their prefix (weft_, vllm:, te_): the same name means the same under each.
+// The table of metric families: type and # HELP text of every name on /metrics. Model metrics are
+// listed without prefix (weft_, vllm:, te_); a name has the same meaning with each prefix.
 #include "http/api/metrics.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ struct family {
 };
 
 static const struct family families[] = {
-    // The HTTP side and the process: whole names.
+    // HTTP and process metrics, with their full names.
     {"http_requests_total", "counter", "Requests answered, by route, method and class of status."},
     {"http_request_duration_seconds", "histogram",
      "Time from the first byte of a request to the last of its answer."},
@@ -143,7 +143,7 @@ static const struct family families[] = {
      "Prompt tokens that the prefix cache did not have."},
     {"request_num_preemptions", "histogram", "How often a request lost its blocks."},
 
-    // The names of text-embeddings-inference.
+    // Names that text-embeddings-inference uses.
     {"request_count", "counter", "Pooling requests that ended."},
     {"request_success", "counter", "Pooling requests that ended well."},
     {"request_failure", "counter", "Pooling requests that failed or were cancelled."},
@@ -177,7 +177,7 @@ static bool is_asked(const struct metrics *m, const char *name)
 
 void metric_head(struct metrics *m, const char *name)
 {
-    metrics_end(m); // of the family before
+    metrics_end(m); // end the previous family
     m->family_at = m->out->bytes;
     m->unasked = !is_asked(m, name);
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {

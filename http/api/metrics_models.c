@@ -1,6 +1,6 @@
-// The part of /metrics that is per engine (one for each copy of a model): engine statistics and
-// request histograms under our prefix, and the same values under the names of vLLM (generators) and
-// TEI (embedders, rerankers).
+// The metrics of engines (one for each copy of a model): engine statistics and request histograms
+// with the prefix weft_, and the same values under the names of vLLM (generators) and of
+// text-embeddings-inference (embedders, rerankers).
 #include "http/api/metrics.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ struct stat_metric {
 
 #define STAT(field) offsetof(struct engine_stats, field)
 
-// Ours: everything the engine counts.
+// Everything that an engine counts.
 static const struct stat_metric weft_stats[] = {
     {"steps_total", STAT(steps)},
     {"steps_decode_only_total", STAT(steps_decode_only)},
@@ -52,7 +52,7 @@ static const struct stat_metric weft_stats[] = {
     {"engine_failed", STAT(failed)},
 };
 
-// The same under the names dashboards look for; old and new ones.
+// Statistics under vLLM's names, old and new.
 static const struct stat_metric vllm_stats[] = {
     {"num_requests_running", STAT(sequences_running)},
     {"num_requests_waiting", STAT(sequences_waiting)},
@@ -82,7 +82,8 @@ static bool is_generator(const struct metrics *m, uint32_t copy)
     return m->view.served->copies[copy].model->facts->kind == MODEL_GENERATOR;
 }
 
-typedef bool model_filter(const struct metrics *m, uint32_t copy); // which models a metric is of
+// True if a metric includes this model.
+typedef bool model_filter(const struct metrics *m, uint32_t copy);
 
 static bool any_model(const struct metrics *m, uint32_t copy)
 {
@@ -111,7 +112,7 @@ struct histogram_sums {
     uint64_t sum;
 };
 
-// The lines of one copy; `bounds` has one number less than `sums` has buckets.
+// Writes the lines of one copy. bounds: [count]; sums has one bucket more, for +Inf.
 static void histogram_lines(struct metrics *m, const char *name, uint32_t copy,
                             const double *bounds, uint32_t count, const struct histogram_sums *sums,
                             double sum)
@@ -127,7 +128,7 @@ static void histogram_lines(struct metrics *m, const char *name, uint32_t copy,
             json_put_double(&le, bounds[b]);
         else
             json_put_literal(&le, "+Inf");
-        json_put_raw(&le, text_span("\"\0", 2)); // NUL: a C string below
+        json_put_raw(&le, text_span("\"\0", 2)); // with a NUL, because `more` is a C string
         metric_model_labels(m, series, copy, le.at);
         json_put_format(m->out, "%llu\n", (unsigned long long)total);
         json_buffer_free(&le);
@@ -173,7 +174,7 @@ static void histogram_put(struct metrics *m, const char *name, enum histogram_id
             histogram_model(m, name, copy, id);
 }
 
-// Sizes of the steps an engine has launched: `buckets` and `sum` are places in engine_stats.
+// Sizes of the steps that an engine launched. buckets, sum: offsets in struct engine_stats.
 static void steps_put(struct metrics *m, const char *name, size_t buckets, size_t sum,
                       model_filter *filter)
 {
@@ -201,7 +202,7 @@ static uint64_t finished_sum(const struct metrics *m, uint32_t copy, enum counte
     return sum;
 }
 
-// The first `finishes` values of enum counted_finish.
+// finishes: how many values of enum counted_finish are written, from the first on.
 static void finished_put(struct metrics *m, const char *name, int finishes, model_filter *filter)
 {
     metric_head(m, name);
@@ -269,7 +270,7 @@ static void vllm_put(struct metrics *m)
     histogram_put(m, "time_per_output_token_seconds", HISTOGRAM_INTER_TOKEN, is_generator);
 }
 
-// What does not change while the engine serves.
+// Facts that do not change while the engine runs.
 static void info_put(struct metrics *m)
 {
     metric_head(m, "model_info");

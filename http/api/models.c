@@ -1,4 +1,5 @@
-// GET /v1/models and /v1/models/{id}: one body that both client families can read.
+// GET /v1/models and /v1/models/{id}: the body has the members of both the OpenAI and the Anthropic
+// API.
 #include "http/api/endpoints.h"
 #include "http/route.h"
 
@@ -40,12 +41,13 @@ static void fail(struct exchange *x, const char *param, const char *must)
     exchange_fail(x, &failure);
 }
 
-struct model_page { // of the models, by place
+// A range [from, to) of indices in served->models.
+struct model_page {
     uint32_t from, to;
-    bool more; // beyond it, in the direction of reading
+    bool more; // true if there are more models in the direction of paging
 };
 
-// The place of the model that a parameter names, `absent` without it. False: failed.
+// Reads a parameter that names a model; *out is its index, or `absent`. Returns false if it failed.
 static bool place_read(struct exchange *x, const char *name, uint32_t *out, uint32_t absent)
 {
     const struct exchange_info *info = exchange_info(x);
@@ -58,8 +60,9 @@ static bool place_read(struct exchange *x, const char *name, uint32_t *out, uint
     return !id.at || model || !judged;
 }
 
-// Anthropic's paging; a client that asks for no page gets all. Other clients' values are taken
-// where they make sense, and not judged. False: failed.
+// Reads Anthropic's paging parameters; without them, the page has all models. Requests in the
+// OpenAI shape are not checked: their values are used if they make sense. Returns false if it
+// failed.
 static bool page_read(struct exchange *x, struct model_page *out)
 {
     enum { LIMIT_MAX = 1000 };

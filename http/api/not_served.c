@@ -1,12 +1,12 @@
-// The table of not_served.h: names of the OpenAI and Anthropic interfaces' extensions in vLLM,
-// llama-server, SGLang and TGI. What passes is each field's own "off".
+// The table of not_served.h: extensions of the OpenAI and Anthropic APIs in vLLM, llama-server,
+// SGLang and TGI. The accepted values are those that turn a field off.
 #include "http/api/not_served.h"
 
 static const struct field_rule every_row[] = {FIELD_NOT_SERVED("*", NULL, NULL)};
 static const struct field_rules every_member = FIELD_RULES(every_row, NULL);
 
 static const struct field_rule rows[] = {
-    // The form of the text.
+    // Form of the text.
     FIELD_NOT_SERVED("guided_whitespace_pattern", "s", NULL),
     FIELD_NOT_SERVED_BUT("grammar", "so", NULL, "use structured_outputs"),
     FIELD_NOT_SERVED("grammar_lazy", "b", "[false]"),
@@ -16,7 +16,7 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED_BUT("ebnf", "s", NULL, "use structured_outputs"),
     FIELD_NOT_SERVED("structural_tag", "so", NULL),
 
-    // Which tokens may come, and how likely.
+    // Which tokens can be sampled, and how likely they are.
     FIELD_NOT_SERVED("logits_processors", "a", "[[]]"),
     FIELD_NOT_SERVED("custom_logit_processor", "s", NULL),
     FIELD_NOT_SERVED("length_penalty", "n", "[1]"),
@@ -33,7 +33,7 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED("lora", "a", "[[]]"),
     FIELD_NOT_SERVED("lora_path", "sa", NULL),
 
-    // How long the text is, and where it ends.
+    // Length and end of the text.
     FIELD_NOT_SERVED_BUT("n_predict", "i", "[-1]", "use max_tokens"),
     FIELD_NOT_SERVED_BUT("max_new_tokens", "i", NULL, "use max_tokens"),
     FIELD_NOT_SERVED_BUT("max_output_tokens", "i", NULL, "use max_tokens"),
@@ -42,7 +42,7 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED("no_stop_trim", "b", "[false]"),
     FIELD_NOT_SERVED("spaces_between_special_tokens", "b", "[true]"),
 
-    // What the model reads.
+    // Input of the model.
     FIELD_NOT_SERVED_BUT("chat_template", "s", NULL, "the server's own template is used"),
     FIELD_NOT_SERVED("documents", "a", "[[]]"),
     FIELD_NOT_SERVED("truncation_side", "s", NULL),
@@ -53,7 +53,7 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED("reasoning_format", "s", "[\"auto\",\"deepseek\"]"),
     FIELD_NOT_SERVED("thinking_forced_open", "b", "[false]"),
 
-    // What else is answered.
+    // Further results.
     FIELD_NOT_SERVED("best_of", "i", "[1]"),
     FIELD_NOT_SERVED("n_probs", "i", "[0]"),
     FIELD_NOT_SERVED("prompt_logprobs", "i", NULL),
@@ -65,7 +65,7 @@ static const struct field_rule rows[] = {
     FIELD_NOT_SERVED("timings_per_token", "b", "[false]"),
     FIELD_NOT_SERVED("priority", "i", "[0]"),
 
-    // Fields of the other interface.
+    // Fields of the other API.
     FIELD_NOT_SERVED("functions", "a", "[[]]"),
     FIELD_NOT_SERVED("audio", "o", NULL),
     FIELD_NOT_SERVED("modalities", "a", "[[\"text\"]]"),

@@ -1,4 +1,4 @@
-// See openai.h.
+// Parts of OpenAI answers: see openai.h.
 #include "http/api/openai.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ const char *openai_finish_reason(const struct choice *c)
 {
     if (choice_limited(c))
         return "length";
-    return c->answer.complete > 0 ? "tool_calls" : "stop"; // also where a stop string followed
+    return c->answer.complete > 0 ? "tool_calls" : "stop"; // even if a stop string followed
 }
 
 bool openai_chunk_make(struct generation *g, const char *object)
@@ -98,7 +98,7 @@ void openai_logprobs_put(const struct generation *g, const struct choice *c, uin
     }
 }
 
-// What stands before the log probabilities of a choice.
+// Writes the part of a choice that is before its log probabilities.
 static void choice_begin(struct generation *g, const struct openai_shape *shape,
                          struct json_buffer *out)
 {
@@ -111,7 +111,7 @@ static void choice_begin(struct generation *g, const struct openai_shape *shape,
     g->whole.at.begun = true;
 }
 
-// False: there are more.
+// Writes the next log probabilities. Returns false if there are more.
 static bool choice_entries(struct generation *g, const struct openai_shape *shape,
                            struct json_buffer *out)
 {

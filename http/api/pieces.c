@@ -1,4 +1,4 @@
-// Answers in pieces: see pieces.h.
+// Answers sent in pieces: see pieces.h.
 #include "http/api/pieces.h"
 
 #include "base/number.h"

@@ -1,4 +1,5 @@
-// Pooling requests: see pooled.h. h2o thread, token lists also on a text worker.
+// Pooling requests: see pooled.h. Runs on the h2o thread; reading fields and token lists also on a
+// text worker.
 #include "http/api/pooled.h"
 
 #include "http/counters.h"

@@ -1,6 +1,6 @@
-// Conversation -> template variables -> tokens. To continue the last message, a mark is put after
-// its text and the rendered prompt is cut at the mark: what the template writes after a message is
-// left out.
+// Conversation -> template variables -> tokens. If the last message is to be continued, a marker is
+// appended to its text and the rendered prompt ends at the marker, without what the template writes
+// after a message.
 #include "http/api/prompt.h"
 
 #include "http/api/tools.h"
@@ -10,12 +10,12 @@
 
 #include <time.h>
 
-// Private-use characters around a word: no template trims or escapes it.
+// A word between private-use characters: templates do not trim or escape it.
 static const char mark[] = "\xF4\x8F\xBF\xBD"
                            "continue-here"
                            "\xF4\x8F\xBF\xBD";
 
-// The template is given the request's own of the first four.
+// The first four are set from the request's own fields.
 static const struct field_rule kwargs_rows[] = {
     FIELD_NOT_SERVED("messages", NULL, NULL),
     FIELD_NOT_SERVED("tools", NULL, NULL),
@@ -81,16 +81,16 @@ static enum status prompt_try(struct generation *g, struct error *err)
     json_decref(variables);
     g->prompt_stopped =
         args.tokens_max > 0 && encoding_stopped(status, g->prompt_tokens, args.tokens_max);
-    return g->prompt_stopped ? STATUS_OK : status; // generation_tokenize reports it
+    return g->prompt_stopped ? STATUS_OK : status; // generation_tokenize reports the length
 }
 
-// By what a message holds, not by how much there is.
+// Returns true if rendering failed because of what a message contains, not because of its size.
 static bool template_failed(enum status status)
 {
     return status == STATUS_REFUSED || status == STATUS_INVALID;
 }
 
-// Only its last tokens stay.
+// Keeps only the last tokens of the prompt (prompt_last).
 static void prompt_cut(struct generation *g)
 {
     if (g->prompt_last == 0 || g->prompt_tokens <= g->prompt_last)
@@ -123,8 +123,8 @@ struct text prompt_continued(const struct generation *g)
     return text_span(text.at, text.bytes - (sizeof mark - 1));
 }
 
-// The message that is continued goes through the reader of replies, too: what it has begun, the
-// answer ends.
+// Feeds the continued message to the reply parser, because the answer may end a call or reasoning
+// that the message began.
 static void continued_read(struct generation *g)
 {
     enum { PIECE = 4096 };
@@ -150,7 +150,8 @@ static void continued_read(struct generation *g)
                           ANSWER_BEGUN_MAX);
 }
 
-// What the end of the prompt has opened, also where that will be cut off: reasoning, or a call.
+// Finds out whether the prompt ends inside reasoning or a call. Uses the complete prompt, before
+// prompt_cut.
 static void start_find(struct generation *g)
 {
     struct decode_args prompt = {.tokens = g->tokens,
@@ -163,7 +164,8 @@ static void start_find(struct generation *g)
         prompt_fail(g, status, &err);
 }
 
-// The endpoint's rule for neighbours holds also where a system message stood between them.
+// Moves system messages to the front and applies the endpoint's rule for neighbours of one role
+// again, because messages that a system message separated are neighbours now.
 static void system_settle(struct generation *g)
 {
     if (!conversation_settle_system(&g->conversation, g->call.model->chat))
@@ -188,7 +190,8 @@ void prompt_make(struct generation *g)
     g->options.continues = g->conversation.continued || g->call.model->chat_is_plain;
     g->options.reply.formed = tools_form_text(g);
     enum status status = prompt_try(g, &err);
-    if (template_failed(status) && g->conversation.raw_arguments) { // some refuse such
+    // Some templates reject arguments that are text.
+    if (template_failed(status) && g->conversation.raw_arguments) {
         struct error again;
         conversation_wrap_arguments(&g->conversation);
         if (prompt_try(g, &again) == STATUS_OK)

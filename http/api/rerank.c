@@ -1,5 +1,5 @@
-// POST /v1/rerank: fields, inputs, sorted answer (docs/API.md). What the model reads for a query
-// and a document is made by runtime/text/rerank.c.
+// POST /v1/rerank: fields, inputs, sorted answer (docs/API.md). runtime/text/rerank.c makes the
+// model's input from a query and a document.
 #include "http/api/endpoints.h"
 #include "http/ids.h"
 #include "http/api/pieces.h"
@@ -11,9 +11,9 @@
 #include <math.h>
 
 enum {
-    INLINE_BYTES_MAX = 1024,    // the query is read again with each document
-    QUERY_BYTES_PER_TOKEN = 16, // of the window: text that makes no tokens takes time too
-    WHOLE_TEXT_MAX = 32 * 1024, // bytes of documents to give back; more is written on a worker
+    INLINE_BYTES_MAX = 1024,    // small, because the query is tokenized again with each document
+    QUERY_BYTES_PER_TOKEN = 16, // limit per token of the window: text without tokens costs time too
+    WHOLE_TEXT_MAX = 32 * 1024, // returned bytes; a worker writes longer answers
 };
 
 static const struct field_rule rerank_rows[] = {
@@ -49,18 +49,18 @@ static const struct field_rules rerank_rules = FIELD_RULES(rerank_rows, NULL);
 
 struct rerank {
     struct pooled pooled;
-    bool texts;        // the body and the answer are those of text-embeddings-inference
-    const char *field; // with the documents
+    bool texts;        // true if body and answer have the form of text-embeddings-inference
+    const char *field; // name of the field with the documents
     struct text instruction;
-    json_t *documents; // their texts, kept if the answer returns them
+    json_t *documents; // array of their texts if the answer returns them, else NULL
     size_t document_bytes;
     uint32_t count, top_n;
     bool return_documents, raw_scores, truncate, left;
-    uint32_t document_max; // tokens, 0: what fits
-    uint32_t tokens_max;   // of query and document together
+    uint32_t document_max; // maximum tokens of a document; 0: what fits
+    uint32_t tokens_max;   // maximum tokens of query and document together
     struct token_list list;
-    uint32_t *type_from;         // [count]
-    struct rerank_score *ranked; // [count], sorted
+    uint32_t *type_from;         // [count] first token of type 1
+    struct rerank_score *ranked; // [count], sorted by score
     struct pieces answer;
 };
 
@@ -181,7 +181,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
     arena_destroy(arena);
 }
 
-// Keeps only the texts: other members of a document may have any size.
+// Keeps only the texts, because other members of a document may have any size.
 static void documents_keep(struct rerank *r, const json_t *documents)
 {
     size_t i;
@@ -194,7 +194,7 @@ static void documents_keep(struct rerank *r, const json_t *documents)
     }
 }
 
-// Of a text that is tokenized with each document again.
+// Limits a text that is tokenized again with each document.
 static void bytes_check(struct rerank *r, const char *name, struct text text)
 {
     struct fields *f = &r->pooled.call.fields;
@@ -237,7 +237,7 @@ static void truncate_read(struct rerank *r)
     r->document_max = fields_count(f, "max_tokens_per_doc", 0);
 }
 
-// Scores as the model gives them: raw_scores, or an activation that is turned off.
+// Reads whether scores are the model's logits: raw_scores, or an activation that is turned off.
 static void scores_read(struct rerank *r)
 {
     struct fields *f = &r->pooled.call.fields;
@@ -247,7 +247,8 @@ static void scores_read(struct rerank *r)
     r->raw_scores = fields_bool(f, "raw_scores", !activated);
 }
 
-// The model: in the form of text-embeddings-inference, whose servers have one, it may be left out.
+// Finds the model. In the form of text-embeddings-inference `model` may be omitted, because its
+// servers have only one.
 static bool model_read(struct rerank *r)
 {
     struct call *call = &r->pooled.call;
@@ -305,7 +306,7 @@ static void rerank_request(struct exchange *x)
         args.type_from = r->pooled.call.model->facts->token_types ? r->type_from : NULL;
         pooled_submit(&r->pooled, &args, r->field);
     }
-    if (!r->pooled.request) { // answered
+    if (!r->pooled.request) { // a failure was sent
         json_decref(r->documents);
         r->documents = NULL;
     }
@@ -313,7 +314,7 @@ static void rerank_request(struct exchange *x)
 
 // Writing
 
-// Scores as shown, sorted; false: one is not finite.
+// Copies the scores and sorts them. Returns false if one is not finite.
 static bool scores_take(struct rerank *r)
 {
     bool finite = true;
@@ -327,7 +328,7 @@ static bool scores_take(struct rerank *r)
     return finite;
 }
 
-// False: nobody waits for the answer.
+// Writes one result. Returns false if the client has left.
 static bool result_put(struct rerank *r, struct exchange *x, uint32_t place)
 {
     struct json_buffer *out = &r->answer.out;
@@ -380,7 +381,7 @@ static void answer_begin(struct exchange *x)
     struct rerank *r = exchange_state(x);
     if (!exchange_gone(x)) {
         pieces_send(x, &r->answer);
-        json_decref(r->documents); // no callback may follow
+        json_decref(r->documents); // there may be no further callback
         r->documents = NULL;
     }
 }
@@ -389,7 +390,7 @@ static void rerank_ready(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
     if (!pooled_done(&r->pooled)) {
-        if (!r->pooled.request) // a failure was answered: no callback will follow
+        if (!r->pooled.request) // a failure was sent: there is no further callback
             rerank_close(r);
         return;
     }
@@ -431,7 +432,7 @@ static void rerank_gone(struct exchange *x)
                .on_prepare = rerank_prepare, .on_request = rerank_request,                         \
                .on_ready = rerank_ready, .on_room = rerank_room, .on_gone = rerank_gone)
 
-// Clients of Cohere whose base address ends in /v1 or /v2 add another of the two.
+// Cohere clients whose base URL ends in /v1 or /v2 append one of the two again.
 const struct route rerank_routes[] = {
     RERANK_ROUTE("/v1/rerank"),    RERANK_ROUTE("/v2/rerank"),
     RERANK_ROUTE("/rerank"),       RERANK_ROUTE("/v1/v1/rerank"),

@@ -1,6 +1,6 @@
-// POST /v1/responses: its fields and its answers (docs/API.md). Nothing is stored: a request brings
-// the whole conversation. Items are read by responses_turns.c, tools by responses_tools.c, answers
-// written by responses_write.c; what all shapes share is in generation.c.
+// POST /v1/responses: its fields and its answers (docs/API.md). Nothing is stored, so every request
+// contains the whole conversation. responses_turns.c reads the items, responses_tools.c the tools,
+// responses_write.c writes the answers. generation.c contains what all endpoints share.
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
 #include "http/api/prompt.h"
@@ -10,10 +10,11 @@
 #include "http/api/tools.h"
 #include "http/api/turns.h"
 
-// Of what an answer repeats, as do three events of a stream, which a slow reader holds.
+// Limits of the request's fields that an answer repeats. Three events of a stream repeat them as
+// well, and they stay in memory while a client reads slowly.
 enum {
     LARGE_BYTES_MAX = 256 * 1024, // instructions, metadata, tools and the format together
-    SMALL_BYTES_MAX = 16 * 1024   // each other value
+    SMALL_BYTES_MAX = 16 * 1024   // each other field
 };
 
 #define STATELESS "nothing is stored: send the items of the conversation in input"
@@ -22,7 +23,7 @@ static const struct field_rule reasoning_rows[] = {
     FIELD_TYPED("effort", "s"),
     FIELD_TYPED("enabled", "b"),
     FIELD_TYPED("max_tokens", "i"),
-    FIELD_HARMLESS("summary", "s"), // the reasoning itself is answered
+    FIELD_HARMLESS("summary", "s"), // the answer contains the reasoning itself
     FIELD_HARMLESS("generate_summary", "s"),
     FIELD_HARMLESS("context", "s"),
     FIELD_NOT_SERVED("mode", "s", "[\"standard\"]"),
@@ -48,7 +49,7 @@ static const struct field_rule responses_rows[] = {
     FIELD_TYPED("thinking_budget", "i"),
     FIELD_OBJECT("thinking", thinking_chat_members),
 
-    FIELD_HARMLESS("max_tool_calls", "i"), // of tools of the server's own
+    FIELD_HARMLESS("max_tool_calls", "i"), // limits the server's own tools; there are none
     FIELD_HARMLESS("prompt_cache_key", "s"),
     FIELD_HARMLESS("prompt_cache_retention", "s"),
     FIELD_HARMLESS("prompt_cache_options", "o"),
@@ -87,7 +88,8 @@ static const struct field_rules responses_rules = FIELD_RULES(responses_rows, &d
 
 // Reading
 
-// What else an answer may bring. Parts of what is not served here never come.
+// Reads `include`. Returns true if it requests log probabilities. The other values concern features
+// that are not served; they are accepted and have no effect.
 static bool include_logprobs(struct fields *f)
 {
     static const char logprobs[] = "message.output_text.logprobs";
@@ -130,7 +132,7 @@ static void logprobs_read(struct generation *g)
     g->options.top_logprobs = g->submit.sampling.top_logprobs = (uint32_t)top;
 }
 
-// No prompt is truncated: one that is too long is refused, also with 'auto'.
+// Prompts are never truncated: with 'auto' as well, a prompt that is too long is rejected.
 static void truncation_check(struct fields *f)
 {
     struct text truncation = fields_string(f, "truncation");
@@ -154,15 +156,16 @@ static void responses_read(struct generation *g)
     responses_turns_read(&g->conversation, f);
 }
 
-// What the answer repeats of the request
+// Fields of the request that the answer repeats
 
 struct repetition {
     struct fields *fields;
     struct json_buffer out;
-    size_t left; // bytes that what may be large has together
+    size_t left; // bytes left for all large fields together
 };
 
-// What is too large is left out. large: it takes of what is left for all such values.
+// Writes a value, or `absent` if it is NULL or too large. large: the limit is r->left, which all
+// large fields share; else SMALL_BYTES_MAX.
 static void value_repeat(struct repetition *r, const json_t *value, bool large, const char *absent)
 {
     size_t before = r->out.bytes, most = before + (large ? r->left : SMALL_BYTES_MAX);
@@ -177,7 +180,7 @@ static void value_repeat(struct repetition *r, const json_t *value, bool large, 
     }
 }
 
-// With the members that the interface wants there.
+// Writes a tool with the members that the API's clients expect.
 static void tool_repeat(struct repetition *r, const json_t *tool)
 {
     json_put_literal(&r->out, "{\"type\":\"function\",\"name\":");
@@ -190,7 +193,7 @@ static void tool_repeat(struct repetition *r, const json_t *tool)
                     json_is_true(json_member(tool, "strict")) ? "true" : "false");
 }
 
-// A schema that is too large is left out, not that there is one.
+// Writes the format. A schema that is too large is replaced by {}.
 static void format_repeat(struct repetition *r, const json_t *format)
 {
     size_t before = r->out.bytes;
@@ -268,7 +271,7 @@ static void repeat_make(struct responses *r)
     json_buffer_free(&repeat.out);
 }
 
-// The life of a request, in the order of the calls
+// Callbacks of the route, in the order in which they run
 
 static void responses_prepare(struct exchange *x)
 {
@@ -311,7 +314,7 @@ static void count_request(struct exchange *x)
                                     g->prompt_tokens));
 }
 
-// Answers that were given: clients look for them, delete them, cancel them and list their input.
+// Stored responses, which clients try to get, delete or cancel: there are none
 
 static void stored_request(struct exchange *x)
 {

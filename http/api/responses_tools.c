@@ -1,5 +1,5 @@
-// `tools` of Responses: see tools.h. A function's members stand beside its type; templates take
-// tools in the form of chat completions, so they are made into that.
+// `tools` of Responses: see tools.h. The members of a function are next to its type here. Converts
+// tools to the form of chat completions, because templates read that.
 #include "http/api/tools.h"
 
 static const struct field_rule tool_rows[] = {

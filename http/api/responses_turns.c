@@ -1,19 +1,19 @@
-// `instructions` and `input` of a Responses request -> conversation (docs/API.md). Reasoning,
-// assistant messages and function calls that stand beside each other are one assistant message of
-// the conversation. Paths of failures are those of the request: input[2].content[0].type.
+// Converts `instructions` and `input` of a Responses request to a conversation (docs/API.md).
+// Consecutive reasoning, assistant message and function call items become one assistant message.
+// Error paths refer to the request: input[2].content[0].type.
 #include "http/api/parts.h"
 #include "http/api/turns.h"
 
 struct item_reader {
     struct conversation *conversation;
     struct fields *fields;
-    // The assistant's message, gathered item by item.
+    // The present assistant message, collected item by item.
     struct json_buffer text, reasoning;
     json_t *calls; // function_call items (borrowed), in order
-    bool said;     // a message item was among them
+    bool said;     // true if it includes a message item
 };
 
-// Fields without a type are checked by the readers below.
+// The types of the FIELD_READ_BY rows are checked by the functions below.
 static const struct field_rule item_rows[] = {
     FIELD_READ_BY("type"),         FIELD_READ_BY("role"),
     FIELD_READ_BY("content"),      FIELD_READ_BY("call_id"),
@@ -25,7 +25,7 @@ static const struct field_rule item_rows[] = {
 };
 static const struct field_rules item_rules = FIELD_RULES(item_rows, NULL);
 
-// The last two are what clients write who know the other interface.
+// The last two types are those of chat completions, which some clients send.
 static const struct part_kind input_parts[] = {
     {"input_text", "text"}, {"text", "text"}, {"output_text", "text"}, {NULL, NULL}};
 static const struct part_kind output_parts[] = {{"output_text", "text"},
@@ -36,7 +36,7 @@ static const struct part_kind output_parts[] = {{"output_text", "text"},
 static const struct part_kind reasoning_parts[] = {{"reasoning_text", "text"}, {NULL, NULL}};
 static const struct part_kind summary_parts[] = {{"summary_text", "text"}, {NULL, NULL}};
 
-// The assistant's message ends here. Reasoning that led to nothing is dropped.
+// Adds the assistant message that was collected. Reasoning alone is dropped.
 static void assistant_end(struct item_reader *t)
 {
     size_t i;
@@ -63,7 +63,7 @@ static void assistant_end(struct item_reader *t)
     t->said = false;
 }
 
-// Adds the text of another item, in a line of its own.
+// Appends the text of another item on its own line.
 static void text_add(struct item_reader *t, struct json_buffer *text, const json_t *parts,
                      const char *path, const struct part_kind *kinds)
 {
@@ -116,7 +116,7 @@ static void call_read(struct item_reader *t, const json_t *item, const char *pat
     (void)fields_member_string(t->fields, item, path, "name");
     (void)fields_member_string(t->fields, item, path, "arguments");
     if (!t->fields->failed)
-        json_array_append(t->calls, (json_t *)item); // which is only read
+        json_array_append(t->calls, (json_t *)item); // only read
 }
 
 static void result_read(struct item_reader *t, const json_t *item, const char *path)
@@ -139,7 +139,7 @@ static void result_read(struct item_reader *t, const json_t *item, const char *p
     json_buffer_free(&content);
 }
 
-// The reasoning itself or, where another server gave none, its summary.
+// Reads the reasoning text; if another server sent none, its summary.
 static void reasoning_read(struct item_reader *t, const json_t *item, const char *path)
 {
     const json_t *content = json_member(item, "content"), *summary = json_member(item, "summary");

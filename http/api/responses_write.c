@@ -1,5 +1,5 @@
-// The writer of Responses: see responses_write.h. A whole answer is put together like a stream
-// whose events nobody wants.
+// Writes the answers of Responses: see responses_write.h. A non-streamed answer is built like a
+// stream, but without its events.
 #include "http/api/responses_write.h"
 
 #include "base/number.h"
@@ -10,14 +10,14 @@
 #include <time.h>
 
 enum {
-    ROOM_MIN = 2048,          // bytes of send buffer that must be free to write the next part
-    PART_BYTES = 2048,        // of an event that repeats items, and what ends its last entries
-    ENTRIES_TOGETHER = 8,     // log probabilities that are written at once
-    OPENINGS = 2,             // events that open a stream
-    CUT_BYTES_MAX = 64 * 1024 // of items in the event by which the server ends the stream
+    ROOM_MIN = 2048,          // send space, in bytes, that must be free to write the next part
+    PART_BYTES = 2048,        // of an event that repeats items; its last entries may exceed it
+    ENTRIES_TOGETHER = 8,     // log probabilities written in one step
+    OPENINGS = 2,             // number of events that open a stream
+    CUT_BYTES_MAX = 64 * 1024 // bytes of items in the event that ends a cut stream
 };
 
-// The JSON of an item: its text and its log probabilities stand between these.
+// JSON of an item. Its text and its log probabilities are written between these parts
 
 static void part_head_put(const struct output_item *item, struct json_buffer *out)
 {
@@ -60,7 +60,7 @@ static void item_tail_put(const struct output_item *item, struct json_buffer *ou
     json_put_literal(out, item->kind == ITEM_CALL ? "}" : "]}");
 }
 
-// What follows the text.
+// Writes the end of the text and the beginning of the log probabilities.
 static void middle_put(const struct output_item *item, bool annotations, struct json_buffer *out)
 {
     json_put_literal(out, "\"");
@@ -88,7 +88,7 @@ static struct output_item *last_item(const struct item_writer *w)
     return &w->items[w->item_count - 1];
 }
 
-// An event about a part of the open item.
+// Begins an event about a part of the open item.
 static void part_event_begin(struct responses *r, const char *name, struct json_buffer *out)
 {
     event_begin(r, name, out);
@@ -121,7 +121,7 @@ static void begun_tell(struct responses *r, struct json_buffer *out)
     event_end(out);
 }
 
-// With log probabilities [from, to) of the visible ones.
+// Writes a delta of the open item, with the visible log probabilities [from, to).
 static void delta_tell(struct responses *r, struct text text, uint32_t from, uint32_t to,
                        struct json_buffer *out)
 {
@@ -188,7 +188,8 @@ static void closing_tail_put(const struct responses *r, const struct output_item
         event_end(out);
 }
 
-// The event of the item is written.
+// Ends the present event or item. Moves the cursor to the next event that closes the item, or to
+// the next item of the response.
 static void cursor_next(struct item_writer *w)
 {
     struct closing_cursor *c = &w->cursor, was = *c;
@@ -260,7 +261,8 @@ static void closing_step(struct responses *r, struct json_buffer *out)
 
 // Items
 
-// limited: a limit ended the answer in it.
+// Closes the open item; in a stream, begins its closing events. limited: true if a limit ended the
+// answer inside the item.
 static void item_close(struct responses *r, bool limited)
 {
     struct item_writer *w = &r->items;
@@ -272,7 +274,7 @@ static void item_close(struct responses *r, bool limited)
         w->open = false;
 }
 
-// call: its number, of a call.
+// Opens an item. call: number of the tool call; 0 for other items.
 static void item_open(struct responses *r, enum item_kind kind, uint32_t call,
                       struct json_buffer *out)
 {
@@ -300,7 +302,7 @@ static void item_open(struct responses *r, enum item_kind kind, uint32_t call,
         begun_tell(r, out);
 }
 
-// Text, and log probabilities [from, to) of the visible ones.
+// Adds text and the visible log probabilities [from, to) to the open item.
 static void item_add(struct responses *r, struct text text, uint32_t from, uint32_t to,
                      struct json_buffer *out)
 {
@@ -318,7 +320,7 @@ static void item_add(struct responses *r, struct text text, uint32_t from, uint3
         delta_tell(r, text, from, to, out);
 }
 
-// Log probabilities that become visible after their text go with it, before the message ends.
+// Before a message is closed, writes log probabilities that became visible after their text.
 static void message_end(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
@@ -336,7 +338,7 @@ static enum item_kind kind_of(const struct answer_piece *piece)
                                      : ITEM_REASONING;
 }
 
-// Whether the piece goes on with the open item.
+// Returns true if the piece belongs to the open item.
 static bool continues(const struct item_writer *w, const struct answer_piece *piece)
 {
     return w->open && last_item(w)->kind == kind_of(piece) &&
@@ -356,10 +358,10 @@ static void piece_add(struct responses *r, const struct answer_piece *piece, uin
         piece->kind == RUN_CALL ? &r->g.choices->answer.calls[piece->call - 1] : NULL;
     if (w->open && call && call->closed &&
         call->written + piece->text.bytes == call->arguments.bytes)
-        item_close(r, false); // agents may begin with it
+        item_close(r, false); // so that agents can run the call now
 }
 
-// The next piece of the answer. False: the item before it must be closed first.
+// Adds the next piece of the answer. Returns false if the previous item must be closed first.
 static bool piece_take(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
@@ -379,7 +381,7 @@ static bool piece_take(struct responses *r, struct json_buffer *out)
     return true;
 }
 
-// An empty answer is one empty message.
+// Closes the last item. An empty answer has one empty message.
 static void items_end(struct responses *r, struct json_buffer *out)
 {
     if (r->items.item_count == 0)
@@ -409,7 +411,7 @@ static enum response_state state_at_end(const struct responses *r)
                                           : STATE_COMPLETED;
 }
 
-// The interface has few codes: a client tries again where the server is at fault.
+// Writes the failure. The API has few codes; clients retry if the code is server_error.
 static void failure_put(const struct generation *g, struct json_buffer *out)
 {
     bool own = http_error_status(g->failure.error, SHAPE_OPENAI) >= 500;
@@ -418,7 +420,7 @@ static void failure_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "}");
 }
 
-// Up to the items.
+// Writes the response up to its items.
 static void response_head_put(const struct responses *r, enum response_state state,
                               struct json_buffer *out)
 {
@@ -451,7 +453,7 @@ static void response_event_begin(struct responses *r, const char *name, enum res
     response_head_put(r, state, out);
 }
 
-// One that clients raise as an error.
+// Writes the event "error", which clients raise as an error.
 static void error_tell(struct responses *r, struct json_buffer *out)
 {
     const struct http_failure *failure = &r->g.failure;
@@ -480,7 +482,7 @@ static void response_begin(struct responses *r, const char *name, enum response_
         response_head_put(r, state, out);
 }
 
-// One of the two that open a stream.
+// Begins response.created or response.in_progress.
 static void opening_begin(struct responses *r, struct json_buffer *out)
 {
     bool first = r->items.openings-- == OPENINGS;
@@ -499,7 +501,7 @@ static void end_event_begin(struct responses *r, struct json_buffer *out)
     response_begin(r, names[state], state, w->item_count - w->open, out);
 }
 
-// After the items: what was asked in pieces, too.
+// Writes the next part after the items: usage, then the repeated fields in pieces.
 static void response_tail_step(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
@@ -525,7 +527,7 @@ static void response_tail_step(struct responses *r, struct json_buffer *out)
     }
 }
 
-// What repeats items, until there are so many bytes.
+// Writes events that repeat items, until `out` has `most` bytes or they are complete.
 static void closing_part(struct responses *r, size_t most, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
@@ -555,8 +557,8 @@ static enum generation_tell closing_put(struct responses *r, struct json_buffer 
     return step;
 }
 
-// The last event of a stream that the server ends, at once: without log probabilities, and without
-// items where they are long.
+// Writes the last event of a stream that the server ends, as a whole: without log probabilities,
+// and without items if they exceed CUT_BYTES_MAX.
 static void cut_event_put(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
@@ -573,7 +575,8 @@ static void cut_event_put(struct responses *r, struct json_buffer *out)
     closing_part(r, SIZE_MAX, out);
 }
 
-// The server ends the stream now. Of an event that is half written clients see nothing.
+// The server ends the stream. If an event is half written, writes no last event: clients ignore an
+// incomplete event.
 static void cut_tell(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
@@ -586,7 +589,8 @@ static void cut_tell(struct responses *r, struct json_buffer *out)
     w->cursor.event = CLOSING_NOTHING;
 }
 
-// A part of a whole answer. Its items are made first, piece by piece, which is only done once.
+// Writes a part of a non-streamed answer. First collects its items piece by piece, which happens
+// only once although the answer may be written twice.
 static enum generation_tell whole_put(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
@@ -623,7 +627,7 @@ enum generation_tell responses_put(struct generation *g, enum generation_tell st
     struct responses *r = (struct responses *)g;
     switch (step) {
     case TELL_WAIT:
-    case TELL_CHOICE: // TELL_END says it: there is one choice
+    case TELL_CHOICE: // TELL_END writes it: there is only one choice
         break;
     case TELL_BEGIN:
         r->items.openings = OPENINGS;

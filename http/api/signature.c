@@ -1,4 +1,4 @@
-// Signatures: see signature.h.
+// Signatures of thinking blocks: see signature.h.
 #include "http/api/signature.h"
 
 #include "base/number.h"

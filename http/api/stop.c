@@ -1,4 +1,4 @@
-// Stop strings: see stop.h. generation.c counts tokens and cancels.
+// Stop strings: see stop.h. generation.c counts the tokens and cancels the choice.
 #include "http/api/stop.h"
 
 #include "base/status.h"
@@ -19,8 +19,9 @@ bool stop_scan_init(struct stop_scan *s, const struct stop_strings *strings, str
 
 enum here { HERE_NOTHING, HERE_POSSIBLE, HERE_MATCH };
 
-// What begins at this place of the window: a whole string (the longest is taken), unless a longer
-// one may still come; the beginning of one that reaches the end of the window; or nothing.
+// Classifies position `at` of the window: HERE_MATCH if a string matches here (*which is the
+// longest) and no longer one is possible; HERE_POSSIBLE if a string could still match when more
+// text arrives; else HERE_NOTHING. last: no more text arrives.
 static enum here stop_scan_at(const struct stop_scan *s, uint32_t at, bool last, uint32_t *which)
 {
     size_t longest = 0;
@@ -63,7 +64,7 @@ static struct text stop_scan_give(struct stop_scan *s, bool last)
     return text_span(s->window, at);
 }
 
-// Drops what the last call returned.
+// Removes the bytes that the last call returned.
 static void stop_scan_advance(struct stop_scan *s)
 {
     s->bytes -= s->given;

@@ -9,7 +9,7 @@
 
 static const struct field_rule schema_rows[] = {
     FIELD_TYPED("name", "s"), FIELD_HARMLESS("description", "s"), FIELD_TYPED("schema", "o"),
-    FIELD_HARMLESS("strict", "b"), // every schema is followed to the letter
+    FIELD_HARMLESS("strict", "b"), // every schema is enforced strictly
 };
 static const struct field_rules schema_members = FIELD_RULES(schema_rows, NULL);
 
@@ -20,7 +20,7 @@ static const struct field_rule format_rows[] = {
 };
 const struct field_rules structured_format_members = FIELD_RULES(format_rows, NULL);
 
-// text, of Responses: the form of chat completions with the schema's members beside the type
+// text, of Responses: like response_format, but the schema's members are next to the type
 
 static const struct field_rule flat_rows[] = {
     FIELD_TYPED("type", "s"),   FIELD_TYPED("name", "s"),      FIELD_HARMLESS("description", "s"),
@@ -42,7 +42,7 @@ static const struct field_rule outputs_rows[] = {
     FIELD_TYPED("regex", "s"),
     FIELD_TYPED("choice", "a"),
     FIELD_TYPED("grammar", "s"),
-    FIELD_HARMLESS("disable_any_whitespace", "b"), // there is none
+    FIELD_HARMLESS("disable_any_whitespace", "b"), // grammars allow no optional whitespace
     FIELD_HARMLESS("disable_fallback", "b"),
     FIELD_NOT_SERVED("disable_additional_properties", "b", "[false]"),
     FIELD_NOT_SERVED("whitespace_pattern", "s", NULL),
@@ -71,13 +71,13 @@ void structured_set(struct generation *g, const struct grammar_source *source, c
 {
     const struct served_model *model = g->call.model;
     struct grammar_source own = *source;
-    if (model->vocabulary) // marks of calls and thoughts may be special tokens
+    if (model->vocabulary) // markers of calls and reasoning can be special tokens
         own.alphabet = vocabulary_alphabet(model->vocabulary, own.kind == GRAMMAR_KIND_CALLS);
     g->structured = (struct structured){
         .source = own, .hash = grammars_hash(&own), .path = path, .found = GRAMMARS_UNKNOWN};
 }
 
-// The source is a copy, because the body goes before it is compiled.
+// Copies the source, because the body is freed before the grammar is compiled.
 static void source_set(struct generation *g, enum grammar_kind kind, struct text source,
                        const char *path)
 {
@@ -116,7 +116,7 @@ static void choices_check(struct fields *f, const json_t *choices, const char *p
                         "must be a string");
 }
 
-// A string is the source itself, another value its JSON text with the keys in their order.
+// Sets the source: a string as it is, another value as JSON text with its keys in their order.
 static void value_set(struct generation *g, enum grammar_kind kind, const json_t *value,
                       const char *path)
 {

@@ -1,5 +1,5 @@
-// See thinking.h. Which variable a template reads was found at load
-// (runtime/text/dialect/switch.h); enable_thinking is set beside it.
+// Thinking: see thinking.h. The variable that a template reads was found when the model was loaded
+// (runtime/text/dialect/switch.h); enable_thinking is set in addition to it.
 #include "http/api/thinking.h"
 
 #include "http/api/prompt.h"
@@ -64,8 +64,8 @@ bool thinking_is_off(const struct generation *g)
     return told && !thinking_is_asked(g);
 }
 
-// A field asks for thinking, or for none; no other one may ask for the opposite, where there is
-// any.
+// Records that the field at `path` turns thinking on or off. Fails the fields if another field sets
+// the opposite. Does nothing if the model cannot think.
 static void thinking_say(struct generation *g, bool on, const char *path)
 {
     const char *other = g->thinking_said[!on];
@@ -77,7 +77,7 @@ static void thinking_say(struct generation *g, bool on, const char *path)
                     other);
 }
 
-// What cannot be had is refused.
+// Turns thinking on or off for the field at `path`; fails the fields if the model cannot do that.
 static void asked_put(struct generation *g, bool on, const char *path)
 {
     const struct served_model *model = g->call.model;
@@ -93,8 +93,8 @@ static void asked_put(struct generation *g, bool on, const char *path)
         switch_put(g, on);
 }
 
-// A level that the template refuses becomes the nearest one that it takes. openai: 'none' and
-// 'minimal' are levels, too.
+// Reads the effort. An effort level that the template rejects becomes the nearest one that it
+// accepts. openai: 'none' and 'minimal' are allowed.
 static void effort_read(struct generation *g, struct text name, const char *path, bool openai)
 {
     const struct dialect_thinking *thinking = &g->call.model->thinking;
@@ -113,15 +113,16 @@ static void effort_read(struct generation *g, struct text name, const char *path
         if (openai && effort >= EFFORT_LOW)
             thinking_say(g, true, path);
         effort = dialect_effort_nearest(thinking, effort);
-        if (!is_switch || openai || thinking_is_asked(g)) // of Messages the effort asks for nothing
+        // The effort of Messages does not turn thinking on.
+        if (!is_switch || openai || thinking_is_asked(g))
             json_object_set_new(g->variables, "reasoning_effort",
                                 json_string(dialect_effort_name(effort)));
     }
 }
 
-// OpenAI's fields for it, and those of other servers.
+// OpenAI's fields for thinking, and those of other servers
 
-// Each is checked; what the last one that is there says holds.
+// Reads one field of the budget. Each is checked; the last one that is present takes effect.
 static void budget_read(struct generation *g, const json_t *value, const char *path)
 {
     struct fields *f = &g->call.fields;
@@ -142,7 +143,8 @@ static void budget_read(struct generation *g, const json_t *value, const char *p
         thinking_budget_set(g, tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX, path);
 }
 
-// The first of several names counts. No tokens are no thinking where the model has no marks.
+// Reads the fields of the budget; in `names`, the first that is present takes effect. If the model
+// has no reasoning markers, a budget of 0 turns thinking off.
 static void budgets_read(struct generation *g)
 {
     static const char *const names[] = {"thinking_token_budget", "thinking_budget_tokens",
@@ -169,7 +171,7 @@ static void openai_read(struct generation *g)
                     "must be 'enabled', 'adaptive' or 'disabled'");
     else if (type.at && !text_is(type, "adaptive"))
         asked_put(g, on, "thinking.type");
-    else if (type.at && thinking_is_known(g->call.model)) // the model decides
+    else if (type.at && thinking_is_known(g->call.model)) // 'adaptive': the model decides
         switch_put(g, true);
     if (enabled)
         asked_put(g, json_is_true(enabled), "reasoning.enabled");
@@ -180,7 +182,8 @@ static void openai_read(struct generation *g)
 
 // Variables
 
-// The template's own variable counts before its usual name.
+// Records what chat_template_kwargs sets. The template's own variable takes precedence over
+// enable_thinking.
 static void kwargs_say(struct generation *g, const json_t *kwargs)
 {
     struct fields *f = &g->call.fields;
@@ -209,7 +212,7 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     g->variables = json_object();
     if (thinking != THINKING_BY_TEMPLATE)
         switch_put(g, thinking == THINKING_ON);
-    // Messages take no value of it but 'none'.
+    // For Messages, the only accepted value of reasoning_effort is 'none'.
     bool none = f->shape == SHAPE_MESSAGES && fields_get(f, "reasoning_effort");
     if (f->shape == SHAPE_MESSAGES && type.at && (none || !text_is(type, "adaptive")))
         thinking_say(g, thinking == THINKING_ON, "thinking.type");
@@ -221,10 +224,11 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
         effort_read(g, json_text(json_member(fields_get(f, "output_config"), "effort")),
                     "output_config.effort", false);
     kwargs_say(g, kwargs);
-    // Whatever the template's own name for it is; an effort that turns it on stays.
+    // enable_thinking also sets the template's own variable. If it is true, an effort that has
+    // already turned thinking on stays.
     if (json_is_boolean(own) && !(json_is_true(own) && thinking_is_asked(g)))
         switch_put(g, json_is_true(own));
-    json_object_keylen_foreach((json_t *)kwargs, name, bytes, value) // which is only read
+    json_object_keylen_foreach((json_t *)kwargs, name, bytes, value) // only read
     {
         if (!json_is_null(value))
             json_object_setn(g->variables, name, bytes, value);

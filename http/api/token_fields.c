@@ -1,4 +1,5 @@
-// See token_fields.h. A word is kept out as its tokens, as it stands and with a space before it.
+// Token rules: see token_fields.h. A bad word is banned as two token sequences: the word as given,
+// and with a space before it.
 #include "http/api/token_fields.h"
 
 #include "runtime/grammar/token_rules.h"
@@ -7,11 +8,11 @@
 
 enum { WORDS_MAX = 1000, WORD_TOKENS_MAX = 8192, WAYS = 2 };
 
-struct words { // being tokenized
+struct words { // state of tokenizing the words
     struct generation *g;
     int32_t *tokens; // [WORD_TOKENS_MAX]
     uint32_t *start; // [WAYS * WORDS_MAX + 1] prefix sums
-    uint32_t count;  // sequences
+    uint32_t count;  // number of sequences
 };
 
 static void too_long(struct fields *f, const char *path)
@@ -20,7 +21,7 @@ static void too_long(struct fields *f, const char *path)
                 WORD_TOKENS_MAX);
 }
 
-// Adds the tokens of a text, unless they are those of the sequence before.
+// Adds the tokens of a text as a sequence, unless the previous sequence is equal.
 static void way_add(struct words *w, struct text text, const char *path)
 {
     struct fields *f = &w->g->call.fields;
@@ -42,7 +43,7 @@ static void way_add(struct words *w, struct text text, const char *path)
     uint32_t before = w->count > 0 ? w->start[w->count - 1] : 0;
     bool same = w->count > 0 && from - before == count &&
                 memcmp(w->tokens + before, w->tokens + from, count * sizeof *w->tokens) == 0;
-    // What has an id that the model has not never comes.
+    // A sequence with an id that the model does not have can never be generated.
     if (count == 0 || same || tokens_known(w->tokens + from, count, model->facts->vocab) < count)
         return;
     w->start[++w->count] = from + count;

@@ -1,10 +1,11 @@
-// Answers of tokens: see token_pieces.h.
+// Answers of /tokenize and /detokenize: see token_pieces.h.
 #include "http/api/token_pieces.h"
 
-// The parts of both answers; text and ids stand twice, after the head and in the middle.
+// Parts of an answer. FIRST has the text or the ids; SECOND has the text again or the ids as
+// strings.
 enum tokens_part { PART_HEAD, PART_FIRST, PART_MIDDLE, PART_SECOND, PART_END };
 
-enum { TOKEN_WORK = 4 }; // of a token that has no text, in bytes of JSON parsed
+enum { TOKEN_WORK = 4 }; // work of a token without text, in bytes of JSON parsed
 
 bool token_pieces_begin(struct token_pieces *p, struct arena *arena)
 {
@@ -19,7 +20,7 @@ static void part_next(struct token_pieces *p)
     detok_init(&p->detok, p->tokenizer, false);
 }
 
-// Ids from `at` on, until the piece is full.
+// Writes ids from p->at on, until the piece is full.
 static void ids_put(struct token_pieces *p, struct json_buffer *out, bool strings)
 {
     while (p->at < p->count && out->bytes < TOKEN_PIECE_BYTES) {
@@ -36,7 +37,8 @@ static void ids_put(struct token_pieces *p, struct json_buffer *out, bool string
     }
 }
 
-// The end of a text may write once more, what is held.
+// Writes text from p->at on, until the piece is full. At the end, also writes an incomplete
+// character.
 static void text_put(struct token_pieces *p, struct json_buffer *out)
 {
     uint32_t most = detok_bound(p->tokenizer);

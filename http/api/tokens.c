@@ -1,6 +1,6 @@
 // POST /tokenize and /detokenize: a prompt or a conversation -> token ids, and back, for a model of
-// any kind (docs/API.md). The answer is written where the body is read, on a text worker if that is
-// large.
+// any kind (docs/API.md). The length of the answer is measured in on_prepare, for a large body on a
+// text worker.
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
 #include "http/api/pieces.h"
@@ -10,11 +10,11 @@
 #include "http/api/tools.h"
 
 enum {
-    TOKENS_MAX = CALL_VALUES_MAX, // of one answer, as many as a body may hold
-    TEXT_BYTES_MAX = 16 << 20,    // of a text made of tokens
-    INLINE_BYTES_MAX = 4 * 1024,  // ids may be of long tokens
-    AT_ONCE_BYTES = 16 * 1024,    // else so much at a time
-    LOOKED_TOGETHER = 4096,       // tokens between two looks whether somebody waits
+    TOKENS_MAX = CALL_VALUES_MAX, // tokens of one answer: as many values as a body may have
+    TEXT_BYTES_MAX = 16 << 20,    // bytes of a text made from tokens
+    INLINE_BYTES_MAX = 4 * 1024,  // small, because an id can stand for a long text
+    AT_ONCE_BYTES = 16 * 1024,    // bytes of a large answer written in one callback
+    LOOKED_TOGETHER = 4096,       // tokens between two checks whether the client has left
 };
 
 static const struct field_rule tokenize_rows[] = {
@@ -63,10 +63,10 @@ static const struct field_rule detokenize_rows[] = {
 static const struct field_rules detokenize_rules = FIELD_RULES(detokenize_rows, NULL);
 
 struct tokens {
-    struct generation generation; // for the chat form
-    bool strings;                 // the answer has the text of each token
-    struct token_pieces pieces;   // the answer
-    uint64_t length, written;     // of it, in bytes
+    struct generation generation; // first member; used for conversations
+    bool strings;                 // true if the answer includes the text of each token
+    struct token_pieces pieces;   // writer of the answer
+    uint64_t length, written;     // bytes of the answer; bytes written
 };
 
 // Reading
@@ -82,8 +82,8 @@ static void conversation_encode(struct tokens *t)
     generation_tokenize(g);
 }
 
-// vLLM's body has prompt and adds special tokens by default, llama-server's has content and does
-// not.
+// Tokenizes a text. vLLM's body has `prompt` and adds special tokens by default; llama-server's has
+// `content` and does not.
 static void text_encode(struct tokens *t)
 {
     struct generation *g = &t->generation;
@@ -114,7 +114,8 @@ static void text_encode(struct tokens *t)
 
 // Writing
 
-// The ids in the scratch arena end with on_request; the answer is as long as they are known to be.
+// Prepares the answer: copies the ids, because the scratch arena ends with on_request, and measures
+// the length.
 static void tokens_answer(struct tokens *t, const int32_t *ids, size_t count)
 {
     struct generation *g = &t->generation;
@@ -145,7 +146,7 @@ static void tokens_whole(struct tokens *t)
     json_buffer_free(&piece);
 }
 
-// Not more at a time than a loop may spend.
+// Writes the next bytes, at most as many as the h2o thread may write in one callback.
 static void tokens_continue(struct tokens *t)
 {
     struct exchange *x = t->generation.call.exchange;
@@ -163,7 +164,7 @@ static void tokens_continue(struct tokens *t)
         exchange_end(x);
 }
 
-// The life of a request, in the order of the calls
+// Callbacks of the routes, in the order in which they run
 
 static void tokenize_prepare(struct exchange *x)
 {
@@ -187,7 +188,7 @@ static void tokenize_prepare(struct exchange *x)
         tokens_answer(t, g->tokens, g->prompt_tokens);
 }
 
-// Not a longer text than an answer may have.
+// Checks that the text of the ids is not longer than an answer may be.
 static bool ids_are_fine(struct call *call, const int32_t *ids, size_t count)
 {
     struct fields *f = &call->fields;

@@ -1,4 +1,4 @@
-// Which calls a request asks for, and the grammar that keeps the answer to them: see tools.h.
+// tool_choice, and the grammar that keeps the answer to it: see tools.h.
 #include "http/api/structured.h"
 #include "http/api/thinking.h"
 #include "http/api/tools.h"
@@ -33,11 +33,11 @@ static const struct field_rule flat_rows[] = {
 };
 static const struct field_rules flat_rules = FIELD_RULES(flat_rows, NULL);
 
-// `tool_choice` while it is read.
+// Arguments of the functions that read tool_choice.
 struct choice_reader {
     struct fields *fields;
-    const json_t *names; // of all tools
-    bool flat;           // the form of Responses
+    const json_t *names; // names of all tools
+    bool flat;           // true: the form of Responses
     struct tool_choice *out;
 };
 
@@ -49,7 +49,7 @@ static bool is_listed(const json_t *names, const json_t *name)
     return found;
 }
 
-// {"function": {"name"}} or, flat, {"name"}: one of the tools.
+// Adds the tool that {"function": {"name"}}, or in the flat form {"name"}, names.
 static void name_add(const struct choice_reader *r, const json_t *entry, const char *path)
 {
     struct fields *f = r->fields;
@@ -67,7 +67,7 @@ static void name_add(const struct choice_reader *r, const json_t *entry, const c
         fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "%s.name", inside.at),
                     "must be the name of one of the tools");
     if (!is_listed(r->out->allowed, name))
-        json_array_append(r->out->allowed, (json_t *)name); // which is only read
+        json_array_append(r->out->allowed, (json_t *)name); // only read
 }
 
 static void allowed_list_read(const struct choice_reader *r, const json_t *tools, const char *path)
@@ -169,7 +169,8 @@ static bool any_is_strict(const json_t *tools)
     return false;
 }
 
-// What the answer begins inside of. Fails where its grammar cannot begin: in the midst of a call.
+// Returns the state in which the answer begins. Fails the fields if no grammar can begin there:
+// inside a call or a marker.
 static enum dialect_start start_of(struct generation *g)
 {
     enum dialect_start start = g->options.reply.start;
@@ -206,7 +207,8 @@ void tools_constrain(struct generation *g)
     struct json_buffer text = {0};
     bool formed = tools_form_text(g);
     bool called = g->tools && (g->choice.must || g->choice.allowed || any_is_strict(g->tools));
-    if (!called && !(formed && g->options.reads_reply)) // a form of the text leaves thoughts free
+    // A grammar for text leaves reasoning unconstrained.
+    if (!called && !(formed && g->options.reads_reply))
         return;
     struct grammar_calls calls = {.tools = g->tools,
                                   .allowed = g->choice.allowed,

@@ -1,5 +1,5 @@
-// Tools of a request: see tools.h. What they may be is checked here; the template renders them and
-// the reader of replies (runtime/text/dialect) finds the calls.
+// Tools of a request: see tools.h. Checks them; the template renders them, and the reply parser
+// (runtime/text/dialect) finds the calls.
 #include "http/api/tools.h"
 
 #include <string.h>
@@ -97,7 +97,7 @@ void tools_use(struct generation *g, json_t *tools)
     g->tools = tools;
     if (g->call.fields.failed || !dialect->row)
         return;
-    g->options.one_call |= dialect->one_call; // the next request could not bring more back
+    g->options.one_call |= dialect->one_call; // the template renders one call per message
     bool reasons = dialect_reasoning_syntax(dialect).open != NULL;
     g->options.reads_reply = tools || reasons || dialect_marks_text(dialect);
     g->options.reply = (struct reply_args){.dialect = dialect,
@@ -133,7 +133,7 @@ void tools_choose(struct generation *g, const json_t *names, bool flat, const js
     tool_choice_read(f, names, flat, &g->choice);
     g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
     bool called = !g->choice.hidden && json_array_size(tools) > 0 && !f->failed;
-    tools_use(g, called ? json_incref((json_t *)tools) : NULL); // which is only read
+    tools_use(g, called ? json_incref((json_t *)tools) : NULL); // tools is only read
 }
 
 void tools_read(struct generation *g)

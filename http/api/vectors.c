@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-// Values a piece: base64 cuts at multiples of 3 values (12 bytes are 16 letters).
+// Values per piece. For base64 a multiple of 3 values: 12 bytes are 16 letters.
 enum { FLOATS_A_PIECE = 96, BASE64_FLOATS_A_PIECE = 366 };
 
-enum { FLOAT_BYTE_WORK = 12 }; // of a decimal number, in bytes of JSON parsed
+enum { FLOAT_BYTE_WORK = 12 }; // work per byte of a decimal number, in bytes of JSON parsed
 
-// Packed little-endian IEEE float32, whatever the machine.
+// Little-endian IEEE float32 on every machine.
 static void value_bytes(unsigned char out[4], float value)
 {
     uint32_t bits;
