@@ -83,7 +83,7 @@ struct text answer_begun(const struct answer_parts *a);
 // Frees the reply parser; the answer stays readable. May be called more than once.
 void answer_close(struct answer_parts *a);
 
-// Records that `bytes` more bytes of the choice's text come at this point of the answer.
+// Records that the next `bytes` bytes of the choice's text are at this point of the answer.
 void answer_text(struct answer_parts *a, size_t bytes);
 // Stream only: prepends the echoed prompt as the first run. The text is not copied.
 void answer_echo(struct answer_parts *a, struct text echo);

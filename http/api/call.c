@@ -73,7 +73,7 @@ void call_body_end(struct call *call)
     call->prepare_ns = clock_ns() - call->begun_ns;
 }
 
-// Counts the ignored fields. The first line is logged at level info, later ones at debug.
+// Counts the ignored fields. The first log line has level info, later lines have level debug.
 static void unknown_tell(struct call *call)
 {
     struct server_view view;

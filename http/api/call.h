@@ -16,7 +16,7 @@ struct call {
     const struct served_model *model; // set by call_model
     struct port *port;                // set by call_try_submit
     struct fields fields;
-    struct slice *slice; // work counter of a large body until call_body_end, or NULL
+    struct slice *slice; // counts the work on a large body until call_body_end, or NULL
     json_t *body;        // until call_body_end; fields return strings that point into it
     uint64_t begun_ns, prepare_ns;
 };

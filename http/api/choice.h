@@ -45,11 +45,11 @@ struct choice {
     struct answer_parts answer;
     // Visible text; when streaming, the unwritten text and a written part before it.
     struct arena_text text;
-    bool text_lost;       // true if the arena was full
-    bool enough;          // true if the first call ended the answer (one_call)
-    uint64_t made, chars; // bytes (with those of the continued message) and characters generated
-    uint64_t text_made;   // bytes of generated text that the parser has found, before stop strings
-    uint64_t given;       // bytes of text that became visible
+    bool text_lost;         // true if the arena was full
+    bool enough;            // true if the first call ended the answer (one_call)
+    uint64_t made, chars;   // bytes (with those of the continued message) and characters generated
+    uint64_t text_made;     // bytes of text that the parser has found, stop strings included
+    uint64_t given;         // bytes of text that became visible
     uint32_t output_tokens; // tokens sampled; after a stop string, those up to its match
     uint8_t finish;         // enum finish of the last event
     enum generation_end end;

@@ -22,7 +22,7 @@ static const struct field_rule completions_rows[] = {
     FIELD_NOT_SERVED("thinking_token_budget", "i", "[-1]"),
     FIELD_NOT_SERVED("thinking_budget_tokens", "i", "[-1]"),
     FIELD_NOT_SERVED("thinking_budget", "i", "[-1]"),
-    FIELD_NOT_SERVED("enable_thinking", "b", NULL), // there is no template
+    FIELD_NOT_SERVED("enable_thinking", "b", NULL), // completions use no chat template
     FIELD_NOT_SERVED("include_reasoning", "b", "[true]"),
     FIELD_NOT_SERVED_BUT("messages", "a", NULL, "use /v1/chat/completions"),
     FIELD_NOT_SERVED_BUT("tools", "a", "[[]]", "use /v1/chat/completions"),

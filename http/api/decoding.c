@@ -285,7 +285,7 @@ static void salt_read(struct generation *g)
     g->submit.cache_salt[1] = hash.high;
 }
 
-// -1: as many tokens as leave one token of the context window for the answer.
+// -1 means the context window minus one token for the answer.
 static void prompt_last_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;

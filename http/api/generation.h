@@ -90,7 +90,7 @@ struct generation {
 
     // Fields of the request.
     bool stream, include_usage, continuous_usage;
-    json_t *variables; // further template variables; until generation_prepared
+    json_t *variables; // template variables that the request sets; until generation_prepared
     json_t *tools;     // tools for the template and the reply parser, or NULL
     json_t *eager;     // Messages: object whose keys name the tools with streamed input, or NULL
     struct tool_choice choice; // which of the tools may or must be called
@@ -101,13 +101,13 @@ struct generation {
     struct choice_options options;
     struct structured structured;
     struct thinking_budget thinking;
-    const char *thinking_said[2];     // path of the field that turns it [0] off, [1] on; or NULL
+    const char *thinking_said[2];     // fields that turn thinking off [0] and on [1]; NULL: none
     struct conversation conversation; // until generation_prepared
     const char *turns;                // name of the field that the prompt was read from
 
     // Results of generation_tokenize.
     int32_t *tokens;        // [prompt_tokens] i32, in the scratch arena
-    const uint32_t *starts; // [submit.sequence_count + 1] prefix sums, in scratch; NULL: 1
+    const uint32_t *starts; // [submit.sequence_count + 1] prefix sums; NULL: one prompt
     uint32_t prompt_tokens; // number of tokens of all prompts
     struct text
         *echoes; // completions with `echo`: [submit.sequence_count] texts of prompts; else NULL
@@ -131,7 +131,7 @@ struct generation {
     bool told; // true once the last step was returned, or the exchange has the failure
     bool begin_due, idle_due; // true if TELL_BEGIN or TELL_IDLE is due
     uint64_t second_ns;       // time of the last generation_clock, CLOCK_MONOTONIC
-    uint64_t quiet_ns;        // value of second_ns when something was last written
+    uint64_t quiet_ns;        // value of second_ns at the last output
     struct http_failure failure;
     struct generation_whole whole;
     struct text chunk;          // OpenAI shapes: beginning that all chunks of the stream share

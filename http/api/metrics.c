@@ -1,5 +1,6 @@
 // GET /metrics in the Prometheus text format: weft's metrics (weft_*), HTTP and process metrics,
-// and with an option the names that dashboards for vLLM and text-embeddings-inference (TEI) use.
+// and, if options.vllm_metrics is set, the names that dashboards for vLLM and
+// text-embeddings-inference (TEI) use.
 // All values are read from the engines' statistics and the h2o threads' counters.
 #include "http/api/metrics.h"
 

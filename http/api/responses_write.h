@@ -45,7 +45,7 @@ struct item_writer {
     struct arena_text text;        // text and arguments of all items
     struct logprobs_kept logprobs; // log probabilities of all items
     uint64_t told;                 // bytes of message text written
-    uint32_t logprobs_told;        // number of first visible entries that message_end wrote ahead
+    uint32_t logprobs_told;        // first visible entries that were already written (message_end)
     struct closing_cursor cursor;
     enum generation_tell end_step; // step whose final event is being written, or TELL_WAIT
     bool end_begun;                // true once that event has begun
