@@ -1,6 +1,6 @@
 // Converts a conversation to prompt tokens: chat template and tokenizer in one call, for the server
-// and the command line. Text of the conversation stays text; only the template's own markers become
-// special tokens. Any thread; all memory is in the caller's arena.
+// and the command line. Only the template's own markers become special tokens, text of the
+// conversation does not. Any thread; all memory is in the caller's arena.
 #pragma once
 
 #include "runtime/text/chat.h"

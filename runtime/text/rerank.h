@@ -1,7 +1,7 @@
 // The input of a reranker for one (query, document): a text pair of the tokenizer for encoders, or
 // the published yes/no prompt of Qwen3-Reranker. Used by the server and the command line; a prompt
-// is immutable once created, any thread. Text of query and document stays text. If the input is too
-// long, the document is truncated at its end or at its beginning.
+// is immutable once created, any thread. Special tokens are not recognized in query and document.
+// If the input is too long, the document is truncated at its end or at its beginning.
 #pragma once
 
 #include "runtime/text/tokenizer.h"

@@ -138,8 +138,8 @@ bool jinja_char_is_passed_by_case(uint32_t point)
            category == UTF8PROC_CATEGORY_SK;
 }
 
-// Letters whose upper case is several letters, sorted. title NULL: as `upper`. U+1F80 to U+1FAF are
-// handled by iota_capital.
+// Letters whose upper case is several letters, sorted by code point. title is NULL if it equals
+// `upper`. U+1F80 to U+1FAF are handled by iota_capital.
 static const struct long_capital {
     uint32_t point;
     const char *upper;

@@ -54,8 +54,8 @@ static bool fold_case(struct jinja_run *run, struct jinja_value *key)
     return jinja_reform(run, key->as.string, FORM_LOWER, key);
 }
 
-// Returns one sort key: a list of the attributes "a,b", or of the value itself. It is always a list
-// because lists of undefined values have an order, undefined values do not.
+// Returns one sort key: a list of the attributes "a,b", or of the value itself. It is always a
+// list: undefined values have no order, but lists of them do.
 static bool sort_key(struct jinja_run *run, struct jinja_value value, struct jinja_value attribute,
                      bool exact, struct jinja_value *out)
 {

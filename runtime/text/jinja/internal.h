@@ -32,7 +32,7 @@ bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_va
 // of[part[0]:part[1]:part[2]]; a JINJA_MISSING part was not given.
 bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct jinja_value part[3],
                     struct jinja_value *out);
-// An undefined value whose use reports `name`.
+// Returns an undefined value; using it fails with a message that contains `name`.
 struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name);
 
 // Calls. jinja_call calls any callable value, jinja_row_call a row of the tables: it assigns the
@@ -73,7 +73,7 @@ bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *form
                           struct jinja_value args, struct jinja_value *out);
 bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *format,
                          const struct jinja_call *call, struct jinja_value *out);
-// The time run->now in UTC, formatted.
+// Formats the time run->now in UTC.
 bool jinja_strftime(struct jinja_run *run, struct text format, struct jinja_value *out);
 
 // Looks up the attribute path "a.b.0" of a value, which filters take as an argument; MISSING or

@@ -110,8 +110,8 @@ static bool data_add(struct lexer *lx, size_t from, size_t to)
     return token != NULL;
 }
 
-// Returns true if a closing tag is at `at`. *end: the offset after it and after what its sign
-// trims.
+// Returns true if a closing tag is at `at`. *end: the offset after it and after the white space
+// that its sign trims.
 static bool close_at(const struct lexer *lx, size_t at, const char *tag, bool trims, size_t *end)
 {
     if (here(lx, at, "-") && here(lx, at + 1, tag)) {

@@ -50,7 +50,7 @@ static bool put_number(struct jinja_run *run, struct jinja_builder *b, struct ji
     return jinja_builder_literal(run, b, text);
 }
 
-// Writes the escape of one character in a repr. Returns its bytes; 0: none is needed.
+// Writes the escape of one character in a repr. Returns its length; 0: none is needed.
 static size_t repr_escape(uint32_t point, char quote, char out[16])
 {
     const char *simple = point == '\n'   ? "\\n"

@@ -1,6 +1,5 @@
 // Strings of the template language: UTF-8 with the origin of each span (template or request), which
-// slicing and joining preserve. Positions are in bytes unless stated
-// otherwise.
+// slicing and joining preserve. Positions are in bytes unless stated otherwise.
 #pragma once
 
 #include "base/utf8.h"

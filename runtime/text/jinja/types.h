@@ -62,7 +62,8 @@ struct jinja_value {
     } as;
 };
 
-// Marks divide a string into spans of one origin. plain: text of the request, else of the template.
+// Marks divide a string into spans of one origin. plain: true for text of the request, false for
+// text of the template.
 struct jinja_mark {
     size_t end; // offset of the span's end in bytes; the last may exceed the string
     bool plain;
@@ -83,7 +84,7 @@ struct jinja_list {
     const struct jinja_value *items; // [count]
     size_t count;
     size_t rest;
-    const int64_t *range; // [3] start, stop, step as given to range(); NULL: see the items
+    const int64_t *range; // [3] start, stop, step as given to range(); NULL: slice of a range
 };
 
 struct jinja_pair {

@@ -27,7 +27,7 @@ struct jinja_value jinja_of_list(struct jinja_list *list, enum jinja_flavour fla
 // The name of a value's type in messages: "str", "dict", ...
 const char *jinja_kind_name(struct jinja_value value);
 bool jinja_is_number(struct jinja_value value); // true also for a bool
-// True as Python's bool() has it.
+// Returns the truth value that Python's bool() gives.
 bool jinja_truth(struct jinja_value value);
 double jinja_as_double(struct jinja_value number);
 int64_t jinja_as_int(struct jinja_value number); // for a bool or an int
@@ -58,11 +58,11 @@ bool jinja_pair_list(struct jinja_run *run, struct jinja_pair pair, struct jinja
 // first position.
 bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t count,
                      struct jinja_value *out);
-// Sets *found to NULL if the key is not there. Fails for unhashable keys.
+// Sets *found to the value of a key, or to NULL. Fails for unhashable keys.
 bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struct jinja_value key,
                      const struct jinja_value **found);
 
-// The innermost binding of a name, or NULL. jinja_frame_set binds it in `frame` itself.
+// Returns the innermost binding of a name, or NULL. jinja_frame_set binds a name in `frame` itself.
 const struct jinja_value *jinja_frame_find(const struct jinja_frame *frame, uint32_t name);
 bool jinja_frame_set(struct jinja_run *run, struct jinja_frame *frame, uint32_t name,
                      struct jinja_value value);

@@ -93,7 +93,7 @@ void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
         }
         if (token->rstrip)
             end = spaces_after(s, end);
-        // The previous token's rstrip may have consumed the white space that is this token.
+        // The previous token's rstrip has consumed this token, which is white space.
         if (start >= end)
             continue;
         emit_stretch(e, s, done, start, sink);

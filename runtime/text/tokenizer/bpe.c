@@ -314,8 +314,8 @@ static void encode_bytes(struct encode *e, struct text piece)
 }
 
 // Returns true if the word has too many tokens even if all have the longest length. Then it need
-// not be merged, which takes a second for some millions of letters. Only decidable if every byte
-// yields a token.
+// not be merged, which takes a second for some millions of letters. This is known only if every
+// byte yields a token.
 static bool too_long(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;

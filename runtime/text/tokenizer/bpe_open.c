@@ -188,7 +188,7 @@ static uint32_t edges_pass(const struct bpe *b, struct edges *edges)
 }
 
 // Fills `pairs`. Every merge joins the last symbol of its left token to the first symbol of its
-// right token. Between two symbols that no merge joins a text can be split without changing its
+// right token. A text can be split between two symbols that no merge joins without changing its
 // tokens.
 static void pairs_open(struct tokenizer *t)
 {

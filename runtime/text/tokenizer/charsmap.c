@@ -1,6 +1,7 @@
-// The Precompiled normalizer: a double-array trie from character sequences to replacement texts.
-// Each short grapheme is looked up as a unit, otherwise each of its characters. The shortest match
-// at the start of a unit replaces the entire unit, as in the training of the models.
+// The Precompiled normalizer: a double-array trie from character sequences to replacement texts. A
+// grapheme under 6 bytes is looked up as a unit. If it is longer or has no replacement, each of its
+// characters is looked up. The shortest match at the start of a unit replaces the entire unit, as
+// in the training of the models.
 #include "runtime/text/tokenizer/internal.h"
 
 #include <utf8proc.h>

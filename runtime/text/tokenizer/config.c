@@ -17,7 +17,7 @@ const char *tokenizer_special_name(enum special_token which)
     return names[which];
 }
 
-// Returns the text of "text" or {"content": "text", ...}.
+// Reads "text" or {"content": "text", ...}; returns the text.
 static struct text token_content(const struct jnode *node)
 {
     return jtree_is(node, J_OBJECT) ? jtree_get_text(node, "content") : jtree_text(node);
@@ -72,7 +72,7 @@ static bool class_adds_bos(const struct jnode *config)
 }
 
 // True if the model receives token types. model_input_names decides; without it the tokenizer's
-// class does. The last class is the one that newer files name for any tokenizer.
+// class does. Newer files name the last class in the list for any tokenizer.
 static bool types_given(const struct jnode *config)
 {
     static const char *const without[] = {
@@ -111,7 +111,7 @@ static void flags_apply(struct tokenizer *t, const struct jnode *config)
     struct template_item *items = arena_take_zeroed(t->arena, 9, sizeof *items);
     check(items, "the arena of a tokenizer has no limit");
     t->post = (struct post_processor){.single = items, .pair = items + 3};
-    // i: 0 the single text, 1 and 2 the texts of a pair
+    // i == 0: the single text; 1 and 2: the texts of a pair
     for (uint8_t i = 0; i < 3; i++) {
         struct template_item *to = i == 0 ? t->post.single : t->post.pair;
         uint32_t *count = i == 0 ? &t->post.single_count : &t->post.pair_count;

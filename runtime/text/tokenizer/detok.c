@@ -7,7 +7,7 @@ struct sink {
     struct detok *d;
     char *out;
     uint32_t bytes, bytes_max;
-    size_t earlier; // how many of the held bytes are from earlier tokens
+    size_t earlier; // number of held bytes that are from earlier tokens
 };
 
 static void put(struct sink *s, const char *at, size_t bytes)

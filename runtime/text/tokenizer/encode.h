@@ -6,10 +6,10 @@
 #include "runtime/text/tokenizer/regex.h"
 
 enum {
-    STAGES_MAX = 32,
-    IDS_MAX = 1 << 24,
-    AFFIX_MAX = 32,
-    TEXT_BYTES_MAX = 1 << 30,
+    STAGES_MAX = 32,           // normalizers, pre-tokenizers or decoders
+    IDS_MAX = 1 << 24,         // token ids
+    AFFIX_MAX = 32,            // bytes of a subword prefix or suffix
+    TEXT_BYTES_MAX = 1 << 30,  // of one text, also while it is normalized
     TEXT_GROWTH_MAX = 1 << 16, // bytes that one input byte may become: factor in tokenizer_bound
 };
 

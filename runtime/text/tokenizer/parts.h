@@ -86,7 +86,8 @@ struct merge_entry {
     uint32_t rank, id;    // rank: index in the file, lower merges first; id: the merged token
 };
 
-// WORD_WHOLE: bit in a by_piece id: the token's own text is encoded as just this token.
+// PAIR_BITS: size of bpe.pairs in bits. WORD_WHOLE: bit in an id of by_piece, set if the token's
+// own text is encoded as just this token.
 enum { PAIR_BITS = 1 << 17, WORD_WHOLE = 1u << 31 };
 
 struct bpe {
@@ -113,7 +114,7 @@ struct wordpiece {
 
 struct unigram {
     struct trie trie;
-    double *scores; // [vocab] f64, from the file
+    double *scores; // [vocab] f64 score of each token, from the file
     double unk_score;
     int32_t unk; // -1: none
     bool byte_fallback;

@@ -367,7 +367,8 @@ static enum status repeats(struct pattern *p, enum piece piece, size_t start)
             return pattern_refuse(p, "nothing stands before a repeat that could be repeated");
         if (r.high < r.low)
             return pattern_refuse(p, "an interval {n,m} with n over m");
-        // After an empty iteration, Oniguruma counts on or stops depending on the size of its code.
+        // After an empty iteration, whether Oniguruma keeps counting depends on the size of its
+        // compiled code, so this cannot be translated.
         if (p->empty && r.interval && r.high > 1)
             return pattern_refuse(p, "an interval {n,m} of what may be empty");
         p->empty = p->empty || r.low == 0;
