@@ -10,7 +10,7 @@
 
 struct arena_block {
     struct arena_block *older;
-    size_t bytes; // of data
+    size_t bytes; // capacity of data
     size_t used;
     _Alignas(ARENA_ALIGNMENT) char data[];
 };
@@ -19,7 +19,7 @@ struct arena {
     struct arena_block *newest;
     size_t block_bytes;
     size_t bytes_max;
-    size_t bytes; // of all blocks
+    size_t bytes; // sum of all blocks
 };
 
 void *heap_take(size_t bytes)
@@ -103,7 +103,7 @@ void *arena_take(struct arena *arena, size_t bytes)
     if (!block || block->bytes - block->used < rounded) {
         size_t wanted = rounded > arena->block_bytes ? rounded : arena->block_bytes;
         block = block_add(arena, wanted);
-        if (!block && wanted > rounded) // the last bytes under the limit
+        if (!block && wanted > rounded) // the rest below the limit may still suffice
             block = block_add(arena, rounded);
         if (!block)
             return NULL;

@@ -1,5 +1,6 @@
-// Bump allocation with one lifetime. The owner resets or destroys it; nothing is freed singly.
-// Apart from libraries and devices, host code calls malloc only here.
+// Bump allocation: all pieces of an arena have one lifetime. The owner resets or destroys the
+// arena; single pieces are not freed. An arena is used by one thread at a time. Apart from
+// libraries and devices, host code calls malloc only here.
 #pragma once
 
 #include "base/text.h"
@@ -12,40 +13,44 @@ struct arena;
 
 enum { ARENA_ALIGNMENT = 16 };
 
-// block_bytes: size of the pieces taken from the system (0: 64 KiB); bytes_max: after that many
-// bytes arena_take returns NULL (0: no limit). Ends the process when the system has no memory.
+// Creates an arena. block_bytes: size of the blocks allocated from the system (0: 64 KiB);
+// bytes_max: limit of their sum (0: none). Ends the process if the system has no memory.
 struct arena *arena_create(size_t block_bytes, size_t bytes_max);
 void arena_destroy(struct arena *arena); // NULL is allowed
 
-// Gives everything back but the first block.
+// Frees all blocks except the first; all pieces become invalid.
 void arena_reset(struct arena *arena);
 
-// Uninitialised memory, aligned to 16 bytes; NULL only when bytes_max would be exceeded.
+// Allocate uninitialised or zeroed memory, aligned to 16 bytes; NULL only if bytes_max would be
+// exceeded.
 void *arena_take(struct arena *arena, size_t bytes);
 void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each);
 
-// Grows the newest piece in place if it can, else takes a new one and copies.
+// Enlarges a piece from `bytes` to bytes_wanted: in place if it is the newest and fits its block,
+// else allocates a new piece and copies it. NULL: bytes_max would be exceeded.
 void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wanted);
-// An array of `count` items with space for one more: doubled where it is full. NULL: no memory.
+// Returns an array of `count` items with space for at least one more; a full array is doubled.
+// NULL: bytes_max would be exceeded.
 void *arena_extend(struct arena *arena, void *items, size_t count, size_t *allocated, size_t each);
 
-// A copy with a NUL after it (not counted in bytes); at == NULL when the limit was met.
+// Copy or format a text into the arena, with a NUL after it (not counted in bytes); at == NULL:
+// bytes_max would be exceeded.
 struct text arena_copy(struct arena *arena, struct text text);
 struct text arena_format(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));
 
-// A text that grows; all zero at first.
+// A text that grows; zeroed by the caller first.
 struct arena_text {
     char *at;
     size_t bytes, max;
 };
 bool arena_text_add(struct arena *arena, struct arena_text *t,
-                    struct text more); // false: no memory
+                    struct text more); // appends; false: bytes_max would be exceeded
 
-size_t arena_bytes(const struct arena *arena); // taken from the system so far
+size_t arena_bytes(const struct arena *arena); // bytes allocated from the system now
 
-// For long-lived tables whose owner frees them: like malloc, calloc and realloc, but memory that
-// cannot be allocated ends the process with one clear line.
+// For long-lived tables that their owner frees: malloc, calloc, realloc and free, but if the system
+// has no memory they end the process with an error line.
 void *heap_take(size_t bytes);
 void *heap_take_zeroed(size_t count, size_t bytes_each);
 void *heap_grow(void *piece, size_t bytes);

@@ -1,4 +1,4 @@
-// The program's one clock: monotonic time. Any thread.
+// The monotonic clock that all modules use (CLOCK_MONOTONIC). Any thread.
 #pragma once
 
 #include <stdint.h>

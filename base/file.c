@@ -1,4 +1,4 @@
-// Reading a whole regular file; see file.h.
+// Reads a regular file; see file.h.
 #include "base/file.h"
 
 #include <errno.h>
@@ -38,7 +38,8 @@ static enum status read_descriptor(struct text *out, struct arena *arena, int fd
 enum status file_read(struct text *out, struct arena *arena, const char *path, size_t bytes_max,
                       struct error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a FIFO would wait for a writer
+    // O_NONBLOCK: opening a FIFO would wait for a writer
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return error_set(err, errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_IO,
                          "cannot open %s: %s", path, strerror(errno));

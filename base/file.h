@@ -1,4 +1,4 @@
-// Reading a whole file.
+// Reading a complete file.
 #pragma once
 
 #include "base/status.h"
@@ -6,6 +6,7 @@
 #include "base/text.h"
 
 // Reads a regular file of at most bytes_max bytes into memory owned by the arena, with a NUL after
-// it. Errors name the file: NOT_FOUND, TOO_LARGE, or IO, also for anything but a regular file.
+// it. Errors name the file: NOT_FOUND, TOO_LARGE, NO_MEMORY, or IO, also if it is not a regular
+// file.
 enum status file_read(struct text *out, struct arena *arena, const char *path, size_t bytes_max,
                       struct error *err) MUST_USE;

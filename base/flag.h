@@ -8,13 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Called after the news is stored. True: the flag was down, so the other side must be told.
+// Raises the flag. Called after the news is stored. Returns true if the flag was down: the caller
+// must then wake the other thread.
 static inline bool flag_raise(_Atomic uint32_t *flag)
 {
     return atomic_exchange_explicit(flag, 1, memory_order_acq_rel) == 0;
 }
 
-// Called before looking for news. True: the flag was up.
+// Lowers the flag. Called before looking for news. Returns true if the flag was up.
 static inline bool flag_lower(_Atomic uint32_t *flag)
 {
     return atomic_exchange_explicit(flag, 0, memory_order_acq_rel) == 1;

@@ -1,4 +1,4 @@
-// Paths that are not model folders; see folder.h. Loading thread only.
+// Error sentences for paths that are not models; see folder.h. Loading thread only.
 #include "base/folder.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ENTRIES_MAX = 4096 }; // looked at in one folder
+enum { ENTRIES_MAX = 4096 }; // most entries of a folder that are examined
 
 static bool ends_with(const char *name, const char *tail)
 {
@@ -25,7 +25,8 @@ static bool is_there(const char *folder, const char *name)
     return wrote > 0 && (size_t)wrote < sizeof path && stat(path, &about) == 0;
 }
 
-// OWNER/NAME as model hubs write it; where OWNER is a folder here, it is a mistyped path instead.
+// Returns true for OWNER/NAME, the form of ids on model hubs. If OWNER is a folder here, the path
+// is a mistyped path instead.
 static bool is_hub_id(const char *path)
 {
     uint32_t slashes = 0;
@@ -105,7 +106,8 @@ enum status folder_check(const char *path, struct error *err)
     return S_ISREG(about.st_mode) ? file_check(path, err) : is_file(path, err);
 }
 
-// The first entry, by name, that passes; out has FOLDER_BYTES_MAX bytes and is empty if none does.
+// Writes the name of the first entry, in alphabetical order, for which passes returns true; empty
+// if there is none. out has FOLDER_BYTES_MAX bytes.
 static void first_entry(char *out, const char *folder,
                         bool (*passes)(const char *folder, const char *name))
 {
@@ -133,7 +135,8 @@ static bool is_gguf(const char *folder, const char *name)
     return ends_with(name, ".gguf");
 }
 
-// Weight files that can run code when they are read, or that belong to other libraries.
+// Returns true for weight files that can run code when they are read, or that belong to other
+// libraries.
 static bool is_other_weight(const char *folder, const char *name)
 {
     static const char *const tails[] = {"pytorch_model.bin", ".bin.index.json",    ".pth", ".pt",
@@ -164,7 +167,7 @@ enum status folder_lacks(const char *path, const char *lacks, struct error *err)
         return error_set(err, STATUS_NOT_FOUND, "%s %s: give the GGUF file itself, %s/%s", path,
                          lacks, path, found);
     first_entry(found, path, is_model);
-    snprintf(inside, sizeof inside, "%s/snapshots", path); // the download cache of a hub
+    snprintf(inside, sizeof inside, "%s/snapshots", path); // layout of a hub's download cache
     const char *between = "";
     if (found[0] == '\0') {
         first_entry(found, inside, is_model);

@@ -1,4 +1,4 @@
-// What to tell somebody whose path is not a model: what lies there instead and what to do.
+// Error sentences for a path that is not a model: what is at the path instead, and what to do.
 #pragma once
 
 #include "base/status.h"
@@ -6,10 +6,12 @@
 
 enum { FOLDER_BYTES_MAX = 4096 };
 
-// OK where the path is a folder or begins as a GGUF file does; else the sentence says that nothing
-// is there (the path may be the id of a model on a hub) or that it is a file of another format.
+// Returns OK if the path is a folder, or a file that begins like a GGUF file. Otherwise the error
+// sentence states that nothing is there (with advice if the path may be the id of a model on a hub)
+// or that the file has another format.
 enum status folder_check(const char *path, struct error *err) MUST_USE;
 
-// NOT_FOUND with "PATH LACKS" and a remedy that depends on what the folder holds: model folders,
-// files of other formats, an adapter. lacks: "has no config.json".
+// Returns NOT_FOUND with the sentence "PATH LACKS" and advice that depends on the content of the
+// folder: model folders, files of other formats, an adapter. lacks: for example "has no
+// config.json".
 enum status folder_lacks(const char *path, const char *lacks, struct error *err);

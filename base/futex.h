@@ -1,5 +1,5 @@
 // Waiting for a word in memory that another thread changes: some tens of microseconds of spinning,
-// then the kernel's futex. Who changes the word calls futex_tell afterwards.
+// then the kernel's futex. The thread that changes the word calls futex_tell afterwards.
 #pragma once
 
 #include "base/clock.h"
@@ -15,11 +15,12 @@
 #include <unistd.h>
 
 enum {
-    SPIN_NS = 60000, // how long an idle thread spins
-    SPIN_PAUSES = 4, // between two looks, about 0.2 microseconds
-    SPIN_LOOKS = 32, // between two readings of the clock
+    SPIN_NS = 60000, // how long a waiting thread spins before it sleeps
+    SPIN_PAUSES = 4, // pause instructions between two checks, about 0.2 microseconds
+    SPIN_LOOKS = 32, // checks between two readings of the clock
 };
 
+// Plain futex calls (futex(2)); private to the process.
 static inline void futex_wait(_Atomic uint32_t *word, uint32_t value)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
@@ -40,15 +41,15 @@ static inline void pause_some(void)
 #endif
 }
 
-// Sleeps until *word is not `old`, without spinning: for threads whose core others need. False:
-// CLOCK_MONOTONIC has passed until_ns before (UINT64_MAX: never).
+// Sleeps until *word is not `old`, without spinning: for threads whose core others need. Returns
+// false if CLOCK_MONOTONIC reaches until_ns first (UINT64_MAX: no limit).
 static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *sleepers,
                                uint64_t until_ns)
 {
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
     bool changed;
-    // Who changes the word reads sleepers afterwards; we do the reverse: sequential consistency
-    // lets at least one of us see the other.
+    // The changing thread stores the word and then reads sleepers; this thread adds to sleepers and
+    // then reads the word. With seq_cst order at least one of them sees the other's store.
     atomic_fetch_add(sleepers, 1);
     while (!(changed = atomic_load(word) != old) && clock_ns() < until_ns)
         syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, old,
@@ -57,7 +58,8 @@ static inline bool futex_sleep(_Atomic uint32_t *word, uint32_t old, _Atomic uin
     return changed;
 }
 
-// Returns once *word is not `old`. sleepers: of all who wait for this word.
+// Returns once *word is not `old`: spins first, then sleeps. sleepers: number of threads that sleep
+// on this word, shared by all that wait for it.
 static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uint32_t *sleepers)
 {
     uint64_t until = clock_ns() + SPIN_NS;
@@ -71,6 +73,8 @@ static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uin
     futex_sleep(word, old, sleepers, UINT64_MAX);
 }
 
+// Wakes all threads that sleep on the word. Called after the word was changed; its seq_cst load
+// pairs with futex_sleep.
 static inline void futex_tell(_Atomic uint32_t *word, _Atomic uint32_t *sleepers)
 {
     if (atomic_load(sleepers) > 0)

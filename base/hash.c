@@ -38,7 +38,7 @@ struct hash hash_bytes(const uint64_t key[2], const void *at, size_t bytes)
     const unsigned char *from = at;
     uint64_t word;
     for (size_t left = bytes; left >= sizeof word; left -= sizeof word, from += sizeof word) {
-        memcpy(&word, from, sizeof word); // little endian, as every machine we run on
+        memcpy(&word, from, sizeof word); // little endian: all supported machines are
         s.d ^= word;
         rounds(&s, 2);
         s.a ^= word;

@@ -1,5 +1,5 @@
-// SipHash with 128 bits of output: the keyed hash of the prefix cache and of signatures. Keyed by a
-// secret, so that nobody can make two texts collide.
+// SipHash with 128 bits of output: the keyed hash of the prefix cache and of signatures. The key is
+// secret, so that no client can construct two texts with equal hashes.
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +9,8 @@ struct hash {
     uint64_t low, high;
 };
 
-// SipHash-2-4-128 of the bytes under the key.
+// Returns SipHash-2-4-128 of the bytes under the key.
 struct hash hash_bytes(const uint64_t key[2], const void *at, size_t bytes);
-// The same under a random key of the process. Any thread.
+// Returns the hash of the bytes under a random key, created by the first call of the process. Any
+// thread.
 struct hash hash_own(const void *at, size_t bytes);

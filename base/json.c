@@ -1,5 +1,6 @@
-// JSON reading: one pass over the bytes checks depth, mends lone surrogates, NUL in keys and
-// integers beyond int64, then jansson parses; see json.h for the rules. Writing is in json_write.c.
+// JSON reading: one pass over the bytes checks the depth and repairs lone surrogates, NUL in keys
+// and integers beyond int64, then jansson parses; see json.h for the rules. Writing is in
+// json_write.c.
 #include "base/json.h"
 
 #include "base/file.h"
@@ -11,21 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What the first pass found.
+// The results of the first pass.
 struct scan {
-    size_t depth_error_at; // offset of the bracket that went too deep, or SIZE_MAX
-    size_t lone_count;     // lone surrogates, which are replaced
-    size_t nul_count;      // NULs in keys, which are replaced
-    size_t wide_count;     // integers beyond int64, which become reals
+    size_t depth_error_at; // offset of the first bracket beyond JSON_DEPTH_MAX, or SIZE_MAX
+    size_t lone_count;     // number of lone surrogates, which are replaced
+    size_t nul_count;      // number of NULs in keys, which are replaced
+    size_t wide_count;     // number of integers beyond int64, which become reals
 };
 
 enum {
-    SCANNED_BYTES = 8,   // bytes that cost as much to scan as one to parse
-    WIDENED_BYTES = 128, // bytes that cost as much to parse as an integer to widen
+    SCANNED_BYTES = 8,   // scanning this many bytes costs as much as parsing one
+    WIDENED_BYTES = 128, // widening an integer costs as much as parsing this many
 };
-enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 }; // noncharacters, one of which stands for NUL
+// noncharacters that may replace NUL in keys while parsing
+enum { STAND_INS = 32, STAND_IN_FIRST = 0xFDD0 };
 
-// Value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
+// Returns the value of the escape \uXXXX at `at`, or -1 if there is none before `end`.
 static int unicode_escape(const char *at, const char *end)
 {
     if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
@@ -33,7 +35,8 @@ static int unicode_escape(const char *at, const char *end)
     return (int)text_hex_read(text_span(at + 2, 4), 4);
 }
 
-// Bytes of the escape sequence at `at`; *lone is set when it is half of a surrogate pair.
+// Returns the length of the escape sequence at `at`; *lone: true if it is only half of a surrogate
+// pair.
 static size_t escape_bytes(const char *at, const char *end, bool *lone)
 {
     *lone = false;
@@ -49,15 +52,16 @@ static size_t escape_bytes(const char *at, const char *end, bool *lone)
     return 6;
 }
 
-// The writable copy of the scanned bytes, and the escape that stands for a NUL in a key.
+// A second pass that repairs the text: a writable copy of the bytes, and the escape that replaces
+// NUL in keys.
 struct mending {
     char *copy;
     struct slice *slice;
     char stand_in[7];
 };
 
-// From after the opening quote of a string to after its closing one. In mend (which may be NULL)
-// lone surrogates become \uFFFD.
+// Scans a string; `at` is after its opening quote. Returns the position after the closing quote.
+// With a copy to repair, lone surrogates become \uFFFD in the copy.
 static const char *scan_string(const char *at, const char *end, const char *start,
                                struct mending *mend, struct scan *scan)
 {
@@ -78,8 +82,8 @@ static const char *scan_string(const char *at, const char *end, const char *star
     return at < end ? at + 1 : end;
 }
 
-// jansson refuses a NUL in an object key: its escape becomes that of a noncharacter which the text
-// does not hold, until the value is parsed.
+// Scans a key for NUL, which jansson refuses in object keys: in the copy its escape is replaced by
+// that of a noncharacter that the text does not contain. json_keys_mend restores it after parsing.
 static void scan_key(const char *at, const char *end, const char *start, struct mending *mend,
                      struct scan *scan)
 {
@@ -109,8 +113,9 @@ static bool is_beyond_int64(struct text digits, bool minus)
            0;
 }
 
-// Writes the nearest double over the digits of an integer, in as many characters: its 17 digits,
-// noughts and e2, or e3 where it has a digit more than the integer. One beyond doubles stays.
+// Replaces the digits of an integer by the nearest double in the same number of characters: 17
+// digits, zeros and e2, or e3 if rounding added a digit. Does nothing if the integer is beyond the
+// range of doubles.
 static void integer_widen(char *at, size_t bytes)
 {
     char digits[DBL_MAX_10_EXP + 2], rounded[32];
@@ -130,7 +135,7 @@ static void integer_widen(char *at, size_t bytes)
     at[bytes - 1] = exponent == bytes ? '3' : '2';
 }
 
-// From a digit or a minus to after the number.
+// Scans a number; `at` is its first digit or minus. Returns the position after it.
 static const char *scan_number(const char *at, const char *end, const char *start,
                                struct mending *mend, struct scan *scan)
 {
@@ -180,7 +185,8 @@ static struct scan scan_json(struct text in, struct mending *mend)
     return scan;
 }
 
-// The first noncharacter that is nowhere in the text, neither plain nor as an escape; 0: none.
+// Returns the first noncharacter that the text does not contain, neither plain nor as an escape; 0:
+// it contains all.
 static uint32_t stand_in_find(struct text in)
 {
     uint32_t used = 0;
@@ -200,7 +206,8 @@ static enum status unwanted(struct error *err)
     return error_set(err, STATUS_UNWANTED, "nobody waits for this JSON any more");
 }
 
-// Gives jansson one piece of the text at a time, so that it can wait here between slices.
+// Hands jansson one piece of the text at a time, so that slice_spend can let other work run in
+// between.
 struct source {
     struct text left;
     struct slice *slice;
@@ -226,7 +233,8 @@ static json_t *load(struct text in, size_t flags, struct slice *slice, json_erro
 static enum status parse_clean(json_t **out, struct text in, size_t skipped, struct slice *slice,
                                struct error *err)
 {
-    // Trailing bytes are checked here: jansson takes a NUL after the value for the end.
+    // JSON_DISABLE_EOF_CHECK: trailing bytes are checked below, because jansson takes a NUL after
+    // the value for the end.
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
     json_error_t why;
     *out = load(in, flags, slice, &why);
@@ -314,7 +322,7 @@ bool json_integer_exact(const json_t *value, int64_t *out)
     if (!json_is_real(value))
         return false;
     double real = json_real_value(value);
-    if (!(fabs(real) < 0x1p53) || real != floor(real)) // 2^53 may have been 2^53 + 1
+    if (!(fabs(real) < 0x1p53) || real != floor(real)) // 2^53 may have been written as 2^53 + 1
         return false;
     *out = (int64_t)real;
     return true;

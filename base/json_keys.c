@@ -1,4 +1,5 @@
-// See json_keys.h. The order of keys is kept: an object that has such a key is filled anew.
+// See json_keys.h. The order of keys is kept: an object with such a key is cleared and filled
+// again.
 #include "base/json_keys.h"
 
 #include "base/status.h"
@@ -37,7 +38,7 @@ static void put(json_t *object, const char *key, size_t bytes, json_t *value)
 
 json_t *json_object_copied(const json_t *object)
 {
-    json_t *from = (json_t *)(uintptr_t)object, *copy = json_object(); // which is only read
+    json_t *from = (json_t *)(uintptr_t)object, *copy = json_object(); // `from` is only read
     check(copy, "no memory for an object");
     for (void *at = json_object_iter(from); at; at = json_object_iter_next(from, at))
         put(copy, json_object_iter_key(at), json_object_iter_key_len(at),

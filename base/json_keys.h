@@ -1,11 +1,13 @@
-// Object keys with NUL in them, which jansson 2.14 stores but neither reads nor copies whole.
+// Object keys that contain NUL: jansson 2.14 stores them, but can neither parse nor copy them
+// completely.
 #pragma once
 
 #include <jansson.h>
 #include <stdint.h>
 
-// In all keys of the value each stand_in (of the basic plane, three bytes in UTF-8) becomes NUL.
+// Replaces stand_in (a character with three bytes in UTF-8) by NUL in all keys of the value.
 void json_keys_mend(json_t *value, uint32_t stand_in);
 
-// A new object with the members of an object, in place of json_copy, which cuts keys at NUL.
+// Returns a new object with the members of `object`. Used in place of json_copy, which cuts keys at
+// NUL.
 json_t *json_object_copied(const json_t *object);

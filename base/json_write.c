@@ -1,5 +1,5 @@
-// JSON writing into a growing buffer; see json.h. Numbers never depend on the locale: digits are
-// made here, or snprintf's decimal sign is replaced.
+// JSON writing into a growing buffer; see json.h. Numbers do not depend on the locale: digits are
+// generated here, or snprintf's decimal sign is replaced.
 #include "base/json.h"
 
 #include "base/utf8.h"
@@ -70,7 +70,7 @@ void json_put_unsigned(struct json_buffer *b, uint64_t value)
     json_put_raw(b, text_span(digits + at, sizeof digits - at));
 }
 
-// The two-character escape of a byte, 0 if it needs none, 'u' for the long form.
+// Returns the letter of a byte's two-character escape, 0 if it needs none, 'u' for the long form.
 static char escape_of(unsigned char c)
 {
     switch (c) {
@@ -143,11 +143,12 @@ void json_put_member(struct json_buffer *b, const char *before, struct text utf8
     json_put_string(b, utf8);
 }
 
-// digits (count of them, no trailing zeros) times ten to the power of scale, as a JSON number.
+// Writes digits (`count` of them, no trailing zeros) times ten to the power of scale as a JSON
+// number. Returns the number of bytes.
 static size_t write_decimal(char *to, bool negative, const char *digits, int count, int scale)
 {
     char *at = to;
-    int point = count + scale; // digits before the decimal point
+    int point = count + scale; // number of digits before the decimal point
     if (negative)
         *at++ = '-';
     if (point > 0 && point <= 16) {
@@ -176,7 +177,7 @@ static size_t write_decimal(char *to, bool negative, const char *digits, int cou
     return (size_t)(at - to);
 }
 
-// Splits snprintf's "%.*e" text into digits and scale, whatever the locale's decimal sign.
+// Writes snprintf's "%.*e" text as a JSON number, independent of the locale's decimal sign.
 static size_t write_exponent_form(char *to, const char *text)
 {
     char digits[24];
@@ -194,9 +195,10 @@ static size_t write_exponent_form(char *to, const char *text)
     return write_decimal(to, negative, digits, count, scale);
 }
 
-// Shortest decimal of a positive float in a middle range: digits are tried with rising precision;
-// one is taken when it lies within 0.4999 of the gap to the neighbour on its side, which no
-// rounding of the long double arithmetic (2^-60) can undo. Returns 0 where this cannot decide.
+// Writes the shortest decimal of a positive float in a middle range. Tries digits with increasing
+// precision and accepts them if they are within 0.4999 of the gap to the neighbour on their side, a
+// margin that rounding errors of the long double arithmetic (2^-60) cannot cross. Returns 0 if this
+// does not decide; the caller then uses strtof.
 static size_t float_fast(char *to, float value, bool negative)
 {
     static const long double ten[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
@@ -204,7 +206,7 @@ static size_t float_fast(char *to, float value, bool negative)
                                       1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L};
     if (!(value >= 1e-9f && value < 1e9f))
         return 0;
-    int exponent = 0; // of ten: value in [10^exponent, 10^(exponent + 1))
+    int exponent = 0; // power of ten: value is in [10^exponent, 10^(exponent + 1))
     if (value >= 1.0f)
         while (exponent < 9 && value >= ten[exponent + 1])
             exponent++;
@@ -220,7 +222,7 @@ static size_t float_fast(char *to, float value, bool negative)
         long double part = fabsl((back - value) / ((long double)neighbour - value));
         if (part > 0.5001L)
             continue;
-        if (part > 0.4999L) // too close to call here: strtof decides
+        if (part > 0.4999L) // too close to decide here
             return 0;
         while (whole % 10 == 0) {
             whole /= 10;
@@ -248,7 +250,8 @@ void json_put_float(struct json_buffer *b, float value)
     }
     bool negative = value < 0;
     size_t bytes = float_fast(to, fabsf(value), negative);
-    for (int precision = 0; bytes == 0 && precision <= 8; precision++) { // subnormals are short
+    // starts at 0: subnormals are short
+    for (int precision = 0; bytes == 0 && precision <= 8; precision++) {
         char text[NUMBER_BYTES_MAX];
         snprintf(text, sizeof text, "%.*e", precision, (double)value);
         if (precision == 8 || strtof(text, NULL) == value)
@@ -283,10 +286,10 @@ static bool put_text(struct json_buffer *b, struct text text, size_t bytes_max)
     return true;
 }
 
-// Depth is bounded by JSON_DEPTH_MAX of the parser.
+// Recursive; the depth is at most the parser's JSON_DEPTH_MAX.
 static bool put_container(struct json_buffer *b, const json_t *value, size_t bytes_max)
 {
-    json_t *object = (json_t *)value; // jansson iterates without changing
+    json_t *object = (json_t *)value; // iterating does not change it
     const char *comma = "";
     bool fits = true;
     json_put_literal(b, json_is_object(value) ? "{" : "[");

@@ -1,5 +1,5 @@
 // The log: one queue of lines and the thread that writes them; see log.h. The lock is held while a
-// few kilobytes are copied, never during a write.
+// few kilobytes are copied, but not during a write.
 #include "base/log.h"
 
 #include "base/safe.h"
@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 enum {
-    LINE_END_BYTES = 8, // kept free for the end of a line
+    LINE_END_BYTES = 8, // space reserved for the end of a line
     VALUE_BYTES_MAX = 1024,
     CHARACTER_BYTES_MAX = 4,
     QUEUE_BYTES = 256 * 1024,
-    CHECK_FLUSH_MS = 500, // how long a process that ends itself waits for the log
+    CHECK_FLUSH_MS = 500, // how long a failing process waits for the log
     ABORT_POLL_MS = 2,
 };
 
@@ -35,9 +35,10 @@ struct line {
 struct line_queue {
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
-    bool started, writing; // writing: a piece is out of the queue and not yet written
-    size_t first, used;    // records: length in two bytes, then the text
-    uint64_t unsaid;       // dropped and not yet reported; above 0 new lines are dropped too
+    bool started, writing; // writing: a piece was removed from the queue and is not written yet
+    size_t first, used;    // contents: records of a length in two bytes and the text
+    // number of lines dropped and not yet reported; while it is not 0, new lines are dropped too
+    uint64_t unsaid;
     _Atomic uint64_t dropped;
     char bytes[QUEUE_BYTES];
 };
@@ -69,12 +70,13 @@ uint64_t log_dropped(void)
     return atomic_load_explicit(&queue.dropped, memory_order_relaxed);
 }
 
-// Waits for a slow reader; what cannot be written is lost.
+// Writes to stderr; waits for a slow reader. After an error the rest is lost.
 static void write_all(const char *at, size_t bytes)
 {
     while (bytes > 0) {
         ssize_t wrote = write(STDERR_FILENO, at, bytes);
-        if (wrote < 0 && errno == EAGAIN) { // somebody made the shared descriptor non-blocking
+        // another process may have made the shared descriptor non-blocking
+        if (wrote < 0 && errno == EAGAIN) {
             poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
             continue;
         }
@@ -104,7 +106,7 @@ static void queue_peek(void *to, size_t offset, size_t bytes)
     memcpy((char *)to + head, queue.bytes, bytes - head);
 }
 
-// Takes whole records out of the queue, LINE_BYTES_MAX bytes at most.
+// Removes complete records from the queue, at most LINE_BYTES_MAX bytes. Returns their size.
 static size_t piece_take(char *piece)
 {
     size_t bytes = 0;
@@ -121,7 +123,8 @@ static size_t piece_take(char *piece)
     return bytes;
 }
 
-// Text that was made safe, in quotes: JSON escapes nothing else in it. Cut between characters.
+// Appends an escaped text (safe.h) in quotes; only quotes and backslashes still need a JSON escape.
+// Cuts it between characters if the line is full.
 static void quoted_put(struct line *line, struct text in)
 {
     line->at[line->bytes++] = '"';
@@ -203,8 +206,8 @@ static void line_make(struct line *line, enum log_level level, const char *forma
     va_end(args);
 }
 
-// With the lock held. Waits until half of the queue is free, so that a slow reader gets one report
-// for many lines.
+// Queues the report about dropped lines. Waits until half of the queue is free, so that a slow
+// reader gets one report for many lines. Call with the lock held.
 static void unsaid_put(void)
 {
     if (queue.unsaid == 0 || queue.used > QUEUE_BYTES / 2)
@@ -322,8 +325,8 @@ static bool all_is_written(void)
     return !queue.started || (queue.used == 0 && queue.unsaid == 0 && !queue.writing);
 }
 
-// SIGABRT, from abort() or from outside. The interrupted thread may hold the lock, so this only
-// tries to take it, for a limited time.
+// Handler of SIGABRT, from abort() or from outside: waits until the log is written. The interrupted
+// thread may hold the lock, so it only tries to lock, for at most CHECK_FLUSH_MS.
 static void abort_flush(int number)
 {
     bool written = false;
@@ -336,7 +339,7 @@ static void abort_flush(int number)
             nanosleep(&(struct timespec){.tv_nsec = ABORT_POLL_MS * 1000000}, NULL);
     }
     signal(number, SIG_DFL);
-    raise(number); // blocked here: it ends the process when this handler returns
+    raise(number); // blocked in this handler: ends the process when it returns
 }
 
 static ssize_t library_write(void *unused, const char *at, size_t bytes)
@@ -352,7 +355,7 @@ static ssize_t library_write(void *unused, const char *at, size_t bytes)
     return (ssize_t)bytes;
 }
 
-// What libraries print goes through the queue, too: libh2o prints on h2o threads.
+// Sends what libraries print on stderr through the queue too: libh2o prints on h2o threads.
 static void libraries_divert(void)
 {
     FILE *out = fopencookie(NULL, "w", (cookie_io_functions_t){.write = library_write});
@@ -372,14 +375,14 @@ enum status log_start(struct error *err)
     pthread_cond_init(&queue.filled, NULL);
     pthread_condattr_destroy(&monotonic);
     sigset_t all, before;
-    sigfillset(&all); // signals are for main
+    sigfillset(&all); // signals are handled by main
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t writer;
     int failed = pthread_create(&writer, NULL, writer_main, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0)
         return error_thread(err, failed, "the thread of the log");
-    pthread_detach(writer); // it may hang in a write when the process ends
+    pthread_detach(writer); // not joined: it may hang in a write when the process ends
     pthread_mutex_lock(&queue.lock);
     queue.started = true;
     pthread_mutex_unlock(&queue.lock);

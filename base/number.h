@@ -1,10 +1,11 @@
-// Small arithmetic on numbers.
+// Small arithmetic functions.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-// smaller(a, b) and larger(a, b) of one type, uint32_t, uint64_t or double: each is evaluated once.
+// smaller(a, b) and larger(a, b) for two values of one type: uint32_t, uint64_t or double. Each
+// argument is evaluated once.
 #define NUMBER_PAIR(name, type)                                                                    \
     static inline type smaller_##name(type a, type b)                                              \
     {                                                                                              \
@@ -19,7 +20,7 @@ NUMBER_PAIR(u64, uint64_t)
 NUMBER_PAIR(real, double)
 #undef NUMBER_PAIR
 
-// A second number of another type has no function to call: it does not compile.
+// If b has another type than a, no function is selected and the call does not compile.
 #define NUMBER_OF(function, type, b) _Generic((b), type: function, default: (void)0)
 #define NUMBER_CHOOSE(which, a, b)                                                                 \
     _Generic((a),                                                                                  \
@@ -29,13 +30,13 @@ NUMBER_PAIR(real, double)
 #define smaller(a, b) NUMBER_CHOOSE(smaller, a, b)
 #define larger(a, b) NUMBER_CHOOSE(larger, a, b)
 
-// The least multiple of `to` that is at least n.
+// Returns the smallest multiple of `to` that is at least n.
 static inline size_t round_up(size_t n, size_t to)
 {
     return (n + to - 1) / to * to;
 }
 
-// The least power of two that is at least count.
+// Returns the smallest power of two that is at least count.
 static inline uint32_t power_of_two(uint32_t count)
 {
     uint32_t power = 1;

@@ -1,6 +1,6 @@
-// How long a wait may go on, in time in which the process ran. Between two looks at the clock at
+// A time limit that counts only time in which the process ran. Between two readings of the clock at
 // most PATIENCE_LOOK_NS (patience_pause: look_ns) is counted, so a pause of the machine (a VM,
-// SIGSTOP) uses up next to nothing. Who waits looks at least that often.
+// SIGSTOP) uses up almost nothing. The waiting thread must read the clock at least that often.
 #pragma once
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 #define PATIENCE_LOOK_NS 100000000u
 
 struct patience {
-    uint64_t seen_ns; // the clock at the last look
+    uint64_t seen_ns; // clock_ns at the last reading
     uint64_t left_ns;
 };
 
@@ -20,15 +20,15 @@ static inline struct patience patience_of(uint64_t ns)
     return (struct patience){clock_ns(), ns};
 }
 
-// Until CLOCK_MONOTONIC is so late.
+// Returns a limit that ends when CLOCK_MONOTONIC reaches until_ns.
 static inline struct patience patience_until(uint64_t until_ns)
 {
     uint64_t now = clock_ns();
     return (struct patience){now, until_ns > now ? until_ns - now : 0};
 }
 
-// A look: how much of the time since the last one goes beyond look_ns, in which the process did not
-// run.
+// Reads the clock: returns the part of the time since the last reading that exceeds look_ns, in
+// which the process did not run. Sets *seen_ns to now.
 static inline uint64_t patience_pause(uint64_t *seen_ns, uint64_t now, uint64_t look_ns)
 {
     uint64_t passed = now - *seen_ns;
@@ -36,7 +36,7 @@ static inline uint64_t patience_pause(uint64_t *seen_ns, uint64_t now, uint64_t 
     return passed - smaller(passed, look_ns);
 }
 
-// A look; true: nothing is left.
+// Reads the clock and counts the time. Returns true if the limit is used up.
 static inline bool patience_ends(struct patience *p)
 {
     uint64_t now = clock_ns(), passed = now - p->seen_ns;
@@ -45,7 +45,7 @@ static inline bool patience_ends(struct patience *p)
     return p->left_ns == 0;
 }
 
-// When the next look is due.
+// Returns the latest time at which the clock must be read again.
 static inline uint64_t patience_next(const struct patience *p)
 {
     return p->seen_ns + smaller(p->left_ns, (uint64_t)PATIENCE_LOOK_NS);

@@ -1,12 +1,14 @@
-// Threads whose work may take long while others serve tokens: they take a processor where no other
-// thread of the program wants it, and about a tenth of its share where one does (decision 0050).
+// Priority of threads whose work may take long while others compute tokens: they use a processor
+// that no other thread of the program needs, and otherwise get about a tenth of its time (decision
+// 0050).
 #pragma once
 
 #include <sys/resource.h>
 
-enum { PRIORITY_STEPS = 10 }; // of nice, at most down to 19
+enum { PRIORITY_STEPS = 10 }; // steps of nice; the kernel limits the sum to 19
 
-// Of the calling thread alone, as Linux has it, for good. It is never refused.
+// Lowers the priority of the calling thread permanently (Linux has a nice value per thread). Cannot
+// fail.
 static inline void priority_lower(void)
 {
     (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + PRIORITY_STEPS);

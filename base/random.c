@@ -1,4 +1,4 @@
-// See random.h.
+// Random bytes from the kernel, buffered per thread; see random.h.
 #include "base/random.h"
 
 #include "base/status.h"
@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { STORE_BYTES = 256 }; // so many are never cut short
+enum { STORE_BYTES = 256 }; // the kernel returns requests up to this size in full (getrandom(2))
 
-// A request takes an id: a system call for each would be a tenth of a small answer's time.
+// Every request needs an id: a system call for each would be a tenth of a small answer's time.
 static _Thread_local unsigned char store[STORE_BYTES];
-static _Thread_local size_t left; // at the beginning of the store
+static _Thread_local size_t left; // number of unused bytes, at the beginning of the store
 
 void random_fill(void *out, size_t bytes)
 {
@@ -22,7 +22,7 @@ void random_fill(void *out, size_t bytes)
     }
     left -= bytes;
     memcpy(out, store + left, bytes);
-    explicit_bzero(store + left, bytes); // what was given is known to its owner only
+    explicit_bzero(store + left, bytes); // so that only the caller has these bytes
 }
 
 uint64_t random_seed(void)

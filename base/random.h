@@ -1,8 +1,10 @@
-// Random bytes of the system. Any thread; not after a fork.
+// Random bytes from the kernel. Any thread; must not be used after a fork, because parent and child
+// would return the same bytes.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-void random_fill(void *out, size_t bytes); // at most 256 bytes
+// Fills out with random bytes, at most 256.
+void random_fill(void *out, size_t bytes);
 uint64_t random_seed(void);

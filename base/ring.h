@@ -1,5 +1,5 @@
-// The indices of a ring with one producer and one consumer; the owner keeps the entries. The
-// indices only grow and wrap at 2^32: equal ones mean empty, and a ring may be full to its last
+// The indices of a ring with one producer and one consumer; the owner stores the entries. The
+// indices only grow and wrap at 2^32: equal indices mean empty, and a ring may be full to its last
 // entry. tests/scheduler/test_interleave.c runs these functions as steps, in every order.
 #pragma once
 
@@ -12,14 +12,15 @@
 enum { CACHE_LINE = 64 };
 
 struct ring {
-    uint32_t mask;          // entries - 1; their number is a power of two
-    _Atomic uint32_t head;  // written by the producer alone
+    uint32_t mask;          // number of entries - 1; that number is a power of two
+    _Atomic uint32_t head;  // written by the producer only
     char apart[CACHE_LINE]; // the two indices never share a cache line
-    _Atomic uint32_t tail;  // written by the consumer alone
+    _Atomic uint32_t tail;  // written by the consumer only
     char apart_too[CACHE_LINE];
 };
 
-// Producer: entries that are free now. Acquire: the consumer has read the entries it gave back.
+// Producer: returns the number of free entries. Acquire, pairs with ring_take: the consumer has
+// read the entries that it freed.
 static inline uint32_t ring_free(const struct ring *ring)
 {
     uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -27,21 +28,22 @@ static inline uint32_t ring_free(const struct ring *ring)
     return ring->mask + 1 - (head - tail);
 }
 
-// Producer: place of the next entry, to be filled before ring_publish.
+// Producer: returns the index of the next entry, to be filled before ring_publish.
 static inline uint32_t ring_place(const struct ring *ring)
 {
     check(ring_free(ring) > 0, "a ring of %u is full", ring->mask + 1);
     return atomic_load_explicit(&ring->head, memory_order_relaxed) & ring->mask;
 }
 
-// Producer: shows the entry. Release: all that was written before it is seen with it.
+// Producer: publishes that entry. Release: the consumer sees everything that was written before.
 static inline void ring_publish(struct ring *ring)
 {
     uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
-// Consumer: place of the oldest entry; false: there is none. Acquire pairs with ring_publish.
+// Consumer: stores the index of the oldest entry; returns false if there is none. Acquire: pairs
+// with ring_publish.
 static inline bool ring_peek(const struct ring *ring, uint32_t *place)
 {
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -50,7 +52,8 @@ static inline bool ring_peek(const struct ring *ring, uint32_t *place)
     return head != tail;
 }
 
-// Consumer: gives the oldest entry back. Release: it was copied before.
+// Consumer: frees the oldest entry. Release: the entry was read before the producer may overwrite
+// it.
 static inline void ring_take(struct ring *ring)
 {
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Text for logs and terminals; see safe.h. No state, no allocation: any thread.
+// Escapes text for logs and terminals; see safe.h. No state, no allocation: any thread.
 #include "base/safe.h"
 
 #include "base/status.h"
@@ -8,7 +8,7 @@
 
 enum { ESCAPE_BYTES_MAX = 16 };
 
-// Code points beyond ASCII that no line may hold, in order.
+// Code points beyond ASCII that are escaped, in ascending order.
 static const struct {
     uint32_t first, last;
 } hidden[] = {
@@ -84,7 +84,8 @@ struct safe safe_of(struct text in)
 {
     static const char more[] = "...";
     struct safe out;
-    char whole[sizeof out.at + ESCAPE_BYTES_MAX]; // longer: text that is cut here does not fit out
+    // more than fits out, so that a text cut here is recognised as too long
+    char whole[sizeof out.at + ESCAPE_BYTES_MAX];
     size_t bytes = safe_put(whole, sizeof whole, in);
     if (bytes < sizeof out.at) {
         memcpy(out.at, whole, bytes + 1);
@@ -103,5 +104,5 @@ void safe_line(FILE *out, const char *format, ...)
     size_t bytes = safe_format(line, sizeof line - 1, format, args);
     va_end(args);
     line[bytes++] = '\n';
-    fwrite(line, 1, bytes, out); // in one call: stderr has no buffer
+    fwrite(line, 1, bytes, out); // one call, because stderr has no buffer
 }

@@ -1,8 +1,7 @@
-// Foreign bytes made fit for a log line or a terminal: what clients send, what stands in model
-// files, what was typed. One line comes out, printable UTF-8: control characters, line ends, bytes
-// that are not UTF-8, marks that reorder text (bidi) and invisible characters become escapes such
-// as \n, \x1b, \xff, \u{202e}. Making text safe twice changes nothing more, because backslashes
-// pass.
+// Escapes foreign bytes for a log line or a terminal: text from clients, from model files, or typed
+// by the user. The result is one line of printable UTF-8: control characters, line ends, bytes that
+// are not UTF-8, marks that reorder text (bidi) and invisible characters become escapes such as \n,
+// \x1b, \xff, \u{202e}. Backslashes are not escaped, so escaping twice changes nothing more.
 #pragma once
 
 #include "base/text.h"
@@ -10,18 +9,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-// Writes at most size - 1 bytes and a NUL; cut between characters. Returns the bytes written.
+// Writes at most size - 1 bytes of escaped text and a NUL; cuts between characters. Returns the
+// number of bytes without the NUL.
 size_t safe_put(char *to, size_t size, struct text in);
 
-// The whole formatted text, made safe. Returns the bytes written.
+// Formats the text and escapes all of it. Returns the number of bytes like safe_put.
 size_t safe_format(char *to, size_t size, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
-// For an argument of printf: safe_of(text).at. Long text ends with "...".
+// Returns the escaped text in a struct, for an argument of printf: safe_of(text).at. Longer text
+// ends with "...".
 struct safe {
-    char at[2048]; // an error sentence with escapes
+    char at[2048]; // enough for an error sentence with escapes
 };
 struct safe safe_of(struct text in);
 
-// Prints one line, made safe, and its end.
+// Formats the text, escapes it, and prints it as one line.
 void safe_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

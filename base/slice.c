@@ -1,4 +1,4 @@
-// See slice.h.
+// The slow path of slice_spend; see slice.h.
 #include "base/slice.h"
 
 #include <stddef.h>
@@ -9,7 +9,7 @@ bool slice_over(struct slice *slice, uint64_t work)
         work -= slice->left;
         slice->left = slice->each;
         slice->pass(slice);
-        // relaxed: only the flag matters, not what was written before it
+        // relaxed: only the flag itself is read, no data that was written before it
         slice->stopped =
             slice->unwanted && atomic_load_explicit(slice->unwanted, memory_order_relaxed);
     }

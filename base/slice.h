@@ -1,6 +1,6 @@
-// Long work in slices. The work counts itself in units of about one byte of JSON parsed; when a
-// slice is used up, others get their turn. It is counted and not timed, so that the same work
-// always falls into the same slices.
+// Divides long work into slices. The work counts itself in units of about one byte of JSON parsed;
+// when a slice is used up, `pass` lets other work run. Work is counted and not timed, so that the
+// same work is always divided at the same points.
 #pragma once
 
 #include <stdatomic.h>
@@ -8,17 +8,18 @@
 #include <stdint.h>
 
 struct slice {
-    uint64_t each;                     // work of one slice
-    uint64_t left;                     // of the present one
-    const _Atomic bool *unwanted;      // nobody waits for the result; NULL: it is wanted
-    void (*pass)(struct slice *slice); // gives the turn away, returns when it is back
-    bool stopped;                      // it was seen to be unwanted
+    uint64_t each;                // units of one slice
+    uint64_t left;                // units left in the current slice
+    const _Atomic bool *unwanted; // set to true when the result is not needed; NULL: always needed
+    void (*pass)(struct slice *slice); // lets other work run; returns when this work may continue
+    bool stopped;                      // true once `unwanted` was found set
 };
 
 bool slice_over(struct slice *slice, uint64_t work);
 
-// Counts work that was done. Work larger than a slice gives the turn away several times. False: the
-// result is unwanted, so end at once. slice NULL: the work is not shared and nothing is counted.
+// Counts units of work that were done. Work larger than a slice calls `pass` several times. Returns
+// false if the result is not needed: the work should then end immediately. slice NULL: nothing is
+// counted, always true.
 static inline bool slice_spend(struct slice *slice, uint64_t work)
 {
     if (!slice)

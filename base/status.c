@@ -1,4 +1,4 @@
-// Names of statuses and the making of error sentences; see status.h.
+// Names of statuses and functions that make error sentences; see status.h.
 #include "base/status.h"
 
 #include "base/utf8.h"
@@ -87,7 +87,7 @@ _Noreturn void check_failed(const char *file, int line, const char *condition, c
              values);
     if (check_flush)
         check_flush();
-    // A reader of stderr that stalls must not keep the process from ending.
+    // If the reader of stderr stalls, the process must still end.
     if (poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, STDERR_WAIT_MS) > 0) {
         ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
         (void)ignored;

@@ -1,14 +1,14 @@
-// The three kinds of error, never mixed.
+// The three kinds of error, which are kept apart.
 //
-// Our own mistake: check() ends the process with file, line and values; it is always on.
-// The world's mistake (a model file, an option, a missing driver): a function returns enum status
-// and fills struct error with one sentence that a human can act on.
-// A request's end is neither: it is data in an event (scheduler/port.h).
+// A bug in weft: check() ends the process with file, line and values; it is always enabled.
+// A mistake from outside (a model file, an option, a missing driver): a function returns enum
+// status and fills struct error with one sentence that states what to do.
+// The end of a request is neither: it is data in an event (scheduler/port.h).
 #pragma once
 
 #include <stddef.h>
 
-// The one list that yields enum, names and texts of the statuses.
+// The list from which the enum, the names and the texts of the statuses are generated.
 #define STATUS_LIST(X)                                                                             \
     X(OK, "ok")                                                                                    \
     X(INVALID, "invalid input")                                                                    \
@@ -35,7 +35,8 @@ enum status {
 
 enum {
     ERROR_TEXT_MAX = 1024,
-    LINE_BYTES_MAX = 4096, // of a line for stderr: a pipe takes so many bytes in one piece
+    // limit of a line on stderr: a pipe accepts this many bytes atomically (PIPE_BUF)
+    LINE_BYTES_MAX = 4096,
 };
 
 // One sentence: what is wrong, where (file, offset), and what to do about it.
@@ -44,30 +45,32 @@ struct error {
     char text[ERROR_TEXT_MAX];
 };
 
-// "INVALID" and so on; never NULL.
+// Returns "INVALID" and so on; not NULL.
 const char *status_name(enum status status);
 
-// Fills err (which may be NULL) and returns status, so that a caller can write
-// `return error_set(err, STATUS_INVALID, "...", ...)`. Text over ERROR_TEXT_MAX is cut at a
-// character boundary of UTF-8.
+// Fills err (which may be NULL) and returns status, so that a caller can write `return
+// error_set(err, STATUS_INVALID, "...", ...)`. Text longer than ERROR_TEXT_MAX is cut between
+// characters.
 enum status error_set(struct error *err, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Puts "context: " in front of an error that is being passed up; returns its status.
+// Inserts "context: " before the text of an error that is being passed up; returns its status.
 enum status error_prefix(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-// The error of a pthread_create that returned `reason`; names the thread and the limits to raise.
+// Fills err for a pthread_create that returned `reason`; the sentence names the thread and the
+// limits to raise.
 enum status error_thread(struct error *err, int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Ends the process after one line on stderr. Called by check() only.
+// Ends the process after printing one line on stderr. Called by check() only.
 _Noreturn void check_failed(const char *file, int line, const char *condition, const char *format,
                             ...) __attribute__((format(printf, 4, 5)));
 
-// Called before a failed check ends the process: what was logged comes out first. Set once.
+// Sets a function that a failed check calls before it ends the process, to write the log. Set once.
 void check_flush_set(void (*flush)(void));
 
-// For our own mistakes. The text gives the values: check(n <= max, "%u rows, %u fit", n, max).
+// Ends the process if the condition is false, which is a bug in weft. The text gives the values:
+// check(n <= max, "%u rows, %u fit", n, max).
 #define check(condition, ...)                                                                      \
     ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition, __VA_ARGS__))

@@ -1,4 +1,5 @@
-// A borrowed piece of bytes with its length: it owns nothing and need not end with a NUL.
+// Bytes with their length, borrowed: the struct owns nothing, and the bytes need not end with a
+// NUL.
 #pragma once
 
 #include <stdbool.h>
@@ -32,7 +33,7 @@ static inline bool text_equal(struct text a, struct text b)
     return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.at, b.at, a.bytes) == 0);
 }
 
-// -1, 0 or 1: order by bytes, a beginning before what goes on.
+// Compares bytes; returns -1, 0 or 1. A prefix is less than the longer text.
 static inline int text_order(struct text a, struct text b)
 {
     size_t both = a.bytes < b.bytes ? a.bytes : b.bytes;
@@ -40,7 +41,7 @@ static inline int text_order(struct text a, struct text b)
     return order != 0 ? (order > 0) - (order < 0) : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
-// Without the blanks at both ends.
+// Returns the text without spaces and tabs at both ends.
 static inline struct text text_trim(struct text in)
 {
     while (in.bytes > 0 && (in.at[0] == ' ' || in.at[0] == '\t'))
@@ -50,7 +51,7 @@ static inline struct text text_trim(struct text in)
     return in;
 }
 
-// The value of a hexadecimal digit, -1 for other characters.
+// Returns the value of a hexadecimal digit, -1 for other characters.
 static inline int text_hex(char c)
 {
     if (c >= '0' && c <= '9')
@@ -59,7 +60,8 @@ static inline int text_hex(char c)
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// The value of so many hexadecimal digits (at most 8) at the beginning; -1: they are not there.
+// Returns the value of the first `digits` hexadecimal digits (at most 8); -1 if they are not all
+// there.
 static inline int64_t text_hex_read(struct text in, size_t digits)
 {
     int64_t value = 0;
@@ -72,7 +74,8 @@ static inline int64_t text_hex_read(struct text in, size_t digits)
     return value;
 }
 
-// The bytes that %XX stands for in place of it, into out, which has room for in.bytes (RFC 3986).
+// Decodes %XX (RFC 3986) into out, which has space for in.bytes bytes; other bytes, also of
+// malformed escapes, are copied. The result points into out.
 static inline struct text text_percent_decode(struct text in, char *out)
 {
     size_t bytes = 0;

@@ -1,4 +1,4 @@
-// See utf8.h.
+// UTF-8 validation and writing; see utf8.h.
 #include "base/utf8.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ size_t utf8_write(uint32_t c, char *out)
     return 4;
 }
 
-// The range of the second byte depends on the first (no overlong forms, no surrogates).
+// Returns true if the second byte may follow the first (no overlong forms, no surrogates).
 static bool second_fits(unsigned char lead, unsigned char second)
 {
     unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
@@ -35,7 +35,7 @@ static bool second_fits(unsigned char lead, unsigned char second)
     return second >= low && second <= high;
 }
 
-// Bytes of the character that begins with this one; 0: none does.
+// Returns the length of a character with this first byte; 0: no character begins with it.
 static size_t length_wanted(unsigned char lead)
 {
     if (lead < 0x80)

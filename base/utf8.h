@@ -1,4 +1,4 @@
-// UTF-8: no overlong forms, no surrogates, nothing over U+10FFFF. Pure functions.
+// UTF-8 without overlong forms, surrogates or code points above U+10FFFF. Pure functions.
 #pragma once
 
 #include "base/arena.h"
@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Bytes of the character at `at` by its first byte; the text must be valid UTF-8.
+// Returns the length of the character at `at`, from its first byte; the text must be valid UTF-8.
 static inline size_t utf8_length(const char *at)
 {
     unsigned char lead = (unsigned char)*at;
     return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
-// The character at `at` in valid UTF-8; *bytes gets its length.
+// Returns the character at `at` of valid UTF-8, and its length in *bytes.
 static inline uint32_t utf8_read(const char *at, size_t *bytes)
 {
     const unsigned char *u = (const unsigned char *)at;
@@ -35,7 +35,7 @@ static inline uint32_t utf8_read(const char *at, size_t *bytes)
     return (u[0] & 0x07u) << 18 | (u[1] & 0x3Fu) << 12 | (u[2] & 0x3Fu) << 6 | (u[3] & 0x3Fu);
 }
 
-// Start of the character that ends before `end` (valid UTF-8, not at the beginning).
+// Returns the start of the character that ends before `end`; valid UTF-8, end > 0.
 static inline size_t utf8_before(const char *at, size_t end)
 {
     do
@@ -44,7 +44,7 @@ static inline size_t utf8_before(const char *at, size_t end)
     return end;
 }
 
-// Bytes of the text without a character that is cut at its end.
+// Returns the length of the text without an incomplete character at its end.
 static inline size_t utf8_whole(const char *at, size_t bytes)
 {
     size_t start = bytes;
@@ -53,7 +53,7 @@ static inline size_t utf8_whole(const char *at, size_t bytes)
     return start > 0 && start - 1 + utf8_length(at + start - 1) > bytes ? start - 1 : bytes;
 }
 
-// The same with the rest of that character; of `all` bytes.
+// Returns `bytes`, extended by the rest of a character that is cut there; the text has `all` bytes.
 static inline size_t utf8_until(const char *at, size_t bytes, size_t all)
 {
     while (bytes < all && ((unsigned char)at[bytes] & 0xC0) == 0x80)
@@ -61,16 +61,18 @@ static inline size_t utf8_until(const char *at, size_t bytes, size_t all)
     return bytes;
 }
 
-size_t utf8_write(uint32_t c, char *out); // out: 4 bytes; returns 1..4
-// Length of the valid character at `at`, 0 if the bytes there are not one.
+size_t utf8_write(uint32_t c, char *out); // writes up to 4 bytes; returns 1..4
+// Returns the length of the valid character at `at`, 0 if the bytes there are not one.
 size_t utf8_valid(const char *at, size_t bytes);
-// The same with the character.
+// Returns the length of the valid first character and stores it in *c; 0 if there is none.
 size_t utf8_first(struct text in, uint32_t *c);
-// The bytes are the beginning of a character, and not all of it.
+// Returns true if the bytes are an incomplete but so far valid character.
 bool utf8_is_beginning(const char *at, size_t bytes);
-// How many bytes from the start are valid UTF-8.
+// Returns how many bytes from the start are valid UTF-8.
 size_t utf8_valid_prefix(struct text text);
-// The length of the bad piece that one U+FFFD stands for (a maximal subpart), 1..3.
+// Returns the length of the invalid bytes at `at` that one U+FFFD replaces (a maximal subpart),
+// 1..3.
 size_t utf8_bad_length(const char *at, size_t bytes);
-// The text itself if it is valid, else a copy with U+FFFD; at == NULL when the arena is full.
+// Returns the text itself if it is valid, else a copy with U+FFFD for invalid bytes; at == NULL:
+// the arena is full.
 struct text utf8_lossy(struct arena *arena, struct text text);

@@ -1,4 +1,4 @@
-// See waker.h, and flag.h for why no news is lost.
+// See waker.h; flag.h explains why no news is lost.
 #include "base/waker.h"
 
 #include "base/arena.h"
@@ -44,13 +44,13 @@ void waker_raise(struct waker *waker)
     check(wrote == (ssize_t)sizeof one, "eventfd %d took %zd bytes", waker->fd, wrote);
 }
 
-// The read comes first: if the flag were lowered first, the read could consume a write made in
-// between while the flag stays up, and nobody would write again.
+// Reads before lowering the flag: otherwise the read could consume a write made in between while
+// the flag stays up, and no thread would write again.
 void waker_clear(struct waker *waker)
 {
     uint64_t count;
     ssize_t got = read(waker->fd, &count, sizeof count);
-    (void)got; // EAGAIN: another call has read it
+    (void)got; // EAGAIN: an earlier call has read it
     flag_lower(&waker->pending);
 }
 

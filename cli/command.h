@@ -87,7 +87,7 @@ enum status session_open(struct session *session, const char *folder,
                          const struct model_settings *model, const struct device_settings *device,
                          struct error *err) MUST_USE;
 void session_close(struct session *session);
-// prints the error, returns the exit code
+// Prints the error and returns the exit code: a usage error if misnamed, else failure.
 int session_failed(const struct session *session, const struct error *err);
 
 // A command that runs one model: parses its own options and those of device and model, opens a

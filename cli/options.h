@@ -82,7 +82,7 @@ enum status option_assign(const struct option_table *table, void *fields, const 
 
 bool option_known(const struct option_table *table, const char *name);
 struct near;
-// offers all names of the table to near_look
+// Compares all names of the table with the given one; see near.h.
 void option_near(struct near *near, const struct option_table *table);
 
 // Prints "  --name VALUE   help (default: ...)" for each row.

@@ -57,13 +57,13 @@ struct serve_settings {
 };
 
 void model_settings_init(struct model_settings *s);
-// true if generation_config names the model's defaults or a file
+// Returns true if generation_config names the model's defaults or a file.
 bool has_sampling_defaults(const struct model_settings *s);
 void device_settings_init(struct device_settings *s);
 void serve_settings_init(struct serve_settings *s);
 
 extern const struct option_table model_options_table;
-// the model options without those that are only useful for serving
+// The model options without those that are only useful for serving.
 extern const struct option_table session_options_table;
 extern const struct option_table device_options_table;
 extern const struct option_table serve_options_table;

@@ -24,7 +24,7 @@ enum status signals_open(struct signals **out, void (*lost)(void *context), void
 void signals_serving(struct signals *signals); // from now on stop signals are reported to main
 void signals_closing(struct signals *signals); // from now on a second stop loses no request
 void signals_post(struct signals *signals, enum news news); // adds an event for main; any thread
-// blocks until there are events; returns and clears them
+// Blocks until there are events (enum news bits); returns and clears them.
 uint32_t signals_wait(struct signals *signals);
 
 enum { LAST_LINES_MS = 1000 }; // how long process_end waits for a stalled reader of stderr

@@ -67,9 +67,9 @@ void exchange_reply_type(struct exchange *x, int status, const char *content_typ
                          struct text body);
 // Sends the headers of an answer whose body would have `bytes` bytes, without that body (304).
 void exchange_reply_bare(struct exchange *x, int status, const char *content_type, uint64_t bytes);
-// adds a header; before the answer begins
+// Adds a header; `name` is a literal, `value` is copied. Call it before the answer begins.
 void exchange_header(struct exchange *x, const char *name, struct text value);
-// sets Cache-Control to a string literal; default: no-store, no-cache for streams
+// Sets Cache-Control to a string literal. Default: no-store; no-cache for streams.
 void exchange_cache(struct exchange *x, const char *control);
 
 // Begins a JSON body that is sent in pieces with exchange_write (embeddings of 2,048 inputs).
@@ -84,7 +84,7 @@ void exchange_reply_begin(struct exchange *x, int status, uint64_t content_lengt
 // body once everything is sent. If exchange_room() is 0, stop reading events (the event ring fills
 // up and the engine pauses the sequence) and continue in on_room.
 void exchange_stream_begin(struct exchange *x);
-// bytes that may be written now; 0: wait for on_room
+// Returns how many bytes may be written now; 0: wait for on_room.
 size_t exchange_room(const struct exchange *x);
 void exchange_write(struct exchange *x, struct text bytes);
 void exchange_end(struct exchange *x);

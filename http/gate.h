@@ -19,7 +19,7 @@ struct work_gate {
 void gate_open(struct work_gate *gate, uint32_t most, uint32_t most_large);
 void gate_close(struct work_gate *gate);
 void gate_enter(struct work_gate *gate, bool large); // blocks until the worker may run
-// leaves and enters again after the workers that wait
+// Leaves, and enters again after the workers that wait.
 void gate_pass(struct work_gate *gate, bool large);
 void gate_leave(struct work_gate *gate, bool large);
 uint32_t gate_waiting(struct work_gate *gate);

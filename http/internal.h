@@ -117,7 +117,7 @@ struct exchange {
 struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
                                  const struct route_match *match);
 void exchange_begin(struct exchange *x); // runs on_prepare, then on_request
-// runs it, then exchange_settle
+// Runs the callback (unless the answer has ended), then exchange_settle.
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x));
 void exchange_settle(struct exchange *x); // hands h2o what was recorded
 void exchange_left(struct exchange *x);   // handles that the client is gone; notifies the handler
@@ -138,7 +138,7 @@ int exchange_status(const struct exchange *x); // 499: the client left before th
 void offload_take(struct http_thread *thread); // handles the exchanges that workers have finished
 void offload_run(struct exchange *x, struct slice *slice); // runs the job; on a worker
 void offload_drop(struct exchange *x);                     // ends a job that no worker has yet
-// cuts the exchange if it waited too long for the grammar thread
+// Cuts x if it waited too long for the grammar thread; returns true if it did.
 bool offload_is_late(struct exchange *x, uint64_t now);
 bool offload_is_idle(const struct http_thread *thread);
 
@@ -150,11 +150,12 @@ void exchange_requests_drain(struct http_thread *thread);
 void respond_headers(struct exchange *x);
 // Adds the CORS headers for a page. origin: the result of cors_origin.
 void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin);
+// Writes the client's request id if it is valid, else a new one. out: REQUEST_ID_MAX + 1 bytes.
 void request_id_make(struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 
 // handle.c
-// the request's head must be complete
+// Returns true if the request contains a valid key. Its head must be complete.
 bool request_shows_key(const h2o_req_t *req, const struct keys *keys);
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
 
@@ -164,7 +165,7 @@ void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
 
 // accesslog.c
 void access_log(const struct exchange *x, const h2o_req_t *req);
-// logs a request that h2o refused before an exchange existed
+// Logs a request that h2o refused before an exchange existed.
 void access_log_refused(h2o_logger_t *self, h2o_req_t *req);
 
 // counters.c

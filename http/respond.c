@@ -51,7 +51,6 @@ static bool id_is_fine(struct text id)
     return true;
 }
 
-// Writes the client's request id if it is valid, else a new one. out: REQUEST_ID_MAX + 1 bytes.
 void request_id_make(struct text wanted, char *out)
 {
     static const char prefix[] = "req_";

@@ -13,7 +13,7 @@ struct route_list {
 
 // Fills `out` from the tables, a list that ends with NULL.
 void route_list_fill(struct route_list *out, const struct route *const *tables);
-// rows: ends with a row without a path
+// Appends rows; the last one has no path and is not appended.
 void route_list_add(struct route_list *out, const struct route *rows);
 
 struct route_match {
