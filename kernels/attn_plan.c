@@ -29,8 +29,9 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
     if (shape->paged && (parts > 1 || workers > 0)) {
         uint64_t fit = partial_bytes_max / ((uint64_t)ATTN_TILE_ROWS * shape->dim * 4);
         partials = walks * parts;
-        // Parts of rows cut into narrow tiles, of which there are at most so many as workers; what
-        // begins and ends inside of a part.
+        // Part states of rows that are cut to fill the workers: one per worker, and two more for
+        // each narrow tile (at most walks + workers of them), whose keys begin and end inside a
+        // part.
         uint64_t filling = workers > 0 ? workers + 2 * (walks + workers) : 0;
         partials = partials > filling ? partials : filling;
         partials = partials < fit ? partials : fit;
@@ -39,7 +40,7 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
     apart = apart < ATTN_APART_MAX ? apart : ATTN_APART_MAX;
     capacity.partials = (uint32_t)partials;
     capacity.apart = (uint32_t)apart;
-    uint64_t narrow = limits->step.rows_max + workers / shape->kv_heads; // tiles
+    uint64_t narrow = limits->step.rows_max + workers / shape->kv_heads; // narrow tiles
     capacity.merges = (uint32_t)(apart / 2 < narrow ? apart / 2 : narrow);
     capacity.items = (uint32_t)(tiles + workers / shape->kv_heads + apart);
     return capacity;
@@ -51,14 +52,14 @@ size_t attn_plan_bytes(const struct attn_capacity *capacity)
            capacity->merges * sizeof(struct attn_merge);
 }
 
-// A plan under construction: wide items and merges in a first pass, narrow items in a second.
+// A plan under construction: wide items in a first pass, narrow items and their merges in a second.
 struct attn_planner {
     const struct attn_shape *shape;
     const struct attn_capacity *capacity;
     uint32_t group;
-    uint32_t narrow_most; // packed queries of the rows that are cut into narrow tiles
+    uint32_t narrow_most; // rows of at most this many packed queries are cut into narrow tiles
     struct attn_work *work;
-    struct attn_item *items; // wide ones first, then narrow ones
+    struct attn_item *items; // wide items, then narrow items
     struct attn_merge *merges;
     uint32_t item_count, apart_count;
 };
@@ -73,7 +74,8 @@ static uint32_t row_narrow_tiles(const struct attn_planner *p, const struct step
     return divide_round_up(row->q_len * p->group, ATTN_TILE_ROWS);
 }
 
-// The pieces [first, last) of `tokens` keys that hold keys seen by the row's queries.
+// Computes the pieces [first, last) of `tokens` keys each that contain keys seen by the row's
+// queries.
 static void row_pieces(const struct attn_planner *p, const struct step_row *row, uint32_t tokens,
                        uint32_t pieces[2])
 {
@@ -98,10 +100,11 @@ static uint32_t row_key_tiles(const struct attn_planner *p, const struct step_ro
     return seen[1] > seen[0] ? seen[1] - seen[0] : 0;
 }
 
-// A wide item walks all its keys in turn. Where a step has few of them over many keys, most
-// processors would have none: rows of up to so many packed queries are then cut into narrow tiles,
-// whose parts are items. A narrow tile costs about twice as much as one that shares its keys, so
-// all of them must be half of what the workers do in the time of the longest walk.
+// Returns the number of packed queries up to which rows are cut into narrow tiles. A wide item
+// walks all its keys one after the other. If a step has few wide items over many keys, most
+// processors would be idle; such rows are then cut into narrow tiles, whose parts are items. A
+// narrow tile costs about twice as much as a tile that shares its keys with others, so the work of
+// all narrow tiles must be at most half of what the workers do in the time of the longest walk.
 static uint32_t narrow_most_of(const struct attn_planner *p, const struct step_row *rows,
                                uint32_t count)
 {
@@ -126,11 +129,12 @@ static uint32_t narrow_most_of(const struct attn_planner *p, const struct step_r
 }
 
 enum {
-    MERGED_A_TILE = 4, // parts that a merge weighs in the time of a tile (bench/gpu_model)
-    FILLED_LEAST = 4,  // of so many workers one has a part, at least
+    MERGED_A_TILE = 4, // parts that a merge handles in the time of a key tile (bench/gpu_model)
+    FILLED_LEAST = 4,  // at least one worker in this many gets a part
 };
 
-// Tiles of a part of which a row's merge, by one warp, takes about as long as the part.
+// Returns the key tiles per part with which the merge of a row, by one warp, takes about as long as
+// one part.
 static uint64_t balanced_tiles(uint64_t row_tiles)
 {
     uint64_t tiles = 1;
@@ -139,9 +143,10 @@ static uint64_t balanced_tiles(uint64_t row_tiles)
     return tiles;
 }
 
-// Parts of so many whole tiles that the step's narrow rows make about as many as run at once, or
-// fewer where the merge of the longest row would take longer than its parts; of a step whose wide
-// rows are cut, too, all run at once.
+// Returns the keys per part, a multiple of ATTN_TILE_KEYS. The step's narrow rows are to have about
+// as many parts as items that run at the same time, or fewer if the merge of the longest row would
+// take longer than its parts. If wide rows are cut into narrow tiles, the merge is not considered:
+// all parts run at the same time.
 static uint32_t part_tokens_of(const struct attn_planner *p, const struct step_row *rows,
                                uint32_t count)
 {
@@ -176,7 +181,8 @@ static void item_add(struct attn_planner *p, uint32_t row, uint32_t merge, uint3
         (struct attn_item){.row = (uint16_t)row, .merge = (uint16_t)merge, .at = at};
 }
 
-// The tiles of a part lie side by side: they read the same keys.
+// Adds the items of a narrow row. The tiles of a part are next to each other in the list, because
+// they read the same keys.
 static void narrow_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
     struct attn_work *work = p->work;
@@ -204,7 +210,8 @@ static void narrow_add(struct attn_planner *p, uint32_t index, const struct step
     p->apart_count += (uint32_t)items;
 }
 
-// Rows of many parts first, by powers of two: they take the partials and are begun first.
+// Adds all narrow rows, those with many parts first (by powers of two): they get the part states
+// and are started first.
 static void narrow_add_all(struct attn_planner *p, const struct step_row *rows, uint32_t count)
 {
     uint32_t most = 0;
@@ -222,7 +229,7 @@ static void narrow_add_all(struct attn_planner *p, const struct step_row *rows, 
     }
 }
 
-// Last tiles first: in causal rows they see the most keys.
+// Adds the items of a wide row, last tiles first: in causal rows these see the most keys.
 static void wide_add(struct attn_planner *p, uint32_t index, const struct step_row *row)
 {
     uint32_t tiles = divide_round_up(row->q_len * p->group, p->capacity->wide_rows);

@@ -5,8 +5,8 @@
 enum {
     PRODUCT_PART = 512,      // K is cut at absolute multiples of this; parts are added in order
     ATTN_PART_TOKENS = 1024, // KV is cut at absolute multiples of this; parts are merged in order
-    ATTN_TILE_KEYS = 64,     // keys computed at once, in ascending order
-    ATTN_TILE_ROWS = 16,     // packed query rows (query token x head of one KV head) on one warp
+    ATTN_TILE_KEYS = 64,     // keys computed together, in ascending order
+    ATTN_TILE_ROWS = 16,     // packed query rows (query token x head of one KV head) per warp
     KV_BLOCK_TOKENS = 64,    // default tokens of a KV block
     TABLE_UNIT_BYTES = 256,  // unit of the device's block-table entries
 };

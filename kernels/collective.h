@@ -1,28 +1,29 @@
-// Ops of all ranks of a communicator together: each rank calls the op on its own stream with the
-// same counts and with pointers of its own, and none goes on before all have come. Names `send` and
-// `recv` are reserved for stages of a pipeline.
+// Collective ops: every rank of a communicator calls the op, each on its own stream with equal
+// counts and with its own pointers, and no rank continues before all have arrived. The names `send`
+// and `recv` are reserved for pipeline stages.
 //
-// The order of a sum is that of the ranks, whatever the count, in float32 and rounded once; so a
-// result is the same on all ranks and does not depend on the batch.
+// A sum is made in float32 in the order of the ranks and rounded once. So it is equal on all ranks
+// and does not depend on the batch. (Exception: cuda with --no-exact, where NCCL chooses the
+// order.)
 #pragma once
 
 #include "kernels/dtype.h"
 
 #include <stdint.h>
 
-enum { RANKS_MAX = 8 }; // of a communicator
+enum { RANKS_MAX = 8 }; // most ranks of a communicator
 
 // out[i] = in of rank 0 [i] + in of rank 1 [i] + ...
 struct all_reduce_args {
     enum dtype act;
     const float *in; // [count] f32
-    void *out;       // [count] act; not in
+    void *out;       // [count] act; must not be `in`
     uint64_t count;
     uint32_t ranks; // of the communicator
 };
 
-// Columns of all ranks side by side: those of rank r end before ends[r], where those of r + 1
-// begin.
+// Puts the columns of all ranks side by side: the columns of rank r end before ends[r], where those
+// of rank r + 1 begin.
 struct all_gather_args {
     const float *in; // [rows][columns of this rank] f32
     float *out;      // [rows][stride] f32
@@ -31,11 +32,13 @@ struct all_gather_args {
     uint32_t ends[RANKS_MAX];
 };
 
+// Returns the first column of a rank.
 static inline uint32_t gather_first(const struct all_gather_args *args, uint32_t rank)
 {
     return rank > 0 ? args->ends[rank - 1] : 0;
 }
 
+// Returns the number of columns of a rank.
 static inline uint32_t gather_count(const struct all_gather_args *args, uint32_t rank)
 {
     return args->ends[rank] - gather_first(args, rank);

@@ -1,9 +1,11 @@
-// A device: memory, streams, weights and a table of ops. Three exist: `cpu` (linked in), `cuda` and
-// `simt` (the CUDA sources under the emulator), both shared objects with one entry point.
+// A device: memory, streams, weights and a table of ops. There are three devices: `cpu` is linked
+// in; `cuda` and `simt` (the CUDA sources under the emulator) are shared objects with one entry
+// point each.
 //
-// Threads: open/close and the memory and weight calls come from one thread at a time (loading); a
-// stream belongs to one thread (an engine's). Ownership: whoever takes gives back. Nothing outside
-// a device folder reads memory that the device writes, except host-visible memory after wait().
+// Threads: one thread at a time (the loading thread) calls open, close and the memory and weight
+// functions; each stream belongs to one thread (an engine's). Ownership: the caller of a take or
+// open function must call the matching give or close. Only code in the device's folder reads memory
+// that the device writes, except host-visible memory after wait().
 #pragma once
 
 #include "kernels/ops.h"
@@ -18,40 +20,42 @@
 enum { DEVICE_ABI = 7, DEVICE_NEED_MAX = 24 };
 
 struct device;
-struct graph; // a recorded run of ops of one stream
-struct comm;  // joins a stream of each rank (kernels/collective.h)
+struct graph; // ops of one stream, recorded for replay
+struct comm;  // a communicator: one stream of each rank (kernels/collective.h)
 
 struct device_options {
-    uint32_t index;   // which GPU; 0 on a CPU
-    uint32_t threads; // cpu: threads, the caller's included; 0: all usable cores
-    int exact;   // 1: results do not depend on neighbours (docs/ARCHITECTURE.md); -1: by the device
-    bool serial; // cuda: a kernel begins when the one in front has ended, on every card
-    const char *cache_folder;       // for tuned algorithms; NULL: none
-    void (*note)(const char *line); // logs a line; or NULL
-    // Of a model's rank: how many ranks share the model; else 0. On a GPU this loads NCCL.
+    uint32_t index;   // number of the GPU; cpu: 0, or the rank if `whole` is set
+    uint32_t threads; // cpu: number of threads, including the caller's; 0: all usable cores
+    int exact;        // 1: exact mode (docs/ARCHITECTURE.md); 0: off; -1: the device's default
+    bool serial;      // cuda: true if kernels must not overlap, even on cards that can overlap them
+    const char *cache_folder;       // folder of the file of tuned algorithms; NULL: no file
+    void (*note)(const char *line); // logs a line; NULL: nothing is logged
+    // Number of ranks that share the model; 0: the model is not split. If nonzero, the cuda device
+    // loads NCCL.
     uint32_t ranks;
-    // cpu: NULL, or the device of which this one is rank `index` of `ranks`, at most its threads:
-    // it has a part of these, and its streams share its turns. It closes before that one.
+    // cpu: NULL, or the device that this one is a part of, as rank `index` of `ranks`. The device
+    // then gets a share of that device's number of threads (at least one per rank), and its streams
+    // share the device turns of `whole`. Close it before `whole`.
     struct device *whole;
 };
 
 struct device_facts {
     char name[96];            // "cpu: 2 threads, AMX", or the card's name
-    uint32_t step_tokens;     // default tokens of a step; 0: 2048
-    uint32_t steps_in_flight; // 0: launch returns when done (cpu); 1 on cuda and simt
-    bool graphs;              // graph_* are supported
-    bool exact;               // as opened
-    uint64_t memory_free;     // bytes that may be taken now (cpu: free memory, cgroup counted)
-    enum dtype activation[DTYPE_COUNT]; // type of activations for weights of each dtype
-    enum dtype float32_runs_as;         // a float32 checkpoint, where --dtype does not say
-    double kv_share;     // of memory_free that KV blocks get at most, where no option says
-    uint64_t kv_default; // bytes for KV blocks of a model where no option says, or what its longest
-                         // sequence takes where that is more; 0: as many as fit
-    double step_stretch; // default of --step-stretch; 0: steps have no bound of time
-    uint32_t ranks_max;  // that may share a model; of GPUs: one on each
+    uint32_t step_tokens;     // default token budget of a step; 0: 2048
+    uint32_t steps_in_flight; // 0: launch returns when the step is done (cpu); 1: cuda and simt
+    bool graphs;              // true if graph_* are supported
+    bool exact;               // true in exact mode
+    uint64_t memory_free;     // bytes that can be allocated now (cpu: within the cgroup limits)
+    enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
+    enum dtype float32_runs_as; // dtype of a float32 checkpoint's weights if --dtype is not given
+    double kv_share;     // largest share of memory_free for KV blocks if no option sets their size
+    uint64_t kv_default; // bytes of a model's KV blocks if no option sets their size, at least what
+                         // its longest sequence needs; 0: as many as fit
+    double step_stretch; // default of --step-stretch; 0: no bound on the time of a step
+    uint32_t ranks_max;  // most ranks that can share a model; on GPUs one per card
 };
 
-// The memory that the device itself will take for a model, by label.
+// Memory that the device allocates for a stream and its graphs, in labelled entries.
 struct device_need {
     uint32_t count;
     struct {
@@ -60,13 +64,13 @@ struct device_need {
     } entry[DEVICE_NEED_MAX];
 };
 
-// Capacity of a stream.
+// Limits that a stream is opened for.
 struct stream_limits {
     struct step_limits step;
     struct attn_shape attn;
     uint32_t width_max; // largest k or n of any product, vocabulary included
     uint32_t layers;
-    uint32_t graphs; // that will be recorded
+    uint32_t graphs; // number of graphs that will be recorded
 };
 
 struct device_api {
@@ -76,10 +80,12 @@ struct device_api {
     enum status (*open)(struct device **out, const struct device_options *, struct error *);
     void (*close)(struct device *);
     void (*facts)(const struct device *, struct device_facts *out);
+    // Lists the memory that stream_open will allocate for these limits.
     enum status (*need)(const struct device *, const struct stream_limits *,
                         struct device_need *out, struct error *);
 
-    // Device memory, 256-byte aligned, zeroed; host-visible memory (pinned and mapped on a GPU).
+    // memory_*: device memory, 256-byte aligned. host_*: memory that host and device can access (on
+    // a GPU pinned and mapped). Both are zeroed, and are given back with the same `bytes`.
     enum status (*memory_take)(struct device *, void **out, size_t bytes, struct error *);
     void (*memory_give)(struct device *, void *at, size_t bytes);
     enum status (*host_take)(struct device *, void **out, size_t bytes, struct error *);
@@ -87,6 +93,7 @@ struct device_api {
     enum status (*upload)(struct device *, void *to, const void *from, size_t bytes,
                           struct error *); // synchronous; for tables at load
 
+    // For the order of these three calls see struct weight in kernels/weight.h.
     size_t (*weight_bytes)(const struct device *, const struct weight_shape *);
     enum status (*weight_put)(struct device *, struct weight *, uint32_t first_row,
                               const struct weight_source *, struct error *);
@@ -96,50 +103,58 @@ struct device_api {
                                struct error *);
     void (*stream_close)(struct stream *);
 
-    // A step begins with turn_take and ends with turn_give, on the stream's thread; copies, ops and
-    // graph launches come between them. On a GPU turn_take makes the device current for the
-    // calling thread, which all launches of the step rely on; turn_more is NULL. Engines that share
-    // a CPU take turns; the one whose last turn is longest ago is next. A stream that passed `more`
-    // is waited for, so that it gets at least one of every k + 1 steps of k engines with work;
-    // until its next turn, or until it passes false, it must not block.
+    // A step begins with turn_take and ends with turn_give; the stream's thread calls both, and
+    // between them copies, ops and graph launches. On a GPU turn_take makes the device current for
+    // the calling thread, which all launches of the step require, and turn_more is NULL. Engines
+    // that share a CPU run one at a time: turn_take blocks until it is the stream's device turn,
+    // and the stream whose last turn is longest ago is next. After turn_more(true) a stream is
+    // expected to take another turn: the others wait for it once it is overdue, so that with k
+    // engines that have work it gets at least one of every k + 1 steps. Its thread must not block
+    // until that turn or until it calls turn_more(false).
     void (*turn_take)(struct stream *);
     void (*turn_give)(struct stream *);
     void (*turn_more)(struct stream *, bool more);
-    // The calling thread makes the calls of a step without a turn of its own: a rank's. NULL where
-    // that needs nothing.
+    // Prepares the calling thread, which runs a rank of a model, for the calls of a step without a
+    // device turn of its own. NULL if nothing is needed.
     void (*thread_begin)(struct stream *);
 
-    // The device's private part of the step record (attention work lists): its bytes at most, and
-    // the host function that fills it from the record's rows and returns the bytes that it used.
-    // NULL / 0 where there is none.
+    // The device's private part of the step record (attention work lists). step_private_bytes
+    // returns its largest size. step_plan runs on the host: it fills the part from the record's
+    // rows and returns the bytes used. Both are NULL if there is no such part.
     size_t (*step_private_bytes)(const struct device *, const struct stream_limits *);
     size_t (*step_plan)(struct stream *, struct step *host);
 
-    // In stream order, without waiting. host memory must be from host_take.
+    // copy_in, copy_out and signal are queued in stream order and return without waiting. `host` is
+    // memory from host_take.
     enum status (*copy_in)(struct stream *, void *device, const void *host, size_t bytes);
     enum status (*copy_out)(struct stream *, void *host, const void *device, size_t bytes);
-    enum status (*signal)(struct stream *, uint32_t *host_word, uint32_t value); // a release store
+    enum status (*signal)(struct stream *, uint32_t *host_word, uint32_t value); // release store
 
-    // The only way to wait: until *host_word == value or later (wrap-safe), the device fails
-    // (DEVICE_FAULT), or CLOCK_MONOTONIC passes deadline_ns (TIMEOUT) while the process runs.
+    // Waits for the stream; there is no other way to wait. Returns OK once *host_word has reached
+    // `value` (compared with wrap-around), DEVICE_FAULT if the device has failed, and TIMEOUT after
+    // deadline_ns (CLOCK_MONOTONIC; time in which the process was stopped is not counted).
     enum status (*wait)(struct stream *, const uint32_t *host_word, uint32_t value,
                         uint64_t deadline_ns, struct error *);
 
+    // graph_begin starts recording the ops of the stream, graph_end ends it; the caller closes the
+    // graph.
     enum status (*graph_begin)(struct stream *);
     enum status (*graph_end)(struct stream *, struct graph **out, struct error *);
     enum status (*graph_launch)(struct stream *, struct graph *);
     void (*graph_close)(struct graph *);
 
-    // At the start, before the first step: the count of rows after `rows` (0: the first) whose
-    // products should be run once, which may now take time to find their fastest way; 0: there is
-    // none, and steps take what was found. NULL: products have one way.
+    // Called at startup, before the first step, to warm up products. Returns the next row count
+    // after `rows` (0: before the first) for which the caller must run every product once; during
+    // that run the device may time several algorithms. Returns 0 when there are no more; later
+    // steps use what was found. NULL: products need no warm-up.
     uint32_t (*tune)(struct stream *, uint32_t rows);
 
-    // Joins streams of `count` devices, the rank of each its place in the list; a stream is in one
-    // communicator at most. abort, from any thread: collectives under way, later ones and graphs
-    // fail with DEVICE_FAULT. close: no rank is in a collective; graphs and streams close before
-    // and after it. A wait for one of the streams fails where any of them has; one that records is
-    // not asked.
+    // comm_open joins the streams of `count` devices; a stream's rank is its index in the list, and
+    // a stream is in at most one communicator. comm_abort may be called by any thread: collectives
+    // in progress, later ones and launches of graphs then fail with DEVICE_FAULT. comm_close: no
+    // rank may be in a collective; graphs are closed before it and streams after it. wait() on one
+    // of the streams fails if any of them has failed; a stream that is recording a graph is not
+    // queried.
     enum status (*comm_open)(struct comm **out, struct stream *const *streams, uint32_t count,
                              struct error *);
     void (*comm_abort)(struct comm *);
@@ -148,15 +163,16 @@ struct device_api {
     const struct op_table *ops;
 };
 
-// The CPU, always there.
+// The cpu device; always available.
 const struct device_api *device_cpu(void);
 
 // The one exported symbol of a plugin: `const struct device_api *weft_device_plugin(void)`.
 typedef const struct device_api *device_plugin_entry(void);
 #define DEVICE_PLUGIN_SYMBOL "weft_device_plugin"
 
-// Opens libweft_NAME.so: library_path if not NULL, else beside the executable, then in the install
-// libdir; never from the working directory. NOT_FOUND where there is no such file,
-// NO_DEVICE with the reason where it cannot be opened.
+// Opens the shared object of device `name`: library_path if not NULL, else libweft_NAME.so in the
+// executable's folder, else in the install libdir; without library_path, never in the working
+// directory. Returns NOT_FOUND if neither file exists, NO_DEVICE with the reason if it cannot be
+// opened. The object stays loaded until the process ends.
 enum status device_plugin_open(const struct device_api **out, const char *name,
                                const char *library_path, struct error *err) MUST_USE;

@@ -1,7 +1,7 @@
-// Checks the arguments of each op, for every device: "" where they are valid, else what is wrong,
-// beginning with the op's name. Looks at counts, shapes and pointers only, never at device memory.
-// A failure is our own mistake: a device refuses the op, which keeps it from overwriting memory,
-// and the model ends the process with these words.
+// Checks the arguments of each op, for every device. A check returns "" if they are valid, else a
+// message that begins with the op's name. It looks at counts, shapes and pointers only, never at
+// device memory. A failed check is a bug in weft: the device refuses the op, so that it does not
+// overwrite memory, and the model ends the process with the message.
 #include "kernels/attn_tiles.h"
 #include "kernels/ops.h"
 

@@ -1,7 +1,7 @@
-// The ops: one plain function each, asynchronous in stream order, without allocation. Shapes stand
-// at line end; T = tokens of the step, R = rows, n = rows that are sampled or pooled. `act` is the
-// device's activation type (facts.activation). All counts are known to the host. The plain twins in
-// double (tests/conformance/twin.c) are the specification; tests/conformance walks OP_LIST.
+// The ops: one C function each, asynchronous, in stream order, without allocation. Shapes are at
+// line end; T = tokens of the step, R = rows, n = rows that are sampled or pooled. `act` is the
+// device's activation type (facts.activation). The host knows all counts. The specification is the
+// reference of each op in double, with which tests/conformance compares all ops of OP_LIST.
 #pragma once
 
 #include "base/status.h"
@@ -15,33 +15,33 @@ struct stream;
     X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
     X(swiglu) X(activate) X(gather) X(pool) X(sample) X(all_reduce) X(all_gather)
 // clang-format on
-// Persistent device state of a model's slots; made by runtime/model with memory_take.
+// State of a model's slots, kept from step to step; runtime/model allocates it with memory_take.
 struct slot_state {
-    int32_t *last_token;          // [slots] of those listed or sampled: the input of a fed row
-    uint32_t *block_table;        // [slots][blocks_max] in TABLE_UNIT_BYTES
+    int32_t *last_token;          // [slots] last token listed or sampled; STEP_TOKEN_FED reads it
+    uint32_t *block_table;        // [slots][blocks_max] offsets of KV blocks, in TABLE_UNIT_BYTES
     struct sample_params *params; // [slots]; output_count advances with each sampled token
-    uint32_t *done;               // [slots] an end id was sampled: later rows do nothing
-    uint16_t *penalty;            // [penalty_rows][vocab] bit 15: in the prompt; low bits: count
-    struct step_bias *bias;       // [slots][bias_max]
+    uint32_t *done;         // [slots] 1: end id sampled or logits not finite; later rows do nothing
+    uint16_t *penalty;      // [penalty_rows][vocab] bit 15: in the prompt; low bits: outputs
+    struct step_bias *bias; // [slots][bias_max]
 };
 
-// Applies newcomers, block-table changes and last listed tokens, then expands rows to arrays.
+// Copies new sequences, block changes and listed tokens to slots; expands rows to per-token arrays.
 struct prep_args {
     const struct step *step; // device copy of the record
     struct step_limits limits;
     uint32_t row_count, token_count, newcomer_count, change_count; // as in the record
     struct slot_state state;
-    int32_t *token;     // [T]
-    uint32_t *position; // [T] within the sequence
-    uint32_t *row_of;   // [T]
-    uint32_t *type;     // [T] 0 or 1
-    uint64_t *kv_place; // [T] bytes from the KV base to (block, token); UINT64_MAX: none is written
-    uint32_t block_shift; // log2 of tokens a block
-    uint64_t token_bytes; // stride of a token inside a block
+    int32_t *token;       // [T]
+    uint32_t *position;   // [T] within the sequence
+    uint32_t *row_of;     // [T]
+    uint32_t *type;       // [T] token type, 0 or 1 (BERT)
+    uint64_t *kv_place;   // [T] offset of (block, token) from the KV base; UINT64_MAX: writes no KV
+    uint32_t block_shift; // log2 of the tokens per block
+    uint64_t token_bytes; // bytes from one token to the next inside a block
 };
 
-// out[t] = row token[t] of the vocabulary (outside of it: row 0). The table has rows from `first`
-// on; another rank's row is zeros here.
+// out[t] = row token[t] of the vocabulary; a token outside the vocabulary counts as token 0. The
+// table holds the vocabulary's rows from `first` on; a row that another rank holds becomes zeros.
 struct embed_args {
     enum dtype act;
     const struct weight *table; // WEIGHT_ROWS or WEIGHT_TIED [n][width]
@@ -58,7 +58,7 @@ struct embed_bert_args {
     const int32_t *token;
     const uint32_t *position, *type;
     void *out;                                    // [T][width] act
-    uint32_t token_count, width, position_offset; // of positions: 0 BERT, padding id + 1 RoBERTa
+    uint32_t token_count, width, position_offset; // offset: 0 BERT, padding id + 1 RoBERTa
     float epsilon;
 };
 
@@ -71,7 +71,7 @@ struct rms_norm_args {
     void *out; // [rows][width] act
     uint32_t rows, width;
     float epsilon;
-    const struct weight *next; // of the product that follows, which may be fetched; or NULL
+    const struct weight *next; // weight of the next product, which may be prefetched; or NULL
 };
 
 // x = residual + add (add may be NULL); out = (x - mean) * rsqrt(var + eps) * w + b.
@@ -84,7 +84,7 @@ struct layer_norm_args {
     float epsilon;
 };
 
-// y = x W^T + bias. In exact mode the order of its sums is fixed (attn_tiles.h).
+// y = x W^T + bias. In exact mode the order of summation is fixed (attn_tiles.h).
 struct gemm_args {
     enum dtype x_dtype, y_dtype; // act in; act or F32 out
     const void *x;               // [rows][k], stride x_stride elements
@@ -94,8 +94,8 @@ struct gemm_args {
     uint32_t rows, x_stride, y_stride;
 };
 
-// Per head of q and k: optional RMS norm over dim, then rotary embedding (NeoX pairs (i, i + r/2),
-// i < r/2; columns from r on are copied); q in place, k and v rounded into the KV blocks.
+// Heads of q and k: optional RMS norm over dim, then rotary embedding (NeoX pairs (i, i + r/2), i <
+// r/2, r = rotary_dim). Writes q in place; k and v to the KV blocks or, if not paged, k in place.
 struct qkv_post_args {
     enum dtype act, kv;
     void *qkv;                            // [T][(heads + 2 kv_heads) * dim] act
@@ -104,20 +104,20 @@ struct qkv_post_args {
     const uint32_t *position;             // [T]
     const uint64_t *kv_place;             // [T]
     void *kv_base;
-    uint64_t layer_offset, value_offset, head_bytes; // bytes: layer; V after K; KV head to head
+    uint64_t layer_offset, value_offset, head_bytes; // bytes: to the layer, K to V, KV head to next
     struct attn_shape shape;
     uint32_t token_count, rotary_dim;
     float epsilon;
 };
 
-// Keys and values come from each row's KV blocks or, where shape.paged is 0, from qkv: rounded to
-// `kv` or more exact.
+// Reads keys and values from each row's KV blocks or, if shape.paged is 0, from qkv, where a device
+// may round them to `kv` or not.
 struct attn_args {
     enum dtype act, kv;
-    const void *qkv;         // [T][(heads + 2 kv_heads) * dim] act; q (ragged: also k, v) is read
-    void *out;               // [T][heads * dim] act
-    const struct step *step; // device copy: rows and the device's work lists
-    const struct step *step_host; // the same on the host, for counts
+    const void *qkv; // [T][(heads + 2 kv_heads) * dim] act; reads q, and k and v if not paged
+    void *out;       // [T][heads * dim] act
+    const struct step *step;      // device copy of the record: rows and work lists
+    const struct step *step_host; // host copy of the record, for counts
     const uint32_t *block_table;  // [slots][blocks_max]
     const void *kv_base;
     uint64_t layer_offset, value_offset, head_bytes, token_bytes;
@@ -147,13 +147,13 @@ struct gather_args {
     enum dtype act;
     const void *in;                     // [T][width] act
     const struct step_sampled *sampled; // [n] device
-    uint32_t first_token;               // 1: the row's first token (CLS) instead of its last
-    const struct step_row *rows;        // [R] device; read only where first_token is set
+    uint32_t first_token;               // 1: take the row's first token (CLS) instead of its last
+    const struct step_row *rows;        // [R] device; read only if first_token is set
     void *out;                          // [n][width] act
     uint32_t count, width;
 };
 
-enum pooling { POOL_CLS, POOL_LAST, POOL_MEAN, POOL_MEAN_SQRT }; // SQRT: sum / sqrt(count)
+enum pooling { POOL_CLS, POOL_LAST, POOL_MEAN, POOL_MEAN_SQRT }; // MEAN_SQRT: sum / sqrt(count)
 struct pool_args {
     enum dtype act;
     enum pooling kind;
@@ -161,13 +161,13 @@ struct pool_args {
     const struct step_row *rows;        // [R] device
     const struct step_sampled *sampled; // [n] device
     float *out;                         // [n][width] f32
-    uint32_t count, width, normalize;   // 1: over max(||x||, 1e-12), but for rows of STEP_POOL_RAW
+    uint32_t count, width, normalize;   // 1: divide by max(||x||, 1e-12); not STEP_POOL_RAW rows
 };
 
 struct sample_result { // 16 bytes, host-visible
-    int32_t token;     // -1: not finite, done, or dropped by a mask of zeros, its state as before
-    float logprob;     // of the raw distribution (SAMPLE_LOGPROB), else 0
-    uint32_t flags, top_count; // SAMPLED_*
+    int32_t token; // -1: none, because of SAMPLED_NOT_FINITE, _DONE or _DROPPED (state unchanged)
+    float logprob; // in the raw distribution if SAMPLE_LOGPROB is set, else 0
+    uint32_t flags, top_count; // flags: SAMPLED_*; top_count: entries in `top`
 };
 enum sampled { SAMPLED_END = 1, SAMPLED_DONE = 2, SAMPLED_NOT_FINITE = 4, SAMPLED_DROPPED = 8 };
 struct sample_top {
@@ -175,8 +175,8 @@ struct sample_top {
     float logprob;
 };
 // Order: raw logprobs; bias, minimum outputs, mask; penalties; greedy, or temperature, min-p,
-// top-k, top-p, Gumbel draw; ties to the lower id. Where nothing is left: the arg-max of the raw
-// row inside the mask (a grammar wins over bans), else of all. Updates state (all but its bias).
+// top-k, top-p, Gumbel draw; ties to the lower id. If no token is left: the arg-max of the raw row
+// inside the mask (a grammar takes precedence over bans), else of all. Does not change state.bias.
 struct sample_args {
     const float *logits;                // [n][stride] f32; may be overwritten
     const struct step_sampled *sampled; // [n] device
@@ -194,7 +194,7 @@ struct op_table {
 #undef OP_FIELD
 };
 
-// op_check.c: "" where the arguments are valid, else what is wrong.
+// op_check.c: return "" if the arguments are valid, else a message that begins with the op's name.
 #define OP_CHECK(name) const char *name##_check(const struct name##_args *);
 OP_LIST(OP_CHECK)
 #undef OP_CHECK

@@ -1,5 +1,5 @@
-// Philox4x32-10, and the random weights of a dummy load. Integers up to the last multiplication, so
-// that every device makes the same bits.
+// Philox4x32-10, and the random weights of a dummy load. All arithmetic up to the last
+// multiplication is on integers, so that every device computes the same bits.
 #pragma once
 
 #include <stdint.h>
@@ -27,7 +27,8 @@ static inline struct philox_block philox4x32(uint64_t key, uint32_t c0, uint32_t
     return out;
 }
 
-// The sum of the eight 16-bit halves of a block, centred: mean 0, variance 8 (2^32 - 1) / 12.
+// Returns the sum of the eight 16-bit halves of a block, centred: mean 0, variance 8 (2^32 - 1) /
+// 12.
 static inline int32_t philox_halves(const struct philox_block *block)
 {
     uint32_t sum = 0;
@@ -36,8 +37,8 @@ static inline int32_t philox_halves(const struct philox_block *block)
     return (int32_t)sum - 262140;
 }
 
-// Element i of a source of random numbers: N(0, deviation), by the central limit (|x| < 4.9
-// deviations), one rounding of an exact integer times a float.
+// Returns element i of a random source: N(0, deviation), approximated by the central limit theorem
+// (|x| < 4.9 deviations). It is an exact integer times a float, with one rounding.
 static inline float philox_normal(uint64_t seed, uint64_t i, float deviation)
 {
     struct philox_block block = philox4x32(seed, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);

@@ -1,6 +1,6 @@
-// Opens the shared object of a device (cuda, simt): beside the executable, then in the install
-// libdir, or at a path that the user names. Called at start by the main thread. The object stays
-// loaded to the end of the process: its code may run in any stream until then.
+// Opens the shared object of a device (cuda, simt): in the executable's folder, then in the install
+// libdir, or at a path that the user gives. Called at startup by the main thread. The object stays
+// loaded until the process ends, because its code may run in any stream until then.
 #include "kernels/device.h"
 
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
     char installed[PATH_MAX] = "";
     const char *tried[2] = {NULL, NULL};
     if (library_path) {
-        // dlopen searches system folders for a name without a slash; a path is what was meant
+        // the option is a path, but dlopen would search system folders for a name without a slash
         if (snprintf(beside, sizeof beside, "%s%s", strchr(library_path, '/') ? "" : "./",
                      library_path) >= (int)sizeof beside)
             return error_set(err, STATUS_TOO_LARGE, "the device library's path is too long");

@@ -13,7 +13,7 @@ static size_t place(size_t *at, size_t bytes)
     return here;
 }
 
-// The sections after private_part.
+// Sets the offsets of the sections after private_part, and the size of the record.
 static void rest_place(struct step_layout *layout, size_t private_bytes, const struct step *counts)
 {
     size_t at = layout->private_part;

@@ -1,5 +1,5 @@
-// Weights as a device holds them, and where their bytes come from. A device packs them once, at
-// load, into the layout of its kernels; nobody else reads `data`.
+// Weights as a device stores them, and the sources of their bytes. A device packs a weight once, at
+// load, into the layout of its kernels; no other code reads `data`.
 #pragma once
 
 #include "kernels/dtype.h"
@@ -16,26 +16,27 @@ enum weight_use {
 
 struct weight_shape {
     enum weight_use use;
-    enum dtype dtype; // as held; DTYPE_I8 is quantised at load, as the device defines it: cpu
-                      // kernels/cpu/bytes.h, cuda per row n with scale = max|w| / 127
+    enum dtype dtype; // stored type; DTYPE_I8 is quantised at load: cpu as in kernels/cpu/bytes.h,
+                      // cuda with scale = max|w| / 127 for each row n
     uint32_t n;       // output features, or rows of a table, or elements of a vector
     uint32_t k;       // input features, or width of a row
 };
 
-// A weight on a device. Zero it, fill shape, let data point at weight_bytes() bytes of device
-// memory (256-byte aligned), then weight_put each source, then weight_finish.
+// A weight on a device. To load it: zero the struct, fill shape, let data point at weight_bytes()
+// bytes of device memory (256-byte aligned), call weight_put for each source, then weight_finish
+// once.
 struct weight {
     struct weight_shape shape;
-    void *data;   // device layout; scales of int8 rows and padding are inside
+    void *data;   // device layout, including padding and the scales of int8 rows
     size_t bytes; // from weight_bytes()
 };
 
-// What is taken of one tensor of a checkpoint, in host byte order: rows x cols, of which element
-// (r, c) is the tensor's element first + r * stride + c. Exactly one of: mapped bytes (map, the
-// tensor's first; at any address), or random numbers (map == NULL): element i of the tensor is
-// N(0, deviation) from Philox4x32-10(key = seed, counter = i), the same on every device.
-// fd and offset name the tensor's bytes in the file (a GPU reads them with O_DIRECT); fd -1 if
-// none.
+// The part of one checkpoint tensor that goes into a weight: rows x cols elements in host byte
+// order. Element (r, c) is the tensor's element first + r * stride + c. If map is not NULL, it
+// points at the tensor's first byte (at any alignment). If map is NULL, the elements are random:
+// element i of the tensor is N(0, deviation) from Philox4x32-10(key = seed, counter = i), equal on
+// all devices. fd and offset give the tensor's place in its file (a GPU reads it with O_DIRECT); fd
+// is -1 if there is no file.
 struct weight_source {
     const void *map;
     int fd;
@@ -45,11 +46,11 @@ struct weight_source {
     uint32_t cols;
     uint64_t seed;
     float deviation;
-    uint32_t stride; // 0: cols. A vector's elements have no gaps
+    uint32_t stride; // elements from one row to the next; 0: cols. Vectors have no gaps
     uint64_t first;
 };
 
-// The tensor's element that begins row `row` of the source.
+// Returns the index of the tensor's element that begins row `row` of the source.
 static inline uint64_t weight_source_at(const struct weight_source *source, uint32_t row)
 {
     return source->first + (uint64_t)row * (source->stride > 0 ? source->stride : source->cols);
