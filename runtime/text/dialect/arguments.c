@@ -1,5 +1,5 @@
-// The arguments of a call as a grammar: JSON, parameters one by one, Python's literals, objects
-// with bare keys. What the reader would take for something else is never written: see write.h.
+// The arguments of a call as a grammar: JSON, one element per parameter, Python literals, objects
+// with bare keys. Excludes texts that the reader would interpret differently. See write.h.
 #include "runtime/text/dialect/write.h"
 
 #include "runtime/text/dialect/read.h"
@@ -11,17 +11,17 @@ static uint32_t literal(struct write *w, const char *text)
     return grammar_literal(w->b, text_of(text));
 }
 
-// Any string of characters that are none of these, in code points.
+// Any string of min to max characters that are not in `bytes`.
 static uint32_t chars_except(struct write *w, const char *bytes, uint32_t min, uint32_t max)
 {
     struct grammar_range ranges[40] = {{0, 0}};
-    uint32_t count = min > 0; // no NUL where something must be
+    uint32_t count = min > 0; // no NUL if it must not be empty
     for (; *bytes && count < 40; bytes++, count++)
         ranges[count] = (struct grammar_range){(uint8_t)*bytes, (uint8_t)*bytes};
     return grammar_repeat(w->b, grammar_chars_except(w->b, ranges, count), min, max);
 }
 
-// Strings of which this is a part.
+// Strings that contain the part.
 static uint32_t around(struct write *w, uint32_t part)
 {
     uint32_t any = chars_except(w, "", 0, GRAMMAR_UNBOUNDED);
@@ -29,7 +29,7 @@ static uint32_t around(struct write *w, uint32_t part)
     return grammar_join_all(w->b, parts, 3);
 }
 
-// Markers of these roles that text can spell.
+// Markers of these roles that do not contain special tokens.
 static uint32_t markers_of(struct write *w, uint32_t roles)
 {
     uint32_t all = GRAMMAR_NOTHING;
@@ -47,7 +47,7 @@ static uint32_t markers_of(struct write *w, uint32_t roles)
     return all;
 }
 
-// A key goes up to the first of these characters.
+// Keys that end at the first character of a marker of these roles, or of `others`.
 static struct writer_key keys_up_to(const struct write *w, uint32_t roles, const char *others)
 {
     struct writer_key key = {.most = KEY_CHARS_MAX};
@@ -60,7 +60,7 @@ static struct writer_key keys_up_to(const struct write *w, uint32_t roles, const
     return key;
 }
 
-// Texts that the reader takes for a value of these types rather than for a string.
+// Texts that the reader interprets as a value of these types and not as a string.
 static uint32_t values_of(struct write *w, unsigned types)
 {
     static const struct {
@@ -85,7 +85,7 @@ static uint32_t values_of(struct write *w, unsigned types)
     return grammar_either(b, grammar_join_all(b, wholes, 3), grammar_join_all(b, opens, 3));
 }
 
-// How the reader takes a parameter: as read_value_begin does.
+// Determines how the reader interprets a parameter, as read_value_begin does.
 static enum schema_reading reading(void *context, struct grammar_builder *b, struct text key,
                                    struct schema_strings_clear *out)
 {
@@ -94,7 +94,8 @@ static enum schema_reading reading(void *context, struct grammar_builder *b, str
     const json_t *known = json_object_getn(w->types, key.at, key.bytes);
     unsigned types = known ? (unsigned)json_integer_value(known) : w->types_of_any;
     *out = (struct schema_strings_clear){w->ends, w->clear};
-    // Of a text that need not fit the reader makes what it can: a value or a string.
+    // If the schema need not match, the reader parses any text as JSON if possible, else as a
+    // string.
     if ((types == SCHEMA_STRING || !w->fitting) && !told)
         return SCHEMA_READS_STRING;
     if (!told && (types & SCHEMA_STRING) == 0)
@@ -167,7 +168,7 @@ void write_arguments_begin(struct write *w)
     struct grammar_builder *b = w->b;
     uint32_t space = grammar_optional(b, literal(w, " "));
     w->writer = writer_json(b, GRAMMAR_EMPTY);
-    // Models put a blank there.
+    // models write a blank there
     w->writer.comma = grammar_join(b, literal(w, ","), space);
     w->writer.colon = grammar_join(b, literal(w, ":"), space);
     switch (w->syntax->arguments) {
@@ -186,11 +187,11 @@ void write_arguments_begin(struct write *w)
     }
 }
 
-// What the reader knows of parameters by their names, as write.types. Where a name cannot stay
-// among unknown keys, because it is read in another way or said twice, it is in there.
+// Returns write.types: parameters that are read differently from unknown keys, or whose key is
+// repeated, so that their names cannot be among the unknown keys.
 static json_t *types_find(struct write *w, const json_t *parameters)
 {
-    enum { WORK_STEPS = 20 }; // of the builder, for a schema that is looked at
+    enum { WORK_STEPS = 20 }; // steps of the builder per visited schema
     unsigned work;
     json_t *types = tool_names(parameters), *value;
     const char *name;

@@ -1,5 +1,6 @@
-// See budget.h. The close of reasoning is forced as the tokenizer writes it. Where the model has
-// begun it with other tokens, what is left of it is written so.
+// Budget for reasoning; see budget.h. The close of reasoning is forced with the tokens that the
+// tokenizer produces. If the model has begun the close with other tokens, the rest is tokenized
+// separately.
 #include "runtime/text/dialect/budget.h"
 
 #include "runtime/grammar/vocabulary.h"
@@ -27,7 +28,7 @@ struct writing {
     const struct tokenizer *tokenizer;
     uint32_t vocab;
     struct arena *arena;
-    struct text mark; // as bytes of the vocabulary
+    struct text mark; // the mark as bytes of the vocabulary
     char store[TOKEN_BUDGET_BYTES_MAX];
 };
 
@@ -38,8 +39,8 @@ static void writing_begin(struct writing *w, const struct dialect *d, const char
     w->mark = text_span(w->store, bytes);
 }
 
-// How many bytes of the mark from `at` on a token is; 0: it is none of them. Before its beginning
-// there may be blanks.
+// Returns the number of bytes of the mark from `at` on that the token covers; 0: it does not match.
+// At the beginning of the mark, leading blanks of the token are ignored.
 static size_t token_covers(const struct writing *w, size_t at, int32_t token)
 {
     const struct tokenizer *t = w->tokenizer;
@@ -56,9 +57,9 @@ static size_t token_covers(const struct writing *w, size_t at, int32_t token)
     return before + bytes.bytes;
 }
 
-// The tokens of the rest of the literal, which begins at this byte of the mark, by the bytes where
-// they begin; those that are there stay. Returns the byte where the last one begins, or -1: the
-// model cannot write it so to its end.
+// Tokenizes the rest of the literal, which begins at byte `at` of the mark, and stores each token
+// at the byte where it begins unless there is one already. Returns the byte at which the last token
+// begins; -1: the model cannot write the rest completely.
 static int64_t rest_write(const struct writing *w, const char *rest, size_t at, int32_t *tokens)
 {
     int32_t ids[TOKEN_BUDGET_BYTES_MAX + 8];
@@ -88,7 +89,7 @@ static void tokens_clear(int32_t tokens[TOKEN_BUDGET_BYTES_MAX])
         tokens[i] = -1;
 }
 
-// Of the whole close first, then of what is left of it at each character.
+// Tokenizes the complete close first, then its rest from each character on.
 static void close_write(const struct writing *w, const char *literal, int32_t *tokens)
 {
     size_t at = 0;
@@ -124,7 +125,7 @@ bool dialect_closing_make(struct dialect_closing *out, const struct dialect *d,
     return out->forced[0] >= 0;
 }
 
-// The marks that the reader looks for outside of reasoning.
+// Adds the marks that the reader searches outside of reasoning.
 static void row_marks_add(struct marks *m, const struct dialect *d, bool calls)
 {
     for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++) {
@@ -143,7 +144,7 @@ static void row_marks_add(struct marks *m, const struct dialect *d, bool calls)
         mark_add(m, d, ROW_ALL_LINE, BUDGET_PART);
 }
 
-// How the arguments of each form end by themselves.
+// How the arguments of each form end without a mark.
 static struct token_budget_calls calls_of(const struct dialect_row *row)
 {
     static const struct token_budget_calls forms[] = {

@@ -1,4 +1,4 @@
-// The rule that ends the reasoning of an answer after so many tokens
+// Creates the rule that limits the reasoning of an answer to a number of tokens
 // (runtime/grammar/token_budget.h), with the marks of a dialect.
 #pragma once
 
@@ -6,26 +6,27 @@
 #include "runtime/grammar/token_budget.h"
 #include "runtime/text/dialect/dialect.h"
 
-// The tokens that end reasoning, and the one that would begin it again: token_budget_args. A plain
-// value.
+// Tokens that end reasoning, and the token that would begin it again; see token_budget_args. A
+// plain value, computed once per model.
 struct dialect_closing {
     int32_t forced[TOKEN_BUDGET_BYTES_MAX];
     int32_t reopen; // -1: none
     uint8_t reopen_at;
 };
-// At model load. vocab: ids that the model has; 0: all of the tokenizer's. arena: scratch. False:
-// the dialect has no reasoning, or its close cannot be written in ids that the model has.
+// Called at model load. vocab: number of ids of the model; 0: all ids of the tokenizer. arena:
+// scratch. Returns false if the dialect has no reasoning, or if the model's ids cannot write its
+// close.
 bool dialect_closing_make(struct dialect_closing *out, const struct dialect *d,
                           const struct tokenizer *tokenizer, uint32_t vocab, struct arena *arena);
 
 struct dialect_budget_args {
-    const struct dialect_closing *closing; // of the model
-    uint32_t tokens_max;
+    const struct dialect_closing *closing; // from dialect_closing_make for the model
+    uint32_t tokens_max;                   // budget for reasoning
     enum dialect_start start;
-    bool calls;         // the reader of the answer knows calls
+    bool calls;         // true if the reader of the answer recognizes calls
     struct text before; // text that the answer continues
 };
 
-// False where dialect_closing_make was.
+// Fills out for one answer. Returns false if dialect_closing_make returned false.
 bool dialect_budget(const struct dialect *d, const struct dialect_budget_args *args,
                     struct token_budget *out);

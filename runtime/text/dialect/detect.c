@@ -1,5 +1,5 @@
-// Finds a template's row of the table and turns the row's markers into what a reply is compared
-// with; see dialect.h. Runs once for a model, at load.
+// Finds the row of a template in the table, and converts the row's markers to symbols; see
+// dialect.h. Runs once per model, at load.
 #include "base/status.h"
 #include "runtime/grammar/vocabulary.h"
 #include "runtime/text/dialect/row.h"
@@ -21,7 +21,7 @@ static bool row_fits(const struct dialect_row *row, struct text source)
     return true;
 }
 
-// The longest special token that the text begins with.
+// Returns the longest special token with which the text begins, or -1.
 static int32_t special_at(const struct dialect *d, struct text text, size_t *bytes)
 {
     int32_t best = -1;
@@ -58,7 +58,8 @@ static bool is_of_literals(const struct dialect *d, struct text name)
     return found;
 }
 
-// Found once, because a vocabulary is large.
+// Finds the special tokens that occur in the literals, once per model, because a vocabulary is
+// large.
 static enum status specials_find(struct dialect *d, struct error *err)
 {
     for (uint32_t id = 0; d->tokenizer && id < tokenizer_vocab(d->tokenizer); id++) {
@@ -88,7 +89,7 @@ static void marker_add(struct dialect *d, enum marker_role role, const char *lit
         marker->symbols[i] = (unsigned char)text.at[i];
 }
 
-// Marks the bytes of a special token wherever it stands in a marker.
+// Marks the bytes of a special token wherever it occurs in a marker.
 static void marker_mark(struct dialect_marker *marker, struct text name)
 {
     for (size_t at = 0; name.bytes > 0 && at + name.bytes <= marker->count; at++) {
@@ -245,7 +246,7 @@ enum status dialect_start_find(const struct dialect *d, const struct tokenizer *
                                const struct decode_args *prompt, enum dialect_start *out,
                                struct error *err)
 {
-    enum { TAIL = 48 }; // tokens that are looked at
+    enum { TAIL = 48 }; // number of tokens decoded
     struct decode_args tail = *prompt;
     struct text text;
     tail.count = prompt->count < TAIL ? prompt->count : TAIL;

@@ -1,6 +1,6 @@
-// The reader of replies: arguments as elements inside of elements, made into JSON while they come;
-// see read.h. An element with elements in it is an object, or an array where they are called
-// "item" and the schema says nothing else; all others are values (parameters.c).
+// Reply reader: arguments as nested elements, converted to JSON while they arrive; see read.h. An
+// element that contains elements is an object, or an array if they are called "item" and the schema
+// does not exclude it; all other elements are values (parameters.c).
 #include "runtime/text/dialect/read.h"
 
 enum { ELEMENTS_CONTENT, ELEMENTS_TAG };
@@ -12,11 +12,11 @@ void read_elements_begin(struct reply *r)
     r->literal = ELEMENTS_CONTENT;
     r->depth = 1;
     r->levels[0] = (struct read_level){.kind = '{', .schema = r->schema};
-    r->value.decided = true; // there is none
+    r->value.decided = true; // there is no value
     read_arguments(r, "{");
 }
 
-// The first element inside of an element says what this is.
+// The first element inside of an element decides whether it is an object or an array.
 static void container_open(struct reply *r, struct text tag)
 {
     struct read_level *level = &r->levels[r->depth - 1];
@@ -88,7 +88,8 @@ static void tag_over(struct reply *r)
     }
 }
 
-// Between elements there is nothing but blanks; in an element that has others, too.
+// Ignores symbols between elements; symbols of an element without nested elements belong to its
+// value.
 static void content(struct reply *r, unsigned symbol)
 {
     if (r->levels[r->depth - 1].kind == 0)

@@ -1,6 +1,6 @@
-// The answer around calls as a grammar; see grammar.h. The marks that the reader (reply.c) takes
-// for the beginning of a call, of reasoning or of a part of the answer are those that end free text
-// here, so that the grammar is inside of a call exactly when the reader is.
+// The grammar of the answer around calls; see grammar.h. The marks that the reader (reply.c)
+// recognizes as the beginning of a call, of reasoning or of a part end free text here as well, so
+// that the grammar is inside of a call exactly when the reader is.
 #include "runtime/text/dialect/grammar.h"
 
 #include "base/arena.h"
@@ -15,14 +15,16 @@ enum { OPENINGS_MAX = ROW_MARKERS + 4, BLANKS = 4 };
 
 struct calling {
     struct write w;
-    struct text *names;  // of functions that may be called
-    uint32_t *arguments; // theirs
+    struct text *names;  // names of the functions that may be called
+    uint32_t *arguments; // expressions of their arguments
     uint32_t count;
-    struct text *known; // names of all functions, by which the reader tells calls from text
+    // names of all functions, by which the reader distinguishes calls from text
+    struct text *known;
     uint32_t known_count;
-    uint32_t head, reasoning; // rules: a part of the answer begins; inside of reasoning
+    uint32_t head, reasoning; // rules: beginning of a part of the answer; inside of reasoning
     uint32_t gap;             // line ends between parts
-    enum status status;       // why the content cannot be told from calls; w.err has the sentence
+    // error if the content cannot be distinguished from calls, with a sentence in w.err
+    enum status status;
 };
 
 uint32_t write_literal(struct write *w, const char *text, uint32_t id)
@@ -56,8 +58,8 @@ static bool ends_in_special(const struct dialect *d, const char *text)
     return last >= 0;
 }
 
-// Without the special token that it ends in: the answer may end before it, because some models have
-// it as a token that ends answers.
+// Returns a literal, also without the special token at its end: some models use that token as an
+// end id, so the answer can end before it.
 static uint32_t literal_at_end(struct write *w, const char *text)
 {
     size_t at = 0, before = 0;
@@ -96,7 +98,7 @@ static uint32_t id_of(struct write *w, uint32_t number)
     }
 }
 
-// One call from this part of its opening on.
+// One call, from `open` on, which is the rest of its opening.
 static uint32_t call_from(struct calling *a, const char *open, uint32_t number)
 {
     struct write *w = &a->w;
@@ -113,7 +115,7 @@ static uint32_t call_from(struct calling *a, const char *open, uint32_t number)
     return grammar_join(w->b, write_literal(w, open, id), all);
 }
 
-// The calls after the first one.
+// All calls after the first one.
 static uint32_t calls_after(struct calling *a)
 {
     struct write *w = &a->w;
@@ -131,7 +133,7 @@ static uint32_t calls_after(struct calling *a)
     return all;
 }
 
-// All calls, from these parts of the beginning and of the first opening on.
+// All calls, from these rests of the beginning and of the first opening on.
 static uint32_t calls_from(struct calling *a, const char *begin, const char *open)
 {
     struct write *w = &a->w;
@@ -154,7 +156,7 @@ static const char *marker_text(const struct dialect *d, enum marker_role role)
     return NULL;
 }
 
-// Calls after this marker, which the syntax begins with; GRAMMAR_NOTHING: it does not.
+// Calls after this marker if the syntax begins with it, else GRAMMAR_NOTHING.
 static uint32_t calls_after_own(struct calling *a, const char *marker)
 {
     const struct dialect_syntax *s = a->w.syntax;
@@ -167,8 +169,8 @@ static uint32_t calls_after_own(struct calling *a, const char *marker)
     return rest ? calls_from(a, "", rest) : (uint32_t)GRAMMAR_NOTHING;
 }
 
-// Calls after a marker that begins some. One that the syntax does not have stands for another one,
-// or for nothing and has a close of its own.
+// Calls after a marker that begins calls. A marker that is not in the syntax replaces one of the
+// same role that is. If there is none, complete calls follow it, and optionally a ROLE_CALL_CLOSE.
 static uint32_t calls_after_marker(struct calling *a, enum marker_role role, const char *marker)
 {
     const struct dialect *d = a->w.d;
@@ -186,7 +188,7 @@ static uint32_t calls_after_marker(struct calling *a, enum marker_role role, con
                  : calls;
 }
 
-// What follows a marker in free text.
+// The text after a marker in free text.
 static uint32_t opened(struct calling *a, enum marker_role role, const char *marker)
 {
     uint32_t calls = calls_after_marker(a, role, marker);
@@ -198,8 +200,8 @@ static uint32_t opened(struct calling *a, enum marker_role role, const char *mar
 
 struct openings {
     struct grammar_marker at[OPENINGS_MAX];
-    // What else the reader wants to see beside a form of the text; NULL: a function's name and a
-    // bracket.
+    // Text that must follow the marker if the text has a grammar; NULL: the name of a function and
+    // a bracket.
     const char *rest[OPENINGS_MAX];
     char store[OPENINGS_MAX][GRAMMAR_MARKER_BYTES_MAX];
     uint32_t count;
@@ -224,7 +226,7 @@ static bool begins_special(const struct dialect *d, const char *text)
     return token >= 0;
 }
 
-// Calls that begin without a mark, at the beginning of a part.
+// Adds calls that begin without a mark, at the beginning of a part.
 static void bare_openings(struct calling *a, struct openings *o)
 {
     unsigned flags = a->w.d->row->flags;
@@ -244,7 +246,7 @@ static void bare_openings(struct calling *a, struct openings *o)
     uint32_t list[] = {call_from(a, s->call_open, 0), more, grammar_literal(b, text_of("]"))};
     opening_add(a, o, "{", calls_after_own(a, "{"), true);
     opening_add(a, o, "[", grammar_join_all(b, list, 3), true);
-    // Beside a form of the text only this way of writing one is a call.
+    // if the text has a grammar, only this spelling is a call
     o->rest[o->count - 2] = after_prefix(s->call_open, "{");
     o->rest[o->count - 1] = s->call_open;
 }
@@ -254,7 +256,7 @@ static bool thoughts_begin(const struct dialect_grammar_args *args)
     return args->reasoning && !(args->no_thoughts && (args->must || args->formed));
 }
 
-// The markers that the reader looks for outside of calls.
+// Adds the markers that the reader searches outside of calls.
 static void openings_find(struct calling *a, struct openings *o)
 {
     const struct dialect_row *row = a->w.d->row;
@@ -275,7 +277,8 @@ static void openings_find(struct calling *a, struct openings *o)
                     true);
 }
 
-static const char after_name[] = " \t\n\r("; // BLANKS, and what makes it a call
+// BLANKS blanks, and the bracket that makes it a call.
+static const char after_name[] = " \t\n\r(";
 
 static uint32_t blanks(struct grammar_builder *b)
 {
@@ -283,7 +286,7 @@ static uint32_t blanks(struct grammar_builder *b)
     return grammar_repeat(b, grammar_chars(b, ranges, 3), 0, GRAMMAR_UNBOUNDED);
 }
 
-// Beginnings by which a text of the content might be taken for a call or for thoughts.
+// Prefixes with which a text of the content could be read as a call or as reasoning.
 struct probes {
     struct text *at;
     char *store;
@@ -315,7 +318,7 @@ static void probes_add(struct calling *a, const struct openings *o, uint32_t i, 
             probe_add(p, o->at[i].text, a->known[n], text_span(after_name + k, 1));
 }
 
-// Whether a text of the content begins with one of them.
+// Returns true if some text of the content begins with one of the prefixes.
 static bool may_open(struct calling *a, const struct openings *o)
 {
     size_t count = BLANKS, bytes = BLANKS, names = 0;
@@ -342,7 +345,7 @@ static bool may_open(struct calling *a, const struct openings *o)
     return any;
 }
 
-// What the reader takes for the beginning of a call or of thoughts.
+// Text that the reader recognizes as the beginning of a call or of reasoning.
 static uint32_t opening_text(struct calling *a, const struct openings *o, uint32_t i)
 {
     struct grammar_builder *b = a->w.b;
@@ -370,8 +373,8 @@ static void content_refuse(struct calling *a, bool later)
                             : "like a call or like reasoning");
 }
 
-// The content without texts that begin so. later: after reasoning, where the reader drops line
-// ends, without those that begin with one.
+// The content without texts that begin like a call or reasoning. later: after reasoning, where the
+// reader drops line ends; then also without texts that begin with a line end.
 static uint32_t content_apart(struct calling *a, const struct openings *o, bool later)
 {
     struct grammar_builder *b = a->w.b;
@@ -393,7 +396,7 @@ static uint32_t content_apart(struct calling *a, const struct openings *o, bool 
     return out;
 }
 
-// A part of an answer that need not call; what begins another part leads to `again`.
+// A part of an answer in which calls are optional; the beginning of another part leads to `again`.
 static uint32_t head_of(struct calling *a, uint32_t again, bool later)
 {
     struct openings o = {.count = 0};
@@ -411,7 +414,7 @@ static uint32_t head_of(struct calling *a, uint32_t again, bool later)
     return all;
 }
 
-// Text that goes on, where nothing counts that must come first in a part.
+// Text that is continued, without the marks that only count at the beginning of a part.
 static uint32_t midst_of(struct calling *a)
 {
     struct openings o = {.count = 0};
@@ -425,7 +428,7 @@ static uint32_t midst_of(struct calling *a)
     return grammar_free_part(a->w.b, &(struct grammar_free_part){o.at, count, false});
 }
 
-// Thoughts up to their end, then what follows.
+// Reasoning up to its end, then `then`.
 static uint32_t thoughts_before(struct calling *a, uint32_t then)
 {
     struct openings o = {.count = 0};

@@ -1,8 +1,8 @@
-// The reader of replies: the head of a call (id and name) up to its arguments, and arguments that
-// are JSON; see read.h.
+// Reply reader: the head of a call (id and name) up to its arguments, and arguments that are JSON;
+// see read.h.
 #include "runtime/text/dialect/read.h"
 
-enum { WORDS_MAX = 64 }; // symbols between a name and the end of its head
+enum { WORDS_MAX = 64 }; // maximum number of symbols between a name and the end of its head
 
 static bool name_character(unsigned symbol)
 {
@@ -33,7 +33,7 @@ static void name_drop_end(struct reply *r, const char *end)
         r->name_bytes = (uint8_t)(r->name_bytes - bytes);
 }
 
-// "functions.NAME:INDEX" is the id.
+// Splits "functions.NAME:INDEX", which is the id.
 static void name_from_id(struct reply *r)
 {
     static const char prefix[] = "functions.";
@@ -59,7 +59,7 @@ static bool name_append(struct reply *r, unsigned symbol)
     return true;
 }
 
-// The name is over and its arguments begin.
+// Called when the name is complete and the arguments begin.
 static void name_closed(struct reply *r)
 {
     if ((r->row->flags & ROW_NAME_ALL) != 0 && text_is(text_span(r->name, r->name_bytes), "all")) {
@@ -85,13 +85,13 @@ static void name_marker(struct reply *r, enum marker_role role, unsigned first)
             read_head_failed(r);
     } else if (role == ROLE_NAME_CLOSE) {
         name_closed(r);
-    } else if (read_commit(r)) { // no line end after the name
+    } else if (read_commit(r)) { // the line end after the name is missing
         read_parameters_begin(r);
         read_parameters_marker(r, role);
     }
 }
 
-// A character that may stand for the beginning of the arguments.
+// Handles a character that may begin the arguments. Returns false if it does not.
 static bool name_ended_by(struct reply *r, unsigned symbol)
 {
     bool open = symbol == '{' || symbol == '[';
@@ -118,7 +118,7 @@ static bool name_ended_by(struct reply *r, unsigned symbol)
     return true;
 }
 
-// False: it cannot stand in the head of a call.
+// Adds a symbol to the name or id. Returns false if it is not allowed in the head of a call.
 static bool name_take(struct reply *r, unsigned symbol)
 {
     if (r->form == FORM_PYTHON && symbol == '[' && r->name_bytes == 0 && !r->listed)
@@ -187,7 +187,7 @@ void read_body(struct reply *r, unsigned symbol)
     }
 }
 
-// Arguments as JSON.
+// --- arguments as JSON ---
 
 static void json_over(struct reply *r)
 {
@@ -198,19 +198,20 @@ static void json_over(struct reply *r)
     }
 }
 
-// A byte that breaks the arguments is one of the answer: a mark may begin with it. Those that came
-// before the name are a whole string, in which there is none.
+// Returns true if a marker may begin with a byte that breaks the arguments. Arguments that precede
+// the name are a complete string, which contains no markers.
 static bool may_begin_mark(const struct reply *r)
 {
     return !(r->object.active && r->object.has_arguments);
 }
 
-// own: the byte is the symbol, not what an escape stands for.
+// own: the byte is the symbol itself, not a decoded escape.
 static void json_byte(struct reply *r, unsigned symbol, bool own)
 {
     enum json_scan_step step = JSON_SCAN_BAD;
     char byte = (char)symbol;
-    if (r->scan.depth == 0 && read_blank((unsigned char)byte)) // around an object in its string
+    // blanks around the object inside of its string
+    if (r->scan.depth == 0 && read_blank((unsigned char)byte))
         return;
     if (r->scan.depth > 0 || byte == '{')
         step = json_scan_byte(&r->scan, byte);
@@ -235,13 +236,13 @@ static void json_encoded(struct reply *r, char byte)
     for (uint32_t i = 0; i < bytes; i++)
         if (r->mode == READ_JSON)
             json_byte(r, (unsigned char)out[i], !escaped && i + 1 == bytes);
-        else // a character is never cut
+        else // the rest of a decoded character
             read_argument(r, out[i]);
     if (step == JSON_UNESCAPE_END && r->mode == READ_JSON && r->json_over)
         json_over(r);
     else if (step != JSON_UNESCAPE_MORE)
         r->mode = READ_BROKEN;
-    if (step == JSON_UNESCAPE_BAD) // not in a string that came before the name
+    if (step == JSON_UNESCAPE_BAD) // not possible in a string that precedes the name
         read_broken(r, (unsigned char)byte);
     else if (r->mode == READ_BROKEN)
         read_again(r, 0);
@@ -269,7 +270,7 @@ void read_json_begin(struct reply *r, char first)
         json_byte(r, (unsigned char)first, true);
 }
 
-// Only special tokens can be the beginning of a marker here: text may be a string's.
+// Only special tokens can begin a marker here: other text may belong to a string.
 void read_json(struct reply *r, unsigned symbol)
 {
     if (r->held_count == 0 && (symbol & READ_SPECIAL) == 0) {

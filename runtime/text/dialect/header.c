@@ -1,11 +1,12 @@
-// The reader of replies: headers that models write amiss, as "<|channel|>commentary?<|message|>".
-// What follows is text. One that is addressed to somebody is text itself, as the head of a call is
-// that has no tool; see read.h.
+// Reply reader: malformed headers such as "<|channel|>commentary?<|message|>". They are dropped and
+// text follows. A header with a recipient ("to=") is kept as text, like the head of a call to an
+// unknown tool; see read.h.
 #include "runtime/text/dialect/read.h"
 
-enum { HEADER_MAX = 128 }; // symbols after the mark; what is longer is text
+enum { HEADER_MAX = 128 }; // maximum number of symbols after the mark; a longer header is text
 
-// The symbols of the marker that the held ones begin with after blanks, or 0.
+// Returns the number of symbols of the header marker with which the held symbols begin after
+// blanks, or 0.
 static size_t header_mark(const struct reply *r)
 {
     const struct dialect *d = r->args.dialect;
@@ -29,7 +30,7 @@ static bool is_addressed(const struct reply *r)
     return same == sizeof to - 1;
 }
 
-// It is text: the budget of reasoning, too, sees no part begin there.
+// Text follows. It does not begin a part, in agreement with the budget for reasoning.
 static void header_over(struct reply *r, bool shown)
 {
     size_t count = shown ? r->held_count : 0;
@@ -53,7 +54,7 @@ void read_header(struct reply *r, unsigned symbol)
     int marker = read_try(r, ROLE_BIT(ROLE_NAME_CLOSE));
     if (marker >= 0) {
         header_over(r, is_addressed(r));
-    } else if (marker == TRY_NONE) { // another one begins; this one had nothing
+    } else if (marker == TRY_NONE) { // another marker begins; this header is dropped
         size_t from = r->from;
         r->mode = READ_TEXT;
         r->head = false;
@@ -61,7 +62,7 @@ void read_header(struct reply *r, unsigned symbol)
     }
 }
 
-// What is held is such, and more may come.
+// Enters READ_HEADER if the held symbols begin a header. Returns true if they do.
 bool read_header_begin(struct reply *r)
 {
     size_t mark = r->mode == READ_TEXT && r->args.reasoning && !r->args.formed ? header_mark(r) : 0;

@@ -1,25 +1,25 @@
-// The reader of replies: arguments as literals that are not JSON, made into JSON while they come:
+// Reply reader: arguments as literals that are not JSON, converted to JSON while they arrive:
 // Python's key=value list, and objects with bare keys; see read.h.
 #include "runtime/text/dialect/read.h"
 
 #include "base/utf8.h"
 
 enum {
-    LITERAL_KEY, // or the end
+    LITERAL_KEY, // key, or the end
     LITERAL_BARE_KEY,
-    LITERAL_COLON, // or =
+    LITERAL_COLON, // : or =
     LITERAL_VALUE,
-    LITERAL_FIRST, // a value or the end of a list
+    LITERAL_FIRST, // value, or the end of a list
     LITERAL_AFTER, // , or the end
-    LITERAL_WORD,  // a name
+    LITERAL_WORD,  // true, None and the like
     LITERAL_NUMBER,
     LITERAL_STRING,
     LITERAL_ESCAPE,
     LITERAL_HEX,
-    LITERAL_QUOTE, // a quote mark and blanks: it is the end if what comes next fits
+    LITERAL_QUOTE, // after a quote mark and blanks: it ends the string if the next symbol fits
 };
 
-enum { MARK = 0x200 }; // the dialect's own quote mark, as a symbol
+enum { MARK = 0x200 }; // symbol of the dialect's quote mark
 
 static struct read_level *level_of(struct reply *r)
 {
@@ -95,7 +95,7 @@ static bool key_begin(struct reply *r, unsigned symbol)
     return true;
 }
 
-// A bare key goes up to its : or =.
+// Reads a bare key up to its : or =.
 static bool bare_key(struct reply *r, unsigned symbol)
 {
     if (symbol == (is_python(r) ? '=' : ':')) {
@@ -159,7 +159,8 @@ static bool after(struct reply *r, unsigned symbol)
     return symbol == ',';
 }
 
-// What JSON has for a word that begins so; *whole: it is all of the word.
+// Returns the JSON word for a word that begins like the one read; *whole: it is complete. NULL:
+// none.
 static const char *word_json(const struct reply *r, bool *whole)
 {
     static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"},
@@ -191,7 +192,7 @@ static bool of_a_word(unsigned symbol)
            symbol == '+' || symbol == '-' || symbol == '.' || symbol == '_';
 }
 
-// Numbers of any length come out while they are read.
+// Numbers of any length are emitted while they are read.
 static bool number(struct reply *r, unsigned symbol)
 {
     if (!of_a_word(symbol)) {
@@ -236,7 +237,8 @@ static bool string(struct reply *r, unsigned symbol)
     return true;
 }
 
-// Models write quote marks into strings as they are; one that nothing fitting follows is text.
+// Models write unescaped quote marks into strings; a quote mark without a fitting successor is
+// text.
 static bool after_quote(struct reply *r, unsigned symbol)
 {
     bool fits = symbol == ',' || symbol == (unsigned char)closer(level_of(r));
@@ -371,8 +373,8 @@ void read_literal_cut(struct reply *r)
         read_put(r, REPLY_ARGUMENTS, json, r->word_bytes);
 }
 
-// A value in the place of JSON, or (not whole) the beginning of one: what is made of it comes out.
-// False: it is no such, and nothing came out.
+// Converts a literal in place of JSON or, if not `whole`, the beginning of one, and emits the
+// result. Returns false if it is malformed; nothing is emitted then.
 bool read_literal_value(struct reply *r, struct text text, bool whole)
 {
     size_t out = r->out.bytes;

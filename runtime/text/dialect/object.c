@@ -1,18 +1,18 @@
-// The reader of replies: calls written as an object, {"name": ..., "arguments": ...}, with the keys
-// in any order, "parameters" for "arguments", {"type": "function", "function": {...}} around it,
-// or the name as the only key; see read.h.
+// Reply reader: calls as an object, {"name": ..., "arguments": ...}, with the keys in any order,
+// "parameters" instead of "arguments", {"type": "function", "function": {...}} around it, or the
+// name as the only key; see read.h.
 #include "runtime/text/dialect/read.h"
 
 enum {
-    OBJECT_OPEN, // { comes, or [ before it
+    OBJECT_OPEN, // { follows, or [ before it
     OBJECT_FIRST_KEY,
     OBJECT_NEXT_KEY,
     OBJECT_KEY,
     OBJECT_COLON,
     OBJECT_VALUE,
-    OBJECT_STRING,    // of the name or the id
-    OBJECT_ARGUMENTS, // before the name is known
-    OBJECT_SKIP,      // a value that does not matter
+    OBJECT_STRING,    // value of the name or the id
+    OBJECT_ARGUMENTS, // arguments before the name is known
+    OBJECT_SKIP,      // an ignored value
     OBJECT_AFTER,
 };
 
@@ -44,7 +44,7 @@ static void key_begin(struct reply *r)
         r->name_bytes = 0;
 }
 
-// Adds a byte of the string that is the name or the id. False: there is no room.
+// Adds a byte to the name or the id. Returns false if it is too long.
 static bool string_byte(struct reply *r, bool id, char byte)
 {
     uint8_t *bytes = id ? &r->id_bytes : &r->name_bytes;
@@ -54,7 +54,7 @@ static bool string_byte(struct reply *r, bool id, char byte)
     return true;
 }
 
-// A byte of such a string. False: it is none.
+// Reads a byte of the name or the id. Returns false if the string is malformed or too long.
 static bool string_take(struct reply *r, bool id, char c, bool *over)
 {
     char out[8];
@@ -111,11 +111,11 @@ static bool key_take(struct reply *r, char c)
     return !over || key_over(r);
 }
 
-// The arguments were there before the name.
+// Reads the arguments that preceded the name.
 static void arguments_again(struct reply *r)
 {
     size_t from = r->object.arguments_from, to = r->object.arguments_to;
-    read_json_begin(r, (char)r->held[from]); // what was held stays in its place
+    read_json_begin(r, (char)r->held[from]); // the held symbols stay in memory
     for (size_t i = from + 1; i < to; i++)
         if (r->mode == READ_JSON)
             read_json(r, r->held[i]);

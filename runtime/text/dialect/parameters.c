@@ -1,5 +1,6 @@
-// The reader of replies: arguments as one element a parameter, made into JSON while they come; see
-// read.h. A value is a string or JSON: the tool's schema says which, else it is JSON if it is such.
+// Reply reader: arguments as one element per parameter, converted to JSON while they arrive; see
+// read.h. A value is a string or JSON, according to the tool's schema; if the schema is no help, it
+// is JSON if possible.
 #include "runtime/text/dialect/read.h"
 
 void read_parameters_begin(struct reply *r)
@@ -23,7 +24,7 @@ void read_parameters_marker(struct reply *r, enum marker_role role)
     read_marker_in_call(r, role);
 }
 
-// Reads up to a marker; what is none is passed over.
+// Reads up to a marker of these roles and skips everything else. Returns the result of read_try.
 static int next_marker(struct reply *r, unsigned symbol, uint32_t roles)
 {
     read_hold(r, symbol);
@@ -100,7 +101,7 @@ void read_value_open(struct reply *r, unsigned symbol)
         r->mode = READ_VALUE;
 }
 
-// Values.
+// --- values ---
 
 void read_value_begin(struct reply *r, unsigned types, bool forced)
 {
@@ -129,14 +130,14 @@ static void value_decide(struct reply *r)
         read_argument_escaped(r, v->held.at[i]);
 }
 
-// What is held, without blanks around it.
+// Returns the held bytes without surrounding blanks.
 static struct text value_text(const struct read_value *v)
 {
     return text_span(v->end > 0 ? v->held.at + v->first : "", v->end - v->first);
 }
 
-// What JSON has for Python's word of a value that is not a string, where the schema has such and
-// what is held begins so; *whole: it is all of the word.
+// Returns the JSON word for Python's word with which the held bytes begin, if the schema allows its
+// type, else NULL; *whole: the word is complete.
 static const char *python_word(const struct read_value *v, bool *whole)
 {
     static const struct {
@@ -159,7 +160,7 @@ static const char *python_word(const struct read_value *v, bool *whole)
     return NULL;
 }
 
-// Some templates write objects and lists as Python does.
+// Some templates write objects and arrays as Python does.
 static bool may_be_python(const struct read_value *v)
 {
     struct text text = value_text(v);
@@ -167,7 +168,7 @@ static bool may_be_python(const struct read_value *v)
            text.bytes > 0 && (text.at[0] == '{' || text.at[0] == '[');
 }
 
-// A byte of a value that is JSON for certain; blanks after it are left out.
+// Reads a byte of a value that is certainly JSON; drops blanks after it.
 static void value_stream(struct reply *r, unsigned symbol)
 {
     struct read_value *v = &r->value;
@@ -181,7 +182,7 @@ static void value_stream(struct reply *r, unsigned symbol)
         v->bad = step == JSON_SCAN_BAD || (step == JSON_SCAN_BEFORE && !blank);
         open = step != JSON_SCAN_BEFORE;
     }
-    if (v->bad) // a mark may begin with it
+    if (v->bad) // a marker may begin with it
         read_broken(r, symbol);
     else if (open)
         read_argument(r, byte);
@@ -206,7 +207,7 @@ static unsigned type_of(char first)
     }
 }
 
-// Whether JSON that begins so is taken for what it is rather than for a string.
+// Returns true if JSON that begins like this is a value of its type, not the text of a string.
 static bool type_is_json(const struct read_value *v, unsigned type)
 {
     if (v->forced || v->types == 0 || (v->types & SCHEMA_STRING) == 0)
@@ -214,8 +215,8 @@ static bool type_is_json(const struct read_value *v, unsigned type)
     return type != SCHEMA_STRING && (v->types & type) != 0;
 }
 
-// What is held comes out: as JSON, if it has been such so far and would be taken for it at its end,
-// else as the beginning of a string.
+// Emits the held bytes: as JSON, if they are JSON so far and would be a value at their end, else as
+// the beginning of a string.
 static void value_so_far(struct reply *r)
 {
     struct read_value *v = &r->value;
@@ -229,7 +230,7 @@ static void value_so_far(struct reply *r)
     v->streams = true;
 }
 
-// More is held than may be: what is Python's goes on as it is.
+// Called if too much is held. A Python literal is copied unchanged.
 static void value_too_long(struct reply *r)
 {
     value_so_far(r);
@@ -303,8 +304,8 @@ void read_value_close(struct reply *r)
     v->decided = true;
 }
 
-// What is held comes out where it cannot become a string any more. The beginning of a mark is no
-// part of it.
+// Emits the held bytes if the value cannot be a string. The beginning of a mark does not belong to
+// it.
 void read_value_cut(struct reply *r)
 {
     struct read_value *v = &r->value;

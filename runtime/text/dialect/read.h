@@ -1,9 +1,10 @@
-// The reader of replies inside of the room: one state machine that is fed symbols (a byte, plus
-// READ_SPECIAL where it is of a special token). reply.c has the text around calls, head.c the
-// names, object.c, parameters.c and literal.c the forms of arguments, scan.c JSON, schema.h types.
-// Before a call has begun ("committed") all symbols since its marker are held, so that they can
-// come out as text; `from` is the first of them that has not been understood yet. Afterwards only
-// the beginning of a marker is held.
+// Private header of the reply reader: a state machine that reads symbols (a byte, plus READ_SPECIAL
+// if it belongs to a special token). reply.c handles the text around calls, head.c the names,
+// object.c, parameters.c, elements.c and literal.c the forms of arguments, scan.c JSON, schema.h
+// types.
+// Until a call is certain ("committed"), all symbols since its marker are held, so that they can be
+// emitted as text; `from` is the first of them that is not parsed yet. Afterwards only the possible
+// beginning of a marker is held.
 #pragma once
 
 #include "base/json.h"
@@ -14,30 +15,30 @@
 
 enum {
     READ_SPECIAL = 0x100,
-    READ_GAP = 2,         // line ends between reasoning and a text that has a form
-    READ_BLANKS_MAX = 64, // blanks held before what may be a marker
-    READ_DEPTH_MAX = 120, // of elements and literals, as JSON_SCAN_DEPTH_MAX
-    ESCAPE_BYTES = 6,     // of \uXXXX
-    READ_KEY_MAX = 1024,  // bytes of a key that stands by itself
+    READ_GAP = 2,         // maximum line ends dropped between reasoning and `formed` text
+    READ_BLANKS_MAX = 64, // maximum number of blanks held before a possible marker
+    READ_DEPTH_MAX = 120, // of nested elements and literals; equals JSON_SCAN_DEPTH_MAX
+    ESCAPE_BYTES = 6,     // length of \uXXXX
+    READ_KEY_MAX = 1024,  // maximum bytes of a key outside of JSON
 };
 
 enum read_mode {
     READ_TEXT,
     READ_REASONING,
-    READ_HEADER,     // of a part of the answer, which no marker is
-    READ_SECTION,    // the section is open: a call comes next
-    READ_BETWEEN,    // a call is over: another may follow
+    READ_HEADER,     // header of a part that no marker matches; header.c
+    READ_SECTION,    // inside a section of calls, before the first one
+    READ_BETWEEN,    // after a call: another one may follow
     READ_NAME,       // head.c
-    READ_BODY,       // the name is over, the JSON of the arguments comes next
+    READ_BODY,       // after the name, before the JSON of the arguments
     READ_JSON,       // the arguments as JSON
     READ_OBJECT,     // object.c
-    READ_PARAMETERS, // parameters.c: a parameter or the end comes next
+    READ_PARAMETERS, // parameters.c: before a parameter or the end
     READ_KEY,
     READ_VALUE_OPEN,
     READ_VALUE,
     READ_ELEMENTS, // elements.c
     READ_LITERAL,  // literal.c
-    READ_BROKEN,   // the arguments are no such: up to a marker all is taken as it is
+    READ_BROKEN,   // the arguments are malformed: copied unchanged up to a marker
 };
 
 enum object_key { KEY_OTHER, KEY_NAME, KEY_ID, KEY_ARGUMENTS, KEY_FUNCTION };
@@ -45,65 +46,65 @@ enum object_key { KEY_OTHER, KEY_NAME, KEY_ID, KEY_ARGUMENTS, KEY_FUNCTION };
 // A call written as an object.
 struct read_object {
     uint8_t state, depth, kind; // kind: enum object_key
-    bool active;                // the call is such
-    bool list;                  // [ came before it
-    bool bare;                  // no marker before it: its first key decides
-    bool tail;                  // its arguments are out: the rest is skipped
+    bool active;                // true if the call is an object
+    bool list;                  // true if [ preceded it
+    bool bare;                  // true if no marker preceded it: an unknown key makes it text
+    bool tail;                  // true after the arguments were emitted: the rest is skipped
     bool has_name, has_arguments;
     char key[24];
     uint8_t key_bytes;
-    size_t arguments_from, arguments_to; // in held
+    size_t arguments_from, arguments_to; // range in reply.held, of arguments before the name
     struct json_scan scan;
     struct json_unescape unescape;
 };
 
-// A value whose type is being found out.
+// A value whose type is not decided yet.
 struct read_value {
-    unsigned types;  // enum schema_type; 0: not known
-    bool decided;    // it is a string and comes out as it arrives
-    bool forced;     // the dialect says that it is none
-    bool raw, begun; // ROLE_RAW_CLOSE ends it; a symbol of it was read
-    bool over, bad;  // it has been one JSON value; it is none
-    bool streams;    // too long to be held: it is JSON and comes out as it arrives
+    unsigned types;  // enum schema_type; 0: unknown
+    bool decided;    // true if it is a string, which is emitted as it arrives
+    bool forced;     // true if the dialect marks it as not a string
+    bool raw, begun; // raw: only ROLE_RAW_CLOSE ends it; begun: a symbol was read
+    bool over, bad;  // over: it is one complete JSON value; bad: it is not JSON
+    bool streams;    // true if it was too long to hold: it is JSON and is emitted as it arrives
     struct json_scan scan;
-    struct json_buffer held; // undecided
-    size_t first, end;       // of held, without blanks around it
+    struct json_buffer held; // bytes that are not emitted yet
+    size_t first, end;       // range of held without surrounding blanks
 };
 
 // An element of FORM_ELEMENTS or a container of a literal.
 struct read_level {
-    char kind;            // '{', '[', '(' or 0: not known yet
-    bool filled;          // it has a member
-    const json_t *schema; // of its value, or NULL
+    char kind;            // '{', '[', '('; 0: unknown
+    bool filled;          // true if it has a member
+    const json_t *schema; // schema of its value, or NULL
 };
 
 struct reply {
     struct reply_args args;
     const struct dialect_row *row;
-    enum dialect_form form; // of this call
+    enum dialect_form form; // form of the current call
     enum read_mode mode;
-    uint16_t *held;
-    uint32_t *held_at; // [held_count] where in the answer they stand
+    uint16_t *held;    // [held_count] symbols that are not emitted yet
+    uint32_t *held_at; // [held_count] their offsets in the answer
     size_t held_count, held_max, from;
-    size_t header;      // of those held: symbols of the mark that began one
-    uint32_t fed, at;   // symbols so far; the place of the one being read
-    bool first_of[256]; // some marker begins with it
-    bool committed;
-    bool head;               // a part of the answer begins: reasoning and bare calls may
-    bool trim;               // blanks before the next text are left out
-    uint8_t gap;             // line ends that were left out after reasoning
-    bool any_text;           // text has come out
-    bool listed;             // FORM_PYTHON: inside of [ ]
-    uint32_t call, complete; // number of the next call, or of this one; how many are
+    size_t header;           // number of held symbols that are the mark of the header
+    uint32_t fed, at;        // number of symbols so far; offset of the current one
+    bool first_of[256];      // true if a marker begins with the byte
+    bool committed;          // true after read_commit: the current call is certain
+    bool head;               // true at the beginning of a part: reasoning and bare calls may follow
+    bool trim;               // true if blanks before the next text are dropped
+    uint8_t gap;             // number of line ends dropped after reasoning
+    bool any_text;           // true if text was emitted
+    bool listed;             // FORM_PYTHON: true inside of [ ]
+    uint32_t call, complete; // number of the next or current call; number of complete calls
 
     char name[REPLY_NAME_MAX + 1], id[REPLY_NAME_MAX + 1];
     uint8_t name_bytes, id_bytes, words;
     bool in_id, name_over;
-    const json_t *schema; // of the arguments
+    const json_t *schema; // schema of the arguments, or NULL
 
     struct read_object object;
-    bool encoded;   // the arguments are a JSON string that holds JSON
-    bool json_over; // and that JSON is over
+    bool encoded;   // true if the arguments are a JSON string that contains JSON
+    bool json_over; // true after the end of that JSON
     struct json_scan scan;
     struct json_unescape unescape;
     struct read_value value;
@@ -111,17 +112,17 @@ struct reply {
     uint16_t key_bytes;
     struct read_level levels[READ_DEPTH_MAX];
     uint8_t depth;
-    uint8_t literal; // literal.c: state
-    uint16_t quote;  // of the string that is open
-    bool string_key; // and it is a key
+    uint8_t literal; // state of literal.c
+    uint16_t quote;  // quote mark of the open string
+    bool string_key; // true if the string is a key
     char word[32];
     uint8_t word_bytes;
-    char escape[2 * ESCAPE_BYTES]; // of the arguments, not yet out
+    char escape[2 * ESCAPE_BYTES]; // beginning of an escape, not emitted yet
     uint8_t escape_bytes;
 
     struct json_buffer out;
     struct reply_event *events;
-    size_t *starts; // [event_count] of an event's text in out
+    size_t *starts; // [event_count] offset in out of each event's text
     uint32_t event_count, event_max;
 };
 
@@ -132,36 +133,36 @@ static inline bool read_blank(unsigned symbol)
 
 // reply.c
 void read_symbol(struct reply *r, unsigned symbol);
-// Holds a symbol. False: too many are held, and they were given back as text.
+// Holds a symbol. Returns false if too many are held; they were then emitted as text.
 bool read_hold(struct reply *r, unsigned symbol);
 enum { TRY_PART = -1, TRY_NONE = -2 };
-// What the held symbols from `from` on are: the number of a marker of those roles, a beginning of
-// one, or neither.
+// Compares the held symbols from `from` on with the markers of these roles. Returns the number of
+// the equal marker; TRY_PART: they are the beginning of one; TRY_NONE: neither.
 int read_try(const struct reply *r, uint32_t roles);
 enum marker_role read_role(const struct reply *r, int marker);
-void read_head_failed(struct reply *r); // what is held is text, from `from` on read again
-void read_between(struct reply *r);     // nothing is held: after a call
-void read_put_held(struct reply *r, size_t count); // the first so many, as text or reasoning
-void read_again(struct reply *r, size_t from); // the held symbols from there on, the rest is gone
+void read_head_failed(struct reply *r); // emits those before `from` as text, reads the rest again
+void read_between(struct reply *r);     // READ_BETWEEN, nothing held
+void read_put_held(struct reply *r, size_t count); // emits them, does not drop them
+void read_again(struct reply *r, size_t from);     // reads them again, drops those before `from`
 void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes);
 void read_argument(struct reply *r, char byte);
-void read_argument_escaped(struct reply *r, char byte); // inside of a JSON string
+void read_argument_escaped(struct reply *r, char byte); // for a byte of a JSON string
 void read_arguments(struct reply *r, const char *literal);
-// The call is one: the name is a tool's. False: the head has failed already.
+// Begins the call if its name is that of a tool. False: it is not, and read_head_failed was called.
 bool read_commit(struct reply *r);
 void read_call_end(struct reply *r, bool complete); // then READ_BETWEEN
-// The arguments do not go on so: this symbol, what is held and what follows is taken as it is.
+// The arguments are malformed: this symbol, the held ones and the following are copied unchanged.
 void read_broken(struct reply *r, unsigned symbol);
 void read_broken_symbol(struct reply *r, unsigned symbol);
 void read_marker_in_call(struct reply *r, enum marker_role role);
-void read_call_open(struct reply *r); // after the marker
+void read_call_open(struct reply *r); // called after the marker
 void read_skip_blanks(struct reply *r);
-void read_drop(struct reply *r, size_t count); // the first held symbols are gone
-void read_text_mode(struct reply *r);          // nothing is held: a part of the answer begins
+void read_drop(struct reply *r, size_t count); // drops the first `count` held symbols
+void read_text_mode(struct reply *r);          // READ_TEXT at the beginning of a part, nothing held
 
 // header.c
 void read_header(struct reply *r, unsigned symbol);
-bool read_header_begin(struct reply *r); // what is held is a header, and more may come
+bool read_header_begin(struct reply *r); // true, in READ_HEADER, if a header is held
 
 // head.c
 void read_name_begin(struct reply *r);
@@ -174,20 +175,20 @@ void read_json(struct reply *r, unsigned symbol);
 // object.c
 void read_object_begin(struct reply *r);
 void read_object(struct reply *r, unsigned symbol);
-void read_object_held(struct reply *r); // the newest held symbol
+void read_object_held(struct reply *r); // parses the newest held symbol
 
 // parameters.c, elements.c
 void read_parameters_begin(struct reply *r);
 void read_parameters(struct reply *r, unsigned symbol);
 void read_parameters_marker(struct reply *r, enum marker_role role);
 void read_key(struct reply *r, unsigned symbol);
-void read_key_too_long(struct reply *r, unsigned symbol); // no argument has such a name
+void read_key_too_long(struct reply *r, unsigned symbol); // breaks the arguments
 void read_value_open(struct reply *r, unsigned symbol);
 void read_value(struct reply *r, unsigned symbol);
 void read_value_begin(struct reply *r, unsigned types, bool forced);
 void read_value_put(struct reply *r, unsigned symbol);
 void read_value_close(struct reply *r);
-void read_value_cut(struct reply *r); // the answer ends inside
+void read_value_cut(struct reply *r); // called if the answer ends inside the value
 void read_elements_begin(struct reply *r);
 void read_elements(struct reply *r, unsigned symbol);
 void read_elements_cut(struct reply *r);

@@ -1,6 +1,6 @@
-// The reader of replies, see reply.h: its life, the events, and the text and reasoning around
-// calls. Every symbol is read alone and in order, so where the answer was cut can make no
-// difference; pieces only decide how the events are joined.
+// The reply reader, see reply.h: its lifecycle, the events, and the text and reasoning around
+// calls. Symbols are read one by one, so the pieces in which the answer arrives only affect how
+// events are joined.
 #include "runtime/text/dialect/read.h"
 
 #include "base/arena.h"
@@ -12,7 +12,7 @@ enum {
     AGAIN_MAX = READ_BLANKS_MAX + DIALECT_MARKER_BYTES + 8,
 };
 
-// Events.
+// --- events ---
 
 static struct reply_event *event_add(struct reply *r, enum reply_event_kind kind)
 {
@@ -36,7 +36,8 @@ static void event_put(struct reply *r, enum reply_event_kind kind, const char *a
     last->text.bytes += bytes;
 }
 
-// A byte of text or reasoning: `at` is its symbol's. Bytes of an event come from neighbours.
+// Emits a byte of text or reasoning; `at` is the offset of its symbol. Bytes of one event are
+// contiguous.
 static void byte_put(struct reply *r, enum reply_event_kind kind, char byte, uint32_t at)
 {
     struct reply_event *last = r->event_count > 0 ? &r->events[r->event_count - 1] : NULL;
@@ -45,9 +46,8 @@ static void byte_put(struct reply *r, enum reply_event_kind kind, char byte, uin
     read_put(r, kind, &byte, 1);
 }
 
-// Half of a surrogate pair that stands alone would make arguments no JSON for most readers: it
-// comes out as U+FFFD. An escape is held until it is known whole, and a first half until what
-// follows is.
+// Most readers reject JSON with an unpaired surrogate, so it is replaced by U+FFFD. An escape is
+// held until it is complete, and the first half of a pair until the next escape is known.
 
 static void escape_drop(struct reply *r, size_t count)
 {
@@ -67,7 +67,7 @@ static void escape_mended(struct reply *r)
     escape_drop(r, ESCAPE_BYTES);
 }
 
-// The \uXXXX at a place of what is held: its value, TRY_PART or TRY_NONE.
+// Returns the value of the \uXXXX at offset `at` of the held escape, TRY_PART or TRY_NONE.
 static int64_t escape_at(const struct reply *r, size_t at)
 {
     static const char begin[] = "\\u";
@@ -78,7 +78,7 @@ static int64_t escape_at(const struct reply *r, size_t at)
     return i < ESCAPE_BYTES ? TRY_PART : text_hex_read(text_span(r->escape + at + 2, 4), 4);
 }
 
-// What is held as far as it is known; over: nothing follows it.
+// Emits the held escapes as far as they are known. over: nothing follows them.
 static void escape_settle(struct reply *r, bool over)
 {
     while (r->escape_bytes > 0) {
@@ -157,7 +157,7 @@ static void events_reset(struct reply *r)
     r->event_count = 0;
 }
 
-// Held symbols and markers.
+// --- held symbols and markers ---
 
 bool read_hold(struct reply *r, unsigned symbol)
 {
@@ -194,7 +194,7 @@ enum marker_role read_role(const struct reply *r, int marker)
     return (enum marker_role)r->args.dialect->markers[marker].role;
 }
 
-// Beside a form of the text it may be a part of that.
+// If the text has a grammar, a marker without special tokens may belong to it.
 static bool marker_is_text(const struct reply *r, const struct dialect_marker *marker)
 {
     return r->args.formed && (ROLE_BIT(marker->role) & ROLES_PART) != 0 &&
@@ -235,15 +235,15 @@ void read_again(struct reply *r, size_t from)
     r->at = now;
 }
 
-// Text and reasoning.
+// --- text and reasoning ---
 
 static bool shown(const struct reply *r, unsigned symbol)
 {
     return r->args.keep_special || (symbol & READ_SPECIAL) == 0;
 }
 
-// A blank after reasoning or a call. Beside a form of the text, which may begin with blanks, those
-// are two line ends (the gap of dialect/grammar.c).
+// Drops blanks after reasoning or a call. Text with a grammar may begin with blanks, so only up to
+// READ_GAP line ends are dropped before it (see `gap` in dialect/grammar.c).
 static bool trims(struct reply *r, unsigned symbol)
 {
     if (!r->trim || !read_blank(symbol))
@@ -257,7 +257,7 @@ static void put_outside(struct reply *r, unsigned symbol, uint32_t at)
 {
     bool reasoning = r->mode == READ_REASONING, blank = read_blank(symbol);
     if (!reasoning && !blank)
-        r->head = false; // also by a special token that does not come out: the grammar sees it
+        r->head = false; // also for a special token that is not emitted: the grammar counts it
     if (!shown(r, symbol) || trims(r, symbol))
         return;
     r->trim = false;
@@ -284,7 +284,7 @@ void read_head_failed(struct reply *r)
 {
     size_t from = r->from > 0 ? r->from : 1;
     for (int i = 0; i < READ_BLANKS_MAX && from > 1 && read_blank(r->held[from - 1]); i++)
-        from--; // another marker may follow them
+        from--; // another marker may follow the blanks
     r->mode = READ_TEXT;
     r->listed = false;
     read_put_held(r, from);
@@ -316,7 +316,7 @@ static void outside_marker(struct reply *r, enum marker_role role)
         if (role == ROLE_REASONING_OPEN)
             r->mode = READ_REASONING;
         break;
-    case ROLE_DROP: // blanks before it stay
+    case ROLE_DROP: // blanks before it are kept
         r->held_count = r->from;
         break;
     case ROLE_MESSAGE:
@@ -340,8 +340,8 @@ static bool bare_begins(const struct reply *r, unsigned symbol)
     return object || ((r->row->flags & ROW_BARE_LIST) != 0 && symbol == '[');
 }
 
-// Beside a form of the text an object or a list of such is a call only if it begins so: whether the
-// held symbols do.
+// If the text has a grammar, an object or a list is only a call if it begins like call_open.
+// Compares the held symbols with it: 0: equal, TRY_PART or TRY_NONE.
 static int bare_try(const struct reply *r)
 {
     const char *open = r->row->syntax.call_open;
@@ -410,7 +410,7 @@ static void read_outside(struct reply *r, unsigned symbol)
     }
 }
 
-// Around calls.
+// --- around calls ---
 
 void read_call_open(struct reply *r)
 {
@@ -457,7 +457,7 @@ void read_marker_in_call(struct reply *r, enum marker_role role)
     }
 }
 
-// A character between calls that is neither blank nor of a marker. False: it is text.
+// Handles a character between calls that is neither blank nor part of a marker. False: it is text.
 static bool between_character(struct reply *r, unsigned symbol)
 {
     bool object = r->row->form == FORM_OBJECT || r->object.active;
@@ -536,7 +536,7 @@ void read_broken(struct reply *r, unsigned symbol)
 {
     r->mode = READ_BROKEN;
     read_hold(r, symbol);
-    for (size_t i = r->held_count - 1; i > 0; i--) { // it stands before what is held
+    for (size_t i = r->held_count - 1; i > 0; i--) { // the symbol precedes the held ones
         r->held[i] = r->held[i - 1];
         r->held_at[i] = r->held_at[i - 1];
     }
@@ -584,7 +584,7 @@ void read_symbol(struct reply *r, unsigned symbol)
     readers[r->mode](r, symbol);
 }
 
-// Life.
+// --- lifecycle ---
 
 struct reply *reply_open(const struct reply_args *args)
 {
@@ -654,8 +654,8 @@ const struct reply_event *reply_feed_end(struct reply *r, struct text token, uin
     return reply_feed(r, token, true, count);
 }
 
-// What is held outside of a call comes out; blanks after a call or after reasoning do not, nor the
-// beginning of the mark that ends reasoning, nor the head of a call that had to come.
+// Emits the held symbols outside of a call, except: blanks after a call or after reasoning, the
+// beginning of the mark that ends reasoning, and the head of a call if a call is required.
 static void outside_cut(struct reply *r)
 {
     r->from = 0;
@@ -667,7 +667,7 @@ static void outside_cut(struct reply *r)
         read_put_held(r, r->held_count);
 }
 
-// What is held is the beginning of a mark: it is dropped.
+// Ends a call that the answer cut. The held symbols are the beginning of a mark and are dropped.
 static void call_cut(struct reply *r)
 {
     if (r->mode == READ_VALUE)

@@ -1,23 +1,23 @@
-// Takes an answer apart while it is generated: text, reasoning, tool calls. Stands between the
-// detokenizer and the scan for stop strings, for streamed and whole answers alike.
+// Splits an answer into text, reasoning and tool calls while it is generated. Runs between the
+// detokenizer and the search for stop strings, for streamed and complete answers alike.
 //
-// Which events come out (neighbours of one kind joined) does not depend on where the answer was
-// cut into pieces. Held back is only what may be the beginning of a marker, blanks before one,
-// the head of a call up to its name and its arguments' first byte, and a value whose type is not
-// known yet: at most REPLY_HELD_MAX bytes, beyond which a head is text and a value JSON, if it has
-// been such, or a string.
+// The events (if neighbours of one kind are joined) do not depend on how the answer was cut into
+// pieces. Held back are only: the possible beginning of a marker and blanks before it, the head of
+// a call up to its name and the first byte of its arguments, and a value whose type is not known
+// yet; at most REPLY_HELD_MAX bytes. Beyond that, a head becomes text, and a value becomes JSON if
+// it is JSON so far, else a string.
 //
-//   TEXT, REASONING   bytes; blanks next to reasoning and to calls are left out
-//   CALL              a name, and the id where the dialect writes one before the arguments
-//   ARGUMENTS         bytes of the JSON text of the arguments of the last CALL
-//   CALL_END          complete: the arguments are one whole JSON object; else they are what there
-//                     was: broken, or cut by the end of the answer
-//   END               after finish, once
+//    TEXT, REASONING   bytes; blanks next to reasoning and calls are left out
+//    CALL              the name, and the id if the dialect writes one before the arguments
+//    ARGUMENTS         bytes of the JSON text of the arguments of the last CALL
+//    CALL_END          complete: one JSON object; else malformed, or cut by the end of the answer
+//    END               once, after reply_finish
 //
-// A head that never becomes a call (no name, a name that no tool has, no arguments) is text. A
-// call that has begun stays one. Where the answer ends inside of a mark, this beginning of it is
-// left out in arguments and in reasoning; in text it is text. Bytes of special tokens, unless they
-// are asked for, are left out where they are no marker and where a head is text.
+// A head that does not become a call (no name, a name that no tool has, no arguments) is text. A
+// call that has begun remains a call. If the answer ends inside of a mark, the beginning of the
+// mark is left out in arguments and in reasoning, and kept in text. Unless keep_special is set, the
+// text of special tokens is left out if they are not markers, or if they belong to a head that is
+// text.
 #pragma once
 
 #include "runtime/text/dialect/dialect.h"
@@ -37,51 +37,57 @@ enum reply_event_kind {
 
 struct reply_event {
     enum reply_event_kind kind;
-    uint32_t call;    // number of the call, from 0; CALL, ARGUMENTS, CALL_END
-    uint32_t from;    // TEXT, REASONING: its bytes are those fed from this one on
-    bool complete;    // CALL_END
+    uint32_t call;    // number of the call, from 0, for CALL, ARGUMENTS, CALL_END
+    uint32_t from;    // TEXT, REASONING: offset of its bytes in the fed answer
+    bool complete;    // for CALL_END, see above
     struct text text; // TEXT, REASONING, ARGUMENTS: at least one byte; CALL: the name
-    struct text id;   // CALL: the dialect's own id, or empty
+    struct text id;   // CALL: id written by the dialect, or empty
 };
 
 struct reply_args {
     const struct dialect *dialect; // must outlive the reply
     enum dialect_start start;
-    bool calls;          // false: marks of calls are text like any other
-    bool reasoning;      // false: marks of reasoning are text like any other
-    bool formed;         // text has a grammar of its own (dialect/grammar.h): in its midst no mark
-                         // counts, and a call without a mark begins as the dialect writes it
-    bool must;           // its grammar has calls and nothing else but reasoning
-    bool keep_special;   // texts of special tokens that are no marks come out
-    const json_t *tools; // array of {"function": {"name", "parameters"}}, or NULL: any name is a
-                         // tool's and nothing is known of types; must outlive the reply
+    bool calls;     // false: marks of calls are text
+    bool reasoning; // false: marks of reasoning are text
+    // true: text has a grammar (dialect/grammar.h): no mark counts inside of it, and a call without
+    // a mark must begin exactly as the dialect writes it
+    bool formed;
+    bool must;         // true: the grammar only allows calls and reasoning
+    bool keep_special; // true: emit the texts of special tokens that are not marks
+    // array of {"function": {"name", "parameters"}}; must outlive the reply. NULL: any name is a
+    // tool's, and nothing is known about types
+    const json_t *tools;
 };
 
 struct reply;
 
-// Takes memory from the heap. One reply belongs to one choice and one thread at a time; to close
-// NULL is allowed.
+// Allocates a reply on the heap. A reply belongs to one choice and is used by one thread at a time.
 struct reply *reply_open(const struct reply_args *args);
-struct reply *reply_copy(const struct reply *r); // another that has read the same
+// Copies the state of r; undelivered events are not copied.
+struct reply *reply_copy(const struct reply *r);
+// r may be NULL.
 void reply_close(struct reply *r);
 
-// The next piece of the answer: text, or the whole text of one special token. Returns
-// events[*count], which and whose texts are the reply's and stay until its next call.
+// Reads the next piece of the answer: text, or the complete text of one special token. Returns
+// events[*count]; the array and its texts belong to the reply and are valid until its next call.
 const struct reply_event *reply_feed(struct reply *r, struct text piece, bool is_special,
                                      uint32_t *count);
 
-// The special token that ends the answer: it may be a mark, but its text never comes out.
+// Like reply_feed, for the special token that ends the answer: it may be a mark, but its text is
+// not emitted.
 const struct reply_event *reply_feed_end(struct reply *r, struct text token, uint32_t *count);
 
-// The answer is over: what is held comes out. Nothing may be fed afterwards.
+// Ends the answer: emits the held text. Nothing may be fed afterwards.
 const struct reply_event *reply_finish(struct reply *r, uint32_t *count);
 
-// What an answer that goes on from here begins inside of. False: a call, or what may be the
-// beginning of a mark; no grammar begins there.
+// Sets *place to the start of an answer that continues here. Returns false inside of a call or of a
+// possible marker, where no grammar can begin.
 bool reply_place(const struct reply *r, enum dialect_start *place);
 
-uint32_t reply_calls(const struct reply *r);    // complete calls so far
-bool reply_in_reasoning(const struct reply *r); // what comes next is reasoning, as far as is
-                                                // known: for counting its tokens
-size_t reply_held(const struct reply *r);       // bytes fed that are neither out nor dropped
-uint32_t reply_settled(const struct reply *r);  // of the bytes fed: no text comes of those before
+uint32_t reply_calls(const struct reply *r); // number of complete calls so far
+// True if the next text is reasoning, as far as known; to count its tokens.
+bool reply_in_reasoning(const struct reply *r);
+// Number of bytes fed that are neither emitted nor dropped.
+size_t reply_held(const struct reply *r);
+// Offset in the fed bytes before which no more text is emitted.
+uint32_t reply_settled(const struct reply *r);

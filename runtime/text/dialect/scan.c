@@ -1,5 +1,5 @@
-// A reader of JSON that keeps nothing but its state; see scan.h. Strict: the grammar of RFC 8259,
-// with JSON_SCAN_DEPTH_MAX levels.
+// Incremental scanners for JSON values and strings; see scan.h. Strict: the grammar of RFC 8259,
+// with at most JSON_SCAN_DEPTH_MAX levels.
 #include "runtime/text/dialect/scan.h"
 
 #include "base/text.h"
@@ -8,8 +8,8 @@
 enum {
     SCAN_VALUE,
     SCAN_OBJECT,
-    SCAN_FIRST_VALUE, // or ]
-    SCAN_FIRST_KEY,   // or }
+    SCAN_FIRST_VALUE, // value, or ]
+    SCAN_FIRST_KEY,   // key, or }
     SCAN_KEY,
     SCAN_COLON,
     SCAN_AFTER, // , or the end of the container
@@ -27,7 +27,7 @@ enum {
     SCAN_EXPONENT,
 };
 
-enum { UNESCAPE_PLAIN, UNESCAPE_BACKSLASH, UNESCAPE_HEX }; // and up to three further digits
+enum { UNESCAPE_PLAIN, UNESCAPE_BACKSLASH, UNESCAPE_HEX }; // UNESCAPE_HEX + n: n digits were read
 
 static bool blank(char c)
 {
@@ -148,7 +148,7 @@ static enum json_scan_step in_string(struct json_scan *s, char c)
     return JSON_SCAN_MORE;
 }
 
-// The state after one more byte of a number; SCAN_AFTER: the byte is not of it.
+// Returns the state after one more byte of a number; SCAN_AFTER: the byte does not belong to it.
 static uint8_t number_next(uint8_t state, char c)
 {
     bool e = c == 'e' || c == 'E';

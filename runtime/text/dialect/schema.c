@@ -1,14 +1,14 @@
-// What the schemas of a request's tools say of types; see schema.h. Reads them as they are, follows
-// references inside of them, and says nothing where they say nothing.
+// Types of tool parameters according to their schemas; see schema.h. Follows references inside of
+// the schema and returns "unknown" if the schema does not determine the type.
 #include "runtime/text/dialect/schema.h"
 
 #include <string.h>
 
 enum {
-    REFERENCES_MAX = 16,        // of a chain
-    REFERENCE_BYTES_MAX = 1024, // of one; a longer one leads nowhere
-    VISITS_MAX = 500,           // schemas looked at for one question, which bounds the depth, too
-    WORK_MAX = 16384,           // and members of their lists; then nothing is said
+    REFERENCES_MAX = 16,        // maximum length of a chain
+    REFERENCE_BYTES_MAX = 1024, // maximum length of one; a longer one has no target
+    VISITS_MAX = 500,           // maximum schemas visited per query, which also bounds the depth
+    WORK_MAX = 16384, // maximum list members visited per query; beyond it the type is unknown
 };
 
 bool tool_schema(const json_t *tools, struct text name, const json_t **schema)
@@ -27,7 +27,7 @@ bool tool_schema(const json_t *tools, struct text name, const json_t **schema)
     return false;
 }
 
-// One step of a JSON pointer, "a~1b" for the key "a/b".
+// Returns the target of one step of a JSON pointer; "a~1b" is the key "a/b".
 static const json_t *pointer_step(const json_t *at, struct text step)
 {
     char key[256];
@@ -47,15 +47,16 @@ static const json_t *pointer_step(const json_t *at, struct text step)
     return json_array_get(at, index);
 }
 
-// A question about a schema: how much more may be looked at. Who writes schemas decides how much
-// there is, and replies are read on the event loop.
+// A query and the number of schemas it may still visit. Clients write the schemas, and replies are
+// read on the event loop, so the work must be bounded.
 struct question {
     const json_t *root;
     unsigned visits, work;
-    char reference[REFERENCE_BYTES_MAX]; // is followed; too large for what calls itself
+    // reference being followed; too large for the stack of a recursion
+    char reference[REFERENCE_BYTES_MAX];
 };
 
-// Takes one more schema, or one member of a list. False: that is too much.
+// Counts one more schema (visit) or list member (spend). Returns false if the limit is reached.
 static bool visit(struct question *q)
 {
     return q->visits > 0 && q->visits-- > 0;
@@ -66,7 +67,7 @@ static bool spend(struct question *q)
     return q->work > 0 && q->work-- > 0;
 }
 
-// What follows the # of a reference, with the bytes that %XX stands for.
+// Returns the part of a reference after the #, with %XX decoded.
 static struct text fragment_of(struct question *q, const json_t *reference)
 {
     struct text in = text_span(json_string_value(reference), json_string_length(reference));
@@ -86,7 +87,7 @@ static const json_t *pointed_at(struct question *q, struct text pointer)
     return at;
 }
 
-// The schema at or below a place that has this $anchor.
+// Returns the schema with this $anchor at or below `at`, or NULL.
 static const json_t *anchored(struct question *q, const json_t *at, struct text name)
 {
     json_t *object = (json_t *)(uintptr_t)at;
@@ -152,7 +153,7 @@ static unsigned type_of_value(const json_t *value)
 
 static unsigned types_at(struct question *q, const json_t *schema);
 
-// The types of any of several schemas; 0 where one of them says nothing.
+// Returns the types of several alternatives; 0 if the types of one are unknown.
 static unsigned types_of_any(struct question *q, const json_t *schemas)
 {
     unsigned types = 0;
@@ -165,7 +166,7 @@ static unsigned types_of_any(struct question *q, const json_t *schemas)
     return types;
 }
 
-// The types of the members of a list, each of them or what it names; 0: too many.
+// Returns the types of the members of a list, according to `type`; 0: too many members.
 static unsigned types_listed(struct question *q, const json_t *list,
                              unsigned (*type)(const json_t *))
 {
@@ -242,7 +243,7 @@ unsigned tool_parameter(const json_t *schema, struct text key, unsigned *work)
     return found;
 }
 
-// Goes where property_at may go for any key.
+// Visits the same schemas as property_at does for all keys together.
 static void names_at(struct question *q, const json_t *schema, json_t *names)
 {
     if (!visit(q))

@@ -1,6 +1,6 @@
-// What the schemas of a request's tools say of types: how the reader of replies takes a parameter
-// that does not say itself what it is, and so how the grammar of calls has it written. Nothing is
-// kept; each question looks at a bounded part of the schema and says nothing beyond it.
+// Types of tool parameters according to the schemas of a request: how the reader interprets a
+// parameter whose text does not show its type, and how the grammar of calls must therefore write
+// it. Pure functions; each looks at a bounded part of the schema and returns "unknown" beyond it.
 #pragma once
 
 #include "base/text.h"
@@ -16,15 +16,17 @@ enum schema_type {
     SCHEMA_OBJECT = 16,
     SCHEMA_ARRAY = 32,
 };
-// The tool's parameters; false: there is no such tool. *schema may be NULL all the same.
+// Sets *schema to the parameters of the tool, or NULL if it has none. Returns false if there is no
+// such tool.
 bool tool_schema(const json_t *tools, struct text name, const json_t **schema);
-// Bits of enum schema_type. root: where "#/..." leads. 0: nothing is said.
+// Returns the types of a schema, as bits of enum schema_type; 0: unknown. root: target of "#/...".
 unsigned tool_types(const json_t *root, const json_t *schema);
+// Return the schema of a property or of array items; NULL: unknown.
 const json_t *tool_property(const json_t *root, const json_t *schema, struct text key);
 const json_t *tool_items(const json_t *root, const json_t *schema);
-// The types of a parameter; key.at NULL: of one that no part of the schema names. *work: schemas
-// and members of lists that were looked at.
+// Returns the types of a parameter; key.at NULL: of one that the schema does not name. *work:
+// number of schemas and list members visited.
 unsigned tool_parameter(const json_t *schema, struct text key, unsigned *work);
-// An object whose keys are all names that a part of the schema has under "properties"; to be given
-// back.
+// Returns an object whose keys are all names under "properties" in some part of the schema. The
+// caller calls json_decref.
 json_t *tool_names(const json_t *schema);

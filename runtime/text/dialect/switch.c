@@ -1,4 +1,4 @@
-// See switch.h. The rows stand in the order in which they are tried.
+// Properties of chat templates; see switch.h. The rows are tried in their order.
 #include "runtime/text/dialect/switch.h"
 
 #include "base/arena.h"
@@ -56,7 +56,7 @@ const struct dialect_switch *dialect_switch_of(const char *variable)
     return NULL;
 }
 
-// The prompt with these variables; false: the template does not take them.
+// Renders the prompt with these variables. Returns false if the template rejects them.
 static bool prompt_of(const struct chat_template *chat, const json_t *more, struct arena *arena,
                       struct text *out)
 {
@@ -110,8 +110,8 @@ static uint32_t efforts_taken(const struct dialect_switch *by, const struct chat
     return taken;
 }
 
-// A conversation in which a message has so many calls, as endpoints write it. The ids are of the
-// only form that some templates take.
+// A conversation in which a message has this number of calls, as the endpoints write it. The ids
+// have the only form that some templates accept.
 static json_t *calls_made(uint32_t calls)
 {
     json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "Hello");
@@ -121,7 +121,7 @@ static json_t *calls_made(uint32_t calls)
     json_array_append_new(messages, answer);
     for (uint32_t i = 0; i < calls; i++) {
         char id[] = "call00000";
-        id[sizeof id - 2] = (char)('0' + i); // at most two
+        id[sizeof id - 2] = (char)('0' + i); // at most two calls
         json_array_append_new(list, json_pack("{s:s, s:s, s:{s:s, s:{s:i}}}", "id", id, "type",
                                               "function", "function", "name", "f", "arguments", "a",
                                               (int)i));

@@ -1,19 +1,19 @@
-// The table of dialects: how each writes calls and reasoning. The first row whose signs stand in a
-// template is its dialect, so rows with more particular signs come first.
+// The table of dialects: how each one writes calls and reasoning. The first row whose signs a
+// template contains is its dialect, so rows with more specific signs come first.
 #include "runtime/text/dialect/row.h"
 
-#define ARROW "]<]minimax[>[" // MiniMax M3's mark before each tag
+#define ARROW "]<]minimax[>[" // MiniMax M3's prefix of each tag
 #define DSML                                                                                       \
     "\xEF\xBD\x9C"                                                                                 \
     "DSML"                                                                                         \
     "\xEF\xBD\x9C"
 #define BAR "\xEF\xBD\x9C" // the full-width bar of DeepSeek's tokens
-#define GAP "\xE2\x96\x81" // and their gap
+#define GAP "\xE2\x96\x81" // the block character in DeepSeek's tokens
 #define DS_CALLS "<" BAR "tool" GAP "calls" GAP
 #define DS_CALL "<" BAR "tool" GAP "call" GAP
 #define DS_SEP "<" BAR "tool" GAP "sep" BAR ">"
 
-// The same in all dialects whose calls are objects with "name" and "arguments".
+// Syntax of all dialects whose calls are objects with "name" and "arguments".
 #define OBJECT_SYNTAX(trigger_, begin_, separator_, end_)                                          \
     {.trigger = trigger_,                                                                          \
      .begin = begin_,                                                                              \

@@ -1,4 +1,4 @@
-// The writers of calls inside of the room: grammar.c has the answer around calls, arguments.c the
+// Private header of the grammar of calls: grammar.c writes the answer around calls, arguments.c the
 // arguments of one function.
 #pragma once
 
@@ -13,19 +13,20 @@ struct write {
     const struct dialect_syntax *syntax;
     struct error *err;
     // arguments.c
-    struct writer writer; // of values
+    struct writer writer; // writer of values
     struct schema_parameters parameters;
-    uint32_t ends, clear;  // strings with the end of a value in them; schema_strings_clear
-    bool fitting;          // the arguments of the function fit its schema
-    json_t *types;         // how the reader takes its parameters: name -> enum schema_type
-    unsigned types_of_any; // and one that is not in there
+    // ends: strings that contain the end of a value; clear: see schema_strings_clear
+    uint32_t ends, clear;
+    bool fitting;          // true if the arguments must match the schema of the function
+    json_t *types;         // name -> enum schema_type, as the reader interprets the parameter
+    unsigned types_of_any; // types of parameters that are not in `types`
 };
 
-// A literal of the syntax; id: stands for DIALECT_ID_PLACE.
+// Returns the expression of a literal of the syntax. id: expression that replaces DIALECT_ID_PLACE.
 uint32_t write_literal(struct write *w, const char *literal, uint32_t id);
 
 // arguments.c
 void write_arguments_begin(struct write *w);
-// The text of all arguments that the schema allows, or (not fitting) of any that the reader makes
-// an object of.
+// Sets *out to the text of all arguments that the schema allows or, if not `fitting`, of any
+// arguments that the reader turns into an object.
 enum status write_arguments(struct write *w, const json_t *parameters, bool fitting, uint32_t *out);
