@@ -60,10 +60,11 @@ void json_put_string(struct json_buffer *b, struct text utf8); // quoted and esc
 // Writes `before`, such as `,"a":`, then the string
 void json_put_member(struct json_buffer *b, const char *before, struct text utf8);
 void json_put_escaped(struct json_buffer *b, struct text utf8); // escaped, without quotes
-// Writes the text escaped, without quotes; bytes that are not UTF-8 become U+FFFD
+// Writes the text escaped, without quotes; bytes that are not UTF-8 become U+FFFD.
 void json_put_lossy(struct json_buffer *b, struct text bytes);
 void json_put_base64(struct json_buffer *b, struct text bytes); // without quotes
-// Writes the shortest digits that read back as the same value; -0 becomes 0.0; must be finite
+// Writes the shortest digits that read back as the same value, which must be finite; -0 becomes
+// 0.0.
 void json_put_float(struct json_buffer *b, float value);
 void json_put_double(struct json_buffer *b, double value);       // as json_put_float, for a double
 void json_put_value(struct json_buffer *b, const json_t *value); // compact, keys in insertion order

@@ -35,7 +35,7 @@ struct line {
 struct line_queue {
     pthread_mutex_t lock;
     pthread_cond_t filled, emptied;
-    bool started, writing; // writing: a piece was removed from the queue and is not written yet
+    bool started, writing; // writing: true while a piece removed from the queue is being written
     size_t first, used;    // contents: records of a length in two bytes and the text
     // number of lines dropped and not yet reported; while it is not 0, new lines are dropped too
     uint64_t unsaid;

@@ -16,8 +16,8 @@ struct chat_answer {
     uint32_t tokens;
     // clock_ns at the start, at the first text, at the end; first_ns 0: no text arrived
     uint64_t begun_ns, first_ns, ended_ns;
-    bool stopped; // stopped by the user with Ctrl-C
-    bool cut;     // ended by max-tokens or a full context
+    bool stopped; // true if the user stopped it with Ctrl-C
+    bool cut;     // true if max-tokens or a full context ended it
 };
 
 // The source of answers. After STATUS_IO or STATUS_DEVICE_FAULT it cannot answer again.

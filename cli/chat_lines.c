@@ -258,7 +258,7 @@ static enum chat_line line_edit(struct chat_lines *lines, struct text *out)
     HistEvent event;
     int bytes = 0;
     lines->interrupted = false;
-    if (lines->marks) { // for each line: a shell may have switched the marks off
+    if (lines->marks) { // again for each line: a shell may have switched them off
         marked = true;
         fputs(MARKS_ON, stdout);
     }

@@ -14,7 +14,7 @@ struct chat_remote {
     CURLM *multi;
     char *base, *model, *key; // base: URL up to and including /v1; key: header line, or NULL
     char *shown;              // base without the password, for messages
-    uint32_t silence_s;       // limit without text in seconds; 0: none
+    uint32_t silence_s;       // seconds without text that end an answer; 0: no limit
     bool loopback;            // true if the server is on this machine
 };
 
@@ -25,8 +25,8 @@ struct transfer {
     struct json_buffer body;    // the collected body, or the incomplete last line of a stream
     struct error *err;
     enum status status;
-    bool done;          // the answer is complete
-    bool over;          // the transfer can end: nothing more is expected
+    bool done;          // true if the answer is complete
+    bool over;          // true if the transfer can end: nothing more is expected
     size_t shown_bytes; // bytes of text and reasoning received
     uint64_t heard_ns;  // clock_ns of the last text
 };

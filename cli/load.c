@@ -307,7 +307,7 @@ static uint64_t device_planned(const struct loaded *loaded, const struct loaded_
 
 // Sets the KV memory of a model without --kv-cache-memory: its share of the available memory, but
 // not more than all its sequences can fill. If the device has a default, also not more than that,
-// or than one sequence of the greatest length if this is larger (docs/adr/0046).
+// or than the longest possible sequence needs, if this is larger (docs/adr/0046).
 static void kv_default(struct loaded_model *m, uint64_t share)
 {
     uint64_t useful = m->plan->kv_bytes_min * m->plan->facts.limits.slots_max;

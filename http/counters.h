@@ -76,7 +76,8 @@ const char *histogram_name(enum histogram_id id);
 // Bounds of token counts end at `window`, the model's context length.
 uint32_t histogram_bounds(enum histogram_id id, uint32_t window,
                           double bounds[HISTOGRAM_BUCKETS_MAX]);
-bool histogram_in_seconds(enum histogram_id id);
+bool histogram_in_seconds(enum histogram_id id); // false: plain counts
+// Counts one value: nanoseconds, or a plain count.
 void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, uint64_t value);
 
 enum { ROUTES_MAX = 64, STATUS_CLASSES = 6 };
@@ -119,5 +120,6 @@ struct server_view {
     const struct route *const *routes; // [route_count]
 };
 
+// Fill the view; return the counters of an h2o thread. Called on the h2o thread of x.
 void server_view_get(const struct exchange *x, struct server_view *out);
 const struct thread_counters *server_counters(const struct exchange *x, uint32_t thread);

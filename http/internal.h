@@ -103,17 +103,18 @@ struct exchange {
 
     enum reply_state reply;
     enum wire wire;
-    // left or cut: the handler may not answer any more; atomic because text workers read it too
+    // true if left or cut: the handler may not answer; atomic because text workers read it too
     _Atomic bool gone;
-    bool left;      // the client has disconnected, or is treated as if it had
-    bool offloaded; // a worker has it, or it waits for one
+    bool left;      // true if the client has disconnected, or is treated as if it had
+    bool offloaded; // true while a worker has it or it waits for one
     bool worked;    // true if the last job's work was run; written by the worker
-    bool watched;   // registered with the epoll of watch.c
+    bool watched;   // true while its socket is in the epoll of watch.c
     bool close;     // true: the connection closes after this answer
-    bool lost;      // counted in aborted_count
+    bool lost;      // true if it was counted in aborted_count
 };
 
 // exchange.c
+// Creates the exchange of a request whose body is complete, and adds it to thread->exchanges.
 struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
                                  const struct route_match *match);
 void exchange_begin(struct exchange *x); // runs on_prepare, then on_request
@@ -129,9 +130,9 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure);
 void exchange_cut_end(
     struct exchange *x); // sends the failure of a cut exchange, unless it is out at a worker
 bool exchange_is_stream(const struct exchange *x);
-void exchange_forget(struct exchange *x); // detaches the engine request, notifies the handler
-void exchange_scratch_end(struct exchange *x);
-void exchange_destroy(struct exchange *x);
+void exchange_forget(struct exchange *x);      // detaches the engine request, notifies the handler
+void exchange_scratch_end(struct exchange *x); // frees the scratch arena, if there is one
+void exchange_destroy(struct exchange *x);     // h2o and the workers must be done with it
 int exchange_status(const struct exchange *x); // 499: the client left before the end of the answer
 
 // offload.c
@@ -140,13 +141,14 @@ void offload_run(struct exchange *x, struct slice *slice); // runs the job; on a
 void offload_drop(struct exchange *x);                     // ends a job that no worker has yet
 // Cuts x if it waited too long for the grammar thread; returns true if it did.
 bool offload_is_late(struct exchange *x, uint64_t now);
-bool offload_is_idle(const struct http_thread *thread);
+bool offload_is_idle(const struct http_thread *thread); // true if no job waits or runs
 
-// exchange_request.c
+// exchange_request.c: detaches and cancels the engine request of x; reads the events of all engine
+// requests of the thread.
 void exchange_request_orphan(struct exchange *x);
 void exchange_requests_drain(struct http_thread *thread);
 
-// respond.c
+// respond.c: respond_headers fills h2o's response from x.
 void respond_headers(struct exchange *x);
 // Adds the CORS headers for a page. origin: the result of cors_origin.
 void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin);
@@ -154,8 +156,8 @@ void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin)
 void request_id_make(struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 
-// handle.c
-// Returns true if the request contains a valid key. Its head must be complete.
+// handle.c: request_shows_key returns true if the request contains a valid key; its head must be
+// complete. handle_request is the handler that h2o calls.
 bool request_shows_key(const h2o_req_t *req, const struct keys *keys);
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
 
@@ -163,12 +165,13 @@ int handle_request(h2o_handler_t *self, h2o_req_t *req);
 enum http_error fallback_error(int status);
 void fallback_setup(h2o_filter_t *self, h2o_req_t *req, h2o_ostream_t **slot);
 
-// accesslog.c
+// accesslog.c: logs a request when h2o disposes of it.
 void access_log(const struct exchange *x, const h2o_req_t *req);
 // Logs a request that h2o refused before an exchange existed.
 void access_log_refused(h2o_logger_t *self, h2o_req_t *req);
 
-// counters.c
+// counters.c: count a request when h2o disposes of it, when it is refused because the queue is
+// full, and when its engine request is about to be freed.
 void counters_answered(struct exchange *x);
 void counters_refused(struct exchange *x);
 void counters_request_done(struct exchange *x);

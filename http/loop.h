@@ -46,9 +46,9 @@ struct connection {
     uint32_t judged_with;            // generation of the key set used for `keyed`; 0: unchecked
     // highest stream id whose head was checked for a key: in earlier passes, and so far; HTTP/1: 1
     uint32_t judged_to, judged_next;
-    bool refused; // its buffer was not allowed to grow: closed after this loop iteration
+    bool refused; // true if its buffer may not grow: closed after this loop iteration
     bool busy;    // true if it had a request at the last scan
-    bool cut;     // closed because of the body budget
+    bool cut;     // true once it is closed because of the body budget
 };
 
 enum { CONTROL_RUN, CONTROL_DRAIN, CONTROL_CUT, CONTROL_ABORT, CONTROL_QUIT };
@@ -88,14 +88,14 @@ struct http_thread {
     // list of connections that h2o reads from: all but HTTP/1 ones with an exchange
     struct connection *readable;
     uint32_t connection_count;    // written by this thread only
-    _Atomic bool listener_paused; // stopped accepting because no connection was free
+    _Atomic bool listener_paused; // true while it does not accept because no connection is free
     uint64_t bodies_engaged;      // bytes of bodies on HTTP/1 connections with an exchange
     uint64_t bodies_next_ns;      // earliest time of the next count of all bodies
     uint64_t bodies_log_ns;       // earliest time of the next log line about closed connections
     uint32_t bodies_closed;       // connections closed since the last log line
     bool bodies_refused;          // true if a connection of this thread has `refused` set
     _Atomic uint64_t bodies_rank; // rank of the connection to close next; 0: unknown
-    _Atomic bool bodies_asked;    // another thread found the budget exceeded: check now
+    _Atomic bool bodies_asked;    // set by a thread that found the budget exceeded: check now
     uint64_t drain_ns;            // start of the drain; 0: not draining
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests cut at the drain's deadline
@@ -135,22 +135,22 @@ struct server {
     struct port **ports;                   // [copy * thread_count + thread]
 };
 
-// server.c
+// server.c: true if the options enable HTTP/2 on this host.
 bool server_http2_is_on(const struct server_options *options);
 
 // watch.c
 enum status watch_open(struct http_thread *thread, struct error *err) MUST_USE;
 void watch_start(struct http_thread *thread); // call on the h2o thread
-void watch_add(struct exchange *x);
+void watch_add(struct exchange *x);           // notices when the client leaves
 void watch_remove(struct exchange *x);
-void watch_second(struct http_thread *thread, uint64_t now);
+void watch_second(struct http_thread *thread, uint64_t now); // the scan of each second
 
-// loop.c
+// loop.c: the main function of an h2o thread, its listener, and look-ups from an h2o request.
 enum status loop_listen(struct http_thread *thread, struct error *err) MUST_USE;
 void *loop_main(void *thread);
 struct http_thread *loop_of(h2o_req_t *req);
 void loop_accept(h2o_socket_t *listener, const char *err);
-void loop_accept_rest(struct http_thread *thread);
+void loop_accept_rest(struct http_thread *thread); // before the listener closes
 void loop_listener_close(struct http_thread *thread);
 bool loop_is_full(const struct server *server); // true if new connections wait for a free one
 int request_fd(h2o_req_t *req);
@@ -159,7 +159,8 @@ struct connection *request_connection(h2o_req_t *req);
 void connection_engage(h2o_req_t *req);
 void connection_release(h2o_req_t *req);
 
-// drain.c
+// drain.c: the steps of a shutdown, in this order; drain_check updates thread->idle. drain_refuses
+// returns true for a request that began too late.
 void drain_begin(struct http_thread *thread);
 void drain_check(struct http_thread *thread);
 void drain_cut(struct http_thread *thread);
@@ -167,13 +168,13 @@ void drain_abort(struct http_thread *thread);
 bool drain_refuses(const struct http_thread *thread, const h2o_req_t *req);
 
 // bodies.c
-void bodies_begin(struct http_thread *thread); // call on the h2o thread
-void bodies_check(struct http_thread *thread);
+void bodies_begin(struct http_thread *thread);              // call on the h2o thread
+void bodies_check(struct http_thread *thread);              // after each loop iteration
 uint64_t bodies_input(const struct connection *connection); // capacity of the socket's input buffer
 
 // reload.c
 const struct access *access_of(struct server *server); // valid until the callback returns
 
-// tls.c
+// tls.c: creates the TLS context; *out is NULL without certificate and key.
 enum status tls_open(SSL_CTX **out, const struct server_options *options, bool http2,
                      struct error *err) MUST_USE;

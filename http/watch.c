@@ -61,7 +61,7 @@ static void unwatched_tell(int why)
 void watch_add(struct exchange *x)
 {
     h2o_req_t *req = x->answer->req;
-    if (req->version >= 0x200) // h2o keeps reading from HTTP/2 connections
+    if (req->version >= 0x200) // h2o keeps reading HTTP/2 connections and notices the end
         return;
     // edge-triggered: a peer that closed its sending side is reported once and counts as gone
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
