@@ -54,7 +54,8 @@ const char *status_name(enum status status);
 enum status error_set(struct error *err, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Inserts "context: " before the text of an error that is being passed up; returns its status.
+// Inserts "context: " before the text of an error that is being passed up; returns its status, or
+// STATUS_INVALID if err is NULL.
 enum status error_prefix(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
