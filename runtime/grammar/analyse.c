@@ -153,7 +153,7 @@ static void height_rise(struct heights *h, uint32_t user)
     uint32_t other = count > 1 ? h->at[below[1]] : low, own = height_own(h, user);
     if (x->kind == EXPR_EITHER) {
         low = low < other ? low : other;
-        // the item of the second child is below the first
+        // the second child's item is below
     } else if (x->kind == EXPR_JOIN || x->kind == EXPR_REPEAT) {
         low += height_own(h, count > 1 ? below[1] : user);
         low = low > other ? low : other;

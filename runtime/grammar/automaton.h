@@ -24,7 +24,7 @@ enum {
 };
 
 struct item {
-    uint32_t expr, low, high, next; // low, high: bounds of a repeat; next: item
+    uint32_t expr, low, high, next; // low, high: bounds of a repeat; next: item that follows
 };
 // value of expr: the item is the union of the items `low` and `next`
 #define ITEM_UNION UINT32_MAX
@@ -87,7 +87,7 @@ struct automaton {
 // initially unlimited.
 void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes);
 void automaton_close(struct automaton *a);
-size_t automaton_used(const struct automaton *a);
+size_t automaton_used(const struct automaton *a); // bytes of the tables in use
 
 // Returns the start state, or the state after one byte of the class: a state number, STATE_DEAD or
 // STATE_NO_ROOM.
@@ -108,7 +108,7 @@ int automaton_ends(struct automaton *a, uint32_t state);
 // this many bytes cannot reach are removed, so that many states share one. Returns STATE_NO_ROOM if
 // a table is full.
 uint32_t automaton_near(struct automaton *a, uint32_t state, int far);
-bool automaton_has_far(const struct automaton *a); // true if the grammar has such bounds
+bool automaton_has_far(const struct automaton *a); // true if automaton_near can remove bounds
 
 // automaton_keep marks a state; automaton_compact drops all states that are not marked, stores the
 // new state numbers in moved[] and clears the marks.

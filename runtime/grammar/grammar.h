@@ -30,7 +30,7 @@ enum {
 };
 #define GRAMMAR_UNBOUNDED UINT32_MAX // maximum of a repeat without an upper bound
 
-enum { GRAMMAR_WORK_MAX = 100 * 1000 * 1000 };
+enum { GRAMMAR_WORK_MAX = 100 * 1000 * 1000 }; // steps, about 0.5 s
 struct grammar_limits {
     size_t bytes_max;  // bound of the memory of the builder and the grammar; 0: 64 MiB
     uint64_t work_max; // bound of the work, in steps of about 5 ns; 0: GRAMMAR_WORK_MAX
@@ -76,6 +76,7 @@ uint32_t grammar_chars_except(struct grammar_builder *b, const struct grammar_ra
 uint32_t grammar_choice(struct grammar_builder *b, const struct text *strings, uint32_t count);
 
 // --- combinations ---
+// join: the parts in sequence; either: one of the parts; optional: `one` or the empty string.
 uint32_t grammar_join(struct grammar_builder *b, uint32_t first, uint32_t then);
 uint32_t grammar_join_all(struct grammar_builder *b, const uint32_t *parts, uint32_t count);
 uint32_t grammar_either(struct grammar_builder *b, uint32_t one, uint32_t other);

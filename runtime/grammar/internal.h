@@ -39,7 +39,7 @@ struct grammar_builder {
     uint32_t rule_count, rule_capacity;
     char *names;
     size_t name_bytes, name_capacity;
-    uint32_t whole[4]; // N continuation bytes of UTF-8, any; GRAMMAR_NOTHING: not created yet
+    uint32_t whole[4]; // [n]: any n continuation bytes of UTF-8; GRAMMAR_NOTHING: unset
     uint64_t work;
     struct error failure; // first failure; STATUS_OK: none yet
 };

@@ -267,8 +267,8 @@ static uint32_t walk_step(const struct trie_walk *w, uint32_t state, uint8_t byt
     return mask_step(c, state, c->sort_class[byte]);
 }
 
-// Walks the tokens of a node of shapes one by one, from the byte on at which the sort is not
-// enough. WALK_CUT: they are too many.
+// Walks the tokens of a node of shapes one by one, from the first byte on whose sort the state
+// splits. WALK_CUT: the node has too many tokens.
 static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie_node *node,
                                     struct walk_place at)
 {
@@ -289,7 +289,7 @@ static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie
 }
 
 // Sets the bits of the allowed tokens of a top-level node and its subtree, and counts bytes in
-// *walked. WALK_CUT: some may be missing, because the sorts are not enough too early.
+// *walked. WALK_CUT: some may be missing, because the state splits a sort near the root.
 static enum walk_result node_walk(const struct trie_walk *w, uint32_t first, uint32_t state)
 {
     const struct trie_node *nodes = w->trie->nodes;

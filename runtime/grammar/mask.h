@@ -39,7 +39,7 @@ struct mask_cache {
     uint32_t edge_first[UTF8_PLACES + 1];
     uint8_t sort_class[BYTE_SORTS]; // class of the first byte of each sort
     struct walk_place
-        // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] stack by trie level: main walk, walk over tails
+        // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] [0]: main walk, [1]: walk over tails; by trie level
         *path;
     // [words] allowed tokens of KIND_OTHER in state tails_of; valid if tails_of != 0
     uint32_t *tails;
@@ -50,12 +50,12 @@ struct mask_cache {
     uint32_t tails_walks; // number of walks over tails for the mask being computed
     uint32_t *row;        // [words] scratch: long tokens of one mask
     uint32_t *ask;        // [words] scratch of matcher_accept
-    uint64_t computed, reused, forgotten, over, starved;
-    uint64_t work_max;   // bound of the work of one call, in steps
+    uint64_t computed, reused, forgotten, over, starved; // see struct mask_cache_stats
+    uint64_t work_max;                                   // bound of the work of one call, in steps
     uint64_t work_limit; // bound of the automaton's total work, for all calls
     bool walks;          // true if walks over the vocabulary may begin
     bool limited;        // true if a call reached work_limit or needed a walk that was not allowed
-    size_t bytes, bytes_most;
+    size_t bytes, bytes_most; // memory bound; most memory in use when a table was cleared
 };
 
 // Computes edges, edge_first and sort_class for the classes of the grammar.

@@ -102,6 +102,7 @@ struct token_budget { // a plain value, immutable after token_budget_make
 // Fills b from args, whose memory is not used afterwards, except the strings of `calls`.
 void token_budget_make(struct token_budget *b, const struct token_budget_args *args);
 
+// Returns the position at the beginning of the answer.
 static inline struct token_budget_place token_budget_start(const struct token_budget *b)
 {
     return b->start;

@@ -140,10 +140,10 @@ enum { TRY_PART = -1, TRY_NONE = -2 };
 // the equal marker; TRY_PART: they are the beginning of one; TRY_NONE: neither.
 int read_try(const struct reply *r, uint32_t roles);
 enum marker_role read_role(const struct reply *r, int marker);
-void read_head_failed(struct reply *r); // emits those before `from` as text, reads the rest again
+void read_head_failed(struct reply *r); // emits held[0..from) as text, parses the rest again
 void read_between(struct reply *r);     // READ_BETWEEN, nothing held
-void read_put_held(struct reply *r, size_t count); // emits them, does not drop them
-void read_again(struct reply *r, size_t from);     // reads them again, drops those before `from`
+void read_put_held(struct reply *r, size_t count); // emits `count` held symbols, does not drop them
+void read_again(struct reply *r, size_t from);     // parses held[from..] again, drops the rest
 void read_put(struct reply *r, enum reply_event_kind kind, const char *at, size_t bytes);
 void read_argument(struct reply *r, char byte);
 void read_argument_escaped(struct reply *r, char byte); // for a byte of a JSON string

@@ -53,7 +53,7 @@ enum row_flag {
     ROW_BRACE_ENDS = 8,    // { also ends the name
     ROW_OBJECT_TOO = 16,   // an object or list in place of the name is read as FORM_OBJECT
     ROW_NAME_IS_ID = 32,   // functions.NAME:INDEX is both the id and the name
-    ROW_WORDS_AFTER = 64,  // other words may follow the name
+    ROW_WORDS_AFTER = 64,  // other words may follow the name, before its end
     ROW_NAME_ALL = 128,    // the name "all" means that text follows
     ROW_LINE_VALUES = 256, // one line end after ROLE_KEY_CLOSE does not belong to the value
     ROW_PYTHON_TOO = 512,  // NAME.call(key=value) is allowed in place of the object

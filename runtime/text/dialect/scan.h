@@ -27,7 +27,7 @@ struct json_scan {
 void json_scan_begin(struct json_scan *s); // begins any value; blanks before it are allowed
 // Begins an object; blanks before it are allowed.
 void json_scan_begin_object(struct json_scan *s);
-enum json_scan_step json_scan_byte(struct json_scan *s, char byte);
+enum json_scan_step json_scan_byte(struct json_scan *s, char byte); // reads the next byte
 bool json_scan_number_ends(const struct json_scan *s); // true if it is a complete number
 
 enum json_unescape_step { JSON_UNESCAPE_MORE, JSON_UNESCAPE_END, JSON_UNESCAPE_BAD };

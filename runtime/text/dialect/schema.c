@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-    REFERENCES_MAX = 16,        // maximum length of a chain
-    REFERENCE_BYTES_MAX = 1024, // maximum length of one; a longer one has no target
+    REFERENCES_MAX = 16,        // maximum length of a chain of references
+    REFERENCE_BYTES_MAX = 1024, // maximum length of a reference; a longer one has no target
     VISITS_MAX = 500,           // maximum schemas visited per query, which also bounds the depth
     WORK_MAX = 16384, // maximum list members visited per query; beyond it the type is unknown
 };

@@ -42,7 +42,7 @@ bool dialect_one_call(const struct chat_template *chat);
 // Returns the first row with that variable, for tests; NULL: none.
 const struct dialect_switch *dialect_switch_of(const char *variable);
 
-const char *dialect_effort_name(enum dialect_effort effort);
+const char *dialect_effort_name(enum dialect_effort effort); // static
 // Returns false if no level has that name.
 bool dialect_effort_named(struct text name, enum dialect_effort *effort);
 // Returns the nearest level above EFFORT_NONE that the template accepts, the higher one of two;

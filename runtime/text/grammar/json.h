@@ -18,10 +18,11 @@ uint32_t json_grammar_integer(struct grammar_builder *b); // -?(0|[1-9][0-9]*), 
 
 // Separation of the tokens of a JSON text.
 struct json_style {
-    // Expression of the blanks where JSON allows them: after { [ and before } ], around : and ,.
-    // GRAMMAR_EMPTY: none.
+    // Expression of the blanks where JSON allows them: after { and [, before } and ], around colons
+    // and commas. GRAMMAR_EMPTY: none.
     uint32_t blank;
 };
+// Returns the rules for any JSON value in this style.
 struct json_rules json_grammar_rules(struct grammar_builder *b, struct json_style style);
 // At most one blank, or a line end and up to 40 spaces: what models often write between tokens.
 uint32_t json_grammar_loose_blank(struct grammar_builder *b);

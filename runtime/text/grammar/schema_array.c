@@ -78,8 +78,8 @@ static void contains(struct arrays *r, uint32_t site)
         r->contains[r->contains_count++] = one;
 }
 
-// Adds what unevaluatedItems of an entry requires of item i: nothing, its schema, or that or one of
-// the `contains` below it.
+// Adds the requirement of an entry's unevaluatedItems for item i: nothing, its schema, or a choice
+// of its schema and the `contains` schemas below the entry.
 static void add_unevaluated(struct arrays *r, const struct entry *e, uint32_t i,
                             struct literals *list)
 {

@@ -78,7 +78,7 @@ static uint32_t none_of(const struct key_chars *k, const struct text *names, uin
 {
     struct schema *c = k->c;
     uint32_t *points = arena_take(c->arena, (count + 1) * sizeof *points);
-    bool itself = chars == 0 && k->without_count > 0; // such keys are not empty
+    bool itself = chars == 0 && k->without_count > 0; // keys of a writer_key are not empty
     uint32_t point_count = 0, i = 0, expr = itself ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;
     while (i < count && names[i].bytes == at) {
         expr = GRAMMAR_NOTHING;

@@ -24,6 +24,7 @@ enum { WRITER_ESCAPED = 16, WRITER_KEY_WITHOUT = 39 };
 // Writes the ranges of characters that are escaped to out. Returns their number, at most
 // WRITER_ESCAPED.
 uint32_t writer_escaped(enum writer_chars kind, struct grammar_range *out);
+// Returns true if the code point is escaped.
 bool writer_escapes_char(enum writer_chars kind, uint32_t c);
 // The text (UTF-8) inside of a string: appended as bytes, or as an expression.
 void writer_put(enum writer_chars kind, struct json_buffer *out, struct text value);
@@ -37,7 +38,7 @@ struct writer_key {
     uint32_t most; // 0: every key can be written
     char without[WRITER_KEY_WITHOUT + 1];
 };
-bool writer_key_fits(const struct writer_key *k, struct text key);
+bool writer_key_fits(const struct writer_key *k, struct text key); // true if it can be written
 // Writes the ranges of characters that such keys must not contain, in order. Returns their number,
 // at most WRITER_KEY_WITHOUT + 1.
 uint32_t writer_key_without(const struct writer_key *k, struct grammar_range *out);
@@ -49,7 +50,7 @@ struct writer {
     uint32_t colon, comma, object_open, object_close, array_open, array_close;
     const char *null_word, *true_word, *false_word;
     uint32_t never;        // strings that cannot be written; GRAMMAR_NOTHING: none
-    struct writer_key key; // with keys WRITE_RAW: the keys that can be written
+    struct writer_key key; // if `keys` is WRITE_RAW: the keys that can be written
 };
 
 // Returns a writer of JSON with `blank` where blanks are allowed.
