@@ -69,7 +69,7 @@ enum {
     ROBERTA = ARCH_POSITION_OFFSET,
 };
 
-// Sorted by name: the list in the message for an unknown one is read by people.
+// Sorted by name, because users read this list in the error message for an unknown name.
 static const struct architecture architectures[] = {
     ENCODER("BertForMaskedLM", HEAD_NONE, 0, bert_names),
     ENCODER("BertForSequenceClassification", HEAD_POOLER, 0, bert_names),

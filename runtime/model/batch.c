@@ -8,6 +8,7 @@
 
 enum { BATCH_ALIGNMENT = 16 };
 
+// Returns the offset of the next section and moves *at past it.
 static size_t section(size_t *at, size_t count, size_t bytes_each)
 {
     size_t place = *at;
@@ -55,7 +56,7 @@ void batch_clear(struct batch *batch, uint64_t step)
     batch->computed_count = 0;
 }
 
-// What is there, and not what the sections could hold: these are much larger.
+// Copies only the used part of each section: the capacities are much larger.
 void batch_copy(struct batch *to, struct batch *from)
 {
     check(to->bytes == from->bytes, "a batch of %zu bytes into %zu", from->bytes, to->bytes);

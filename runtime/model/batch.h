@@ -13,14 +13,14 @@ enum { BATCH_TOKEN_FED = STEP_TOKEN_FED, BATCH_NO_MASK = STEP_NO_ROW };
 enum batch_want { WANT_NOTHING, WANT_TOKEN, WANT_VECTOR, WANT_SCORE };
 
 struct batch_row {
-    uint32_t slot;      // of the resident sequence, below slots_max
+    uint32_t slot;      // slot of the sequence, below slots_max
     uint32_t q_len;     // tokens computed in this step
-    uint32_t kv_len;    // tokens the sequence has after this step (q_len for encoders)
-    uint32_t token_at;  // in the token section; BATCH_TOKEN_FED: a decode row, q_len 1
+    uint32_t kv_len;    // tokens of the sequence after this step (q_len for encoders)
+    uint32_t token_at;  // index in the token section; BATCH_TOKEN_FED: a decode row, q_len 1
     uint32_t type_from; // position from which the token type is 1, or STEP_NO_TYPE
     uint32_t want;      // enum batch_want
     uint32_t mask;      // row of the masks given to model_sample, or BATCH_NO_MASK
-    uint32_t pool;      // WANT_VECTOR: as step_row has it
+    uint32_t pool;      // WANT_VECTOR: value for step_row.pool
 };
 
 struct batch_change { // block-table entry: the index-th block of the slot's sequence is `block`
@@ -31,26 +31,30 @@ struct batch_change { // block-table entry: the index-th block of the slot's seq
 
 struct batch_newcomer { // a sequence that is new on the device, and how it is sampled
     uint32_t slot;
-    uint32_t history_at; // index into `history` (penalties only): prompt tokens, then output tokens
-    uint32_t history_prompt;
-    uint32_t history_output;
-    uint32_t bias_at;
+    uint32_t history_at; // index in `history` (penalties only): prompt tokens, then output tokens
+    uint32_t history_prompt; // number of prompt tokens there
+    uint32_t history_output; // number of output tokens there
+    uint32_t bias_at;        // index in `bias`
     struct sample_params params;
 };
 
 struct batch {
-    uint64_t step; // number of the step, rising by one
+    uint64_t step; // number of the step, increasing by one
     uint32_t row_count, token_count, change_count, newcomer_count, history_count, bias_count;
     uint32_t decode_count;   // rows with BATCH_TOKEN_FED; they come first
     uint32_t computed_count; // sum of q_len
-    size_t rows, tokens, changes, newcomers, history, bias, bytes; // section offsets, whole size
+    // Section offsets in bytes; total size.
+    size_t rows, tokens, changes, newcomers, history, bias, bytes;
 };
 
-// batch_init takes 16-byte aligned memory of batch_bytes() bytes.
+// Returns the size of a batch for these limits. The caller allocates it, 16-byte aligned, and owns
+// it; batch_init sets the section offsets and all counts to 0.
 size_t batch_bytes(const struct step_limits *limits);
 void batch_init(struct batch *batch, const struct step_limits *limits);
-void batch_clear(struct batch *batch, uint64_t step);  // sets all counts to 0
-void batch_copy(struct batch *to, struct batch *from); // of the same limits
+// Sets the step number, and all counts to 0.
+void batch_clear(struct batch *batch, uint64_t step);
+// Copies the used part of a batch to another batch of the same limits.
+void batch_copy(struct batch *to, struct batch *from);
 
 static inline struct batch_row *batch_rows(struct batch *b)
 {

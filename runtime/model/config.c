@@ -73,7 +73,8 @@ static enum status arch_read(struct model_config *config, const json_t *json, st
 static enum status counts_read(struct model_config *config, const json_t *json, struct error *err)
 {
     const struct architecture *arch = config->arch;
-    const json_t *kv = json_object_get(json, "num_key_value_heads"); // null: as many as heads
+    // Null: equal to the number of heads.
+    const json_t *kv = json_object_get(json, "num_key_value_heads");
     double kv_heads = json_is_null(kv) ? 0 : arch->kv_heads;
     const struct {
         uint32_t *out;
@@ -95,7 +96,7 @@ static enum status counts_read(struct model_config *config, const json_t *json, 
     }
     if (config->kv_heads == 0 || arch->family == ARCH_ENCODER)
         config->kv_heads = config->heads;
-    // A head_dim of null means hidden / heads, even for an architecture with a default of its own.
+    // A head_dim of null means hidden / heads, even if the architecture has a default.
     const json_t *given = json_object_get(json, "head_dim");
     uint32_t share = config->hidden / config->heads;
     bool absent = !given && arch->head_dim > 0;
@@ -136,7 +137,7 @@ static enum status dtype_read(struct model_config *config, const json_t *json, s
     for (int i = 0; i < DTYPE_I8; i++)
         if (strcmp(name, dtype_name((enum dtype)i)) == 0)
             config->dtype = i;
-    (void)err; // an unknown name is no error: each tensor names its own dtype
+    (void)err; // an unknown name is no error: each tensor has a dtype
     return STATUS_OK;
 }
 
@@ -168,7 +169,7 @@ static enum status activation_read(struct model_config *config, const json_t *js
                      name ? name : "(not a string)", config->arch->name);
 }
 
-// Which layers have no window.
+// Sets which layers have no window.
 static enum status layers_read(struct model_config *config, const json_t *json, struct error *err)
 {
     const json_t *types = json_object_get(json, "layer_types");
@@ -185,7 +186,7 @@ static enum status layers_read(struct model_config *config, const json_t *json, 
     return STATUS_OK;
 }
 
-// Mistral uses sliding_window where it is a number; Qwen only with use_sliding_window, from layer
+// Mistral uses sliding_window if it is a number; Qwen only with use_sliding_window, from layer
 // max_window_layers on. Newer files name the layers with a window in "layer_types".
 static enum status window_read(struct model_config *config, const json_t *json, struct error *err)
 {
@@ -227,6 +228,7 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
     return status;
 }
 
+// Refuses configurations that would be served wrongly.
 static enum status refusals(const struct model_config *config, const json_t *json,
                             struct error *err)
 {
@@ -299,7 +301,7 @@ static enum status head_read(struct model_config *config, const json_t *json, st
     config->kind = config->arch->head == HEAD_NONE         ? MODEL_EMBEDDER
                    : config->arch->head == HEAD_VOCABULARY ? MODEL_GENERATOR
                                                            : MODEL_RERANKER;
-    config->rerank = RERANK_PAIR; // other files of the folder may change it
+    config->rerank = RERANK_PAIR; // other files of the folder may change the kind
     config->pooling = config->arch->family == ARCH_DECODER ? POOL_LAST : POOL_CLS;
     config->normalize = true;
     return status;

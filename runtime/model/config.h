@@ -1,5 +1,5 @@
 // The checked contents of config.json and the other JSON files of a model folder. Weights are not
-// opened here. Loading thread only; nothing in the struct has to be freed.
+// opened here. Loading thread only; the struct holds no memory that must be freed.
 #pragma once
 
 #include "kernels/dtype.h"
@@ -15,7 +15,7 @@
 
 enum {
     CONFIG_LAYERS_MAX = 1024,
-    CONFIG_ROPE_FACTORS_MAX = 128, // longrope: half of the largest head
+    CONFIG_ROPE_FACTORS_MAX = 128, // longrope: half of the largest head_dim
 };
 
 enum rope_kind {
@@ -29,13 +29,13 @@ enum rope_kind {
 
 struct rope_config {
     enum rope_kind kind;
-    uint32_t dim;      // rotary columns of a head, even
-    uint32_t original; // positions the model was trained on
+    uint32_t dim;      // rotary columns per head, even
+    uint32_t original; // number of positions that the model was trained on
     double theta, factor;
-    double attention_factor;                             // NAN: as the kind's formula says
+    double attention_factor;                             // NAN: computed by the kind's formula
     double beta_fast, beta_slow, mscale, mscale_all_dim; // yarn
-    bool truncate;                                       // yarn: round the ramp's ends
-    double low_freq_factor, high_freq_factor;            // llama3
+    bool truncate;                            // yarn: true if the ends of the ramp are rounded
+    double low_freq_factor, high_freq_factor; // llama3
     double short_factor[CONFIG_ROPE_FACTORS_MAX], long_factor[CONFIG_ROPE_FACTORS_MAX];
 };
 
@@ -45,55 +45,60 @@ struct model_config {
     enum rerank_form rerank;
     enum pooling pooling;
     bool normalize;
-    bool prompt_unpooled; // means leave the prompt's tokens out
-    bool dimensions_free; // vectors may be cut to any length
+    bool prompt_unpooled; // true if mean pooling leaves out the tokens of the prompt
+    bool dimensions_free; // true if vectors may be cut to any length
     uint32_t dimension_count;
-    uint32_t dimensions[MODEL_DIMENSIONS_MAX]; // likewise, to these
-    bool tied;                                 // the head is the embedding table
-    bool tied_given; // config.json has the field; otherwise tied where the checkpoint has no head
+    uint32_t dimensions[MODEL_DIMENSIONS_MAX]; // lengths to which vectors may be cut
+    bool tied;                                 // true if the head is the embedding table
+    // True if config.json has the field; otherwise they are tied if the checkpoint has no head.
+    bool tied_given;
     bool qkv_bias, o_bias, ffn_bias;
     enum activation activation; // decoders: SILU, gated
-    int dtype;                  // "torch_dtype" or "dtype"; -1 where absent
+    int dtype;                  // enum dtype of "torch_dtype" or "dtype"; -1: absent
     uint32_t vocab, hidden, layers, heads, kv_heads, head_dim, intermediate;
     uint32_t positions;       // max_position_embeddings
-    uint32_t position_offset; // RoBERTa
-    uint32_t types;           // token types; 0: no such table
+    uint32_t position_offset; // RoBERTa: position of the first token
+    uint32_t types;           // number of token types; 0: no such table
     uint32_t labels;          // outputs of a classification head; 0: not given
-    uint32_t length_max;      // longest sequence that the rope scaling allows
-    uint32_t length_default;  // the length served without --max-model-len
-    bool length_said;         // from max_seq_length, which overrides the tokenizer's limit
+    uint32_t length_max;      // longest sequence that positions or rope scaling allow
+    uint32_t length_default;  // max_model_len if no option sets it
+    bool length_said;         // true if max_seq_length is given; it overrides the tokenizer's limit
     uint32_t window;          // keys a query sees; 0: all
     uint32_t window_from;     // layers before this one have no window (Qwen2's max_window_layers)
-    uint8_t full_layers[CONFIG_LAYERS_MAX]; // 1: no window there ("layer_types")
+    uint8_t full_layers[CONFIG_LAYERS_MAX]; // 1: this layer has no window ("layer_types")
     double epsilon;
     struct rope_config rope;
     int32_t yes_id, no_id; // -1: not given
     uint32_t end_count;
     int32_t end_ids[MODEL_END_IDS_MAX];
     struct model_defaults defaults;
-    char weights_folder[MODULE_FOLDER_MAX]; // where config.json and the weights lie
+    char weights_folder[MODULE_FOLDER_MAX]; // folder of config.json and the weights
 };
 
-extern const struct model_defaults model_defaults_none;
+extern const struct model_defaults model_defaults_none; // all fields NAN
 
-// Reads the whole folder's JSON: modules.json and pooling first, then config.json, then
-// generation_config.json.
+// Reads all JSON files of a model folder: modules.json and pooling first, then config.json, then
+// generation_config.json. Errors name the file and the field.
 enum status model_config_read(struct model_config *out, const char *folder,
                               struct error *err) MUST_USE;
 
-// config.json alone, already parsed; its kind is the architecture's own. For the fuzzer and tests.
+// Reads config.json only, already parsed; the kind is that of the architecture. For the fuzzer and
+// tests.
 enum status model_config_parse(struct model_config *out, const json_t *json,
                                struct error *err) MUST_USE;
 
-// rope_parameters or rope_scaling with rope_theta (config_rope.c); config.positions is known.
+// Reads rope_parameters, or rope_scaling and rope_theta (config_rope.c). config->positions must be
+// set.
 enum status rope_config_parse(struct model_config *config, const json_t *json,
                               struct error *err) MUST_USE;
 
-// Checked reading of single fields.
+// Range and default of a number in config.json. The functions below read a field, check it and
+// return INVALID with the field's name if it does not fit; a field that is absent or null gets the
+// fallback.
 struct config_number {
     const char *name;
     double low, high;
-    double fallback; // NAN: the field must be there
+    double fallback; // value of an absent field; NAN: the field is required
 };
 enum status config_number(double *out, const json_t *json, const struct config_number *wanted,
                           struct error *err) MUST_USE;

@@ -1,6 +1,6 @@
-// What the other files of a model folder add to config.json: modules.json and the pooling of
-// sentence-transformers, end ids and sampling defaults of generation_config.json, the marks by
-// which a yes/no reranker is recognised. Loading thread only.
+// The settings that other files of a model folder add to config.json: modules.json and the pooling
+// of sentence-transformers, end ids and sampling defaults of generation_config.json, and the signs
+// by which a yes/no reranker is recognised. Loading thread only.
 #include "runtime/model/config.h"
 
 #include "base/json.h"
@@ -15,7 +15,7 @@ enum { GENERATION_CONFIG_MAX = 1 << 20 }; // bytes
 static enum status pooling_read(struct model_config *config, const char *folder, struct error *err)
 {
     static const struct {
-        const char *name, *flag; // in the newer and the older form of the file
+        const char *name, *flag; // name in the newer form of the file; flag in the older form
         int kind;                // enum pooling, -1: known but not supported
     } modes[] = {
         {"cls", "pooling_mode_cls_token", POOL_CLS},
@@ -53,6 +53,7 @@ static enum status pooling_read(struct model_config *config, const char *folder,
     return status;
 }
 
+// Reads the token ids of the two answers of a yes/no reranker.
 static enum status answers_read(struct model_config *config, const char *folder, struct error *err)
 {
     json_t *json;
@@ -70,7 +71,7 @@ static enum status answers_read(struct model_config *config, const char *folder,
     return status == STATUS_OK ? status : error_prefix(err, "%s", folder);
 }
 
-// Refuses what would change the vectors or scores.
+// Refuses modules that would change the vectors or scores.
 static enum status modules_check(const struct modules *modules, const char *folder,
                                  struct error *err)
 {
@@ -94,7 +95,7 @@ static bool name_has(const char *text, const char *part)
     return strcasestr(text, part) != NULL;
 }
 
-// Cuts the last part off a path and returns it.
+// Cuts the last component off a path and returns it.
 static char *path_pop(char *path)
 {
     size_t bytes = strlen(path);
@@ -107,9 +108,9 @@ static char *path_pop(char *path)
     return slash + 1;
 }
 
-// A yes/no reranker is published as a plain causal model; these are the marks such folders carry,
-// strongest first. The last resort is that the folder's own name holds `part`: the first published
-// ones have no other mark. In the hub's download cache the name is that of
+// Returns true if the folder looks like a yes/no reranker, which is published as a plain causal
+// model. The strongest signs come first; the last is that the folder's name contains `part`: the
+// first published models have no other sign. In the hub's download cache the name is that of
 // .../models--OWNER--NAME/snapshots/COMMIT.
 static bool yes_no_marked(const json_t *json, const char *folder, const char *part)
 {
@@ -140,8 +141,8 @@ static enum status dimension_add(struct model_config *config, const json_t *valu
     return STATUS_OK;
 }
 
-// To which lengths vectors may be cut: vLLM's names, which published folders have in config.json
-// (sentence-transformers itself takes truncate_dim as an argument, though others write it into
+// Reads the lengths to which vectors may be cut. The names are vLLM's, which published folders have
+// in config.json (sentence-transformers takes truncate_dim as an argument, but others write it into
 // config_sentence_transformers.json).
 static enum status dimensions_read(struct model_config *config, const json_t *json,
                                    const char *folder, struct error *err)
@@ -159,7 +160,7 @@ static enum status dimensions_read(struct model_config *config, const json_t *js
     return status;
 }
 
-// sentence: config_sentence_transformers.json, or NULL.
+// Sets the kind of the model from all files. sentence: config_sentence_transformers.json, or NULL.
 static enum status kind_settle(struct model_config *config, const struct modules *modules,
                                const json_t *json, const json_t *sentence, const char *folder,
                                struct error *err)
@@ -170,7 +171,7 @@ static enum status kind_settle(struct model_config *config, const struct modules
     const struct module *answer = modules_find(modules, "LogitScore");
     const struct module *pooling = modules_find(modules, "Pooling");
     bool marked = answer || cross_encoder || yes_no_marked(json, folder, "reranker");
-    // Any fine-tune may have a score head; only Qwen3-Reranker's own takes the yes/no prompt.
+    // Any fine-tuned model may have a score head, but only Qwen3-Reranker uses the yes/no prompt.
     if (config->arch->flags & ARCH_YES_NO_PROMPT)
         config->rerank =
             yes_no_marked(json, folder, "qwen3-reranker") ? RERANK_YES_NO : RERANK_PAIR;
@@ -188,7 +189,8 @@ static enum status kind_settle(struct model_config *config, const struct modules
         return error_set(err, STATUS_UNSUPPORTED, "%s/modules.json has no Pooling module", folder);
     config->kind = MODEL_EMBEDDER;
     config->normalize =
-        true; // vectors are always normalised, with or without Normalize in modules.json
+        // Vectors are always normalised, with or without Normalize in modules.json.
+        true;
     return pooling_read(config, pooling->folder, err);
 }
 
@@ -221,9 +223,11 @@ static enum status end_ids_read(struct model_config *config, const json_t *json,
     return status;
 }
 
-enum number_kind { NUMBER_FROM, NUMBER_ABOVE, NUMBER_WHOLE }; // ABOVE: the least is none
+// ABOVE: the lower limit itself is not allowed.
+enum number_kind { NUMBER_FROM, NUMBER_ABOVE, NUMBER_WHOLE };
 
-// NAN where the number is not there, or is none of the kind; then err says so.
+// Returns a number of the object, or NAN if it is absent or out of range. In the latter case sets
+// err.
 static double number_read(const json_t *json, const char *name, enum number_kind kind, double least,
                           double most, struct error *err)
 {
@@ -241,7 +245,8 @@ static double number_read(const json_t *json, const char *name, enum number_kind
 
 const struct model_defaults model_defaults_none = {NAN, NAN, NAN, NAN, NAN, NAN};
 
-// The status says whether err was set: values that are no defaults are left out.
+// Reads the sampling defaults; a value that does not fit becomes NAN and sets err. Returns
+// err->status.
 static enum status defaults_read(const json_t *json, struct model_defaults *out, struct error *err)
 {
     err->status = STATUS_OK;
@@ -289,8 +294,8 @@ static enum status generation_read(struct model_config *config, struct error *er
     return status;
 }
 
-// sentence-transformers cuts texts at max_seq_length, often less than the model's limit. Old
-// folders name the file after their architecture.
+// sentence-transformers cuts texts at max_seq_length, which is often less than the model's limit.
+// Old folders name the file after their architecture.
 static enum status sentence_length_read(struct model_config *config, struct error *err)
 {
     static const char *const names[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
@@ -320,7 +325,7 @@ enum status model_config_read(struct model_config *out, const char *folder, stru
     if (status == STATUS_OK)
         status = folder_path(weights_folder, weights ? weights->folder : folder, "", err);
     json_t *json = NULL, *sentence = NULL;
-    bool listed = modules.listed; // modules.json promises the config.json of a part
+    bool listed = modules.listed; // config.json of a listed module must exist
     if (status == STATUS_OK)
         status = folder_json(&json, weights_folder, "config.json", listed, err);
     if (status == STATUS_OK && !json)

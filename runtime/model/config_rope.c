@@ -1,5 +1,5 @@
-// The rotary part of config.json, in both forms that occur: "rope_scaling" beside "rope_theta", and
-// "rope_parameters" holding both. Loading thread only; the tables are made in rope.c.
+// The rotary part of config.json, in both forms that exist: "rope_scaling" next to "rope_theta",
+// and "rope_parameters" that contains both. Loading thread only; rope.c computes the tables.
 #include "runtime/model/config.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static enum status factors_read(double *out, const char *name, uint32_t count,
     return STATUS_OK;
 }
 
-// Numbers common to several kinds; what a kind does not use keeps its default.
+// Reads the numbers of all kinds; those that a kind does not use keep their defaults.
 static enum status numbers_read(struct rope_config *rope, const json_t *scaling, double positions,
                                 struct error *err)
 {
@@ -91,8 +91,8 @@ static enum status numbers_read(struct rope_config *rope, const json_t *scaling,
     return config_bool(&rope->truncate, scaling, "truncate", true, err);
 }
 
-// The longest sequence: linear and dynamic scaling stretch max_position_embeddings, yarn the
-// original length; the other kinds publish the stretched length.
+// Sets the longest sequence. Linear and dynamic scaling multiply max_position_embeddings, yarn the
+// original length; the other kinds publish the scaled length.
 static void lengths_set(struct model_config *config)
 {
     const struct rope_config *rope = &config->rope;
@@ -102,8 +102,8 @@ static void lengths_set(struct model_config *config)
     if (rope->kind == ROPE_YARN)
         length = fmax(length, rope->original * rope->factor);
     config->length_max = (uint32_t)fmin(length, 1 << 24);
-    // Dynamic scaling changes the base with the length served. The default is the trained length,
-    // at which it has no effect.
+    // Dynamic scaling changes the base according to the length that is served. The default is the
+    // trained length, at which it has no effect.
     config->length_default = rope->kind == ROPE_DYNAMIC ? config->positions : config->length_max;
 }
 

@@ -1,5 +1,6 @@
-// The ops of decoders (Llama, Mistral, Qwen2, Qwen3); see forward.c. Which optional ops a layer has
-// follows from the weights that are there. Keys and values go through the KV blocks. Engine thread.
+// The ops of decoders (Llama, Mistral, Qwen2, Qwen3); see forward.c. The weights that exist
+// determine which optional ops a layer has. Keys and values are stored in the KV blocks. Engine
+// thread.
 #include "runtime/model/internal.h"
 
 static enum status embed(struct forward *f, const struct forward_op *op)
@@ -20,7 +21,8 @@ static enum status embed(struct forward *f, const struct forward_op *op)
     return alone || status != STATUS_OK ? status : forward_ranks_sum(f, op->out);
 }
 
-// The weight of the product behind an op; NULL where something else follows.
+// Returns the weight of the product that follows an op, which the op may prefetch, or NULL if
+// another op follows.
 static const struct weight *next_of(const struct forward *f, const struct forward_op *op)
 {
     bool product = op[1].run == forward_gemm || op[1].run == forward_sum ||
@@ -31,7 +33,8 @@ static const struct weight *next_of(const struct forward *f, const struct forwar
 static enum status norm(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
-    bool first = f->layer == 0 && op->weight == LAYER_NORM_ATTN; // there is nothing to add yet
+    // The first norm has nothing to add.
+    bool first = f->layer == 0 && op->weight == LAYER_NORM_ATTN;
     struct rms_norm_args args = {
         .act = model->act,
         .residual = model_act(model, op->in),
@@ -128,7 +131,7 @@ static const struct forward_op first[] = {
     {.run = NULL},
 };
 
-// BUFFER_DELTA waits for the next norm, which adds it to the residual.
+// The next norm adds BUFFER_DELTA to the residual.
 static const struct forward_op layer[] = {
     {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_ATTN, .add = BUFFER_DELTA},
     {forward_gemm, BUFFER_NORMED, BUFFER_QKV, .weight = LAYER_QKV, .bias = LAYER_QKV_BIAS},
@@ -142,7 +145,7 @@ static const struct forward_op layer[] = {
     {.run = NULL},
 };
 
-// The output head runs over wanted rows only, never over a whole prompt.
+// The output head is computed only for the rows that want a token, not for entire prompts.
 static const struct forward_op generate[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
@@ -165,7 +168,7 @@ static const struct forward_op score[] = {
     {.run = NULL},
 };
 
-// Every token is normalised, because mean pooling reads them all.
+// Every token is normalised, because mean pooling reads all of them.
 static const struct forward_op pool[] = {
     {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
     {forward_pool, .in = BUFFER_NORMED, .out = BUFFER_VALUES},

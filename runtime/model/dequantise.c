@@ -1,4 +1,4 @@
-// Quantised blocks to float32, and rows of tensors from them; see dequantise.h.
+// Converts quantised blocks to float32, and reads rows of tensors; see dequantise.h.
 #include "runtime/model/dequantise.h"
 
 #include "base/status.h"
@@ -10,7 +10,7 @@ static float half_at(const uint8_t *at)
     return f16_to_f32((uint16_t)(at[0] | at[1] << 8));
 }
 
-// 32 elements, a scale: d * q.
+// 32 elements with one scale: d * q.
 static void q8_0(float *out, const uint8_t *b)
 {
     float d = half_at(b);
@@ -18,12 +18,14 @@ static void q8_0(float *out, const uint8_t *b)
         out[i] = (float)(int8_t)b[2 + i] * d;
 }
 
-// The lower halves of 16 bytes are elements 0 to 15, the upper ones 16 to 31.
+// Returns element i of 32: the low nibbles of 16 bytes are elements 0 to 15, the high ones 16 to
+// 31.
 static int nibble(const uint8_t *at, int i)
 {
     return i < 16 ? at[i] & 15 : at[i - 16] >> 4;
 }
 
+// Returns bit 4 of element i, from a bit field of 32 bits.
 static int fifth_bit(const uint8_t *at, int i)
 {
     return (at[i / 8] >> i % 8 & 1) << 4;
@@ -57,7 +59,7 @@ static void q5_1(float *out, const uint8_t *b)
         out[i] = (float)(nibble(b + 8, i) | fifth_bit(b + 4, i)) * d + least;
 }
 
-// Eight scales and eight minima of 6 bits in 12 bytes.
+// Unpacks the scale and the minimum of a group: eight of each, 6 bits wide, in 12 bytes.
 static void scale_of(const uint8_t *s, int group, float *scale, float *least)
 {
     int a = s[group] & 63, b = s[group + 4] & 63;
@@ -98,7 +100,7 @@ static void q5_k(float *out, const uint8_t *b)
     k_groups(out, b, b + 16, b + 48);
 }
 
-// 256 elements in 16 groups: four lower bits, two upper bits, a scale of a byte.
+// 256 elements in 16 groups: four low bits, two high bits, and a scale of one byte.
 static void q6_k(float *out, const uint8_t *b)
 {
     float d = half_at(b + 208);
@@ -139,6 +141,7 @@ void dequantise_block(float *out, const struct gguf_type *type, const void *bloc
     check(false, "blocks of %s", type->name);
 }
 
+// Converts `count` elements from `first` on of a tensor of floats.
 static void plain_read(float *out, const struct tensor *tensor, uint64_t first, uint32_t count)
 {
     enum dtype dtype = (enum dtype)tensor->dtype;
@@ -154,7 +157,8 @@ static void plain_read(float *out, const struct tensor *tensor, uint64_t first, 
     }
 }
 
-// Blocks that the range shares with others are computed aside.
+// Converts `count` elements from `first` on of a quantised tensor. Blocks that are only partly in
+// the range are converted to a temporary buffer.
 static void blocks_read(float *out, const struct tensor *tensor, uint64_t first, uint32_t count)
 {
     const struct gguf_type *type = tensor->blocks;
@@ -172,8 +176,8 @@ static void blocks_read(float *out, const struct tensor *tensor, uint64_t first,
     }
 }
 
-// The row of the file: GGUF has the rows of llama's heads such that those which rotary embedding
-// turns together are neighbours, models have them half a head apart.
+// Returns the row's index in the file. GGUF stores the rows of llama's q and k heads so that the
+// two rows of a rotary pair are neighbours; models have them half a head apart.
 static uint64_t row_in_file(const struct tensor *tensor, uint64_t row)
 {
     uint64_t head = tensor->rope_head;

@@ -1,5 +1,5 @@
 // The ops of encoders (BERT, RoBERTa, XLM-RoBERTa); see forward.c. Rows are packed without padding;
-// keys and values are read from the step's own activations. Engine thread.
+// keys and values are read from the activations of the same step. Engine thread.
 #include "runtime/model/internal.h"
 
 static enum status embed(struct forward *f, const struct forward_op *op)
@@ -29,7 +29,7 @@ static enum status attend(struct forward *f, const struct forward_op *op)
     struct model *model = f->model;
     struct attn_args args = {
         .act = model->act,
-        // bfloat16 as in a KV cache: faster than float32 activations
+        // bfloat16, as in a KV cache: faster than float32 activations
         .kv = model->facts.dtype == DTYPE_BF16 ? DTYPE_BF16 : model->act,
         .qkv = model_act(model, op->in),
         .out = model_act(model, op->out),

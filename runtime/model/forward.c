@@ -1,16 +1,16 @@
-// The forward pass: lists of ops, walked by one function that stops at the first error. decoder.c
-// and encoder.c hold the lists: what comes before the layers, one layer, and what comes after them
-// for each kind of model. This file walks them and has the ops that both use. Engine thread;
-// asynchronous like every op, and without waits or allocation, so that a decode step can be
-// recorded as a graph.
+// The forward pass: lists of ops, executed by one function that stops at the first error. decoder.c
+// and encoder.c contain the lists: the ops before the layers, one layer, and the ops after them for
+// each kind of model. This file executes them and has the ops that both use. Engine thread;
+// asynchronous like every op, without waits or allocation, so that a decode step can be recorded as
+// a graph.
 //
-// Where several ranks share a model, each runs these lists over its own part: forward_sum adds what
-// the ranks have of a product, forward_logits puts their columns side by side. Stages of a pipeline
-// and experts would be further rows and lists here (a stage's own range of layers, a layer with a
-// router) and weight slots beyond LAYER_WEIGHT_COUNT.
+// If several ranks share a model, each executes these lists on its part: forward_sum adds the
+// ranks' partial products, forward_logits concatenates their columns. Pipeline stages and experts
+// would be further rows and lists here (a range of layers for each stage, a layer with a router)
+// and weight slots beyond LAYER_WEIGHT_COUNT.
 #include "runtime/model/internal.h"
 
-// In struct forward_op bias 0 means none.
+// Bias 0 of struct forward_op means none.
 _Static_assert(LAYER_QKV_BIAS > 0 && MODEL_EMBED == 0, "no bias is the first of its list");
 
 enum status forward_prep(struct model *model, const struct step *host)
@@ -36,6 +36,7 @@ enum status forward_prep(struct model *model, const struct step *host)
     return op_prep(model, &args);
 }
 
+// Computes y = x W^T + bias for the op, with y of `type` in buffer `out`.
 static enum status product(const struct forward *f, const struct forward_op *op, enum dtype type,
                            enum model_buffer out)
 {
@@ -170,15 +171,17 @@ enum status forward_products(struct model *model, uint32_t tokens)
     uint32_t rows_max = model->facts.limits.rows_max;
     struct forward f = {model, NULL, model->weights + layer_weight_index(0, 0), 0, tokens};
     enum status status = products_run(&f, lists->layer);
-    if (status != STATUS_OK || tokens >= 2 * rows_max) // those of rows_max were run before
+    // The head has at most rows_max rows, which were run before.
+    if (status != STATUS_OK || tokens >= 2 * rows_max)
         return status;
     f.weights = model->weights;
     f.rows = tokens < rows_max ? tokens : rows_max;
     return products_run(&f, lists->last[model->facts.kind]);
 }
 
-// In a step of decode rows only, token i is row i: nothing has to be gathered. A recorded graph
-// assumes the same; it lists no wanted rows, and the results of its padding rows are not read.
+// Returns true for a step with decode rows only: token i is row i, so nothing has to be gathered. A
+// recorded graph assumes the same; it lists no rows with results, and the results of its padding
+// rows are not read.
 static bool rows_in_place(const struct step *host)
 {
     return host->decode_count == host->row_count && host->token_count == host->row_count;

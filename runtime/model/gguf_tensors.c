@@ -1,4 +1,5 @@
-// Names, shapes and types of a GGUF file's tensors as a folder would have them; see gguf_tensors.h.
+// Translates names, shapes and types of a GGUF file's tensors to those of a folder; see
+// gguf_tensors.h.
 #include "runtime/model/gguf_tensors.h"
 
 #include "base/safe.h"
@@ -12,7 +13,8 @@
 enum { LAYER_END = 10000 };
 
 struct name_pair {
-    const char *file, *model; // %u: the layer; both without ".weight" and ".bias"
+    // Names in the file and in a folder, without ".weight" and ".bias"; %u: the layer.
+    const char *file, *model;
 };
 
 static const struct name_pair decoder_names[] = {
@@ -30,8 +32,8 @@ static const struct name_pair decoder_names[] = {
     {"blk.%u.ffn_gate", "model.layers.%u.mlp.gate_proj"},
     {"blk.%u.ffn_up", "model.layers.%u.mlp.up_proj"},
     {"blk.%u.ffn_down", "model.layers.%u.mlp.down_proj"},
-    {"rope_freqs", "rope_freqs"}, // in config.json
-    {"cls.output", "cls.output"}, // of rerankers: rows of the head
+    {"rope_freqs", "rope_freqs"}, // source/gguf_config.c writes it to config.json
+    {"cls.output", "cls.output"}, // rerankers: the two rows of the head
     {NULL, NULL},
 };
 
@@ -51,8 +53,8 @@ static const struct name_pair encoder_names[] = {
     {NULL, NULL},
 };
 
-// Rewrites a name from one form to the other; false: it is not of the form `from`. Different names
-// never become the same: a layer has one number.
+// Rewrites a name from one form to the other; returns false if it does not match `from`. Different
+// names stay different: a layer number has only one accepted spelling.
 static bool name_rewrite(char out[TENSOR_NAME_MAX], const char *name, const char *from,
                          const char *to)
 {
@@ -92,10 +94,11 @@ bool gguf_tensor_name_back(char out[TENSOR_NAME_MAX], const char *name)
     return false;
 }
 
+// The order of the rows of q and k in the file.
 struct rope_rows {
     bool encoder;
-    bool paired;       // rows of q and k are in pairs
-    uint32_t heads[2]; // of q and of k
+    bool paired;       // true if rows of a rotary pair are neighbours
+    uint32_t heads[2]; // number of heads of q and of k
 };
 
 static enum status family_read(struct rope_rows *out, const struct gguf *file, struct error *err)
@@ -127,7 +130,7 @@ static int dtype_of(const struct gguf_type *type)
     }
 }
 
-// The rows of a head where the file has them in pairs.
+// Sets the rows per head of a q or k tensor whose rows the file stores in pairs.
 static enum status head_set(struct tensor *to, const struct gguf_tensor *from, const char *name,
                             const struct rope_rows *family, const struct gguf *file,
                             struct error *err)
@@ -171,7 +174,8 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
                           .file = file->name};
     for (uint32_t i = 0; i < from->dims; i++)
         to->shape[i] = from->shape[from->dims - 1 - i];
-    if (to->dims == 1 && strcmp(name, "token_types.weight") == 0) { // a table of one row
+    // A table of one row, stored as a vector.
+    if (to->dims == 1 && strcmp(name, "token_types.weight") == 0) {
         to->shape[1] = to->shape[0];
         to->shape[0] = 1;
         to->dims = 2;

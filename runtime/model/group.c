@@ -1,13 +1,14 @@
-// Several ranks behind one model, each with a thread, which waits for the next job, does it on its
-// rank's model and tells that it is done. A job is a launch or a sampling, or at the start the
-// recording of graphs; the engine's thread gives it out and sleeps until all are done. What ranks
-// exchange in between are the collectives of the forward pass (kernels/collective.h). Each rank
-// samples whole rows with the same keys, and their results are compared at every step.
+// Several ranks that share one model. Each rank has a thread, which waits for the next job,
+// executes it on the rank's model and signals completion. A job is a launch, a sampling or, during
+// model_open, the recording of graphs; the engine's thread posts it and sleeps until all ranks are
+// done. The ranks exchange data only in the collectives of the forward pass (kernels/collective.h).
+// Each rank samples complete rows with the same random keys, and their results are compared in
+// every step.
 //
-// A rank that fails ends the communicator, so that none waits for it: the error of the first that
-// failed is the step's. So does the engine's thread where a rank hangs or is late: it leaves with
-// an error of its own and touches nothing that the late rank may still use. Nothing is given out
-// after a failure.
+// A rank that fails aborts the communicator, so that no rank waits for it; the error of the first
+// rank that failed is the error of the step. If a rank hangs or is late, the engine's thread aborts
+// the communicator, returns an error and touches nothing that the late rank may still use. No job
+// is posted after a failure.
 #include "runtime/model/group.h"
 
 #include "base/arena.h"
@@ -31,28 +32,28 @@ struct group_rank {
     struct model_group *group;
     struct model *model;
     pthread_t thread;
-    struct error err; // of the job that failed
+    struct error err; // error of the job that failed
     enum status status;
-    _Atomic uint32_t done; // jobs
+    _Atomic uint32_t done; // number of jobs that this rank has finished
 };
 
 struct model_group {
     const struct device_api *api;
     struct comm *comm;
-    const char *const *names; // of the ranks' devices, or NULL
-    uint64_t deadline_ns;     // of a job
-    uint32_t size, started;   // ranks; threads to join
-    struct batch *batch;      // of the step under way: a late rank may read it at any time
+    const char *const *names; // names of the ranks' devices, or NULL
+    uint64_t deadline_ns;     // time limit of a job
+    uint32_t size, started;   // number of ranks; number of threads to join
+    struct batch *batch;      // batch of the current step; a late rank may read it at any time
     struct job job;
-    enum status status; // of the first job that failed, with its error; then there are no more
+    enum status status; // status of the first job that failed; no further jobs then
     struct error err;
-    uint32_t guilty;         // the rank whose device failed; size: nobody knows
-    _Atomic bool ending;     // set before the last `posted`
-    _Atomic uint32_t posted; // jobs so far
+    uint32_t guilty;         // rank whose device failed; size: not known
+    _Atomic bool ending;     // true: threads end; set before `posted` is raised the last time
+    _Atomic uint32_t posted; // number of jobs posted so far
     _Atomic uint32_t posted_sleepers;
-    _Atomic uint32_t left; // ranks that are not done with the job
+    _Atomic uint32_t left; // number of ranks that have not finished the job
     _Atomic uint32_t left_sleepers;
-    _Atomic uint32_t failed; // 1 + the first rank that failed, or 0
+    _Atomic uint32_t failed; // 1 + the first rank that failed, or 0: none
     struct group_rank ranks[RANKS_MAX];
 };
 
@@ -86,7 +87,7 @@ static void *rank_main(void *argument)
             atomic_compare_exchange_strong(&group->failed, &none, 1 + number);
             group->api->comm_abort(group->comm);
         }
-        atomic_store(&r->done, seen + 1); // before `left`: who is late is looked up by it
+        atomic_store(&r->done, seen + 1); // before `left`: late_error finds the late rank by it
         if (atomic_fetch_sub(&group->left, 1) == 1)
             futex_tell(&group->left, &group->left_sleepers);
     }
@@ -105,7 +106,8 @@ static struct rank_words rank_words(const struct model_group *group, uint32_t ra
     return words;
 }
 
-// The others wait in a collective for the one that has begun the fewest.
+// Sets the error for a late rank: the unfinished rank that has started the fewest collectives. The
+// others wait for it in a collective.
 static enum status late_error(struct model_group *group, struct error *err)
 {
     double seconds = (double)group->deadline_ns * 1e-9;
@@ -137,7 +139,8 @@ static enum status failed_error(struct model_group *group, struct error *err)
     return r->status;
 }
 
-// False: some are not done, and the deadline has passed while the process ran.
+// Waits until all ranks have finished the job. Returns false if the deadline passes first; only
+// time in which the process runs counts (base/patience.h).
 static bool ranks_await(struct model_group *group)
 {
     struct patience patience = patience_of(group->deadline_ns);
@@ -149,7 +152,8 @@ static bool ranks_await(struct model_group *group)
     return true;
 }
 
-// Returns when all ranks are done, or at the deadline.
+// Posts a job and returns when all ranks have finished it, or at the deadline. After a failure it
+// only returns the first error.
 static enum status job_run(struct model_group *group, const struct job *job, struct error *err)
 {
     if (group->status == STATUS_OK) {
@@ -158,7 +162,7 @@ static enum status job_run(struct model_group *group, const struct job *job, str
         atomic_fetch_add(&group->posted, 1);
         futex_tell(&group->posted, &group->posted_sleepers);
         bool all = ranks_await(group);
-        if (atomic_load(&group->failed) > 0) { // it has ended the communicator
+        if (atomic_load(&group->failed) > 0) { // that rank has aborted the communicator
             group->status = failed_error(group, &group->err);
         } else if (!all) {
             group->status = late_error(group, &group->err);
@@ -177,7 +181,7 @@ enum status group_record(struct model_group *group, struct error *err)
 
 enum status group_launch(struct model_group *group, struct batch *batch, struct error *err)
 {
-    if (group->status == STATUS_OK) // else a late rank may read it
+    if (group->status == STATUS_OK) // otherwise a late rank may still read it
         batch_copy(group->batch, batch);
     return job_run(group, &(struct job){.kind = JOB_LAUNCH}, err);
 }
@@ -189,7 +193,7 @@ enum status group_sample(struct model_group *group, const uint32_t *masks, uint3
     return job_run(group, &job, err);
 }
 
-// Ranks that computed the same have the same bits.
+// Returns true if two ranks have bit-identical results.
 static bool outputs_equal(const struct model_facts *facts, const struct model_output *a,
                           const struct model_output *b)
 {

@@ -1,7 +1,7 @@
-// The ranks that share a model, each with a thread. What model.h offers goes to all of them: the
-// same batch, the same masks, and results that must be equal. Private to runtime/model; a group is
-// given out jobs by the engine's thread, which waits for all ranks, but no longer than a deadline:
-// after that, and after any failure, the group takes no more jobs.
+// The ranks that share a model, each with a thread. Each call of model.h for a step is executed by
+// all ranks: with the same batch and masks, and with results that must be equal. Private to
+// runtime/model. The engine's thread posts a job and waits for all ranks, but not longer than a
+// deadline. After that deadline or any other failure, the group accepts no more jobs.
 #pragma once
 
 #include "kernels/device.h"
@@ -9,28 +9,35 @@
 
 struct model_group;
 
-// Starts the threads. models: of all ranks, open; they, the names of their devices (or NULL) and
-// the communicator, which joins their streams, outlive the group.
+// Starts the threads. models: the opened models of all ranks. The models, the names of their
+// devices (or NULL) and the communicator, which joins their streams, must outlive the group.
 enum status group_open(struct model_group **out, struct model *const *models,
                        const char *const *names, uint32_t size, const struct device_api *api,
                        struct comm *comm, struct error *err) MUST_USE;
-void group_close(struct model_group *group); // waits for ranks that are late; NULL is allowed
+// Joins the threads, and so waits for ranks that are late. NULL is allowed.
+void group_close(struct model_group *group);
 
-bool group_hangs(const struct model_group *group);      // a rank is late, so group_close would wait
-uint32_t group_guilty(const struct model_group *group); // the rank that failed; size: not known
-void group_end(struct model_group *group); // no more jobs, and no rank waits for another
-void group_deadline(struct model_group *group, uint64_t ns); // of a job, from now on
+// Returns true if a rank has not finished its job, so that group_close would wait.
+bool group_hangs(const struct model_group *group);
+// Returns the rank that failed, or the number of ranks if it is not known.
+uint32_t group_guilty(const struct model_group *group);
+// Refuses all further jobs and aborts the communicator, so that no rank waits for another.
+void group_end(struct model_group *group);
+// Sets the deadline of each further job.
+void group_deadline(struct model_group *group, uint64_t ns);
 
-enum status group_record(struct model_group *group, struct error *err) MUST_USE; // graphs
+// Records the graphs of all ranks.
+enum status group_record(struct model_group *group, struct error *err) MUST_USE;
+// Launches, samples and collects a step on all ranks, as model.h describes. The batch is copied.
 enum status group_launch(struct model_group *group, struct batch *batch,
-                         struct error *err) MUST_USE; // the batch is copied
+                         struct error *err) MUST_USE;
 enum status group_sample(struct model_group *group, const uint32_t *masks, uint32_t count,
                          struct error *err) MUST_USE;
 enum status group_collect(struct model_group *group, struct model_output *out, uint64_t deadline_ns,
                           struct error *err) MUST_USE;
 
-// What a job is for one rank, on its thread, which begins with rank_begin; the turn is taken
-// (model.c, open.c).
+// The calls of one rank's model. rank_begin comes first on the thread that makes the others. If the
+// device has turns, the caller holds one (model.c, open.c).
 void rank_begin(const struct model *m);
 enum status rank_record(struct model *m, struct error *err) MUST_USE;
 enum status rank_launch(struct model *m, struct batch *batch, struct error *err) MUST_USE;
@@ -38,7 +45,8 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count,
                         struct error *err) MUST_USE;
 enum status rank_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
                          struct error *err) MUST_USE;
-uint64_t rank_meetings(const struct model *m); // collectives that it has begun; any thread
-// warm.c: before graphs are recorded products are tuned and two small steps run, so that the device
-// loads all code that steps use. Nothing where the device does not ask for it.
+// Returns the number of collectives that the rank has started. Any thread.
+uint64_t rank_meetings(const struct model *m);
+// warm.c: tunes the products and runs two small steps before graphs are recorded, so that the
+// device loads all code that steps use. Does nothing if the device does not need it.
 enum status rank_warm(struct model *m, struct error *err) MUST_USE;

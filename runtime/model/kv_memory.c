@@ -1,4 +1,4 @@
-// KV memory; see kv_memory.h.
+// Allocates the memory of KV blocks; see kv_memory.h.
 #include "runtime/model/kv_memory.h"
 
 #include "kernels/attn_tiles.h"

@@ -1,4 +1,4 @@
-// Offsets of everything in a model's memory. The printed plan and the allocations use the same
+// The offsets of all arrays in a model's memory. The printed plan and the allocations use the same
 // sizes. Pure functions.
 #include "runtime/model/internal.h"
 
@@ -6,6 +6,7 @@
 
 enum { PLACE_ALIGNMENT = 256 };
 
+// Returns the offset of the next array and moves *at past it.
 static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
 {
     size_t start = *at;
@@ -14,7 +15,8 @@ static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
 }
 
 // The wide buffers share one region: qkv and attn are no longer needed when up and ffn are written,
-// and none of the four when the logits are. test_forward_lists walks the lists of ops to see it.
+// and none of the four when the logits are written. test_forward_lists checks this on the lists of
+// ops.
 static void activations(struct model_layout *out, const struct model_facts *facts,
                         const struct model_parts *parts)
 {
@@ -33,7 +35,7 @@ static void activations(struct model_layout *out, const struct model_facts *fact
     buffer[BUFFER_LAST] = place(&at, rows * s->hidden, act);
     buffer[BUFFER_LAST_DELTA] = place(&at, rows * s->hidden, act);
     buffer[BUFFER_VALUES] = place(&at, rows * facts->output_width, sizeof(float));
-    uint64_t part = 0; // of several ranks: sums, and logits that are gathered
+    uint64_t part = 0; // several ranks: input of the sums and of the gathered logits
     if (s->ranks > 1)
         part = larger(tokens * s->hidden, generates * rows * s->vocab.count);
     buffer[BUFFER_PARTIAL] = place(&at, part, sizeof(float));

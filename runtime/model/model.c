@@ -1,5 +1,5 @@
-// One step: launch, sample, collect. Engine thread. Only model_collect waits; the caller respects
-// steps_in_flight.
+// One step: launch, sample, collect. Engine thread, or a rank's thread for rank_*. Only
+// model_collect and model_logits wait; the caller respects steps_in_flight.
 #include "runtime/model/group.h"
 #include "runtime/model/internal.h"
 
@@ -10,7 +10,8 @@ static struct host_step *host_step_at(struct model *m, uint64_t n)
     return &m->host_steps[n % MODEL_HOST_STEPS];
 }
 
-// Ops return a status only; the sentence of a device fault comes from the stream's next wait.
+// Sets the error of an op that failed. Ops return only a status; the text of a device fault comes
+// from the next wait of the stream.
 static enum status fault(enum status status, const char *what, struct error *err)
 {
     return error_set(err, status, "the device refused %s", what);
@@ -59,6 +60,7 @@ uint32_t *model_masks(struct model *m)
     return host_step_at(m, m->sampled)->masks;
 }
 
+// Returns the smallest graph that can run the batch, or NULL.
 static const struct model_graph *graph_for(const struct model *m, const struct batch *batch)
 {
     bool decode = batch->row_count > 0 && batch->decode_count == batch->row_count;
@@ -77,6 +79,7 @@ static enum status forward(struct model *m, const struct step *host,
     return graph ? m->api->graph_launch(m->stream, graph->graph) : forward_run(m, host);
 }
 
+// Returns the largest top_logprobs of the rows that want a token.
 static uint32_t top_most(const struct model *m, struct batch *batch)
 {
     uint32_t most = 0;
@@ -88,6 +91,7 @@ static uint32_t top_most(const struct model *m, struct batch *batch)
     return most;
 }
 
+// Returns the number of masks that the rows name: the highest mask index plus 1.
 static uint32_t masks_named(struct batch *batch)
 {
     uint32_t count = 0;

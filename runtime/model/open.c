@@ -1,5 +1,5 @@
-// model_open and model_close: memory in the sizes of the plan, weights, tables, graphs. Loading
-// thread; afterwards the model belongs to its engine's thread.
+// model_open and model_close: memory of the planned sizes, weights, tables, graphs. Loading thread;
+// afterwards the model belongs to its engine's thread.
 #include "runtime/model/internal.h"
 
 #include "base/arena.h"
@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { ROPE_CHUNK = 1024 }; // positions computed and uploaded at once
+enum { ROPE_CHUNK = 1024 }; // positions computed and uploaded at a time
 
-// Refuses KV memory that is less than one sequence needs, and says which length would fit.
+// Refuses KV memory that is less than one sequence needs; the error names a length that would fit.
 static enum status kv_check(const struct model_plan *plan, uint64_t kv_bytes, struct error *err)
 {
     if (plan->facts.block_bytes == 0 || kv_bytes >= plan->kv_bytes_min)
@@ -50,6 +50,7 @@ static enum status memory_take(struct model *m, struct error *err)
     return status;
 }
 
+// Sets the pointers into the allocated memory.
 static void places_set(struct model *m)
 {
     const struct model_layout *at = &m->layout;
@@ -75,6 +76,7 @@ static void places_set(struct model *m)
     *m->word = 0;
 }
 
+// Computes the rotary table and copies it to the device.
 static enum status rope_upload(struct model *m, struct error *err)
 {
     if (m->layout.rope_bytes == 0)
@@ -100,8 +102,8 @@ static enum status rope_upload(struct model *m, struct error *err)
     return status;
 }
 
-// Records the forward pass of a decode step, with padding rows. prep is not recorded: its counts
-// change each step.
+// Records the forward pass of a decode step of `rows` rows, all of them padding. prep is not
+// recorded, because its counts change in each step.
 static enum status graph_record(struct model *m, uint32_t rows, struct error *err)
 {
     struct step *host = m->host_steps[0].record;
@@ -158,7 +160,8 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     return m;
 }
 
-// Packed weights are only read, so models on one device may have the same.
+// Uses the packed weights of the model of options.copy_of; they are read-only, so models on one
+// device can share them.
 static enum status weights_share(struct model *m, const struct model_plan *plan)
 {
     const struct model_parts *first = plan->parts->options.copy_of->parts;
@@ -174,7 +177,7 @@ struct load_progress {
     void *context;
 };
 
-// Everything of one rank but graphs, whose collectives need the other ranks.
+// Opens one rank's model except its graphs, whose collectives need the other ranks.
 static enum status rank_open(struct model **out, const struct model_plan *plan, uint64_t kv_bytes,
                              const struct load_progress *progress, struct error *err)
 {
@@ -194,7 +197,7 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
         status = plan->parts->options.copy_of
                      ? weights_share(m, plan)
                      : weights_load(m->weights, &plan->parts->weights, &load, err);
-        if (m->weights[MODEL_HEAD].shape.n == 0) // tied
+        if (m->weights[MODEL_HEAD].shape.n == 0) // tied: the head is the embedding table
             m->weights[MODEL_HEAD] = m->weights[MODEL_EMBED];
     }
     struct tensors *tensors = plan->parts->tensors;
@@ -209,13 +212,13 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     struct hash hash = tensors_hash(tensors);
     m->facts.checkpoint_hash[0] = hash.low;
     m->facts.checkpoint_hash[1] = hash.high;
-    // The weights are packed: their files are not needed any more.
+    // The weights are packed, so their files are no longer needed.
     tensors_close(tensors);
     plan->parts->tensors = NULL;
     return STATUS_OK;
 }
 
-// The other ranks, then what joins them: streams in a communicator, and threads.
+// Opens the other ranks, then the communicator of their streams and their threads.
 static enum status others_open(struct model *m, const struct model_plan *plan,
                                const struct load_progress *progress, struct error *err)
 {
@@ -251,7 +254,7 @@ uint32_t model_failed_rank(const struct model *m)
     return m->group ? group_guilty(m->group) : m->sizes.ranks;
 }
 
-// Closing waits for a rank that hangs, and for a device that does not end its work.
+// Returns true if closing the model could block: a rank or a device did not finish its work.
 static bool hangs(const struct model *m, enum status status)
 {
     return status == STATUS_TIMEOUT || (m && m->group && group_hangs(m->group));
@@ -310,7 +313,7 @@ static void graphs_close(struct model *m)
         m->api->graph_close(m->graphs[i].graph);
 }
 
-// Graphs hold collectives: those of all ranks close before the communicator.
+// Graphs contain collectives, so the graphs of all ranks are closed before the communicator.
 void model_close(struct model *m)
 {
     if (!m)

@@ -1,5 +1,5 @@
-// model_plan: the facts of a model and the memory it will need, before anything large is allocated.
-// Loading thread.
+// model_plan: the facts of a model and the memory that it will need, computed before anything large
+// is allocated. Loading thread.
 #include "base/log.h"
 #include "base/number.h"
 #include "runtime/model/internal.h"
@@ -39,8 +39,8 @@ static enum status options_check(const struct model_options *o, struct error *er
     return STATUS_OK;
 }
 
-// Chooses the prompt form of a reranker with a score head, and logs it, since scores do not show a
-// wrong choice.
+// Chooses the prompt form of a reranker with a score head, and logs it, because scores do not
+// reveal a wrong choice.
 static enum status form_choose(struct model_parts *parts, struct error *err)
 {
     struct model_config *c = &parts->config;
@@ -58,7 +58,7 @@ static enum status form_choose(struct model_parts *parts, struct error *err)
     if (wanted >= 0)
         c->rerank = (enum rerank_form)wanted;
     if (parts->sizes.rank > 0)
-        return STATUS_OK; // said by the first
+        return STATUS_OK; // rank 0 logs it
     log_line(LOG_INFO,
              "%s: queries and documents are read %s; --rerank-prompt %s reads them the other way",
              c->arch->name, c->rerank == RERANK_YES_NO ? "in Qwen3-Reranker's prompt" : "as a pair",
@@ -66,6 +66,7 @@ static enum status form_choose(struct model_parts *parts, struct error *err)
     return STATUS_OK;
 }
 
+// Chooses max_model_len: the option, or the model's or tokenizer's default.
 static enum status length_choose(struct model_facts *facts, const struct model_parts *parts,
                                  struct error *err)
 {
@@ -95,8 +96,9 @@ static enum status kv_facts(struct model_facts *facts, struct model_parts *parts
 {
     const struct model_config *c = &parts->config;
     const struct model_sizes *sizes = &parts->sizes;
-    // The checkpoint's precision: 16-bit weights get 16-bit keys and values even where the device
-    // computes in float32. Where it computes in 16 bits, its kernels take them in that type alone.
+    // The default is the checkpoint's precision: with 16-bit weights, keys and values have 16 bits
+    // even if the device computes in float32. A device that computes in 16 bits supports only that
+    // type.
     bool wide = c->arch->family == ARCH_DECODER && parts->act == DTYPE_F32;
     enum dtype own = wide ? parts->weights.side : parts->act;
     facts->kv_dtype = parts->options.kv_dtype < 0 ? own : (enum dtype)parts->options.kv_dtype;
@@ -117,7 +119,7 @@ static enum status kv_facts(struct model_facts *facts, struct model_parts *parts
     return STATUS_OK;
 }
 
-// With a penalty by default every sequence has one, and none waits for a row.
+// If a penalty is the default, every sequence needs a row, so there is one for each.
 static uint32_t penalty_rows(const struct model_options *options,
                              const struct model_defaults *defaults, uint32_t sequences)
 {
@@ -126,8 +128,8 @@ static uint32_t penalty_rows(const struct model_options *options,
     return smaller(options->penalty_rows >= 0 ? (uint32_t)options->penalty_rows : usual, sequences);
 }
 
-// Capacity of a step. A generator has a row for each sequence. An encoder keeps nothing between
-// steps and has as many rows as short texts fit.
+// Chooses the capacity of a step. A generator has a row for each sequence. An encoder keeps nothing
+// between steps and has as many rows as short texts fit.
 static enum status limits_choose(struct model_facts *facts, const struct device_facts *device,
                                  const struct model_parts *parts, struct error *err)
 {
@@ -203,6 +205,7 @@ static void facts_init(struct model_facts *facts, const struct model_parts *part
                                                                        : model_defaults_none;
 }
 
+// Returns the largest n or k of all products.
 static uint32_t width_max(const struct model_parts *parts)
 {
     uint32_t width = 0;
@@ -216,7 +219,8 @@ static uint32_t width_max(const struct model_parts *parts)
     return width;
 }
 
-// Decode steps are recorded for 1, 2, 4 and 8 rows, then by 8, 16 and 32 up to 512.
+// Chooses the rows for which decode steps are recorded: 1, 2, 4 and 8, then in steps of 8, 16 and
+// 32 up to 512.
 static uint32_t graphs_choose(uint32_t *out, uint32_t rows_max)
 {
     uint32_t last = smaller(rows_max, 512u);
@@ -238,7 +242,7 @@ static void stream_limits_init(struct model_parts *parts, const struct model_fac
     bool decoder = c->arch->family == ARCH_DECODER;
     bool all = c->window == 0 || c->window >= facts->max_model_len;
     for (uint32_t i = 0; i < c->layers; i++)
-        all = all || c->full_layers[i]; // attention is planned once a step, for the widest window
+        all = all || c->full_layers[i]; // attention is planned once per step, for the widest window
     parts->stream = (struct stream_limits){
         .step = facts->limits,
         .attn =
@@ -307,7 +311,7 @@ static enum status checkpoint_open(struct model_parts *parts, struct error *err)
         .api = parts->api,
         .device = parts->device,
         .dtype = o->dtype,
-        // Ids that the folder gives take precedence over those found in the tokenizer.
+        // Ids given by the folder take precedence over those found in the tokenizer.
         .yes_id = parts->config.yes_id >= 0 ? parts->config.yes_id : o->yes_id,
         .no_id = parts->config.no_id >= 0 ? parts->config.no_id : o->no_id,
     };
@@ -345,7 +349,7 @@ static enum status plan_fill(struct model_plan *plan, struct error *err)
     return need_sum(plan, err);
 }
 
-// Adds a rank's memory to the plan of the first, label by label.
+// Adds the memory of another rank to the plan of rank 0, label by label.
 static void need_merge(struct model_plan *plan, const struct model_plan *other)
 {
     for (uint32_t i = 0; i < other->need.count; i++) {
@@ -363,7 +367,7 @@ static void need_merge(struct model_plan *plan, const struct model_plan *other)
     plan->facts.block_bytes += other->facts.block_bytes;
 }
 
-// The plans of the other ranks; facts and memory are then those of all.
+// Plans the other ranks; the plan of rank 0 then covers the memory of all ranks.
 static enum status others_plan(struct model_plan *plan, const char *folder, struct error *err)
 {
     struct model_parts *parts = plan->parts;

@@ -11,7 +11,7 @@ static void plain(double *out, uint32_t dim, double theta)
         out[i] = 1.0 / pow(theta, 2.0 * i / dim);
 }
 
-// Llama 3: long waves are stretched by factor, short ones kept, those between blended.
+// Llama 3: long wavelengths are stretched by `factor`, short ones unchanged, those between blended.
 static void llama3(double *out, const struct rope_config *rope)
 {
     double low_wave = rope->original / rope->low_freq_factor;
@@ -27,7 +27,8 @@ static void llama3(double *out, const struct rope_config *rope)
     }
 }
 
-// The column whose angle makes `rotations` full turns within the original length.
+// Returns the (fractional) column whose angle makes `rotations` full rotations within the original
+// length.
 static double yarn_column(const struct rope_config *rope, double rotations)
 {
     return rope->dim * log(rope->original / (rotations * two_pi)) / (2 * log(rope->theta));

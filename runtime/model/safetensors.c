@@ -1,5 +1,5 @@
 // Reads safetensors files: 8 bytes of header length, a JSON header, then the bytes of all tensors
-// without gaps. Loading thread only. A set owns its mappings, descriptors and one arena with names
+// without gaps. Loading thread only. A set owns its mappings, descriptors and an arena with names
 // and tensor records.
 #include "runtime/model/safetensors.h"
 
@@ -62,7 +62,7 @@ static bool json_u64(const json_t *value, uint64_t *out)
     return true;
 }
 
-// Reads type and shape; *bytes is their product, refused if it does not fit 63 bits.
+// Reads type and shape. *bytes is the tensor's size; a size over 63 bits is refused.
 static enum status shape_read(struct tensor *tensor, uint64_t *bytes, const json_t *entry,
                               const char *file, struct error *err)
 {
@@ -128,7 +128,7 @@ static enum status tensor_read(struct tensor *tensor, const json_t *entry, uint6
     return STATUS_OK;
 }
 
-// Tensors must not share bytes: otherwise a damaged header would load unnoticed.
+// Refuses tensors that share bytes: a damaged header could otherwise load unnoticed.
 static enum status overlap_check(struct tensor *tensors, uint32_t count, const char *file,
                                  struct error *err)
 {
@@ -145,13 +145,14 @@ static enum status overlap_check(struct tensor *tensors, uint32_t count, const c
     return STATUS_OK;
 }
 
-// What Git checks out in place of a large file that it has not fetched.
+// Returns true for the text that Git checks out in place of a large file that was not fetched.
 static bool is_lfs_pointer(struct text file)
 {
     static const char head[] = "version https://git-lfs";
     return file.bytes >= sizeof head - 1 && memcmp(file.at, head, sizeof head - 1) == 0;
 }
 
+// Reads and checks the length of the JSON header.
 static enum status header_bytes(uint64_t *out, struct text file, const char *name,
                                 struct error *err)
 {
@@ -202,9 +203,9 @@ static enum status entries_read(struct tensor *list, uint32_t *count, struct are
     return STATUS_OK;
 }
 
-// Counts the keys of the outermost object and, in *values, the separators of values anywhere, by a
-// scan that knows strings and nesting only. The JSON reader would keep the last of two equal keys;
-// here a repeated tensor means that the file is damaged.
+// Counts the keys of the outermost object and, in *values, the values at all levels, with a scan
+// that knows only strings and nesting. The JSON reader would keep the last of two equal keys, but a
+// repeated tensor name means that the file is damaged.
 static uint32_t keys_count(struct text json, uint32_t *values)
 {
     uint32_t commas = 0;
@@ -241,7 +242,7 @@ enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena
     struct text data = text_span(json.at + json.bytes, file.bytes - 8 - header_length);
     json_t *header = NULL;
     uint32_t values, keys = keys_count(json, &values);
-    if (keys > TENSORS_MAX + 1 || values > TENSOR_VALUES_MAX) // one key is for metadata
+    if (keys > TENSORS_MAX + 1 || values > TENSOR_VALUES_MAX) // one more key for metadata
         return error_set(err, STATUS_TOO_LARGE,
                          "%s: the header has %u entries and %u values; at most %d tensors and %d "
                          "values are read",
@@ -275,7 +276,7 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     const char *path = set->gguf ? name : arena_format(set->arena, "%s/%s", folder, name).at;
     shard->name = arena_copy(set->arena, text_of(name)).at;
     enum status status = mapping_open(&shard->file, path, sizeof(uint64_t), err);
-    set->shard_count++; // also after a failure: tensors_close frees what was opened
+    set->shard_count++; // also after a failure, so that tensors_close closes the file
     if (status != STATUS_OK)
         return status;
     struct tensor *list = NULL;
@@ -297,12 +298,13 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     return STATUS_OK;
 }
 
-// A shard is a plain file name: the index must not lead out of the folder.
+// Returns true for a plain file name: the index must not lead out of the folder.
 static bool shard_name_valid(const char *name)
 {
     return name[0] != '\0' && name[0] != '.' && strlen(name) <= 255 && !strchr(name, '/');
 }
 
+// Opens all files that the index names.
 static enum status index_shards(struct tensors *set, const char *folder, const json_t *map,
                                 struct error *err)
 {
@@ -336,6 +338,7 @@ static enum status index_shards(struct tensors *set, const char *folder, const j
     return STATUS_OK;
 }
 
+// Checks that each tensor of the index is in the file that the index names.
 static enum status index_check(const struct tensors *set, const json_t *map, struct error *err)
 {
     const char *key;
@@ -351,6 +354,7 @@ static enum status index_check(const struct tensors *set, const json_t *map, str
     return STATUS_OK;
 }
 
+// Sorts the tensors by name and refuses equal names.
 static enum status names_check(struct tensors *set, struct error *err)
 {
     if (set->count > 0)
@@ -383,8 +387,8 @@ static enum status index_open(struct tensors *set, const char *folder, const cha
     return status;
 }
 
-// A dangling link counts as existing: an interrupted download leaves one, and opening it reports
-// the fault.
+// Returns true also for a dangling link: an interrupted download leaves such a link, and opening it
+// reports the error.
 static bool entry_exists(const char *path)
 {
     struct stat about;
@@ -437,7 +441,7 @@ enum status tensors_check(const struct tensors *set, struct error *err)
     return STATUS_OK;
 }
 
-// The hash so far and further bytes.
+// Adds bytes to a hash.
 static void hash_add(struct hash *hash, const void *at, size_t bytes)
 {
     const uint64_t key[2] = {hash->low, hash->high};
@@ -449,7 +453,7 @@ struct hash tensors_hash(const struct tensors *set)
     enum { PIECES = 2048, PIECE_BYTES = 64 };
     struct hash hash = {1, 2};
     uint32_t each = set->count > 0 && set->count < PIECES ? PIECES / set->count : 1;
-    uint32_t skip = set->count / PIECES + 1; // so many tensors for each that is looked into
+    uint32_t skip = set->count / PIECES + 1; // every skip-th tensor is sampled
     for (uint32_t i = 0; i < set->count; i++) {
         const struct tensor *tensor = &set->tensors[i];
         hash_add(&hash, tensor->name.at, tensor->name.bytes);

@@ -1,4 +1,4 @@
-// The sizes of one rank's share; see share.h.
+// Computes the sizes of one rank's part; see share.h.
 #include "runtime/model/share.h"
 
 #include "kernels/collective.h"
@@ -13,6 +13,7 @@ struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks)
     return (struct model_span){whole, first, end - first};
 }
 
+// Returns true if the model can be split over `ranks` ranks.
 static bool splits(const struct model_config *c, uint32_t ranks)
 {
     bool kv_fits = c->kv_heads % ranks == 0 || ranks % c->kv_heads == 0;
@@ -63,7 +64,7 @@ enum status model_sizes_make(struct model_sizes *out, const struct model_config 
         .hidden = c->hidden,
         .layers = c->layers,
     };
-    if (c->kv_heads < ranks) // each is held by ranks / kv_heads ranks
+    if (c->kv_heads < ranks) // each KV head is held by ranks / kv_heads ranks
         out->kv_heads.count = 1;
     return STATUS_OK;
 }

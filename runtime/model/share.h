@@ -1,6 +1,6 @@
-// What one of several ranks holds of a model whose tensors are split over them (tensor parallel),
-// and the sizes that follow: the one place from which plan, layout, weights and forward passes take
-// heads, columns and rows of the vocabulary. Pure functions.
+// The part of a model that one of several ranks holds if the tensors are split (tensor parallel),
+// and the resulting sizes. Plan, layout, weights and forward passes take heads, columns and
+// vocabulary rows only from here. Pure functions.
 #pragma once
 
 #include "base/status.h"
@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 struct model_share {
-    uint32_t tp_rank, tp_size; // size 0 and 1: the whole model
-    uint32_t pp_rank, pp_size; // reserved for stages of a pipeline: 0
+    uint32_t tp_rank, tp_size; // size 0 and 1: the entire model
+    uint32_t pp_rank, pp_size; // reserved for pipeline stages: 0
 };
 
-// What a rank has of a dimension: [first, first + count) of `whole`.
+// A rank's part of a dimension of size `whole`: [first, first + count).
 struct model_span {
     uint32_t whole, first, count;
 };
@@ -23,24 +23,26 @@ struct model_sizes {
     uint32_t head_dim, hidden, layers;
 };
 
+// Returns the span of an entire dimension.
 static inline struct model_span span_whole(uint32_t n)
 {
     return (struct model_span){n, 0, n};
 }
 
-// The same in units of which each element has `n`: columns of heads.
+// Returns the span scaled by n: a span of heads becomes a span of the heads' columns.
 static inline struct model_span span_times(struct model_span span, uint32_t n)
 {
     return (struct model_span){span.whole * n, span.first * n, span.count * n};
 }
 
-// A dimension cut as evenly as whole numbers allow: what `rank` has of it.
+// Returns the part of `rank` if a dimension is divided among the ranks as evenly as possible.
 struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks);
 
 struct model_config;
 
-// Query heads are cut evenly, and KV heads likewise or, where there are fewer than ranks, repeated;
-// intermediate columns and vocabulary as evenly as whole numbers allow. UNSUPPORTED: what cannot be
-// split, and which sizes could.
+// Computes the sizes of a rank. Query heads are divided evenly; KV heads too, or, if there are
+// fewer than ranks, each is repeated on several ranks; intermediate columns and vocabulary rows as
+// evenly as possible. UNSUPPORTED if the model cannot be split so; the error lists the possible
+// numbers of ranks.
 enum status model_sizes_make(struct model_sizes *out, const struct model_config *config,
                              const struct model_share *share, struct error *err) MUST_USE;

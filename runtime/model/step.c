@@ -1,5 +1,6 @@
-// Turns a batch into the device's step record: rows get their place in the step, block ids their
-// offsets, wanted rows their index. Engine thread; the record is host-visible memory.
+// Turns a batch into the device's step record: rows get their position in the step, block ids
+// become offsets, rows with results get an index. Engine thread, or a rank's; the record is
+// host-visible memory.
 #include "runtime/model/internal.h"
 
 #include <string.h>
@@ -20,7 +21,7 @@ static void rows_build(struct step *out, const struct model *model, struct batch
         check(i >= batch->decode_count || in->want == WANT_TOKEN, "decode row %u wants no token",
               i);
         check((in->pool & STEP_POOL_FROM) < in->q_len, "row %u pools nothing", i);
-        // A model without token types has one row in its type table, or none.
+        // A model without token types has one row in its type table, or no table.
         uint32_t type_from = model->facts.token_types ? in->type_from : STEP_NO_TYPE;
         rows[i] = (struct step_row){in->slot,     at,        in->q_len,   in->kv_len,
                                     in->token_at, type_from, STEP_NO_ROW, in->pool};

@@ -1,14 +1,14 @@
-// The start of a model on a device that loads code at its first use and has several algorithms for
-// a product: it meets each bucket of rows, and steps as they are served, before a graph is recorded
-// or a request comes. Loading thread, or the thread of the rank.
+// The first steps of a model on a device that loads code at its first use and has several
+// algorithms for a product: all row counts that matter, and complete steps, run before a graph is
+// recorded or a request arrives. Loading thread, or the thread of the rank.
 #include "runtime/model/group.h"
 #include "runtime/model/internal.h"
 
 #include "base/arena.h"
 #include "base/clock.h"
 
-enum { PROMPT_TOKENS = 64 }; // more than the kernels of decode rows take
-#define WARM_NS 60000000000u // until a step is given up
+enum { PROMPT_TOKENS = 64 }; // more rows than the kernels for decodes handle
+#define WARM_NS 60000000000u // 60 s: a step that takes longer fails
 
 static enum status products_tune(struct model *m, struct error *err)
 {
@@ -36,7 +36,8 @@ static void row_put(struct batch *batch, struct batch_row row)
     batch->computed_count += row.q_len;
 }
 
-// The first row's place and the first blocks: whoever gets them later writes before it reads.
+// Adds a prompt in slot 0 with the first KV blocks. The sequences that use them later write before
+// they read.
 static void prompt_put(struct batch *batch, const struct model_facts *facts, uint32_t tokens)
 {
     static const enum batch_want wants[] = {[MODEL_GENERATOR] = WANT_TOKEN,
@@ -62,7 +63,7 @@ static enum status steps_run(struct model *m, struct error *err)
     const struct model_facts *facts = &m->facts;
     uint32_t tokens = PROMPT_TOKENS;
     tokens = tokens < facts->limits.tokens_max ? tokens : facts->limits.tokens_max;
-    if (tokens >= facts->max_model_len) // room for one more
+    if (tokens >= facts->max_model_len) // leave space for one more token
         tokens = facts->max_model_len > 1 ? facts->max_model_len - 1 : 1;
     struct batch *batch = heap_take(batch_bytes(&facts->limits));
     batch_init(batch, &facts->limits);

@@ -1,5 +1,5 @@
-// From tensor names to packed weights: weight_list_make makes a list of entries from the
-// architecture's names, which weights_load.c loads. Loading thread only.
+// From tensor names to packed weights: weight_list_make builds a list of entries from the
+// architecture's names; weights_load.c loads them. Loading thread only.
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
@@ -18,10 +18,10 @@ struct lister {
     struct weight_list *list;
     const char *prefix;
     struct error *err;
-    enum status status; // the first failure; later steps do nothing
+    enum status status; // the first failure; later calls do nothing
 };
 
-// The sources of one entry: what the rank takes of each. Names include ".weight" or ".bias".
+// The sources of one entry: the rank's part of each tensor. Names include ".weight" or ".bias".
 struct wanted {
     uint32_t index;
     enum weight_use use;
@@ -30,12 +30,13 @@ struct wanted {
     struct model_span cols;
     uint32_t part_count;
     struct {
-        const char *name; // the tensor's whole name
+        const char *name; // full name of the tensor
         struct model_span rows;
     } parts[3];
 };
 
-// The rank's part of a dimension along which a tensor of this axis is cut, else all of it.
+// Returns the rank's part of a dimension if a tensor with this axis is split along it, else all of
+// it.
 static struct model_span cut(struct model_span span, enum shard_axis axis, enum shard_axis along)
 {
     return axis == along ? span : span_whole(span.whole);
@@ -51,7 +52,7 @@ static void shape_text(char *out, size_t bytes, const struct tensor *tensor)
         snprintf(out + used, bytes - used, "]");
 }
 
-// Older checkpoints call the weight and bias of a LayerNorm gamma and beta.
+// Finds a tensor. Older checkpoints call the weight and bias of a LayerNorm gamma and beta.
 static const struct tensor *find_any(const struct tensors *tensors, const char *name)
 {
     const struct tensor *found = tensors_find(tensors, name);
@@ -71,7 +72,7 @@ static const struct tensor *find_any(const struct tensors *tensors, const char *
     return NULL;
 }
 
-// rows, cols: of the whole tensor.
+// Finds the tensor of a part and checks its shape and dtype. rows, cols: of the entire tensor.
 static void part_find(struct lister *p, struct weight_part *part, const char *name, uint32_t rows,
                       uint32_t cols)
 {
@@ -108,6 +109,7 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
     part->tensor = tensor;
 }
 
+// Appends an entry for the rank's part.
 static struct weight_entry *entry_add(struct lister *p, const struct wanted *wanted)
 {
     struct weight_entry *entry = &p->list->entries[p->list->count++];
@@ -123,6 +125,7 @@ static struct weight_entry *entry_add(struct lister *p, const struct wanted *wan
     return entry;
 }
 
+// Sets the size of an entry and its offset in device memory.
 static void entry_size(struct lister *p, struct weight_entry *entry)
 {
     entry->bytes = p->args->api->weight_bytes(p->args->device, &entry->shape);
@@ -132,6 +135,7 @@ static void entry_size(struct lister *p, struct weight_entry *entry)
     p->list->load_bytes += entry->bytes;
 }
 
+// Adds an entry with its parts to the list, unless an earlier call failed.
 static void want(struct lister *p, const struct wanted *wanted)
 {
     if (p->status != STATUS_OK)
@@ -165,7 +169,7 @@ static void want_vector(struct lister *p, uint32_t index, const char *name, uint
     want(p, &wanted);
 }
 
-// out = prefix, the name with the layer's number, tail.
+// out = prefix + name with the layer's number + tail.
 static void name_make(char out[NAME_MAX_BYTES], const struct lister *p, const char *format,
                       uint32_t layer, const char *tail)
 {
@@ -177,9 +181,9 @@ static void name_make(char out[NAME_MAX_BYTES], const struct lister *p, const ch
         snprintf(out, NAME_MAX_BYTES, "%s%s%s", p->prefix, format, tail);
 }
 
-// A product of up to three tensors stacked, and its bias where it has one.
+// A product of up to three stacked tensors, and its bias if there is one.
 struct stacked {
-    enum layer_weight kind; // the bias is kind + 1
+    enum layer_weight kind; // kind of the weight; its bias is kind + 1
     struct model_span cols;
     uint32_t count;
     bool bias;
@@ -209,7 +213,7 @@ static void want_stacked(struct lister *p, uint32_t layer, const struct stacked 
     if (!s->bias)
         return;
     if (s->parts[0].tensor->axis == SHARD_COLUMNS && p->args->sizes->rank > 0) {
-        p->list->parameter_count += s->parts[0].rows.whole; // rank 0 adds it
+        p->list->parameter_count += s->parts[0].rows.whole; // rank 0 adds the bias
         return;
     }
     struct wanted bias = product;
@@ -280,8 +284,8 @@ static void want_table(struct lister *p, uint32_t index, const char *format, uin
     want(p, &wanted);
 }
 
-// The embedding table, and the head where the model answers with tokens. A checkpoint that ties
-// them may hold either name; where config.json does not say and there is no head, they are tied.
+// Adds the embedding table and, for a generator, the head. A checkpoint with a tied head may
+// contain either name. If config.json does not specify it and there is no head, the head is tied.
 static void want_embedding(struct lister *p)
 {
     const struct model_config *c = p->config;
@@ -316,7 +320,7 @@ static void want_embedding(struct lister *p)
     want(p, &product);
 }
 
-// Qwen3-Reranker's whole head: W[yes] - W[no].
+// Adds the entire head of Qwen3-Reranker: one row, W[yes] - W[no].
 static void want_answer(struct lister *p)
 {
     const struct model_config *c = p->config;
@@ -343,7 +347,7 @@ static void want_answer(struct lister *p)
     struct weight_entry *entry = entry_add(p, &wanted);
     entry->difference = args->tensors != NULL;
     entry->parts[0] = (struct weight_part){.rows = 1, .cols = c->hidden, .stride = c->hidden};
-    // Converters to GGUF keep of an untied head the two rows, yes first.
+    // Converters to GGUF keep only the two rows of an untied head, "yes" first.
     const char *pair = "cls.output.weight";
     bool paired =
         args->tensors && tensors_are_gguf(args->tensors) && tensors_find(args->tensors, pair);
@@ -377,7 +381,7 @@ static void want_linear(struct lister *p, uint32_t index, const char *name, uint
         want_vector(p, index + 1, full, rows, FILL_ZEROS);
 }
 
-// A config.json without labels may belong to a classifier with several of them.
+// Refuses a head with several rows: a config.json without labels may belong to a classifier.
 static void labels_check(struct lister *p, const char *name)
 {
     char weight[NAME_MAX_BYTES];
@@ -434,6 +438,7 @@ static void want_encoder_ends(struct lister *p)
     want_vector(p, MODEL_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
 }
 
+// Chooses the prefix of the checkpoint's tensor names by the anchor tensor.
 static void prefix_choose(struct lister *p)
 {
     const struct arch_names *names = p->config->arch->names;
@@ -450,7 +455,8 @@ static void prefix_choose(struct lister *p)
     }
 }
 
-// The dtype of the first layer's products counts as the checkpoint's.
+// Returns the dtype of the first layer's output projection, which counts as the checkpoint's; -1:
+// unknown.
 static int checkpoint_dtype(const struct lister *p)
 {
     if (!p->args->tensors)
@@ -461,7 +467,8 @@ static int checkpoint_dtype(const struct lister *p)
     return !tensor ? -1 : tensor->blocks ? DTYPE_BF16 : tensor->dtype;
 }
 
-// Rounding to bfloat16 changes what quantised blocks stand for less than quantising again does.
+// Logs that quantised weights run as bfloat16. Rounding to bfloat16 changes their values less than
+// quantising them again.
 static void quantised_note(const struct lister *p)
 {
     char name[NAME_MAX_BYTES];
@@ -498,7 +505,8 @@ static void dtypes_choose(struct lister *p)
     list->side = facts.activation[held] == act ? held : act;
 }
 
-// A file of a variant may have tensors that a folder's class says nothing of: all must be taken.
+// Refuses a GGUF file with a tensor that no entry uses: it may belong to a variant of the
+// architecture that would be served wrongly.
 static void all_taken_check(struct lister *p)
 {
     const struct tensors *tensors = p->args->tensors;
@@ -513,7 +521,7 @@ static void all_taken_check(struct lister *p)
     for (uint32_t i = 0; i < count && p->status == STATUS_OK; i++) {
         const char *name = tensors_at(tensors, i)->name.at;
         char in_file[TENSOR_NAME_MAX];
-        // rope_freqs is in config.json; embedders and rerankers may keep the generator's head.
+        // config.json contains rope_freqs; embedders and rerankers may keep the generator's head.
         bool spare = strcmp(name, "rope_freqs.weight") == 0 ||
                      (p->config->kind != MODEL_GENERATOR && strcmp(name, "lm_head.weight") == 0);
         if (!taken[i] && !spare)

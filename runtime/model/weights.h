@@ -13,7 +13,7 @@
 
 enum model_weight {
     MODEL_EMBED,
-    MODEL_HEAD, // absent where the table itself is the head
+    MODEL_HEAD, // absent if the embedding table is also the head
     MODEL_FINAL_NORM,
     MODEL_POSITION,
     MODEL_TYPE,
@@ -26,10 +26,9 @@ enum model_weight {
     MODEL_WEIGHT_COUNT
 };
 
-// A bias stands right after its weight, here and below: readers of a checkpoint ask for the next
-// one.
+// A bias directly follows its weight, here and below: the code uses the weight's index + 1.
 enum layer_weight {
-    LAYER_QKV, // q, k and v in one product
+    LAYER_QKV, // q, k and v stacked in one product
     LAYER_QKV_BIAS,
     LAYER_O,
     LAYER_O_BIAS,
@@ -39,7 +38,7 @@ enum layer_weight {
     LAYER_NORM_ATTN_BIAS,
     LAYER_NORM_FFN,
     LAYER_NORM_FFN_BIAS,
-    LAYER_UP, // decoders: gate, then up
+    LAYER_UP, // decoders: gate and up stacked in one product
     LAYER_UP_BIAS,
     LAYER_DOWN,
     LAYER_DOWN_BIAS,
@@ -56,15 +55,15 @@ _Static_assert(MODEL_EMBED_NORM_BIAS == MODEL_EMBED_NORM + 1 &&
                    MODEL_SCORE_BIAS == MODEL_SCORE + 1,
                "a bias stands right after its weight");
 
-enum weight_fill { FILL_RANDOM, FILL_ONES, FILL_ZEROS }; // what a dummy load puts there
+enum weight_fill { FILL_RANDOM, FILL_ONES, FILL_ZEROS }; // values without a checkpoint
 
 struct weight_part {
-    const struct tensor *tensor; // NULL: dummy
-    uint32_t to_row;             // of the packed weight
-    uint32_t from_row, from_col; // of the tensor
-    uint32_t rows, cols;         // that are taken
-    uint32_t stride;             // columns of the tensor
-    uint32_t seed;               // of a dummy: its first row in the whole weight
+    const struct tensor *tensor; // NULL: filled without a checkpoint
+    uint32_t to_row;             // first row in the packed weight
+    uint32_t from_row, from_col; // first row and column in the tensor
+    uint32_t rows, cols;         // size of the part
+    uint32_t stride;             // columns of the entire tensor
+    uint32_t seed;               // without a checkpoint: the part's first row in the unsplit weight
 };
 
 struct weight_entry {
@@ -73,55 +72,60 @@ struct weight_entry {
     enum weight_fill fill;
     uint32_t part_count;
     struct weight_part parts[3];
-    bool difference; // one row: parts[0] less parts[1]
-    uint64_t bytes;  // as the device packs it
-    uint64_t offset; // in the device memory of all weights
+    bool difference; // true: a single row, parts[0] minus parts[1]
+    uint64_t bytes;  // packed size on the device
+    uint64_t offset; // offset in the device memory of all weights
 };
 
 struct weight_list {
-    struct weight_entry *entries; // heap
+    struct weight_entry *entries; // [count], owned by the list
     uint32_t count;
-    uint32_t table_count;     // size of the table
-    uint64_t bytes;           // device memory of all
-    uint64_t load_bytes;      // of all entries as packed, for progress
-    uint64_t parameter_count; // of the whole checkpoint, a tied head counted once
-    enum dtype dtype;         // of the products
-    enum dtype side;          // of other tables and score heads: dtype, but never int8
+    uint32_t table_count;     // number of elements of the table
+    uint64_t bytes;           // device memory of all weights, alignment included
+    uint64_t load_bytes;      // packed bytes of all entries, for progress
+    uint64_t parameter_count; // parameters of the entire checkpoint; a tied head counts once
+    enum dtype dtype;         // dtype of the products
+    enum dtype side;          // dtype of tables and score heads: like `dtype`, but never int8
 };
 
 struct weight_list_args {
-    const struct model_config *config; // `tied` may be settled by the checkpoint
-    const struct model_sizes *sizes;   // of the rank whose part is listed
-    const struct tensors *tensors;     // NULL: dummy
+    const struct model_config *config; // `tied` may be overridden by the checkpoint
+    const struct model_sizes *sizes;   // sizes of the rank whose part is listed
+    const struct tensors *tensors;     // NULL: no checkpoint, fill with values
     const struct device_api *api;
     struct device *device;
-    int dtype; // enum dtype or -1
+    int dtype; // enum dtype, or -1: the checkpoint's
     int32_t yes_id, no_id;
 };
 
+// Lists the weights of a rank and finds their tensors. An error names the missing or unsuitable
+// tensor. Refuses a GGUF file with a tensor that no weight uses.
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
                              struct error *err) MUST_USE;
+// Frees the entries; a second call does nothing.
 void weight_list_close(struct weight_list *list);
 
 struct weight_load_args {
     const struct device_api *api;
     struct device *device;
-    void *memory; // list->bytes of device memory
+    void *memory; // list->bytes bytes of device memory
     void (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
-    uint64_t before, total; // bytes that earlier ranks have loaded; of all ranks
+    uint64_t before, total; // bytes loaded by earlier ranks; bytes of all ranks
 };
 
-// Fills table[list->table_count]; an element without an entry keeps shape.n == 0.
+// Loads and packs all weights and fills table[list->table_count]; an element without an entry gets
+// shape.n == 0.
 enum status weights_load(struct weight *table, const struct weight_list *list,
                          const struct weight_load_args *args, struct error *err) MUST_USE;
 
+// Returns the table index of a weight of a layer.
 static inline uint32_t layer_weight_index(uint32_t layer, enum layer_weight kind)
 {
     return MODEL_WEIGHT_COUNT + layer * LAYER_WEIGHT_COUNT + kind;
 }
 
-// The weight, or NULL where the model has none.
+// Returns the weight at a table index, or NULL if the model has none.
 static inline const struct weight *weight_at(const struct weight *table, uint32_t index)
 {
     return table[index].shape.n > 0 ? &table[index] : NULL;

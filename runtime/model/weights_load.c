@@ -1,5 +1,5 @@
-// Loads the planned weights onto a device: mapped tensors, random or constant values for a dummy
-// load, and the computed row of a yes/no reranker's head. Loading thread only.
+// Loads the listed weights onto a device: mapped tensors, random or constant values without a
+// checkpoint, and the computed row of a yes/no reranker's head. Loading thread only.
 #include "runtime/model/weights.h"
 
 #include "base/arena.h"
@@ -10,8 +10,9 @@
 struct loader {
     const struct weight_load_args *args;
     const struct weight_list *list;
-    float *constant[2]; // ones and zeros, as long as the longest vector; made on first use
-    uint64_t done;
+    // Ones and zeros, as long as the longest vector; allocated on first use.
+    float *constant[2];
+    uint64_t done; // bytes loaded, earlier ranks included
     struct error *err;
 };
 
@@ -21,6 +22,7 @@ static enum status put(struct loader *l, struct weight *weight, uint32_t row,
     return l->args->api->weight_put(l->args->device, weight, row, source, l->err);
 }
 
+// Loads the row parts[0] minus parts[1].
 static enum status put_difference(struct loader *l, struct weight *weight,
                                   const struct weight_entry *entry)
 {
@@ -45,8 +47,8 @@ static uint64_t part_first(const struct weight_part *part)
     return (uint64_t)part->from_row * part->stride + part->from_col;
 }
 
-// Rows that are computed: quantised ones, and those that the file has in another order. So many at
-// a time that the buffer stays in a cache.
+// Loads rows that must be computed: quantised rows, and rows that the file has in another order.
+// Converts as many at a time as keep the buffer in a CPU cache.
 static enum status put_rows(struct loader *l, struct weight *weight, const struct weight_part *part)
 {
     enum { ELEMENTS = 1 << 18, ROWS_LEAST = 32 };
@@ -85,6 +87,7 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
     return put(l, weight, part->to_row, &source);
 }
 
+// Returns ones or zeros for a constant vector.
 static const float *constants(struct loader *l, enum weight_fill fill)
 {
     uint32_t longest = 0;
