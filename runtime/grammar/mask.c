@@ -182,7 +182,7 @@ struct trie_walk {
     struct mask_cache *c;
     const struct token_trie *trie;
     bool shapes; // true if the trie's bytes are sorts
-    bool tails;  // true if the node's tokens can use vocabulary.tails
+    bool tails;  // true if the tokens are those of vocabulary.tails
     struct walk_place *path;
     uint32_t *words, *walked;
     struct found_ids *found; // list to append the ids to, or NULL
