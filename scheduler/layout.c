@@ -26,9 +26,8 @@ static void *carve(struct carve *c, size_t count, size_t bytes_each)
 static void store_place(struct carve *c, struct store *store, uint64_t items, uint64_t owner_items,
                         uint32_t owners)
 {
-    store->chunk_count =
-        // Each owner may leave most of its last chunk unused.
-        store_chunks(store, items) + owners;
+    // Each owner may leave most of its last chunk unused.
+    store->chunk_count = store_chunks(store, items) + owners;
     store->table_stride = store_chunks(store, owner_items) + 1;
     size_t chunk_bytes = (size_t)store->items_each * store->item_bytes;
     store->memory = carve(c, store->chunk_count, chunk_bytes);

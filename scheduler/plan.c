@@ -340,9 +340,8 @@ static void plan_open(struct engine *engine, uint64_t stamp)
                                  decodes > 0 && engine->cuttable); // decision 0013
     plan->stamp = stamp;
     plan->decode_count = plan->prefill_count = plan->waiting_count = 0;
-    plan->second_left =
-        // Inputs that cannot be cut are planned by age only.
-        engine->cuttable ? tokens / 2 : 0;
+    // Inputs that cannot be cut are planned by age only.
+    plan->second_left = engine->cuttable ? tokens / 2 : 0;
     plan->first_left = tokens - plan->second_left;
     plan->short_most = SHORT_STEPS * plan->second_left;
     plan->rows_left = limits->rows_max - decodes;

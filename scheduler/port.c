@@ -325,10 +325,9 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
     uint32_t number, place;
     while (number_pop(&port->ready, &number)) {
         struct request *request = &port->requests[number];
-        flag_lower(
-            // After the pop, so that the ring of numbers has a free entry when the flag is raised
-            // again.
-            &request->events.in_ready);
+        // After the pop, so that the ring of numbers has a free entry when the flag is raised
+        // again.
+        flag_lower(&request->events.in_ready);
         if (ring_peek(&request->events.ring, &place)) // otherwise its events were read already
             on_ready(context, request->asked.owner, request);
     }

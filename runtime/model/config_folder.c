@@ -188,9 +188,8 @@ static enum status kind_settle(struct model_config *config, const struct modules
     if (!pooling)
         return error_set(err, STATUS_UNSUPPORTED, "%s/modules.json has no Pooling module", folder);
     config->kind = MODEL_EMBEDDER;
-    config->normalize =
-        // Vectors are always normalised, with or without Normalize in modules.json.
-        true;
+    // Vectors are always normalised, with or without Normalize in modules.json.
+    config->normalize = true;
     return pooling_read(config, pooling->folder, err);
 }
 

@@ -1,5 +1,5 @@
-// Reads a GGUF file's head: magic, version, counts, keys with values, tensors; then the tensors'
-// bytes, each at a multiple of the alignment. Loading thread only; see gguf.h.
+// Reads the head of a GGUF file: magic, version, counts, keys with values, tensors. The tensors'
+// bytes follow, each at a multiple of the alignment. Loading thread only; see gguf.h.
 #include "runtime/source/gguf.h"
 
 #include "base/safe.h"
@@ -15,11 +15,13 @@ struct gguf_cursor {
     uint64_t at;
     const char *name;
     struct error *err;
-    enum status status; // the first failure; later steps do nothing
+    enum status status; // the first failure; later calls do nothing
 };
 
 static const char again[] = "the file is cut or damaged, download it again";
 
+// Returns true if `bytes` more bytes are left; otherwise sets the error. what: names them for the
+// message.
 static bool has(struct gguf_cursor *r, uint64_t bytes, const char *what)
 {
     if (r->status == STATUS_OK && r->file.bytes - r->at < bytes)
@@ -61,7 +63,7 @@ static enum gguf_kind kind_read(struct gguf_cursor *r, struct text key)
     return r->status == STATUS_OK ? (enum gguf_kind)kind : GGUF_U8;
 }
 
-// Goes over `count` items; true: each is inside the file.
+// Skips `count` items; returns true if all lie inside the file.
 static bool items_pass(struct gguf_cursor *r, struct text key, enum gguf_kind item, uint64_t count,
                        int depth)
 {
@@ -155,7 +157,7 @@ static void values_read(struct gguf_cursor *r, struct gguf *out)
                                   r->name, safe_of(out->values[i].key).at, again);
 }
 
-// The shape, and from it and the type the bytes.
+// Reads shape and type, and computes the tensor's size.
 static void shape_read(struct gguf_cursor *r, struct gguf_tensor *tensor)
 {
     uint64_t place = r->at, dims = number(r, 4, "the number of dimensions"), total = 1;
@@ -210,7 +212,8 @@ static void tensor_read(struct gguf_cursor *r, struct gguf_tensor *tensor)
     tensor->offset = number(r, 8, "the place of a tensor");
 }
 
-// Turns places into offsets in the file; tensors must not share bytes.
+// Turns offsets relative to the data section into offsets in the file. Refuses tensors that share
+// bytes.
 static void places_check(struct gguf_cursor *r, struct gguf *out, uint64_t alignment)
 {
     uint64_t data = (r->at + alignment - 1) / alignment * alignment;
@@ -284,7 +287,7 @@ static void version_check(struct gguf_cursor *r, uint64_t version)
                               r->name, version, VERSION_LEAST, VERSION_MOST);
 }
 
-// A count that is too large for the bytes left is refused before memory is taken for it.
+// Reads a count and refuses it if it exceeds `most`, before memory is allocated for it.
 static uint32_t count_read(struct gguf_cursor *r, uint64_t most, const char *what)
 {
     uint64_t place = r->at, count = number(r, 8, what);

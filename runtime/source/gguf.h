@@ -1,7 +1,7 @@
-// The container of GGUF: keys with values, and tensors with names, shapes, types and places. Every
-// number is checked against the file before anything can be found, so the bytes of a value and of a
-// tensor lie inside. What the keys mean is not known here (gguf_config.c, gguf_tokenizer.c), nor
-// how quantised elements are computed (runtime/model/dequantise.h). Loading thread only.
+// The container format GGUF: keys with values, and tensors with names, shapes, types and offsets.
+// Every number is checked against the file before anything can be found, so the bytes of a value
+// and of a tensor lie inside the file. gguf_config.c and gguf_tokenizer.c know the meaning of keys;
+// runtime/model/dequantise.h computes quantised elements. Loading thread only.
 #pragma once
 
 #include "base/arena.h"
@@ -16,12 +16,12 @@ enum {
     GGUF_VALUES_MAX = 1 << 16,
     GGUF_TENSORS_MAX = 1 << 16,
     GGUF_KEY_MAX = 1024,      // bytes
-    GGUF_NAME_MAX = 256,      // of a tensor
-    GGUF_DEPTH_MAX = 4,       // arrays in arrays
-    GGUF_ITEMS_MAX = 1 << 24, // of an array of strings or of arrays
+    GGUF_NAME_MAX = 256,      // bytes of a tensor's name
+    GGUF_DEPTH_MAX = 4,       // nesting depth of arrays
+    GGUF_ITEMS_MAX = 1 << 24, // items of an array of strings or of arrays
 };
 
-enum gguf_kind { // of a value, as the file numbers them
+enum gguf_kind { // type of a value, numbered as in the file
     GGUF_U8,
     GGUF_I8,
     GGUF_U16,
@@ -38,18 +38,19 @@ enum gguf_kind { // of a value, as the file numbers them
     GGUF_KINDS
 };
 
-// Bytes of a number or a flag; 0: a text or an array, which tell their own length.
+// Returns the size in bytes of a number or a flag; 0 for a string or an array, whose length is
+// stored with the value.
 uint32_t gguf_kind_bytes(enum gguf_kind kind);
 
 struct gguf_value {
     struct text key;
     enum gguf_kind kind;
-    enum gguf_kind item; // of an array
-    uint64_t count;      // items of an array
-    struct text bytes;   // of a string its text; of an array all items
+    enum gguf_kind item; // type of an array's items
+    uint64_t count;      // number of an array's items
+    struct text bytes;   // a string's text, an array's items, or the number
 };
 
-enum gguf_type_id { // of a tensor's elements, as the file numbers them
+enum gguf_type_id { // type of a tensor's elements, numbered as in the file
     GGUF_TYPE_F32 = 0,
     GGUF_TYPE_F16 = 1,
     GGUF_TYPE_Q4_0 = 2,
@@ -65,64 +66,68 @@ enum gguf_type_id { // of a tensor's elements, as the file numbers them
 
 struct gguf_type {
     const char *name;
-    uint32_t id;
-    uint32_t elements, bytes; // of a block
+    uint32_t id;              // enum gguf_type_id, or the number of an unsupported type
+    uint32_t elements, bytes; // per block
 };
 
 struct gguf_tensor {
     struct text name;
-    uint64_t shape[GGUF_DIMS_MAX]; // the first is the length of a row
+    uint64_t shape[GGUF_DIMS_MAX]; // the first dimension is the length of a row
     uint32_t dims;
     const struct gguf_type *type;
-    uint64_t offset, bytes; // in the file
+    uint64_t offset, bytes; // offset from the start of the file; size
 };
 
 struct gguf {
-    const char *name;          // of the file, for messages
-    struct text file;          // all of it
+    const char *name;          // name of the file, for messages
+    struct text file;          // the entire file
     struct gguf_value *values; // [value_count], sorted by key
     uint32_t value_count;
     struct gguf_tensor *tensors; // [tensor_count], sorted by name
     uint32_t tensor_count;
 };
 
-// NULL: no such number is known.
+// Returns the type with this number, or NULL if it is unknown.
 const struct gguf_type *gguf_type_of(uint32_t id);
 
-// file must stay as long as out; name is copied, the lists lie in the arena.
+// Parses a file. `file` must outlive `out`; `name` is copied, and the lists are allocated from the
+// arena. Errors name the file and the byte.
 enum status gguf_parse(struct gguf *out, struct arena *arena, struct text file, const char *name,
                        struct error *err) MUST_USE;
 
-const struct gguf_value *gguf_find(const struct gguf *file, const char *key); // or NULL
+// Return the value of a key, the tensor of a name, or NULL.
+const struct gguf_value *gguf_find(const struct gguf *file, const char *key);
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *file, const char *name);
 
-// ---- values of one key, checked (gguf_values.c); errors name the file and the key
+// The functions below read the value of one key and check it (gguf_values.c). Errors name the file
+// and the key. If the key is absent, *out gets the fallback.
 
 struct gguf_number {
     const char *key;
     double low, high;
-    double fallback; // NAN: the key must be there
+    double fallback; // value of an absent key; NAN: the key is required
 };
 enum status gguf_number(double *out, const struct gguf *file, const struct gguf_number *wanted,
                         struct error *err) MUST_USE;
 enum status gguf_count(uint32_t *out, const struct gguf *file, const struct gguf_number *wanted,
                        struct error *err) MUST_USE;
-// The id of a token below count; -1 where the key is absent or has the largest number, which some
-// converters write where a model has no such token.
+// Reads a token id below `count`; -1 if the key is absent or has the value 2^32 - 1, which some
+// converters write if a model has no such token.
 enum status gguf_token_id(int32_t *out, const struct gguf *file, const char *key, uint32_t count,
                           struct error *err) MUST_USE;
 enum status gguf_flag(bool *out, const struct gguf *file, const char *key, bool fallback,
                       struct error *err) MUST_USE;
-// UTF-8; at == NULL where the key is absent.
+// Reads a string, which must be UTF-8; at == NULL if the key is absent.
 enum status gguf_text(struct text *out, const struct gguf *file, const char *key,
                       struct error *err) MUST_USE;
 
-// An array whose items are of one of the kinds in the set (1 << kind). *out is NULL where the key
-// is absent.
+// Finds an array whose item type is in the set `kinds` (1 << kind). *out is NULL if the key is
+// absent.
 enum status gguf_array(const struct gguf_value **out, const struct gguf *file, const char *key,
                        uint32_t kinds, struct error *err) MUST_USE;
-// Item i of an array of numbers, as a number.
+// Returns item i of an array of numbers.
 double gguf_item(const struct gguf_value *array, uint64_t i);
-// The strings of an array, [count] in the arena; each is UTF-8. The array has at most count_max.
+// Reads the strings of an array to a list in the arena; each must be UTF-8. TOO_LARGE if there are
+// more than count_max.
 enum status gguf_strings(struct text **out, const struct gguf *file, const struct gguf_value *array,
                          uint64_t count_max, struct arena *arena, struct error *err) MUST_USE;

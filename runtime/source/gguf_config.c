@@ -1,4 +1,4 @@
-// The keys of a GGUF file about the model, written as config.json, generation_config.json and, for
+// Writes the keys of a GGUF file about the model as config.json, generation_config.json and, for
 // embedders, modules.json and the configuration of the pooling. All keys are checked here, so that
 // an error names a key and not a field that the file does not have. Loading thread only.
 #include "runtime/source/gguf_documents.h"
@@ -19,9 +19,9 @@ struct ends {
 enum gguf_pooling { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK };
 
 struct gguf_family {
-    const char *name;                 // of general.architecture
-    const char *generator, *embedder; // in config.json; NULL: not served as such
-    bool ranks;                       // its rerankers compare the tokens yes and no
+    const char *name;                 // value of general.architecture
+    const char *generator, *embedder; // names in config.json; NULL: not served as such
+    bool ranks;                       // true if its rerankers compare the tokens yes and no
 };
 
 static const struct gguf_family families[] = {
@@ -37,18 +37,19 @@ struct document {
     const struct gguf *file;
     const struct gguf_family *family;
     struct error *err;
-    enum status status; // the first failure; later steps do nothing
+    enum status status; // the first failure; later calls do nothing
     uint32_t pooling;
     uint32_t heads, hidden, head_dim, layers;
 };
 
-// "llama.block_count" of "block_count".
+// Writes the full key: "llama.block_count" for "block_count".
 static void key_make(char out[KEY_BYTES], const struct document *w, const char *rest)
 {
     snprintf(out, KEY_BYTES, "%s.%s", w->family->name, rest);
 }
 
-// wanted: without its key, which ends with rest. Counts are whole.
+// Reads the number of the key that ends with `rest`; wanted.key is set here. whole: it must be a
+// whole number.
 static double value_get(struct document *w, const char *rest, struct gguf_number wanted, bool whole)
 {
     char key[KEY_BYTES];
@@ -124,7 +125,8 @@ static void put_architecture(struct document *w)
         json_put_literal(w->out, ",\"is_original_qwen3_reranker\":true");
 }
 
-// Rows of the embedding table; a file of a vocabulary alone has the length of its list.
+// Returns the rows of the embedding table; for a file with only a vocabulary, the length of its
+// list.
 static uint32_t vocab_of(struct document *w)
 {
     const struct gguf_tensor *table = gguf_tensor_find(w->file, "token_embd.weight");
@@ -170,7 +172,7 @@ static void put_shape(struct document *w)
     put_count(w, "vocab_size", vocab_of(w));
 }
 
-// What the tensor rope_freqs divides each frequency by (Llama 3), as factors of longrope.
+// Writes the divisors of the frequencies in the tensor rope_freqs (Llama 3) as factors of longrope.
 static void put_factors(struct document *w, const struct gguf_tensor *factors)
 {
     uint64_t count = factors->shape[0];
@@ -203,11 +205,12 @@ static void put_factors(struct document *w, const struct gguf_tensor *factors)
 }
 
 struct scaling {
-    bool yarn; // else linear
+    bool yarn; // true: yarn; false: linear
     double factor;
 };
 
-// False: the file scales nothing by its keys. A factor without a type is linear.
+// Reads the scaling of positions; returns false if the keys specify none. A factor without a type
+// is linear.
 static bool scaling_read(struct scaling *out, struct document *w)
 {
     char key[KEY_BYTES];
@@ -231,7 +234,7 @@ static bool scaling_read(struct scaling *out, struct document *w)
                               w->file->name, key, safe_of(type).at);
         return false;
     }
-    double older = number_get(w, "rope.scale_linear", 1e-3, 1e6, 0); // its name before 2024
+    double older = number_get(w, "rope.scale_linear", 1e-3, 1e6, 0); // the key's name before 2024
     double fallback = older > 0 ? older : type.at ? (double)NAN : 1;
     out->factor = number_get(w, "rope.scaling.factor", 1e-3, 1e6, fallback);
     return w->status == STATUS_OK && (type.at || out->factor != 1);
@@ -247,7 +250,7 @@ static void put_scaling(struct document *w, const struct scaling *scaling)
     double attention = number_get(w, "rope.scaling.attn_factor", 1e-3, 1e3, 1);
     if (original > 0)
         put_count(w, "original_max_position_embeddings", original);
-    if (attention != 1) // in config.json it stands for the whole, here for a further factor
+    if (attention != 1) // config.json has the product of yarn's factor and this one
         put_double(w, "attention_factor", attention * (factor > 1 ? 0.1 * log(factor) + 1 : 1));
     put_double(w, "beta_fast", number_get(w, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32));
     put_double(w, "beta_slow", number_get(w, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1));
@@ -278,7 +281,7 @@ static void put_rope(struct document *w)
         put_factors(w, factors);
 }
 
-// Keys of these groups change the numbers: one that nothing reads is refused.
+// Refuses keys of these groups that no code reads, because they may change what the model computes.
 static void keys_check(struct document *w)
 {
     static const char *const groups[] = {"rope.", "attention."};
@@ -296,7 +299,7 @@ static void keys_check(struct document *w)
         "rope.scale_linear",
         "rope.scaling.attn_factor",
         "rope.scaling.factor",
-        "rope.scaling.finetuned", // changes nothing
+        "rope.scaling.finetuned", // has no effect
         "rope.scaling.original_context_length",
         "rope.scaling.type",
         "rope.scaling.yarn_beta_fast",
@@ -387,7 +390,7 @@ static void end_add(struct ends *ends, uint32_t id)
         ends->ids[ends->count++] = id;
 }
 
-// Converters often write one key of several ends: the others are found by their texts.
+// Adds end ids by their text: converters often write only one of several end ids to the keys.
 static void ends_by_text(struct ends *ends, struct document *w, uint32_t vocab)
 {
     static const char *const texts[] = {"<|eot_id|>",    "<|im_end|>",      "<|end|>",
@@ -450,7 +453,7 @@ static void config_json(struct document *w)
         put_ends(w, vocab_of(w));
 }
 
-// Sampling defaults, which newer files have.
+// Writes the sampling defaults, which newer files contain.
 static void generation_json(struct document *w)
 {
     static const struct {
@@ -512,7 +515,7 @@ static enum status document_write(const struct gguf_paper *paper, const struct g
     if (!config && !generation && !modules && !pooling)
         return absent(file, name, err);
     w.status = family_find(&w);
-    if (w.status == STATUS_UNSUPPORTED && !config) // config.json says so; a tokenizer needs neither
+    if (w.status == STATUS_UNSUPPORTED && !config) // reading config.json reports it
         return absent(file, name, err);
     if (w.status != STATUS_OK)
         return w.status;

@@ -1,5 +1,5 @@
-// What the keys of a GGUF file mean, written as the files of a Hugging Face folder. Only files of
-// this folder and their tests include this. Loading thread only.
+// Writes the contents of a GGUF file's keys in the form of the files of a Hugging Face folder.
+// Included only by files of this folder and their tests. Loading thread only.
 #pragma once
 
 #include "base/json.h"
@@ -7,17 +7,17 @@
 
 enum { GGUF_TOKENS_MAX = 1 << 22 };
 
-// Where documents are written to and how long they may become.
+// The output of a document.
 struct gguf_paper {
     struct json_buffer *out;
-    size_t bytes_max;      // TOO_LARGE soon after so many
-    struct arena *scratch; // as long as the call
+    size_t bytes_max;      // limit of the output; beyond it TOO_LARGE
+    struct arena *scratch; // memory for the duration of the call
 };
 
-// The file of this name; NOT_FOUND where the keys say nothing of it.
+// Writes the document `name`, such as "config.json". NOT_FOUND if the keys contain nothing for it.
 enum status gguf_document(const struct gguf_paper *paper, const struct gguf *file, const char *name,
                           struct error *err) MUST_USE;
-// Asked between the items of a list.
+// Returns TOO_LARGE if the output exceeds its limit. Called between the items of a list.
 enum status gguf_within(const struct gguf_paper *paper, const struct gguf *file,
                         struct error *err) MUST_USE;
 
@@ -27,14 +27,15 @@ enum status gguf_tokenizer_json(const struct gguf_paper *paper, const struct ggu
 enum status gguf_tokenizer_config_json(const struct gguf_paper *paper, const struct gguf *file,
                                        struct error *err) MUST_USE;
 
-// Writes "normalizer" and "pre_tokenizer" of the name that the key tokenizer.ggml.pre has, each
-// with a comma after it; *whole_words: a word that is one token is not merged.
+// Writes the members "normalizer" and "pre_tokenizer" for a value of the key tokenizer.ggml.pre,
+// each followed by a comma. *whole_words: true if a word that is a token is not merged. UNSUPPORTED
+// if the value is unknown.
 enum status gguf_patterns_put(struct json_buffer *out, struct text name, bool *whole_words,
                               const struct gguf *file, struct error *err) MUST_USE;
 
-// Writes the list of merges that sentencepiece's scores stand for: every way to put a token
-// together from two others, the best score first. A hostile vocabulary has as many as the square of
-// its tokens: TOO_LARGE for long tokens and for many merges.
+// Writes the list of merges that sentencepiece's scores define: every way to combine two tokens to
+// a third, the best score first. A hostile vocabulary can have as many as the square of its tokens:
+// TOO_LARGE for long tokens and for many merges.
 struct gguf_scored {
     const struct gguf *file;
     const struct text *tokens;       // [count]

@@ -1,12 +1,13 @@
-// Merges of a sentencepiece vocabulary: it has scores and no merges, and a tokenizer.json of its
-// kind lists them. A hash table of the tokens finds the two parts of each. Loading thread only.
+// Computes the merges of a sentencepiece vocabulary, which has scores but no merges, because a
+// tokenizer.json of its kind lists merges. A hash table of the tokens finds the two parts of each.
+// Loading thread only.
 #include "runtime/source/gguf_documents.h"
 
 #include "base/hash.h"
 
 #include <stdlib.h>
 
-// Real vocabularies have tokens of under 100 bytes and about two merges to each.
+// Limits. Real vocabularies have tokens of under 100 bytes and about two merges per token.
 enum {
     SCORED_BYTES_MAX = 1 << 10,
     MERGES_PER_TOKEN = 16,
@@ -27,7 +28,7 @@ struct merge_list {
 
 struct word_slots {
     const struct text *tokens;
-    uint32_t *slots; // id + 1; 0: empty
+    uint32_t *slots; // [mask + 1] hash table: id + 1; 0: empty
     uint64_t mask;
 };
 
@@ -36,7 +37,8 @@ static uint64_t slot_of(const struct word_slots *words, struct text text)
     return hash_own(text.at, text.bytes).low & words->mask;
 }
 
-// The id of the text, or UINT32_MAX. Of equal tokens the last one counts, as in a JSON object.
+// Returns the id of a text, or UINT32_MAX. If tokens are equal the last one counts, as in a JSON
+// object.
 static uint32_t find(const struct word_slots *words, struct text text)
 {
     for (uint64_t at = slot_of(words, text); words->slots[at] != 0; at = (at + 1) & words->mask)
@@ -74,7 +76,7 @@ static uint32_t chars_of(struct text text)
     return chars;
 }
 
-// The best score first, then the longer parts, then the lower ids.
+// Order: the best score first, then longer parts, then lower ids.
 static int merge_order(const void *a, const void *b)
 {
     const struct merge *x = a, *y = b;

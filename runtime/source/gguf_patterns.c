@@ -1,5 +1,5 @@
-// Pre-tokenizers by the names that GGUF files use: the file has the name alone, the patterns are
-// those of the tokenizers that the names stand for. Constant data and its writing.
+// Pre-tokenizers by the names that GGUF files use: a file contains only the name; the patterns are
+// those of the tokenizers with these names. Constant data and the functions that write it.
 #include "runtime/source/gguf_documents.h"
 
 #include "base/safe.h"
@@ -29,13 +29,13 @@ enum stage_kind { STAGE_END, STAGE_SPLIT, STAGE_DIGITS, STAGE_DIGIT_RUNS, STAGE_
 
 struct stage {
     enum stage_kind kind;
-    const char *pattern; // of a split
+    const char *pattern; // pattern of a split
 };
 
 struct pattern_set {
     const char *names[10];
     bool whole_words, nfc;
-    struct stage stages[STAGES_MOST]; // before the bytes become characters
+    struct stage stages[STAGES_MOST]; // stages before the byte-level stage
 };
 
 static const struct pattern_set sets[] = {

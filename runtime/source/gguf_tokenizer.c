@@ -1,6 +1,6 @@
-// The keys of a GGUF file about the tokenizer, written as tokenizer.json and tokenizer_config.json:
-// byte-level BPE ("gpt2"), sentencepiece's BPE by scores ("llama") and WordPiece ("bert"). Loading
-// thread only.
+// Writes the keys of a GGUF file about the tokenizer as tokenizer.json and tokenizer_config.json:
+// byte-level BPE ("gpt2"), sentencepiece's BPE with scores ("llama") and WordPiece ("bert").
+// Loading thread only.
 #include "runtime/source/gguf_documents.h"
 
 #include "base/log.h"
@@ -23,11 +23,11 @@ struct vocabulary_read {
     const struct gguf *file;
     struct text *tokens; // [count]
     uint32_t count;
-    const struct gguf_value *kinds;  // [count], or NULL: all normal
-    const struct gguf_value *scores; // likewise; of sentencepiece
+    const struct gguf_value *kinds;  // [count] enum token_kind, or NULL: all normal
+    const struct gguf_value *scores; // [count] scores of sentencepiece, or NULL
     const struct gguf_paper *paper;
-    struct arena *scratch;   // of paper
-    struct json_buffer *out; // likewise
+    struct arena *scratch;   // paper->scratch
+    struct json_buffer *out; // paper->out
     struct error *err;
 };
 
@@ -49,7 +49,7 @@ static enum status id_get(int32_t *out, const struct vocabulary_read *v, const c
     return gguf_token_id(out, v->file, key, v->count, v->err);
 }
 
-// An array that belongs to the tokens and must be as long.
+// Reads an optional array of numbers with one item for each token.
 static enum status beside_tokens(const struct gguf_value **out, const struct vocabulary_read *v,
                                  const char *key)
 {
@@ -132,7 +132,8 @@ static void put_special(struct vocabulary_read *v, const char *name, uint8_t typ
     json_put_format(v->out, "{\"SpecialToken\":{\"id\":\"%s\",\"type_id\":%u}},", name, type);
 }
 
-// What stands before and after each text, by the two flags of the file. Empty: nothing.
+// Writes the post-processor that adds the tokens before and after each text, according to the two
+// flags of the file; nothing if neither is set.
 static enum status put_post(struct vocabulary_read *v, bool bos_default)
 {
     int32_t bos, eos;
@@ -253,7 +254,8 @@ static enum status put_llama(struct vocabulary_read *v)
     return status;
 }
 
-// Files mark the beginning of words where a vocabulary of WordPiece marks their inside.
+// Renames the tokens: GGUF files mark the beginning of words, but a WordPiece vocabulary marks
+// their continuation ("##").
 static void pieces_rename(struct vocabulary_read *v)
 {
     static const char mark[] = "\u2581";
@@ -275,10 +277,10 @@ static enum status put_bert(struct vocabulary_read *v)
     bool lower;
     pieces_rename(v);
     enum status status = id_get(&cls, v, KEY("cls_token_id"));
-    if (status == STATUS_OK && cls < 0) // newer files have them under the names of all models
+    if (status == STATUS_OK && cls < 0) // newer files use the key of other models
         status = id_get(&cls, v, KEY("bos_token_id"));
     if (status == STATUS_OK)
-        status = id_get(&sep, v, KEY("seperator_token_id")); // spelled so in the format
+        status = id_get(&sep, v, KEY("seperator_token_id")); // misspelled in the format
     if (status == STATUS_OK && sep < 0)
         status = id_get(&sep, v, KEY("eos_token_id"));
     if (status == STATUS_OK)
@@ -353,7 +355,8 @@ enum status gguf_tokenizer_json(const struct gguf_paper *paper, const struct ggu
     return status;
 }
 
-// The templates: one without a name, and further ones as tokenizer.chat_template.NAME.
+// Writes the chat templates: one without a name, and further ones under
+// tokenizer.chat_template.NAME.
 static enum status put_templates(struct vocabulary_read *v)
 {
     static const char key[] = "tokenizer.chat_template";

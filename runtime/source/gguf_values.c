@@ -1,4 +1,5 @@
-// Values of a GGUF file's keys, checked for their type and range; see gguf.h. Loading thread only.
+// Reads the values of a GGUF file's keys and checks their type and range; see gguf.h. Loading
+// thread only.
 #include "runtime/source/gguf.h"
 
 #include "base/safe.h"

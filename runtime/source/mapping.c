@@ -1,5 +1,5 @@
-// Files of a model as read-only memory; see mapping.h. The table of mappings is read by the handler
-// of SIGBUS, on whichever thread met a file that has become shorter.
+// Maps files of a model as read-only memory; see mapping.h. The SIGBUS handler reads the list of
+// mappings on the thread that read a file which has become shorter.
 #include "runtime/source/mapping.h"
 
 #include "base/arena.h"
@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct mapping
-    *_Atomic first; // all open mappings; the signal handler reads the list without a lock
+// All open mappings. The signal handler reads the list without a lock.
+static struct mapping *_Atomic first;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sigaction before; // the handler before ours
+static struct sigaction before; // the previous handler of SIGBUS
 
 static char *put_number(char *to, uint64_t n)
 {
@@ -32,7 +32,8 @@ static char *put_number(char *to, uint64_t n)
     return stpcpy(to, at);
 }
 
-// Calls async-signal-safe functions only.
+// Handles SIGBUS: ends the process if the address is in a mapping, else restores the previous
+// handler. Calls only async-signal-safe functions.
 static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -41,8 +42,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     while (m && fault - (uintptr_t)m->at >= m->bytes)
         m = m->next;
     if (!m) {
-        sigaction(number, &before,
-                  NULL); // the faulting instruction runs again, with the handler before ours
+        // The faulting instruction runs again, now with the previous handler.
+        sigaction(number, &before, NULL);
         return;
     }
     char line[PATH_MAX + 256];

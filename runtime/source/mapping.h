@@ -1,6 +1,6 @@
-// A file mapped read-only. Reading a page that is gone (the file was truncated, its disk failed)
-// raises SIGBUS: inside a mapping the process then ends with one sentence and exit status 1;
-// elsewhere the handler before ours runs.
+// A file mapped read-only. Reading a page that no longer exists (the file was truncated, its disk
+// failed) raises SIGBUS. Inside a mapping the process then ends with an error message and exit
+// status 1; elsewhere the previously installed handler runs.
 #pragma once
 
 #include "base/status.h"
@@ -11,12 +11,13 @@ struct mapping {
     int fd; // -1: closed
     char *at;
     size_t bytes;
-    char *path;
-    struct mapping *next;
+    char *path;           // copy of the path, for the message
+    struct mapping *next; // next open mapping
 };
 
-// The mapping stays at its address until mapping_close. INVALID: not a regular file, or fewer than
-// bytes_least bytes.
+// Maps a file. The struct must stay at its address until mapping_close, because it is in a list.
+// INVALID: not a regular file, or shorter than bytes_least. NOT_FOUND: no such file.
 enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes_least,
                          struct error *err) MUST_USE;
-void mapping_close(struct mapping *mapping); // also after mapping_open failed
+// Unmaps and closes the file; required also after mapping_open failed.
+void mapping_close(struct mapping *mapping);

@@ -1,4 +1,4 @@
-// Reading modules.json and other JSON files of a model folder; see modules.h.
+// Reads modules.json and other JSON files of a model folder; see modules.h.
 #include "runtime/source/modules.h"
 
 #include "base/json.h"

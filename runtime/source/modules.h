@@ -1,6 +1,5 @@
-// modules.json of sentence-transformers: the parts that a model folder consists of, each with a
-// folder of its own. Read by whoever looks for the weights, the tokenizer or the pooling. Loading
-// thread only.
+// modules.json of sentence-transformers: the parts of a model, each with a folder. Used to find the
+// weights, the tokenizer and the pooling. Loading thread only.
 #pragma once
 
 #include "base/folder.h"
@@ -16,26 +15,28 @@ enum {
 };
 
 struct module {
-    char kind[64]; // the class name after its last dot: "Transformer"
+    char kind[64]; // class name after its last dot: "Transformer"
     char folder[MODULE_FOLDER_MAX];
 };
 
 struct modules {
-    bool listed; // there is such a file
+    bool listed; // true if modules.json exists
     uint32_t count;
     struct module at[MODULES_MAX];
 };
 
-// A path that leads out of the folder is an error.
+// Reads modules.json; without the file `listed` is false and the status OK. A path that leads out
+// of the folder is an error.
 enum status modules_read(struct modules *out, const char *folder, struct error *err) MUST_USE;
-// The first one of this kind, or NULL.
+// Returns the first module of this kind, or NULL.
 const struct module *modules_find(const struct modules *modules, const char *kind);
 
-// FOLDER/NAME, or FOLDER where the name is empty.
+// Writes FOLDER/NAME, or FOLDER if the name is empty. TOO_LARGE if it does not fit.
 enum status folder_path(char out[MODULE_FOLDER_MAX], const char *folder, const char *name,
                         struct error *err) MUST_USE;
 
-// A JSON file of a folder, an object or a list. *out is NULL where it is absent and not `needed`. A
-// dangling link (an interrupted download) and a pipe (whose open would block) are errors.
+// Reads a JSON file of a folder or GGUF file; it must hold an object or a list, which the caller
+// frees with json_decref. *out is NULL if the file is absent and not `needed`. A dangling link (an
+// interrupted download) and a pipe (whose open would block) are errors.
 enum status folder_json(json_t **out, const char *folder, const char *name, bool needed,
                         struct error *err) MUST_USE;

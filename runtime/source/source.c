@@ -1,4 +1,4 @@
-// Files of a model, from a folder or from a GGUF file; see source.h.
+// Reads files of a model from a folder or from a GGUF file; see source.h.
 #include "runtime/source/source.h"
 
 #include "base/file.h"
@@ -35,7 +35,7 @@ bool source_is_gguf(const char *path, size_t *end)
     return false;
 }
 
-// What the GGUF file `path` says in the place of the file `name`.
+// Writes the document that the GGUF file `path` has in place of the file `name`.
 static enum status document_read(struct text *out, struct arena *arena, const char *path,
                                  const char *name, size_t bytes_max, struct error *err)
 {

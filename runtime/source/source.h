@@ -1,7 +1,7 @@
-// The files of a model, whether they lie in a Hugging Face folder or a GGUF file stands for them:
-// MODEL.gguf/config.json is what its keys say, written as config.json. Readers of a model name
-// files of a folder and do not know which it is; the tensors are in runtime/model/safetensors.h.
-// Loading thread only.
+// Reads the files of a model from a Hugging Face folder or from a GGUF file that replaces it:
+// MODEL.gguf/config.json is the content of the file's keys in the form of config.json. Readers of a
+// model name files of a folder and do not know which of the two it is. runtime/model/safetensors.h
+// reads the tensors. Loading thread only.
 #pragma once
 
 #include "base/arena.h"
@@ -11,11 +11,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// As file_read (base/file.h). NOT_FOUND also where a GGUF file says nothing of what the file of
-// this name would hold.
+// Reads a file of at most bytes_max bytes into the arena, like file_read (base/file.h): NOT_FOUND,
+// TOO_LARGE or IO. `path` may lead into a GGUF file; NOT_FOUND if that has nothing for a file of
+// this name.
 enum status model_file_read(struct text *out, struct arena *arena, const char *path,
                             size_t bytes_max, struct error *err) MUST_USE;
 
-// Whether the path is a GGUF file or leads into one; *end is then where the part after it begins,
-// which may be empty.
+// Returns true if the path is a GGUF file or leads into one. *end is then the length of the part
+// that is the GGUF file; the rest may be empty.
 bool source_is_gguf(const char *path, size_t *end);
