@@ -123,7 +123,7 @@ static void rows_sort(const struct engine *engine, const struct launch *launch, 
 }
 
 // Orders the rows of one key: requests are served round-robin; within a request the row postponed
-// most often is first. Ties start with another row in each round.
+// most often is first. Among equal rows, a different one is first in each round.
 static void key_rows(struct engine *engine, struct launch *launch, const struct mask_key *key)
 {
     struct mask_turns *t = &engine->mask_turns;

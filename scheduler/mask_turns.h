@@ -1,10 +1,11 @@
 // The order in which the masks of a step's rows are requested. The rows of a step share a limit on
 // the work of building masks (mask_limits), so earlier rows get most of it. The order is:
 // - API keys: the key whose masks used the least shared work recently is first.
-// - Within a key, requests are served round-robin: the first row of each request before the second
-//   ones, the request that was served longest ago first.
+// - Within a key, requests are served round-robin: the first row of each request precedes the
+// second
+//   rows, and the request that was served longest ago is first.
 // - Within a request, the row that was postponed most often is first.
-// Ties start with another row in each round. Engine thread only.
+// Among equal rows, a different one is first in each round. Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -15,10 +16,10 @@ struct launch;
 
 struct mask_key { // an API key that has or had rows with masks
     uint32_t key_id;
-    uint64_t step;  // last round of masks with a row of this key; 0: unused entry
-    uint64_t spent; // shared work its masks used, as virtual time (same clock as `now`)
-    uint64_t began; // value of `spent` before the round
-    bool waits;     // true if a row of the key was postponed in that round
+    uint64_t step;               // last round of masks with a row of this key; 0: unused entry
+    uint64_t spent;              // shared work its masks used, at least `now` when it joins
+    uint64_t began;              // value of `spent` before the round
+    bool waits;                  // true if a row of the key was postponed in that round
     uint32_t first, last, count; // its rows in that round, a list in batch order
 };
 

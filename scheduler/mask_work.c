@@ -233,8 +233,8 @@ static bool budget_apply(struct mask_worker *w, struct sequence_matcher *m, uint
     return true;
 }
 
-// Applies the token rules to a mask. If they leave no token, the mask of the grammar stays
-// unchanged; without a grammar, all ids that are allowed anywhere are allowed.
+// Applies the token rules to a mask. If that leaves no token, the grammar's mask is used unchanged;
+// without a grammar, the mask allows all ids that the rules allow at any position.
 static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint32_t *words)
 {
     const struct token_budget *budget = token_rules_budget(m->rules);

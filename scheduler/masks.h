@@ -9,7 +9,8 @@
 // A row whose mask cannot be made in this step is postponed: it gets a mask without any bit, which
 // makes the device sample no token and keep the sequence's state unchanged. Its mask is requested
 // again in the following steps, without a row; once it has been made, the next plan has a row for
-// the same position. In exact mode that row samples the token that this row would have sampled.
+// the same position. In exact mode the later row samples the token that the postponed row would
+// have sampled.
 #pragma once
 
 #include "base/ring.h"
@@ -73,7 +74,7 @@ struct grammar_cache { // the mask cache of one grammar; in use while `matchers`
     struct mask_cache_stats seen; // statistics already added to the engine's counters
     uint32_t matchers;            // number of matchers that use the cache
     size_t bytes_max;
-    uint64_t used;    // `began` of the worker when a matcher last started to use it
+    uint64_t used;    // value of mask_worker.began when a matcher last started to use it
     uint64_t idle_ns; // time at which mask_idle first found it unused; 0: not yet
     uint64_t step;    // last round of masks with a row of the grammar
     uint64_t work;    // shared work left to the grammar in that round

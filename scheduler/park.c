@@ -33,9 +33,9 @@ void pause_set(struct engine *engine, struct sequence *s, bool paused)
         due_drop(&engine->due, r);
 }
 
-// Returns the sequence paused longest that no step in flight refers to, or NULL. A sequence drawn
-// in this plan keeps its slot until the next plan; otherwise two slow readers could take a slot
-// from each other endlessly.
+// Returns the sequence paused longest that no step in flight refers to and, if penalised, that has
+// a penalty row; or NULL. A sequence drawn in this plan keeps its slot until the next plan;
+// otherwise two slow readers could take a slot from each other endlessly.
 static struct sequence *paused_choose(const struct engine *engine, bool penalised)
 {
     for (struct sequence *s = engine->paused.first; s; s = s->slow_next)

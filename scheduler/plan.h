@@ -17,7 +17,7 @@ struct plan_row {
     uint32_t key, turn;    // with a mask: index in mask_turns.keys; rank within its request
     uint8_t want;          // enum batch_want
     bool fed;              // true if its input is the token that the device sampled last
-    bool asked, postponed; // mask requested from the worker; the worker could not make it
+    bool asked, postponed; // true if its mask was requested; if it could not be made
     bool waits;            // true if it only waits for its mask and is not in the batch
 };
 

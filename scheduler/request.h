@@ -40,7 +40,7 @@ struct request_run {
     struct sequence *first, *last;               // drawn and not ended, in order of drawing
     struct request *live_next, *live_previous;
     uint32_t mask_key;          // index in mask_turns.keys at which its key was last
-    uint32_t mask_rows;         // rows of it in the mask order that is being made
+    uint32_t mask_rows;         // number of its rows ranked so far in the current mask order
     uint64_t mask_served;       // last round of masks in which it was served
     uint64_t mask_waited;       // last round in which a row of it waited for its mask
     struct queue_key *wait_key; // key under which it is queued; NULL: no sequence left to draw
@@ -62,7 +62,7 @@ static inline uint64_t stat_read(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-// Sets a gauge or time that only one thread writes.
+// Sets a gauge or time.
 static inline void stat_set(_Atomic uint64_t *gauge, uint64_t value)
 {
     atomic_store_explicit(gauge, value, memory_order_relaxed);
@@ -155,6 +155,7 @@ static inline int32_t request_word(const struct request *request, uint64_t at)
     return *(int32_t *)store_item(&request->port->words, request->number, at);
 }
 
+// Returns true if the choice's finish event was pushed.
 static inline bool choice_finished(const struct request *request, uint32_t choice)
 {
     return request->run.finished[choice / 64] >> choice % 64 & 1;

@@ -2,9 +2,9 @@
 // for it. The others are paused. Engine thread only.
 //
 // A ring has at least 4 n + 8 entries for n choices. When a plan is made, a request has at most one
-// event in flight and one outstanding finish for each choice. So a choice is refused an entry only
-// while at least n + 8 events are unread, and refused the half-free ring only while at least 4 are
-// unread: the reader always has an event to read, and reading it sends a notice.
+// event in flight and one outstanding finish for each choice. So an entry is refused only while at
+// least n + 8 events are unread, and a start that needs half the ring free is refused only while at
+// least 4 are unread: the reader always has an event to read, and reading it sends a notice.
 #include "scheduler/internal.h"
 
 static uint32_t credit_left(const struct request *r, uint32_t used)

@@ -50,7 +50,7 @@ struct model_config {
     uint32_t dimension_count;
     uint32_t dimensions[MODEL_DIMENSIONS_MAX]; // lengths to which vectors may be cut
     bool tied;                                 // true if the head is the embedding table
-    // True if config.json has the field; otherwise they are tied if the checkpoint has no head.
+    // True if config.json has the field. If not, the head is tied if the checkpoint has no head.
     bool tied_given;
     bool qkv_bias, o_bias, ffn_bias;
     enum activation activation; // decoders: SILU, gated

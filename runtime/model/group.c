@@ -47,7 +47,7 @@ struct model_group {
     struct job job;
     enum status status; // status of the first job that failed; no further jobs then
     struct error err;
-    uint32_t guilty;         // rank whose device failed; size: not known
+    uint32_t guilty;         // rank whose device failed; `size`: not known
     _Atomic bool ending;     // true: threads end; set before `posted` is raised the last time
     _Atomic uint32_t posted; // number of jobs posted so far
     _Atomic uint32_t posted_sleepers;

@@ -140,7 +140,8 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
                        void *context, struct error *err) MUST_USE;
 // Frees the model; NULL is allowed. Waits for ranks that are late.
 void model_close(struct model *model);
-// Any thread: returns the rank whose part is being loaded, or the number of ranks if none is.
+// Any thread, during model_open: returns the rank whose part is being loaded, or the number of
+// ranks once all are loaded. With one rank always 0.
 uint32_t model_plan_loading(const struct model_plan *plan);
 // After a failed step: returns the rank whose device failed, or the number of ranks if it is not
 // known.
@@ -177,8 +178,8 @@ enum status model_sample(struct model *model, const uint32_t *masks, uint32_t co
 // follow.
 void model_drop(struct model *model);
 
-// Results of a step, in the order of the rows that wanted something; valid until the second launch
-// after model_collect.
+// Results of a step, in the order of the rows whose `want` is not WANT_NOTHING; valid until the
+// second launch after model_collect.
 struct model_output {
     uint64_t step;
     uint32_t count;
