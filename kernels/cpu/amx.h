@@ -5,7 +5,7 @@
 
 struct attn_job;
 
-void attn_amx(const struct attn_job *job); // keys and values in bf16
+void attn_amx(const struct attn_job *job); // for keys and values in bf16
 void attn_amx_merge(const struct attn_job *job);
 void amx_begin(void); // configures eight tiles of 16 rows x 64 bytes for this thread
 

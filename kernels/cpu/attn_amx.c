@@ -1,14 +1,14 @@
-// Attention over bf16 keys and values with AMX tiles; keys and values of a ragged row, which come
-// as float32, are rounded. The rules are those of attn.inc: tiles of 64 keys in rising order, parts
-// of ATTN_PART_TOKENS, each query by itself.
+// Attention over bf16 keys and values with AMX tiles; the float32 keys and values of a ragged row
+// are rounded. As in attn.inc, tiles of 64 keys ascend, parts have ATTN_PART_TOKENS keys, and each
+// query is computed independently.
 //
-//   scores  S[64 keys x 16 queries] = K Q^T     keys are rows of the first operand, as they lie
-//   softmax in base 2, queries in lanes, 64 steps down the keys; P rounded to bf16 for
-//   output  O[16 queries x dim] += P V          V as pairs of keys, P turned over 16 x 16
+//   scores   S[64 keys x 16 queries] = K Q^T    keys are rows of the first operand, as stored
+//   softmax  in base 2, one query per lane, in 64 steps over the keys; P is rounded to bf16
+//   output   O[16 queries x dim] += P V         V as pairs of keys, P transposed 16 x 16
 //
-// Interleaving two keys leaves the columns of V in another order within 32 (column_of); the output
-// is put back in order when it is written. A column of S and a row of O belong to one query, so
-// its bits do not depend on the other queries of the tile.
+// Interleaving two keys changes the order of the columns of V within 32 (column_of); the output is
+// put back in order when it is written. A column of S and a row of O belong to one query, so its
+// bits do not depend on the other queries of the tile.
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/internal.h"
 
@@ -17,7 +17,7 @@
 
 struct amx_tile {         // 16 queries
     char *q;              // [dim blocks][16 pairs][16 queries][2] bf16
-    float *out, *out_sum; // [16][wide] of this part; of the parts before
+    float *out, *out_sum; // [16][wide] output of the current part; of all earlier parts
     float low[16], high[16];
     float top[16], mass[16], top_sum[16], mass_sum[16];
     uint32_t low_least, low_most, high_least, high_most;
@@ -28,19 +28,19 @@ struct amx_walk {
     struct amx_tile tile[ATTN_GROUP];
     char *k;      // [dim blocks][64 keys][64 B] bf16
     char *v;      // [2][wide / 16][16 pairs][16][2] bf16
-    float *score; // [64][16], later P as two tiles
-    float *delta; // [16][wide]
+    float *score; // [64][16]; later P as two tiles
+    float *delta; // [16][wide] P V of one key tile
     uint32_t tiles, dim, wide, blocks, group;
 };
 
-static const float top_none = -1e9f; // below any score: no key was seen yet
+static const float top_none = -1e9f; // below any score: no key seen yet
 
-static uint32_t column_of(uint32_t d) // the place of column d after two rows of 32 are unpacked
+static uint32_t column_of(uint32_t d) // index of column d after two rows of 32 are interleaved
 {
     return d / 32 * 32 + (d / 4 % 2) * 16 + d % 32 / 8 * 4 + d % 4;
 }
 
-// 2^t, 0 below 2^-126 (also for -infinity).
+// Returns 2^t; 0 if t < -126 (also for -infinity).
 static inline __m512 exp2_lanes(__m512 t)
 {
     __mmask16 alive = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_GE_OQ);
@@ -55,7 +55,7 @@ static inline __m512 exp2_lanes(__m512 t)
     return _mm512_maskz_scalef_ps(alive, p, n);
 }
 
-// The first 32 of `left` elements as bf16; past the last they are zero.
+// Loads the first 32 of `left` elements as bf16; elements past `left` are zero.
 static inline __m512i rounded_piece(const float *x, uint32_t left)
 {
     __mmask16 low = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
@@ -65,7 +65,7 @@ static inline __m512i rounded_piece(const float *x, uint32_t left)
     return (__m512i)_mm512_cvtne2ps_pbh(b, a);
 }
 
-// One query as bf16 pairs into its column of the tiles.
+// Stores one query as bf16 pairs in its column of the tiles.
 static void query_put(struct amx_walk *w, struct amx_tile *tile, uint32_t lane, const float *q)
 {
     _Alignas(64) uint32_t pairs[128];
@@ -87,7 +87,8 @@ static void tile_open(struct amx_walk *w, struct amx_tile *tile, uint32_t first)
     if (first + 16 > job->end)
         memset(tile->q, 0, (size_t)w->wide * 32);
     for (uint32_t i = 0; i < 16; i++) {
-        // lanes without a query have the last one's limits and zeros; their results are not read
+        // lanes without a query get the limits of the last query and zeros; their results are not
+        // used
         uint32_t packed = first + i < job->end ? first + i : job->end - 1;
         uint32_t token = job->row->q_start + packed / w->group;
         uint32_t head = job->kv_head * w->group + packed % w->group;
@@ -144,7 +145,7 @@ static void part_open(const struct amx_walk *w, struct amx_tile *tile)
     _mm512_storeu_ps(tile->mass, _mm512_setzero_ps());
 }
 
-// Where the key of a position lies: in the KV blocks, or among the activations.
+// Returns the key at a position, in the KV blocks or in the activations.
 static const char *key_at(const struct amx_walk *w, uint32_t position)
 {
     const struct attn_args *a = w->job->args;
@@ -160,7 +161,7 @@ static const char *key_at(const struct amx_walk *w, uint32_t position)
     return (const char *)a->kv_base + place;
 }
 
-// 32 columns from column `at` of a key or value; columns past the head are zero.
+// Loads 32 columns of a key or value from column `at` on; columns past the head are zero.
 static inline __m512i row_piece(const struct amx_walk *w, const char *row, uint32_t at)
 {
     uint32_t left = w->dim - at;
@@ -170,7 +171,7 @@ static inline __m512i row_piece(const struct amx_walk *w, const char *row, uint3
     return _mm512_maskz_loadu_epi16(mask, row + (size_t)at * 2);
 }
 
-// Keys as rows of tiles, values as pairs of keys; past `count` both are zero.
+// Loads keys as rows of tiles and values as pairs of keys; past `count` both are zero.
 static void keys_load(const struct amx_walk *w, uint32_t first, uint32_t count)
 {
     const struct attn_args *a = w->job->args;
@@ -232,7 +233,7 @@ static void scores_mask(const struct amx_walk *w, const struct amx_tile *tile, u
     }
 }
 
-// Two keys' weights as bf16 in one word; all are positive, so rounding is an addition.
+// Packs the weights of two keys as bf16 in one word. All are positive, so rounding is an addition.
 static inline __m512i pair_up(__m512 p0, __m512 p1)
 {
     __m512i half = _mm512_set1_epi32(0x8000);
@@ -267,7 +268,7 @@ static void transpose(char *to, const __m512i in[16])
     }
 }
 
-// Softmax of a tile: score becomes P [2][16 queries][32 keys] bf16; returns the factor that
+// Softmax of a tile: turns `score` into P [2][16 queries][32 keys] bf16; returns the factor that
 // rescales the earlier sums.
 static __m512 weights(const struct amx_walk *w, struct amx_tile *tile)
 {
@@ -342,8 +343,8 @@ static void tile_step(const struct amx_walk *w, struct amx_tile *tile, uint32_t 
     values(w, tile, factor);
 }
 
-// Merges the part into the earlier ones; a query without a key in one of them takes the other
-// unchanged.
+// Merges the current part into the earlier ones. If a query has no key in one of the two, it takes
+// the other unchanged.
 static void tile_merge(const struct amx_walk *w, struct amx_tile *tile)
 {
     float a[16], b[16];
@@ -395,7 +396,7 @@ static void tile_write(const struct amx_walk *w, const struct amx_tile *tile, ui
     }
 }
 
-// Merges a finished part into the earlier ones, or keeps its state for attn_amx_merge.
+// Merges a finished part into the earlier ones, or stores its state for attn_amx_merge.
 static void part_close(const struct amx_walk *w, struct amx_tile *tile)
 {
     if (!w->job->state) {

@@ -1,5 +1,5 @@
-// What a cgroup leaves of memory and of cores; see cgroups.h. Versions 1 and 2, from the process's
-// own group up to the root of the mount. Any thread, at start.
+// Memory and cores that the control groups of this process leave; see cgroups.h. Reads versions 1
+// and 2, from the process's group up to the root of the mount. Any thread may call it, at startup.
 #include "kernels/cpu/cgroups.h"
 
 #include <sched.h>
@@ -12,8 +12,8 @@ const struct cgroups_place cgroups_system = {"/sys/fs/cgroup", "/proc/self/cgrou
 
 enum { PATH_BYTES = 1024 };
 
-// The number after `key` at the beginning of a line of folder/name; with key "" the first line's.
-// UINT64_MAX where there is none ("max", "-1", no such file).
+// Returns the number after `key` at the start of a line of folder/name; with key "", the number at
+// the start of the first line. UINT64_MAX if there is no number ("max", "-1", no such file).
 static uint64_t number_in(const char *folder, const char *name, const char *key)
 {
     char line[PATH_BYTES];
@@ -53,7 +53,7 @@ static uint64_t memory_free(const char *folder, uint64_t least)
         uint64_t limit = number_in(folder, names->limit, "");
         uint64_t use = number_in(folder, names->use, "");
         uint64_t cache = number_in(folder, "memory.stat", names->cache);
-        if (limit >= UINT64_MAX / 4) // version 1 writes "none" as a number of pages near 2^63
+        if (limit >= UINT64_MAX / 4) // version 1 writes "no limit" as a number of pages near 2^63
             continue;
         use = use == UINT64_MAX ? 0 : use;
         cache = cache == UINT64_MAX ? 0 : cache;
@@ -91,8 +91,8 @@ static uint64_t cores(const char *folder, uint64_t least)
 
 typedef uint64_t group_look(const char *folder, uint64_t least);
 
-// The smallest value of a group and its parents up to the root. In a container the named group may
-// lie outside the mounted tree; then the root is the container's own group.
+// Returns the smallest value of a group and its parents up to the root. In a container the named
+// group may be outside the mounted tree; then the root is the container's group.
 static uint64_t climb(const char *root, const char *group, group_look *look, uint64_t least)
 {
     char folder[PATH_BYTES];
@@ -108,7 +108,8 @@ static uint64_t climb(const char *root, const char *group, group_look *look, uin
     }
 }
 
-// Reads one line of the file of groups, "NUMBER:CONTROLLERS:GROUP"; version 2 names no controllers.
+// Evaluates one line of the file of groups, "NUMBER:CONTROLLERS:GROUP"; version 2 names no
+// controllers.
 static uint64_t line_look(const char *mount, char *line, const char *controller, group_look *look,
                           uint64_t least)
 {

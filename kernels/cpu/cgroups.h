@@ -1,22 +1,22 @@
-// The limits of this process's control groups (version 2, and version 1 where it is mounted),
-// parents included. Called by the thread that opens the device.
+// The limits of this process's control groups (version 2, and version 1 if it is mounted),
+// including those of parent groups. Called by the thread that opens the device.
 #pragma once
 
 #include <stdint.h>
 
 struct cgroups_place {
-    const char *mount; // the folder of the hierarchies
-    const char *own;   // the file that names this process's groups, a line each
+    const char *mount; // mount point of the hierarchies
+    const char *own;   // file that lists this process's groups, one per line
 };
 
 extern const struct cgroups_place cgroups_system;
 
-// Bytes left: limit - use + page cache that can be reclaimed. UINT64_MAX: no limit.
+// Returns the bytes left: limit - use + page cache that can be reclaimed. UINT64_MAX: no limit.
 uint64_t cgroups_memory_free(const struct cgroups_place *place);
 
-// Processors that the smallest quota allows, rounded up. UINT32_MAX: no quota.
+// Returns the processors that the smallest quota allows, rounded up. UINT32_MAX: no quota.
 uint32_t cgroups_cores(const struct cgroups_place *place);
 
-// Processors that this process may use, by its affinity and that quota: more threads would spend
-// the quota spinning, and then all of them would be throttled. At least 1.
+// Returns the processors that this process may use according to its affinity and that quota. More
+// threads would use up the quota by spinning, and then all would be throttled. At least 1.
 uint32_t cgroups_cores_usable(const struct cgroups_place *place);

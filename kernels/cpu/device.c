@@ -1,5 +1,5 @@
-// The cpu device: opening, streams, their scratch memory and turns. The asynchronous part of the
-// contract is simple here: an op is done when it returns, and a wait never waits. Ops are in
+// The cpu device: opening, streams, their scratch memory and device turns. The asynchronous part of
+// the contract is simple here: an op is done when it returns, and wait() never blocks. Ops are in
 // op_*.c.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/memory.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_STRETCH 2.5 // below the aim of 3, because measured times are noisy
+#define STEP_STRETCH 2.5 // the goal is 3; lower, because measured times are noisy
 
 static enum status index_check(const struct device_options *options, struct error *err)
 {
@@ -23,7 +23,7 @@ static enum status index_check(const struct device_options *options, struct erro
         return error_set(err, STATUS_NO_DEVICE, "there is no rank %u of %u", options->index,
                          options->ranks);
     uint32_t threads = threads_count(options->whole->threads);
-    if (options->ranks > threads) // ranks on one core would wait for each other in each layer
+    if (options->ranks > threads) // ranks on one core would wait for each other in every layer
         return error_set(err, STATUS_UNSUPPORTED,
                          "--tensor-parallel-size %u needs as many threads and the cpu device has "
                          "%u: lower it, or raise --threads",
@@ -31,7 +31,8 @@ static enum status index_check(const struct device_options *options, struct erro
     return STATUS_OK;
 }
 
-// Of a rank: as even a part as whole threads allow.
+// Returns the number of threads of the device; for a rank, its share of the threads of `whole`,
+// divided as evenly as possible.
 static uint32_t threads_wanted(const struct device_options *options)
 {
     if (!options->whole)
@@ -50,7 +51,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
     struct device *device = calloc(1, sizeof *device);
     if (!device)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open the cpu device");
-    // before the threads start: they inherit the permission to use tiles
+    // before the threads start, because they inherit the permission to use tiles
     device->level = options->whole ? options->whole->level : cpu_level_find(highest);
     device->kernels = cpu_level_kernels(device->level);
     device->whole = options->whole;
@@ -79,11 +80,12 @@ static void cpu_close(struct device *device)
     free(device);
 }
 
-// Default tokens of a step. Sequences that decode wait for the whole step; products get no faster
-// beyond a panel of rows, and with few threads half a panel is as fast.
+// Returns the default token budget of a step. It is small, because sequences that decode wait for
+// the complete step, and products get no faster beyond a panel of rows; with few threads half a
+// panel is as fast.
 static uint32_t step_tokens(const struct device *device)
 {
-    const struct device *all = device->whole ? device->whole : device; // ranks work at one step
+    const struct device *all = device->whole ? device->whole : device; // ranks share a step
     return threads_count(all->threads) < 8 ? PANEL_ROWS / 2 : PANEL_ROWS;
 }
 
@@ -93,7 +95,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
                                  .exact = true,
                                  .memory_free = cpu_memory_free(),
                                  .float32_runs_as = DTYPE_F32,
-                                 .kv_share = 0.25, // other programs need memory, too
+                                 .kv_share = 0.25, // leaves memory for other programs
                                  .kv_default = 1ull << 30,
                                  .step_stretch = STEP_STRETCH,
                                  .ranks_max = RANKS_MAX};
@@ -114,7 +116,8 @@ static struct attn_capacity attn_capacity_of(const struct device *device,
     return attn_plan_capacity(limits, threads_count(device->threads) * ATTN_PARTIALS * tile, 0);
 }
 
-// Panels hold at least 16 rows of the widest product, so that any product can be cut into rows.
+// A panel holds at least 32 rows of the widest product, so that any product can be cut into pieces
+// of rows.
 static struct scratch_sizes scratch_of(const struct device *device,
                                        const struct stream_limits *limits)
 {

@@ -1,9 +1,9 @@
 // Private to the cpu device: the device, a stream with its scratch memory, and the table of kernels
-// that each level of instructions fills. Tests and bench use cpu_device_open to force a level;
-// everybody else goes through kernels/device.h.
+// that each ISA level fills. Tests and benchmarks call cpu_device_open to force an ISA level; all
+// other code uses kernels/device.h.
 //
-// Threads: a stream's ops run on the thread that calls them and on the device's threads; scratch
-// belongs to the stream, one part for each thread.
+// Threads: a stream's ops run on the calling thread and on the device's threads; scratch memory
+// belongs to the stream, one part per thread.
 #pragma once
 
 #include "kernels/attn_plan.h"
@@ -12,17 +12,16 @@
 #include "kernels/cpu/turns.h"
 #include "kernels/device.h"
 
-// Levels of instructions, each with a summation order of its own. AVX512BF16 is AVX512 with pairs
-// of bf16 for products of bf16 and for attention over bf16; AMX is AVX512 with tiles for the same
-// and for products of int8.
+// ISA levels; they differ in summation order. AVX512BF16 is AVX512 with bf16 pair instructions for
+// bf16 products and attention over bf16; AMX is AVX512 with tiles for these and for int8 products.
 enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_LEVELS };
 
 enum {
     SLAB_COLUMNS = 32,  // output columns that are packed and computed together
-    PANEL_ROWS = 512,   // rows of activations that are packed at once, at most
-    SLAB_GROUP = 8,     // slabs that walk the activations together, at most
-    ATTN_GROUP = 4,     // tiles of ATTN_TILE_ROWS queries that walk the keys together
-    ATTN_PARTIALS = 64, // states of parts computed apart, for each thread
+    PANEL_ROWS = 512,   // most rows of activations that are packed together
+    SLAB_GROUP = 8,     // most slabs computed in one pass over the activations
+    ATTN_GROUP = 4,     // most tiles of ATTN_TILE_ROWS queries computed in one pass over the keys
+    ATTN_PARTIALS = 64, // part states per thread, for parts that are separate items
 };
 
 // One product over rows that fit the scratch (see op_product.c). Slab s is columns 32 s .. 32 s+31.
@@ -30,22 +29,23 @@ struct product {
     const float *x;     // [rows][x_stride] f32
     float *y;           // [rows][y_stride] f32
     const float *bias;  // [n] or NULL
-    const void *weight; // packed, weight.c
+    const void *weight; // packed as in weight.c
     const float *scale; // [slab][groups of K][32] int8 only
-    void *panel;        // activations packed for tiles or bytes; then their byte_scales
+    void *panel;        // activations packed for tiles, or as bytes followed by their byte_scales
     float *scratch;     // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
     uint32_t rows, x_stride, y_stride, n, k;
     enum dtype dtype; // of the weights
 };
 
-// Of 16 rows of activations and one group of K: y += (sum + offset) * scale * the column's scale.
-// Entries of rows past the last are not initialised; their sums are never stored to y.
+// Scales of 16 rows of activations in one group of K: y += (sum + offset) * scale * the column's
+// scale. Entries of rows past the last row are not initialised; their sums are never stored to y.
 struct byte_scales {
     float scale[16];
-    int32_t offset[16]; // takes away what BYTE_ZERO of the weights adds
+    int32_t offset[16]; // cancels what BYTE_ZERO of the weights adds to a sum
 };
 
-// The scales of a tile of 16 rows, [groups]; they lie in the panel after the bytes of all rows.
+// Returns the scales of a tile of 16 rows, [groups]. They are in the panel after the bytes of all
+// rows.
 static inline struct byte_scales *byte_scales_of(const struct product *p, uint32_t tile)
 {
     size_t rows = (p->rows + 15) / 16 * 16;
@@ -58,21 +58,21 @@ static inline const float *byte_columns_of(const struct product *p, uint32_t sla
     return p->scale + (size_t)slab * byte_groups(p->k) * SLAB_COLUMNS;
 }
 
-// Attention of up to ATTN_GROUP tiles of queries of one row and one KV head; of one tile where its
-// parts are computed apart.
+// Attention of up to ATTN_GROUP query tiles of one row for one KV head; of one tile if its parts
+// are separate items.
 struct attn_job {
     const struct attn_args *args;
     const struct step_row *row;
-    const uint32_t *blocks; // of the row, in TABLE_UNIT_BYTES
+    const uint32_t *blocks; // block table of the row, in TABLE_UNIT_BYTES
     uint32_t kv_head;
     uint32_t first, end; // packed queries: token of the row * group + head of the group
-    uint32_t key_first;  // keys to walk, from a multiple of ATTN_TILE_KEYS on; only those that
-    uint32_t key_end;    // none of the queries sees are left out
-    // NULL: parts are merged and written to args->out. Else the keys are of one part, whose state
-    // is kept here (64-byte aligned); to merge: where the states of all parts lie, in order.
+    uint32_t key_first;  // first key to walk, a multiple of ATTN_TILE_KEYS
+    uint32_t key_end;    // end of the keys to walk: all that a query sees, or one part of them
+    // NULL: the parts are merged and written to args->out. Else `attn` computes one part and stores
+    // its state here (64-byte aligned); for attn_merge, the states of all parts, in order.
     float *state;
-    uint32_t parts; // to merge
-    float *scratch; // attn_scratch_floats()
+    uint32_t parts; // attn_merge: number of states
+    float *scratch; // attn_scratch_floats() floats
 };
 
 static inline uint32_t attn_part_end(const struct attn_job *job, uint32_t key)
@@ -92,8 +92,8 @@ struct sample_row {
 // Rows [first, end) of an op whose rows are independent.
 typedef void row_kernel(const void *args, uint32_t first, uint32_t end);
 
-// The ops whose rows are independent, the rows of a call and the elements of a row, which decide
-// how many rows a thread takes at once. Each level computes them by NAME_rows of rows.inc.
+// X(op, rows of a call, elements of a row) for the ops whose rows are independent. The elements
+// decide how many rows a thread takes at a time. Each level computes NAME by NAME_rows of rows.inc.
 #define ROW_OPS(X)                                                                                 \
     X(embed, a->token_count, a->width)                                                             \
     X(embed_bert, a->token_count, a->width)                                                        \
@@ -110,9 +110,9 @@ struct cpu_kernels {
 #define ROW_FIELD(name, rows, width) row_kernel *name;
     ROW_OPS(ROW_FIELD)
 #undef ROW_FIELD
-    // Packs 16 rows of activations (tile) for the weights' dtype; NULL where none is needed.
+    // Packs 16 rows of activations (a tile) if the weights' dtype needs it, else does nothing.
     void (*pack)(const struct product *, uint32_t tile);
-    // Slabs [first, end).
+    // Computes slabs [first, end).
     void (*product)(const struct product *, uint32_t first, uint32_t end, uint32_t worker);
     void (*attn)(const struct attn_job *);
     void (*attn_merge)(const struct attn_job *); // merges states of parts into the output
@@ -130,8 +130,8 @@ struct device {
     struct threads *threads;
     struct cpu_kernels kernels;
     enum cpu_level level;
-    struct device *whole; // of which it is a rank, or NULL
-    struct turns turns;   // of its streams, and of those of its ranks
+    struct device *whole; // device of which this one is a rank, or NULL
+    struct turns turns;   // device turns of its streams; ranks use those of `whole`
 };
 
 struct stream {
@@ -141,7 +141,7 @@ struct stream {
     size_t scratch_bytes;
     void *panel;
     size_t panel_bytes;
-    float *sums; // of products
+    float *sums; // [threads][SLAB_GROUP][PANEL_ROWS * 32] of products
     float *attn; // [threads][attn_floats]
     size_t attn_floats;
     float *partial; // [attn_capacity.partials][attn_state_floats()]
@@ -149,18 +149,20 @@ struct stream {
     float *sample; // [threads][3][vocab]
     struct turns_member turn;
     struct comm *comm; // or NULL
-    uint32_t rank;     // in comm
+    uint32_t rank;     // rank in comm
 };
 
-// Opens the device at a level, or at the best one below that works here; CPU_LEVELS: the best.
+// Opens the device at ISA level `highest`, or at the best lower level that works on this machine.
+// CPU_LEVELS: the best of all.
 enum status cpu_device_open(struct device **out, const struct device_options *options,
                             enum cpu_level highest, struct error *err) MUST_USE;
 
-// The best level, at most `highest`, that this processor has and whose products prove right.
+// Returns the best ISA level up to `highest` that this processor has and whose results are verified
+// to be right.
 enum cpu_level cpu_level_find(enum cpu_level highest);
 const char *cpu_level_name(enum cpu_level level);
 struct cpu_kernels cpu_level_kernels(enum cpu_level level);
-// Whether the processor names the level's instructions. For AMX it also asks the kernel for
+// Returns true if CPUID reports the level's instructions. For AMX it also requests the kernel's
 // permission, which threads started later inherit.
 bool cpu_level_named(enum cpu_level level);
 
@@ -180,8 +182,8 @@ size_t cpu_weight_bytes(const struct device *, const struct weight_shape *);
 enum status cpu_weight_put(struct device *, struct weight *, uint32_t first_row,
                            const struct weight_source *, struct error *);
 enum status cpu_weight_finish(struct device *, struct weight *, struct error *);
-size_t packed_bytes(const struct weight_shape *);   // of the matrix alone; int8: scales come after
-uint32_t packed_depth(const struct weight_shape *); // K with padding
+size_t packed_bytes(const struct weight_shape *);   // matrix only; int8 scales follow it
+uint32_t packed_depth(const struct weight_shape *); // K including padding
 // Index of element (row, column) in a packed matrix.
 size_t packed_index(const struct weight_shape *, uint32_t row, uint32_t column);
 

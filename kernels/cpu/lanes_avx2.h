@@ -26,7 +26,7 @@ LANES_INLINE lanes lanes_load(const float *p)
 {
     return (lanes){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
 }
-LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // the rest is 0
+LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // other lanes are 0
 {
     float padded[16] = {0};
     __builtin_memcpy(padded, p, n * sizeof(float));
@@ -201,8 +201,8 @@ LANES_INLINE lanes lanes_swap(lanes a, const uint32_t d)
     return (lanes){a.hi, a.lo};
 }
 
-// Products of bytes, widened to 16 bits; each column has two partial sums until the end. Weights
-// are unsigned (BYTE_ZERO), activations signed.
+// Products of bytes, widened to 16 bits. Each column has two partial sums until lanes_i8_end.
+// Weights are unsigned (BYTE_ZERO), activations signed.
 struct lanes_i8 {
     __m256i four[4]; // columns 4i .. 4i+3, two partial sums each
 };

@@ -1,5 +1,5 @@
-// Sixteen floats at once, on AVX-512 (F, BW, DQ, VL, VNNI). The three lanes_*.h files offer the
-// same functions; the .inc files are written on them and compiled once for each. No state.
+// Sixteen floats at once, on AVX-512 (F, BW, DQ, VL, VNNI). The three lanes_*.h files define the
+// same functions; the .inc files use them and are compiled once with each. No state.
 #pragma once
 
 #include <immintrin.h>
@@ -24,7 +24,7 @@ LANES_INLINE lanes lanes_load(const float *p)
 {
     return _mm512_loadu_ps(p);
 }
-LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // the rest is 0
+LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // other lanes are 0
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 }
@@ -68,7 +68,7 @@ LANES_INLINE lanes lanes_abs(lanes a)
 {
     return _mm512_abs_ps(a);
 }
-// a < b ? x : y, false where a or b is a NaN
+// Returns a < b ? x : y in each lane; y if a or b is a NaN.
 LANES_INLINE lanes lanes_if_less(lanes a, lanes b, lanes x, lanes y)
 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
@@ -81,7 +81,7 @@ LANES_INLINE lanes lanes_if_bit(uint32_t bits, lanes x, lanes y)
 {
     return _mm512_mask_blend_ps((__mmask16)bits, y, x);
 }
-// The tree is fixed: 16 -> 8 -> 4 -> 2 -> 1.
+// Adds the lanes in a fixed tree: 16 -> 8 -> 4 -> 2 -> 1.
 LANES_INLINE float lanes_sum(lanes a)
 {
     __m256 h = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
@@ -98,14 +98,14 @@ LANES_INLINE lanes lanes_round(lanes a)
 {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// 2^n for whole n in [-126, 127]
+// Returns 2^n for integers n in [-126, 127].
 LANES_INLINE lanes lanes_exp2i(lanes n)
 {
     __m512i bits =
         _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127)), 23);
     return _mm512_castsi512_ps(bits);
 }
-// x = m 2^e with m in [0.7071, 1.4142), for positive normal x
+// Splits x = m 2^e with m in [0.7071, 1.4142), for positive normal x.
 LANES_INLINE void lanes_split(lanes x, lanes *m, lanes *e)
 {
     __m512i bits = _mm512_castps_si512(x);
@@ -123,7 +123,7 @@ LANES_INLINE lanes lanes_from_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
-// 16 pairs of bf16: the first of each pair, the second of each pair
+// The first elements, the second elements of 16 pairs of bf16.
 LANES_INLINE lanes lanes_pairs_first(const uint16_t *p)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
@@ -147,7 +147,7 @@ LANES_INLINE void lanes_to_f16(uint16_t *p, lanes x)
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-// Lane i becomes lane i ^ d; d is 1, 2, 4 or 8.
+// Moves lane i ^ d to lane i; d is 1, 2, 4 or 8.
 LANES_INLINE lanes lanes_swap(lanes a, const uint32_t d)
 {
     if (d == 1)

@@ -1,4 +1,4 @@
-// Sixteen floats at once, in plain C; see lanes_avx512.h. Multiply and add round separately here.
+// Sixteen floats at once, in plain C; see lanes_avx512.h. lanes_fma rounds twice here.
 #pragma once
 
 #include "kernels/dtype.h"
@@ -37,7 +37,7 @@ LANES_INLINE lanes lanes_load(const float *p)
     memcpy(out.at, p, sizeof out.at);
     return out;
 }
-LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // the rest is 0
+LANES_INLINE lanes lanes_load_n(const float *p, uint32_t n) // other lanes are 0
 {
     lanes out = {{0}};
     memcpy(out.at, p, n * sizeof(float));

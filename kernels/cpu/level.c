@@ -1,7 +1,7 @@
-// Chooses the level of instructions at start: the best one that the processor has and whose
-// products and attention agree with sums in double, so that a faulty or forbidden instruction costs
-// speed only. Runs once on the thread that opens the device, before the others start: they inherit
-// the kernel's permission for AMX.
+// Chooses the ISA level at startup: the best level that the processor has and whose products and
+// attention agree with sums in double, so that a faulty or forbidden instruction only costs speed.
+// Runs once, on the thread that opens the device, before the device's threads start, because they
+// inherit the kernel's permission for AMX.
 #include "kernels/cpu/internal.h"
 
 #include <cpuid.h>
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Where a faulting instruction jumps to. One thread tries at a time.
+// Jump target of this thread for a faulting instruction. Only one thread may run trials at a time,
+// because signal handlers belong to the process.
 static _Thread_local sigjmp_buf *fault_return;
 
 static void fault_handler(int number)
@@ -47,8 +48,8 @@ struct cpu_kernels cpu_level_kernels(enum cpu_level level)
 
 enum { AVX512_FP16_BIT = 23 };
 
-// Intel's cores with AMX (they have fp16 as well) run pairs of bf16 at half the rate of float32
-// lanes. Where their tiles are switched off, the float32 lanes are the better level.
+// Returns true on Intel cores with AMX (recognised by AVX512-FP16), which run bf16 pairs at half
+// the rate of float32 lanes. If their tiles are switched off, AVX-512 is the better ISA level.
 static bool pairs_slow(void)
 {
     uint32_t a, b, c, d = 0;
@@ -58,7 +59,7 @@ static bool pairs_slow(void)
 
 enum { TRY_ROWS = 19, TRY_N = 40, TRY_K = 544 };
 
-// Numbers of rows that are tried: a whole tile and more, and two kinds of smaller ones.
+// Row counts that are tried: one more than a full tile, and two smaller than it.
 static const uint32_t try_rows[] = {TRY_ROWS, 7, 1};
 
 struct trial {
@@ -68,7 +69,7 @@ struct trial {
     float x[TRY_ROWS * TRY_K];
     float w[TRY_N * TRY_K];
     float y[TRY_ROWS * TRY_N];
-    double sum[TRY_ROWS * TRY_N]; // what y should be
+    double sum[TRY_ROWS * TRY_N]; // expected y
 };
 
 static float trial_value(uint32_t i)
@@ -76,7 +77,7 @@ static float trial_value(uint32_t i)
     return (float)((int32_t)(i * 2654435761u >> 24) - 128) / 128.0f;
 }
 
-// The product of the first rows against sums in double.
+// Returns true if the product of the first rows agrees with sums in double.
 static bool trial_rows(struct trial *t, uint32_t rows)
 {
     struct product *p = &t->product;
@@ -94,7 +95,7 @@ static bool trial_rows(struct trial *t, uint32_t rows)
     return true;
 }
 
-// The products of the dtype.
+// Returns true if products with weights of the dtype are right for all tried row counts.
 static bool trial_product(struct trial *t, enum dtype dtype)
 {
     struct product *p = &t->product;
@@ -117,7 +118,7 @@ static bool trial_product(struct trial *t, enum dtype dtype)
 
 enum { TRY_TOKENS = 20, TRY_HEADS = 2, TRY_DIM = 16, TRY_WIDTH = (TRY_HEADS + 2) * TRY_DIM };
 
-// The output of a query in double, first element; qkv is the trial's x.
+// Returns the first output element of a query, computed in double. qkv is the trial's x.
 static double attn_expected(const struct trial *t, uint32_t token, uint32_t head)
 {
     const float *q = t->x + token * TRY_WIDTH + head * TRY_DIM;
@@ -134,8 +135,8 @@ static double attn_expected(const struct trial *t, uint32_t token, uint32_t head
     return out / mass;
 }
 
-// Attention of queries [first, end) of one ragged row of 20 tokens. Keys and values may be rounded
-// to bf16, so that pairs and tiles are tried.
+// Returns true if attention of queries [first, end) of one ragged row of 20 tokens is right. Keys
+// and values may be rounded to bf16, so that pair and tile instructions are tried.
 static bool trial_attn(struct trial *t, uint32_t first, uint32_t end)
 {
     struct attn_args args = {
@@ -176,7 +177,7 @@ static bool trial_all(struct trial *t, enum cpu_level level)
     return true;
 }
 
-// Runs the level's products and attention with faults caught.
+// Returns true if the level's products and attention are right. Catches faulting instructions.
 static bool level_proves(struct trial *t, enum cpu_level level)
 {
     struct sigaction old_ill, old_segv;
@@ -184,7 +185,7 @@ static bool level_proves(struct trial *t, enum cpu_level level)
     sigjmp_buf back;
     volatile bool right = false;
     sigaction(SIGILL, &action, &old_ill);
-    sigaction(SIGSEGV, &action, &old_segv); // what a tile instruction without permission raises
+    sigaction(SIGSEGV, &action, &old_segv); // raised by a tile instruction without permission
     fault_return = &back;
     if (sigsetjmp(back, 1) == 0)
         right = trial_all(t, level);

@@ -1,13 +1,14 @@
-// AMX: the AVX-512 kernels, and tiles for products of bf16 and int8 (attention over bf16 is in
-// attn_amx.c). Compiled with the flags of the level; runs only where cpu_level_find allowed it.
+// The AMX level: the AVX-512 kernels, but tiles for products of bf16 and int8 (attention over bf16
+// is in attn_amx.c). Compiled with the flags of the ISA level; runs only if cpu_level_find allowed
+// it.
 //
-// A tile register holds 16 rows of 64 bytes. Weights lie packed so that a tile is one contiguous
-// kilobyte; activations are packed likewise, once for each product, rows padded with zeros to 16.
-// One slab of 32 columns is 2 tiles wide; 32 rows are 2 tiles high.
+// A tile register holds 16 rows of 64 bytes. Weights are packed so that a tile is one contiguous
+// kilobyte; activations are packed the same way, once per product, with rows padded with zeros to
+// 16. A slab of 32 columns is 2 tiles wide; 32 rows are 2 tiles high.
 //
-// K is summed in one order, block by block, for every number of rows; where a walk over K ends
-// early, its sums are stored and loaded again unchanged. So a row's bits depend neither on where K
-// is cut nor on other rows.
+// K is summed in one order, block by block, for every number of rows. If a walk over K ends early,
+// its sums are stored and loaded again unchanged. So a row's bits depend neither on where K is cut
+// nor on other rows.
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
@@ -26,7 +27,7 @@ struct amx_config {
 
 void amx_begin(void)
 {
-    // a constant in memory: gcc 12 drops the stores to a local one, and the first tile faults
+    // a static constant: gcc 12 drops the stores to a local variable, and the first tile faults
     static const struct amx_config config = {
         .palette = 1,
         .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
@@ -44,8 +45,8 @@ enum { GROUP_BLOCKS = BYTE_GROUP / BYTE_BLOCK };
 
 enum { FEW_ROWS = 32 }; // up to this many rows one walk covers all of K
 
-// K blocks of the part that begins with block `first`. With many rows as many as keep the
-// activations of 32 rows and a slab's weights (8 KB each) in L1, even where two threads share it;
+// Returns the K blocks of the part that begins with block `first`. With many rows, as many as keep
+// the activations of 32 rows and a slab's weights (8 KB each) in L1, even if two threads share it;
 // otherwise all of K.
 static uint32_t part_blocks(const struct product *p, uint32_t first)
 {
@@ -54,15 +55,16 @@ static uint32_t part_blocks(const struct product *p, uint32_t first)
     return p->rows > FEW_ROWS && left > NEAR_BLOCKS ? NEAR_BLOCKS : left;
 }
 
-// Activations lie as [part of K][row tile][K block][16][64 B]. A part is contiguous: at the stride
-// of whole rows, often a power of two, it would fall on few sets of L2.
+// Returns the packed activations of a row tile in the part that begins with block `first`. Layout:
+// [part of K][row tile][K block][16][64 B]. A part is contiguous: at the stride of complete rows,
+// often a power of two, it would use few sets of L2.
 static char *panel_at(const struct product *p, uint32_t tile, uint32_t first)
 {
     size_t tiles = (p->rows + 15) / 16;
     return (char *)p->panel + (first * tiles + (size_t)tile * part_blocks(p, first)) * 1024;
 }
 
-// Columns [i, i + 16) of a row of k; past k they are zero.
+// Loads columns [i, i + 16) of a row of k elements; columns past k are zero.
 static inline __m512 columns(const float *x, uint32_t i, uint32_t k)
 {
     uint32_t left = i < k ? k - i : 0;
@@ -81,7 +83,7 @@ static void pack_pairs(const struct product *p, uint32_t tile)
     for (uint32_t r = 0; r < 16; r++) {
         uint32_t row = tile * 16 + r;
         const float *x = p->x + (size_t)row * p->x_stride;
-        uint32_t k = row < p->rows ? p->k : 0; // nothing is read of rows past the last
+        uint32_t k = row < p->rows ? p->k : 0; // rows past the last are zeros; nothing is read
         for (uint32_t first = 0, end; first < blocks; first = end) {
             end = first + part_blocks(p, first);
             char *out = panel_at(p, tile, first) + r * 64;
@@ -91,7 +93,8 @@ static void pack_pairs(const struct product *p, uint32_t tile)
     }
 }
 
-// A group of a row never spans two parts: all but the last have a whole number of groups.
+// Packs 16 rows as bytes. A group never spans two parts: all parts but the last consist of complete
+// groups.
 static void pack_bytes(const struct product *p, uint32_t tile)
 {
     uint32_t blocks = depth_blocks(p);
@@ -130,20 +133,20 @@ static inline void prefetch_block(const char *at)
 
 enum { AHEAD = 4 * 2048 }; // bytes of weights prefetched ahead of their use
 
-// Some K blocks of one slab and up to 32 rows. The sums so far are loaded and stored unchanged, so
-// that bits do not depend on where K is cut.
+// One walk: some K blocks of one slab for up to 32 rows. The sums so far are loaded and stored
+// unchanged, so that bits do not depend on where K is cut.
 struct walk {
     float *sum; // [32][32]
     const char *a, *w;
     size_t a_step; // bytes from one tile of rows to the next
     uint32_t blocks, rows;
-    bool fresh;                          // nothing is summed yet
-    const struct byte_scales *scales[2]; // int8: of both tiles of rows, [groups]
+    bool fresh;                          // true if `sum` contains nothing yet
+    const struct byte_scales *scales[2]; // int8: scales of both row tiles, [groups]
     const float *columns;                // int8: scales of the weights, [groups][32]
-    // Prefetched for later walks while tiles compute: a share of the weights that come after these.
-    // NULL: these weights themselves come from memory, and are fetched a little ahead.
+    // Weights to prefetch for later walks while this one computes: a share of those that follow.
+    // NULL: this walk's weights come from memory, and they are prefetched a short distance ahead.
     const char *ahead;
-    uint32_t ahead_lines; // a K block
+    uint32_t ahead_lines; // lines to prefetch per K block
 };
 
 static inline void walk_fetch(const struct walk *walk, uint32_t block, const char *w)
@@ -157,7 +160,7 @@ static inline void walk_fetch(const struct walk *walk, uint32_t block, const cha
         _mm_prefetch(ahead + i * 64, _MM_HINT_T1);
 }
 
-// 16 rows x 32 columns: bound by reading weights, which are prefetched.
+// Computes 16 rows x 32 columns; bound by reading the weights, which are prefetched.
 static void walk_low(const struct walk *walk)
 {
     const char *a = walk->a;
@@ -180,7 +183,7 @@ static void walk_low(const struct walk *walk)
     _tile_stored(1, walk->sum + 16, 128);
 }
 
-// 32 rows x 32 columns. Activations are loaded with a non-temporal hint.
+// Computes 32 rows x 32 columns. Activations are loaded with a non-temporal hint.
 static void walk_high(const struct walk *walk)
 {
     const char *a = walk->a;
@@ -212,7 +215,7 @@ static void walk_high(const struct walk *walk)
     _tile_stored(3, walk->sum + 16 * 32 + 16, 128);
 }
 
-// Adds the integers of a group of K, [rows][32], to the sums.
+// Adds the integer sums of a group of K, [rows][32], to the float sums.
 static inline __attribute__((always_inline)) void group_add(const struct walk *walk, uint32_t g,
                                                             const int32_t *integers, uint32_t rows)
 {
@@ -240,7 +243,8 @@ static inline uint32_t group_end(const struct walk *walk, uint32_t b)
     return walk->blocks - b < GROUP_BLOCKS ? walk->blocks : b + GROUP_BLOCKS;
 }
 
-// Bytes: a group's integers are stored, and added while the next group's tiles compute.
+// As walk_low, for int8: a group's integer sums are stored, and added to the float sums while the
+// next group's tiles compute.
 static void bytes_low(const struct walk *walk)
 {
     _Alignas(64) int32_t integers[2][16 * 32];
@@ -312,7 +316,7 @@ static void walk_run(const struct walk *walk, bool bytes)
         walk_high(walk);
 }
 
-// One group of slabs over all rows, and what its walks fetch.
+// A group of slabs, which is computed for all rows.
 struct group {
     const struct product *p;
     uint32_t first, end;
@@ -338,12 +342,12 @@ static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
     }
 }
 
-// A block whose sums go to y after the next block's tiles were started: a load right after a tile's
-// store would wait for it.
+// Sums that are written to y only after the next walk's tiles were started, because a load directly
+// after a tile's store would wait for it.
 struct pending {
     const struct slab_end *end;
     const float *sum;
-    uint32_t r, rows; // rows 0: nothing pending
+    uint32_t r, rows; // rows 0: none
 };
 
 static void pending_do(struct pending *job)
@@ -353,13 +357,13 @@ static void pending_do(struct pending *job)
     job->rows = 0;
 }
 
-// What one part of K adds to the sums of a group.
+// One part of K for a group of slabs.
 struct part {
     const struct group *group;
     float *sums; // [slabs][PANEL_ROWS][32]
     uint32_t first, blocks;
-    bool from_memory; // these weights were not prefetched
-    bool last, more;  // last part of K; another group follows
+    bool from_memory; // true if these weights were not prefetched
+    bool last, more;  // true in the last part of K; true if another group follows
 };
 
 static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
@@ -383,7 +387,8 @@ static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
     }
     if (p->rows <= FEW_ROWS || (part->from_memory && r == 0))
         return walk;
-    // the weights that follow these in the slab's place: of the next part, of the next group
+    // prefetch the weights that come next for this slab position: the next part's, or the next
+    // group's
     uint32_t walks = (p->rows + 31) / 32;
     walk.ahead =
         walk.w + (part->last ? (size_t)SLAB_GROUP * depth - part->first : part->blocks) * 2048;
@@ -392,7 +397,7 @@ static struct walk walk_make(const struct part *part, uint32_t slab, uint32_t r)
     return walk;
 }
 
-// Each slab for all rows, 32 at a time.
+// Computes each slab for all rows, 32 at a time.
 static void part_run(const struct part *part)
 {
     const struct group *g = part->group;
@@ -414,7 +419,7 @@ static void part_run(const struct part *part)
 static void product_tiles(const struct product *p, uint32_t first, uint32_t end, uint32_t worker)
 {
     if (p->dtype != DTYPE_BF16 && p->dtype != DTYPE_I8) {
-        cpu_kernels_avx512().product(p, first, end, worker); // fp32 never goes through bf16
+        cpu_kernels_avx512().product(p, first, end, worker); // float32 is never rounded to bf16
         return;
     }
     float *sums = p->scratch + (size_t)worker * SLAB_GROUP * PANEL_ROWS * SLAB_COLUMNS;

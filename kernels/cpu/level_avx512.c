@@ -1,11 +1,12 @@
-// The kernels in AVX-512 with VNNI. This file and what it includes are compiled with the flags
-// of the level (CMakeLists.txt); nothing here runs before cpu_level_find has chosen the level.
+// The kernels in AVX-512 with VNNI. This file and what it includes are compiled with the flags of
+// the ISA level (CMakeLists.txt); its kernels run only after cpu_level_find has checked the
+// processor.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
 #include "kernels/cpu/level.inc"
 
-// int8 goes in quads, and a part is a group of K. Bytes of weights are unsigned, so a sum begins
-// with minus what BYTE_ZERO adds to it.
+// int8 elements are multiplied in quads, and a part is a group of K. Weight bytes are unsigned, so
+// a sum begins with minus what BYTE_ZERO adds to it.
 enum { DOTS_BYTES = 1, DOTS_PART = BYTE_GROUP / 64 };
 
 LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, const uint32_t *x)
@@ -13,7 +14,7 @@ LANES_INLINE __m512i dots_step(__m512i sum, __m512i w, const uint32_t *x)
 #ifdef LANES_EMULATED // tests/kernels/lanes512.h
     return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32((int)*x));
 #else
-    // not the intrinsic: gcc 12 copies every sum of that twice
+    // asm, because gcc 12 copies every sum of the intrinsic twice
     __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*x));
     return sum;
 #endif

@@ -1,7 +1,7 @@
-// AVX512-BF16: the AVX-512 kernels, and pairs of bf16 for products of bf16 and for attention over
-// bf16 (vdpbf16ps: two multiply-adds where a float32 lane does one). Activations are rounded to
-// bf16, as the AMX level does. Compiled with the flags of the level; runs only where
-// cpu_level_find allowed it.
+// The AVX512-BF16 level: the AVX-512 kernels, but bf16 pair instructions for bf16 products and for
+// attention over bf16 (vdpbf16ps: two multiply-adds per float32 lane). Activations are rounded to
+// bf16, as on the AMX level. Compiled with the flags of the ISA level; runs only if cpu_level_find
+// allowed it.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx512.h"
 
@@ -40,7 +40,7 @@ LANES_INLINE __m512 dots_join(__m512 total, __m512i sum, const struct dots_piece
     return _mm512_add_ps(total, (__m512)sum);
 }
 
-// 32 elements, zeros past `left`.
+// Loads 32 elements as bf16; elements from `left` on are zeros.
 static __m512i pairs_of(const float *x, uint32_t left)
 {
     __mmask32 mask = left >= 32 ? 0xFFFFFFFFu : (1u << left) - 1;
@@ -80,7 +80,7 @@ static void product_pairs(const struct product *p, uint32_t first, uint32_t end,
     if (p->dtype == DTYPE_BF16)
         product_dots(p, first, end, worker);
     else
-        cpu_kernels_avx512().product(p, first, end, worker); // fp32 never goes through bf16
+        cpu_kernels_avx512().product(p, first, end, worker); // float32 is never rounded to bf16
 }
 
 static void attn_pick(const struct attn_job *job)

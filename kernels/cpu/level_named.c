@@ -1,5 +1,5 @@
-// Which levels of instructions this processor names, and whether the kernel permits AMX. A file of
-// its own because tests link emulated instructions instead (tests/kernels/tiles.c).
+// Reports which ISA levels the processor has according to CPUID, and whether the kernel permits
+// AMX. A separate file, because tests link emulated instructions instead (tests/kernels/tiles.c).
 #include "kernels/cpu/internal.h"
 
 #include <cpuid.h>
@@ -17,7 +17,7 @@ static bool amx_detect(void)
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM_CODE, XFEATURE_TILE_DATA) == 0;
 }
 
-static bool f16c_named(void) // clang's __builtin_cpu_supports does not know the name
+static bool f16c_named(void) // clang's __builtin_cpu_supports does not know "f16c"
 {
     uint32_t a, b, c = 0, d;
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

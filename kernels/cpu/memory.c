@@ -1,5 +1,5 @@
-// Memory of the cpu device: large pieces are mapped with huge pages advised, small ones come from
-// the heap, where a sanitizer sees their ends. Free memory is the system's, limited by the control
+// Memory of the cpu device: large pieces are mapped with huge pages advised, small ones are on the
+// heap, where a sanitizer knows their ends. Free memory is the system's, limited by the control
 // groups of this process. Called by the loading thread.
 #include "kernels/cpu/memory.h"
 
@@ -27,7 +27,7 @@ enum status cpu_memory_take(struct device *device, void **out, size_t bytes, str
         memset(*out, 0, whole);
         return STATUS_OK;
     }
-    // one huge page more, for alignment
+    // one more huge page, for alignment
     size_t whole = round_up(bytes, HUGE_PAGE);
     char *at =
         mmap(NULL, whole + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -57,7 +57,7 @@ void cpu_memory_give(struct device *device, void *at, size_t bytes)
         munmap(at, round_up(bytes, HUGE_PAGE));
 }
 
-// "MemAvailable" in bytes; UINT64_MAX where the system does not give it.
+// Returns "MemAvailable" of /proc/meminfo in bytes; UINT64_MAX if it cannot be read.
 static uint64_t system_free(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");

@@ -1,8 +1,8 @@
-// Memory of the cpu device; see memory.c.
+// Memory of the cpu device; see memory.c. Memory is zeroed and 256-byte aligned.
 #pragma once
 
 #include "kernels/device.h"
 
 enum status cpu_memory_take(struct device *device, void **out, size_t bytes, struct error *err);
 void cpu_memory_give(struct device *device, void *at, size_t bytes);
-uint64_t cpu_memory_free(void); // bytes that may be taken now
+uint64_t cpu_memory_free(void); // bytes that can be allocated now

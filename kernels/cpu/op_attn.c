@@ -1,13 +1,13 @@
-// attn: threads take the items of the step's plan (kernels/attn_plan.h). An item is computed alone
-// and parts are merged in order, so bits do not depend on which thread computes what.
+// attn: the threads take items of the step's plan (kernels/attn_plan.h). One thread computes an
+// item, and parts are merged in order, so bits do not depend on which thread computes what.
 #include "kernels/cpu/internal.h"
 
 #include <string.h>
 
 _Static_assert(ATTN_WIDE_ROWS == ATTN_GROUP * ATTN_TILE_ROWS, "a wide item is one job");
 
-// Space for keys and values as floats, scores, and four tiles of queries with two outputs; the AMX
-// level keeps its 16-bit panels in the same space.
+// Space for keys and values as floats, scores, and four query tiles with two outputs each; the AMX
+// level stores its 16-bit panels in the same space.
 size_t attn_scratch_floats(uint32_t dim)
 {
     size_t wide = (dim + 31) / 32 * 32;
@@ -26,7 +26,7 @@ static const void *work_at(const struct attn_call *call, uint32_t offset)
     return (const char *)call->work + offset;
 }
 
-// The state of a part: `at` counts from the first of its row that is apart.
+// Returns the state of a part; `at` is its index among the parts of the merge.
 static float *state_at(const struct attn_call *call, const struct attn_merge *merge,
                        uint32_t kv_head, uint32_t at)
 {
@@ -34,8 +34,8 @@ static float *state_at(const struct attn_call *call, const struct attn_merge *me
     return call->stream->partial + partial * attn_state_floats(call->args->shape.dim);
 }
 
-// The job of packed queries [first, first + most) of a row, as far as it has them, with all keys
-// they see.
+// Makes the job of packed queries [first, first + most) of a row, limited to the queries it has,
+// with all keys that they see.
 static struct attn_job job_make(const struct attn_call *call, uint32_t index, uint32_t kv_head,
                                 uint32_t first, uint32_t most)
 {
@@ -66,8 +66,9 @@ static void row_clear(const struct attn_call *call, const struct step_row *row)
     memset((float *)call->args->out + row->q_start * width, 0, row->q_len * width * sizeof(float));
 }
 
-// Wide items first: they see the most keys. Then narrow ones from the last on: rows without parts
-// apart come last in the plan and take longest.
+// Computes an item for a KV head. Wide items come first, because they see the most keys; then
+// narrow items from the last on, because rows that are not cut into parts are last in the plan and
+// take longest.
 static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 {
     const struct attn_call *call = opaque;
@@ -80,7 +81,7 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     item += index < wide ? index : wide + call->work->narrow_count - 1 - (index - wide);
     bool walk = item->merge == ATTN_WALK;
     uint32_t first = walk ? item->at * queries : 0;
-    if (call->rows[item->row].kv_len == 0) { // padding: it sees no keys; one item clears the row
+    if (call->rows[item->row].kv_len == 0) { // padding row, which sees no keys: one item clears it
         if (kv_head == 0 && first == 0)
             row_clear(call, &call->rows[item->row]);
         return;
@@ -115,8 +116,8 @@ static void merge_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     call->stream->device->kernels.attn_merge(&job);
 }
 
-// Whether the step's plan, which is made for the stream's shape and widest window, covers this
-// layer.
+// Returns true if the step's plan, which was made for the stream's shape and widest window, covers
+// this layer.
 static bool attn_planned(const struct attn_shape *s, const struct attn_shape *planned)
 {
     bool seen = planned->window == 0 || (s->window > 0 && s->window <= planned->window);

@@ -1,7 +1,7 @@
-// Collectives of ranks that are threads of this process, each with a device and a stream of its
-// own. A rank leaves in `place` where its numbers lie and meets the others; then each reads what it
-// needs from all of them, cut over its threads, and meets the others again, after which inputs may
-// be overwritten. A rank that waits spins, then sleeps on a futex.
+// Collectives between ranks that are threads of this process; each rank has a device and a stream.
+// A rank stores its arguments in `place` and waits until all ranks have done so. Then each rank
+// reads what it needs from all of them, on its threads, and waits for the others again; after that
+// inputs may be overwritten. A rank that waits spins, then sleeps on a futex.
 #include "kernels/cpu/internal.h"
 
 #include "base/futex.h"
@@ -17,13 +17,14 @@ enum {
 struct comm {
     uint32_t size;
     struct stream *streams[RANKS_MAX];
-    struct comm_place { // what a rank brings to the collective under way
+    struct comm_place { // arguments of a rank in the current collective
         _Alignas(64) const float *in;
         void *out;
         uint64_t count, rows, stride, first;
     } place[RANKS_MAX];
-    _Alignas(64) _Atomic uint32_t arrived; // ranks at the meeting under way
-    _Alignas(64) _Atomic uint32_t round;   // futex word: meetings that have ended, ROUND_ABORTED
+    _Alignas(64) _Atomic uint32_t arrived; // ranks that have arrived at the current meeting
+    // Futex word: ROUND_ONE for each meeting that has ended, and ROUND_ABORTED.
+    _Alignas(64) _Atomic uint32_t round;
     _Atomic uint32_t sleepers;
 };
 
@@ -61,7 +62,7 @@ void cpu_comm_close(struct comm *comm)
     free(comm);
 }
 
-// Returns when all ranks have come.
+// Returns OK when all ranks have arrived, DEVICE_FAULT if the communicator is aborted.
 static enum status meet(struct comm *comm)
 {
     uint32_t round = atomic_load(&comm->round);
@@ -77,7 +78,8 @@ static enum status meet(struct comm *comm)
     return atomic_load(&comm->round) & ROUND_ABORTED ? STATUS_DEVICE_FAULT : STATUS_OK;
 }
 
-// Meets the others with what this rank brings. INVALID where they do not call the same op.
+// Publishes this rank's arguments and waits for those of the others. Returns INVALID if they do not
+// match.
 static enum status collective_begin(const struct stream *stream, uint32_t ranks,
                                     const struct comm_place *mine)
 {
@@ -95,11 +97,11 @@ static enum status collective_begin(const struct stream *stream, uint32_t ranks,
     return status;
 }
 
-// Work on elements that are cut into pieces of a thread's own.
+// Work that is cut into chunks for the rank's threads.
 struct collective_job {
     const struct stream *stream;
-    const struct all_gather_args *gather; // NULL: sums
-    uint64_t first, end, each;            // elements of the sums, or parts of rows; of a piece
+    const struct all_gather_args *gather; // NULL: all_reduce
+    uint64_t first, end, each;            // range of elements or pieces of rows; size of a chunk
 };
 
 static void sums_make(void *opaque, uint32_t chunk, uint32_t worker)
@@ -149,7 +151,8 @@ enum status cpu_all_reduce(struct stream *stream, const struct all_reduce_args *
     enum status status = collective_begin(stream, args->ranks, &mine);
     if (status != STATUS_OK)
         return status;
-    uint64_t count = args->count, rank = stream->rank; // its part of the sums is for all ranks
+    // each rank computes its part of the sums and writes it to all ranks
+    uint64_t count = args->count, rank = stream->rank;
     struct collective_job job = {.stream = stream,
                                  .first = count * rank / args->ranks,
                                  .end = count * (rank + 1) / args->ranks,

@@ -1,5 +1,5 @@
-// prep: applies what the step record changes in the slots' state, then expands rows to arrays of
-// tokens. Integers only, on the calling thread.
+// prep: applies the changes in the step record to the state of the slots, then expands rows to
+// per-token arrays. Integers only, on the calling thread.
 #include "kernels/cpu/internal.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-// gemm: cuts the rows into pieces that fit the stream's panel, packs their activations where the
-// level wants it (tiles, bytes), and gives slabs of 32 output columns to threads.
+// gemm: cuts the rows into pieces that fit the stream's panel, packs their activations if the ISA
+// level needs that (tiles, bytes), and distributes slabs of 32 output columns over the threads.
 #include "kernels/cpu/internal.h"
 
 struct product_job {
     struct product product;
     const struct cpu_kernels *kernels;
-    uint32_t slabs, each; // columns / 32; slabs of a chunk
+    uint32_t slabs, each; // columns / 32; slabs per chunk
 };
 
 static void pack_chunk(void *opaque, uint32_t chunk, uint32_t worker)
@@ -23,14 +23,14 @@ static void slab_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     job->kernels->product(&job->product, first, end, worker);
 }
 
-// Slabs that a thread takes at once: a few chunks per thread, so that threads end together; small
-// chunks with few rows, where the weights stream through.
+// Returns the slabs per chunk: a few chunks per thread, so that threads end together; smaller
+// chunks for few rows, where weights are read only once.
 static uint32_t slabs_each(uint32_t rows, uint32_t slabs, uint32_t threads)
 {
     uint32_t each = rows > 32 ? slabs / (threads * 4) : slabs / (threads * 16);
     uint32_t most = rows > 32 ? 8 * SLAB_GROUP : SLAB_GROUP;
     if (each > SLAB_GROUP)
-        each = each / SLAB_GROUP * SLAB_GROUP; // whole groups
+        each = each / SLAB_GROUP * SLAB_GROUP; // complete groups
     each = each < most ? each : most;
     return each > 0 ? each : 1;
 }
@@ -60,7 +60,7 @@ enum status cpu_gemm(struct stream *stream, const struct gemm_args *args)
     size_t row_bytes = (size_t)((p->k + 63) & ~63u) * sizeof(uint16_t);
     size_t fit = stream->panel_bytes / row_bytes / 32 * 32;
     if (fit == 0)
-        return STATUS_INVALID; // wider than the stream was opened for
+        return STATUS_INVALID; // wider than the limits that the stream was opened with
     uint32_t most = fit < PANEL_ROWS ? (uint32_t)fit : PANEL_ROWS;
     for (uint32_t first = 0; first < args->rows; first += most) {
         p->rows = args->rows - first < most ? args->rows - first : most;

@@ -1,5 +1,6 @@
-// The ops whose rows are independent: rows are cut into chunks that are
-// worth a thread's while, and the level's kernel runs on each. Small steps stay on the caller.
+// The ops whose rows are independent: rows are cut into chunks that are large enough to be worth a
+// thread, and the ISA level's kernel runs on each chunk. A step of one chunk runs on the calling
+// thread.
 #include "kernels/cpu/internal.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// sample: each row is a chunk; the level's sampler works on the row alone with its thread's
-// scratch.
+// sample: each row is a chunk; the ISA level's sampler computes it with the scratch memory of its
+// thread.
 #include "kernels/cpu/internal.h"
 
 struct sample_job {
@@ -25,7 +25,7 @@ static void sample_chunk(void *opaque, uint32_t chunk, uint32_t worker)
 enum status cpu_sample(struct stream *stream, const struct sample_args *args)
 {
     if (args->limits.vocab > stream->limits.step.vocab)
-        return STATUS_INVALID; // the stream was opened for fewer
+        return STATUS_INVALID; // the stream was opened for a smaller vocabulary
     struct sample_job job = {stream, args};
     threads_run(stream->device->threads, sample_chunk, &job, args->count);
     return STATUS_OK;

@@ -1,5 +1,5 @@
-// The threads of a CPU device; see threads.h. There is no barrier: the caller waits for chunks that
-// were taken, never for threads. ticket.h says how chunks are taken.
+// The threads of a CPU device; see threads.h. There is no barrier: the caller waits for the chunks
+// of its job, not for threads. ticket.h describes how threads take chunks.
 #include "kernels/cpu/threads.h"
 
 #include "kernels/cpu/cgroups.h"
@@ -16,7 +16,7 @@
 
 enum {
     THREADS_MAX = 1024,
-    CALLER_LOOKS = 200, // looks of the caller before it sleeps
+    CALLER_LOOKS = 200, // times the caller polls before it sleeps
 };
 
 struct worker {
@@ -28,12 +28,12 @@ struct worker {
 struct threads {
     struct ticket_box box;
     _Alignas(64) _Atomic uint32_t caller_sleeps;
-    _Alignas(64) _Atomic uint32_t epoch; // futex word of the workers: raised by each job
+    _Alignas(64) _Atomic uint32_t epoch; // futex word of the workers; incremented by each job
     _Atomic uint32_t sleepers;
     _Atomic bool stop;
     pthread_mutex_t one_job; // held by the caller whose job runs
     uint32_t count;
-    uint32_t started; // workers to join
+    uint32_t started; // number of workers to join
     struct worker worker[];
 };
 
@@ -66,8 +66,9 @@ static void worker_wait(struct threads *threads)
             pause_some();
         }
     } while (clock_ns() < until);
-    // A publisher raises epoch, then reads sleepers; we raise sleepers, then read the ticket:
-    // sequential consistency lets at least one of us see the other.
+    // A caller publishes its job and increments epoch, then reads sleepers; this worker increments
+    // sleepers, then reads the ticket. Sequential consistency lets at least one of them see the
+    // other.
     uint32_t seen = atomic_load(&threads->epoch);
     atomic_fetch_add(&threads->sleepers, 1);
     if (!threads_has_work(threads))
@@ -93,8 +94,8 @@ static void caller_wait(struct threads *threads)
             return;
         pause_some();
     }
-    // The last worker lowers unfinished, then reads caller_sleeps; we do the reverse: sequential
-    // consistency lets at least one of us see the other.
+    // The last worker lowers unfinished, then reads caller_sleeps; this thread does the reverse.
+    // Sequential consistency lets at least one of them see the other.
     atomic_store(&threads->caller_sleeps, 1);
     for (;;) {
         uint32_t left = atomic_load(&threads->box.unfinished);

@@ -1,7 +1,7 @@
 // The threads of a CPU device. threads_run cuts a job into chunks; the calling thread and the
-// workers take chunks from one shared counter, so a worker that the system keeps off its core takes
-// none and nobody waits for it. Workers spin for tens of microseconds after a job, then sleep on a
-// futex.
+// workers take chunks from one shared counter, so a worker that the operating system has
+// descheduled takes none and delays no other thread. After a job workers spin for tens of
+// microseconds, then sleep on a futex.
 //
 // Threads: any thread may call threads_run; jobs of several callers run one after the other.
 #pragma once
@@ -12,7 +12,7 @@
 
 struct threads;
 
-// One chunk of a job. worker: 0 is the caller, below threads_count().
+// Runs one chunk of a job. worker: index below threads_count(); 0 is the caller of threads_run.
 typedef void threads_work(void *job, uint32_t chunk, uint32_t worker);
 
 // count includes the caller; 0: all cores this process may use.
@@ -20,7 +20,7 @@ enum status threads_open(struct threads **out, uint32_t count, struct error *err
 void threads_close(struct threads *threads);
 
 uint32_t threads_count(const struct threads *threads);
-uint32_t threads_jobs(const struct threads *threads); // so far, that were cut; for tests
+uint32_t threads_jobs(const struct threads *threads); // jobs so far that were cut; for tests
 
 // Runs work(job, i, worker) for each i below chunks; returns when all have returned.
 void threads_run(struct threads *threads, threads_work *work, void *job, uint32_t chunks);

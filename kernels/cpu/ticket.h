@@ -1,11 +1,11 @@
-// How threads share the chunks of a job, as single steps: threads.c takes them, and
-// tests/kernels/test_ticket.c takes them in every order.
+// The protocol by which threads share the chunks of a job, as single steps: threads.c uses them,
+// and tests/kernels/test_ticket.c runs them in every order.
 //
 //   ticket = (job number << 32) | chunks not taken yet
 //
 // A thread takes a chunk by lowering the ticket with compare-and-swap. The job's fields are written
-// only while the ticket says 0 chunks, and a swap succeeds only if the job number is unchanged, so
-// fields read before a successful swap belong to that job. Without the job number a late worker
+// only while the ticket counts 0 chunks, and a swap succeeds only if the job number is unchanged,
+// so fields read before a successful swap belong to that job. Without the job number a late worker
 // could run an old function on a new job.
 #pragma once
 
@@ -23,14 +23,14 @@ struct ticket_box {
     _Alignas(64) _Atomic uint32_t unfinished; // chunks of the job that have not returned
 };
 
-struct ticket_seen { // by one thread
+struct ticket_seen { // what one thread has read of the box
     uint64_t ticket;
     threads_work *work;
     void *job;
     uint32_t chunks;
 };
 
-// The caller, once the job before has no unfinished chunk.
+// Called by the caller of threads_run once the previous job has no unfinished chunk.
 static inline void ticket_fill(struct ticket_box *box, threads_work *work, void *job,
                                uint32_t chunks)
 {
@@ -45,7 +45,7 @@ static inline void ticket_publish(struct ticket_box *box, uint32_t number, uint3
     atomic_store(&box->ticket, (uint64_t)number << 32 | chunks);
 }
 
-// False: no chunk is left.
+// Reads the ticket. Returns false if no chunk is left.
 static inline bool ticket_look(struct ticket_box *box, struct ticket_seen *seen)
 {
     // acquire: the fields were written before this ticket
@@ -60,7 +60,7 @@ static inline void ticket_read(struct ticket_box *box, struct ticket_seen *seen)
     seen->chunks = atomic_load_explicit(&box->chunks, memory_order_relaxed);
 }
 
-// True: chunk ticket_chunk() is the caller's.
+// Tries to take a chunk. Returns true if chunk ticket_chunk() is the calling thread's.
 static inline bool ticket_take(struct ticket_box *box, struct ticket_seen *seen)
 {
     uint64_t ticket = seen->ticket;
@@ -73,10 +73,10 @@ static inline uint32_t ticket_chunk(const struct ticket_seen *seen)
     return seen->chunks - (uint32_t)seen->ticket;
 }
 
-// True: it was the last unfinished chunk of the job.
+// Counts a chunk as returned. Returns true if it was the last one of the job.
 static inline bool ticket_finish(struct ticket_box *box)
 {
-    // The caller must see what the chunk wrote, and this count or the finisher its caller_sleeps
-    // (threads.c): sequential consistency.
+    // Sequentially consistent: the caller must see what the chunk wrote, and either the caller sees
+    // this count or the finishing thread sees caller_sleeps (threads.c).
     return atomic_fetch_sub(&box->unfinished, 1) == 1;
 }

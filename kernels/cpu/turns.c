@@ -1,6 +1,6 @@
-// Turns; see turns.h. The age of a member is the number of turns since its own last one, or since
-// it joined. All ages differ, so with k members that have work, whoever reaches age k is next: no
-// age exceeds k.
+// Device turns; see turns.h. The age of a member is the number of turns since its last turn, or
+// since it joined. All ages differ, so with k members that have work, a member that reaches age k
+// is next: no age exceeds k.
 #include "kernels/cpu/turns.h"
 
 #include <stddef.h>
@@ -21,14 +21,15 @@ void turns_join(struct turns *turns, struct turns_member *member)
     *member = (struct turns_member){.next = NULL};
     pthread_cond_init(&member->called, NULL);
     pthread_mutex_lock(&turns->lock);
-    member->last = ++turns->given; // joining counts as a turn: no two ages are equal
+    member->last = ++turns->given; // joining counts as a turn, so that no two ages are equal
     member->next = turns->members;
     turns->members = member;
     pthread_mutex_unlock(&turns->lock);
 }
 
-// The next turn, if it can begin: of the members that wait and those that must be waited for, the
-// one whose last turn is longest ago. Called with the lock held.
+// Starts the next turn if it can begin. The next member is the one whose last turn is longest ago,
+// of those that wait and those that are overdue; an overdue member that does not wait yet keeps the
+// others waiting. The caller holds the lock.
 static void turns_call(struct turns *turns)
 {
     if (turns->runs)

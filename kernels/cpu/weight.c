@@ -1,12 +1,12 @@
 // Weights of the cpu device: packed once at load, in parallel, by the loading thread and the
-// device's threads. The caller owns the memory; nothing is kept here.
+// device's threads. The caller owns the memory; this file keeps no state.
 //
-// A product's matrix [n][k] lies in slabs of 32 rows (output columns), rows padded with zeros:
+// A product's matrix [n][k] is stored in slabs of 32 rows (output columns), rows padded with zeros:
 //   f32, f16  [slab][k][32]
 //   bf16      [slab][k / 32][2 panels][16 pairs][16 rows][2], K padded to 32: a panel is a tile
 //   int8      [slab][k / 64][2 panels][16 quads][16 rows][4], K padded to 64, BYTE_ZERO added; then
 //             float scale[slab][group of K][32 rows]; see bytes.h
-// A table of rows keeps the layout of its source, one of int8 that of a product. A vector is n
+// A table of rows has the layout of its source; an int8 table has that of a product. A vector is n
 // floats.
 #include "kernels/cpu/internal.h"
 #include "kernels/philox.h"
@@ -34,13 +34,15 @@ size_t packed_bytes(const struct weight_shape *shape)
     return round_up(shape->n, SLAB_COLUMNS) * packed_depth(shape) * dtype_bytes(shape->dtype);
 }
 
-// Where column `at` stands after the first one of its row, counted from a multiple of 32.
+// bf16: returns the offset, in elements, of column c + at from column c of the same row, where c is
+// a multiple of 32.
 static size_t pair_offset(uint32_t at)
 {
     return (size_t)(at / 32) * 1024 + at % 32 / 2 * 32 + at % 2;
 }
 
-// Likewise where elements are bytes, from a multiple of 64.
+// int8: returns the offset, in bytes, of column c + at from column c of the same row, where c is a
+// multiple of 64.
 static size_t quad_offset(uint32_t at)
 {
     return (size_t)(at / 64) * 2048 + at % 64 / 4 * 64 + at % 4;
@@ -80,10 +82,10 @@ struct put {
     struct weight *weight;
     const struct weight_source *source;
     uint32_t first_row;
-    uint32_t rows_each; // of the destination, a chunk
+    uint32_t rows_each; // rows per chunk
 };
 
-// Elements [at, at + count) of the tensor as floats.
+// Reads elements [at, at + count) of the tensor as floats.
 static void source_read(float *out, const struct put *put, size_t at, uint32_t count)
 {
     const struct weight_source *source = put->source;
@@ -91,7 +93,7 @@ static void source_read(float *out, const struct put *put, size_t at, uint32_t c
         put->device->kernels.normal(out, source->seed, at, count, source->deviation);
         return;
     }
-    // bytes of a file are not aligned: copied one by one
+    // bytes of a file may be unaligned: elements are copied one by one
     const char *from = (const char *)source->map + at * dtype_bytes(source->dtype);
     if (source->dtype == DTYPE_F32) {
         memcpy(out, from, count * sizeof(float));
@@ -112,7 +114,7 @@ static void element_write(void *data, enum dtype dtype, size_t at, float value)
         ((uint16_t *)data)[at] = dtype == DTYPE_BF16 ? f32_to_bf16(value) : f32_to_f16(value);
 }
 
-// Writes columns [column, column + count) of a row, where the elements are not bytes. column is a
+// Writes columns [column, column + count) of a row of a weight that is not int8. column is a
 // multiple of PIECE.
 static void row_piece_write(const struct weight *weight, uint32_t row, uint32_t column,
                             const float *x, uint32_t count)
@@ -136,7 +138,7 @@ static uint8_t byte_of(float x, float inverse)
     return (uint8_t)(lrintf(x * inverse) + BYTE_ZERO);
 }
 
-// A row as bytes, a group of K at a time.
+// Writes a row as int8, a group of K at a time.
 static void row_write_bytes(const struct put *put, uint32_t row, size_t source_at)
 {
     const struct weight_shape *shape = &put->weight->shape;
@@ -166,7 +168,7 @@ static void put_chunk(void *job, uint32_t chunk, uint32_t worker)
     const struct put *put = job;
     const struct weight_shape *shape = &put->weight->shape;
     float piece[PIECE];
-    uint32_t first = chunk * put->rows_each; // of the source
+    uint32_t first = chunk * put->rows_each; // first row of the chunk, in the source
     for (uint32_t r = first; r < first + put->rows_each && r < put->source->rows; r++) {
         size_t source_at = weight_source_at(put->source, r);
         uint32_t row = put->first_row + r;
@@ -210,7 +212,7 @@ enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_
         vector_chunk(&put, 0, 0);
         return STATUS_OK;
     }
-    // ranks are loaded one after the other: all threads work at each
+    // ranks are loaded one after the other, so all threads work on each
     const struct device *all = device->whole ? device->whole : device;
     uint32_t each = 1 + (64 << 10) / (shape->k > 0 ? shape->k : 1);
     put.rows_each = (uint32_t)round_up(each, 32);
