@@ -1,5 +1,5 @@
 // The ops between two products: SwiGLU, the activations of encoders, and the gather of the rows
-// that go on to the head. All bound by memory; 8 elements a thread.
+// that go to the head. All are bound by memory; 8 elements per thread.
 #include "kernels/cuda/lane.h"
 
 struct flat_run {
@@ -13,15 +13,15 @@ struct flat_run {
 
 enum { FLAT_THREADS = 128 };
 
-// x / (1 + exp(-x)) by the approximate functions: a division of IEEE takes longer than all the
+// Returns x / (1 + exp(-x)) by approximate functions: an IEEE division takes longer than all the
 // rest.
 static __device__ __forceinline__ float silu(float x)
 {
     return mul_rn(x, rcp(1.0f + ex2(mul_rn(x, -1.44269504088896341f))));
 }
 
-// One thread for 8 outputs of a row; blocks are (row, slice of it), so that nothing is divided.
-// Bytes: 3 * rows * width elements.
+// One thread per 8 outputs of a row; a block is (row, slice of the row), so that no index needs a
+// division. Bytes: 3 * rows * width elements.
 template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) swiglu_kernel(flat_run a)
 {
     uint32_t r = blockIdx.x, at = (blockIdx.y * FLAT_THREADS + threadIdx.x) * 8;
@@ -62,7 +62,7 @@ static __device__ __forceinline__ float activated(float x, enum activation kind)
     }
 }
 
-// In place, one thread for 8 elements. Bytes: 2 * rows * width elements.
+// In place, one thread per 8 elements. Bytes: 2 * rows * width elements.
 template <class T>
 static __global__ void __launch_bounds__(FLAT_THREADS) activate_kernel(flat_run a)
 {
@@ -83,7 +83,7 @@ struct gather_run {
     bool whole;
 };
 
-// One block of 128 a row. Bytes: 2 * n * width elements.
+// One block of 128 per row. Bytes: 2 * n * width elements.
 template <class T> static __global__ void __launch_bounds__(128) gather_kernel(gather_run a)
 {
     grid_begin();

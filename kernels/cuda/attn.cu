@@ -1,5 +1,5 @@
-// Which of attention's kernels serves a call, and the plain form for float32 (and for a KV type
-// other than the activation's).
+// Chooses the attention kernel of a call; also the plain kernel for float32 (and for a KV type
+// other than the activation type).
 #include "kernels/cuda/attn.h"
 
 static __device__ __forceinline__ float kv_load(const void *row, enum dtype dtype, uint32_t i)
@@ -20,8 +20,9 @@ static __device__ __forceinline__ const void *kv_row(const attn_args &a, const a
            kv_offset(a, w, a.shape.paged, key, kv_stride(a, element));
 }
 
-// One warp a (query token, head); lanes over 32 keys for the scores, over columns for the values.
-// Grid (row, head); warps over the row's tokens. Bound: latency; the plain form of attn.h's sums.
+// One warp per (query token, head); lanes over 32 keys for the scores, over columns for the values.
+// Grid (row, head); warps over the row's tokens. Bound: latency. The formula of attn.h without
+// tensor cores.
 template <class T> static __global__ void __launch_bounds__(256) attn_plain_kernel(attn_run run)
 {
     grid_begin();
@@ -91,7 +92,7 @@ enum status attn_plain(struct stream *stream, const struct attn_args *args)
 
 const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim)
 {
-    bool two = device->shared_most >= 2 * ATTN_SHARED_WIDE; // wide blocks of 128 rows
+    bool two = device->shared_most >= 2 * ATTN_SHARED_WIDE; // space for two wide blocks
     switch (dim) {
     case 64:
         return &attn_d64;
@@ -106,7 +107,7 @@ const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t
     }
 }
 
-// One head dim of each form.
+// One head dim of each class of ATTN_DIMS.
 static const uint32_t form_dims[ATTN_DIMS] = {64, 96, 128, 256, 32, 80, 160, 224};
 
 static uint32_t form_of(uint32_t dim)
@@ -140,7 +141,7 @@ enum status cuda_attn(struct stream *stream, const struct attn_args *args)
     enum dtype kv = args->shape.paged ? args->kv : args->act;
     if (args->act == DTYPE_F32 || kv != args->act || args->shape.dim > 256)
         return attn_plain(stream, args);
-    if (args->shape.dim != stream->limits.attn.dim) // the plan is made for the stream's
+    if (args->shape.dim != stream->limits.attn.dim) // the plan is made for the stream's head dim
         return STATUS_INVALID;
     return attn_kernels_of(stream->device, args->shape.dim)->run(stream, args);
 }

@@ -1,12 +1,13 @@
-// The kernel of attention on tensor cores, for prefill and decode alike: blocks of four warps share
-// the tiles of keys and values among the queries of prefill rows; blocks of one warp serve decode
-// rows. Tiles and addresses are in attn_tile.h, the arithmetic in attn_math.h, its order in
-// attn_walk.h, parts on blocks of their own in attn_parts.h.
+// The attention kernel on tensor cores, for prefill and decode: in blocks of four warps the queries
+// of prefill rows share the tiles of keys and values; blocks of one warp serve decode rows. Tiles
+// and addresses are in attn_tile.h, the arithmetic in attn_math.h, its order in attn_walk.h, parts
+// that are separate items in attn_parts.h.
 #pragma once
 
 #include "kernels/cuda/attn_parts.h"
 
-// The finished rows go out through the warp's own rows of the query tile, in 16-byte stores.
+// Writes the finished rows in 16-byte stores, after collecting them in the warp's rows of the query
+// tile.
 template <class F>
 static __device__ __forceinline__ void tile_store(const attn_run &run, const attn_span &w,
                                                   const attn_tile<F::ROWS> &through, uint32_t t,
@@ -46,7 +47,7 @@ static __device__ __forceinline__ void tile_store(const attn_run &run, const att
     }
 }
 
-// The pieces of this kernel: an item of the plan for each KV head.
+// Returns the number of pieces of this kernel: one for each item of the plan and KV head.
 template <class F> static __device__ __forceinline__ uint32_t piece_count(const attn_run &run)
 {
     uint32_t items = F::WARPS == 1 ? run.work->narrow_count : run.work->wide_count;
@@ -75,17 +76,17 @@ static __device__ __forceinline__ attn_span span_of(const attn_run &run, const a
     return w;
 }
 
-// Blocks of one warp at dim 64 that a processor has shared memory for.
+// Blocks of one warp at dim 64 that fit the shared memory of an SM.
 #if __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ == 1200
 enum { ATTN_BLOCKS_64 = 5 };
 #else
 enum { ATTN_BLOCKS_64 = 12 };
 #endif
 
-// Blocks take items in turn, so the grid is fixed. Shared: (ROWS + 128) rows of whole panels.
-// Bound: four warps math, one warp the bytes of K and V. Registers are left for two blocks of four
-// warps a processor, or eight of one (at dim 64 for as many as fit): left to itself the compiler
-// would spill for a third.
+// Each block loops over pieces, so the grid is fixed. Shared: (ROWS + 128) rows of whole panels.
+// Bound: with four warps math, with one warp the bytes of K and V. The launch bounds leave
+// registers for two blocks of four warps per SM, or eight of one warp (at dim 64 as many as fit);
+// without them the compiler would spill to fit a third.
 template <class T, int DIM, int ROWS>
 static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
                                          ROWS != ATTN_TILE_ROWS ? 2
@@ -103,7 +104,7 @@ static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
         attn_item item = item_of<F>(run, i);
         attn_span w = span_of<F>(run, item, i);
         query_issue<F>(run, w, at.query);
-        cp_async_commit(); // waited for with the first tile of keys
+        cp_async_commit(); // completes with the first tile of keys
         uint32_t packed = w.row.q_len * run.group;
         uint32_t end_row = w.first_row + F::ROWS < packed ? w.first_row + F::ROWS : packed;
         uint32_t first = attn_lo(a.shape, w.position + w.first_row / run.group);
@@ -114,7 +115,7 @@ static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
         if (F::WARPS != 1 || item.merge == ATTN_WALK) {
             walk_run<F>(run, w, at, first, last, st);
             cp_async_wait<0>();
-            w = span_of<F>(run, item_of<F>(run, i), i); // not kept in registers meanwhile
+            w = span_of<F>(run, item_of<F>(run, i), i); // reloaded, to save registers
 #pragma unroll
             for (uint32_t t = 0; t < F::TILES; t++)
                 tile_store<F>(run, w, at.query, t, &st[t]);
@@ -153,13 +154,14 @@ static inline attn_run attn_run_of(struct stream *stream, const struct attn_args
     return run;
 }
 
-// Of an instance: shared memory for a head dim, and how many blocks of it a processor runs at once,
-// for no more of which there is room to walk. The most is allowed, because the engine of another
-// dim may launch the same kernel at the same time.
+// Returns the bytes of shared memory for a head dim: panels of queries, keys and values.
 template <class F> static size_t attn_shared(uint32_t dim)
 {
-    return (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * 128 * divide_up(dim, 64); // of 64 columns each
+    return (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * 128 * divide_up(dim, 64); // 64 columns each
 }
+// *out: blocks that an SM runs at the same time, limited by the space for walk states. Allows the
+// most shared memory, because the engine of another dim may launch the same kernel at the same
+// time.
 template <class F> static enum status attn_blocks(uint32_t dim, uint32_t *out)
 {
     int blocks = 0;
@@ -194,9 +196,10 @@ static enum status attn_launch(struct stream *stream, attn_run run, uint32_t cou
     return launch_status();
 }
 
-// While a graph is recorded the counts of later replays are unknown: the whole grid is launched,
-// the wide kernel only where one query token has more than 16 heads a KV head, which outside of
-// exact mode the narrow one may serve, too.
+// While a graph is recorded the counts of later replays are unknown, so the full grid is launched.
+// A wide kernel is needed for rows of several tokens, and if a token has more than 16 heads per KV
+// head (`many`); in the latter case narrow items exist only outside exact mode, where wide rows may
+// be cut.
 template <class T, int DIM, int WIDE>
 static enum status attn_typed(struct stream *stream, const struct attn_args *args)
 {

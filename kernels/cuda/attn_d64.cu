@@ -1,4 +1,4 @@
-// Attention for the head dim 64: four instances of attn.h (two types, four warps and one).
+// Attention for the head dim 64: four instances of attn.h (two types; four warps and one warp).
 #include "kernels/cuda/attn.h"
 
 const struct attn_kernels attn_d64 = kernels_of<64, 128>();

@@ -1,5 +1,5 @@
-// Attention for the head dim 96: six instances of attn.h (two types; four
-// warps, also for cards of little shared memory, and one).
+// Attention for the head dim 96: six instances of attn.h (two types; four warps, in two sizes for
+// cards with much or little shared memory, and one warp).
 #include "kernels/cuda/attn.h"
 
 const struct attn_kernels attn_d96 = kernels_of<96, 128>();

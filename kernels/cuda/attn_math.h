@@ -1,9 +1,10 @@
 // The arithmetic of attention on tensor cores: tiles of 64 keys for 16 packed query rows (query
-// token x head of one KV head), of which a warp has one or two. Softmax is kept in base 2; P is
-// rounded to the activation's type for P V while the sum takes it unrounded.
+// token x head of one KV head), of which a warp has one or two. Softmax is in base 2; P is rounded
+// to the activation type for P V, while the sum uses it unrounded.
 //
 // Exact by construction: tiles ascend, parts of 1,024 keys are folded in order, every multiply-add
-// is an explicit fma, and a fully masked tile leaves the state as it is, so that a warp skips it.
+// is an explicit fma, and a fully masked tile leaves the state unchanged, so that a warp may skip
+// it.
 #pragma once
 
 #include "kernels/cuda/attn_tile.h"
@@ -22,7 +23,7 @@ __device__ __forceinline__ void mma_attn(f16, float c[4], const uint32_t a[4], c
     mma_f16(c, a, b);
 }
 
-// Keys a query at position p sees: [lo, hi).
+// Keys that a query at position p sees: [lo, hi).
 static __device__ __forceinline__ uint32_t attn_lo(const attn_shape &s, uint32_t p)
 {
     return s.window != 0 && p + 1 > s.window ? p + 1 - s.window : 0;
@@ -56,7 +57,7 @@ template <class F> static __device__ __forceinline__ uint32_t warp_row(uint32_t 
     return (threadIdx.x / 32 * F::TILES + t) * ATTN_TILE_ROWS;
 }
 
-// S = Q K^T for the rows of a warp x 64 keys; the tiles of a warp share what is read of K.
+// S = Q K^T for the rows of a warp x 64 keys; the tiles of a warp share the loads of K.
 template <class F>
 static __device__ __forceinline__ void tile_scores(float s[F::TILES][8][4], const attn_place<F> &at,
                                                    uint32_t dim)
@@ -90,7 +91,7 @@ static __device__ __forceinline__ void tile_scores(float s[F::TILES][8][4], cons
     }
 }
 
-// Masks scores of keys that their row does not see; rows past the end see none.
+// Masks scores of keys that their row does not see; rows past the end see no keys.
 template <class F>
 static __device__ __forceinline__ void tile_mask(const attn_run &run, const attn_span &w,
                                                  float s[8][4], uint32_t tile, uint32_t first)
@@ -114,8 +115,8 @@ static __device__ __forceinline__ void tile_mask(const attn_run &run, const attn
         }
 }
 
-// Scores become probabilities against the new maximum; the state is rescaled to it. Where no row's
-// maximum has risen every factor is 1.
+// Turns scores into probabilities relative to the new maximum and rescales the state to it. If no
+// row's maximum has risen, every factor is 1.
 template <class F>
 static __device__ __forceinline__ void tile_softmax(float s[8][4], attn_state<F> *st, float scale)
 {
@@ -151,7 +152,7 @@ static __device__ __forceinline__ void tile_softmax(float s[8][4], attn_state<F>
             st->out[i][e] = mul_rn(st->out[i][e], keep[e >> 1]);
 }
 
-// O += P V: two score tiles side by side are, packed, one A fragment.
+// O += P V: two adjacent score tiles, packed, are one A fragment.
 template <class F>
 static __device__ __forceinline__ void
 tile_values(attn_state<F> st[F::TILES], const float s[F::TILES][8][4],

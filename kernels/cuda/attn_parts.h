@@ -1,18 +1,18 @@
-// Parts of a row that are items of their own: each leaves its state in global memory, and the warp
-// that comes last merges all of them in order. So there is no second launch, and nothing to do
-// where a row is walked whole.
+// Parts of a row that are separate items: each stores its state in global memory, and the warp that
+// finishes last merges all of them in order. So no second launch is needed, and rows that are not
+// cut into parts cost nothing.
 #pragma once
 
 #include "kernels/cuda/attn_walk.h"
 
-// The state of the first part of a KV head; the others follow.
+// Returns the index of the state of a KV head's first part; the others follow.
 static __device__ __forceinline__ uint32_t partial_first(const attn_merge &merge, uint32_t kv_head)
 {
     return merge.partial + kv_head * merge.parts;
 }
 
-// Where lane (r, t) keeps element (row r + 8 h, column 8 i + 2 t) of a [16][dim] f32 tile. Rows
-// past the item's end are not kept: nobody reads them.
+// Stores a part's state: lane (r, t) has elements (row r + 8 h, columns 8 i + 2 t and the next) of
+// a [16][dim] f32 tile. Rows past the item's end are not stored, because no warp reads them.
 template <class F>
 static __device__ __forceinline__ void part_store(const attn_run &run, const attn_span &w,
                                                   uint32_t partial, const attn_state<F> *st)
@@ -39,8 +39,8 @@ static __device__ __forceinline__ void part_store(const attn_run &run, const att
     }
 }
 
-// Whether all other parts are there. Release: this one is, for whoever comes last; acquire: the
-// last one sees the others. The counter is zero again for the next launch.
+// Returns true if all other parts have arrived. Release: the last warp must see this part; acquire:
+// it sees the others. The last warp resets the counter for the next launch.
 static __device__ __forceinline__ bool part_last(const attn_run &run, uint32_t merge,
                                                  uint32_t parts)
 {
@@ -54,19 +54,19 @@ static __device__ __forceinline__ bool part_last(const attn_run &run, uint32_t m
     return shfl_idx(before, 0) + 1 == parts;
 }
 
-// How a part enters the state of those before it, and its sum. Kept in shared memory, for the rows
-// of a merge and 32 parts at a time; the room of the tiles is free then.
+// Factors that fold a part into the state of the parts before it, and its sum. In shared memory,
+// for the rows of a merge and 32 parts at a time; the tiles' space is free then.
 struct attn_weight {
     float keep, add, sum, none;
 };
 enum { MERGE_PARTS = 32, MERGE_PITCH = MERGE_PARTS + 1, MERGE_PLACES = 4 };
 struct attn_weights {
-    attn_weight of[ATTN_TILE_ROWS * MERGE_PITCH]; // [row][part]: rows on banks of their own
-    float max[2][ATTN_TILE_ROWS]; // of the parts before: read of the one, written to the other
+    attn_weight of[ATTN_TILE_ROWS * MERGE_PITCH]; // [row][part]; rows are on different banks
+    float max[2][ATTN_TILE_ROWS]; // maximum of the parts before: one is read, the other written
 };
 
-// Weighs parts [first, first + 32), a part a lane, by fold_weights in the parts' order. The first
-// of all is kept as it is: -0 is what it can be added to.
+// Computes the factors of parts [first, first + 32), one part per lane, as fold_weights would in
+// the order of parts. The keep factor of part 0 is -0: adding -0 leaves it unchanged.
 static __device__ __forceinline__ void parts_weigh(attn_weights *weights, const float *states,
                                                    uint32_t rows, uint32_t first, uint32_t parts)
 {
@@ -94,15 +94,15 @@ static __device__ __forceinline__ void parts_weigh(attn_weights *weights, const 
     }
 }
 
-// What a lane merges at a time: four floats at each of four places of the tile; places past its end
-// are the first again.
+// The elements that a lane merges together: four floats at each of four places of the tile; a place
+// past its end is replaced by the first element, whose result is not stored.
 struct merge_places {
-    const float *from[MERGE_PLACES]; // of the next part
+    const float *from[MERGE_PLACES]; // address in the next part
     const attn_weight *weight[MERGE_PLACES];
     float out[MERGE_PLACES][4], sum[MERGE_PLACES];
 };
 
-// Folds AHEAD parts, whose loads overlap.
+// Folds the next AHEAD parts; their loads overlap.
 template <uint32_t AHEAD>
 static __device__ __forceinline__ void parts_fold(merge_places *m, size_t stride)
 {
@@ -149,7 +149,8 @@ static __device__ __forceinline__ void merge_store(const attn_run &run, const at
     ((uint32_t *)to)[1] = pack2(out + 2, typename F::T());
 }
 
-// Folds the parts of a tile in order, by the arithmetic of walk_fold, 512 floats of it at a time.
+// Folds the parts of a tile in order, with the arithmetic of walk_fold, 512 floats of the tile at a
+// time.
 template <class F>
 static __device__ __forceinline__ void merge_run(const attn_run &run, const attn_span &w,
                                                  const attn_merge &merge, attn_weights *weights)
@@ -177,7 +178,7 @@ static __device__ __forceinline__ void merge_run(const attn_run &run, const attn
         }
         for (uint32_t first = 0; first < merge.parts; first += weighed) {
             uint32_t count = merge.parts - first < weighed ? merge.parts - first : weighed;
-            cta_sync(); // lane 0 has acquired what all read; the weights before have been read
+            cta_sync(); // lane 0 has acquired the states; all lanes have read the previous weights
             parts_weigh(weights, states + 2 * row, (end - 1) / dim + 1 - row, first, merge.parts);
             warp_sync();
 #pragma unroll 1

@@ -1,8 +1,8 @@
-// What attention's kernels keep in shared memory: tiles of queries, keys and values, in panels of
-// 64 elements (128 bytes a row) whose 16-byte chunks are swizzled by row, so that neither ldmatrix
-// nor copies have bank conflicts. Addresses and swizzle are made here alone: eight neighbouring
+// Shared memory of the attention kernels: tiles of queries, keys and values, in panels of 64
+// elements (128 bytes a row) whose 16-byte chunks are swizzled by row, so that neither ldmatrix nor
+// copies have bank conflicts. Only this file computes addresses and swizzle: eight neighbouring
 // threads copy a row of a panel, a thread keeps its chunk and walks down the rows, and the block
-// table is read once for 16 keys, which lie in one block.
+// table is read once for 16 keys, which are in one block.
 #pragma once
 
 #include "kernels/cuda/lane.h"
@@ -12,29 +12,29 @@ struct attn_run {
     const attn_work *work; // device
     float *partial_out, *partial_state, *walk_out;
     uint32_t *arrived;
-    uint32_t group;    // query heads a KV head
-    float scale;       // with log2(e)
-    bool mask_all;     // of the plan
-    prefetch_run next; // by narrow items' blocks
+    uint32_t group;    // query heads per KV head
+    float scale;       // attn_shape.scale * log2(e)
+    bool mask_all;     // from the plan
+    prefetch_run next; // prefetched by blocks of narrow items
 };
 
-// One item's work; the same in all threads of the block.
+// One item's work; equal in all threads of the block.
 struct attn_span {
     step_row row;
     uint32_t kv_head, first_row; // first packed row of the block
-    uint32_t position;           // of the row's first query token
+    uint32_t position;           // position of the row's first query token
 };
 
-// What a kernel is compiled for: query rows of a block, of which narrow items have 16 on one warp
-// and wide ones 64 or 128 on four, that is one or two tiles a warp. DIM 0 is the general body: any
-// head dim up to 256, at run time.
+// Compile-time parameters of a kernel. R: query rows of a block, 16 on one warp for narrow items,
+// 64 or 128 on four warps for wide items, i.e. one or two tiles per warp. D: head dim; 0 is the
+// general kernel for any dim up to 256, known at run time.
 template <class TYPE, int D, int R> struct attn_form {
     using T = TYPE;
     static constexpr uint32_t DIM = D, COLUMNS = D != 0 ? D : 256;
-    static constexpr int UNROLL = D != 0 ? 16 : 1; // copies; the general body lacks registers
+    static constexpr int UNROLL = D != 0 ? 16 : 1; // of copies; DIM 0 lacks registers
     static constexpr uint32_t ROWS = R, WARPS = R == ATTN_TILE_ROWS ? 1 : 4;
     static constexpr uint32_t THREADS = 32 * WARPS, STEP = THREADS / 8;
-    static constexpr uint32_t TILES = R / (ATTN_TILE_ROWS * WARPS); // a warp
+    static constexpr uint32_t TILES = R / (ATTN_TILE_ROWS * WARPS); // tiles per warp
     static constexpr uint32_t WALK_FLOATS = (COLUMNS / 2 + 4) * 32; // state of a query tile
 };
 template <class F> static __device__ __forceinline__ uint32_t dim_of(const attn_args &a)
@@ -49,7 +49,7 @@ template <class F> static __device__ __forceinline__ void block_sync()
         cta_sync();
 }
 
-// ROWS rows in shared memory.
+// A tile of ROWS rows in shared memory.
 template <uint32_t ROWS> struct attn_tile {
     char *at;
     static constexpr uint32_t PANEL = ROWS * 128;
@@ -71,8 +71,9 @@ static __device__ __forceinline__ attn_place<F> place_of(const attn_args &a, cha
     return {{shared}, {keys}, {keys + panels * ATTN_TILE_KEYS * 128}};
 }
 
-// Where a lane's row is in a panel for ldmatrix of 16 elements from column 16 d on; odd: of the
-// second eight. One register, and one operation for each d % 4.
+// Offset of a lane's row in a panel for ldmatrix of 16 elements from column 16 d on. lane_row is
+// computed once (odd: for the second eight elements), lane_at for each d: one register, and one
+// operation for each d % 4.
 static __device__ __forceinline__ uint32_t lane_row(uint32_t row, uint32_t odd)
 {
     return row * 128 + ((odd ^ (row & 7u)) << 4);
@@ -82,8 +83,8 @@ static __device__ __forceinline__ uint32_t lane_at(uint32_t lane_row, uint32_t d
     return lane_row ^ d % 4 << 5;
 }
 
-// Keys (value: 0) or values (1) of a KV head: where they begin, and from there to a key. `paged` is
-// that of the shape, where the compiler does not know it.
+// Keys (value: 0) or values (1) of a KV head: kv_head_at returns where they begin, kv_offset the
+// bytes from there to a key. `paged` equals shape.paged, but may be a compile-time constant.
 static __device__ __forceinline__ const char *kv_head_at(const attn_args &a, const attn_span &w,
                                                          uint32_t value, uint32_t element)
 {
@@ -109,9 +110,9 @@ static __device__ __forceinline__ uint64_t kv_offset(const attn_args &a, const a
     return units * TABLE_UNIT_BYTES + (key & ((1u << a.block_shift) - 1u)) * stride;
 }
 
-// A thread's share of a tile's copy. WHOLE: all its keys are there, and lie in blocks without gaps;
-// every address is then a constant away from that of 16 keys. Rows from kv_len on and columns from
-// dim on become zeros (0 x NaN would poison the sums).
+// Issues a thread's share of the copy of a tile. WHOLE: all keys of the tile exist and are in
+// blocks without gaps; every address is then at a constant offset from that of 16 keys. Rows from
+// kv_len on and columns from dim on become zeros (0 x NaN would poison the sums).
 template <class F, bool WHOLE>
 static __device__ __forceinline__ void share_issue(const attn_args &a, const attn_span &w,
                                                    const attn_tile<ATTN_TILE_KEYS> &to,
@@ -151,7 +152,7 @@ static __device__ __forceinline__ void tile_issue(const attn_args &a, const attn
         share_issue<F, false>(a, w, to, first, value);
 }
 
-// The queries of an item; rows past its end become zeros.
+// Issues the copy of an item's queries; rows past its end become zeros.
 template <class F>
 static __device__ __forceinline__ void query_issue(const attn_run &run, const attn_span &w,
                                                    const attn_tile<F::ROWS> &to)

@@ -1,10 +1,10 @@
-// The walk of a warp's queries over the keys of an item: tile after tile of one part, and part
-// after part with the state of earlier ones folded in.
+// The walk of a warp's queries over the keys of an item: tile by tile within a part, and part by
+// part with the state of earlier parts folded in.
 #pragma once
 
 #include "kernels/cuda/attn_math.h"
 
-// Positions of the first and the last query of a warp's rows; none where there are no rows.
+// Positions of the first and the last query of a warp's rows; none: true if there are no rows.
 struct attn_reach {
     uint32_t first, last;
     bool none;
@@ -14,12 +14,13 @@ static __device__ __forceinline__ attn_reach warp_reach(const attn_run &run, con
 {
     uint32_t row = w.first_row + warp_row<F>(0), packed = w.row.q_len * run.group;
     if (F::WARPS > 1)
-        row = shfl_idx(row, 0); // the compiler then knows that branches on it do not part lanes
+        row = shfl_idx(row, 0); // so the compiler knows that branches on it do not diverge
     uint32_t end = row + ATTN_TILE_ROWS * F::TILES;
     return {w.position + row / run.group,
             w.position + ((end < packed ? end : packed) - 1) / run.group, row >= packed};
 }
-// Whether any row of the warp sees a key of the tile; whether all see all of them.
+// tile_seen: true if any row of the warp sees a key of the tile. tile_whole: true if all rows of
+// the warp see all its keys.
 static __device__ __forceinline__ bool tile_seen(const attn_shape &s, const attn_reach &r,
                                                  uint32_t tile, uint32_t kv_len)
 {
@@ -34,9 +35,9 @@ static __device__ __forceinline__ bool tile_whole(const attn_run &run, const att
            tile + ATTN_TILE_KEYS <= attn_hi(s, r.first, kv_len);
 }
 
-// One part (or, clipped, less) of an item: keys [first, last), which lie in one part. A tile whose
+// Computes a part, or less, of an item: keys [first, last), which are in one part. A tile whose
 // keys all rows of the warp see is not masked. Rows past the end may then see it too: their queries
-// are zeros and their results are not read.
+// are zeros and their results are not used.
 template <class F>
 static __device__ __forceinline__ void part_run(const attn_run &run, const attn_span &w,
                                                 const attn_place<F> &at, uint32_t first,
@@ -89,8 +90,8 @@ static __device__ __forceinline__ void part_run(const attn_run &run, const attn_
         }
 }
 
-// Folds the state of one part into that of earlier parts. Used by the walk below and, element by
-// element, by the merge kernel.
+// Computes the factors that fold the state of a part into that of the earlier parts. Used by the
+// walk below and by merges (attn_parts.h).
 static __device__ __forceinline__ void fold_weights(float before, float part, float *keep,
                                                     float *add, float *max)
 {
@@ -99,9 +100,9 @@ static __device__ __forceinline__ void fold_weights(float before, float part, fl
     *add = part == *max ? 1.0f : ex2(add_rn(part, -*max));
 }
 
-// The walked state of a query tile lies in global scratch, a word of each lane side by side; only
-// its warp reads it, so the order is its own. All columns are kept, so that nothing depends on the
-// head dim here. Words, not sixteen bytes: aligned registers are scarce beside the sums.
+// Stores the walk state of a query tile in global scratch, with each word of all lanes side by
+// side; only this warp reads it. All columns are stored, so that nothing depends on the head dim
+// here. Words are stored instead of 16 bytes, because the sums leave few aligned registers.
 template <class F>
 static __device__ __forceinline__ void walk_keep(const attn_state<F> *st, float *scratch)
 {
@@ -115,7 +116,7 @@ static __device__ __forceinline__ void walk_keep(const attn_state<F> *st, float 
     }
 }
 
-// Folds st onto the walked state and leaves the sum in st.
+// Folds the stored walk state into st.
 template <class F>
 static __device__ __forceinline__ void walk_fold(attn_state<F> *st, const float *scratch)
 {
@@ -134,7 +135,7 @@ static __device__ __forceinline__ void walk_fold(attn_state<F> *st, const float 
     }
 }
 
-// All parts in order. The scratch is touched only where there is more than one part.
+// Computes all parts in order. Uses the scratch only if there is more than one part.
 template <class F>
 static __device__ __forceinline__ void walk_run(const attn_run &run, const attn_span &w,
                                                 const attn_place<F> &at, uint32_t first,

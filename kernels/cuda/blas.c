@@ -1,9 +1,10 @@
-// Products of --no-exact: through cuBLASLt, or by our own kernels where they are faster. Everything
-// about a product's shape is made once and kept: descriptor, layouts and way (blas_tune.c says
-// which).
+// Products of --no-exact: by cuBLASLt, or by weft's kernels if they are faster. A plan holds
+// everything about a product's shape and is made once: descriptor, layouts and the algorithm
+// (chosen in blas_tune.c).
 //
-// One per stream, used by its engine's thread only. Convention: row-major y = x W^T is column-major
-// D[n][rows] = op_T(W)[n][k] x[k][rows], so the bias epilogue adds one value per output feature.
+// One `struct blas` per stream, used by its engine thread only. Convention: row-major y = x W^T is
+// column-major D[n][rows] = op_T(W)[n][k] x[k][rows], so the bias epilogue adds one value per
+// output feature.
 #include "kernels/cuda/blas.h"
 
 #include <stdlib.h>
@@ -129,7 +130,7 @@ enum status plan_run(struct stream *stream, const struct blas_plan *plan,
     const struct product_way *way = &plan->way;
     if (way->by != BY_LIBRARY)
         return way->by == BY_SMALL ? gemm_small(stream, args) : gemm_wide(stream, args);
-    stream->after_kernel = false; // it is not one of ours
+    stream->after_kernel = false; // cuBLASLt's kernels are not kernels of a step (early.h)
     cublasStatus_t result =
         cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
                        args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &way->algo,
@@ -137,7 +138,8 @@ enum status plan_run(struct stream *stream, const struct blas_plan *plan,
     return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
-// NULL where nothing was chosen for this shape: the caller then uses our own kernels.
+// Returns the plan for the key, which is made if needed. NULL: nothing was chosen for this shape,
+// and the caller uses weft's kernels.
 static struct blas_plan *plan_take(struct stream *stream, const struct plan_key *key,
                                    const struct gemm_args *args)
 {
@@ -190,7 +192,7 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
         return STATUS_DEVICE_FAULT;
     enum status status = plan_run(stream, plan, args);
     if (status == STATUS_UNSUPPORTED && plan->of_bucket &&
-        blas_first_choice(stream->blas, plan)) // the bucket's algorithm refuses these rows
+        blas_first_choice(stream->blas, plan)) // the bucket's algorithm does not support these rows
         status = plan_run(stream, plan, args);
     return status;
 }

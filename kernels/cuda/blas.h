@@ -1,6 +1,6 @@
-// What blas.c (plans and calls), blas_tune.c (which way) and blas_cache.c (its file) share.
-// Everything belongs to one stream and is used by its engine's thread; only the list of weights
-// belongs to the device.
+// Shared by blas.c (plans and calls), blas_tune.c (choice of algorithm) and blas_cache.c (file of
+// choices). Everything belongs to one stream and is used by its engine thread; only the list of
+// weights belongs to the device.
 #pragma once
 
 #include "kernels/cuda/internal.h"
@@ -16,11 +16,11 @@ struct plan_key {
     uint32_t reserved;
 };
 
-// How a product is made: by an algorithm of the library, or by a kernel of ours.
+// How a product is computed: by an algorithm of cuBLASLt, or by a kernel of weft.
 enum product_by { BY_LIBRARY, BY_SMALL, BY_WIDE, PRODUCT_BY_COUNT };
 struct product_way {
     uint64_t by;               // enum product_by
-    cublasLtMatmulAlgo_t algo; // of the library
+    cublasLtMatmulAlgo_t algo; // BY_LIBRARY: the algorithm
     uint64_t workspace;
 };
 
@@ -29,7 +29,7 @@ struct blas_plan {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t weight, x, y;
     struct product_way way;
-    bool of_bucket; // chosen for its whole bucket: it may refuse these rows
+    bool of_bucket; // true if `way` was chosen for the bucket: it may not support these rows
 };
 
 // One record of the cache file: the choice for a bucket of rows (key.rows is its upper end).
@@ -47,19 +47,20 @@ struct blas {
     uint32_t plan_count;
     struct tuned_way *tuned; // [TUNED_MAX]
     uint32_t tuned_count;
-    char identity[160]; // card, processors, driver and library that the choices are for
-    char cache[512];    // file of choices, "" where there is none
+    char identity[160]; // card, SM count, driver and library that the choices are for
+    char cache[512];    // path of the file of choices; "": no file
 };
 
-// Chooses plan->way: from what was tuned before, by timing at the start, or the library's own
-// first choice.
+// Sets plan->way to an earlier choice, to the fastest by timing at startup, or to the library's
+// first choice. Returns false if nothing runs the product.
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
-// The library's first choice for exactly these rows.
+// Sets plan->way to the library's first choice for exactly these rows; false if there is none.
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
-// blas_cache.c: what was chosen before, by this or another process.
+// blas_cache.c: earlier choices of this or another process. tuned_find returns NULL if there is
+// none.
 void tuned_read(struct blas *blas, const struct device *device);
 const struct tuned_way *tuned_find(const struct blas *blas, const struct plan_key *key);
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan);
-// UNSUPPORTED where the algorithm does not run for these rows.
+// Runs the product. Returns UNSUPPORTED if the algorithm does not support these rows.
 enum status plan_run(struct stream *stream, const struct blas_plan *plan,
                      const struct gemm_args *args);

@@ -1,8 +1,8 @@
-// The file of chosen ways: a head that names card, driver and library, then one record a
-// choice. A damaged or foreign file is reported once and rebuilt from the records that can be
-// trusted. It is written to a new file and renamed, so that nobody reads half of one; a writer
-// first merges what others have added. Of two writers at the same moment one may lose its newest
-// choice, which is then made again.
+// The file of choices: a head that names card, driver and library, then one record per choice. A
+// damaged or foreign file is reported once and rebuilt from its valid records. A writer first
+// merges what others have added, writes a new file and renames it, so that no reader sees an
+// incomplete file. If two processes write at the same moment, one may lose its newest choice, which
+// is then made again.
 #include "kernels/cuda/blas.h"
 
 #include <stddef.h>
@@ -47,7 +47,8 @@ static struct cache_head head_of(const struct blas *blas)
     return head;
 }
 
-// Adds the file's records to those in memory; NULL, or what is wrong with the file.
+// Adds the file's records to those in memory. Returns NULL, or a text on what is wrong with the
+// file.
 static const char *file_read(struct blas *blas)
 {
     FILE *file = fopen(blas->cache, "rb");
@@ -74,7 +75,7 @@ static const char *file_read(struct blas *blas)
     return wrong;
 }
 
-// Without a written cache later starts are only slower.
+// Writes the file. Errors are ignored: later starts are only slower.
 static void file_write(const struct blas *blas)
 {
     char beside[sizeof blas->cache + 8];
@@ -128,7 +129,7 @@ void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_
     record.way = plan->way;
     record.sum = record_sum(&record);
     if (blas->cache[0] != 0)
-        (void)file_read(blas); // another process may have made the same choice: either will do
+        (void)file_read(blas); // another process may have made the same choice; either is fine
     if (blas->tuned_count < TUNED_MAX && !tuned_find(blas, key))
         blas->tuned[blas->tuned_count++] = record;
     if (blas->cache[0] != 0)

@@ -1,8 +1,8 @@
-// Which way a product takes: one of cuBLASLt's algorithms or one of our kernels. At the start of a
-// model the heuristic's candidates and ours are timed once for each bucket of rows, as a step runs
-// them: so many products recorded as a graph, rotating over the loaded weights of that shape so
-// that they do not come from the L2 cache. The fastest is kept, in memory and in a file
-// (blas_cache.c). Later steps time nothing.
+// Chooses how a product is computed: by one of cuBLASLt's algorithms or one of weft's kernels. When
+// a model starts, the heuristic's candidates and weft's kernels are timed once for each bucket of
+// row counts, as a step runs them: TUNE_RUNS products recorded as a graph, rotating over the loaded
+// weights of that shape so that they do not come from the L2 cache. The fastest is kept, in memory
+// and in a file (blas_cache.c). Later steps time nothing.
 #include "kernels/cuda/blas.h"
 
 #include <pthread.h>
@@ -10,11 +10,11 @@
 
 enum { TIMED_ROWS_MAX = 1024, TUNE_ROWS_MAX = 16384, TUNE_RUNS = 8 };
 enum {
-    TIMED_SMALL_MAX = 64, // rows: beyond them the small product reads its weights too often
-    TIMED_WIDE_MIN = 16,  // below them most of the wide product's tiles are padding
+    TIMED_SMALL_MAX = 64, // rows; beyond this the small product reads its weights too often
+    TIMED_WIDE_MIN = 16,  // rows; below this most of the wide product's tiles are padding
     WAYS_MAX = CANDIDATES_MAX + PRODUCT_BY_COUNT - 1,
 };
-#define TUNE_MS 20000.0f // of the card, at a start; products that are left take the first choice
+#define TUNE_MS 20000.0f // GPU time per start; products not timed by then get the first choice
 
 // --- the weights of the device ------------------------------------------------------------------
 
@@ -55,7 +55,8 @@ static uint32_t rows_bucket(uint32_t rows)
     return (rows + 511) / 512 * 512;
 }
 
-// The call's weight, then other loaded weights of its shape.
+// Returns the weight for run `run`: rotates over the loaded weights of the same shape, or returns
+// the call's weight if none is known.
 static struct weight rotated(const struct device *device, const struct weight *weight, uint32_t run)
 {
     struct weight out = *weight;
@@ -76,7 +77,7 @@ static struct weight rotated(const struct device *device, const struct weight *w
     return out;
 }
 
-// Says once how many shapes and counts of rows take which way.
+// Logs how many products (by shape and row count) each way computes.
 static void ways_note(const struct stream *stream)
 {
     const struct blas *blas = stream->blas;
@@ -107,7 +108,8 @@ uint32_t blas_tune(struct stream *stream, uint32_t rows)
     return next < most ? next : most;
 }
 
-// TUNE_RUNS products as a graph. They run bare once before: code is loaded outside of captures.
+// Records TUNE_RUNS products as a graph. Runs the product once before, so that its code is loaded
+// outside of the capture.
 static enum status candidate_record(struct stream *stream, struct graph **out,
                                     struct blas_plan *plan, const struct gemm_args *args)
 {
@@ -126,7 +128,8 @@ static enum status candidate_record(struct stream *stream, struct graph **out,
     return status == STATUS_OK ? ended : status;
 }
 
-// Milliseconds of TUNE_RUNS products, or a negative number where the candidate does not run.
+// Returns the milliseconds of TUNE_RUNS products, or a negative number if the candidate does not
+// run.
 static float candidate_time(struct stream *stream, struct blas_plan *plan,
                             const struct gemm_args *args)
 {
@@ -146,8 +149,8 @@ static float candidate_time(struct stream *stream, struct blas_plan *plan,
     return ms;
 }
 
-// By default the library assumes pointers aligned to 256 bytes, and may add parts of a sum in the
-// output's type.
+// Sets alignments and reduction: by default the library assumes pointers aligned to 256 bytes, and
+// may add parts of a sum in the output's type.
 static bool preference_set(struct blas *blas, const struct blas_plan *plan)
 {
     static const cublasLtMatmulPreferenceAttributes_t names[] = {
@@ -163,7 +166,7 @@ static bool preference_set(struct blas *blas, const struct blas_plan *plan)
     return bad == CUBLAS_STATUS_SUCCESS;
 }
 
-// The candidates that the library says will run, best first.
+// Lists the candidates that the library reports as runnable, best first. Returns their number.
 static uint32_t library_ways(struct blas *blas, const struct blas_plan *plan,
                              struct product_way *out, int wanted)
 {
@@ -181,8 +184,8 @@ static uint32_t library_ways(struct blas *blas, const struct blas_plan *plan,
     return good;
 }
 
-// Those of our kernels that may be faster than the library for so many rows. The plain product is
-// for what tensor cores do not multiply, not for speed.
+// Lists weft's kernels that may be faster than the library for the key's rows. Returns their
+// number. gemm_plain is for types that tensor cores do not multiply, not for speed.
 static uint32_t own_ways(const struct plan_key *key, struct product_way *out)
 {
     uint32_t count = 0;
@@ -195,7 +198,8 @@ static uint32_t own_ways(const struct plan_key *key, struct product_way *out)
     return count;
 }
 
-// `bucket`: the key with the upper end of its bucket of rows.
+// Sets plan->way to the fastest candidate; false if none runs. bucket: the key with the upper end
+// of its bucket of rows.
 static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struct plan_key *bucket,
                       const struct gemm_args *args)
 {
@@ -210,7 +214,7 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
     for (uint32_t i = 0; i < count && count > 1; i++) {
         plan->way = way[i];
         float ms = candidate_time(stream, plan, args);
-        stream->tune_ms -= ms > 0 ? 2 * ms : 0; // warmed up, too
+        stream->tune_ms -= ms > 0 ? 2 * ms : 0; // the candidate ran twice
         if (ms >= 0 && (least < 0 || ms < least)) {
             least = ms;
             best = i;
@@ -233,7 +237,7 @@ bool blas_first_choice(struct blas *blas, struct blas_plan *plan)
     return true;
 }
 
-// Takes a kept way where it still runs: an algorithm may be unknown to this library.
+// Uses an earlier choice if it still runs: an algorithm may be unknown to this library.
 static bool tuned_take(const struct blas *blas, struct blas_plan *plan,
                        const struct tuned_way *tuned)
 {
@@ -259,7 +263,7 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
         return true;
     if (tuned || stream->capturing || stream->tune_ms <= 0)
         return blas_first_choice(blas, plan);
-    // Of many rows the first choice is within a few percent.
+    // With many rows the first choice is within a few percent of the fastest.
     if (key.rows > TIMED_ROWS_MAX ? !blas_first_choice(blas, plan)
                                   : !plan_tune(stream, plan, &key, args))
         return false;

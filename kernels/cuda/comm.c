@@ -1,14 +1,14 @@
-// Communicators: the ranks of a model, each with a GPU of its own, joined by NCCL. In exact mode
-// the partial sums of all ranks are gathered and each rank adds them in the order of the ranks;
-// NCCL's own sums depend on the number of elements and serve --no-exact alone.
+// Communicators: the ranks of a model, each with its GPU, joined by NCCL. In exact mode the partial
+// sums of all ranks are gathered and each rank adds them in the order of the ranks; NCCL's own sums
+// depend on the number of elements and are used only with --no-exact.
 //
-// Threads: collectives of a stream from its rank's thread, comm_watch from whoever waits for a
-// stream, comm_abort from any. A rank's lock is held while NCCL is called for it, while its graphs
-// are launched and while its stream's `capturing` changes; under it `aborted` is looked at before
-// each call, so that none comes to a communicator that may be gone.
+// Threads: a rank's thread calls the collectives of its stream, the thread that waits for a stream
+// calls comm_watch, and any thread may call comm_abort. A rank's lock is held while NCCL is called
+// for it, while its graphs are launched and while its stream's `capturing` changes. The holder
+// checks `aborted` before each call, so that no call reaches a communicator that may be destroyed.
 //
-// NCCL ends the kernels of aborted ranks at once, but its call returns when the graphs that hold
-// their collectives are closed. So a thread of its own makes it, which comm_close joins.
+// CommAbort ends the kernels of aborted ranks immediately, but returns only when the graphs that
+// contain their collectives are closed. So a separate thread calls it, which comm_close joins.
 #include "kernels/cuda/comm.h"
 
 #include <pthread.h>
@@ -16,14 +16,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-// What the ranks together get to come out of a call; far more than the first load of a kernel.
+// Time for all ranks together to return from a call of NCCL before they are aborted inside it; far
+// more than the first load of a kernel takes.
 enum { ABORT_WAIT_MS = 1000 };
 
 struct comm {
     uint32_t size;
     const struct nccl *nccl;
     _Atomic bool aborted;
-    bool aborting; // there is a thread that aborts
+    bool aborting; // true if `aborter` was started
     pthread_t aborter;
     struct comm_rank {
         struct stream *stream;
@@ -87,8 +88,9 @@ enum status comm_open(struct comm **out, struct stream *const *streams, uint32_t
     return STATUS_OK;
 }
 
-// Whoever has the lock later sees `aborted`. A rank that stays in a call of NCCL is aborted there:
-// nothing else ends the call.
+// Waits until the rank's lock is free; a later holder sees `aborted`. Returns without it when
+// *wait_ms is used up: a rank that stays in a call of NCCL is aborted there, because nothing else
+// ends the call.
 static void rank_leave(struct comm_rank *rank, int *wait_ms)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -125,7 +127,7 @@ void comm_close(struct comm *comm)
     if (comm->aborting)
         pthread_join(comm->aborter, NULL);
     else if (comm_aborted(comm))
-        ranks_abort(comm); // its thread did not start
+        ranks_abort(comm); // the aborting thread did not start
     for (uint32_t i = 0; i < comm->size; i++) {
         struct comm_rank *rank = &comm->ranks[i];
         if (!comm_aborted(comm))
@@ -155,9 +157,10 @@ enum status comm_watch(const struct stream *own, struct error *err)
         const struct stream *stream = comm->ranks[i].stream;
         bool idle;
         if (pthread_mutex_trylock(&comm->ranks[i].lock) != 0)
-            continue; // it is in a call of NCCL, or `capturing` changes: asked again soon
+            continue; // it is in a call of NCCL, or `capturing` changes: the next comm_watch
+                      // queries it
         status = rank_watch(comm, i, err);
-        // asking one that records would spoil its graph
+        // querying a stream that is capturing would invalidate the capture
         if (status == STATUS_OK && stream != own && !stream->capturing)
             status = stream_ask(stream, &idle, err);
         pthread_mutex_unlock(&comm->ranks[i].lock);
@@ -186,10 +189,10 @@ bool comm_aborted(const struct comm *comm)
 
 // --- collectives --------------------------------------------------------------------------------
 
-// Holds the rank's lock until collective_end.
+// Acquires the rank's lock; collective_end releases it.
 static enum status collective_begin(struct stream *stream, uint32_t ranks)
 {
-    stream->after_kernel = false; // what comes next waits for the collective's kernels to end
+    stream->after_kernel = false; // the next kernel waits for the collective's kernels to end
     if (!stream->comm || stream->comm->size != ranks)
         return STATUS_INVALID;
     comm_lock(stream);
@@ -202,7 +205,7 @@ static enum status collective_end(struct stream *stream, enum status status)
     return status;
 }
 
-// Evaluates the call of NCCL only where the communicator is not aborted.
+// Evaluates the call of NCCL only if the communicator is not aborted.
 #define NCCL_CALL(stream, call)                                                                    \
     (comm_aborted((stream)->comm) ? STATUS_DEVICE_FAULT : nccl_status(call))
 
@@ -211,7 +214,7 @@ static enum status nccl_status(ncclResult_t result)
     return result == ncclSuccess || result == ncclInProgress ? STATUS_OK : STATUS_DEVICE_FAULT;
 }
 
-// Pieces of what the room holds; how they are cut changes no sum.
+// Sums pieces that fit ranks_room. In exact mode the size of the pieces does not affect the sums.
 static enum status sums_make(struct stream *stream, const struct all_reduce_args *args)
 {
     const struct nccl *nccl = stream->comm->nccl;
@@ -243,7 +246,7 @@ enum status cuda_all_reduce(struct stream *stream, const struct all_reduce_args 
     return collective_end(stream, sums_make(stream, args));
 }
 
-// Ranks have unequal columns, so each sends its own to all others, in one group.
+// Ranks may have unequal columns, so each rank broadcasts its columns to all others, in one group.
 static enum status columns_send(struct stream *stream, const struct all_gather_args *args,
                                 float *room)
 {
@@ -260,12 +263,12 @@ static enum status columns_send(struct stream *stream, const struct all_gather_a
             status = NCCL_CALL(
                 stream, nccl->Broadcast(from, to, count, ncclFloat32, (int)r, comm, stream->cuda));
     }
-    // A group of ranks that are gone stays open: its thread makes no other call.
+    // After an abort the group stays open, because this thread makes no further call of NCCL.
     enum status ended = NCCL_CALL(stream, nccl->GroupEnd());
     return status == STATUS_OK ? ended : status;
 }
 
-// The room is that of sampling, which comes later in the stream.
+// Uses the logits buffer of sampling, which runs later in the stream.
 enum status cuda_all_gather(struct stream *stream, const struct all_gather_args *args)
 {
     size_t room = (size_t)stream->limits.step.rows_max * stream->limits.step.vocab;

@@ -1,13 +1,12 @@
-// The only header a kernel source takes its device features from: every PTX instruction we use is
-// one function here, and nowhere else. nvcc reads the PTX below; the host compiler reads the
-// emulator's version of the same names (tests/simt/simt.h), so that .cu files hold no conditional
-// code.
+// The only header from which kernels use features of the GPU: every PTX instruction that weft uses
+// is one function here. nvcc compiles the PTX below; the host compiler uses the emulator's
+// functions of the same names (tests/simt/simt.h), so that .cu files contain no conditional code.
 //
 // Fragments of mma m16n8k16 for lane l, r = l / 4, t = l % 4 (two 16-bit elements a word):
 //   A  a0 (r, 2t) a1 (r + 8, 2t) a2 (r, 2t + 8) a3 (r + 8, 2t + 8)
 //   B  b0 (k = 2t, n = r) b1 (k = 2t + 8, n = r)      C  c0 c1 (r, 2t) c2 c3 (r + 8, 2t)
-// Instructions are those of sm_80, but for grid_wait and grid_trigger. nvcc runs with -fmad=false:
-// a multiply-add is fused only where a kernel says fmaf.
+// Instructions are those of sm_80, except grid_wait and grid_trigger. nvcc runs with -fmad=false: a
+// multiply-add is fused only if a kernel calls fmaf.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +23,7 @@
     type *name = reinterpret_cast<type *>(shared_dynamic_bytes)
 #define LAUNCH(kernel, grid, block, shared, stream, args)                                          \
     (kernel)<<<(grid), (block), (shared), (stream)>>>(args)
-// With `early` it may begin before the kernel in front of it in the stream has ended (sm_90 and
+// If `early`, the kernel may start before the previous kernel of the stream has ended (sm_90 and
 // later).
 #define LAUNCH_EARLY(kernel, grid, block, shared, stream, early, args)                             \
     launch_early((kernel), {(grid), (block), (shared), (stream), NULL, 0}, (early), (args))
@@ -37,7 +36,7 @@ static inline void launch_early(void (*kernel)(A), cudaLaunchConfig_t config, bo
     config.attrs = &may;
     config.numAttrs = early;
     void *list[] = {&args};
-    (void)cudaLaunchKernelExC(&config, (const void *)kernel, list); // launch_status() has its code
+    (void)cudaLaunchKernelExC(&config, (const void *)kernel, list); // see launch_status()
 }
 #define SHARED_ALLOW(kernel, bytes)                                                                \
     cudaFuncSetAttribute((kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, (int)(bytes))
@@ -46,8 +45,9 @@ static inline void launch_early(void (*kernel)(A), cudaLaunchConfig_t config, bo
                                                   (shared))
 #define DEV __device__ __forceinline__
 
-// Waits until all kernels in front of this one have ended and what they wrote is there; lets the
-// kernel behind it begin, once all blocks have said so or ended. Below sm_90 neither is needed.
+// grid_wait waits until all previous kernels of the stream have ended and their writes are visible.
+// grid_trigger lets the next kernel start once every block has triggered or exited. Below sm_90
+// neither is needed.
 DEV void grid_wait()
 {
 #if __CUDA_ARCH__ >= 900
@@ -145,7 +145,7 @@ DEV void named_bar_sync(unsigned id, unsigned threads)
     asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Sixteen bytes at once; the streaming form is for weights, read once a step.
+// Loads and stores of sixteen bytes; ldg128_stream is for weights, which are read once per step.
 DEV uint4 ldg128(const void *p)
 {
     return *(const uint4 *)p;
@@ -257,7 +257,7 @@ DEV uint32_t pack_f16(float lo, float hi)
     return d;
 }
 
-// Atomics. Plain ones order nothing; the others name their order and scope.
+// Atomics. Those without a suffix are relaxed; the others name their order and scope.
 DEV uint32_t atom_add(uint32_t *p, uint32_t v)
 {
     return atomicAdd(p, v);

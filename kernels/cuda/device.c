@@ -1,12 +1,12 @@
-// The cuda device's table, and with the emulated sources the simt device's: opening, memory,
-// streams, waiting and graphs. Kernels are in the .cu files; this file decides nothing about
-// arithmetic.
+// The function table of the cuda device and, compiled with the emulator, of the simt device:
+// opening, memory, streams, waiting and graphs. Kernels are in the .cu files; this file contains
+// no arithmetic.
 //
-// Threads: open, close, memory and weights from the loading thread; a stream from its engine's
-// thread. Nothing is allocated on the device after stream_open. Which device is current belongs to
-// the calling thread: entries for a device, and stream_open and stream_close, make theirs current;
-// turn_take does so for all calls of a step, and the thread that opened a stream records its
-// graphs.
+// Threads: the loading thread calls open, close, memory and weights; the engine's thread uses its
+// stream. Nothing is allocated on the device after stream_open. The current device of CUDA is a
+// property of the calling thread: functions that take a device, and stream_open and stream_close,
+// set it; turn_take sets it for all calls of a step, and graphs are recorded by the thread that
+// opened the stream.
 #include "kernels/cuda/comm.h"
 #include "kernels/cuda/internal.h"
 
@@ -20,21 +20,22 @@
 #error "WEFT_DEVICE_NAME is given by the build: \"cuda\" or \"simt\""
 #endif
 
-// The emulator stands for the arithmetic, not for the speed: it is exact and keeps float32.
+// The emulator is for the arithmetic, not for speed: its default is exact mode, and it keeps
+// float32.
 #define EMULATED (strcmp(WEFT_DEVICE_NAME, "cuda") != 0)
 
 enum {
-    STAGING_SLACK = 3 * 4096,
-    QUERY_NS = 1000000,
-    GRAPH_LAYER_BYTES = 64 << 10, // of a recorded graph, at most
+    STAGING_SLACK = 3 * 4096,     // for O_DIRECT: alignment, and a block at each end
+    QUERY_NS = 1000000,           // interval of driver queries while waiting: 1 ms
+    GRAPH_LAYER_BYTES = 64 << 10, // most bytes per layer of a recorded graph
 };
 
 struct graph {
     cudaGraphExec_t exec;
 };
 
-// The runtime keeps a thread's last error, "not ready" and a refused allocation included, and
-// reports it after the next launch. So errors that were handled are cleared.
+// Clears the thread's last error. The runtime keeps it, including "not ready" and a failed
+// allocation, and would report it after the next launch.
 static void error_forget(void)
 {
     (void)cudaGetLastError();
@@ -47,7 +48,7 @@ static enum status cuda_error(struct error *err, cudaError_t code, const char *w
     return error_set(err, status, "%s: %s", what, cudaGetErrorString(code));
 }
 
-static _Thread_local cudaError_t failed; // the last call or launch that failed
+static _Thread_local cudaError_t failed; // last failed call or launch of this thread
 
 enum status call_status(cudaError_t code)
 {
@@ -147,8 +148,8 @@ static enum status staging_take(struct device *device, struct error *err)
     return code == cudaSuccess ? STATUS_OK : cuda_error(err, code, "staging memory");
 }
 
-// Runs one kernel to its end, so that a card or driver for which the plugin holds no code is
-// refused here and not while loading; also proves that the host sees what a kernel signals.
+// Runs one kernel to its end, so that a card or driver for which the plugin contains no code is
+// refused here and not while loading; also verifies that the host sees a kernel's signal.
 static enum status device_try(struct device *device, struct error *err)
 {
     uint32_t *word = device->staging_host[0];
@@ -218,7 +219,7 @@ static void device_facts(const struct device *device, struct device_facts *out)
         error_forget();
     out->ranks_max = count < 1 ? 1 : count < RANKS_MAX ? (uint32_t)count : RANKS_MAX;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
-        out->memory_free = free_bytes - free_bytes / 20; // the driver takes some while running
+        out->memory_free = free_bytes - free_bytes / 20; // the driver allocates some while running
     else
         error_forget();
     out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;
@@ -306,7 +307,7 @@ static enum status memory_take(struct device *device, void **out, size_t bytes, 
     *out = NULL;
     device_current(device);
     cudaError_t code = cudaMalloc(out, bytes != 0 ? bytes : 1);
-    // The fill runs in the default stream, which our streams do not wait for.
+    // The fill runs in the default stream, for which the other streams do not wait.
     if (code == cudaSuccess &&
         (code = cudaMemsetAsync(*out, 0, bytes != 0 ? bytes : 1, NULL)) == cudaSuccess)
         code = cudaStreamSynchronize(NULL);
@@ -496,7 +497,7 @@ static enum status stream_signal(struct stream *stream, uint32_t *host_word, uin
 
 static bool word_reached(const uint32_t *word, uint32_t value)
 {
-    // acquire: what the step wrote before its signal is read after this
+    // acquire: later reads see what the step wrote before its signal
     return (int32_t)(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
 }
 
@@ -521,7 +522,8 @@ enum status stream_ask(const struct stream *stream, bool *idle, struct error *er
     return STATUS_OK;
 }
 
-// After an abort, what a step has written is not to be used: DEVICE_FAULT.
+// Returns DEVICE_FAULT if a rank has failed or the communicator was aborted: the results of a step
+// must then not be used.
 static enum status ranks_ask(const struct stream *stream, struct error *err)
 {
     if (!stream->comm)
@@ -532,8 +534,8 @@ static enum status ranks_ask(const struct stream *stream, struct error *err)
     return comm_watch(stream, err);
 }
 
-// Spins on the word; once a millisecond asks the driver whether the stream, or another rank, has
-// failed; an emulated stream makes progress in that call.
+// Spins on the word; once per millisecond queries the driver whether the stream, or another rank,
+// has failed. An emulated stream makes progress in that query.
 static enum status stream_wait(struct stream *stream, const uint32_t *host_word, uint32_t value,
                                uint64_t deadline_ns, struct error *err)
 {
@@ -561,7 +563,7 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
     return stream->comm && comm_aborted(stream->comm) ? ranks_ask(stream, err) : STATUS_OK;
 }
 
-// Relaxed mode: other models may load meanwhile, which stricter modes forbid.
+// Relaxed mode: other models may load during the capture, which stricter modes forbid.
 enum status graph_begin(struct stream *stream)
 {
     comm_lock(stream);
@@ -601,7 +603,7 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
 
 enum status graph_launch(struct stream *stream, struct graph *graph)
 {
-    enum status status = STATUS_DEVICE_FAULT; // its collectives are those of the communicator
+    enum status status = STATUS_DEVICE_FAULT; // if aborted: the graph contains collectives
     stream->after_kernel = false;
     comm_lock(stream);
     if (!stream->comm || !comm_aborted(stream->comm))

@@ -1,11 +1,11 @@
-// How the kernels of a step are launched, and how they begin: before the one in front of them has
-// ended, with the weights of the next product on their way (decision 0049).
+// Launch and start of a step's kernels: a kernel may start before the previous one has ended, and
+// may prefetch weights of the next product (decision 0049).
 #pragma once
 
 #include "kernels/cuda/dev.h"
 #include "kernels/cuda/internal.h"
 
-// A kernel of a step: it may begin while the step's kernel in front of it still runs.
+// Launches a kernel of a step; it may start while the step's previous kernel still runs.
 #define LAUNCH_STEP(kernel, grid, block, shared, stream, args)                                     \
     LAUNCH_EARLY(kernel, grid, block, shared, (stream)->cuda, stream_early(stream), args)
 static inline bool stream_early(struct stream *stream)
@@ -15,25 +15,27 @@ static inline bool stream_early(struct stream *stream)
     return early;
 }
 
-// How a kernel of a step begins: before it nothing in global memory may be read or written, and no
-// thread may leave, since whoever waits for this kernel relies on those in front of it, too.
+// The beginning of every kernel of a step. Before it a kernel may only prefetch weights: it must
+// not read or write global memory, and no thread may exit, because a kernel that waits for this one
+// also relies on the earlier ones having ended.
 static __device__ __forceinline__ void grid_begin()
 {
     grid_wait();
     grid_trigger();
 }
 
-// Weights that the kernel in front of a product brings to L2: nobody writes them, so that it need
-// not wait for anything. The first ones, since all are read at once by few tokens.
+// Weights of the next product, which the kernel before it loads into L2. No kernel writes weights,
+// so prefetching need not wait. It loads the beginning of the weight, because with few tokens a
+// product reads all of it at about the same time.
 struct prefetch_run {
     const char *at;
-    uint32_t lines; // of PREFETCH_LINE bytes
+    uint32_t lines; // lines of PREFETCH_LINE bytes
 };
 enum {
     PREFETCH_LINE = 128,
-    PREFETCH_BYTES = 4 << 20, // what memory brings in a little more than a microsecond
-    PREFETCH_EACH = 16,       // lines of a thread, at most
-    PREFETCH_ROWS = 32,       // of more tokens products are bound by their math
+    PREFETCH_BYTES = 4 << 20, // what memory delivers in a little more than a microsecond
+    PREFETCH_EACH = 16,       // most lines per thread
+    PREFETCH_ROWS = 32,       // for more tokens, products are bound by math
 };
 static inline prefetch_run prefetch_of(const struct stream *stream, const struct weight *next,
                                        uint32_t rows, uint32_t threads)
@@ -47,7 +49,7 @@ static inline prefetch_run prefetch_of(const struct stream *stream, const struct
     size_t most = (size_t)threads * PREFETCH_EACH;
     return {(const char *)next->data, (uint32_t)(lines < most ? lines : most)};
 }
-// The share of one of `threads` threads.
+// Prefetches the share of thread `thread` of `threads`.
 static __device__ __forceinline__ void prefetch_share(const prefetch_run &p, uint32_t thread,
                                                       uint32_t threads)
 {

@@ -2,10 +2,10 @@
 // LayerNorm for BERT and its relatives.
 #include "kernels/cuda/lane.h"
 
-// A table of weights as kernels see it.
+// A weight table as kernels use it.
 struct table {
     const void *data;
-    const float *scale; // [rows] of int8 tables
+    const float *scale; // [rows] scales of int8 tables
     enum dtype dtype;
     uint32_t rows, stride;
 };
@@ -23,7 +23,7 @@ static struct table table_of(const struct weight *w)
     return t;
 }
 
-// Rows of tables are padded to whole vectors with zeros.
+// Rows of tables are padded with zeros to whole vectors.
 static __device__ __forceinline__ void table_load8(const table &t, uint32_t row, uint32_t at,
                                                    float v[8])
 {
@@ -44,11 +44,12 @@ struct embed_run {
     const int32_t *token; // [T]
     void *out;            // [T][width] act
     uint32_t token_count, width;
-    uint32_t first, vocab; // of the vocabulary: the table's first row, and all
+    uint32_t first, vocab; // vocabulary index of the table's first row; vocabulary size
     bool whole;
 };
 
-// One warp a token, 8 tokens a block, 8 elements a lane. Bound: memory, 2 * T * width elements.
+// One warp per token, 8 tokens per block, 8 elements per lane. Bound: memory, 2 * T * width
+// elements.
 template <class T> static __global__ void __launch_bounds__(256) embed_kernel(embed_run a)
 {
     uint32_t t = blockIdx.x * 8 + threadIdx.x / 32;
@@ -59,7 +60,7 @@ template <class T> static __global__ void __launch_bounds__(256) embed_kernel(em
     T *out = (T *)a.out + (size_t)t * a.width;
     for (uint32_t at = threadIdx.x % 32 * 8; at < a.width; at += 256) {
         float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-        if (row < a.words.rows) // else another rank's
+        if (row < a.words.rows) // else another rank holds the row
             table_load8(a.words, row, at, v);
         store8_row(out, at, a.width, a.whole, v);
     }
@@ -91,8 +92,8 @@ static __device__ __forceinline__ void bert_sum8(const bert_run &a, const uint32
         v[i] = add_rn(v[i], p[i]);
 }
 
-// One warp a token; the three rows are read three times (mean, variance, result), the last two from
-// cache. Bound: memory, 4 * T * width elements.
+// One warp per token; the three rows are read three times (mean, variance, result), the last two
+// times from cache. Bound: memory, 4 * T * width elements.
 template <class T> static __global__ void __launch_bounds__(256) embed_bert_kernel(bert_run a)
 {
     uint32_t t = blockIdx.x * 8 + threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -1,13 +1,14 @@
-// Which product serves a call. Exact mode: of the two tensor-core kernels that share one summation
-// order that of the count of rows. Else what was the fastest at the start (blas_tune.c), and our
-// own kernels for what cuBLASLt does not take. Types that tensor cores do not multiply go to the
-// plain kernel.
+// Chooses the kernel of a product. Exact mode: by the number of rows, one of the two tensor-core
+// kernels, which share one summation order. Else the fastest found at startup (blas_tune.c), or
+// weft's kernels for products that cuBLASLt does not support. Types that tensor cores do not
+// multiply use the plain kernel.
 #include "kernels/cuda/internal.h"
 
 enum { SMALL_ROWS_MAX = 32 };
 
-// Of our own kernels there is one for each count up to these; a prompt's has its first use in a
-// step. The library is asked about more counts.
+// Returns the next row count to warm up (see `tune` in kernels/device.h). The small kernel has a
+// variant for row counts up to each of these; the wide kernel is loaded when a step first uses it.
+// With cuBLASLt more counts are tried.
 uint32_t gemm_tune(struct stream *stream, uint32_t rows)
 {
     static const uint32_t own[] = {1, 16, SMALL_ROWS_MAX};

@@ -1,6 +1,6 @@
 // Shared by the two tensor-core products: how a slab of 32 k becomes two mma steps, and how an
-// output element is finished. One summation order in both (decision 0023): K is cut at multiples of
-// PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
+// output element is finished. Both use one summation order (decision 0023): K is cut at multiples
+// of PRODUCT_PART; within a part, slabs ascend; parts are added in index order.
 //
 // Weights are the A operand (16 output features), tokens the n = 8 operand. In a slab lane (r, t)
 // holds elements 8t..8t+7 of feature r and r + 8 and of token r: elements 8t..8t+3 are the first
@@ -19,12 +19,12 @@ struct int8 {
 struct gemm_run {
     const void *x;      // [rows][k] act
     const void *weight; // [n][stride]
-    const float *scale; // [n] of int8 weights
+    const float *scale; // [n] scales of int8 weights; else NULL
     const float *bias;  // [n] or NULL
     void *y;            // [rows][n]
     enum dtype y_dtype;
     uint32_t rows, n, k, stride, x_stride, y_stride;
-    bool whole; // x can be read in vectors of 8
+    bool whole; // true if x can be read in vectors of 8
 };
 
 static __device__ __forceinline__ void mma_of(bf16, float c[4], const uint32_t a[4],
@@ -38,12 +38,13 @@ static __device__ __forceinline__ void mma_of(f16, float c[4], const uint32_t a[
     mma_f16(c, a, b);
 }
 
-// Eight weights of one row as four words of T, at an address that is aligned to 8 weights.
+// Converts eight weights of a row to four words of T.
 template <class T> static __device__ __forceinline__ uint4 weight8(T, uint4 loaded)
 {
     return loaded;
 }
-// A byte in the last place of 2^23, less 2^23 and the 128 that the turned sign adds, is its value.
+// int8: puts the byte into the mantissa of 2^23, then subtracts 2^23 + 128 (the byte's sign bit was
+// flipped).
 template <class T> static __device__ __forceinline__ uint4 weight8(T, uint2 loaded)
 {
     uint32_t half[2] = {loaded.x ^ 0x80808080u, loaded.y ^ 0x80808080u};
@@ -62,7 +63,7 @@ static __device__ __forceinline__ uint2 load64(const void *p)
     return w;
 }
 
-// One slab: two mma steps for one tile of 16 features and one of 8 tokens.
+// Multiplies one slab: two mma steps for one tile of 16 features and one of 8 tokens.
 template <class T>
 static __device__ __forceinline__ void slab_mma(float c[4], uint4 lo, uint4 hi, uint4 x)
 {

@@ -1,8 +1,8 @@
-// The product for few tokens: y = x W^T + bias with every weight byte read once. The parts of K are
-// spread over warps and added in index order.
+// The product for few tokens: y = x W^T + bias, reading every weight byte once. The parts of K are
+// distributed over warps and added in index order.
 #include "kernels/cuda/gemm.h"
 
-// Eight weights of a row, as they are held.
+// Loads eight weights of a row, in their stored type.
 static __device__ __forceinline__ uint4 weight_load(const bf16 *row)
 {
     return ldg128_stream(row);
@@ -16,7 +16,7 @@ static __device__ __forceinline__ uint2 weight_load(const int8 *row)
     return load64(row);
 }
 
-// Eight elements of a token from k on; from g.k on zeros.
+// Loads eight elements of a token from k on; elements from g.k on are zeros.
 template <class T>
 static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, const T *row, uint32_t k)
 {
@@ -32,8 +32,8 @@ static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, const T *r
     return w;
 }
 
-// The rows that a lane reads, from its first element on. Rows past the end are the last one again:
-// what comes of them is not stored.
+// The rows that a lane reads, from its first element on. Rows past the end repeat the last row;
+// their results are not stored.
 template <class T, class W, int TILES> struct small_rows {
     const W *lo, *hi;
     const T *token[TILES];
@@ -55,15 +55,15 @@ static __device__ __forceinline__ small_rows<T, W, TILES> small_rows_of(const ge
     return rows;
 }
 
-enum { SMALL_SLABS = 4 }; // whose weights are loaded before the first is used
+enum { SMALL_SLABS = 4 }; // slabs whose weights are loaded before the first is used
 
-// Slabs [k, end) of a part, in order.
+// Multiplies slabs [k, end) of a part, in order.
 template <class T, class W, int TILES>
 static __device__ __forceinline__ void small_sum(const gemm_run &g, float c[TILES][4], uint32_t k,
                                                  uint32_t end, const small_rows<T, W, TILES> &rows)
 {
     uint32_t mine = threadIdx.x % 4 * 8, batch = SMALL_SLABS * PRODUCT_SLAB;
-    uint32_t plain = !g.whole ? 0 : end < g.k ? end : g.k; // every lane has all its elements
+    uint32_t plain = !g.whole ? 0 : end < g.k ? end : g.k; // until then lanes have all elements
     const W *lo = rows.lo + k, *hi = rows.hi + k;
     const T *token[TILES];
 #pragma unroll
@@ -98,16 +98,16 @@ static __device__ __forceinline__ void small_sum(const gemm_run &g, float c[TILE
     }
 }
 
-// Where element o = token * 16 + feature of a tile lies in shared memory: tokens that a warp writes
-// together fall on different banks, and a warp reads 32 elements of one pair of tokens.
+// Returns the index of element o = token * 16 + feature of a tile in shared memory: tokens that a
+// warp writes together are on different banks, and a warp reads 32 elements of one pair of tokens.
 static __device__ __forceinline__ uint32_t shared_at(uint32_t o)
 {
     return o ^ (o >> 5 & 3u) << 3;
 }
 
-// 8 warps make 16 features x 8 * TILES tokens: in round i warp w sums part 8 i + w, then the parts
-// of the round are added in order. Shared: 4 to 16 KB. Bound: memory, n * k weights. A warp has the
-// weights of four slabs in flight, 4 KB.
+// 8 warps compute 16 features x 8 * TILES tokens: in round i warp w sums part 8 i + w, then the
+// parts of the round are added in order. Shared: 4 to 16 KB. Bound: memory, n * k weights. A warp
+// has the weights of four slabs in flight, 4 KB.
 template <class T, class W, int TILES>
 static __global__ void __launch_bounds__(256) gemm_small_kernel(gemm_run g)
 {

@@ -4,8 +4,9 @@
 
 enum { WIDE_FEATURES = 128, WIDE_TOKENS = 64, WIDE_K = 64, WIDE_STAGES = 3 };
 
-// A stage holds WIDE_K columns of both operands. The halves of a row (a slab each) are swapped so
-// that fragment reads of 16 (int8: 8) bytes and asynchronous writes have no bank conflicts.
+// A stage contains WIDE_K columns of both operands. The halves of a row (one slab each) are swapped
+// in half of the rows, so that fragment reads of 16 (int8: 8) bytes and asynchronous writes have no
+// bank conflicts.
 template <class W> struct wide_stage {
     W weight[WIDE_FEATURES * WIDE_K];
     uint16_t token[WIDE_TOKENS * WIDE_K];
@@ -13,20 +14,21 @@ template <class W> struct wide_stage {
 template <class W> struct wide_row {
     static constexpr uint32_t BYTES = WIDE_K * sizeof(W), SLAB = PRODUCT_SLAB * sizeof(W);
 };
-// Where a byte of a row lies. Rows 8 apart are a constant apart; the other slab is ^ SLAB.
+// Returns the offset of a byte of a row. Rows 8 apart have a constant distance; the other slab is
+// at the offset ^ SLAB.
 template <class W> static __device__ __forceinline__ uint32_t wide_at(uint32_t row, uint32_t byte)
 {
     uint32_t swapped = (sizeof(W) == 1 ? row >> 1 : row) & 1u;
     return row * wide_row<W>::BYTES + (byte ^ swapped * wide_row<W>::SLAB);
 }
 
-// What a thread copies of an operand in each step: the same 16 bytes of rows that lie constants
-// apart in a stage. Rows past the end are the last one again: what comes of them is not stored.
+// A thread's share of the copy of an operand in each step: the same 16 bytes of rows at constant
+// distances in a stage. Rows past the end repeat the last row; their results are not stored.
 template <class W, uint32_t ROWS> struct wide_share {
     static constexpr uint32_t CHUNKS = wide_row<W>::BYTES / 16, APART = 256 / CHUNKS;
     static constexpr uint32_t COUNT = ROWS / APART;
     const char *from[COUNT];
-    uint32_t to, k; // in an operand's stage; of its first element
+    uint32_t to, k; // offset in the operand's stage; k of its first element
 };
 template <class W, uint32_t ROWS>
 static __device__ __forceinline__ wide_share<W, ROWS> share_of(const void *from, uint32_t first,
@@ -44,7 +46,7 @@ static __device__ __forceinline__ wide_share<W, ROWS> share_of(const void *from,
     }
     return share;
 }
-// Copies a step and goes on to the next; columns from g.k on become zeros.
+// Issues the copy of a step and advances to the next; columns from k on become zeros.
 template <class W, uint32_t ROWS>
 static __device__ __forceinline__ void share_copy(wide_share<W, ROWS> *share, char *to, uint32_t k)
 {
@@ -78,7 +80,7 @@ template <class T> static __device__ __forceinline__ uint4 wide_weight8(int8, T,
     return weight8(T(), load64(at));
 }
 
-// One slab of a warp's 32 features and 32 tokens.
+// Multiplies one slab of a warp's 32 features and 32 tokens.
 template <class T, class W>
 static __device__ __forceinline__ void wide_slab(float c[2][4][4], const char *weight,
                                                  const char *token)
@@ -125,8 +127,8 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
     grid_begin();
     uint32_t steps = (g.stride + WIDE_K - 1) / WIDE_K, whole = g.stride / WIDE_K;
     for (uint32_t s = 0; s < WIDE_STAGES - 1; s++)
-        wide_issue(&shares, shared + s * bytes, g.k);      // zeros where there is no such step
-    uint32_t now = 0, free_at = (WIDE_STAGES - 1) * bytes; // the stage of the step before
+        wide_issue(&shares, shared + s * bytes, g.k);      // zeros if there is no such step
+    uint32_t now = 0, free_at = (WIDE_STAGES - 1) * bytes; // offset of the previous step's stage
     for (uint32_t part = 0; part < steps; part += steps_of_part) {
         uint32_t end = part + steps_of_part < steps ? part + steps_of_part : steps;
         for (uint32_t s = part; s < end; s++) {
@@ -134,12 +136,12 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
             cta_sync();
             wide_issue(&shares, shared + free_at, g.k);
             wide_slab<T, W>(c, shared + weight_at, shared + token_at);
-            if (s < whole) // adds no zeros, as the small kernel adds none
+            if (s < whole) // a missing slab is not added, as in the small kernel
                 wide_slab<T, W>(c, shared + (weight_at ^ wide_row<W>::SLAB),
                                 shared + (token_at ^ wide_row<T>::SLAB));
             free_at = now;
             now = now + bytes < WIDE_STAGES * bytes ? now + bytes : 0;
-            weight_at += now - free_at; // of the stage, and of the lane in it: one sum to keep
+            weight_at += now - free_at; // offset of the stage plus that of the lane: one register
             token_at += now - free_at;
         }
 #pragma unroll
@@ -180,10 +182,10 @@ static __device__ __forceinline__ float plain_weight(const gemm_run &g, size_t i
 
 struct plain_run {
     gemm_run g;
-    enum dtype dtype; // of the weight
+    enum dtype dtype; // dtype of the weight
 };
 
-// One warp for one feature and four tokens, lanes over k, parts as above with a fixed tree over the
+// One warp per feature and four tokens, lanes over k, parts as above with a fixed tree over the
 // lanes. No tensor cores: for float32, where exactness matters more than speed. Bound: math.
 template <class T> static __global__ void __launch_bounds__(256) gemm_plain_kernel(plain_run p)
 {
@@ -239,7 +241,7 @@ enum status gemm_wide(struct stream *stream, const struct gemm_args *args)
 enum status gemm_plain(struct stream *stream, const struct gemm_args *args)
 {
     plain_run p = {gemm_run_of(args), args->weight->shape.dtype};
-    dim3 grid(divide_up(p.g.rows, 4), divide_up(p.g.n, 8)); // rows in x: y ends at 65,535
+    dim3 grid(divide_up(p.g.rows, 4), divide_up(p.g.n, 8)); // rows in x: y is at most 65,535
     return with_type(args->x_dtype, [&](auto type) {
         LAUNCH_STEP(gemm_plain_kernel<decltype(type)>, grid, dim3(256), 0, stream, p);
         return launch_status();

@@ -1,8 +1,8 @@
-// Private to the cuda device: the device, the stream with its workspaces, and how a launch is
-// checked. Included by C and by .cu files (as C++).
+// Private to the cuda device: the device, the stream with its workspaces, and the check of a
+// launch. Included by C and by .cu files (as C++).
 //
-// A stream belongs to one engine thread; its workspaces are taken when it is opened and given back
-// when it is closed. Kernels of one stream run in order, so workspaces need no further care.
+// A stream belongs to one engine thread; its workspaces are allocated when it is opened and freed
+// when it is closed. Kernels of one stream run in order, so workspaces need no synchronization.
 #pragma once
 
 #if defined(__cplusplus)
@@ -20,16 +20,17 @@ extern "C" {
 #include <pthread.h>
 
 enum {
-    WEIGHT_ROUND = 32,       // rows of weights are padded to this many elements with zeros
-    SAMPLE_CHUNK = 8192,     // logits one block looks at
-    STAGING_BYTES = 4 << 20, // one of the two pinned buffers weights travel through
+    WEIGHT_ROUND = 32,       // rows of weights are padded with zeros to a multiple of this
+    SAMPLE_CHUNK = 8192,     // logits per block
+    STAGING_BYTES = 4 << 20, // size of each of the two pinned buffers for loading
     BLAS_WORKSPACE = 32 << 20,
-    ATTN_WALK_ROWS = 512, // packed queries that attention's blocks of a processor walk at once
-    PARTIAL_BYTES_MAX = 64 << 20, // states of attention's parts, at most
-    RANKS_BYTES_MAX = 32 << 20,   // partial sums of all ranks, at most
-    NCCL_BYTES = 768 << 20,       // of a rank, for NCCL's own buffers: an estimate, never measured
-    ATTN_SHARED_WIDE = 65 << 10,  // of a wide block of 128 rows at dim 128, with the driver's share
-    ATTN_DIMS = 8, // head dims whose kernels differ: four of their own, and others by panels of 64
+    ATTN_WALK_ROWS = 512,         // packed queries that the attention blocks of an SM walk together
+    PARTIAL_BYTES_MAX = 64 << 20, // most bytes of attention part states
+    RANKS_BYTES_MAX = 32 << 20,   // most bytes of the partial sums of all ranks
+    NCCL_BYTES = 768 << 20,       // NCCL's buffers per rank: an estimate, never measured
+    ATTN_SHARED_WIDE =
+        65 << 10,  // shared memory of a wide block at dim 128, driver's share included
+    ATTN_DIMS = 8, // classes of head dims: 64, 96, 128, 256, and others by panels of 64
     WEIGHTS_KNOWN = 2048,
 };
 
@@ -39,33 +40,33 @@ struct device {
     struct device_options options;
     char name[96];
     uint32_t processors;              // SMs
-    uint32_t shared_most;             // bytes of shared memory that a block may have
-    uint32_t attn_workers[ATTN_DIMS]; // narrow items of attention that run at once, by head dim
+    uint32_t shared_most;             // most bytes of shared memory of a block
+    uint32_t attn_workers[ATTN_DIMS]; // narrow attention items that run together, by head dim class
     bool exact;
-    bool early; // kernels of a step may begin before those in front of them have ended
+    bool early; // true if kernels of a step may start before the previous kernel has ended
     cudaStream_t loading;
     void *staging_host[2], *staging_device[2];
     cudaEvent_t staging_free[2];
     uint32_t staging_next;
-    bool direct_refused;        // O_DIRECT was refused by a file system, which was logged
-    pthread_mutex_t known_lock; // guards the weights that products are timed over (--no-exact)
+    bool direct_refused;        // true if a file system refused O_DIRECT; logged once
+    pthread_mutex_t known_lock; // guards `known`: weights for timing products (--no-exact)
     struct weight_known {
         struct weight_shape shape;
         const void *data;
     } known[WEIGHTS_KNOWN];
     uint32_t known_count;
-    struct nccl nccl; // of a rank's device
+    struct nccl nccl; // opened if the device is a rank's
 };
 
-struct sample_chunk { // what one block found in its chunk of logits
+struct sample_chunk { // result of one block for its chunk of logits
     float raw_max, raw_sum, max, sum;
     uint32_t best, raw_best, count, bad;
 };
-struct sample_decision { // what is decided for a row before the draw
+struct sample_decision { // decisions for a row before the draw
     float raw_max, raw_log_sum, threshold, temperature;
     uint32_t greedy; // the token, or STEP_NO_ROW: draw
     uint32_t flags;
-    uint32_t banned; // nothing is left: greedy is the raw arg-max
+    uint32_t banned; // 1: no token is left; greedy is the raw arg-max
     uint32_t reserved;
 };
 
@@ -74,28 +75,28 @@ struct stream {
     struct stream_limits limits;
     cudaStream_t cuda;
     struct attn_capacity attn_capacity;
-    float *partial_out;   // [partials][16][dim] f32, not divided by the sum
+    float *partial_out;   // [partials][16][dim] f32, not yet divided by the sum
     float *partial_state; // [partials][16][2] f32: maximum (base 2), sum
-    uint32_t *arrived;    // [merges]: parts that are there; 0 between launches
-    float *walk_out;      // [processors][ATTN_WALK_ROWS / 16][walk_floats]: folded parts of items
-    uint32_t
-        attn_blocks[2]; // of attention's kernels that run at once, wide and narrow; 0: not asked
-    bool capturing;     // a graph is being recorded: grids must not depend on counts
-    float tune_ms;      // of the card, for which products may still be timed: at the start alone
-    bool after_kernel;  // the last work of the stream is a kernel of a step
-    float *logits;      // [rows][vocab] f32, processed
+    uint32_t *arrived;    // [merges * kv_heads] parts that have arrived; 0 between launches
+    float *walk_out;      // [processors][ATTN_WALK_ROWS / 16][walk_floats] state of earlier parts
+    uint32_t attn_blocks[2]; // blocks of the wide, narrow kernel that run together; 0: not queried
+    bool capturing;          // true while a graph is recorded: grids must not depend on counts
+    float tune_ms;           // GPU time left for timing products; 0 after startup
+    bool after_kernel;       // true if the stream's last work is a kernel of a step
+    float *logits;           // [rows][vocab] f32 processed logits
     struct sample_chunk *chunk;
     struct sample_decision *sample;
     void *blas_workspace;
     struct blas *blas;
     struct comm *comm; // NULL: no ranks, or not joined yet
     uint32_t rank;
-    float *ranks_room; // [ranks][n] f32: partial sums of a piece
+    float *ranks_room; // [ranks][n] f32 partial sums of a piece
     size_t ranks_room_bytes;
 };
 
-// The status of a runtime call; that of the launch just made, which is the thread's last error (a
-// call that fails elsewhere must not leave its own there); and the text of the last failure.
+// call_status converts the result of a runtime call and clears the thread's last error.
+// launch_status returns the status of the launch just made, which CUDA reports as the thread's last
+// error; so every other failure must be cleared. call_failure returns the text of the last failure.
 enum status call_status(cudaError_t code);
 enum status launch_status(void);
 const char *call_failure(void);
@@ -110,7 +111,8 @@ static inline size_t weight_scales_at(const struct weight_shape *shape)
     return (bytes + 255) & ~(size_t)255;
 }
 
-// Vectors are held as f32, then as bf16, then as f16 (cuBLASLt wants a bias of the output's type).
+// A vector is stored as f32, then as bf16, then as f16 (cuBLASLt requires a bias of the output's
+// type). Returns the byte offset of a copy.
 static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype dtype)
 {
     size_t first = ((size_t)shape->n * 4 + 255) & ~(size_t)255;
@@ -118,7 +120,7 @@ static inline size_t vector_copy_at(const struct weight_shape *shape, enum dtype
     return dtype == DTYPE_F32 ? 0 : dtype == DTYPE_BF16 ? first : second;
 }
 
-// One function per op, in the .cu file of its family; attn and gemm choose among kernels.
+// One function per op, in the file of its family; attn and gemm choose among kernels.
 #define OP_DECLARE(name) enum status cuda_##name(struct stream *, const struct name##_args *);
 OP_LIST(OP_DECLARE)
 #undef OP_DECLARE
@@ -134,36 +136,37 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args);
 void blas_weight_known(struct device *device, const struct weight *weight);
 void blas_weight_gone(struct device *device, const void *at, size_t bytes);
 
-// Attention's kernels for a head dim, or for any up to 256. Of 96 and 128 there are two: `small`
-// for cards whose processors would run one wide block of 128 rows alone.
+// Attention kernels for one head dim, or for any up to 256. For 96 and 128 there are two sets:
+// `small` is for cards whose SMs have shared memory for one wide block of 128 rows only.
 struct attn_kernels {
     enum status (*run)(struct stream *stream, const struct attn_args *args);
-    enum status (*narrow_blocks)(uint32_t dim, uint32_t *blocks); // that a processor runs at once
-    uint32_t walk_floats; // of the walked state of 16 packed queries
+    enum status (*narrow_blocks)(uint32_t dim, uint32_t *blocks); // blocks per SM
+    uint32_t walk_floats; // floats of the walk state of 16 packed queries
     uint32_t wide_rows;   // packed queries of a wide item
 };
 extern const struct attn_kernels attn_d64, attn_d96, attn_d128, attn_d256, attn_any;
 extern const struct attn_kernels attn_d96_small, attn_d128_small;
 const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim);
-enum status attn_workers_ask(struct device *device); // at open, of all head dims
+enum status attn_workers_ask(struct device *device); // at open; fills device->attn_workers
 uint32_t attn_workers_of(const struct device *device, uint32_t dim);
 enum status attn_plain(struct stream *stream, const struct attn_args *args);
 
-// device.c: DEVICE_FAULT where the stream has failed; idle: it has nothing left to do.
+// device.c: returns DEVICE_FAULT if the stream has failed; *idle: true if it has no work left.
 enum status stream_ask(const struct stream *stream, bool *idle, struct error *err);
-// Of the table, and for products that are timed as a graph runs them.
+// The functions of the device table; also used to time products inside a graph.
 enum status graph_begin(struct stream *stream);
 enum status graph_end(struct stream *stream, struct graph **out, struct error *err);
 enum status graph_launch(struct stream *stream, struct graph *graph);
 void graph_close(struct graph *graph);
 
-// Whether the plugin's code for the card of this thread, or that which the driver made of it, knows
-// how to begin early: PTX of an older card does not, whatever card runs it.
+// *out: true if the kernels loaded on this thread's card can start early. They cannot if the driver
+// made them from PTX for a card before sm_90, whatever card runs them.
 enum status early_ask(bool *out);
 
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 
-// weights.cu: rows of a source in device memory become rows of a weight; or random numbers do.
+// weights.cu: weight_convert writes rows of a source in device memory to rows of a weight;
+// weight_fill writes random numbers.
 struct convert_args {
     const void *from; // [rows][cols] of `dtype`, device
     enum dtype dtype;
@@ -176,7 +179,7 @@ struct fill_args {
     struct weight_shape shape;
     void *to;
     uint32_t first_row, rows, cols;
-    uint32_t stride; // of the tensor's elements, row to row
+    uint32_t stride; // elements from one row of the tensor to the next
     uint64_t seed, first_element;
     float deviation;
 };

@@ -1,5 +1,5 @@
-// Small device functions that every kernel uses: element types, eight elements at a time, sums over
-// a warp or a block in a fixed order, and Philox. No kernels here.
+// Small device functions that all kernels use: element types, eight elements at a time, sums over a
+// warp or a block in a fixed order, and Philox. No kernels here.
 #pragma once
 
 #include "kernels/cuda/early.h"
@@ -61,7 +61,7 @@ static __device__ __forceinline__ uint32_t pack2(const float *v, f16)
     return pack_f16(v[0], v[1]);
 }
 
-// Eight consecutive elements as floats; p is 16-byte aligned.
+// Load and store eight consecutive elements as floats; p is 16-byte aligned.
 template <class T> static __device__ __forceinline__ void load8(const T *p, float v[8])
 {
     uint4 w = ldg128(p);
@@ -94,8 +94,8 @@ template <> __device__ __forceinline__ void store8<float>(float *p, const float 
     }
 }
 
-// The same at element `at` of a row of `width`: past the end zeros, and element by element where
-// the row's length forbids vectors (`whole` says it does not).
+// load8 and store8 at element `at` of a row of `width`: elements past the end are read as zero and
+// not written. whole: the row's length allows vectors; otherwise elements are accessed one by one.
 template <class T>
 static __device__ __forceinline__ void load8_row(const T *row, uint32_t at, uint32_t width,
                                                  bool whole, float v[8])
@@ -132,8 +132,8 @@ static __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-// The sum over WARPS warps that share a row: each warp's, then those in order. shared: WARPS floats
-// of shared memory of this row; every thread of the block calls it.
+// Returns the sum over WARPS warps that share a row: each warp's sum, then these in order. shared:
+// WARPS floats of shared memory of this row; every thread of the block must call it.
 template <int WARPS> static __device__ __forceinline__ float row_sum(float x, float *shared)
 {
     x = warp_sum(x);
@@ -173,7 +173,7 @@ static __device__ __forceinline__ philox philox_at(uint64_t seed, uint32_t c0, u
     return out;
 }
 
-// Runs f with a value of the activation's type: f(bf16()), f(f16()) or f(float()).
+// Calls f with a value of the activation type: f(bf16()), f(f16()) or f(float()).
 template <class F> static inline enum status with_type(enum dtype dtype, F f)
 {
     switch (dtype) {

@@ -1,7 +1,7 @@
-// Weights from files to the device: pieces of at most STAGING_BYTES go through two pinned buffers
-// (one is read while the other travels) and are converted on the device. Files are read with
-// O_DIRECT where they can be; where the file system refuses it, and for bytes without a file, from
-// the mapping. Called by the loading thread only; everything it needs was taken when the device was
+// Loads weights from files to the device: pieces of at most STAGING_BYTES go through two pinned
+// buffers (one is filled while the other is copied) and are converted on the device. Files are read
+// with O_DIRECT if possible; if the file system refuses it, or there is no file, bytes are read
+// from the mapping. Called by the loading thread only; its buffers are allocated when the device is
 // opened.
 #include "kernels/cuda/internal.h"
 
@@ -13,7 +13,7 @@
 
 enum { DIRECT_ALIGN = 4096 };
 
-// Logged once: loading then goes through the page cache and is slower.
+// Logs, once per device, that loading uses the page cache and is slower.
 static void direct_refused(struct device *device)
 {
     if (!device->direct_refused && device->options.note)
@@ -22,7 +22,8 @@ static void direct_refused(struct device *device)
     device->direct_refused = true;
 }
 
-// A second descriptor of the same file, for O_DIRECT reads; -1 where it cannot be opened.
+// Opens a second descriptor of the same file, for O_DIRECT reads; -1 if it cannot be opened or the
+// rows have gaps.
 static int direct_open(struct device *device, const struct weight_source *source)
 {
     if (source->fd < 0 || weight_source_at(source, 1) - source->first != source->cols)
@@ -35,15 +36,17 @@ static int direct_open(struct device *device, const struct weight_source *source
     return direct;
 }
 
-// Where O_DIRECT may read to: pinned memory need not begin on a block of the file system.
+// Returns the first aligned address in a buffer: O_DIRECT requires one, and pinned memory need not
+// begin on a block of the file system.
 static char *staging_begin(void *buffer)
 {
     uintptr_t at = (uintptr_t)buffer;
     return (char *)buffer + (DIRECT_ALIGN - at % DIRECT_ALIGN) % DIRECT_ALIGN;
 }
 
-// Bytes [at, at + bytes) of the source into the buffer; *data is where they begin in it. A whole
-// number of aligned blocks is read, so the buffer has one block of slack at each end.
+// Reads bytes [at, at + bytes) of the source into the buffer; *data is their offset in it. Whole
+// aligned blocks are read, so the buffer has one block of slack at each end. Returns false if they
+// cannot be read with O_DIRECT.
 static bool piece_read(char *buffer, const struct weight_source *source, int direct, uint64_t at,
                        size_t bytes, size_t *data)
 {
@@ -81,8 +84,8 @@ static enum status piece_put(struct device *device, struct convert_args *args, c
     return status;
 }
 
-// Rows of a tensor of which only some columns are taken: through the page cache, because most of
-// what O_DIRECT would read is another rank's.
+// Copies rows from the mapping. This also serves tensors of which only some columns are needed,
+// because most of what O_DIRECT would read belongs to other ranks.
 static void rows_gather(char *to, const struct weight_source *source, uint32_t first, uint32_t rows)
 {
     size_t each = dtype_bytes(source->dtype);
@@ -166,7 +169,7 @@ enum status loader_put(struct device *device, struct weight *weight, uint32_t fi
         status = weight_fill(device->loading, &fill);
     } else {
         struct weight_source flat = *source;
-        if (weight->shape.use == WEIGHT_VECTOR) { // pieces are then runs of single elements
+        if (weight->shape.use == WEIGHT_VECTOR) { // a vector is loaded as rows of one element
             flat.rows = source->rows * source->cols;
             flat.cols = 1;
         }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-// How an older one ends the ranks of a process is not known (comm.c).
+// It is not known how older versions end the ranks of a process (comm.c).
 enum { NCCL_OLDEST = 21800 };
 
 static bool symbol_find(const struct nccl *nccl, void *field, const char *name, struct error *err)
@@ -18,7 +18,7 @@ static bool symbol_find(const struct nccl *nccl, void *field, const char *name, 
     return at != NULL;
 }
 
-// Numbers are 10000 * major + 100 * minor + patch; before 2.9 the major counted 1000.
+// Versions are 10000 * major + 100 * minor + patch; before 2.9, 1000 * major + 100 * minor + patch.
 static enum status version_check(const struct nccl *nccl, struct error *err)
 {
     int version = 0;

@@ -1,6 +1,6 @@
-// NCCL as the cuda device uses it: declared here after its public documentation, because neither
-// its header nor the library is needed to build; opened at run time, and only where ranks share a
-// model.
+// The part of NCCL that the cuda device uses. It is declared here from its public documentation, so
+// that a build needs neither NCCL's header nor the library; the library is opened at run time, only
+// if ranks share a model.
 #pragma once
 
 #include "base/status.h"
@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 typedef struct ncclComm *ncclComm_t;
-typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // others are errors
+typedef enum { ncclSuccess = 0, ncclInProgress = 7 } ncclResult_t; // other values are errors
 typedef enum { ncclFloat32 = 7 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 
@@ -42,8 +42,8 @@ struct nccl {
 #undef NCCL_FIELD
 };
 
-// NO_DEVICE with the reason where the library or one of its functions is not there, or it is older
-// than 2.18.
+// Returns NO_DEVICE with the reason if the library or one of its functions is missing, or if it is
+// older than 2.18.
 enum status nccl_open(struct nccl *out, struct error *err) MUST_USE;
 void nccl_close(struct nccl *nccl);
 

@@ -1,5 +1,5 @@
-// RMSNorm and LayerNorm, each with the residual add in front. The split of a row over threads
-// depends on its width alone, so a row's bits never depend on the batch.
+// RMSNorm and LayerNorm, each preceded by the residual add. The split of a row over threads depends
+// only on its width, so a row's bits do not depend on the batch.
 #include "kernels/cuda/lane.h"
 
 struct norm_run {
@@ -11,24 +11,24 @@ struct norm_run {
     uint32_t rows, width;
     float epsilon;
     bool whole;
-    prefetch_run next; // by the blocks after those of rows
+    prefetch_run next; // prefetched by the blocks that have no row
 };
 
-enum { NORM_KEPT = 2 }; // times 8 elements of a thread that stay in registers
+enum { NORM_KEPT = 2 }; // vectors of 8 elements that a thread keeps in registers
 
-// A row of which each thread has at most KEPT times 8 elements. All loads are on their way before
+// RMSNorm of a row of which each thread has at most KEPT * 8 elements. All loads are issued before
 // the first is used.
 template <class T, int WARPS, int KEPT>
 static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, float *shared)
 {
     uint32_t first = threadIdx.x % (32 * WARPS) * 8, step = 256 * WARPS;
     T *x = (T *)a.residual + row, *out = (T *)a.out + row;
-    // without an add the row itself, loaded and not used: no branch between the loads
+    // without an add it reads the row itself, unused: no branch between the loads
     const T *add = a.add ? (const T *)a.add + row : x;
     float squares = 0, v[KEPT][8], more[KEPT][8], w[KEPT][8];
 #pragma unroll
     for (uint32_t k = 0; k < KEPT && first < a.width; k++) {
-        // past the row's end the first columns again, not used
+        // past the row's end it reads the first columns again, unused
         uint32_t at = first + k * step < a.width ? first + k * step : first;
         load8(x + at, v[k]);
         load8(add + at, more[k]);
@@ -57,7 +57,8 @@ static __device__ __forceinline__ void rms_kept(const norm_run &a, size_t row, f
     }
 }
 
-// A row of any width. The sum is stored rounded and read back by the thread that wrote it.
+// RMSNorm of a row of any width. The sum is stored rounded and read back by the thread that wrote
+// it.
 template <class T, int WARPS>
 static __device__ __forceinline__ void rms_walked(const norm_run &a, size_t row, float *shared)
 {
@@ -86,8 +87,8 @@ static __device__ __forceinline__ void rms_walked(const norm_run &a, size_t row,
     }
 }
 
-// WARPS warps a row (1: eight rows a block; 8: one, and blocks that only prefetch). Shared: 32
-// bytes. Bound: memory, 4 * rows * width elements; of few rows latency.
+// WARPS warps per row (1: eight rows per block; 8: one row per block, and blocks that only
+// prefetch). Shared: 32 bytes. Bound: memory, 4 * rows * width elements; with few rows latency.
 template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_kernel(norm_run a)
 {
     SHARED(float, shared, [8]);
@@ -118,8 +119,8 @@ static __device__ __forceinline__ void sum8(const norm_run &a, size_t row, uint3
         v[i] = add_rn(v[i], w[i]);
 }
 
-// As rms_kernel; the sum is kept in float32, read three times. out may be the residual: each thread
-// writes only what it alone reads, after its last read.
+// As rms_kernel, but the sum of residual and add stays in float32 and is computed three times. out
+// may be the residual: each thread writes only elements that it alone reads, after its last read.
 template <class T, int WARPS> static __global__ void __launch_bounds__(256) layer_kernel(norm_run a)
 {
     SHARED(float, shared, [8]);

@@ -1,5 +1,5 @@
-// Pooling: one vector a sequence from its hidden states, in float32, normalised where asked. Each
-// output element is one thread's sum over tokens in ascending order, whatever the batch.
+// Pooling: one float32 vector per sequence from its hidden states, normalised if requested. One
+// thread computes each output element as a sum over tokens in ascending order, whatever the batch.
 #include "kernels/cuda/lane.h"
 
 struct pool_run {
@@ -7,9 +7,9 @@ struct pool_run {
     bool whole;
 };
 
-// One block of 256 a sequence; a thread owns 8 columns at a time. Shared: 32 bytes. Bound: memory,
-// tokens * width elements. Registers are left for four blocks a processor: left to itself the
-// compiler would spill for eight.
+// One block of 256 per sequence; a thread owns 8 columns at a time. Shared: 32 bytes. Bound:
+// memory, tokens * width elements. The launch bounds leave registers for four blocks per SM;
+// without them the compiler would spill to fit eight.
 template <class T> static __global__ void __launch_bounds__(256, 4) pool_kernel(pool_run a)
 {
     SHARED(float, shared, [8]);

@@ -1,8 +1,8 @@
-// prep: the step record becomes per-token arrays, and new sequences become resident. Also the
-// signal kernel that tells the host how far a stream has come.
+// prep: expands the step record to per-token arrays, and copies the state of new sequences to their
+// slots. Also the signal kernel, which reports a stream's progress to the host.
 #include "kernels/cuda/lane.h"
 
-// The word that holds an entry of a penalty row, and where in it the entry lies.
+// The word that contains an entry of a penalty row, and the entry's shift in it.
 struct penalty_half {
     uint32_t *word;
     uint32_t shift;
@@ -14,9 +14,9 @@ static __device__ __forceinline__ penalty_half half_of(uint16_t *entry)
     return {(uint32_t *)(at & ~(uintptr_t)3), (uint32_t)(at & 2) * 8};
 }
 
-// One block of 256 a newcomer: parameters, penalty row (prompt bit 15, output count below it) and
-// bias list of its slot. The blocks after those of the newcomers apply block-table changes, one
-// thread each. Bound: launch; with penalties vocab * 2 bytes a newcomer.
+// One block of 256 per new sequence: parameters, penalty row (prompt bit 15, output count below it)
+// and bias list of its slot. The blocks after these apply block-table changes, one thread per
+// change. Bound: launch; with penalties vocab * 2 bytes per new sequence.
 static __global__ void __launch_bounds__(256) prep_state(prep_args a)
 {
     grid_begin();
@@ -48,8 +48,8 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
     cta_sync();
     const int32_t *history = (const int32_t *)(record + layout.history) + newcomer->history_at;
     uint32_t count = newcomer->history_prompt + newcomer->history_output;
-    // Outputs first: as long as no prompt bit is set, a count may pass its maximum by the threads
-    // of the block before each has taken its own back.
+    // Outputs first: while no prompt bit is set, a count may exceed its maximum by one per thread
+    // of the block, until each thread has subtracted its increment.
     for (uint32_t i = newcomer->history_prompt + threadIdx.x; i < count; i += 256) {
         if ((uint32_t)history[i] >= a.limits.vocab)
             continue;
@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
     }
 }
 
-// One warp a row, lanes over its tokens; 8 rows a block. Bound: launch.
+// One warp per row, lanes over its tokens; 8 rows per block. Bound: launch.
 static __global__ void __launch_bounds__(256) prep_rows(prep_args a)
 {
     uint32_t r = blockIdx.x * 8 + threadIdx.x / 32;

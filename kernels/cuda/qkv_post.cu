@@ -1,5 +1,5 @@
-// After the fused q, k, v product: RMS norm of q and k heads where the model has it, rotary
-// embedding, and the write of k and v into the KV blocks.
+// After the fused q, k, v product: RMS norm of q and k heads if the model has it, rotary embedding,
+// and the write of k and v to the KV blocks.
 #include "kernels/cuda/lane.h"
 
 struct post_run {
@@ -17,10 +17,10 @@ static __device__ __forceinline__ void kv_store(void *at, enum dtype dtype, uint
         ((float *)at)[i] = x;
 }
 
-enum { POST_PAIRS = 4 }; // rotary pairs of a lane, at most: of 256 dims
+enum { POST_PAIRS = 4 }; // most rotary pairs per lane, for 256 dims
 
 // Both elements of a rotary pair stay with one lane, so q is rotated in place without a barrier.
-// Pairs stay in registers; all their loads are on their way before the first is used.
+// Pairs stay in registers; all their loads are issued before the first is used.
 template <class T>
 static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *norm, uint32_t t,
                                    void *kv)
@@ -79,8 +79,8 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
     }
 }
 
-// One warp a (token, head) of q, k and v; 8 a block. A token with kv_place UINT64_MAX still rotates
-// q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T * (heads + 2
+// One warp per (token, head) of q, k and v; 8 per block. A token with kv_place UINT64_MAX still
+// rotates q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T * (heads + 2
 // kv_heads) * dim elements.
 template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel(post_run run)
 {
@@ -98,7 +98,7 @@ template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel
         return;
     }
     bool value = head >= heads + kv_heads;
-    if (!a.shape.paged) { // keys stay where attention reads them
+    if (!a.shape.paged) { // attention reads the keys here
         if (!value)
             post_rotate(a, x, run.k_norm, t, NULL);
         return;

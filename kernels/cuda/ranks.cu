@@ -1,9 +1,9 @@
-// What collectives leave to be done on each rank: sums in the order of the ranks, and columns put
-// where they belong. NCCL carries the numbers (comm.c).
+// The work of collectives that remains on each rank after NCCL has transferred the data (comm.c):
+// sums in the order of the ranks, and columns copied to their places.
 #include "kernels/cuda/comm.h"
 #include "kernels/cuda/lane.h"
 
-// One thread an element. Bound: memory, 4 * parts * count bytes.
+// One thread per element. Bound: memory, 4 * parts * count bytes.
 template <class T> static __global__ void __launch_bounds__(256) ranks_add_kernel(ranks_add a)
 {
     uint32_t i = blockIdx.x * 256 + threadIdx.x;
@@ -21,7 +21,7 @@ struct columns_run {
     uint32_t first[RANKS_MAX], count[RANKS_MAX]; // columns of each rank
 };
 
-// One block for 256 columns of a row. Bound: memory, 8 * rows * columns bytes.
+// One block per 256 columns of a row. Bound: memory, 8 * rows * columns bytes.
 static __global__ void __launch_bounds__(256) columns_put_kernel(columns_run a)
 {
     uint32_t row = blockIdx.x, column = blockIdx.y * 256 + threadIdx.x, rank = 0;

@@ -26,8 +26,8 @@ static __device__ __forceinline__ bool mask_allows(const uint32_t *mask, uint32_
     return mask[token / 32] >> (token % 32) & 1u;
 }
 
-// One block of 256 a chunk of a row, 32 logits a thread. Shared: 32 KB. Bound: memory, 8 bytes a
-// logit.
+// One block of 256 per chunk of a row, 32 logits per thread. Shared: 32 KB. Bound: memory, 8 bytes
+// per logit.
 static __global__ void __launch_bounds__(256) sample_process(sample_run run)
 {
     SHARED(float, shared, [SAMPLE_CHUNK]);
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     }
 }
 
-// One warp a row, the first lane of it: chunk records are folded in order. Bound: launch.
+// One warp per row, of which the first lane folds the chunk records in order. Bound: launch.
 static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
 {
     grid_begin();
@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     if (raw.id == NOBODY)
         row.flags = SAMPLED_NOT_FINITE;
     if (row.flags != 0) {
-        a.state.done[slot] = 1; // the sequence cannot go on
+        a.state.done[slot] = 1; // the sequence cannot continue
         run.row[n] = row;
         return;
     }
@@ -143,15 +143,15 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     else
         row.temperature = p.temperature;
     if (row.temperature != 0.0f) {
-        row.raw_max = mul_rn(top.value, temperature_inverse(row)); // from here: of scaled logits
+        row.raw_max = mul_rn(top.value, temperature_inverse(row)); // now of the scaled logits
         if (p.min_p > 0.0f)
             row.threshold = row.raw_max + logf(p.min_p);
     }
     run.row[n] = row;
 }
 
-// Logits i to i + 3 of a chunk over the temperature; -infinity where they are filtered or not
-// there.
+// Reads logits i to i + 3 of a chunk, divided by the temperature; -infinity if they are filtered or
+// past the end.
 static __device__ __forceinline__ void scaled4(const float *in, uint32_t i, uint32_t count,
                                                bool whole, float inverse, float threshold,
                                                float z[4])
@@ -168,8 +168,8 @@ static __device__ __forceinline__ void scaled4(const float *in, uint32_t i, uint
     }
 }
 
-// Survivors get noise; one block of 256 a chunk, four tokens a thread, which share the words of one
-// counter. Bound: math.
+// Adds noise to the remaining tokens and keeps the best of each chunk. One block of 256 per chunk,
+// four tokens per thread, which share the words of one counter. Bound: math.
 static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
 {
     SHARED(best_pair, pairs, [8]);
@@ -205,7 +205,7 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
     }
 }
 
-// What the token changes in its sequence's state.
+// Updates the sequence's state for the sampled token.
 static __device__ void sample_commit(const sample_args &a, uint32_t slot, int32_t token,
                                      uint32_t *flags)
 {
@@ -227,8 +227,8 @@ static __device__ void sample_commit(const sample_args &a, uint32_t slot, int32_
     }
 }
 
-// The greatest raw logit inside the mask, for a row of which nothing is left. Every thread of the
-// block calls it.
+// Returns the token with the greatest raw logit inside the mask, for a row of which no token is
+// left. Every thread of the block must call it.
 static __device__ uint32_t banned_best(const float *raw, const uint32_t *mask, uint32_t vocab,
                                        best_pair *pairs)
 {
@@ -241,7 +241,8 @@ static __device__ uint32_t banned_best(const float *raw, const uint32_t *mask, u
     return block_best(top, pairs).id;
 }
 
-// A mask without any bit drops the row. Every thread of the block calls it.
+// Returns true if the mask has no bit set; the row is then dropped. Every thread of the block must
+// call it.
 static __device__ bool mask_is_empty(const uint32_t *mask, uint32_t words, best_pair *pairs)
 {
     best_pair some = {0, NOBODY};
@@ -251,9 +252,9 @@ static __device__ bool mask_is_empty(const uint32_t *mask, uint32_t words, best_
     return block_best(some, pairs).id == NOBODY;
 }
 
-// The greatest raw logits in one pass: each thread knows the best of its own, every 256th. Where
-// the best of all was found, the warp of its thread looks for the next in that thread's share.
-// Returns how many there are. Every thread of the block calls it.
+// Writes the greatest raw logits. Each thread first finds the best of its share, every 256th logit.
+// Whenever the best of all is written, the warp of its thread searches that thread's share for the
+// next. Returns the number written. Every thread of the block must call it.
 static __device__ uint32_t tops_write(const float *raw, uint32_t vocab, uint32_t wanted,
                                       float log_sum, sample_top *out, best_pair *pairs)
 {
@@ -287,7 +288,7 @@ static __device__ uint32_t tops_write(const float *raw, uint32_t vocab, uint32_t
     return wanted;
 }
 
-// One block of 256 a row: the list of top logprobs, then the result.
+// One block of 256 per row: writes the list of top logprobs, then the result.
 static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
 {
     SHARED(best_pair, pairs, [8]);
@@ -317,7 +318,7 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
                                   a.top + (size_t)n * SAMPLE_TOP_MAX, pairs);
     uint32_t best = mask ? banned_best(raw, mask, vocab, pairs) : NOBODY;
     row.greedy = best != NOBODY ? best : row.greedy;
-    cta_sync(); // all have read the parameters that commit changes
+    cta_sync(); // all have read the parameters that sample_commit changes
     if (threadIdx.x != 0)
         return;
     if (row.greedy == NOBODY) {
@@ -350,7 +351,7 @@ enum status cuda_sample(struct stream *stream, const struct sample_args *args)
     run.row = stream->sample;
     run.chunks = divide_up(args->limits.vocab, SAMPLE_CHUNK);
     run.mask_words = divide_up(args->limits.vocab, 32);
-    dim3 grid(args->count, run.chunks); // rows in x: y ends at 65,535
+    dim3 grid(args->count, run.chunks); // rows in x, because y is limited to 65,535
     LAUNCH_STEP(sample_process, grid, dim3(256), 0, stream, run);
     LAUNCH_STEP(sample_decide, dim3(args->count), dim3(32), 0, stream, run);
     enum status status = sample_select(stream, run);

@@ -1,4 +1,5 @@
-// Shared by the sampling kernels: what a run is given, and the Gumbel noise of a token.
+// Shared by the sampling kernels: their arguments, the Gumbel noise of a token, and the best of a
+// block.
 #pragma once
 
 #include "kernels/cuda/lane.h"
@@ -13,27 +14,27 @@ struct sample_run {
     uint32_t chunks, mask_words;
 };
 
-// What a drawn row's logits are multiplied by, the same number wherever it is asked for.
+// Returns the factor of a drawn row's logits; all kernels must use exactly the same number.
 static __device__ __forceinline__ float temperature_inverse(const sample_decision &row)
 {
     return 1.0f / row.temperature;
 }
 
-// Logits of the chunk that begins at `base`.
+// Returns the number of logits in the chunk that begins at `base`.
 static __device__ __forceinline__ uint32_t chunk_count(uint32_t vocab, uint32_t base)
 {
     uint32_t most = SAMPLE_CHUNK;
     return vocab - base < most ? vocab - base : most;
 }
 
-// Four words, of tokens from `token` on, a multiple of four. They depend on the sequence's own
-// counters alone, never on the batch.
+// Returns the random words of four tokens from `token` on, a multiple of four. They depend only on
+// the sequence's counters, not on the batch.
 static __device__ __forceinline__ philox noise_words(const sample_params &p, uint32_t token)
 {
     return philox_at(p.seed, token >> 2, p.output_count, p.choice, 0);
 }
 
-// -log(-log(1 - u)), u = (word + 1/2) / 2^32, accurate for small u, where the winners are.
+// Returns -log(-log(1 - u)), u = (word + 1/2) / 2^32, accurate for small u, where the winners are.
 static __device__ __forceinline__ float gumbel_noise(uint32_t word)
 {
     float u = ((float)word + 0.5f) * 0x1p-32f, rest = ((float)~word + 0.5f) * 0x1p-32f;
@@ -41,7 +42,7 @@ static __device__ __forceinline__ float gumbel_noise(uint32_t word)
     return -logf(-e);
 }
 
-// Keys in the order of floats; -0 and +0 differ by one, which does not matter here.
+// Maps floats to integers in the same order; -0 and +0 differ by one, which does not matter here.
 static __device__ __forceinline__ uint32_t order_key(float x)
 {
     uint32_t u = float_bits(x);
@@ -52,8 +53,9 @@ static __device__ __forceinline__ float order_value(uint32_t key)
     return bits_float(key >> 31 ? key & 0x7FFFFFFFu : ~key);
 }
 
-// The better of (value, id) pairs over 256 threads: the greater value, ties to the lower id; an id
-// of NOBODY always loses. shared: 8 pairs. Every thread of the block calls it and gets the result.
+// The better pair has the greater value, or at equal values the lower id; an id of NOBODY always
+// loses. block_best returns the best pair of 256 threads to all of them; shared: 8 pairs. Every
+// thread of the block must call it.
 struct best_pair {
     float value;
     uint32_t id;

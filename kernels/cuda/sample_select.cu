@@ -6,11 +6,11 @@
 enum {
     SELECT_BINS = 2048,
     SELECT_THREADS = 1024,
-    SELECT_AHEAD = 8, // logits of a thread at a time
+    SELECT_AHEAD = 8, // logits that a thread loads at a time
 };
 
 struct select_shared {
-    uint32_t low[SELECT_BINS], high[SELECT_BINS]; // of each bin's weight
+    uint32_t low[SELECT_BINS], high[SELECT_BINS]; // words of each bin's weight
     uint64_t segments[32];
     uint64_t before; // weight above the chosen digit
     uint32_t digit;
@@ -27,8 +27,9 @@ static __device__ __forceinline__ uint64_t bin_weight(const select_shared *share
     return (uint64_t)shared->high[bin] << 32 | shared->low[bin];
 }
 
-// Adds by words: processors add 32 bits in shared memory, and 64 only by compare-and-swap in a
-// loop. Whoever passes 2^32 carries, so the sum is the same in any order.
+// Adds to a bin in two words: GPUs add 32 bits in shared memory, and 64 bits only by
+// compare-and-swap in a loop. The thread whose addition passes 2^32 carries, so the sum is the same
+// in any order.
 static __device__ __forceinline__ void bin_add(select_shared *shared, uint32_t bin, uint64_t weight)
 {
     uint32_t low = (uint32_t)weight, high = (uint32_t)(weight >> 32);
@@ -50,7 +51,7 @@ static __device__ void select_count(const sample_run &run, const sample_decision
     const float *in = run.processed + (size_t)blockIdx.x * vocab;
     float inverse = temperature_inverse(row);
     for (uint32_t first = threadIdx.x; first < vocab; first += SELECT_AHEAD * SELECT_THREADS) {
-        float ahead[SELECT_AHEAD]; // on their way together: no load passes an atomic
+        float ahead[SELECT_AHEAD]; // loaded together, because loads are not moved past atomics
 #pragma unroll
         for (uint32_t k = 0; k < SELECT_AHEAD; k++) {
             uint32_t i = first + k * SELECT_THREADS;
@@ -72,7 +73,7 @@ static __device__ void select_count(const sample_run &run, const sample_decision
     cta_sync();
 }
 
-// Sums of 64 bins, one a warp.
+// Computes sums of 64 bins, one per warp.
 static __device__ void select_segments(select_shared *shared)
 {
     static_assert(SELECT_BINS == 64 * (SELECT_THREADS / 32), "a warp has two bins a lane");
@@ -87,7 +88,7 @@ static __device__ void select_segments(select_shared *shared)
     cta_sync();
 }
 
-// From the highest bin down: the bin in which the running weight reaches `target`.
+// Finds, from the highest bin down, the bin in which the running weight reaches `target`.
 static __device__ void select_digit(select_shared *shared, uint64_t target)
 {
     if (threadIdx.x == 0) {
@@ -104,8 +105,8 @@ static __device__ void select_digit(select_shared *shared, uint64_t target)
     cta_sync();
 }
 
-// The greatest value t so that the weight of survivors >= t reaches target (of mass: a share of
-// all).
+// Returns the greatest value t for which the weight of remaining logits >= t reaches the target.
+// With `mass`, the target is `share` of the total weight.
 static __device__ float select_threshold(const sample_run &run, const sample_decision &row,
                                          select_shared *shared, uint64_t target, float share,
                                          bool mass)
@@ -130,8 +131,8 @@ static __device__ float select_threshold(const sample_run &run, const sample_dec
     return order_value(prefix);
 }
 
-// One block of 1,024 a row; rows without top-k and top-p leave at once. Shared: 17 KB. Bound:
-// memory, three passes of 4 bytes a logit for each of the two.
+// One block of 1,024 per row; rows without top-k and top-p need no pass. Shared: 17 KB. Bound:
+// memory, three passes of 4 bytes per logit for each of the two.
 static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel(sample_run run)
 {
     SHARED(select_shared, shared, [1]);

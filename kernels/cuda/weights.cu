@@ -1,5 +1,5 @@
-// Rows of checkpoint tensors become rows of a weight, on the device: converted, quantised, padded
-// with zeros to whole vectors; or filled with random numbers where there is no checkpoint.
+// Writes rows of checkpoint tensors to rows of a weight, on the device: converted, quantised,
+// padded with zeros to whole vectors; or random numbers if there is no checkpoint.
 #include "kernels/cuda/lane.h"
 
 static __device__ __forceinline__ float source_at(const void *from, enum dtype dtype, size_t i)
@@ -18,7 +18,7 @@ static __device__ __forceinline__ void weight_at(void *to, enum dtype dtype, siz
         ((uint16_t *)to)[i] = dtype == DTYPE_F16 ? float_to_f16(x) : float_to_bf16(x);
 }
 
-// The same element of a random source on every device: see kernels/philox.h.
+// Returns element i of a random source, which is equal on every device: see kernels/philox.h.
 static __device__ __forceinline__ float random_at(uint64_t seed, uint64_t i, float factor)
 {
     philox block = philox_at(seed, (uint32_t)i, (uint32_t)(i >> 32), 0, 0);
@@ -35,10 +35,10 @@ struct put_run {
     float factor;
     enum dtype dtype;
     void *to;
-    float *scale;           // [n] of int8 rows
+    float *scale;           // [n] scales of int8 rows
     uint16_t *half, *brain; // 16-bit copies of a vector, for cuBLASLt
     uint32_t first_row, rows, cols, stride;
-    uint32_t from_stride; // of the tensor's elements, row to row
+    uint32_t from_stride; // elements from one row of the tensor to the next
 };
 
 static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, uint32_t col)
@@ -48,8 +48,8 @@ static __device__ __forceinline__ float put_at(const put_run &p, uint32_t row, u
                   : random_at(p.seed, p.first_element + i, p.factor);
 }
 
-// One block of 256 a row. Int8: scale = greatest magnitude / 127, values rounded to nearest, even;
-// a row that holds a NaN gets it as its scale. Shared: 32 bytes. Bound: memory.
+// One block of 256 per row. Int8: scale = greatest magnitude / 127, values rounded to nearest, ties
+// to even; a row that contains a NaN gets a NaN as its scale. Shared: 32 bytes. Bound: memory.
 static __global__ void __launch_bounds__(256) put_rows(put_run p)
 {
     SHARED(float, shared, [8]);
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(256) put_rows(put_run p)
         p.scale[p.first_row + row] = scale;
 }
 
-// Vectors are kept in float32, followed by copies rounded to both 16-bit types.
+// Vectors are stored in float32, followed by copies rounded to both 16-bit types.
 static __global__ void __launch_bounds__(256) put_vector(put_run p)
 {
     uint32_t i = blockIdx.x * 256 + threadIdx.x;
