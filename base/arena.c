@@ -22,14 +22,14 @@ struct arena {
     size_t bytes; // sum of all blocks
 };
 
-void *heap_take(size_t bytes)
+void *heap_alloc(size_t bytes)
 {
     void *piece = malloc(bytes > 0 ? bytes : 1);
     check(piece, "the system has no %zu bytes of memory", bytes);
     return piece;
 }
 
-void *heap_take_zeroed(size_t count, size_t bytes_each)
+void *heap_alloc_zeroed(size_t count, size_t bytes_each)
 {
     void *piece = calloc(count > 0 ? count : 1, bytes_each > 0 ? bytes_each : 1);
     check(piece, "the system has no %zu x %zu bytes of memory", count, bytes_each);
@@ -43,7 +43,7 @@ void *heap_grow(void *piece, size_t bytes)
     return grown;
 }
 
-void heap_give(void *piece)
+void heap_free(void *piece)
 {
     free(piece);
 }
@@ -52,7 +52,7 @@ static struct arena_block *block_add(struct arena *arena, size_t bytes)
 {
     if (arena->bytes_max > 0 && bytes > arena->bytes_max - arena->bytes)
         return NULL;
-    struct arena_block *block = heap_take(sizeof *block + bytes);
+    struct arena_block *block = heap_alloc(sizeof *block + bytes);
     *block = (struct arena_block){.older = arena->newest, .bytes = bytes};
     arena->newest = block;
     arena->bytes += bytes;
@@ -61,7 +61,7 @@ static struct arena_block *block_add(struct arena *arena, size_t bytes)
 
 struct arena *arena_create(size_t block_bytes, size_t bytes_max)
 {
-    struct arena *arena = heap_take(sizeof *arena);
+    struct arena *arena = heap_alloc(sizeof *arena);
     *arena = (struct arena){.block_bytes = block_bytes > 0 ? block_bytes : 64 * 1024,
                             .bytes_max = bytes_max};
     return arena;
@@ -94,7 +94,7 @@ void arena_reset(struct arena *arena)
         block->used = 0;
 }
 
-void *arena_take(struct arena *arena, size_t bytes)
+void *arena_alloc(struct arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return NULL;
@@ -113,11 +113,11 @@ void *arena_take(struct arena *arena, size_t bytes)
     return piece;
 }
 
-void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each)
+void *arena_alloc_zeroed(struct arena *arena, size_t count, size_t bytes_each)
 {
     if (bytes_each != 0 && count > SIZE_MAX / 2 / bytes_each)
         return NULL;
-    void *piece = arena_take(arena, count * bytes_each);
+    void *piece = arena_alloc(arena, count * bytes_each);
     if (piece)
         memset(piece, 0, count * bytes_each);
     return piece;
@@ -126,7 +126,7 @@ void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each)
 void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wanted)
 {
     if (!piece)
-        return arena_take(arena, bytes_wanted);
+        return arena_alloc(arena, bytes_wanted);
     size_t rounded = (bytes + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
     if (bytes_wanted <= rounded)
         return piece;
@@ -137,7 +137,7 @@ void *arena_grow(struct arena *arena, void *piece, size_t bytes, size_t bytes_wa
         block->used += wanted - rounded;
         return piece;
     }
-    void *grown = arena_take(arena, bytes_wanted);
+    void *grown = arena_alloc(arena, bytes_wanted);
     if (grown)
         memcpy(grown, piece, bytes);
     return grown;
@@ -173,7 +173,7 @@ bool arena_text_add(struct arena *arena, struct arena_text *t, struct text more)
 
 struct text arena_copy(struct arena *arena, struct text text)
 {
-    char *copy = arena_take(arena, text.bytes + 1);
+    char *copy = arena_alloc(arena, text.bytes + 1);
     if (!copy)
         return (struct text){NULL, 0};
     if (text.bytes > 0)
@@ -190,7 +190,7 @@ struct text arena_format(struct arena *arena, const char *format, ...)
     va_copy(again, args);
     int bytes = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *made = bytes >= 0 ? arena_take(arena, (size_t)bytes + 1) : NULL;
+    char *made = bytes >= 0 ? arena_alloc(arena, (size_t)bytes + 1) : NULL;
     if (made)
         vsnprintf(made, (size_t)bytes + 1, format, again);
     va_end(again);

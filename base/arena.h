@@ -23,8 +23,8 @@ void arena_reset(struct arena *arena);
 
 // Allocate uninitialised or zeroed memory, aligned to 16 bytes; NULL only if bytes_max would be
 // exceeded.
-void *arena_take(struct arena *arena, size_t bytes);
-void *arena_take_zeroed(struct arena *arena, size_t count, size_t bytes_each);
+void *arena_alloc(struct arena *arena, size_t bytes);
+void *arena_alloc_zeroed(struct arena *arena, size_t count, size_t bytes_each);
 
 // Enlarges a piece from `bytes` to bytes_wanted: in place if it is the newest and fits its block,
 // else allocates a new piece and copies it. NULL: bytes_max would be exceeded.
@@ -51,7 +51,7 @@ size_t arena_bytes(const struct arena *arena); // bytes allocated from the syste
 
 // For long-lived tables that their owner frees: malloc, calloc, realloc and free, but if the system
 // has no memory they end the process with an error line.
-void *heap_take(size_t bytes);
-void *heap_take_zeroed(size_t count, size_t bytes_each);
+void *heap_alloc(size_t bytes);
+void *heap_alloc_zeroed(size_t count, size_t bytes_each);
 void *heap_grow(void *piece, size_t bytes);
-void heap_give(void *piece); // NULL is allowed
+void heap_free(void *piece); // NULL is allowed

@@ -17,7 +17,7 @@ static enum status read_descriptor(struct text *out, struct arena *arena, int fd
         return error_set(err, STATUS_TOO_LARGE, "%s has %lld bytes, at most %zu are read", path,
                          (long long)facts.st_size, bytes_max);
     size_t bytes = (size_t)facts.st_size;
-    char *at = arena_take(arena, bytes + 1);
+    char *at = arena_alloc(arena, bytes + 1);
     if (!at)
         return error_set(err, STATUS_NO_MEMORY, "no room for the %zu bytes of %s", bytes, path);
     size_t done = 0;

@@ -1,5 +1,5 @@
 // Waiting for a word in memory that another thread changes: some tens of microseconds of spinning,
-// then the kernel's futex. The thread that changes the word calls futex_tell afterwards.
+// then the kernel's futex. The thread that changes the word calls futex_notify afterwards.
 #pragma once
 
 #include "base/clock.h"
@@ -75,7 +75,7 @@ static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uin
 
 // Wakes all threads that sleep on the word. Called after the word was changed; its seq_cst load
 // pairs with futex_sleep.
-static inline void futex_tell(_Atomic uint32_t *word, _Atomic uint32_t *sleepers)
+static inline void futex_notify(_Atomic uint32_t *word, _Atomic uint32_t *sleepers)
 {
     if (atomic_load(sleepers) > 0)
         futex_wake(word, INT_MAX);

@@ -275,7 +275,7 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
                          scan.depth_error_at + skipped, JSON_DEPTH_MAX);
     if (scan.lone_count + scan.nul_count + scan.wide_count == 0)
         return parse_clean(out, body, skipped, slice, err);
-    struct mending mend = {.copy = heap_take(body.bytes), .slice = slice};
+    struct mending mend = {.copy = heap_alloc(body.bytes), .slice = slice};
     uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;
     snprintf(mend.stand_in, sizeof mend.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
     memcpy(mend.copy, body.at, body.bytes);
@@ -283,7 +283,7 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
     enum status status = unwanted(err);
     if (slice_spend(slice, body.bytes / SCANNED_BYTES))
         status = parse_clean(out, text_span(mend.copy, body.bytes), skipped, slice, err);
-    heap_give(mend.copy);
+    heap_free(mend.copy);
     if (status == STATUS_OK && stand_in != 0)
         json_keys_mend(*out, stand_in);
     return status;

@@ -52,10 +52,10 @@ static void object_refill(json_t *object, const struct key_search *search)
     json_object_clear(object);
     for (void *at = json_object_iter(copy); at; at = json_object_iter_next(copy, at)) {
         size_t bytes = json_object_iter_key_len(at);
-        char *key = heap_take(bytes + 1);
+        char *key = heap_alloc(bytes + 1);
         bytes = key_mend(key, json_object_iter_key(at), bytes, search);
         put(object, key, bytes, json_object_iter_value(at));
-        heap_give(key);
+        heap_free(key);
     }
     json_decref(copy);
 }

@@ -26,7 +26,7 @@ static void reserve(struct json_buffer *b, size_t more)
 
 void json_buffer_free(struct json_buffer *b)
 {
-    heap_give(b->at);
+    heap_free(b->at);
     *b = (struct json_buffer){0};
 }
 

@@ -19,7 +19,7 @@ struct ring {
     char apart_too[CACHE_LINE];
 };
 
-// Producer: returns the number of free entries. Acquire, pairs with ring_take: the consumer has
+// Producer: returns the number of free entries. Acquire, pairs with ring_pop: the consumer has
 // read the entries that it freed.
 static inline uint32_t ring_free(const struct ring *ring)
 {
@@ -54,7 +54,7 @@ static inline bool ring_peek(const struct ring *ring, uint32_t *place)
 
 // Consumer: frees the oldest entry. Release: the entry was read before the producer may overwrite
 // it.
-static inline void ring_take(struct ring *ring)
+static inline void ring_pop(struct ring *ring)
 {
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);

@@ -105,7 +105,7 @@ struct text utf8_lossy(struct arena *arena, struct text text)
     size_t good = utf8_valid_prefix(text);
     if (good == text.bytes)
         return text;
-    char *out = arena_take(arena, good + (text.bytes - good) * 3);
+    char *out = arena_alloc(arena, good + (text.bytes - good) * 3);
     if (!out)
         return (struct text){NULL, 0};
     memcpy(out, text.at, good);

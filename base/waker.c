@@ -17,7 +17,7 @@ enum status waker_open(struct waker **out, struct error *err)
         return error_set(err, STATUS_IO,
                          "no eventfd can be made (%s): raise the limit of open files (ulimit -n)",
                          strerror(errno));
-    *out = heap_take_zeroed(1, sizeof **out);
+    *out = heap_alloc_zeroed(1, sizeof **out);
     (*out)->fd = fd;
     return STATUS_OK;
 }
@@ -27,7 +27,7 @@ void waker_close(struct waker *waker)
     if (!waker)
         return;
     close(waker->fd);
-    heap_give(waker);
+    heap_free(waker);
 }
 
 int waker_fd(const struct waker *waker)

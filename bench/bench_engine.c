@@ -201,7 +201,7 @@ static void cancels(struct bench *b)
     b->tokens_max = 64 * b->live_max;
     b->clock = CLOCK_THREAD_CPUTIME_ID;
     bench_open(b, 0);
-    struct request **live = heap_take_zeroed(LIVE, sizeof *live);
+    struct request **live = heap_alloc_zeroed(LIVE, sizeof *live);
     for (uint32_t i = 0; i < LIVE; i++)
         live[i] = submit_prompt(b, i, 0, 16, CONTEXT - 16);
     measure(b, 64);
@@ -214,7 +214,7 @@ static void cancels(struct bench *b)
     printf("a cancel in each step, %u live: step %7.2f us median %7.2f us p99 %7.2f us max\n",
            (unsigned)LIVE, microseconds(b->step_ns, b->steps, 0.5),
            microseconds(b->step_ns, b->steps, 0.99), microseconds(b->step_ns, b->steps, 1.0));
-    heap_give(live);
+    heap_free(live);
     bench_close(b);
     usual.events = b->events;
     *b = usual;
@@ -255,9 +255,9 @@ int main(int argc, char **argv)
                           .tokens_max = 1 << 20,
                           .clock = CLOCK_MONOTONIC};
     uint32_t most = bench.steps > 4096 ? bench.steps : 4096;
-    bench.step_ns = heap_take_zeroed(most, sizeof *bench.step_ns);
-    bench.read_ns = heap_take_zeroed(most, sizeof *bench.read_ns);
-    bench.tokens = heap_take_zeroed(SHARED + OWN, sizeof *bench.tokens);
+    bench.step_ns = heap_alloc_zeroed(most, sizeof *bench.step_ns);
+    bench.read_ns = heap_alloc_zeroed(most, sizeof *bench.read_ns);
+    bench.tokens = heap_alloc_zeroed(SHARED + OWN, sizeof *bench.tokens);
     static const uint32_t rows[] = {1, 8, 32, 128, 256};
     for (uint32_t flight = 0; flight <= 1; flight++) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -267,8 +267,8 @@ int main(int argc, char **argv)
     cancels(&bench);
     sharers(&bench, ROWS_MAX * 64);
     sharers(&bench, SHARED / BLOCK + 3 * SHARERS);
-    heap_give(bench.tokens);
-    heap_give(bench.step_ns);
-    heap_give(bench.read_ns);
+    heap_free(bench.tokens);
+    heap_free(bench.step_ns);
+    heap_free(bench.read_ns);
     return 0;
 }

@@ -55,7 +55,7 @@ static int base64_of(char c)
 // Decodes one token; the result lies in the arena.
 static struct text token_read(struct arena *arena, struct text line)
 {
-    char *out = arena_take(arena, line.bytes + 4);
+    char *out = arena_alloc(arena, line.bytes + 4);
     size_t bytes = 0;
     uint32_t bits = 0, held = 0;
     for (size_t i = 0; i < line.bytes && base64_of(line.at[i]) >= 0; i++) {
@@ -71,7 +71,7 @@ static struct text token_read(struct arena *arena, struct text line)
 
 static void words_read(struct words *w, struct arena *arena, struct text file, uint32_t vocab)
 {
-    w->at = heap_take_zeroed(vocab, sizeof *w->at);
+    w->at = heap_alloc_zeroed(vocab, sizeof *w->at);
     while (file.bytes > 0 && w->count < vocab - 1) {
         const char *end = memchr(file.at, '\n', file.bytes);
         size_t bytes = end ? (size_t)(end + 1 - file.at) : file.bytes;
@@ -81,7 +81,7 @@ static void words_read(struct words *w, struct arena *arena, struct text file, u
     uint32_t read = w->count;
     for (uint32_t i = 1000; w->count < vocab - 1; i++) {
         struct text a = w->at[i % read], b = w->at[(i * 7919u) % read];
-        char *both = arena_take(arena, a.bytes + b.bytes);
+        char *both = arena_alloc(arena, a.bytes + b.bytes);
         memcpy(both, a.at, a.bytes);
         memcpy(both + a.bytes, b.at, b.bytes);
         w->at[w->count++] = text_span(both, a.bytes + b.bytes);
@@ -388,7 +388,7 @@ static void words_open(struct words *w, uint32_t vocab)
     w->v = vocabulary_create(&args);
     printf("{\"vocab\":%u,\"vocabulary_ms\":%.1f,\"vocabulary_bytes\":%zu,", vocab,
            (now_s() - before) * 1e3, vocabulary_bytes(w->v));
-    w->sorted = heap_take(w->count * sizeof *w->sorted);
+    w->sorted = heap_alloc(w->count * sizeof *w->sorted);
     for (uint32_t i = 0; i < w->count; i++)
         w->sorted[i] = i;
     qsort_r(w->sorted, w->count, sizeof *w->sorted, compare_words, w);
@@ -398,7 +398,7 @@ static void samples_run(const struct words *w)
 {
     struct times times[3];
     for (int i = 0; i < 3; i++)
-        times[i] = (struct times){heap_take(TIMES_MAX * sizeof(double)), 0};
+        times[i] = (struct times){heap_alloc(TIMES_MAX * sizeof(double)), 0};
     for (size_t s = 0; s < sizeof SAMPLES / sizeof *SAMPLES; s++)
         sample_run(w, &SAMPLES[s], &times[0], &times[1], &times[2]);
     times_print("compile", &times[0], false);
@@ -406,7 +406,7 @@ static void samples_run(const struct words *w)
     times_print("mask_again", &times[2], true);
     printf("}\n");
     for (int i = 0; i < 3; i++)
-        heap_give(times[i].at);
+        heap_free(times[i].at);
 }
 
 int main(int argc, char **argv)
@@ -428,8 +428,8 @@ int main(int argc, char **argv)
     else
         samples_run(&w);
     vocabulary_give(w.v);
-    heap_give(w.sorted);
-    heap_give(w.at);
+    heap_free(w.sorted);
+    heap_free(w.at);
     arena_destroy(arena);
     return 0;
 }

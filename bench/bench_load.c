@@ -44,7 +44,7 @@ int main(int argc, char **argv)
         status = trace_read(&trace, &options, &err);
     else if (options.rate > 0)
         trace_poisson(&trace, &options);
-    struct load_result *result = heap_take_zeroed(1, sizeof *result);
+    struct load_result *result = heap_alloc_zeroed(1, sizeof *result);
     if (status == STATUS_OK)
         status = load_run(result, &options, trace.count > 0 ? &trace : NULL, &err);
     if (status == STATUS_OK)
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
     else
         fprintf(stderr, "bench_load: %s\n", err.text);
     code = status == STATUS_OK && all_well(&options, result) ? 0 : 1;
-    heap_give(result);
+    heap_free(result);
     trace_free(&trace);
     curl_global_cleanup();
     return code;

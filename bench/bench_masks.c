@@ -51,14 +51,14 @@ struct masks {
 static void vocabulary_open(struct masks *m, uint32_t vocab)
 {
     struct error err;
-    struct text *tokens = heap_take_zeroed(vocab, sizeof *tokens);
+    struct text *tokens = heap_alloc_zeroed(vocab, sizeof *tokens);
     int32_t end = (int32_t)vocab - 1;
     must(tokenizer_open_words(&m->tokenizer, vocab, &err), &err);
     for (uint32_t id = 0; id + 1 < vocab; id++)
         tokens[id] = tokenizer_token_bytes(m->tokenizer, (int32_t)id);
     struct vocabulary_args args = {vocab, tokens, vocab, NULL, &end, 1};
     m->vocabulary = vocabulary_create(&args);
-    heap_give(tokens);
+    heap_free(tokens);
 }
 
 static void grammar_open(struct masks *m)

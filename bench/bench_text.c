@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     double seconds = argc > 3 ? atof(argv[3]) : 2;
     w.t = t;
     w.token_max = tokenizer_bound(t, text.bytes);
-    w.tokens = heap_take(w.token_max * sizeof *w.tokens);
+    w.tokens = heap_alloc(w.token_max * sizeof *w.tokens);
     double lines = measure(&w, text, seconds, encode_lines);
     uint64_t line_tokens = w.token_count;
     double whole = measure(&w, text, seconds, encode);
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
            "\"whole_mb_s\":%.2f,\"whole_tokens\":%llu}\n",
            open_seconds, text.bytes, lines, (unsigned long long)line_tokens, whole,
            (unsigned long long)w.token_count);
-    heap_give(w.tokens);
+    heap_free(w.tokens);
     tokenizer_close(t);
     arena_destroy(w.arena);
     arena_destroy(files);

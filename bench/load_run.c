@@ -308,13 +308,13 @@ static enum status runner_open(struct runner *r, struct error *err)
     }
     for (uint32_t i = 0; i < o->target_count; i++)
         r->weight_sum += o->targets[i].weight;
-    r->turn_target = heap_take_zeroed(r->weight_sum, sizeof *r->turn_target);
+    r->turn_target = heap_alloc_zeroed(r->weight_sum, sizeof *r->turn_target);
     for (uint32_t i = 0, at = 0; i < o->target_count; i++)
         for (uint32_t w = 0; w < o->targets[i].weight; w++)
             r->turn_target[at++] = i;
-    r->slots = heap_take_zeroed(o->concurrency, sizeof *r->slots);
-    r->idle = heap_take_zeroed(o->concurrency, sizeof *r->idle);
-    r->alone = heap_take_zeroed((size_t)o->target_count * o->prompts, sizeof *r->alone);
+    r->slots = heap_alloc_zeroed(o->concurrency, sizeof *r->slots);
+    r->idle = heap_alloc_zeroed(o->concurrency, sizeof *r->idle);
+    r->alone = heap_alloc_zeroed((size_t)o->target_count * o->prompts, sizeof *r->alone);
     for (uint32_t i = 0; i < o->concurrency; i++) {
         r->slots[i] = (struct slot){.runner = r, .easy = curl_easy_init()};
         r->idle[r->idle_count++] = o->concurrency - 1 - i;
@@ -332,10 +332,10 @@ static void runner_close(struct runner *r)
     load_poll_close(&r->poll);
     for (int e = 0; e < ENDPOINT_COUNT; e++)
         curl_slist_free_all(r->headers[e]);
-    heap_give(r->slots);
-    heap_give(r->idle);
-    heap_give(r->alone);
-    heap_give(r->turn_target);
+    heap_free(r->slots);
+    heap_free(r->idle);
+    heap_free(r->alone);
+    heap_free(r->turn_target);
 }
 
 // The answers of all prompts, one at a time; the figures of this pass are dropped.

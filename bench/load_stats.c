@@ -163,12 +163,12 @@ static void stats_table(const struct load_stats *s, double seconds)
 
 void load_report(const struct load_options *o, const struct load_result *r)
 {
-    struct load_stats *all = heap_take_zeroed(1, sizeof *all);
+    struct load_stats *all = heap_alloc_zeroed(1, sizeof *all);
     for (uint32_t i = 0; i < o->target_count; i++)
         stats_merge(all, &r->targets[i]);
     if (o->json) {
         report_json(o, r, all);
-        heap_give(all);
+        heap_free(all);
         return;
     }
     printf("%.2f s, at most %u requests in flight\n", r->seconds, r->in_flight_max);
@@ -183,5 +183,5 @@ void load_report(const struct load_options *o, const struct load_result *r)
         stats_table(all, r->seconds);
     }
     times_line("sent after arrival", &r->late);
-    heap_give(all);
+    heap_free(all);
 }

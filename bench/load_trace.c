@@ -103,9 +103,9 @@ enum status trace_read(struct trace *out, const struct load_options *o, struct e
     FILE *file = fopen(o->trace_path, "r");
     if (!file)
         return error_set(err, STATUS_NOT_FOUND, "cannot open %s", o->trace_path);
-    char *line = heap_take(TRACE_LINE_MAX);
+    char *line = heap_alloc(TRACE_LINE_MAX);
     enum status status = trace_lines(out, file, line, o, err);
-    heap_give(line);
+    heap_free(line);
     fclose(file);
     return status;
 }
@@ -125,6 +125,6 @@ void trace_poisson(struct trace *out, const struct load_options *o)
 
 void trace_free(struct trace *trace)
 {
-    heap_give(trace->at);
-    heap_give(trace->hashes);
+    heap_free(trace->at);
+    heap_free(trace->hashes);
 }

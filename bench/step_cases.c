@@ -142,13 +142,13 @@ void bench_model_open(struct bench *b, const struct step_shape *shape,
     must(model_open(&b->model, b->plan, kv, NULL, NULL, &err), &err);
     unlink(path);
     rmdir(folder);
-    b->batch = heap_take(batch_bytes(&model_facts(b->model)->limits));
+    b->batch = heap_alloc(batch_bytes(&model_facts(b->model)->limits));
     batch_init(b->batch, &model_facts(b->model)->limits);
 }
 
 void bench_close(struct bench *b)
 {
-    heap_give(b->batch);
+    heap_free(b->batch);
     model_close(b->model);
     model_plan_close(b->plan);
     for (uint32_t r = 0; r < RANKS_MAX && b->ranks[r]; r++)

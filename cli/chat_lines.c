@@ -219,7 +219,7 @@ static const char *const keys[][2] = {
 enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *file,
                             struct error *err)
 {
-    struct chat_lines *lines = heap_take_zeroed(1, sizeof *lines);
+    struct chat_lines *lines = heap_alloc_zeroed(1, sizeof *lines);
     *out = lines;
     if (!terminal)
         return STATUS_OK;
@@ -303,6 +303,6 @@ void chat_lines_close(struct chat_lines *lines)
     marked = false;
     if (lines->edit)
         el_end(lines->edit);
-    heap_give(lines->reader.at);
-    heap_give(lines);
+    heap_free(lines->reader.at);
+    heap_free(lines);
 }

@@ -34,7 +34,7 @@ struct transfer {
 static char *joined(const char *a, const char *b)
 {
     size_t first = strlen(a), second = strlen(b);
-    char *both = heap_take(first + second + 1);
+    char *both = heap_alloc(first + second + 1);
     memcpy(both, a, first);
     memcpy(both + first, b, second + 1);
     return both;
@@ -51,7 +51,7 @@ static char *base_of(const char *url)
     trimmed[bytes] = '\0';
     const char *host = strstr(trimmed, "://") + 3;
     char *base = joined(trimmed, strchr(host, '/') ? "" : "/v1");
-    heap_give(trimmed);
+    heap_free(trimmed);
     return base;
 }
 
@@ -332,7 +332,7 @@ static enum status transfer(struct chat_remote *remote, struct transfer *t, cons
         refused(remote, t);
     curl_easy_cleanup(t->easy);
     curl_slist_free_all(headers);
-    heap_give(url);
+    heap_free(url);
     return t->status;
 }
 
@@ -376,7 +376,7 @@ static enum status model_find(struct chat_remote *remote, struct error *err)
 enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_args *args,
                              struct error *err)
 {
-    struct chat_remote *remote = heap_take_zeroed(1, sizeof *remote);
+    struct chat_remote *remote = heap_alloc_zeroed(1, sizeof *remote);
     *out = remote;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return error_set(err, STATUS_IO, "libcurl cannot be used");
@@ -443,9 +443,9 @@ void chat_remote_close(struct chat_remote *remote)
         return;
     curl_multi_cleanup(remote->multi);
     curl_global_cleanup();
-    heap_give(remote->base);
-    heap_give(remote->shown);
-    heap_give(remote->model);
-    heap_give(remote->key);
-    heap_give(remote);
+    heap_free(remote->base);
+    heap_free(remote->shown);
+    heap_free(remote->model);
+    heap_free(remote->key);
+    heap_free(remote);
 }

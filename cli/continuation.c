@@ -183,7 +183,7 @@ enum status prompt_continue(struct session *session, const struct continue_args 
         status = session_submit(session, args->submit, &request, err);
     if (status == STATUS_OK) {
         struct token_event event = {0};
-        r.piece = arena_take(args->arena, r.piece_max + 16);
+        r.piece = arena_alloc(args->arena, r.piece_max + 16);
         // the parser needs special tokens, as markers often are
         detok_init(&r.detok, r.tokenizer, !r.reply);
         detok_continue(&r.detok);
@@ -196,6 +196,6 @@ enum status prompt_continue(struct session *session, const struct continue_args 
 
 void continuation_end(struct continuation *made)
 {
-    heap_give(made->tokens);
+    heap_free(made->tokens);
     json_buffer_free(&made->text);
 }

@@ -59,14 +59,14 @@ static enum status embed_line(struct session *session, const struct embedding *e
 {
     const struct tokenizer *tokenizer = session->model->tokenizer;
     const struct model_facts *facts = engine_facts(session->model->engine);
-    char *text = arena_take(arena, e->prompt.bytes + line.bytes);
+    char *text = arena_alloc(arena, e->prompt.bytes + line.bytes);
     if (e->prompt.bytes > 0)
         memcpy(text, e->prompt.at, e->prompt.bytes);
     memcpy(text + e->prompt.bytes, line.at, line.bytes);
     struct encode_args encode =
         encode_of(session, text_span(text, e->prompt.bytes + line.bytes), arena);
     uint32_t bound = tokenizer_bound(tokenizer, encode.text.bytes);
-    int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
+    int32_t *tokens = arena_alloc(arena, bound * sizeof *tokens);
     uint32_t count;
     enum status status = tokenizer_encode(tokenizer, &encode, tokens, bound, &count, err);
     if (status != STATUS_OK)

@@ -32,7 +32,7 @@ static enum status encode_raw(const struct session *session, const char *prompt,
     struct encode_args encode = {
         .text = text_of(prompt), .flags = ENCODE_ADDED_TOKENS | ENCODE_SPECIAL, .arena = arena};
     uint32_t bound = tokenizer_bound(tokenizer, strlen(prompt));
-    int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
+    int32_t *tokens = arena_alloc(arena, bound * sizeof *tokens);
     submit->tokens = tokens;
     return tokenizer_encode(tokenizer, &encode, tokens, bound, &submit->token_count, err);
 }

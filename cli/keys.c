@@ -74,7 +74,7 @@ static void key_make(struct serve_keys *out, struct arena *arena)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
     unsigned char random[KEY_CHARACTERS];
     random_fill(random, sizeof random);
-    char *key = arena_take(arena, KEY_CHARACTERS + 6);
+    char *key = arena_alloc(arena, KEY_CHARACTERS + 6);
     memcpy(key, "weft-", 5);
     for (int i = 0; i < KEY_CHARACTERS; i++)
         key[5 + i] = letters[random[i] & 31];

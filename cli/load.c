@@ -27,7 +27,7 @@ enum status devices_load(struct loaded *loaded, const struct device_settings *se
     uint32_t copies = 0, at = 0;
     for (uint32_t i = 0; i < count; i++)
         copies += specs[i].settings.data_parallel_size;
-    loaded->models = arena_take_zeroed(loaded->arena, copies, sizeof *loaded->models);
+    loaded->models = arena_alloc_zeroed(loaded->arena, copies, sizeof *loaded->models);
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
         struct loaded_model *first = &loaded->models[at];
         first->spec = specs[i];

@@ -51,7 +51,7 @@ void load_watch_sign(struct load_watch *watch)
 void load_watch_end(struct load_watch *watch)
 {
     atomic_store(&watch->over, 1);
-    futex_tell(&watch->over, &watch->over_sleepers);
+    futex_notify(&watch->over, &watch->over_sleepers);
     if (watch->running)
         pthread_join(watch->thread, NULL);
 }

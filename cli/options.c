@@ -258,7 +258,7 @@ static enum status parse_one(const struct options_parse_args *args, const char *
 enum status options_parse(const struct options_parse_args *args, struct error *err)
 {
     *args->positional = (struct texts){0};
-    args->positional->at = arena_take(args->arena, (size_t)args->argc * sizeof(char *));
+    args->positional->at = arena_alloc(args->arena, (size_t)args->argc * sizeof(char *));
     bool only_positional = false;
     for (int at = 0; at < args->argc; at++) {
         const char *text = args->argv[at];

@@ -125,9 +125,9 @@ static void reading_open(struct reading *r, const struct session *session)
     r->step_rows = facts->block_tokens;
     while (r->step_rows > fit)
         r->step_rows /= 2;
-    r->batch = heap_take(batch_bytes(limits));
+    r->batch = heap_alloc(batch_bytes(limits));
     batch_init(r->batch, limits);
-    r->logits = heap_take((size_t)r->step_rows * facts->vocab * sizeof *r->logits);
+    r->logits = heap_alloc((size_t)r->step_rows * facts->vocab * sizeof *r->logits);
 }
 
 static enum status text_read(struct session *session, const char *file, int32_t **tokens,
@@ -145,7 +145,7 @@ static enum status text_read(struct session *session, const char *file, int32_t 
         return status;
     struct encode_args encode = {.text = text, .flags = ENCODE_SPECIAL, .arena = arena};
     uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
-    *tokens = arena_take(arena, bound * sizeof **tokens);
+    *tokens = arena_alloc(arena, bound * sizeof **tokens);
     *bytes = text.bytes;
     status = tokenizer_encode(tokenizer, &encode, *tokens, bound, count, err);
     if (status == STATUS_OK)
@@ -220,8 +220,8 @@ static enum status perplexity(struct session *session, void *settings, struct er
         status = error_set(err, STATUS_DEVICE_FAULT, "the model gave no finite result");
     if (status == STATUS_OK)
         result_print(&r, s, bytes);
-    heap_give(r.batch);
-    heap_give(r.logits);
+    heap_free(r.batch);
+    heap_free(r.logits);
     return status;
 }
 

@@ -109,7 +109,7 @@ static enum status rerank(struct session *session, void *settings, struct error 
         for (uint32_t i = 0; i < scores.count && i < s->top_n; i++)
             score_print(scores.at[i]);
     }
-    heap_give(scores.at);
+    heap_free(scores.at);
     return status;
 }
 

@@ -147,10 +147,10 @@ static void served_fill(struct serving *s)
     struct loaded *loaded = &s->loaded;
     uint32_t http_threads = s->settings.http_threads;
     uint32_t count = 0;
-    s->models = arena_take_zeroed(loaded->arena, loaded->model_count, sizeof *s->models);
-    s->copies = arena_take_zeroed(loaded->arena, loaded->model_count, sizeof *s->copies);
-    s->ports =
-        arena_take_zeroed(loaded->arena, loaded->model_count * http_threads, sizeof(struct port *));
+    s->models = arena_alloc_zeroed(loaded->arena, loaded->model_count, sizeof *s->models);
+    s->copies = arena_alloc_zeroed(loaded->arena, loaded->model_count, sizeof *s->copies);
+    s->ports = arena_alloc_zeroed(loaded->arena, loaded->model_count * http_threads,
+                                  sizeof(struct port *));
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
         for (uint32_t t = 0; t < http_threads; t++)
@@ -192,7 +192,7 @@ static void served_fill(struct serving *s)
 
 static enum status engines_start(struct serving *s, struct error *err)
 {
-    s->threads = arena_take_zeroed(s->loaded.arena, s->loaded.model_count, sizeof *s->threads);
+    s->threads = arena_alloc_zeroed(s->loaded.arena, s->loaded.model_count, sizeof *s->threads);
     for (uint32_t i = 0; i < s->loaded.model_count; i++) {
         struct engine_thread *t = &s->threads[i];
         t->engine = s->loaded.models[i].engine;

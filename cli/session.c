@@ -77,7 +77,7 @@ static void stdin_announce(const char *what)
 enum status stdin_read(struct text *out, struct arena *arena, struct error *err)
 {
     size_t allocated = 1 << 16;
-    char *at = arena_take(arena, allocated);
+    char *at = arena_alloc(arena, allocated);
     size_t bytes = 0;
     stdin_announce("text");
     for (;;) {
@@ -159,7 +159,7 @@ enum status text_check(const char *what, struct text text, struct error *err)
 
 enum status line_reader_end(struct line_reader *reader, enum status so_far, struct error *err)
 {
-    heap_give(reader->at);
+    heap_free(reader->at);
     if (so_far != STATUS_OK || !ferror(stdin))
         return so_far;
     return error_set(err, STATUS_IO, "reading stdin failed");

@@ -244,7 +244,7 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
                              struct error *err)
 {
     *out = (struct model_spec){.settings = *all};
-    char *rest = arena_take(arena, strlen(text) + 1);
+    char *rest = arena_alloc(arena, strlen(text) + 1);
     memcpy(rest, text, strlen(text) + 1);
     char *folder = part_next(&rest);
     char *equals = strchr(folder, '=');

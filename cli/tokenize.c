@@ -38,7 +38,7 @@ static enum status tokenize(const char *folder, const struct tokenize_settings *
         status = text_check("the text", encode.text, err);
     uint32_t count = 0;
     uint32_t bound = tokenizer_bound(tokenizer, encode.text.bytes);
-    int32_t *tokens = arena_take(arena, bound * sizeof *tokens);
+    int32_t *tokens = arena_alloc(arena, bound * sizeof *tokens);
     if (status == STATUS_OK)
         status = tokenizer_encode(tokenizer, &encode, tokens, bound, &count, err);
     if (status == STATUS_OK) {
@@ -61,7 +61,7 @@ static enum status ids_read(struct decode_args *decode, struct error *err)
     if (status != STATUS_OK)
         return status;
     size_t count = json_array_size(ids);
-    int32_t *tokens = arena_take(decode->arena, count * sizeof *tokens);
+    int32_t *tokens = arena_alloc(decode->arena, count * sizeof *tokens);
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         int64_t id;
         if (json_integer_exact(json_array_get(ids, i), &id) && id >= 0 && id <= INT32_MAX)

@@ -56,7 +56,7 @@ static enum status keys_make(struct keys **out, const struct keys *old, uint32_t
         if (key_check(plain[i], err) != STATUS_OK)
             return error_prefix(err, "key %u", i + 1);
     struct keys *keys =
-        heap_take_zeroed(1, sizeof *keys + (size_t)(kept + count) * sizeof(struct key));
+        heap_alloc_zeroed(1, sizeof *keys + (size_t)(kept + count) * sizeof(struct key));
     keys->count = kept + count;
     keys->next_id = old ? old->next_id : 0;
     if (old)
@@ -92,7 +92,7 @@ void keys_close(struct keys *keys)
     if (!keys)
         return;
     OPENSSL_cleanse(keys->list, keys->count * sizeof keys->list[0]);
-    heap_give(keys);
+    heap_free(keys);
 }
 
 // Looks up a key. Always walks all keys, so that the time does not reveal which one matched.

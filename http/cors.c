@@ -39,7 +39,7 @@ static bool is_origin(struct text t)
 
 static void origin_add(struct cors *cors, struct text origin)
 {
-    char *copy = heap_take(origin.bytes + 1);
+    char *copy = heap_alloc(origin.bytes + 1);
     for (size_t i = 0; i < origin.bytes; i++) {
         char c = origin.at[i];
         copy[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -76,8 +76,8 @@ enum status cors_open(struct cors *out, const char *const *origins, uint32_t cou
 void cors_close(struct cors *cors)
 {
     for (uint32_t i = 0; i < cors->count; i++)
-        heap_give((char *)cors->origins[i].at);
-    heap_give(cors->origins);
+        heap_free((char *)cors->origins[i].at);
+    heap_free(cors->origins);
     *cors = (struct cors){0};
 }
 

@@ -321,7 +321,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     struct server *server = thread->server;
     struct arena *arena =
         arena_create(ARENA_BLOCK_BYTES, (64u << 20) + 16 * server->options.body_bytes_max);
-    struct exchange *x = arena_take_zeroed(arena, 1, sizeof *x);
+    struct exchange *x = arena_alloc_zeroed(arena, 1, sizeof *x);
     struct answer *answer = h2o_mem_alloc_shared(&req->pool, sizeof *answer, on_dispose);
     *answer =
         (struct answer){.generator = {.proceed = on_proceed, .stop = on_stop}, .req = req, .x = x};

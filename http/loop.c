@@ -107,7 +107,7 @@ static void on_connection_close(void *data)
                           memory_order_relaxed);
     if (connection->ssl)
         SSL_CTX_free(connection->ssl);
-    heap_give(connection);
+    heap_free(connection);
     connection_give(thread->server);
 }
 
@@ -116,7 +116,7 @@ static bool accept_one(struct http_thread *thread)
     h2o_socket_t *socket = h2o_evloop_socket_accept(thread->listener);
     if (!socket)
         return false;
-    struct connection *connection = heap_take_zeroed(1, sizeof *connection);
+    struct connection *connection = heap_alloc_zeroed(1, sizeof *connection);
     connection->thread = thread;
     connection->ssl = access_of(thread->server)->ssl;
     if (connection->ssl)

@@ -61,7 +61,7 @@ static void body_keep(struct exchange *x)
         x->info.body = (struct text){"", 0};
         return;
     }
-    x->body_copy = heap_take(x->info.body.bytes);
+    x->body_copy = heap_alloc(x->info.body.bytes);
     if (x->info.body.bytes > 0)
         memcpy(x->body_copy, x->info.body.at, x->info.body.bytes);
     x->info.body.at = x->body_copy;
@@ -70,7 +70,7 @@ static void body_keep(struct exchange *x)
 static void body_return(struct exchange *x)
 {
     x->info.body = x->answer ? x->body_given : (struct text){"", 0};
-    heap_give(x->body_copy);
+    heap_free(x->body_copy);
     x->body_copy = NULL;
 }
 
@@ -129,7 +129,7 @@ static bool repeat_fits(const struct exchange *x)
 static void repeat_begin(struct exchange *x, struct exchange *first)
 {
     if (!first->group) {
-        first->group = heap_take_zeroed(1, sizeof *first->group);
+        first->group = heap_alloc_zeroed(1, sizeof *first->group);
         first->group->first = first;
         first->group->repeats.end = &first->group->repeats.first;
     }
@@ -203,7 +203,7 @@ static void group_promote(struct exchange *x, struct exchange **link)
         next->turn = x->turn;
         list_put(&x->thread->waiting_compile, link, next);
     } else {
-        heap_give(group);
+        heap_free(group);
         x->group = NULL;
     }
 }
@@ -348,7 +348,7 @@ static void compiled_finish(struct http_thread *thread)
             thread->compiled = group->next;
             if (!thread->compiled)
                 thread->compiled_end = &thread->compiled;
-            heap_give(group);
+            heap_free(group);
             continue;
         }
         if (ended++ == ENDED_A_TURN) {

@@ -29,7 +29,7 @@ static bool iteration_wait(struct http_thread *thread, uint64_t deadline)
 // time: it may still use the old struct, which is then not freed.
 static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ssl)
 {
-    struct access *fresh = heap_take_zeroed(1, sizeof *fresh);
+    struct access *fresh = heap_alloc_zeroed(1, sizeof *fresh);
     *fresh = (struct access){keys, ssl, access_of(server)->generation + 1};
     // seq_cst, here and at the iteration counters: with a weaker order, an iteration that begins
     // after its counter was read could still load the old struct, which is freed once that
@@ -40,7 +40,7 @@ static bool access_replace(struct server *server, struct keys *keys, SSL_CTX *ss
     for (uint32_t i = 0; i < server->started; i++)
         moved_on = iteration_wait(&server->threads[i], deadline) && moved_on;
     if (moved_on)
-        heap_give(old);
+        heap_free(old);
     return moved_on;
 }
 

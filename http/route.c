@@ -69,7 +69,7 @@ struct text query_next(struct text *query, const char *name, struct arena *arena
         size_t bytes = equals ? (size_t)(equals - pair.at) : pair.bytes;
         if (!name_is(text_span(pair.at, bytes), name))
             continue;
-        char *value = arena_take(arena, pair.bytes + 1);
+        char *value = arena_alloc(arena, pair.bytes + 1);
         size_t at = bytes + (equals != NULL), count = 0;
         while (value && at < pair.bytes) {
             bool space = pair.at[at] == '+';

@@ -190,7 +190,7 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
 
 static enum status work_start(struct server *server, struct error *err)
 {
-    struct waker **wakers = heap_take_zeroed(server->thread_count, sizeof *wakers);
+    struct waker **wakers = heap_alloc_zeroed(server->thread_count, sizeof *wakers);
     for (uint32_t i = 0; i < server->thread_count; i++)
         wakers[i] = server->threads[i].control;
     struct work_options options = {.workers = server->options.text_workers,
@@ -199,7 +199,7 @@ static enum status work_start(struct server *server, struct error *err)
                                    .wakers = wakers,
                                    .run = offload_run};
     enum status status = work_open(&server->work, &options, err);
-    heap_give(wakers);
+    heap_free(wakers);
     for (uint32_t i = 0; i < server->thread_count && status == STATUS_OK; i++)
         server->threads[i].work = work_side(server->work, i);
     return status;
@@ -227,7 +227,7 @@ static enum status threads_start(struct server *server, struct error *err)
 static enum status server_start(struct server *server, struct error *err)
 {
     const struct server_options *options = &server->options;
-    struct access *access = heap_take_zeroed(1, sizeof *access);
+    struct access *access = heap_alloc_zeroed(1, sizeof *access);
     access->generation = 1;
     atomic_store(&server->access, access);
     enum status status = keys_open(&access->keys, options->api_keys, options->api_key_count, err);
@@ -244,13 +244,13 @@ static enum status server_start(struct server *server, struct error *err)
 enum status server_open(struct server **out, const struct server_options *options,
                         struct error *err)
 {
-    struct server *server = heap_take_zeroed(1, sizeof *server);
+    struct server *server = heap_alloc_zeroed(1, sizeof *server);
     server->options = *options;
     defaults_fill(&server->options);
     server->drain_connections = descriptors_raise(&server->options);
     server->port = options->port;
     server->thread_count = server->options.http_threads;
-    server->threads = heap_take_zeroed(server->thread_count, sizeof *server->threads);
+    server->threads = heap_alloc_zeroed(server->thread_count, sizeof *server->threads);
     server->started_unix = time(NULL);
     route_list_fill(&server->routes, route_tables);
     if (options->ui)
@@ -286,9 +286,9 @@ void server_serve(struct server *server, const struct served *served, struct por
 {
     for (uint32_t i = 0; i < server->thread_count; i++)
         server->threads[i].counters.copies =
-            heap_take_zeroed(served->copy_count, sizeof(struct model_counters));
+            heap_alloc_zeroed(served->copy_count, sizeof(struct model_counters));
     size_t count = (size_t)served->copy_count * server->thread_count;
-    server->ports = heap_take_zeroed(count, sizeof(struct port *));
+    server->ports = heap_alloc_zeroed(count, sizeof(struct port *));
     memcpy(server->ports, ports, count * sizeof(struct port *));
     // release: a thread that loads `served` sees ports and counters
     atomic_store_explicit(&server->served, served, memory_order_release);
@@ -365,7 +365,7 @@ static void thread_close(struct http_thread *thread)
     waker_close(thread->control);
     if (thread->waker)
         waker_close(thread->waker);
-    heap_give(thread->counters.copies);
+    heap_free(thread->counters.copies);
 }
 
 void server_close(struct server *server)
@@ -389,8 +389,8 @@ void server_close(struct server *server)
     cors_close(&server->cors);
     if (access->ssl)
         SSL_CTX_free(access->ssl);
-    heap_give(access);
-    heap_give(server->ports);
-    heap_give(server->threads);
-    heap_give(server);
+    heap_free(access);
+    heap_free(server->ports);
+    heap_free(server->threads);
+    heap_free(server);
 }

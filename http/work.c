@@ -67,7 +67,7 @@ static bool item_pop(struct item_ring *items, struct exchange **out)
     if (!ring_peek(&items->ring, &place))
         return false;
     *out = items->entries[place];
-    ring_take(&items->ring);
+    ring_pop(&items->ring);
     return true;
 }
 
@@ -168,16 +168,16 @@ static enum status workers_start(struct work_pool *pool, struct error *err)
 
 enum status work_open(struct work_pool **out, const struct work_options *options, struct error *err)
 {
-    struct work_pool *pool = heap_take_zeroed(1, sizeof *pool);
+    struct work_pool *pool = heap_alloc_zeroed(1, sizeof *pool);
     pool->options = *options;
     pool->options.wakers = NULL; // the caller's array is only used during this call
     pool->large_count = work_large_count(options->workers);
     pool->worker_count = options->workers + options->sizes * pool->large_count + 1;
-    pool->workers = heap_take_zeroed(pool->worker_count, sizeof *pool->workers);
-    pool->sides = heap_take_zeroed(options->sides, sizeof *pool->sides);
+    pool->workers = heap_alloc_zeroed(pool->worker_count, sizeof *pool->workers);
+    pool->sides = heap_alloc_zeroed(options->sides, sizeof *pool->sides);
     gate_open(&pool->gate, options->workers, pool->large_count);
     for (uint32_t i = 0; i < options->sides; i++) {
-        struct lane *lanes = heap_take_zeroed(pool->worker_count, sizeof *lanes);
+        struct lane *lanes = heap_alloc_zeroed(pool->worker_count, sizeof *lanes);
         for (uint32_t j = 0; j < pool->worker_count; j++)
             lanes[j].to.ring.mask = lanes[j].from.ring.mask = RING_ENTRIES - 1;
         pool->sides[i] = (struct work_side){
@@ -204,10 +204,10 @@ void work_close(struct work_pool *pool)
     }
     gate_close(&pool->gate);
     for (uint32_t i = 0; i < pool->options.sides; i++)
-        heap_give(pool->sides[i].lanes);
-    heap_give(pool->sides);
-    heap_give(pool->workers);
-    heap_give(pool);
+        heap_free(pool->sides[i].lanes);
+    heap_free(pool->sides);
+    heap_free(pool->workers);
+    heap_free(pool);
 }
 
 struct work_side *work_side(struct work_pool *pool, uint32_t index)

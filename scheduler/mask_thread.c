@@ -33,7 +33,7 @@ static void *worker_main(void *context)
 
 enum status mask_thread_open(struct mask_worker *w, struct error *err)
 {
-    struct mask_thread *t = heap_take_zeroed(1, sizeof *t);
+    struct mask_thread *t = heap_alloc_zeroed(1, sizeof *t);
     t->worker = w;
     enum status status = waker_open(&t->posted, err);
     if (status == STATUS_OK)
@@ -47,7 +47,7 @@ enum status mask_thread_open(struct mask_worker *w, struct error *err)
     }
     waker_close(t->posted);
     waker_close(t->done);
-    heap_give(t);
+    heap_free(t);
     return status;
 }
 
@@ -61,7 +61,7 @@ void mask_thread_close(struct mask_worker *w)
     pthread_join(t->thread, NULL);
     waker_close(t->posted);
     waker_close(t->done);
-    heap_give(t);
+    heap_free(t);
     w->thread = NULL;
 }
 

@@ -355,7 +355,7 @@ void mask_work(struct mask_worker *w)
             w->verdict[job->row] = (uint8_t)row_make(w, job);
             w->spent[job->row] = (uint32_t)(w->shared - before);
         }
-        ring_take(&w->ring); // pop after the job, so that an empty ring means all are done
+        ring_pop(&w->ring); // pop after the job, so that an empty ring means all are done
     }
 }
 
@@ -398,7 +398,7 @@ bool mask_idle(struct mask_worker *w, uint64_t now_ns)
 void mask_worker_empty(struct mask_worker *w)
 {
     uint32_t place;
-    for (; ring_peek(&w->ring, &place); ring_take(&w->ring)) {
+    for (; ring_peek(&w->ring, &place); ring_pop(&w->ring)) {
         grammar_give(w->job[place].grammar);
         token_rules_give(w->job[place].rules);
     }

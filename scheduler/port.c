@@ -344,8 +344,8 @@ bool port_next(struct port *port, struct request *request, struct token_event *o
     if (tops && out->top_count > 0)
         memcpy(tops, &ring->top[(size_t)place * TOP_LOGPROBS_MAX],
                out->top_count * sizeof(struct token_top));
-    ring_take(&ring->ring);
-    if (flag_lower(&ring->paused)) // after ring_take: see credit_request
+    ring_pop(&ring->ring);
+    if (flag_lower(&ring->paused)) // after ring_pop: see credit_request
         notice_send(port, request);
     return true;
 }

@@ -25,7 +25,7 @@ static inline bool number_pop(struct number_ring *numbers, uint32_t *out)
     if (!ring_peek(&numbers->ring, &place))
         return false;
     *out = numbers->entry[place];
-    ring_take(&numbers->ring);
+    ring_pop(&numbers->ring);
     return true;
 }
 

@@ -53,7 +53,7 @@ static void body_parse(struct call *call)
 
 void *call_begin(struct exchange *x, size_t state_bytes)
 {
-    struct call *call = arena_take_zeroed(exchange_arena(x), 1, state_bytes);
+    struct call *call = arena_alloc_zeroed(exchange_arena(x), 1, state_bytes);
     check(call, "the arena of an exchange has no room for %zu bytes", state_bytes);
     call->exchange = x;
     call->info = exchange_info(x);

@@ -19,7 +19,7 @@ bool choice_options_open(struct choice_options *o, struct arena *arena,
     o->arena = arena;
     o->tokenizer = tokenizer;
     o->piece_max = bound < 16 ? 16 : bound;
-    o->piece = arena_take(arena, o->piece_max);
+    o->piece = arena_alloc(arena, o->piece_max);
     return o->piece != NULL;
 }
 

@@ -69,7 +69,7 @@ static void echoes_make(struct generation *g, const json_t *prompt)
 {
     struct arena *arena = exchange_arena(g->call.exchange);
     uint32_t count = g->submit.sequence_count;
-    bool made = (g->echoes = arena_take_zeroed(arena, count, sizeof *g->echoes)) != NULL;
+    bool made = (g->echoes = arena_alloc_zeroed(arena, count, sizeof *g->echoes)) != NULL;
     for (uint32_t i = 0; made && i < count; i++) {
         struct text text = json_text(json_is_array(prompt) ? json_array_get(prompt, i) : prompt);
         g->echoes[i] = text.at && g->prompt_last == 0 ? arena_copy(arena, text) : ids_text(g, i);

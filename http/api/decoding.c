@@ -208,7 +208,7 @@ static void bias_read(struct generation *g)
     }
     if (f->failed || count == 0)
         return;
-    struct token_bias *bias = arena_take(f->arena, count * sizeof *bias);
+    struct token_bias *bias = arena_alloc(f->arena, count * sizeof *bias);
     if (!bias) {
         fields_fail(f, HTTP_TOO_LARGE, "logit_bias", "is too large");
         return;
@@ -245,7 +245,7 @@ static void stop_ids_read(struct generation *g)
     }
     if (f->failed || count == 0)
         return;
-    int32_t *ids = arena_take(f->arena, count * sizeof *ids);
+    int32_t *ids = arena_alloc(f->arena, count * sizeof *ids);
     if (!ids)
         fields_fail(f, HTTP_TOO_LARGE, "stop_token_ids", "is too large");
     else

@@ -247,7 +247,7 @@ static bool values_take(struct embeddings *e)
     const struct served_model *model = e->pooled.call.model;
     uint32_t width = width_of(e);
     size_t row_bytes = (size_t)width * sizeof(float);
-    float *values = arena_take(exchange_arena(e->pooled.call.exchange), v->count * row_bytes);
+    float *values = arena_alloc(exchange_arena(e->pooled.call.exchange), v->count * row_bytes);
     if (!values)
         return false;
     for (uint32_t i = 0; i < v->count; i++) {

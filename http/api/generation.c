@@ -117,7 +117,7 @@ static bool choices_open(struct generation *g)
     struct arena *arena = exchange_arena(g->call.exchange);
     bool made = choice_options_open(&g->options, arena, g->call.model->tokenizer);
     g->choice_count = submit_choices(&g->submit);
-    g->choices = arena_take_zeroed(arena, g->choice_count, sizeof *g->choices);
+    g->choices = arena_alloc_zeroed(arena, g->choice_count, sizeof *g->choices);
     made = made && g->choices;
     for (uint32_t i = 0; made && i < g->choice_count; i++) {
         made = choice_open(&g->choices[i], &g->options);

@@ -39,7 +39,7 @@ struct grammars {
 
 struct grammars *grammars_create(size_t bytes_max)
 {
-    struct grammars *cache = heap_take_zeroed(1, sizeof *cache);
+    struct grammars *cache = heap_alloc_zeroed(1, sizeof *cache);
     pthread_mutex_init(&cache->lock, NULL);
     cache->bytes_max = bytes_max > 0 ? bytes_max : GRAMMARS_BYTES_MAX;
     cache->made.count_max = GRAMMARS_COUNT_MAX;
@@ -140,8 +140,8 @@ static void entries_free(struct grammars_entry *e)
     for (struct grammars_entry *next; e; e = next) {
         next = e->next;
         grammar_give(e->grammar);
-        heap_give(e->refusal);
-        heap_give(e);
+        heap_free(e->refusal);
+        heap_free(e);
     }
 }
 
@@ -162,7 +162,7 @@ void grammars_destroy(struct grammars *cache)
     order_empty(cache, &cache->made);
     order_empty(cache, &cache->others);
     pthread_mutex_destroy(&cache->lock);
-    heap_give(cache);
+    heap_free(cache);
 }
 
 // Returns true if a grammar of this size may be given out, assuming that unused ones are evicted.
@@ -198,7 +198,7 @@ static bool entry_put(struct grammars *cache, const struct grammars_entry *entry
 {
     if (!room_make(cache, entry, gone))
         return false;
-    struct grammars_entry *e = heap_take(sizeof *e);
+    struct grammars_entry *e = heap_alloc(sizeof *e);
     *e = *entry;
     if (e->grammar) {
         grammar_take(e->grammar);
@@ -216,7 +216,7 @@ static enum grammars_found found_in(struct grammars *cache, struct grammars_entr
 {
     if (e->bytes_lack > 0 && room_is(cache, e->bytes_lack)) {
         entry_unlink(cache, e);
-        heap_give(e);
+        heap_free(e);
         return GRAMMARS_UNKNOWN;
     }
     order_leave(order_of(cache, e), e);
@@ -256,7 +256,7 @@ static struct grammars_entry entry_of(const struct hash *hash, struct grammar *g
     if (grammar) {
         e.bytes = sizeof e + grammar_bytes(grammar);
     } else {
-        e.refusal = heap_take(sizeof *err);
+        e.refusal = heap_alloc(sizeof *err);
         *e.refusal = *err;
     }
     return e;
@@ -271,7 +271,7 @@ static enum grammars_found compiled_put(struct grammars *cache, const struct gra
     bool kept = entry_put(cache, e, gone);
     if (!e->grammar) {
         if (!kept)
-            heap_give(e->refusal);
+            heap_free(e->refusal);
         cache->stats.refused++;
         return GRAMMARS_REFUSED;
     }

@@ -42,7 +42,7 @@ enum status input_encode(const struct call *call, struct text text, unsigned fla
     const struct tokenizer *tokenizer = call->model->tokenizer;
     uint32_t bound = tokenizer_bound(tokenizer, text.bytes);
     bound = bound < most ? bound : most;
-    *tokens = arena_take(arena, (size_t)bound * sizeof **tokens);
+    *tokens = arena_alloc(arena, (size_t)bound * sizeof **tokens);
     struct encode_args encode = encode_of(call, text, arena);
     encode.flags |= flags;
     return *tokens ? tokenizer_encode(tokenizer, &encode, *tokens, bound, count, &err)
@@ -72,7 +72,7 @@ static struct text prompted(const struct inputs *in, struct text text, struct ar
     size_t bytes = in->prompt.bytes;
     if (bytes == 0)
         return text;
-    char *joined = arena_take(arena, bytes + text.bytes);
+    char *joined = arena_alloc(arena, bytes + text.bytes);
     if (joined) {
         memcpy(joined, in->prompt.at, bytes);
         memcpy(joined + bytes, text.at, text.bytes);
@@ -141,7 +141,7 @@ static void ids_add(struct inputs *in, const char *path, const json_t *ids, stru
     uint32_t vocab = input_vocab(in->call->model);
     size_t n = json_array_size(ids);
     arena_reset(arena);
-    int32_t *tokens = arena_take(arena, (n + 1) * sizeof *tokens);
+    int32_t *tokens = arena_alloc(arena, (n + 1) * sizeof *tokens);
     if (!tokens) {
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return;

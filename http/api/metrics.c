@@ -284,7 +284,7 @@ static void metrics_reply(struct exchange *x)
 // Reads name[]=FAMILY, which may be repeated; Prometheus client libraries use the same parameter.
 static void names_read(struct metrics *m, struct exchange *x)
 {
-    struct text *names = arena_take_zeroed(exchange_arena(x), NAMES_MAX, sizeof *names);
+    struct text *names = arena_alloc_zeroed(exchange_arena(x), NAMES_MAX, sizeof *names);
     struct text query = exchange_info(x)->query;
     while (m->name_count < NAMES_MAX) {
         struct text name = query_next(&query, "name[]", exchange_arena(x));
@@ -297,12 +297,12 @@ static void names_read(struct metrics *m, struct exchange *x)
 
 static void metrics_request(struct exchange *x)
 {
-    struct page *page = arena_take_zeroed(exchange_arena(x), 1, sizeof *page);
+    struct page *page = arena_alloc_zeroed(exchange_arena(x), 1, sizeof *page);
     struct metrics *m = &page->metrics;
     *m = (struct metrics){.out = &page->out, .prefix = ""};
     names_read(m, x);
     server_view_get(x, &m->view);
-    m->threads = arena_take_zeroed(exchange_arena(x), m->view.thread_count, sizeof *m->threads);
+    m->threads = arena_alloc_zeroed(exchange_arena(x), m->view.thread_count, sizeof *m->threads);
     for (uint32_t t = 0; t < m->view.thread_count; t++)
         m->threads[t] = server_counters(x, t);
     exchange_state_set(x, page);

@@ -90,8 +90,8 @@ bool pooled_cuts_left(struct fields *f)
 bool token_list_begin(struct token_list *l, struct arena *arena, uint32_t sequences_max)
 {
     *l = (struct token_list){.arena = arena, .max = 1024};
-    l->tokens = arena_take(arena, l->max * sizeof l->tokens[0]);
-    l->starts = arena_take_zeroed(arena, sequences_max + 1, sizeof l->starts[0]);
+    l->tokens = arena_alloc(arena, l->max * sizeof l->tokens[0]);
+    l->starts = arena_alloc_zeroed(arena, sequences_max + 1, sizeof l->starts[0]);
     return l->tokens && l->starts;
 }
 

@@ -130,7 +130,7 @@ static void continued_read(struct generation *g)
     enum { PIECE = 4096 };
     struct arena *arena = exchange_arena(g->call.exchange);
     struct text text = prompt_continued(g);
-    struct answer_parts *parts = arena_take_zeroed(arena, 1, sizeof *parts);
+    struct answer_parts *parts = arena_alloc_zeroed(arena, 1, sizeof *parts);
     if (!parts) {
         fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, g->turns, "the prompt is too large");
         return;

@@ -167,7 +167,7 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         input_fail(r, status, "query", &err);
         return;
     }
-    r->type_from = arena_take(args.arena, r->count * sizeof r->type_from[0]);
+    r->type_from = arena_alloc(args.arena, r->count * sizeof r->type_from[0]);
     if (!r->type_from || !token_list_begin(&r->list, args.arena, r->count)) {
         fields_fail(&call->fields, HTTP_TOO_LARGE, r->field, "are too large");
         return;
@@ -394,7 +394,7 @@ static void rerank_ready(struct exchange *x)
             rerank_close(r);
         return;
     }
-    r->ranked = arena_take(exchange_arena(x), r->count * sizeof r->ranked[0]);
+    r->ranked = arena_alloc(exchange_arena(x), r->count * sizeof r->ranked[0]);
     bool taken = r->ranked && scores_take(r);
     pooled_close(&r->pooled);
     if (!taken) {

@@ -12,8 +12,8 @@ bool stop_scan_init(struct stop_scan *s, const struct stop_strings *strings, str
     *s = (struct stop_scan){.strings = strings, .window_max = max};
     if (strings->count == 0)
         return true;
-    s->window = arena_take(arena, max);
-    s->ordinal = arena_take(arena, max * sizeof s->ordinal[0]);
+    s->window = arena_alloc(arena, max);
+    s->ordinal = arena_alloc(arena, max * sizeof s->ordinal[0]);
     return s->window && s->ordinal;
 }
 

@@ -62,7 +62,7 @@ static void word_add(struct words *w, const json_t *value, const char *path)
         way_add(w, word, path);
         if (f->failed || word.at[0] == ' ')
             return;
-        char *spaced = arena_take(arena, word.bytes + 1);
+        char *spaced = arena_alloc(arena, word.bytes + 1);
         if (!spaced) {
             fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
             return;
@@ -85,8 +85,8 @@ static bool words_read(struct words *w, const json_t *value)
     if (f->failed || count == 0)
         return !f->failed;
     struct arena *arena = exchange_scratch(w->g->call.exchange);
-    w->tokens = arena_take(arena, WORD_TOKENS_MAX * sizeof *w->tokens);
-    w->start = arena_take_zeroed(arena, WAYS * count + 1, sizeof *w->start);
+    w->tokens = arena_alloc(arena, WORD_TOKENS_MAX * sizeof *w->tokens);
+    w->start = arena_alloc_zeroed(arena, WAYS * count + 1, sizeof *w->start);
     if (!w->tokens || !w->start)
         fields_fail(f, HTTP_TOO_LARGE, "bad_words", "is too large");
     for (size_t i = 0; i < count && !f->failed; i++)
@@ -106,7 +106,7 @@ static int32_t *allowed_read(struct generation *g, const json_t *value)
         fields_fail(f, HTTP_INVALID_VALUE, "allowed_token_ids", "must not be empty");
     if (f->failed)
         return NULL;
-    int32_t *ids = arena_take(exchange_scratch(g->call.exchange), count * sizeof *ids);
+    int32_t *ids = arena_alloc(exchange_scratch(g->call.exchange), count * sizeof *ids);
     if (!ids)
         fields_fail(f, HTTP_TOO_LARGE, "allowed_token_ids", "is too large");
     else

@@ -9,7 +9,7 @@ enum { TOKEN_WORK = 4 }; // work of a token without text, in bytes of JSON parse
 
 bool token_pieces_begin(struct token_pieces *p, struct arena *arena)
 {
-    p->room = arena_take(arena, detok_bound(p->tokenizer));
+    p->room = arena_alloc(arena, detok_bound(p->tokenizer));
     return p->room != NULL;
 }
 

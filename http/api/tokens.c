@@ -214,7 +214,7 @@ static void detokenize_read(struct tokens *t)
         fields_fail(f, HTTP_INVALID_TYPE, "tokens", "must be an array of token ids");
     if (f->failed)
         return;
-    int32_t *tokens = arena_take(exchange_scratch(call->exchange), (count + 1) * sizeof *tokens);
+    int32_t *tokens = arena_alloc(exchange_scratch(call->exchange), (count + 1) * sizeof *tokens);
     if (!tokens)
         fields_fail(f, HTTP_TOO_LARGE, "tokens", "are too many");
     else if (fields_token_ids(f, ids, "tokens", input_vocab(call->model), (struct id_hints){"", ""},

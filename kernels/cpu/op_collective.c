@@ -52,7 +52,7 @@ enum status cpu_comm_open(struct comm **out, struct stream *const *streams, uint
 void cpu_comm_abort(struct comm *comm)
 {
     atomic_fetch_or(&comm->round, ROUND_ABORTED);
-    futex_tell(&comm->round, &comm->sleepers);
+    futex_notify(&comm->round, &comm->sleepers);
 }
 
 void cpu_comm_close(struct comm *comm)
@@ -71,7 +71,7 @@ static enum status meet(struct comm *comm)
     if (atomic_fetch_add(&comm->arrived, 1) + 1 == comm->size) {
         atomic_store(&comm->arrived, 0);
         atomic_fetch_add(&comm->round, ROUND_ONE);
-        futex_tell(&comm->round, &comm->sleepers);
+        futex_notify(&comm->round, &comm->sleepers);
     } else {
         futex_await(&comm->round, round, &comm->sleepers);
     }

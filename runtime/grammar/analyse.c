@@ -30,7 +30,7 @@ static uint32_t children(const struct grammar_builder *b, uint32_t e, uint32_t o
 
 void expr_mark_reachable(const struct grammar_builder *b, uint32_t root, uint8_t *wanted)
 {
-    uint32_t *stack = heap_take((b->exprs.count + 1) * sizeof *stack), depth = 0, below[2];
+    uint32_t *stack = heap_alloc((b->exprs.count + 1) * sizeof *stack), depth = 0, below[2];
     memset(wanted, 0, b->exprs.count);
     wanted[root] = 1;
     stack[depth++] = root;
@@ -42,7 +42,7 @@ void expr_mark_reachable(const struct grammar_builder *b, uint32_t root, uint8_t
                 stack[depth++] = below[i];
             }
     }
-    heap_give(stack);
+    heap_free(stack);
 }
 
 // For each expression, the expressions that have it as a child.
@@ -54,13 +54,13 @@ struct users {
 static struct users users_of(const struct grammar_builder *b, const uint8_t *wanted)
 {
     uint32_t n = b->exprs.count, below[2];
-    struct users u = {.first = heap_take_zeroed(n + 2, sizeof *u.first)};
+    struct users u = {.first = heap_alloc_zeroed(n + 2, sizeof *u.first)};
     for (uint32_t e = 0; e < n; e++)
         for (uint32_t i = wanted[e] ? children(b, e, below) : 0; i > 0; i--)
             u.first[below[i - 1] + 2]++;
     for (uint32_t e = 2; e <= n + 1; e++)
         u.first[e] += u.first[e - 1];
-    u.at = heap_take((u.first[n + 1] + 1) * sizeof *u.at);
+    u.at = heap_alloc((u.first[n + 1] + 1) * sizeof *u.at);
     for (uint32_t e = 0; e < n; e++)
         for (uint32_t i = wanted[e] ? children(b, e, below) : 0; i > 0; i--)
             u.at[u.first[below[i - 1] + 1]++] = e;
@@ -73,8 +73,8 @@ static void spread(const struct grammar_builder *b, const uint8_t *wanted, uint8
 {
     uint32_t n = b->exprs.count, depth = 0;
     struct users u = users_of(b, wanted);
-    uint32_t *stack = heap_take((n + 1) * sizeof *stack);
-    uint8_t *half = heap_take_zeroed(n + 1, 1);
+    uint32_t *stack = heap_alloc((n + 1) * sizeof *stack);
+    uint8_t *half = heap_alloc_zeroed(n + 1, 1);
     for (uint32_t e = 0; e < n; e++)
         if (wanted[e] && truth[e])
             stack[depth++] = e;
@@ -90,10 +90,10 @@ static void spread(const struct grammar_builder *b, const uint8_t *wanted, uint8
             }
         }
     }
-    heap_give(half);
-    heap_give(stack);
-    heap_give(u.first);
-    heap_give(u.at);
+    heap_free(half);
+    heap_free(stack);
+    heap_free(u.first);
+    heap_free(u.at);
 }
 
 static void find(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth, bool sets)
@@ -190,19 +190,19 @@ void expr_find_heights(const struct grammar_builder *b, const uint8_t *wanted, u
 {
     struct users u = users_of(b, wanted);
     size_t entries = (size_t)b->exprs.count + u.first[b->exprs.count];
-    struct heights h = {.b = b, .users = &u, .expr = heap_take(2 * entries * sizeof *h.expr)};
+    struct heights h = {.b = b, .users = &u, .expr = heap_alloc(2 * entries * sizeof *h.expr)};
     h.next = h.expr + entries;
-    h.by_height = heap_take_zeroed(HEIGHT_MAX + 1, sizeof *h.by_height);
+    h.by_height = heap_alloc_zeroed(HEIGHT_MAX + 1, sizeof *h.by_height);
     h.at = heights;
     heights_fill(&h);
     h.at = levels;
     h.levels = true;
     h.count = 0;
     heights_fill(&h);
-    heap_give(h.expr);
-    heap_give(h.by_height);
-    heap_give(u.first);
-    heap_give(u.at);
+    heap_free(h.expr);
+    heap_free(h.by_height);
+    heap_free(u.first);
+    heap_free(u.at);
 }
 
 // Strongly connected components (Tarjan) over all children, or over those that a match may begin
@@ -271,24 +271,24 @@ static struct parts parts_of(const struct grammar_builder *b, const uint8_t *wan
 {
     uint32_t n = b->exprs.count;
     struct parts p = {.b = b, .nullable = nullable};
-    p.order = heap_take_zeroed(n, sizeof *p.order);
-    p.low = heap_take_zeroed(n, sizeof *p.low);
-    p.part = heap_take_zeroed(n, sizeof *p.part);
-    p.open = heap_take(n * sizeof *p.open);
-    struct visit *stack = heap_take(n * sizeof *stack);
+    p.order = heap_alloc_zeroed(n, sizeof *p.order);
+    p.low = heap_alloc_zeroed(n, sizeof *p.low);
+    p.part = heap_alloc_zeroed(n, sizeof *p.part);
+    p.open = heap_alloc(n * sizeof *p.open);
+    struct visit *stack = heap_alloc(n * sizeof *stack);
     for (uint32_t e = 0; e < n; e++)
         if (wanted[e] && p.order[e] == 0)
             parts_visit(&p, stack, e);
-    heap_give(stack);
+    heap_free(stack);
     return p;
 }
 
 static void parts_free(struct parts *p)
 {
-    heap_give(p->order);
-    heap_give(p->low);
-    heap_give(p->part);
-    heap_give(p->open);
+    heap_free(p->order);
+    heap_free(p->low);
+    heap_free(p->part);
+    heap_free(p->open);
 }
 
 // Returns a rule of a component with an inner edge, or -1. `inner`: only edges to a child that is

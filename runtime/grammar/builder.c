@@ -75,7 +75,7 @@ static uint32_t expr_put(struct grammar_builder *b, struct expr e)
 
 struct grammar_builder *grammar_begin(const struct grammar_limits *limits)
 {
-    struct grammar_builder *b = heap_take_zeroed(1, sizeof *b);
+    struct grammar_builder *b = heap_alloc_zeroed(1, sizeof *b);
     b->limits = limits ? *limits : (struct grammar_limits){0};
     if (b->limits.bytes_max == 0)
         b->limits.bytes_max = DEFAULT_BYTES;
@@ -101,10 +101,10 @@ void grammar_abandon(struct grammar_builder *b)
     intern_free(&b->exprs);
     intern_free(&b->sets);
     intern_free(&b->compared);
-    heap_give(b->results);
-    heap_give(b->rules);
-    heap_give(b->names);
-    heap_give(b);
+    heap_free(b->results);
+    heap_free(b->rules);
+    heap_free(b->names);
+    heap_free(b);
 }
 
 uint32_t builder_compared(struct grammar_builder *b, uint32_t one, uint32_t other, bool except)

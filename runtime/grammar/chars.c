@@ -112,7 +112,7 @@ static uint32_t chars_of(struct grammar_builder *b, const struct ranges *r)
 static uint32_t chars(struct grammar_builder *b, const struct grammar_range *ranges, uint32_t count,
                       bool invert)
 {
-    struct grammar_range *at = heap_take((2 * (size_t)count + 8) * sizeof *at);
+    struct grammar_range *at = heap_alloc((2 * (size_t)count + 8) * sizeof *at);
     if (count > 0)
         memcpy(at, ranges, count * sizeof *ranges);
     grammar_spend(b, 200 + 8 * (uint64_t)count);
@@ -122,7 +122,7 @@ static uint32_t chars(struct grammar_builder *b, const struct grammar_range *ran
         r.count = ranges_invert(at, r.count, r.at);
     }
     uint32_t result = grammar_failed(b) ? GRAMMAR_NOTHING : chars_of(b, &r);
-    heap_give(at);
+    heap_free(at);
     return result;
 }
 
@@ -173,10 +173,10 @@ uint32_t grammar_choice(struct grammar_builder *b, const struct text *strings, u
 {
     if (count == 0 || !grammar_spend(b, 16 * (uint64_t)count))
         return GRAMMAR_NOTHING;
-    struct text *sorted = heap_take(count * sizeof *sorted);
+    struct text *sorted = heap_alloc(count * sizeof *sorted);
     memcpy(sorted, strings, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_texts);
     uint32_t result = choice_of(b, sorted, count, 0);
-    heap_give(sorted);
+    heap_free(sorted);
     return result;
 }

@@ -26,7 +26,7 @@ static void mark_filled(struct rewrite *w)
 {
     const struct grammar_builder *b = w->from;
     uint32_t n = b->exprs.count, depth = 0;
-    uint32_t *stack = heap_take((2 * (size_t)n + 2) * sizeof *stack);
+    uint32_t *stack = heap_alloc((2 * (size_t)n + 2) * sizeof *stack);
     for (uint32_t e = 0; e < n; e++)
         if (w->wanted[e] && expr_of(b, e)->kind == EXPR_REPEAT && w->nullable[expr_of(b, e)->a])
             stack[depth++] = expr_of(b, e)->a;
@@ -43,7 +43,7 @@ static void mark_filled(struct rewrite *w)
         if (x->kind == EXPR_JOIN || x->kind == EXPR_EITHER)
             stack[depth++] = x->b;
     }
-    heap_give(stack);
+    heap_free(stack);
 }
 
 static uint32_t filled_of(const struct rewrite *w, uint32_t e)
@@ -130,13 +130,13 @@ static struct grammar_builder *builder_rewrite(const struct grammar_builder *b, 
     struct grammar_limits limits = b->limits;
     struct rewrite w = {.from = b, .to = grammar_begin(&limits)};
     w.to->work = b->work;
-    w.wanted = heap_take(4 * (size_t)n);
+    w.wanted = heap_alloc(4 * (size_t)n);
     w.productive = w.wanted + n;
     w.nullable = w.productive + n;
     w.filled = w.nullable + n;
-    w.map = heap_take(2 * (size_t)n * sizeof *w.map);
+    w.map = heap_alloc(2 * (size_t)n * sizeof *w.map);
     w.map_filled = w.map + n;
-    w.rule = heap_take((2 * (size_t)b->rule_count + 1) * sizeof *w.rule);
+    w.rule = heap_alloc((2 * (size_t)b->rule_count + 1) * sizeof *w.rule);
     w.rule_filled = w.rule + b->rule_count;
     memset(w.rule, 0xFF, 2 * (size_t)b->rule_count * sizeof *w.rule);
     memset(w.filled, 0, n);
@@ -147,9 +147,9 @@ static struct grammar_builder *builder_rewrite(const struct grammar_builder *b, 
     if (grammar_spend(w.to, 8 * (uint64_t)n))
         rewrite_all(&w);
     *root = grammar_failed(w.to) ? GRAMMAR_NOTHING : w.map[*root];
-    heap_give(w.wanted);
-    heap_give(w.map);
-    heap_give(w.rule);
+    heap_free(w.wanted);
+    heap_free(w.map);
+    heap_free(w.rule);
     return w.to;
 }
 
@@ -176,7 +176,7 @@ static void classes_find(struct grammar *g)
         g->class_first[of[i - 1]] = (uint8_t)(i - 1);
     }
     g->class_count = count;
-    g->cuts = heap_take((g->set_count + 1) * sizeof *g->cuts);
+    g->cuts = heap_alloc((g->set_count + 1) * sizeof *g->cuts);
     for (uint32_t s = 0; s < g->set_count; s++)
         g->cut |= g->cuts[s] = byte_sorts_cut(g->sets + (size_t)s * SET_WORDS);
 }
@@ -194,28 +194,28 @@ static void hash_add(struct grammar_hash *hash, const uint32_t *words, size_t co
 static void heights_find(const struct grammar_builder *b, struct grammar *g)
 {
     uint32_t n = b->exprs.count;
-    uint8_t *wanted = heap_take(n);
-    g->heights = heap_take(2 * (size_t)n * sizeof *g->heights);
+    uint8_t *wanted = heap_alloc(n);
+    g->heights = heap_alloc(2 * (size_t)n * sizeof *g->heights);
     g->levels = g->heights + n;
     expr_mark_reachable(b, g->root, wanted);
     expr_find_heights(b, wanted, g->heights, g->levels);
-    heap_give(wanted);
+    heap_free(wanted);
 }
 
 // Creates the grammar of a rewritten builder.
 static struct grammar *grammar_make(const struct grammar_builder *b, uint32_t root)
 {
-    struct grammar *g = heap_take_zeroed(1, sizeof *g);
+    struct grammar *g = heap_alloc_zeroed(1, sizeof *g);
     atomic_init(&g->owners, 1);
     g->expr_count = b->exprs.count;
     g->set_count = b->sets.count;
     g->rule_count = b->rule_count;
     g->root = root;
-    g->exprs = heap_take(g->expr_count * sizeof *g->exprs);
+    g->exprs = heap_alloc(g->expr_count * sizeof *g->exprs);
     memcpy(g->exprs, b->exprs.at, g->expr_count * sizeof *g->exprs);
-    g->sets = heap_take((g->set_count * (size_t)SET_WORDS + 1) * sizeof *g->sets);
+    g->sets = heap_alloc((g->set_count * (size_t)SET_WORDS + 1) * sizeof *g->sets);
     memcpy(g->sets, b->sets.at, g->set_count * (size_t)SET_WORDS * sizeof *g->sets);
-    g->bodies = heap_take((g->rule_count + 1) * sizeof *g->bodies);
+    g->bodies = heap_alloc((g->rule_count + 1) * sizeof *g->bodies);
     for (uint32_t r = 0; r < g->rule_count; r++)
         g->bodies[r] = (uint32_t)b->rules[r].body;
     classes_find(g);
@@ -242,14 +242,14 @@ static enum status rule_error(const struct grammar_builder *b, uint32_t rule, co
 static enum status check_bodies(const struct grammar_builder *b, uint32_t root, struct error *err)
 {
     int64_t missing = -1;
-    uint8_t *wanted = heap_take(b->exprs.count);
+    uint8_t *wanted = heap_alloc(b->exprs.count);
     expr_mark_reachable(b, root, wanted);
     for (uint32_t e = 0; e < b->exprs.count && missing < 0; e++) {
         const struct expr *x = expr_of(b, e);
         if (wanted[e] && x->kind == EXPR_RULE && b->rules[x->a].body == RULE_UNSET)
             missing = x->a;
     }
-    heap_give(wanted);
+    heap_free(wanted);
     if (missing >= 0)
         return rule_error(b, (uint32_t)missing, " is used and not defined", err);
     return STATUS_OK;
@@ -259,11 +259,11 @@ static enum status check_left_recursion(const struct grammar_builder *b, uint32_
                                         struct error *err)
 {
     uint32_t n = b->exprs.count;
-    uint8_t *wanted = heap_take(2 * (size_t)n), *nullable = wanted + n;
+    uint8_t *wanted = heap_alloc(2 * (size_t)n), *nullable = wanted + n;
     expr_mark_reachable(b, root, wanted);
     expr_find_nullable(b, wanted, nullable);
     int64_t rule = expr_left_recursion(b, wanted, nullable);
-    heap_give(wanted);
+    heap_free(wanted);
     if (rule >= 0)
         return rule_error(b, (uint32_t)rule,
                           " begins with itself (left recursion): write it as a repeat", err);
@@ -329,12 +329,12 @@ void grammar_give(struct grammar *g)
     // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!g || atomic_fetch_sub_explicit(&g->owners, 1, memory_order_acq_rel) != 1)
         return;
-    heap_give(g->exprs);
-    heap_give(g->sets);
-    heap_give(g->cuts);
-    heap_give(g->bodies);
-    heap_give(g->heights);
-    heap_give(g);
+    heap_free(g->exprs);
+    heap_free(g->sets);
+    heap_free(g->cuts);
+    heap_free(g->bodies);
+    heap_free(g->heights);
+    heap_free(g);
 }
 
 struct grammar_hash grammar_hash(const struct grammar *g)

@@ -135,14 +135,14 @@ uint32_t grammar_free_part(struct grammar_builder *b, const struct grammar_free_
         if (!part->markers[i].first)
             marker_put(&f, NODE_TEXT, &part->markers[i]);
     }
-    f.queue = heap_take(f.count * sizeof *f.queue);
+    f.queue = heap_alloc(f.count * sizeof *f.queue);
     steps_fill(&f, NODE_TEXT);
     if (head)
         steps_fill(&f, NODE_HEAD);
     uint32_t result = GRAMMAR_NOTHING;
     if (!grammar_failed(b))
         result = rules_make(&f, head ? NODE_HEAD : NODE_TEXT, part->must);
-    heap_give(f.queue);
-    heap_give(f.nodes);
+    heap_free(f.queue);
+    heap_free(f.nodes);
     return result;
 }

@@ -49,16 +49,16 @@ void intern_grow(struct intern *t, uint32_t capacity)
     t->capacity = capacity;
     if (slots == t->slot_count)
         return;
-    heap_give(t->slots);
-    t->slots = heap_take(slots * sizeof *t->slots);
+    heap_free(t->slots);
+    t->slots = heap_alloc(slots * sizeof *t->slots);
     t->slot_count = slots;
     slots_fill(t);
 }
 
 void intern_free(struct intern *t)
 {
-    heap_give(t->at);
-    heap_give(t->slots);
+    heap_free(t->at);
+    heap_free(t->slots);
     *t = (struct intern){.words = t->words};
 }
 

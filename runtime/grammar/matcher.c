@@ -14,7 +14,7 @@ enum {
 struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
                                      const struct mask_cache_options *options)
 {
-    struct mask_cache *c = heap_take_zeroed(1, sizeof *c);
+    struct mask_cache *c = heap_alloc_zeroed(1, sizeof *c);
     c->bytes = options && options->bytes_max != 0 ? options->bytes_max : CACHE_BYTES;
     if (c->bytes < CACHE_BYTES_MIN)
         c->bytes = CACHE_BYTES_MIN;
@@ -30,9 +30,9 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
     c->kept_capacity = (c->bytes / 2 - 64) / sizeof *c->kept;
     pages_open(&c->pages, c->bytes / 2);
     c->kept = pages_take(&c->pages, c->kept_capacity, sizeof *c->kept);
-    c->edges = heap_take(PLAIN_EDGES_MAX * sizeof *c->edges);
-    c->path = heap_take(2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path);
-    c->row = heap_take((3 * (size_t)v->words + 1) * sizeof *c->row);
+    c->edges = heap_alloc(PLAIN_EDGES_MAX * sizeof *c->edges);
+    c->path = heap_alloc(2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path);
+    c->row = heap_alloc((3 * (size_t)v->words + 1) * sizeof *c->row);
     c->ask = c->row + v->words;
     c->tails = c->ask + v->words;
     mask_classes_find(c);
@@ -48,12 +48,12 @@ void mask_cache_destroy(struct mask_cache *c)
     check(!c->matchers, "a matcher still stands in the cache");
     automaton_close(&c->a);
     pages_close(&c->pages);
-    heap_give(c->edges);
-    heap_give(c->path);
-    heap_give(c->row);
+    heap_free(c->edges);
+    heap_free(c->path);
+    heap_free(c->row);
     grammar_give(c->g);
     vocabulary_give(c->v);
-    heap_give(c);
+    heap_free(c);
 }
 
 void mask_cache_limit(struct mask_cache *c, uint64_t work, bool walks)

@@ -214,7 +214,7 @@ static uint32_t pairs_rules(struct token_product *p)
     uint32_t count = p->states.count;
     if (!p->alive[0])
         return GRAMMAR_NOTHING;
-    uint32_t *refs = heap_take(2 * (size_t)count * sizeof *refs), *rules = refs + count;
+    uint32_t *refs = heap_alloc(2 * (size_t)count * sizeof *refs), *rules = refs + count;
     for (uint32_t i = 0; i < count; i++)
         if (p->alive[i])
             refs[i] = grammar_rule(p->b, (struct text){NULL, 0}, &rules[i]);
@@ -222,7 +222,7 @@ static uint32_t pairs_rules(struct token_product *p)
         if (p->alive[i])
             grammar_rule_set(p->b, rules[i], pair_body(p, i, refs));
     uint32_t start = refs[0];
-    heap_give(refs);
+    heap_free(refs);
     return start;
 }
 
@@ -231,10 +231,10 @@ static enum status regular(struct grammar_builder *b, uint32_t e, struct grammar
                            struct error *err)
 {
     *out = NULL;
-    uint8_t *wanted = heap_take(b->exprs.count);
+    uint8_t *wanted = heap_alloc(b->exprs.count);
     expr_mark_reachable(b, e, wanted);
     int64_t rule = expr_nesting(b, wanted);
-    heap_give(wanted);
+    heap_free(wanted);
     if (rule >= 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "a nested structure cannot be compared with another expression");
@@ -266,14 +266,14 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
     for (int i = 0; i < 2; i++)
         automaton_close(&p->a[i]);
     intern_free(&p->states);
-    heap_give(p->edges);
+    heap_free(p->edges);
     return result;
 }
 
 static enum status compare_new(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
                                uint32_t *out, struct error *err)
 {
-    struct token_product *p = heap_take_zeroed(1, sizeof *p);
+    struct token_product *p = heap_alloc_zeroed(1, sizeof *p);
     p->b = b;
     p->except = except;
     *out = GRAMMAR_NOTHING;
@@ -286,7 +286,7 @@ static enum status compare_new(struct grammar_builder *b, uint32_t one, uint32_t
         *out = one;
     grammar_give(p->g[0]);
     grammar_give(p->g[1]);
-    heap_give(p);
+    heap_free(p);
     return status;
 }
 

@@ -54,7 +54,7 @@ static void sequence_put(struct token_rules *r, const int32_t *tokens, uint32_t 
 // Breadth first: the link of a node depends on those of shorter nodes.
 static void links_make(struct token_rules *r)
 {
-    uint32_t *queue = heap_take(r->node_count * sizeof *queue);
+    uint32_t *queue = heap_alloc(r->node_count * sizeof *queue);
     uint32_t head = 0, tail = 0;
     for (uint32_t c = r->nodes[ROOT].child; c != 0; c = r->nodes[c].sibling)
         queue[tail++] = c; // the link of these is the root
@@ -65,7 +65,7 @@ static void links_make(struct token_rules *r)
             queue[tail++] = c;
         }
     }
-    heap_give(queue);
+    heap_free(queue);
 }
 
 static void id_set(uint32_t *words, int32_t id, bool allowed)
@@ -86,13 +86,13 @@ static void allowed_fill(struct token_rules *r, const struct token_rules_args *a
 
 struct token_rules *token_rules_create(const struct token_rules_args *args)
 {
-    struct token_rules *r = heap_take_zeroed(1, sizeof *r);
+    struct token_rules *r = heap_alloc_zeroed(1, sizeof *r);
     atomic_init(&r->owners, 1);
     r->vocab = args->vocab;
     r->words = (args->vocab + 31) / 32;
-    r->allowed = heap_take_zeroed(r->words, sizeof *r->allowed);
+    r->allowed = heap_alloc_zeroed(r->words, sizeof *r->allowed);
     uint32_t tokens = args->bad_count > 0 ? args->bad_start[args->bad_count] : 0;
-    r->nodes = heap_take_zeroed(tokens + 1, sizeof *r->nodes);
+    r->nodes = heap_alloc_zeroed(tokens + 1, sizeof *r->nodes);
     r->node_count = 1;
     allowed_fill(r, args);
     for (uint32_t i = 0; i < args->bad_count; i++) {
@@ -112,7 +112,7 @@ struct token_rules *token_rules_create(const struct token_rules_args *args)
 void token_rules_limit(struct token_rules *r, const struct token_budget *budget)
 {
     check(!r->budget, "rules have one budget");
-    r->budget = heap_take(sizeof *r->budget);
+    r->budget = heap_alloc(sizeof *r->budget);
     *r->budget = *budget;
 }
 
@@ -133,10 +133,10 @@ void token_rules_give(struct token_rules *r)
     // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!r || atomic_fetch_sub_explicit(&r->owners, 1, memory_order_acq_rel) != 1)
         return;
-    heap_give(r->allowed);
-    heap_give(r->nodes);
-    heap_give(r->budget);
-    heap_give(r);
+    heap_free(r->allowed);
+    heap_free(r->nodes);
+    heap_free(r->budget);
+    heap_free(r);
 }
 
 uint32_t token_rules_vocab(const struct token_rules *r)

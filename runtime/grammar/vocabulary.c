@@ -143,9 +143,9 @@ static void trie_build(struct vocabulary *v, struct token_trie *trie, struct tri
     for (uint32_t i = 0; i < count; i++)
         bytes += source_text(source, tokens[i]).bytes;
     // There are fewer branches than tokens; long nodes are split every UINT8_MAX bytes.
-    trie->nodes = heap_take((2 * (size_t)count + bytes / UINT8_MAX + 1) * sizeof *trie->nodes);
-    trie->bytes = heap_take(bytes + 1);
-    trie->ids = heap_take((count + 1) * sizeof *trie->ids);
+    trie->nodes = heap_alloc((2 * (size_t)count + bytes / UINT8_MAX + 1) * sizeof *trie->nodes);
+    trie->bytes = heap_alloc(bytes + 1);
+    trie->ids = heap_alloc((count + 1) * sizeof *trie->ids);
     nodes_add(source, trie, tokens, count, 0, 0);
     trie->nodes[trie->count] = (struct trie_node){.first = trie->id_count};
     trie->nodes = heap_grow(trie->nodes, (trie->count + 1) * sizeof *trie->nodes);
@@ -159,31 +159,31 @@ static void trie_build(struct vocabulary *v, struct token_trie *trie, struct tri
 static void tails_build(struct vocabulary *v, int32_t *tokens, uint32_t count)
 {
     uint32_t chars;
-    uint16_t *from = heap_take((v->vocab + 1) * sizeof *from);
+    uint16_t *from = heap_alloc((v->vocab + 1) * sizeof *from);
     for (uint32_t i = 0; i < count; i++)
         from[tokens[i]] = (uint16_t)plain_bytes(vocabulary_text(v, tokens[i]), &chars);
     trie_build(v, &v->tails, &(struct trie_source){v, v->text, from}, tokens, count);
-    heap_give(from);
+    heap_free(from);
 }
 
 static void kinds_build(struct vocabulary *v, int32_t **tokens, const uint32_t *counts)
 {
     size_t bytes = v->first[v->vocab];
-    char *shapes = heap_take(bytes + 1);
+    char *shapes = heap_alloc(bytes + 1);
     for (size_t i = 0; i < bytes; i++)
         shapes[i] = (char)v->sort_of[(uint8_t)v->text[i]];
     for (int k = 0; k < TOKEN_KINDS; k++) {
         trie_build(v, &v->tries[k], &(struct trie_source){v, v->text, NULL}, tokens[k], counts[k]);
         trie_build(v, &v->shapes[k], &(struct trie_source){v, shapes, NULL}, tokens[k], counts[k]);
     }
-    heap_give(shapes);
+    heap_free(shapes);
 }
 
 static void trie_free(struct token_trie *trie)
 {
-    heap_give(trie->nodes);
-    heap_give(trie->bytes);
-    heap_give(trie->ids);
+    heap_free(trie->nodes);
+    heap_free(trie->bytes);
+    heap_free(trie->ids);
 }
 
 static void tries_build(struct vocabulary *v)
@@ -191,10 +191,10 @@ static void tries_build(struct vocabulary *v)
     int32_t *sorted[TOKEN_KINDS];
     uint32_t counts[TOKEN_KINDS] = {0};
     for (int k = 0; k < TOKEN_KINDS; k++)
-        sorted[k] = heap_take((v->vocab + 1) * sizeof **sorted);
+        sorted[k] = heap_alloc((v->vocab + 1) * sizeof **sorted);
     for (int k = 0; k < PLAIN_KINDS; k++)
-        v->plain[k] = heap_take_zeroed(v->words, sizeof **v->plain);
-    v->any = heap_take_zeroed(v->words, sizeof *v->any);
+        v->plain[k] = heap_alloc_zeroed(v->words, sizeof **v->plain);
+    v->any = heap_alloc_zeroed(v->words, sizeof *v->any);
     for (uint32_t i = 0; i < v->end_count; i++)
         v->any[v->ends[i] / 32] |= 1u << (v->ends[i] % 32);
     for (uint32_t id = 0; id < v->vocab; id++) {
@@ -211,7 +211,7 @@ static void tries_build(struct vocabulary *v)
     kinds_build(v, sorted, counts);
     tails_build(v, sorted[KIND_OTHER], counts[KIND_OTHER]);
     for (int k = 0; k < TOKEN_KINDS; k++)
-        heap_give(sorted[k]);
+        heap_free(sorted[k]);
 }
 
 // Returns the text of a token as grammars see it; *special: VOCABULARY_SPECIAL_BYTE precedes it.
@@ -234,8 +234,8 @@ static void text_copy(struct vocabulary *v, const struct vocabulary_args *args)
     for (uint32_t id = 0; id < args->count; id++)
         bytes += token_of(args, id, &special).bytes + 1;
     check(bytes < UINT32_MAX, "%zu bytes of tokens", bytes);
-    v->first = heap_take((v->vocab + 1) * sizeof *v->first);
-    v->text = heap_take(bytes + 1);
+    v->first = heap_alloc((v->vocab + 1) * sizeof *v->first);
+    v->text = heap_alloc(bytes + 1);
     uint32_t at = 0;
     for (uint32_t id = 0; id < v->vocab; id++) {
         struct text token = token_of(args, id, &special);
@@ -286,11 +286,11 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
 {
     check(args->count <= args->vocab && args->vocab < INT32_MAX, "%u tokens for %u ids",
           args->count, args->vocab);
-    struct vocabulary *v = heap_take_zeroed(1, sizeof *v);
+    struct vocabulary *v = heap_alloc_zeroed(1, sizeof *v);
     atomic_init(&v->owners, 1);
     v->vocab = args->vocab;
     v->words = (args->vocab + 31) / 32;
-    v->ends = heap_take((args->end_count + 1) * sizeof *v->ends);
+    v->ends = heap_alloc((args->end_count + 1) * sizeof *v->ends);
     for (uint32_t i = 0; i < args->end_count; i++)
         if (args->end_ids[i] >= 0 && (uint32_t)args->end_ids[i] < v->vocab)
             v->ends[v->end_count++] = args->end_ids[i];
@@ -321,12 +321,12 @@ void vocabulary_give(struct vocabulary *v)
     }
     trie_free(&v->tails);
     for (int k = 0; k < PLAIN_KINDS; k++)
-        heap_give(v->plain[k]);
-    heap_give(v->any);
-    heap_give(v->first);
-    heap_give(v->text);
-    heap_give(v->ends);
-    heap_give(v);
+        heap_free(v->plain[k]);
+    heap_free(v->any);
+    heap_free(v->first);
+    heap_free(v->text);
+    heap_free(v->ends);
+    heap_free(v);
 }
 
 uint32_t vocabulary_size(const struct vocabulary *v)

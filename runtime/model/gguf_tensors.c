@@ -194,7 +194,7 @@ enum status gguf_tensors_parse(struct tensor **out, uint32_t *count, struct aren
         status = family_read(&family, &gguf, err);
     if (status != STATUS_OK)
         return status;
-    *out = arena_take_zeroed(arena, gguf.tensor_count + 1, sizeof **out);
+    *out = arena_alloc_zeroed(arena, gguf.tensor_count + 1, sizeof **out);
     for (uint32_t i = 0; i < gguf.tensor_count && status == STATUS_OK; i++, (*count)++)
         status = tensor_make(&(*out)[i], &gguf.tensors[i], &family, &gguf, arena, err);
     return status;

@@ -89,7 +89,7 @@ static void *rank_main(void *argument)
         }
         atomic_store(&r->done, seen + 1); // before `left`: late_error finds the late rank by it
         if (atomic_fetch_sub(&group->left, 1) == 1)
-            futex_tell(&group->left, &group->left_sleepers);
+            futex_notify(&group->left, &group->left_sleepers);
     }
 }
 
@@ -160,7 +160,7 @@ static enum status job_run(struct model_group *group, const struct job *job, str
         group->job = *job;
         atomic_store(&group->left, group->size);
         atomic_fetch_add(&group->posted, 1);
-        futex_tell(&group->posted, &group->posted_sleepers);
+        futex_notify(&group->posted, &group->posted_sleepers);
         bool all = ranks_await(group);
         if (atomic_load(&group->failed) > 0) { // that rank has aborted the communicator
             group->status = failed_error(group, &group->err);
@@ -248,7 +248,7 @@ enum status group_open(struct model_group **out, struct model *const *models,
                        const char *const *names, uint32_t size, const struct device_api *api,
                        struct comm *comm, struct error *err)
 {
-    struct model_group *group = heap_take_zeroed(1, sizeof *group);
+    struct model_group *group = heap_alloc_zeroed(1, sizeof *group);
     const struct step_limits *limits = &model_facts(models[0])->limits;
     *group = (struct model_group){.api = api,
                                   .comm = comm,
@@ -256,7 +256,7 @@ enum status group_open(struct model_group **out, struct model *const *models,
                                   .deadline_ns = MODEL_START_NS,
                                   .size = size,
                                   .guilty = size};
-    group->batch = heap_take(batch_bytes(limits));
+    group->batch = heap_alloc(batch_bytes(limits));
     batch_init(group->batch, limits);
     for (uint32_t r = 0; r < size; r++)
         group->ranks[r] = (struct group_rank){.group = group, .model = models[r]};
@@ -275,11 +275,11 @@ void group_close(struct model_group *group)
         return;
     atomic_store(&group->ending, true);
     atomic_fetch_add(&group->posted, 1);
-    futex_tell(&group->posted, &group->posted_sleepers);
+    futex_notify(&group->posted, &group->posted_sleepers);
     for (uint32_t r = 0; r < group->started; r++)
         pthread_join(group->ranks[r].thread, NULL);
-    heap_give(group->batch);
-    heap_give(group);
+    heap_free(group->batch);
+    heap_free(group);
 }
 
 bool group_hangs(const struct model_group *group)

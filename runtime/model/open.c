@@ -87,7 +87,7 @@ static enum status rope_upload(struct model *m, struct error *err)
     struct rope_span span = {.frequencies = frequencies, .pairs = pairs};
     span.scale = rope_frequencies(frequencies, rope, m->config.positions, m->facts.max_model_len);
     size_t row = pairs * 2 * sizeof(float);
-    float *table = heap_take(ROPE_CHUNK * row);
+    float *table = heap_alloc(ROPE_CHUNK * row);
     enum status status = STATUS_OK;
     for (uint32_t first = 0; first < m->facts.max_model_len && status == STATUS_OK;
          first += ROPE_CHUNK) {
@@ -98,7 +98,7 @@ static enum status rope_upload(struct model *m, struct error *err)
         status =
             m->api->upload(m->device, (char *)m->rope + first * row, table, span.count * row, err);
     }
-    heap_give(table);
+    heap_free(table);
     return status;
 }
 
@@ -107,10 +107,10 @@ static enum status rope_upload(struct model *m, struct error *err)
 static enum status graph_record(struct model *m, uint32_t rows, struct error *err)
 {
     struct step *host = m->host_steps[0].record;
-    struct batch *none = heap_take(batch_bytes(&m->facts.limits));
+    struct batch *none = heap_alloc(batch_bytes(&m->facts.limits));
     batch_init(none, &m->facts.limits);
     step_build(host, m, none, rows);
-    heap_give(none);
+    heap_free(none);
     enum status status = m->api->graph_begin(m->stream);
     if (status == STATUS_OK)
         status = forward_run(m, host);
@@ -137,7 +137,7 @@ enum status rank_record(struct model *m, struct error *err)
 static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
 {
     const struct model_parts *parts = plan->parts;
-    struct model *m = heap_take_zeroed(1, sizeof *m);
+    struct model *m = heap_alloc_zeroed(1, sizeof *m);
     m->facts = plan->facts;
     m->config = parts->config;
     m->sizes = parts->sizes;
@@ -149,8 +149,8 @@ static struct model *model_new(const struct model_plan *plan, uint64_t kv_bytes)
     m->step = parts->step;
     m->block_bytes = parts->block_bytes;
     m->weights_bytes = parts->options.copy_of ? 0 : parts->weights.bytes;
-    m->weights = heap_take_zeroed(parts->weights.table_count, sizeof *m->weights);
-    m->top_of_slot = heap_take_zeroed(m->facts.limits.slots_max, 1);
+    m->weights = heap_alloc_zeroed(parts->weights.table_count, sizeof *m->weights);
+    m->top_of_slot = heap_alloc_zeroed(m->facts.limits.slots_max, 1);
     for (uint32_t i = 0; i < parts->stream.graphs; i++)
         m->graphs[i].rows = parts->graph_rows[i];
     if (m->facts.block_bytes > 0) {
@@ -302,9 +302,9 @@ static void rank_close(struct model *m)
     give(m, m->state, m->layout.state_bytes);
     give(m, m->activations, m->layout.activation_bytes);
     give(m, m->weights_memory, m->weights_bytes);
-    heap_give(m->top_of_slot);
-    heap_give(m->weights);
-    heap_give(m);
+    heap_free(m->top_of_slot);
+    heap_free(m->weights);
+    heap_free(m);
 }
 
 static void graphs_close(struct model *m)

@@ -398,8 +398,8 @@ enum status model_plan_open(struct model_plan **out, const char *folder,
     enum status status = options_check(options, err);
     if (status != STATUS_OK)
         return status;
-    struct model_plan *plan = heap_take_zeroed(1, sizeof *plan);
-    plan->parts = heap_take_zeroed(1, sizeof *plan->parts);
+    struct model_plan *plan = heap_alloc_zeroed(1, sizeof *plan);
+    plan->parts = heap_alloc_zeroed(1, sizeof *plan->parts);
     plan->parts->options = *options;
     plan->parts->api = api;
     plan->parts->device = device;
@@ -438,6 +438,6 @@ void model_plan_close(struct model_plan *plan)
         model_plan_close(plan->parts->others[r]);
     weight_list_close(&plan->parts->weights);
     tensors_close(plan->parts->tensors);
-    heap_give(plan->parts);
-    heap_give(plan);
+    heap_free(plan->parts);
+    heap_free(plan);
 }

@@ -257,7 +257,7 @@ enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena
         status =
             error_set(err, STATUS_INVALID, "%s: a tensor name stands twice in the header", name);
     } else {
-        *out = arena_take_zeroed(arena, json_object_size(header) + 1, sizeof **out);
+        *out = arena_alloc_zeroed(arena, json_object_size(header) + 1, sizeof **out);
         status = entries_read(*out, count, arena, header, data, name, err);
     }
     json_decref(header);
@@ -398,9 +398,9 @@ static bool entry_exists(const char *path)
 enum status tensors_open(struct tensors **out, const char *folder, struct error *err)
 {
     struct arena *arena = arena_create(0, 0);
-    struct tensors *set = heap_take_zeroed(1, sizeof *set);
+    struct tensors *set = heap_alloc_zeroed(1, sizeof *set);
     set->arena = arena;
-    set->shards = heap_take_zeroed(TENSOR_FILES_MAX, sizeof *set->shards);
+    set->shards = heap_alloc_zeroed(TENSOR_FILES_MAX, sizeof *set->shards);
     struct text index = arena_format(arena, "%s/model.safetensors.index.json", folder);
     struct text single = arena_format(arena, "%s/model.safetensors", folder);
     enum status status;
@@ -474,10 +474,10 @@ void tensors_close(struct tensors *set)
         return;
     for (uint32_t i = 0; i < set->shard_count; i++)
         mapping_close(&set->shards[i].file);
-    heap_give(set->shards);
-    heap_give(set->tensors);
+    heap_free(set->shards);
+    heap_free(set->tensors);
     arena_destroy(set->arena);
-    heap_give(set);
+    heap_free(set);
 }
 
 const struct tensor *tensors_find(const struct tensors *set, const char *name)

@@ -65,7 +65,7 @@ static enum status steps_run(struct model *m, struct error *err)
     tokens = tokens < facts->limits.tokens_max ? tokens : facts->limits.tokens_max;
     if (tokens >= facts->max_model_len) // leave space for one more token
         tokens = facts->max_model_len > 1 ? facts->max_model_len - 1 : 1;
-    struct batch *batch = heap_take(batch_bytes(&facts->limits));
+    struct batch *batch = heap_alloc(batch_bytes(&facts->limits));
     batch_init(batch, &facts->limits);
     prompt_put(batch, facts, tokens);
     enum status status = step_run(m, batch, err);
@@ -83,7 +83,7 @@ static enum status steps_run(struct model *m, struct error *err)
         batch->decode_count = 1;
         status = step_run(m, batch, err);
     }
-    heap_give(batch);
+    heap_free(batch);
     return status;
 }
 

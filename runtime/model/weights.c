@@ -514,7 +514,7 @@ static void all_taken_check(struct lister *p)
         return;
     uint32_t count = tensors_count(tensors);
     const struct tensor *first = tensors_at(tensors, 0);
-    bool *taken = heap_take_zeroed(count, sizeof *taken);
+    bool *taken = heap_alloc_zeroed(count, sizeof *taken);
     for (uint32_t i = 0; i < p->list->count; i++)
         for (uint32_t k = 0; k < p->list->entries[i].part_count; k++)
             taken[p->list->entries[i].parts[k].tensor - first] = true;
@@ -532,7 +532,7 @@ static void all_taken_check(struct lister *p)
                                   tensors_name_in_file(tensors, name, in_file),
                                   p->config->arch->name, p->config->layers);
     }
-    heap_give(taken);
+    heap_free(taken);
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
@@ -542,7 +542,7 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     struct lister p = {.args = args, .config = args->config, .list = out, .err = err};
     const struct model_config *c = args->config;
     out->table_count = MODEL_WEIGHT_COUNT + c->layers * LAYER_WEIGHT_COUNT;
-    out->entries = heap_take_zeroed(out->table_count, sizeof *out->entries);
+    out->entries = heap_alloc_zeroed(out->table_count, sizeof *out->entries);
     prefix_choose(&p);
     dtypes_choose(&p);
     want_embedding(&p);
@@ -565,7 +565,7 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
 
 void weight_list_close(struct weight_list *list)
 {
-    heap_give(list->entries);
+    heap_free(list->entries);
     list->entries = NULL;
     list->count = 0;
 }

@@ -27,7 +27,7 @@ static enum status put_difference(struct loader *l, struct weight *weight,
                                   const struct weight_entry *entry)
 {
     uint32_t width = entry->parts[0].cols;
-    float *row = heap_take(2 * width * sizeof *row);
+    float *row = heap_alloc(2 * width * sizeof *row);
     for (int p = 0; p < 2; p++) {
         const struct weight_part *part = &entry->parts[p];
         const struct tensor_place place = {part->from_row, 1, 0, width, width};
@@ -38,7 +38,7 @@ static enum status put_difference(struct loader *l, struct weight *weight,
     struct weight_source source = {.map = row, .fd = -1, .rows = 1, .cols = width};
     source.dtype = DTYPE_F32;
     enum status status = put(l, weight, 0, &source);
-    heap_give(row);
+    heap_free(row);
     return status;
 }
 
@@ -53,7 +53,7 @@ static enum status put_rows(struct loader *l, struct weight *weight, const struc
 {
     enum { ELEMENTS = 1 << 18, ROWS_LEAST = 32 };
     uint32_t each = (ELEMENTS / part->cols + ROWS_LEAST) / ROWS_LEAST * ROWS_LEAST;
-    float *rows = heap_take((size_t)each * part->cols * sizeof *rows);
+    float *rows = heap_alloc((size_t)each * part->cols * sizeof *rows);
     enum status status = STATUS_OK;
     for (uint32_t done = 0; done < part->rows && status == STATUS_OK; done += each) {
         uint32_t count = part->rows - done < each ? part->rows - done : each;
@@ -64,7 +64,7 @@ static enum status put_rows(struct loader *l, struct weight *weight, const struc
         tensor_rows_read(rows, part->tensor, &place);
         status = put(l, weight, part->to_row + done, &source);
     }
-    heap_give(rows);
+    heap_free(rows);
     return status;
 }
 
@@ -96,7 +96,7 @@ static const float *constants(struct loader *l, enum weight_fill fill)
             longest = l->list->entries[i].shape.n;
     int which = fill == FILL_ONES ? 0 : 1;
     if (!l->constant[which]) {
-        l->constant[which] = heap_take_zeroed(longest, sizeof(float));
+        l->constant[which] = heap_alloc_zeroed(longest, sizeof(float));
         for (uint32_t i = 0; fill == FILL_ONES && i < longest; i++)
             l->constant[which][i] = 1.0f;
     }
@@ -150,7 +150,7 @@ enum status weights_load(struct weight *table, const struct weight_list *list,
     enum status status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < list->count; i++)
         status = entry_load(&l, &table[list->entries[i].index], &list->entries[i]);
-    heap_give(l.constant[0]);
-    heap_give(l.constant[1]);
+    heap_free(l.constant[0]);
+    heap_free(l.constant[1]);
     return status;
 }

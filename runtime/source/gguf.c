@@ -316,8 +316,8 @@ enum status gguf_parse(struct gguf *out, struct arena *arena, struct text file, 
     out->value_count = count_read(&r, GGUF_VALUES_MAX, "the number of keys");
     if (r.status != STATUS_OK)
         return r.status;
-    out->values = arena_take_zeroed(arena, out->value_count + 1, sizeof *out->values);
-    out->tensors = arena_take_zeroed(arena, out->tensor_count + 1, sizeof *out->tensors);
+    out->values = arena_alloc_zeroed(arena, out->value_count + 1, sizeof *out->values);
+    out->tensors = arena_alloc_zeroed(arena, out->tensor_count + 1, sizeof *out->tensors);
     values_read(&r, out);
     if (r.status == STATUS_OK)
         tensors_read(&r, out);

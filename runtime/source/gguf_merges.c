@@ -53,8 +53,8 @@ static void words_make(struct word_slots *words, const struct text *tokens, uint
     uint64_t slots = 16;
     while (slots < 2 * (uint64_t)count)
         slots *= 2;
-    *words =
-        (struct word_slots){tokens, arena_take_zeroed(scratch, slots, sizeof(uint32_t)), slots - 1};
+    *words = (struct word_slots){tokens, arena_alloc_zeroed(scratch, slots, sizeof(uint32_t)),
+                                 slots - 1};
     for (uint32_t id = 0; id < count; id++) {
         uint64_t at = slot_of(words, tokens[id]);
         while (words->slots[at] != 0 && !text_equal(tokens[words->slots[at] - 1], tokens[id]))

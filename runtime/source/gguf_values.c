@@ -176,7 +176,7 @@ enum status gguf_strings(struct text **out, const struct gguf *file, const struc
         return error_set(err, STATUS_TOO_LARGE,
                          "%s: the key %s has %" PRIu64 " items, at most %" PRIu64 " are read",
                          file->name, safe_of(array->key).at, array->count, count_max);
-    struct text *list = arena_take_zeroed(arena, array->count + 1, sizeof *list);
+    struct text *list = arena_alloc_zeroed(arena, array->count + 1, sizeof *list);
     const char *at = array->bytes.at;
     for (uint64_t i = 0; i < array->count; i++) {
         uint64_t bytes;

@@ -105,7 +105,7 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
         return error_set(err, STATUS_IO, "cannot map %s: %s%s", path, strerror(errno),
                          errno == ENOMEM ? "; a limit of memory is too low (ulimit -v)" : "");
     mapping->at = at;
-    mapping->path = heap_take_zeroed(strlen(path) + 1, 1);
+    mapping->path = heap_alloc_zeroed(strlen(path) + 1, 1);
     memcpy(mapping->path, path, strlen(path));
     list_add(mapping);
     return STATUS_OK;
@@ -116,7 +116,7 @@ void mapping_close(struct mapping *mapping)
     if (mapping->at) {
         list_take(mapping);
         munmap(mapping->at, mapping->bytes);
-        heap_give(mapping->path);
+        heap_free(mapping->path);
     }
     if (mapping->fd >= 0)
         close(mapping->fd);

@@ -32,7 +32,7 @@ static enum status encode_most(const struct tokenizer *tokenizer, const struct e
     size_t bytes = args->text.bytes + (args->pair ? args->pair->bytes : 0);
     uint32_t bound = tokenizer_bound(tokenizer, bytes);
     bound = bound < most ? bound : most;
-    *tokens = arena_take(args->arena, (size_t)bound * sizeof **tokens);
+    *tokens = arena_alloc(args->arena, (size_t)bound * sizeof **tokens);
     if (!*tokens)
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
     return tokenizer_encode(tokenizer, args, *tokens, bound, count, err);
@@ -125,7 +125,7 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
 enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_args *args,
                                struct error *err)
 {
-    struct rerank_prompt *p = arena_take_zeroed(args->arena, 1, sizeof *p);
+    struct rerank_prompt *p = arena_alloc_zeroed(args->arena, 1, sizeof *p);
     if (!p)
         return error_set(err, STATUS_NO_ROOM, "no room for the prompt");
     p->args = *args;
@@ -170,7 +170,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
 {
     uint32_t pair_start = 0;
     uint32_t bound = tokenizer_bound(p->args.tokenizer, p->args.query.bytes + document.bytes);
-    uint8_t *types = arena_take(arena, bound);
+    uint8_t *types = arena_alloc(arena, bound);
     if (!types)
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
     struct encode_args in = {.text = p->args.query,
@@ -203,7 +203,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
 static enum status encode_yes_no(const struct rerank_prompt *p, struct text document,
                                  struct arena *arena, struct rerank_input *out, struct error *err)
 {
-    char *joined = arena_take(arena, p->head.bytes + document.bytes + 1);
+    char *joined = arena_alloc(arena, p->head.bytes + document.bytes + 1);
     int32_t *middle;
     uint32_t count;
     if (!joined)
@@ -227,7 +227,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
     document_cut(p, middle + head, count - head, keep - head, 0);
     out->token_count = p->before_count + keep + p->tail_count;
-    out->tokens = arena_take(arena, out->token_count * sizeof *out->tokens);
+    out->tokens = arena_alloc(arena, out->token_count * sizeof *out->tokens);
     if (!out->tokens)
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", out->token_count);
     memcpy(out->tokens, p->before, p->before_count * sizeof *out->tokens);

@@ -16,7 +16,7 @@ static enum status prompts_fill(struct sentence_prompts *out, const json_t *json
         return STATUS_OK;
     if (!json_is_object(prompts))
         return error_set(err, STATUS_INVALID, "%s/%s: prompts must be an object", folder, file);
-    struct sentence_prompt *at = arena_take_zeroed(arena, json_object_size(prompts), sizeof *at);
+    struct sentence_prompt *at = arena_alloc_zeroed(arena, json_object_size(prompts), sizeof *at);
     const char *name;
     size_t bytes;
     json_t *value;
@@ -62,7 +62,7 @@ struct text_parts text_parts_of(const struct tokenizer *tokenizer, const struct 
     struct error err;
     struct encode_args plain = *args;
     uint32_t bound = tokenizer_bound(tokenizer, args->text.bytes), own_count = 0, before = 0;
-    int32_t *own = arena_take(args->arena, (size_t)bound * sizeof *own);
+    int32_t *own = arena_alloc(args->arena, (size_t)bound * sizeof *own);
     plain.flags &= ~(unsigned)ENCODE_SPECIAL;
     bool made = (args->flags & ENCODE_SPECIAL) && own &&
                 tokenizer_encode(tokenizer, &plain, own, bound, &own_count, &err) == STATUS_OK;
@@ -78,7 +78,7 @@ enum status sentence_prompt_tokens(uint32_t *out, const struct tokenizer *tokeni
                                    const struct encode_args *args, struct error *err)
 {
     uint32_t bound = tokenizer_bound(tokenizer, args->text.bytes), count = 0;
-    int32_t *tokens = arena_take(args->arena, (size_t)bound * sizeof *tokens);
+    int32_t *tokens = arena_alloc(args->arena, (size_t)bound * sizeof *tokens);
     if (!tokens)
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
     enum status status = tokenizer_encode(tokenizer, args, tokens, bound, &count, err);

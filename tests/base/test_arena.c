@@ -13,7 +13,7 @@ static void test_pieces(void **state)
     struct arena *arena = arena_create(256, 0);
     unsigned char *pieces[200];
     for (size_t i = 0; i < 200; i++) {
-        pieces[i] = arena_take(arena, i * 3);
+        pieces[i] = arena_alloc(arena, i * 3);
         assert_int_equal((uintptr_t)pieces[i] % ARENA_ALIGNMENT, 0);
         memset(pieces[i], (int)i, i * 3);
     }
@@ -23,7 +23,7 @@ static void test_pieces(void **state)
     size_t before = arena_bytes(arena);
     arena_reset(arena);
     assert_true(arena_bytes(arena) < before);
-    assert_non_null(arena_take(arena, 100));
+    assert_non_null(arena_alloc(arena, 100));
     arena_destroy(arena);
     arena_destroy(NULL);
 }
@@ -33,11 +33,11 @@ static void test_limit(void **state)
     (void)state;
     struct arena *arena = arena_create(64, 1000);
     size_t got = 0;
-    while (arena_take(arena, 48))
+    while (arena_alloc(arena, 48))
         got += 48;
     assert_in_range(got, 700, 1000);
-    assert_null(arena_take(arena, SIZE_MAX - 3));
-    assert_null(arena_take_zeroed(arena, SIZE_MAX / 2, 16));
+    assert_null(arena_alloc(arena, SIZE_MAX - 3));
+    assert_null(arena_alloc_zeroed(arena, SIZE_MAX / 2, 16));
     assert_null(arena_copy(arena, text_span("0123456789", 400)).at);
     arena_destroy(arena);
 }
@@ -49,7 +49,7 @@ static void test_grow_and_text(void **state)
     char *piece = arena_grow(arena, NULL, 0, 10);
     memcpy(piece, "0123456789", 10);
     assert_ptr_equal(arena_grow(arena, piece, 10, 60), piece); // newest: in place
-    arena_take(arena, 8);
+    arena_alloc(arena, 8);
     char *moved = arena_grow(arena, piece, 60, 500);
     assert_ptr_not_equal(moved, piece);
     assert_memory_equal(moved, "0123456789", 10);
@@ -65,26 +65,26 @@ static void test_the_last_bytes_are_used(void **state)
     (void)state;
     struct arena *arena = arena_create(128, 304);
     assert_int_equal(arena_bytes(arena), 0);
-    char *first = arena_take(arena, 112);
-    char *last = arena_take(arena, 16);
+    char *first = arena_alloc(arena, 112);
+    char *last = arena_alloc(arena, 16);
     assert_ptr_equal(last, first + 112);
     assert_int_equal(arena_bytes(arena), 128);
-    assert_non_null(arena_take(arena, 1));
+    assert_non_null(arena_alloc(arena, 1));
     assert_int_equal(arena_bytes(arena), 256);
-    assert_non_null(arena_take(arena, 112)); // one byte takes 16
+    assert_non_null(arena_alloc(arena, 112)); // one byte takes 16
     assert_int_equal(arena_bytes(arena), 256);
-    assert_null(arena_take(arena, 49)); // a block of 128 does not fit, nor one of 64
-    assert_non_null(arena_take(arena, 48));
+    assert_null(arena_alloc(arena, 49)); // a block of 128 does not fit, nor one of 64
+    assert_non_null(arena_alloc(arena, 48));
     assert_int_equal(arena_bytes(arena), 304);
-    assert_null(arena_take(arena, 1));
+    assert_null(arena_alloc(arena, 1));
     arena_reset(arena);
     assert_int_equal(arena_bytes(arena), 128); // the first block stays, empty
-    assert_ptr_equal(arena_take(arena, 128), first);
+    assert_ptr_equal(arena_alloc(arena, 128), first);
     arena_destroy(arena);
     arena = arena_create(0, 0);
-    assert_non_null(arena_take(arena, 64 * 1024));
+    assert_non_null(arena_alloc(arena, 64 * 1024));
     assert_int_equal(arena_bytes(arena), 64 * 1024);
-    assert_non_null(arena_take(arena, 64 * 1024 + 1));
+    assert_non_null(arena_alloc(arena, 64 * 1024 + 1));
     assert_int_equal(arena_bytes(arena), 2 * 64 * 1024 + 16);
     arena_destroy(arena);
     arena_reset(arena = arena_create(0, 0));
@@ -96,10 +96,10 @@ static void test_a_piece_grows_where_it_lies(void **state)
 {
     (void)state;
     struct arena *arena = arena_create(128, 0);
-    char *piece = arena_take(arena, 10);
+    char *piece = arena_alloc(arena, 10);
     memcpy(piece, "0123456789", 10);
     assert_ptr_equal(arena_grow(arena, piece, 10, 16), piece); // in what it was rounded up to
-    assert_ptr_equal(arena_take(arena, 16), piece + 16);
+    assert_ptr_equal(arena_alloc(arena, 16), piece + 16);
     assert_ptr_equal(arena_grow(arena, piece, 10, 4), piece);
     char *moved = arena_grow(arena, piece, 10, 17); // another lies after it
     assert_ptr_equal(moved, piece + 32);
@@ -110,14 +110,14 @@ static void test_a_piece_grows_where_it_lies(void **state)
     assert_ptr_not_equal(other, moved);
     assert_int_equal(arena_bytes(arena), 256);
     assert_memory_equal(other, "0123456789", 10);
-    assert_ptr_equal(arena_take(arena, 16), other + 112); // 97 bytes take 112
+    assert_ptr_equal(arena_alloc(arena, 16), other + 112); // 97 bytes take 112
     arena_destroy(arena);
     arena = arena_create(64, 64);
-    piece = arena_take(arena, 64);
+    piece = arena_alloc(arena, 64);
     assert_null(arena_grow(arena, piece, 64, 65));
     assert_null(arena_format(arena, "%d", 5).at);
     assert_int_equal(arena_format(arena, "%d", 5).bytes, 0);
-    assert_null(arena_take_zeroed(arena, 1, 1));
+    assert_null(arena_alloc_zeroed(arena, 1, 1));
     arena_destroy(arena);
 }
 
@@ -126,23 +126,23 @@ static void test_zeroed_pieces_are_zero(void **state)
     (void)state;
     static const char zeros[96];
     struct arena *arena = arena_create(96, 0);
-    memset(arena_take(arena, 96), 0x5A, 96);
+    memset(arena_alloc(arena, 96), 0x5A, 96);
     arena_reset(arena);
-    assert_memory_equal(arena_take_zeroed(arena, 32, 3), zeros, 96);
-    assert_non_null(arena_take_zeroed(arena, 7, 0));
-    assert_non_null(arena_take_zeroed(arena, 0, 7));
+    assert_memory_equal(arena_alloc_zeroed(arena, 32, 3), zeros, 96);
+    assert_non_null(arena_alloc_zeroed(arena, 7, 0));
+    assert_non_null(arena_alloc_zeroed(arena, 0, 7));
     struct text copy = arena_copy(arena, text_span("ab\0c", 4));
     assert_int_equal(copy.bytes, 4);
     assert_memory_equal(copy.at, "ab\0c", 5); // with a NUL after it
     assert_non_null(arena_copy(arena, text_span(NULL, 0)).at);
-    char *piece = heap_take_zeroed(32, 3);
+    char *piece = heap_alloc_zeroed(32, 3);
     assert_memory_equal(piece, zeros, 96);
-    heap_give(piece);
-    heap_give(heap_take(0));
-    heap_give(heap_take_zeroed(0, 0));
+    heap_free(piece);
+    heap_free(heap_alloc(0));
+    heap_free(heap_alloc_zeroed(0, 0));
     piece = heap_grow(NULL, 0);
     assert_non_null(piece);
-    heap_give(piece);
+    heap_free(piece);
     arena_destroy(arena);
 }
 

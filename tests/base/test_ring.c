@@ -32,7 +32,7 @@ static uint32_t got(struct numbers *n)
     uint32_t place;
     check(ring_peek(&n->ring, &place), "the ring is empty");
     struct entry entry = n->entry[place];
-    ring_take(&n->ring);
+    ring_pop(&n->ring);
     check(entry.twice == 2 * entry.number, "entry %u, %u", entry.number, entry.twice);
     return entry.number;
 }

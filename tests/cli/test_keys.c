@@ -130,7 +130,7 @@ static void test_many(void **state)
     (void)state;
     enum { COUNT = 10000 };
     struct arena *room = arena_create(0, 0);
-    char *text = arena_take(room, COUNT * 6 + 1);
+    char *text = arena_alloc(room, COUNT * 6 + 1);
     for (int i = 0; i < COUNT; i++)
         snprintf(text + i * 6, 7, "k%04u\n", (unsigned)i % COUNT);
     struct serve_keys keys;

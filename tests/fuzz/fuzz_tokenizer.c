@@ -16,19 +16,19 @@ static void back(const struct tokenizer *t, const int32_t *tokens, uint32_t coun
     struct decode_args args = {tokens, count, (count & 1) != 0, arena};
     (void)!tokenizer_decode(t, &args, &text, &err);
     uint32_t bound = detok_bound(t);
-    char *out = heap_take(bound);
+    char *out = heap_alloc(bound);
     struct detok d;
     detok_init(&d, t, args.skip_special);
     for (uint32_t i = 0; i < count; i++)
         (void)detok_push(&d, tokens[i], out, bound);
     (void)detok_finish(&d, out, bound);
-    heap_give(out);
+    heap_free(out);
 }
 
 static void encode(const struct tokenizer *t, unsigned flags, struct text text)
 {
     struct arena *arena = arena_create(0, 64 << 20);
-    int32_t *tokens = heap_take(TOKENS_MAX * sizeof *tokens);
+    int32_t *tokens = heap_alloc(TOKENS_MAX * sizeof *tokens);
     uint32_t count = 0;
     struct error err;
     struct text second = text_span(text.at, text.bytes / 2);
@@ -50,7 +50,7 @@ static void encode(const struct tokenizer *t, unsigned flags, struct text text)
               tokenizer_bound(t, all * 3));
         back(t, tokens, count, arena);
     }
-    heap_give(tokens);
+    heap_free(tokens);
     arena_destroy(arena);
 }
 

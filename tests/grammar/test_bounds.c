@@ -344,14 +344,14 @@ static int run(struct trial *t, enum status wanted)
 static void ends(enum kind kind, void (*write)(struct source *), enum status wanted)
 {
     int result;
-    struct source source = {heap_take(SOURCE_MAX), 0};
+    struct source source = {heap_alloc(SOURCE_MAX), 0};
     write(&source);
     struct trial t = {.kind = kind, .source = &source};
     pid_t child = fork();
     if (child == 0)
         _exit(run(&t, wanted));
     assert_int_equal(waitpid(child, &result, 0), child);
-    heap_give(source.at);
+    heap_free(source.at);
     if (!WIFEXITED(result) || WEXITSTATUS(result) != 0)
         fail_msg("signal %d, result %d", WIFSIGNALED(result) ? WTERMSIG(result) : 0,
                  WIFEXITED(result) ? WEXITSTATUS(result) : 0);

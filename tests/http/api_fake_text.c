@@ -84,7 +84,7 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
     fake_now = in->now;
     rendering.bytes = rendering.count = 0;
     rendering.segments =
-        arena_take(a, (json_array_size(messages) * 12 + 8) * sizeof *rendering.segments);
+        arena_alloc(a, (json_array_size(messages) * 12 + 8) * sizeof *rendering.segments);
     if (chat->refuses)
         return error_set(err, STATUS_REFUSED, "Roles must alternate");
     *out = (struct chat_output){text_of(""), rendering.segments, 0};

@@ -103,7 +103,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
 {
     if (t->decodes_none)
         return error_set(err, STATUS_NO_ROOM, "a pattern takes too long");
-    char *text = arena_take(args->arena, args->count + 1);
+    char *text = arena_alloc(args->arena, args->count + 1);
     for (uint32_t i = 0; i < args->count; i++)
         text[i] = (char)(args->tokens[i] % 1000);
     *out = text_span(text, args->count);

@@ -38,14 +38,14 @@ struct engine {
 
 struct engine *engine_double_open(const struct model_facts *facts)
 {
-    struct engine *engine = heap_take_zeroed(1, sizeof *engine);
+    struct engine *engine = heap_alloc_zeroed(1, sizeof *engine);
     engine->facts = facts;
     return engine;
 }
 
 void engine_double_close(struct engine *engine)
 {
-    heap_give(engine);
+    heap_free(engine);
 }
 
 struct engine_stats *engine_double_stats(struct engine *engine)
@@ -70,7 +70,7 @@ const struct model_facts *engine_facts(const struct engine *engine)
 
 struct port *port_double_open(struct waker *waker, struct engine *engine)
 {
-    struct port *port = heap_take_zeroed(1, sizeof *port);
+    struct port *port = heap_alloc_zeroed(1, sizeof *port);
     pthread_mutex_init(&port->lock, NULL);
     port->waker = waker;
     port->engine = engine;
@@ -83,11 +83,11 @@ void port_double_close(struct port *port)
         struct request *next = port->requests->next;
         grammar_give(port->requests->grammar);
         token_rules_give(port->requests->rules);
-        heap_give(port->requests);
+        heap_free(port->requests);
         port->requests = next;
     }
     pthread_mutex_destroy(&port->lock);
-    heap_give(port);
+    heap_free(port);
 }
 
 enum admission port_submit(struct port *port, const struct submit_args *args, struct request **out)
@@ -95,7 +95,7 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     enum admission admission = (enum admission)port->engine->admission;
     if (admission != ADMITTED)
         return admission;
-    struct request *request = heap_take_zeroed(1, sizeof *request);
+    struct request *request = heap_alloc_zeroed(1, sizeof *request);
     request->owner = args->owner;
     request->choices = args->choice_count;
     request->prompt_tokens = args->token_count;
@@ -151,7 +151,7 @@ void port_free(struct port *port, struct request *request)
     pthread_mutex_unlock(&port->lock);
     grammar_give(request->grammar);
     token_rules_give(request->rules);
-    heap_give(request);
+    heap_free(request);
 }
 
 void port_owner_set(struct port *port, struct request *request, void *owner)

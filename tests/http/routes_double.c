@@ -25,7 +25,7 @@ static void submit(struct exchange *x)
 {
     const struct served_model *model = &exchange_info(x)->served->models[0];
     struct submit_args args = {.owner = x, .choice_count = 1, .token_count = 7};
-    struct submitted *s = arena_take_zeroed(exchange_arena(x), 1, sizeof *s);
+    struct submitted *s = arena_alloc_zeroed(exchange_arena(x), 1, sizeof *s);
     enum admission admission = ADMISSION_FAILED;
     while (admission != ADMITTED && (s->port = exchange_port(x, model, &args)))
         admission = port_submit(s->port, &args, &s->request);
@@ -127,7 +127,7 @@ static void work_run(struct exchange *x)
         sum += (unsigned char)body.at[i];
     if (body.bytes == 1 && !exchange_gone(x))
         seen.order[seen.ordered++ % sizeof seen.order] = body.at[0];
-    uint32_t *out = arena_take(exchange_arena(x), sizeof *out);
+    uint32_t *out = arena_alloc(exchange_arena(x), sizeof *out);
     *out = sum;
     exchange_state_set(x, out);
 }
@@ -278,7 +278,7 @@ static void compile_request(struct exchange *x)
 {
     static const struct http_failure full = {.error = HTTP_OVERLOADED,
                                              .message = {"too many", sizeof "too many" - 1}};
-    struct compiled *c = arena_take_zeroed(exchange_arena(x), 1, sizeof *c);
+    struct compiled *c = arena_alloc_zeroed(exchange_arena(x), 1, sizeof *c);
     c->text = arena_copy(exchange_scratch(x), exchange_info(x)->body);
     c->streams = c->text.at[0] == 's';
     exchange_state_set(x, c);
@@ -339,7 +339,7 @@ static void big_request(struct exchange *x)
     char digits[16] = "";
     struct text body = exchange_info(x)->body;
     memcpy(digits, body.at, body.bytes < 15 ? body.bytes : 15);
-    struct big *big = arena_take_zeroed(exchange_arena(x), 1, sizeof *big);
+    struct big *big = arena_alloc_zeroed(exchange_arena(x), 1, sizeof *big);
     big->bytes = strtoull(digits, NULL, 10);
     exchange_state_set(x, big);
     exchange_reply_begin(x, 200, big->bytes);

@@ -125,7 +125,7 @@ static void explore(const struct state *s)
 static void test_every_order(void **state)
 {
     (void)state;
-    known = heap_take_zeroed(STATES_MAX, sizeof *known);
+    known = heap_alloc_zeroed(STATES_MAX, sizeof *known);
     struct state start;
     memset(&start, 0, sizeof start);
     start.at[0] = AT_FILL;
@@ -134,7 +134,7 @@ static void test_every_order(void **state)
     explore(&start);
     print_message("%u states\n", known_count);
     assert_true(known_count > 1000);
-    heap_give(known);
+    heap_free(known);
 }
 
 int main(void)

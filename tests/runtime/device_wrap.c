@@ -126,7 +126,7 @@ static enum status copy_in(struct stream *stream, void *to, const void *from, si
 static enum status graph_begin(struct stream *stream)
 {
     (void)stream;
-    recording = heap_take_zeroed(1, sizeof *recording);
+    recording = heap_alloc_zeroed(1, sizeof *recording);
     return STATUS_OK;
 }
 
@@ -142,7 +142,7 @@ static enum status graph_end(struct stream *stream, struct graph **out, struct e
 
 static void graph_close(struct graph *graph)
 {
-    heap_give(graph);
+    heap_free(graph);
 }
 
 static void record(enum op_index op, const void *args, size_t bytes)

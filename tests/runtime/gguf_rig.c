@@ -117,9 +117,9 @@ struct gguf_bytes gguf_finish(struct gguf_build *b)
     align(&out);
     if (b->data.bytes > 0)
         gguf_put(&out, b->data.at, b->data.bytes);
-    heap_give(b->keys.at);
-    heap_give(b->infos.at);
-    heap_give(b->data.at);
+    heap_free(b->keys.at);
+    heap_free(b->infos.at);
+    heap_free(b->data.at);
     *b = (struct gguf_build){.key_count = 0};
     return out;
 }
@@ -192,9 +192,9 @@ static void put_config(struct gguf_build *b, const char *family, const json_t *c
 static void put_vocabulary(struct gguf_build *b, const json_t *config, const char *family)
 {
     uint32_t vocab = field(config, "vocab_size", 1);
-    char(*names)[16] = heap_take_zeroed(vocab, sizeof *names);
-    const char **list = heap_take(vocab * sizeof *list);
-    int32_t *kinds = heap_take(vocab * sizeof *kinds);
+    char(*names)[16] = heap_alloc_zeroed(vocab, sizeof *names);
+    const char **list = heap_alloc(vocab * sizeof *list);
+    int32_t *kinds = heap_alloc(vocab * sizeof *kinds);
     for (uint32_t i = 0; i < vocab; i++) {
         snprintf(names[i], sizeof names[i],
                  i == 1   ? "<s>"
@@ -213,9 +213,9 @@ static void put_vocabulary(struct gguf_build *b, const json_t *config, const cha
     gguf_key_count(b, bert ? "tokenizer.ggml.cls_token_id" : "tokenizer.ggml.bos_token_id", 1);
     gguf_key_count(b, bert ? "tokenizer.ggml.seperator_token_id" : "tokenizer.ggml.eos_token_id",
                    2);
-    heap_give(names);
-    heap_give(list);
-    heap_give(kinds);
+    heap_free(names);
+    heap_free(list);
+    heap_free(kinds);
 }
 
 // Converters interleave the halves of each head's rows.
@@ -305,7 +305,7 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
         uint64_t shape[4] = {0};
         for (uint32_t d = 0; d < dims; d++)
             shape[dims - 1 - d] = (uint64_t)json_integer_value(json_array_get(tensor.shape, d));
-        char *data = heap_take(made.bytes);
+        char *data = heap_alloc(made.bytes);
         memcpy(data, made.data, made.bytes);
         bool q = strstr(tensor.name, "q_proj."), k = strstr(tensor.name, "k_proj.");
         uint32_t rows = (uint32_t)shape[dims - 1];
@@ -313,8 +313,8 @@ static void put_tensors(struct gguf_build *b, const json_t *golden, const char *
             rows_interleave(data, made.data, rows, made.bytes / rows, q ? heads : kv);
         if (name_make(name, tensor.name))
             gguf_tensor_add(b, name, shape, dims, 0, data, made.bytes);
-        heap_give(data);
-        heap_give(made.data);
+        heap_free(data);
+        heap_free(made.data);
         json_decref(made.header);
     }
 }

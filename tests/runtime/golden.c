@@ -102,16 +102,16 @@ void tensor_file_write(struct tensor_file *file, const char *folder, const char 
 {
     char *header = json_dumps(file->header, JSON_COMPACT);
     uint64_t length = strlen(header);
-    char *all = heap_take(8 + length + file->bytes);
+    char *all = heap_alloc(8 + length + file->bytes);
     memcpy(all, &length, 8);
     memcpy(all + 8, header, length);
     if (file->bytes > 0)
         memcpy(all + 8 + length, file->data, file->bytes);
     file_write(folder, name, all, 8 + length + file->bytes);
-    heap_give(all);
+    heap_free(all);
     free(header);
     json_decref(file->header);
-    heap_give(file->data);
+    heap_free(file->data);
     *file = (struct tensor_file){.header = NULL};
 }
 

@@ -96,7 +96,7 @@ static void open_sized(struct rig *rig, const struct device_api *api, const char
     uint64_t kv = rig->plan->kv_bytes_min * kv_sequences;
     must(model_open(&rig->model, rig->plan, kv, NULL, NULL, &err), &err);
     rig->facts = model_facts(rig->model);
-    rig->batch = heap_take(batch_bytes(&rig->facts->limits));
+    rig->batch = heap_alloc(batch_bytes(&rig->facts->limits));
     batch_init(rig->batch, &rig->facts->limits);
 }
 
@@ -130,7 +130,7 @@ void rig_open_ranks(struct rig *rig, const struct device_api *api, const char *f
 
 void rig_close(struct rig *rig)
 {
-    heap_give(rig->batch);
+    heap_free(rig->batch);
     model_close(rig->model);
     model_plan_close(rig->plan);
     for (uint32_t i = 0; i < RANKS_MAX && rig->ranks[i]; i++)

@@ -319,7 +319,7 @@ static void answers_check(const struct fixture *f, const struct asked *asked, ui
 
 static struct asked *asked_make(uint32_t free, uint32_t constrained, uint32_t choices)
 {
-    struct asked *asked = heap_take_zeroed(free + constrained, sizeof *asked);
+    struct asked *asked = heap_alloc_zeroed(free + constrained, sizeof *asked);
     for (uint32_t i = 0; i < free + constrained; i++) {
         asked[i].kind = i < free ? KIND_FREE : (int)(i % KINDS);
         asked[i].number = i;
@@ -353,8 +353,8 @@ static void test_free_choices_keep_every_token(void **state)
     assert_same_answers(alone, beside, each);
     answers_check(&f, beside, 2 * each);
     fixture_close(&f);
-    heap_give(alone);
-    heap_give(beside);
+    heap_free(alone);
+    heap_free(beside);
 }
 
 // Keys and values for two windows: sequences are preempted and computed again.
@@ -374,8 +374,8 @@ static void test_preempted_answers_are_the_same(void **state)
     assert_same_answers(one, other, count);
     answers_check(&scarce, other, count);
     fixture_close(&scarce);
-    heap_give(one);
-    heap_give(other);
+    heap_free(one);
+    heap_free(other);
 }
 
 // A row whose mask is not made in its step changes nothing on the device: the token that comes
@@ -401,8 +401,8 @@ static void test_postponed_answers_are_the_same(void **state)
         fixture_close(&f);
     }
     assert_same_answers(ample, scarce, count);
-    heap_give(ample);
-    heap_give(scarce);
+    heap_free(ample);
+    heap_free(scarce);
 }
 
 static void test_a_cancelled_choice_leaves_the_others(void **state)
@@ -423,8 +423,8 @@ static void test_a_cancelled_choice_leaves_the_others(void **state)
     answers_check(&f, cut, count);
     assert_int_equal(engine_stats(f.engine)->mask_caches, KINDS); // one a grammar, for all choices
     fixture_close(&f);
-    heap_give(whole);
-    heap_give(cut);
+    heap_free(whole);
+    heap_free(cut);
 }
 
 int main(void)

@@ -62,8 +62,8 @@ static void test_blocks_are_the_reference_s(void **state)
             tensor_rows_read(part, &tensor, &place);
             assert_memory_equal(part, values.at + first * sizeof *part, 37 * sizeof *part);
         }
-        heap_give(blocks.at);
-        heap_give(values.at);
+        heap_free(blocks.at);
+        heap_free(values.at);
     }
     assert_int_equal(json_object_size(root), 8);
     json_decref(root);
@@ -156,7 +156,7 @@ static void gguf_write(const char *folder, const char *name, struct gguf_build *
 {
     struct gguf_bytes bytes = gguf_finish(b);
     file_write(folder, name, bytes.at, bytes.bytes);
-    heap_give(bytes.at);
+    heap_free(bytes.at);
 }
 
 static void test_a_file_is_the_folder_s_model(void **state)
@@ -317,8 +317,8 @@ static void test_a_reranker_s_two_rows(void **state)
         assert_true(fabsf(got.values[0] - expected) < 1e-4f);
         assert_true(fabsf(want.values[0]) > 1);
         arena_destroy(arena);
-        heap_give(rows.at);
-        heap_give(bytes.at);
+        heap_free(rows.at);
+        heap_free(bytes.at);
     }
     json_decref(golden);
     folder_remove(folder);
@@ -365,8 +365,8 @@ static void quantised_write(const char *folder, const json_t *golden)
     gguf_of_golden(&keys, golden);
     b.keys = keys.keys;
     b.key_count = keys.key_count;
-    heap_give(keys.infos.at);
-    heap_give(keys.data.at);
+    heap_free(keys.infos.at);
+    heap_free(keys.data.at);
     for (uint32_t i = 0; i < file.tensor_count; i++) {
         const struct gguf_tensor *t = &file.tensors[i];
         char name[GGUF_NAME_MAX + 1];
@@ -383,11 +383,11 @@ static void quantised_write(const char *folder, const json_t *golden)
             gguf_tensor_add(&b, name, t->shape, 2, GGUF_TYPE_Q8_0, blocks.at, blocks.bytes);
         else
             gguf_tensor_add(&b, name, t->shape, t->dims, 0, file.file.at + t->offset, t->bytes);
-        heap_give(blocks.at);
+        heap_free(blocks.at);
     }
     gguf_write(folder, "q.gguf", &b);
     arena_destroy(arena);
-    heap_give(bytes.at);
+    heap_free(bytes.at);
 }
 
 // Quantised weights: bfloat16 unless --dtype says another; every rank reads its rows and columns.
@@ -469,7 +469,7 @@ static void blocks_add(struct gguf_build *b, const char *name, const struct refe
     }
     const uint64_t shape[] = {cols, rows};
     gguf_tensor_add(b, name, shape, 2, quantised ? type->id : GGUF_TYPE_F32, data.at, data.bytes);
-    heap_give(data.at);
+    heap_free(data.at);
 }
 
 // A model as converters make it with Q4_K_M, or the same one dequantised. Its table of tokens takes
@@ -552,8 +552,8 @@ static void test_a_model_of_k_blocks(void **state)
     outcome_of(&got, path[1], -1, 1);
     assert_int_equal(got.dtype, DTYPE_BF16);
     for (int i = 0; i < 3; i++) {
-        heap_give(refs[i].blocks.at);
-        heap_give(refs[i].values.at);
+        heap_free(refs[i].blocks.at);
+        heap_free(refs[i].values.at);
     }
     json_decref(root);
     folder_remove(folder);

@@ -56,7 +56,7 @@ static void put_array(struct gguf_build *b, const char *key, uint32_t item, char
     gguf_put_number(&b->keys, item, 4);
     gguf_put_number(&b->keys, count, 8);
     gguf_put(&b->keys, items.at, items.bytes);
-    heap_give(items.at);
+    heap_free(items.at);
 }
 
 static void put_tensor(struct gguf_build *b, const char *name, const char *value)
@@ -172,7 +172,7 @@ static void cases_check(const struct document_case *cases, size_t count)
         }
         json_buffer_free(&out);
         arena_destroy(arena);
-        heap_give(bytes.at);
+        heap_free(bytes.at);
     }
     assert_int_equal(wrong, 0);
 }
@@ -617,7 +617,7 @@ static void test_types_and_dimensions(void **state)
         assert_true(dims == 4 ? status == STATUS_OK
                               : status != STATUS_OK && strstr(err.text, "has 5 dimensions"));
         arena_destroy(arena);
-        heap_give(bytes.at);
+        heap_free(bytes.at);
     }
 }
 

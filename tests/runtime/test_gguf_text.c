@@ -29,7 +29,7 @@ static struct tokenizer *open_build(struct gguf_build *b)
     snprintf(path, sizeof path, "%s/t.gguf", folder);
     if (tokenizer_open(&t, path, &err) != STATUS_OK)
         fail_msg("%s", err.text);
-    heap_give(bytes.at);
+    heap_free(bytes.at);
     folder_remove(folder);
     return t;
 }
@@ -183,7 +183,7 @@ static void test_ends_are_found_by_their_texts(void **state)
         text_is(json_buffer_text(&out), "{\"from\":\"gguf\",\"temperature\":0.5,\"top_k\":20.0}"));
     json_buffer_free(&out);
     arena_destroy(arena);
-    heap_give(bytes.at);
+    heap_free(bytes.at);
 }
 
 int main(void)

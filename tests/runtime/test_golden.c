@@ -54,7 +54,7 @@ static void inputs_read(struct run *run)
 
 static struct run *run_open(const char *name, enum dtype stored, int dtype, uint32_t shards)
 {
-    struct run *run = heap_take_zeroed(1, sizeof *run);
+    struct run *run = heap_alloc_zeroed(1, sizeof *run);
     struct error err;
     char path[512];
     snprintf(path, sizeof path, "%s/tests/golden/%s", WEFT_SOURCE_DIR, name);
@@ -78,7 +78,7 @@ static void run_close(struct run *run)
     rig_close(&run->rig);
     folder_remove(run->folder);
     json_decref(run->golden);
-    heap_give(run);
+    heap_free(run);
 }
 
 static enum batch_want want_of(const struct run *run)

@@ -41,7 +41,7 @@ static void ground_reset(struct ground *g)
 
 static int setup(void **state)
 {
-    struct ground *g = heap_take_zeroed(1, sizeof *g);
+    struct ground *g = heap_alloc_zeroed(1, sizeof *g);
     struct error err;
     struct device_options options = {.threads = 1, .exact = true};
     g->api = device_cpu();
@@ -56,7 +56,7 @@ static int setup(void **state)
     snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
     assert_int_equal(file_read(&all, arena, path, 1 << 24, &err), STATUS_OK);
     g->bytes = all.bytes;
-    g->weights = heap_take(all.bytes);
+    g->weights = heap_alloc(all.bytes);
     memcpy(g->weights, all.at, all.bytes);
     uint64_t header;
     memcpy(&header, g->weights, 8);
@@ -72,9 +72,9 @@ static int teardown(void **state)
     printf("%u hostile folders refused\n", g->refused);
     folder_remove(g->folder);
     json_decref(g->golden);
-    heap_give(g->weights);
+    heap_free(g->weights);
     g->api->close(g->device);
-    heap_give(g);
+    heap_free(g);
     return 0;
 }
 
@@ -229,7 +229,7 @@ static void test_configs_are_refused(void **state)
 static void test_files_are_refused(void **state)
 {
     struct ground *g = *state;
-    char *deep = heap_take(4001);
+    char *deep = heap_alloc(4001);
     memset(deep, '[', 4000);
     deep[4000] = '\0';
     static const char pooled[] =
@@ -286,7 +286,7 @@ static void test_files_are_refused(void **state)
         refuse(g, cases[i].text, cases[i].words);
         ground_reset(g);
     }
-    heap_give(deep);
+    heap_free(deep);
     char path[128];
     snprintf(path, sizeof path, "%s/config.json", g->folder);
     unlink(path);
@@ -308,12 +308,12 @@ static void header_write(struct ground *g, const char *header, uint64_t length)
 {
     size_t text = strlen(header);
     size_t data = g->bytes - 8 - g->header;
-    char *all = heap_take(8 + text + data);
+    char *all = heap_alloc(8 + text + data);
     memcpy(all, &length, 8);
     memcpy(all + 8, header, text);
     memcpy(all + 8 + text, g->weights + 8 + g->header, data);
     weights_write(g, all, 8 + text + data);
-    heap_give(all);
+    heap_free(all);
 }
 
 static void test_headers_are_refused(void **state)
@@ -397,17 +397,17 @@ static void test_headers_are_refused(void **state)
         header_write(g, headers[4].header, lengths[i].length);
         refuse(g, "a wrong header length", lengths[i].words);
     }
-    char *name = heap_take(2000);
+    char *name = heap_alloc(2000);
     memset(name, 'n', 2000);
-    char *header = heap_take(2200);
+    char *header = heap_alloc(2200);
     snprintf(header, 2200,
              "{\"%.*s\": {\"dtype\": \"F32\", \"shape\": [1],"
              " \"data_offsets\": [0, 4]}}",
              1900, name);
     header_write(g, header, strlen(header));
     refuse(g, "a name of 1900 bytes", "a tensor name has over 512 bytes");
-    heap_give(header);
-    heap_give(name);
+    heap_free(header);
+    heap_free(name);
     ground_reset(g);
     accept(g);
 }
@@ -417,7 +417,7 @@ static void test_long_headers_are_refused(void **state)
 {
     struct ground *g = *state;
     enum { ENTRIES = 65538, ENTRY_BYTES = 80, SIZES = 1 << 20 };
-    char *header = heap_take(ENTRIES * ENTRY_BYTES);
+    char *header = heap_alloc(ENTRIES * ENTRY_BYTES);
     size_t bytes = 0;
     for (int i = 0; i < ENTRIES; i++)
         bytes += (size_t)snprintf(header + bytes, ENTRY_BYTES,
@@ -433,7 +433,7 @@ static void test_long_headers_are_refused(void **state)
     memcpy(header + bytes, "]}}", 3);
     header_write(g, header, bytes + 3);
     refuse(g, "a shape of a million sizes", "at most 65536 tensors and 1048576 values are read");
-    heap_give(header);
+    heap_free(header);
     ground_reset(g);
     accept(g);
 }
@@ -441,7 +441,7 @@ static void test_long_headers_are_refused(void **state)
 // The good file with one piece of its header replaced by one of equal length.
 static void header_edit(struct ground *g, const char *from, const char *to, const char *words)
 {
-    char *copy = heap_take(g->bytes + 1);
+    char *copy = heap_alloc(g->bytes + 1);
     memcpy(copy, g->weights, g->bytes);
     copy[g->bytes] = '\0';
     char saved = copy[8 + g->header];
@@ -452,7 +452,7 @@ static void header_edit(struct ground *g, const char *from, const char *to, cons
     memcpy(at, to, strlen(to));
     copy[8 + g->header] = saved;
     weights_write(g, copy, g->bytes);
-    heap_give(copy);
+    heap_free(copy);
     refuse(g, to, words);
 }
 

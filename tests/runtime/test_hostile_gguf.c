@@ -506,7 +506,7 @@ static void good_is_read(const struct ground *g)
     for (int i = 0; i < 3; i++)
         if (attempt(g, documents[i], &err) != STATUS_OK)
             fail_msg("a good file was refused: %s", err.text);
-    heap_give(file.at);
+    heap_free(file.at);
 }
 
 static void test_hostile_files_are_refused(void **state)
@@ -521,7 +521,7 @@ static void test_hostile_files_are_refused(void **state)
         struct gguf_bytes file = good_make(h);
         damage(&file, h);
         file_write(g->folder, "m.gguf", file.at, file.bytes);
-        heap_give(file.at);
+        heap_free(file.at);
         enum status status = attempt(g, h->document, &err);
         snprintf(want, sizeof want, "%s%s", g->path, h->sentence);
         refused += status != STATUS_OK;
@@ -541,9 +541,9 @@ static void test_hostile_files_are_refused(void **state)
 static struct gguf_bytes scored_make(uint32_t count, uint32_t longest)
 {
     struct gguf_build b = {.key_count = 0};
-    const char **tokens = heap_take((count + 1) * sizeof *tokens);
-    float *scores = heap_take_zeroed(count + 1, sizeof *scores);
-    char *all = heap_take(longest + 1);
+    const char **tokens = heap_alloc((count + 1) * sizeof *tokens);
+    float *scores = heap_alloc_zeroed(count + 1, sizeof *scores);
+    char *all = heap_alloc(longest + 1);
     memset(all, 'a', longest);
     all[longest] = '\0';
     for (uint32_t i = 0; i < count; i++)
@@ -554,9 +554,9 @@ static struct gguf_bytes scored_make(uint32_t count, uint32_t longest)
     gguf_key_texts(&b, "tokenizer.ggml.tokens", tokens, count + 1);
     gguf_key_array(&b, "tokenizer.ggml.scores", 6, scores, count + 1, 4);
     struct gguf_bytes out = gguf_finish(&b);
-    heap_give(all);
-    heap_give(scores);
-    heap_give(tokens);
+    heap_free(all);
+    heap_free(scores);
+    heap_free(tokens);
     return out;
 }
 
@@ -598,7 +598,7 @@ static void test_a_small_file_takes_little_memory(void **state)
         assert_true(out.bytes < scored[i].bytes_max + 1024); // it is looked at while writing
         json_buffer_free(&out);
         arena_destroy(arena);
-        heap_give(bytes.at);
+        heap_free(bytes.at);
     }
 }
 
@@ -613,7 +613,7 @@ static void test_a_model_without_an_end_is_read(void **state)
     struct error err;
     damage(&file, &none);
     file_write(g->folder, "m.gguf", file.at, file.bytes);
-    heap_give(file.at);
+    heap_free(file.at);
     for (int i = 0; i < 3; i++)
         if (attempt(g, documents[i], &err) != STATUS_OK)
             fail_msg("%s", err.text);
@@ -669,14 +669,14 @@ static void test_every_byte_damaged_and_every_cut(void **state)
         }
         file.at[at] = before;
         // A copy of exactly the bytes, so that the sanitizers see a read behind them.
-        char *cut = heap_take(at + 1);
+        char *cut = heap_alloc(at + 1);
         memcpy(cut, file.at, at + 1);
         read_all(text_span(cut, at + 1), at, arena);
-        heap_give(cut);
+        heap_free(cut);
         arena_reset(arena);
     }
     arena_destroy(arena);
-    heap_give(file.at);
+    heap_free(file.at);
 }
 
 int main(void)

@@ -679,7 +679,7 @@ static void test_batch_sections_do_not_overlap(void **state)
                                  .bias_max = 3,
                                  .vocab = 50};
     size_t bytes = batch_bytes(&limits);
-    struct batch *b = heap_take(bytes);
+    struct batch *b = heap_alloc(bytes);
     batch_init(b, &limits);
     batch_clear(b, 5);
     assert_int_equal(b->bytes, bytes);
@@ -702,7 +702,7 @@ static void test_batch_sections_do_not_overlap(void **state)
         assert_int_equal(ends[i][-1], i + 1);
     assert_true(ends[5] <= (char *)b + bytes);
     assert_int_equal(b->row_count + b->token_count + b->decode_count, 0);
-    heap_give(b);
+    heap_free(b);
 }
 
 // Nothing of a step is left for the next one, and the sections stay where they are.

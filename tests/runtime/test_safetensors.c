@@ -148,7 +148,7 @@ static void test_damaged_headers_do_no_harm(void **state)
     uint32_t refused = 0;
     for (size_t at = 0; at < BYTES - 24; at++) {
         for (int bit = 0; bit < 8; bit++) {
-            char *file = heap_take(BYTES); // so that ASan finds a read past its end
+            char *file = heap_alloc(BYTES); // so that ASan finds a read past its end
             uint64_t length = sizeof header - 1;
             memcpy(file, &length, 8);
             memcpy(file + 8, header, length);
@@ -167,7 +167,7 @@ static void test_damaged_headers_do_no_harm(void **state)
                     sum += ((const unsigned char *)list[i].map)[k];
             assert_true(status != STATUS_OK || sum <= 24);
             arena_destroy(arena);
-            heap_give(file);
+            heap_free(file);
         }
     }
     assert_true(refused > 400);
@@ -180,7 +180,7 @@ static uint32_t count;
 // A file of this header and so many bytes of data; `arena` keeps what is read.
 static enum status header_parse(struct arena *arena, const char *header, size_t bytes, size_t data)
 {
-    char *file = arena_take_zeroed(arena, 8 + bytes + data, 1);
+    char *file = arena_alloc_zeroed(arena, 8 + bytes + data, 1);
     uint64_t length = bytes;
     memcpy(file, &length, 8);
     memcpy(file + 8, header, bytes);

@@ -165,7 +165,7 @@ static void table_compare(const struct shape_of *s, const struct rig *whole, str
     uint32_t compared = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct weight *w = &whole->model->weights[i];
-        uint8_t *seen = heap_take_zeroed((size_t)w->shape.n * w->shape.k + 1, 1);
+        uint8_t *seen = heap_alloc_zeroed((size_t)w->shape.n * w->shape.k + 1, 1);
         for (uint32_t r = 0; r < s->ranks; r++)
             if (ranks[r].model->weights[i].shape.n > 0)
                 weight_compare(s, w, &ranks[r].model->weights[i], i, r, seen);
@@ -173,7 +173,7 @@ static void table_compare(const struct shape_of *s, const struct rig *whole, str
             if (seen[at] != copies_of(s, i, at / w->shape.k))
                 fail_msg("weight %u, element %u: on %u of %u ranks", i, at, seen[at], s->ranks);
         compared += w->shape.n > 0;
-        heap_give(seen);
+        heap_free(seen);
     }
     assert_true(compared >= 8);
 }

@@ -202,7 +202,7 @@ static void reference_make(struct bench *b)
 
 static struct bench *bench_make(const struct model_case *of)
 {
-    struct bench *b = heap_take_zeroed(1, sizeof *b);
+    struct bench *b = heap_alloc_zeroed(1, sizeof *b);
     b->of = of;
     folder_fill(b);
     reference_make(b);
@@ -212,7 +212,7 @@ static struct bench *bench_make(const struct model_case *of)
 static void bench_end(struct bench *b)
 {
     folder_remove(b->folder);
-    heap_give(b);
+    heap_free(b);
 }
 
 // Prompt and half of the outputs as one prompt, cut evenly; then decode, by graph, from there.

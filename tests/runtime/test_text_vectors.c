@@ -151,7 +151,7 @@ static void test_hostile_patterns(void **state)
     static const char *const parts[] = {"(",    "[",       "(?:",  "[^a&&",
                                         "(?i)", "\\\\p{L", "a{1}", "\\\\"};
     enum { BYTES = 200000 };
-    char *json = heap_take(BYTES + 512);
+    char *json = heap_alloc(BYTES + 512);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         struct tokenizer *t = NULL;
         struct error err;
@@ -164,7 +164,7 @@ static void test_hostile_patterns(void **state)
         if (tokenizer_open_memory(&t, text_of(json), text_span(NULL, 0), &err) == STATUS_OK)
             tokenizer_close(t);
     }
-    heap_give(json);
+    heap_free(json);
 }
 
 int main(void)

@@ -37,7 +37,7 @@ static uint32_t ids_read(int32_t *out, const json_t *list)
 
 static int setup(void **state)
 {
-    struct fixture *f = heap_take_zeroed(1, sizeof *f);
+    struct fixture *f = heap_alloc_zeroed(1, sizeof *f);
     struct error err;
     assert_int_equal(json_file_parse(&f->golden,
                                      WEFT_ASSETS_DIR "/decoder/tinystories-656k/golden.json",
@@ -60,7 +60,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
     rig_close(&f->rig);
     json_decref(f->golden);
-    heap_give(f);
+    heap_free(f);
     return 0;
 }
 

@@ -28,8 +28,8 @@ static void encode(const struct tokenizer *t, uint32_t operation, struct text te
     struct error err;
     struct text pair = {0};
     uint32_t max = tokenizer_bound(t, text.bytes), count = 0;
-    int32_t *tokens = arena_take(arena, max * sizeof *tokens);
-    uint8_t *types = arena_take(arena, max);
+    int32_t *tokens = arena_alloc(arena, max * sizeof *tokens);
+    uint8_t *types = arena_alloc(arena, max);
     struct encode_args args = {
         .text = text, .flags = operation & 3, .arena = arena, .type_ids = types};
     if (operation >= 16) {
@@ -51,7 +51,7 @@ static void encode(const struct tokenizer *t, uint32_t operation, struct text te
 static void stream(const struct tokenizer *t, const struct decode_args *args)
 {
     uint32_t bound = detok_bound(t), bytes = 0;
-    char *out = arena_take(args->arena, (size_t)bound * (args->count + 1));
+    char *out = arena_alloc(args->arena, (size_t)bound * (args->count + 1));
     struct detok d;
     detok_init(&d, t, args->skip_special);
     for (uint32_t i = 0; i < args->count; i++)
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     struct arena *arena = arena_create(1 << 20, 0);
     uint32_t head[2];
     while (take(head, sizeof head)) {
-        char *payload = arena_take(arena, head[1] + 4ul);
+        char *payload = arena_alloc(arena, head[1] + 4ul);
         if (!take(payload, head[1]))
             break;
         if ((head[0] & 15) >= 8)

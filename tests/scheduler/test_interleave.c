@@ -444,7 +444,7 @@ static void reader_act(struct search *s, struct place *p)
         reader_event(s, p);
         break;
     case R_TAKE:
-        ring_take(&p->events.ring);
+        ring_pop(&p->events.ring);
         p->reader_at = R_UNPAUSE;
         if (s->fault == FAULT_UNPAUSE_FIRST)
             reader_next(s, p);
@@ -528,9 +528,9 @@ static void search_run(struct search *s, uint32_t lives, uint32_t tokens, enum f
     s->parks = parks;
     s->notices = cancels || parks;
     s->mask = ((uint64_t)1 << 21) - 1;
-    s->seen = heap_take_zeroed(s->mask + 1, sizeof *s->seen);
+    s->seen = heap_alloc_zeroed(s->mask + 1, sizeof *s->seen);
     explore(s);
-    heap_give(s->seen);
+    heap_free(s->seen);
 }
 
 static void test_nothing_is_lost(void **state)

@@ -136,7 +136,7 @@ static bool worker_step(const struct search *s, struct place *p)
         return true;
     case W_WORK:
         if (jobs_left(p))
-            ring_take(&p->ring);
+            ring_pop(&p->ring);
         else
             p->worker_at = s->fault == FAULT_RAISE_FIRST ? W_READ : W_RAISE;
         return true;

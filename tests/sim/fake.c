@@ -137,34 +137,34 @@ float fake_value(const struct fake_alone *alone, uint32_t column)
 
 static struct model *rank_open(const struct fake_options *options)
 {
-    struct model *m = heap_take_zeroed(1, sizeof *m);
+    struct model *m = heap_alloc_zeroed(1, sizeof *m);
     const struct model_facts *f = &options->facts;
     const struct step_limits *limits = &f->limits;
     uint32_t slots = limits->slots_max;
     m->options = *options;
     m->facts = *f;
-    m->last_token = heap_take_zeroed(slots, sizeof *m->last_token);
-    m->table = heap_take_zeroed((size_t)slots * limits->blocks_max + 1, sizeof *m->table);
-    m->params = heap_take_zeroed(slots, sizeof *m->params);
-    m->bias = heap_take_zeroed((size_t)slots * limits->bias_max + 1, sizeof *m->bias);
-    m->penalty = heap_take_zeroed(limits->penalty_rows + 1u, sizeof *m->penalty);
-    m->done = heap_take_zeroed(slots, sizeof *m->done);
-    m->slot_step = heap_take_zeroed(slots, sizeof *m->slot_step);
-    m->kv = heap_take_zeroed((size_t)f->block_count * f->block_tokens + 1, sizeof *m->kv);
-    m->writer = heap_take_zeroed(f->block_count + 1u, sizeof *m->writer);
+    m->last_token = heap_alloc_zeroed(slots, sizeof *m->last_token);
+    m->table = heap_alloc_zeroed((size_t)slots * limits->blocks_max + 1, sizeof *m->table);
+    m->params = heap_alloc_zeroed(slots, sizeof *m->params);
+    m->bias = heap_alloc_zeroed((size_t)slots * limits->bias_max + 1, sizeof *m->bias);
+    m->penalty = heap_alloc_zeroed(limits->penalty_rows + 1u, sizeof *m->penalty);
+    m->done = heap_alloc_zeroed(slots, sizeof *m->done);
+    m->slot_step = heap_alloc_zeroed(slots, sizeof *m->slot_step);
+    m->kv = heap_alloc_zeroed((size_t)f->block_count * f->block_tokens + 1, sizeof *m->kv);
+    m->writer = heap_alloc_zeroed(f->block_count + 1u, sizeof *m->writer);
     m->mask_words = (f->vocab + 31) / 32;
-    m->rows = heap_take_zeroed(limits->rows_max, sizeof *m->rows);
+    m->rows = heap_alloc_zeroed(limits->rows_max, sizeof *m->rows);
     for (uint32_t i = 0; i < FAKE_RING; i++) {
         struct fake_slot *slot = &m->ring[i];
-        slot->results = heap_take_zeroed(limits->rows_max, sizeof *slot->results);
+        slot->results = heap_alloc_zeroed(limits->rows_max, sizeof *slot->results);
         slot->tops =
-            heap_take_zeroed((size_t)limits->rows_max * SAMPLE_TOP_MAX, sizeof *slot->tops);
+            heap_alloc_zeroed((size_t)limits->rows_max * SAMPLE_TOP_MAX, sizeof *slot->tops);
         slot->masks =
-            heap_take_zeroed((size_t)limits->rows_max * m->mask_words + 1, sizeof *slot->masks);
-        slot->values = heap_take_zeroed((size_t)limits->rows_max * (f->output_width + 1),
-                                        sizeof *slot->values);
+            heap_alloc_zeroed((size_t)limits->rows_max * m->mask_words + 1, sizeof *slot->masks);
+        slot->values = heap_alloc_zeroed((size_t)limits->rows_max * (f->output_width + 1),
+                                         sizeof *slot->values);
     }
-    m->batch = heap_take_zeroed(1, batch_bytes(limits));
+    m->batch = heap_alloc_zeroed(1, batch_bytes(limits));
     batch_init(m->batch, limits);
     return m;
 }
@@ -195,16 +195,16 @@ static void rank_close(struct model *m)
     if (!m)
         return;
     for (uint32_t i = 0; i < FAKE_RING; i++) {
-        heap_give(m->ring[i].results);
-        heap_give(m->ring[i].tops);
-        heap_give(m->ring[i].values);
-        heap_give(m->ring[i].masks);
+        heap_free(m->ring[i].results);
+        heap_free(m->ring[i].tops);
+        heap_free(m->ring[i].values);
+        heap_free(m->ring[i].masks);
     }
     void *const parts[] = {m->last_token, m->table, m->params, m->bias,  m->penalty, m->done,
                            m->slot_step,  m->kv,    m->writer, m->batch, m->rows};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        heap_give(parts[i]);
-    heap_give(m);
+        heap_free(parts[i]);
+    heap_free(m);
 }
 
 void model_close(struct model *m)

@@ -71,11 +71,11 @@ static uint32_t literal_at_end(struct write *w, const char *text)
         before = at;
         dialect_literal_next(w->d, text, &at, &token);
     }
-    char *cut = heap_take(before + 1);
+    char *cut = heap_alloc(before + 1);
     memcpy(cut, text, before);
     cut[before] = 0;
     whole = grammar_either(w->b, whole, write_literal(w, cut, GRAMMAR_EMPTY));
-    heap_give(cut);
+    heap_free(cut);
     return whole;
 }
 
@@ -330,8 +330,8 @@ static bool may_open(struct calling *a, const struct openings *o)
         bytes += o->rest[i] ? strlen(o->rest[i]) : (BLANKS + 1) * names;
         count += each;
     }
-    bool any = false, *begins = heap_take(count * sizeof *begins);
-    struct probes p = {heap_take(count * sizeof *p.at), heap_take(bytes), 0, 0};
+    bool any = false, *begins = heap_alloc(count * sizeof *begins);
+    struct probes p = {heap_alloc(count * sizeof *p.at), heap_alloc(bytes), 0, 0};
     for (uint32_t k = 0; k < BLANKS; k++)
         probe_add(&p, text_of(""), text_of(""), text_span(after_name + k, 1));
     for (uint32_t i = 0; i < o->count; i++)
@@ -339,9 +339,9 @@ static bool may_open(struct calling *a, const struct openings *o)
     a->status = grammar_begins_all(a->w.b, a->w.args->content, p.at, p.count, begins, a->w.err);
     for (uint32_t i = 0; i < p.count && a->status == STATUS_OK; i++)
         any |= begins[i];
-    heap_give(p.store);
-    heap_give(p.at);
-    heap_give(begins);
+    heap_free(p.store);
+    heap_free(p.at);
+    heap_free(begins);
     return any;
 }
 
@@ -548,9 +548,9 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
     check(a.w.syntax || count == 0, "the dialect has no calls");
     if (args->formed && args->content == GRAMMAR_NOTHING && !grammar_failed(b))
         return error_set(err, STATUS_INVALID, "no text at all matches the grammar");
-    a.names = heap_take((count + 1) * sizeof *a.names);
-    a.arguments = heap_take((count + 1) * sizeof *a.arguments);
-    a.known = heap_take((count + 1) * sizeof *a.known);
+    a.names = heap_alloc((count + 1) * sizeof *a.names);
+    a.arguments = heap_alloc((count + 1) * sizeof *a.arguments);
+    a.known = heap_alloc((count + 1) * sizeof *a.known);
     a.gap = grammar_repeat(b, grammar_literal(b, text_of("\n")), 0, READ_GAP);
     if (count > 0)
         write_arguments_begin(&a.w);
@@ -562,8 +562,8 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
         *root = args->must ? forced(&a) : unforced(&a);
     if (a.status != STATUS_OK)
         *root = GRAMMAR_NOTHING;
-    heap_give(a.names);
-    heap_give(a.known);
-    heap_give(a.arguments);
+    heap_free(a.names);
+    heap_free(a.known);
+    heap_free(a.arguments);
     return status == STATUS_OK ? a.status : status;
 }

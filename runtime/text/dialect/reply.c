@@ -588,7 +588,7 @@ void read_symbol(struct reply *r, unsigned symbol)
 
 struct reply *reply_open(const struct reply_args *args)
 {
-    struct reply *r = heap_take_zeroed(1, sizeof *r);
+    struct reply *r = heap_alloc_zeroed(1, sizeof *r);
     r->args = *args;
     r->row = args->dialect->row;
     r->args.calls = args->calls && r->row->form != FORM_NONE;
@@ -606,7 +606,7 @@ struct reply *reply_open(const struct reply_args *args)
 
 struct reply *reply_copy(const struct reply *r)
 {
-    struct reply *copy = heap_take_zeroed(1, sizeof *copy);
+    struct reply *copy = heap_alloc_zeroed(1, sizeof *copy);
     *copy = *r;
     copy->events = NULL;
     copy->starts = NULL;
@@ -628,13 +628,13 @@ void reply_close(struct reply *r)
 {
     if (!r)
         return;
-    heap_give(r->held);
-    heap_give(r->held_at);
-    heap_give(r->events);
-    heap_give(r->starts);
+    heap_free(r->held);
+    heap_free(r->held_at);
+    heap_free(r->events);
+    heap_free(r->starts);
     json_buffer_free(&r->out);
     json_buffer_free(&r->value.held);
-    heap_give(r);
+    heap_free(r);
 }
 
 const struct reply_event *reply_feed(struct reply *r, struct text piece, bool is_special,

@@ -135,7 +135,7 @@ static uint32_t *slot_of(struct gbnf *g, struct text name)
 static void slots_double(struct gbnf *g)
 {
     g->slot_count *= 2;
-    g->slots = arena_take_zeroed(g->arena, g->slot_count, sizeof *g->slots);
+    g->slots = arena_alloc_zeroed(g->arena, g->slot_count, sizeof *g->slots);
     for (uint32_t i = 0; i < g->rule_count; i++) {
         uint32_t *slot = slot_of(g, g->rules[i].name);
         g->rules[i].next = *slot;
@@ -219,7 +219,7 @@ static enum status parse_literal(struct gbnf *g, uint32_t *out)
     size_t bytes = 0, most = literal_bytes(g, quote);
     if (most == SIZE_MAX)
         return refuse(g, STATUS_INVALID, start, "a text without its closing quote");
-    char *text = arena_take(g->arena, most + 4);
+    char *text = arena_alloc(g->arena, most + 4);
     for (size_t end = g->at + most; g->at < end;) {
         uint32_t c;
         enum status status = read_char(g, &c);
@@ -448,9 +448,9 @@ enum status gbnf_compile(struct grammar_builder *b, struct text source, uint32_t
     if (utf8_valid_prefix(source) != source.bytes)
         return error_set(err, STATUS_INVALID, "the grammar is not UTF-8");
     struct arena *arena = arena_create(0, 0);
-    g = arena_take_zeroed(arena, 1, sizeof *g);
+    g = arena_alloc_zeroed(arena, 1, sizeof *g);
     *g = (struct gbnf){.b = b, .in = source, .arena = arena, .err = err, .slot_count = 1024};
-    g->slots = arena_take_zeroed(arena, g->slot_count, sizeof *g->slots);
+    g->slots = arena_alloc_zeroed(arena, g->slot_count, sizeof *g->slots);
     dots_find(g);
     for (blanks_skip(g); status == STATUS_OK && g->at < source.bytes && !grammar_failed(b);
          blanks_skip(g))

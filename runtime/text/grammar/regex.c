@@ -26,7 +26,7 @@ static bool next_is(const struct regex_parser *p, const char *what)
 
 static struct regex_node *node_new(struct regex_parser *p, enum regex_kind kind)
 {
-    struct regex_node *node = arena_take_zeroed(p->arena, 1, sizeof *node);
+    struct regex_node *node = arena_alloc_zeroed(p->arena, 1, sizeof *node);
     if (!node)
         return NULL;
     node->kind = kind;

@@ -20,7 +20,7 @@ bool regex_set_add(struct regex_parser *p, struct regex_set *set, uint32_t first
 
 bool regex_set_end(struct regex_parser *p, struct regex_set *set, bool invert)
 {
-    struct grammar_range *at = arena_take(p->arena, (2 * (size_t)set->count + 8) * sizeof *at);
+    struct grammar_range *at = arena_alloc(p->arena, (2 * (size_t)set->count + 8) * sizeof *at);
     if (!at)
         return false;
     if (set->count > 0)
@@ -130,7 +130,7 @@ static const struct regex_property *property_find(struct regex_parser *p, uint32
             return NULL;
         first = c + 1;
     }
-    known = arena_take(p->arena, sizeof *known);
+    known = arena_alloc(p->arena, sizeof *known);
     if (!known || !regex_set_end(p, &own, invert))
         return NULL;
     *known = (struct regex_property){p->properties, bits, own.count, invert, own.at};

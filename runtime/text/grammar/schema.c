@@ -136,7 +136,7 @@ static uint32_t pointer_hash(const void *at)
 static void index_rebuild(struct schema *c)
 {
     c->site_index_size = c->site_index_size == 0 ? 256 : c->site_index_size * 2;
-    c->site_index = arena_take_zeroed(c->arena, c->site_index_size, sizeof *c->site_index);
+    c->site_index = arena_alloc_zeroed(c->arena, c->site_index_size, sizeof *c->site_index);
     for (uint32_t i = 0; i < c->site_count; i++) {
         uint32_t slot = pointer_hash(c->sites[i].value) & (c->site_index_size - 1);
         while (c->site_index[slot] != 0)
@@ -278,7 +278,7 @@ static uint32_t literals_hash(const struct literals *list)
 static void set_index_grow(struct schema *c)
 {
     c->set_index_size = c->set_index_size == 0 ? 256 : c->set_index_size * 2;
-    c->set_index = arena_take_zeroed(c->arena, c->set_index_size, sizeof *c->set_index);
+    c->set_index = arena_alloc_zeroed(c->arena, c->set_index_size, sizeof *c->set_index);
     for (uint32_t i = 0; i < c->set_count; i++) {
         struct literals list = {(uint32_t *)(uintptr_t)c->sets[i]->literals, c->sets[i]->count, 0};
         uint32_t slot = literals_hash(&list) & (c->set_index_size - 1);
@@ -299,8 +299,8 @@ static struct schema_set *set_put(struct schema *c, const struct literals *list)
             memcmp(set->literals, list->at, list->count * sizeof *list->at) == 0)
             return set;
     }
-    struct schema_set *set = arena_take_zeroed(c->arena, 1, sizeof *set);
-    uint32_t *literals = arena_take(c->arena, list->count * sizeof *literals);
+    struct schema_set *set = arena_alloc_zeroed(c->arena, 1, sizeof *set);
+    uint32_t *literals = arena_alloc(c->arena, list->count * sizeof *literals);
     memcpy(literals, list->at, list->count * sizeof *literals);
     set->literals = literals;
     set->count = (uint32_t)list->count;

@@ -146,7 +146,7 @@ static uint32_t plain_items(struct arrays *r)
     struct grammar_builder *b = r->c->b;
     const struct literals none = {0};
     uint32_t first = r->prefix > 0 ? r->prefix : 1; // number of items before the repeat
-    uint32_t *items = arena_take(r->c->arena, (first + 1) * sizeof *items), max = r->max;
+    uint32_t *items = arena_alloc(r->c->arena, (first + 1) * sizeof *items), max = r->max;
     for (uint32_t i = 0; i <= first && i < max && !schema_failed(r->c); i++) {
         items[i] = item(r, i, &none);
         if (items[i] == GRAMMAR_NOTHING && !schema_failed(r->c))
@@ -236,7 +236,7 @@ static uint32_t counted_items(struct arrays *r)
     r->places = (uint32_t)places;
     r->counts = (uint32_t)counts;
     uint32_t states = r->places * r->counts;
-    r->refs = arena_take(r->c->arena, 2 * (size_t)states * sizeof *r->refs);
+    r->refs = arena_alloc(r->c->arena, 2 * (size_t)states * sizeof *r->refs);
     r->rules = r->refs + states;
     for (uint32_t i = 0; i < states; i++)
         r->refs[i] = grammar_rule(b, text_of("items"), &r->rules[i]);

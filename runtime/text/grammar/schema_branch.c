@@ -29,7 +29,7 @@ uint32_t alternative_entries(struct schema *c, const struct alternative *a,
     for (const struct entry *e = a->entries; e; e = e->next)
         count++;
     schema_spend(c, 2 * (uint64_t)count);
-    const struct entry **list = arena_take(c->arena, (count + 1) * sizeof(void *));
+    const struct entry **list = arena_alloc(c->arena, (count + 1) * sizeof(void *));
     uint32_t at = count;
     for (const struct entry *e = a->entries; e; e = e->next)
         list[--at] = e;
@@ -176,7 +176,7 @@ static void add_negated(struct schema *c, struct alternative *a, uint32_t site)
             return;
     if (!schema_spend(c, seen) || !schema_enter(c, site))
         return;
-    struct entry *e = arena_take(c->arena, sizeof *e);
+    struct entry *e = arena_alloc(c->arena, sizeof *e);
     *e = (struct entry){.next = a->negated, .site = site, .silent = true};
     a->negated = e;
     schema_negate(c, a, site);
@@ -201,7 +201,7 @@ void alternative_add(struct schema *c, struct alternative *a, uint32_t literal,
     }
     if (is_there(c, a, site, parent) || !schema_spend(c, 100) || !schema_enter(c, site))
         return;
-    struct entry *e = arena_take(c->arena, sizeof *e);
+    struct entry *e = arena_alloc(c->arena, sizeof *e);
     *e = (struct entry){.next = a->entries, .parent = parent, .site = site, .silent = silent};
     a->entries = e;
     a->types &= schema_types(c, site);
@@ -222,7 +222,7 @@ void alternative_fork(struct schema *c, struct alternative *a, const struct lite
         for (uint32_t i = 0; i < options[0].count; i++)
             alternative_add(c, a, options[0].at[i], parent, silent);
     } else {
-        struct fork *fork = arena_take(c->arena, sizeof *fork);
+        struct fork *fork = arena_alloc(c->arena, sizeof *fork);
         *fork = (struct fork){a->forks, options, parent, count, 0, silent};
         fork->number = a->forks ? a->forks->number + 1 : 0;
         a->forks = fork;

@@ -11,7 +11,7 @@ static struct literals *options_new(struct schema *c, size_t count)
 {
     if (!schema_has_room(c, count * sizeof(struct literals)))
         return NULL;
-    return arena_take_zeroed(c->arena, count + 1, sizeof(struct literals));
+    return arena_alloc_zeroed(c->arena, count + 1, sizeof(struct literals));
 }
 
 static void option_put(struct schema *c, struct literals *option, uint32_t literal)
@@ -34,7 +34,7 @@ static uint32_t *list_literals(struct schema *c, uint32_t site, const char *keyw
                       json_is_array(list) ? "must not be empty" : "must be a list of schemas");
         return NULL;
     }
-    uint32_t *out = arena_take(c->arena, *count * sizeof *out);
+    uint32_t *out = arena_alloc(c->arena, *count * sizeof *out);
     for (uint32_t i = 0; i < *count && !schema_failed(c); i++)
         out[i] = schema_literal(c, site, keyword, json_array_get(list, i),
                                 arena_format(c->arena, "%u", i));

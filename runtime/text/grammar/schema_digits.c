@@ -82,7 +82,7 @@ int bound_compare(const struct bound *one, const struct bound *other)
 
 struct text digits_add_one(struct arena *arena, struct text digits)
 {
-    char *at = arena_take(arena, digits.bytes + 2);
+    char *at = arena_alloc(arena, digits.bytes + 2);
     size_t i = digits.bytes;
     at[0] = '0';
     memcpy(at + 1, digits.at, digits.bytes);
@@ -95,7 +95,7 @@ struct text digits_add_one(struct arena *arena, struct text digits)
 // Returns a number above 0, minus one.
 static struct text minus_one(struct arena *arena, struct text digits)
 {
-    char *at = arena_take(arena, digits.bytes + 1);
+    char *at = arena_alloc(arena, digits.bytes + 1);
     size_t i = digits.bytes - 1;
     memcpy(at, digits.at, digits.bytes);
     while (at[i] == '0')
@@ -153,7 +153,7 @@ static uint32_t whole_between(struct digits *d, struct text low, struct text hig
     uint32_t most = high.at ? high_bytes - 2 : GRAMMAR_UNBOUNDED;
     parts[1] = grammar_join(d->b, digit(d, 1, 9), any_digits(d, low_bytes, most));
     if (high.at) {
-        char *least = arena_take(d->arena, high_bytes);
+        char *least = arena_alloc(d->arena, high_bytes);
         memset(least, '0', high_bytes);
         least[0] = '1';
         parts[2] = same_length(d, least, high.at, high_bytes);
@@ -377,7 +377,7 @@ enum status digits_multiples(struct grammar_builder *b, struct arena *arena,
     uint32_t whole = m.step; // for integers: the step without its common factors with 10^places
     for (uint32_t i = 0; i < m.places; i++)
         whole /= greatest_common(whole, 10);
-    uint32_t *memory = arena_take(arena, 5 * (size_t)m.step * sizeof *memory);
+    uint32_t *memory = arena_alloc(arena, 5 * (size_t)m.step * sizeof *memory);
     uint32_t *ends = memory + 4 * (size_t)m.step, *next = memory + 3 * (size_t)m.step;
     m.rules = memory;
     m.refs = memory + m.step;

@@ -109,7 +109,7 @@ static uint32_t time_text(struct schema *c, uint32_t site, const char *before,
                           enum writer_chars kind)
 {
     enum { BYTES_MAX = 4096 };
-    char *pattern = arena_take(c->arena, BYTES_MAX);
+    char *pattern = arena_alloc(c->arena, BYTES_MAX);
     int bytes =
         snprintf(pattern, BYTES_MAX, "%s(" TIME_MAIN "|23:59:60(\\.\\d+)?([Zz]|[+-]00:00)", before);
     for (int offset = 1; offset < 24; offset++)

@@ -18,7 +18,7 @@ static int names_compare(const void *one, const void *other)
 static uint32_t other_char(struct schema *c, const uint32_t *points, uint32_t count,
                            enum writer_chars kind)
 {
-    struct grammar_range *ranges = arena_take(c->arena, (count + WRITER_ESCAPED) * sizeof *ranges);
+    struct grammar_range *ranges = arena_alloc(c->arena, (count + WRITER_ESCAPED) * sizeof *ranges);
     uint32_t range_count = 0, next = 0;
     bool plain = true;
     for (uint32_t i = 0; i < count; i++) {
@@ -64,7 +64,7 @@ static uint32_t keys_other(const struct key_chars *k, const uint32_t *points, ui
     if (k->without_count == 0)
         return other_char(c, points, count, k->kind);
     struct grammar_range *ranges =
-        arena_take(c->arena, (count + k->without_count) * sizeof *ranges);
+        arena_alloc(c->arena, (count + k->without_count) * sizeof *ranges);
     memcpy(ranges, k->without, k->without_count * sizeof *ranges);
     for (uint32_t i = 0; i < count; i++)
         ranges[k->without_count + i] = (struct grammar_range){points[i], points[i]};
@@ -77,7 +77,7 @@ static uint32_t none_of(const struct key_chars *k, const struct text *names, uin
                         size_t at, uint32_t chars)
 {
     struct schema *c = k->c;
-    uint32_t *points = arena_take(c->arena, (count + 1) * sizeof *points);
+    uint32_t *points = arena_alloc(c->arena, (count + 1) * sizeof *points);
     bool itself = chars == 0 && k->without_count > 0; // keys of a writer_key are not empty
     uint32_t point_count = 0, i = 0, expr = itself ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;
     while (i < count && names[i].bytes == at) {
@@ -118,7 +118,7 @@ static struct key_chars keys_begin(const struct object *o)
 uint32_t keys_unknown(struct object *o)
 {
     struct schema *c = o->c;
-    struct text *names = arena_take(c->arena, (o->key_count + 1) * sizeof *names);
+    struct text *names = arena_alloc(c->arena, (o->key_count + 1) * sizeof *names);
     struct key_chars k = keys_begin(o);
     uint32_t count = 0;
     for (uint32_t i = 0; i < o->key_count; i++)
@@ -133,7 +133,7 @@ uint32_t keys_unknown(struct object *o)
 void keys_match(struct object *o, uint32_t site, const char *keyword, uint32_t expr, bool *matches)
 {
     struct schema *c = o->c;
-    struct text *names = arena_take(c->arena, (o->key_count + 1) * sizeof *names);
+    struct text *names = arena_alloc(c->arena, (o->key_count + 1) * sizeof *names);
     struct json_buffer text = {0};
     for (uint32_t i = 0; i < o->key_count && schema_spend(c, 100); i++) {
         text.bytes = 0;

@@ -80,7 +80,7 @@ uint32_t object_members(struct object *o)
     if ((uint64_t)(cap + 1) * (known + 1) > STATES_MAX)
         return schema_refuse(o->c, STATUS_TOO_LARGE, o->entries[0]->site, "properties",
                              "has too many members beside a limit of their count");
-    uint32_t *tail = arena_take(o->c->arena, (cap + 2) * sizeof *tail);
+    uint32_t *tail = arena_alloc(o->c->arena, (cap + 2) * sizeof *tail);
     for (uint32_t count = 0; count <= cap; count++)
         tail[count] = unknown_members(o, count);
     for (uint32_t i = o->key_count; i > 0; i--) {

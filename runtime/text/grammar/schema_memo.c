@@ -34,7 +34,7 @@ void memo_put(struct schema *c, uint32_t kind, uint32_t a, uint32_t b, uint32_t 
         struct memo *old = c->memos;
         uint32_t count = c->memo_size;
         c->memo_size = count == 0 ? 64 : 2 * count;
-        c->memos = arena_take_zeroed(c->arena, c->memo_size, sizeof *c->memos);
+        c->memos = arena_alloc_zeroed(c->arena, c->memo_size, sizeof *c->memos);
         for (uint32_t i = 0; i < count; i++)
             if (old[i].kind != 0)
                 *place(c, old[i].kind, old[i].a, old[i].b) = old[i];

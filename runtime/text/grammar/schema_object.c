@@ -195,7 +195,7 @@ static void leave_unwritable(struct object *o)
 static void fill_known(struct object *o)
 {
     struct schema *c = o->c;
-    bool *matches = arena_take(c->arena, o->key_count + 1);
+    bool *matches = arena_alloc(c->arena, o->key_count + 1);
     leave_unwritable(o);
     for (uint32_t k = 0; k < o->pattern_count && !schema_failed(c); k++) {
         keys_match(o, o->pattern_site, "patternProperties", o->patterns[k].expr, matches);

@@ -74,7 +74,7 @@ static struct text uri_resolve(struct schema *c, struct text base, struct text r
         while (keep > authority && base.at[keep - 1] != '/')
             keep--;
     }
-    char *uri = arena_take(c->arena, base.bytes + ref.bytes + 2);
+    char *uri = arena_alloc(c->arena, base.bytes + ref.bytes + 2);
     schema_spend(c, (base.bytes + ref.bytes) / 4);
     if (keep > 0)
         memcpy(uri, base.at, keep);
@@ -95,7 +95,7 @@ static struct text uri_resolve(struct schema *c, struct text base, struct text r
 static struct text percent_decoded(struct schema *c, struct text in)
 {
     schema_spend(c, in.bytes / 2);
-    return text_percent_decode(in, arena_take(c->arena, in.bytes + 1));
+    return text_percent_decode(in, arena_alloc(c->arena, in.bytes + 1));
 }
 
 static struct text text_at(const json_t *value)
@@ -252,7 +252,7 @@ static const json_t *step_into(const json_t *value, struct text part)
 // Decodes one part of a JSON pointer: ~1 is /, ~0 is ~.
 static struct text part_decoded(struct schema *c, struct text in)
 {
-    char *out = arena_take(c->arena, in.bytes + 1);
+    char *out = arena_alloc(c->arena, in.bytes + 1);
     size_t bytes = 0;
     schema_spend(c, 10 + in.bytes / 2);
     for (size_t i = 0; i < in.bytes; i++) {

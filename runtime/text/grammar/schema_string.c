@@ -23,7 +23,7 @@ static uint32_t constants(struct schema *c, const json_t *values, enum writer_ch
     size_t count = json_is_array(values) ? json_array_size(values) : 1;
     if (!schema_has_room(c, (count + 1) * sizeof(struct text)) || !schema_spend(c, 8 * count))
         return GRAMMAR_NOTHING;
-    struct text *plain = arena_take(c->arena, (count + 1) * sizeof *plain);
+    struct text *plain = arena_alloc(c->arena, (count + 1) * sizeof *plain);
     uint32_t plains = 0, escaped = GRAMMAR_NOTHING;
     for (size_t i = 0; i < count; i++) {
         const json_t *value = json_is_array(values) ? json_array_get(values, i) : values;

@@ -63,14 +63,14 @@ static enum status choice_build(struct grammar_builder *b, const struct grammar_
     if (status != STATUS_OK)
         return status;
     size_t count = json_array_size(list);
-    struct text *strings = heap_take((count + 1) * sizeof *strings);
+    struct text *strings = heap_alloc((count + 1) * sizeof *strings);
     for (size_t i = 0; i < count; i++) {
         const json_t *each = json_array_get(list, i);
         check(json_is_string(each), "choice %zu is no string", i);
         strings[i] = text_span(json_string_value(each), json_string_length(each));
     }
     *root = grammar_choice(b, strings, (uint32_t)count);
-    heap_give(strings);
+    heap_free(strings);
     json_decref(list);
     return STATUS_OK;
 }

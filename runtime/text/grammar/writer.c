@@ -50,7 +50,7 @@ uint32_t writer_chars(struct grammar_builder *b, enum writer_chars kind,
             }
     }
     plain[plains++] = (struct grammar_range){first, 0x10FFFF};
-    struct grammar_range *kept = heap_take((plains * (size_t)count + 1) * sizeof *kept);
+    struct grammar_range *kept = heap_alloc((plains * (size_t)count + 1) * sizeof *kept);
     uint32_t kept_count = 0;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < plains; k++) {
@@ -62,7 +62,7 @@ uint32_t writer_chars(struct grammar_builder *b, enum writer_chars kind,
         }
     uint32_t result =
         grammar_either(b, grammar_chars(b, kept, kept_count), grammar_choice(b, escapes, escaped));
-    heap_give(kept);
+    heap_free(kept);
     return result;
 }
 

@@ -19,7 +19,7 @@ enum status chat_template_open(struct chat_template **out, struct text source, s
     struct error scratch = {0};
     struct jinja_tokens tokens;
     struct arena *arena = arena_create(0, 512u * 1024 * 1024);
-    struct chat_template *chat = arena_take_zeroed(arena, 1, sizeof *chat);
+    struct chat_template *chat = arena_alloc_zeroed(arena, 1, sizeof *chat);
     *out = NULL;
     chat->arena = arena;
     chat->program.arena = arena;

@@ -225,7 +225,7 @@ static bool lex_string(struct lexer *lx)
         return lex_fail(lx, "a string that begins here is never closed");
     struct text raw = text_span(lx->source.at + lx->at + 1, end - lx->at - 1);
     struct jinja_token *token = token_add(lx, TOKEN_STRING);
-    char *out = token ? arena_take(lx->arena, raw.bytes + 4) : NULL;
+    char *out = token ? arena_alloc(lx->arena, raw.bytes + 4) : NULL;
     if (!out)
         return token && lex_fail(lx, "the template is too large");
     size_t bytes = 0;
@@ -439,7 +439,7 @@ static bool lex_root(struct lexer *lx)
 // Copies the source with \r\n and \r as \n and without one newline at the end.
 static bool source_copy(struct arena *arena, struct text source, struct text *out)
 {
-    char *at = arena_take(arena, source.bytes + 1);
+    char *at = arena_alloc(arena, source.bytes + 1);
     if (!at)
         return false;
     size_t bytes = 0;

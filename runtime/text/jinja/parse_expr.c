@@ -21,7 +21,7 @@ bool parser_enter(struct parser *p)
 
 struct jinja_node *node_make(struct parser *p, enum jinja_node_kind kind)
 {
-    struct jinja_node *node = arena_take_zeroed(p->program->arena, 1, sizeof *node);
+    struct jinja_node *node = arena_alloc_zeroed(p->program->arena, 1, sizeof *node);
     if (!node)
         return parser_fail(p, "the template is too large");
     node->kind = (uint8_t)kind;
@@ -119,7 +119,7 @@ static struct jinja_node *parse_constant(struct parser *p, struct jinja_value va
 
 static struct jinja_node *constant_string(struct parser *p, struct text text)
 {
-    struct jinja_string *string = arena_take_zeroed(p->program->arena, 1, sizeof *string);
+    struct jinja_string *string = arena_alloc_zeroed(p->program->arena, 1, sizeof *string);
     if (!string)
         return parser_fail(p, "the template is too large");
     string->at = text.at;
@@ -136,7 +136,7 @@ static struct jinja_node *parse_string(struct parser *p)
         bytes += p->token++->text.bytes;
     if (p->token == first + 1)
         return constant_string(p, first->text);
-    char *joined = arena_take(p->program->arena, bytes + 1);
+    char *joined = arena_alloc(p->program->arena, bytes + 1);
     if (!joined)
         return parser_fail(p, "the template is too large");
     size_t at = 0;

@@ -71,7 +71,7 @@ static struct jinja_node *parse_for(struct parser *p)
     if (!take_name(p, "in"))
         return parser_fail(p, "expected 'in' after the variables of the loop");
     node->b = parse_tuple(p, false, false);
-    node->more = arena_take_zeroed(p->program->arena, 2, sizeof *node->more);
+    node->more = arena_alloc_zeroed(p->program->arena, 2, sizeof *node->more);
     if (!node->b || !node->more)
         return NULL;
     node->more_count = 2;

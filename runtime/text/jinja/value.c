@@ -46,7 +46,7 @@ void *jinja_take(struct jinja_run *run, size_t count, size_t bytes_each)
 {
     void *piece = NULL;
     if (count < SIZE_MAX / 8 / bytes_each)
-        piece = arena_take(run->arena, count * bytes_each);
+        piece = arena_alloc(run->arena, count * bytes_each);
     if (!piece)
         jinja_full(run);
     return piece;

@@ -179,7 +179,7 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
 
 static void *grow_ids(struct tokenizer *t, const void *old, uint32_t vocab, size_t bytes_each)
 {
-    char *grown = arena_take_zeroed(t->arena, vocab, bytes_each);
+    char *grown = arena_alloc_zeroed(t->arena, vocab, bytes_each);
     check(grown, "no room for %u tokens", vocab);
     if (t->vocab > 0)
         memcpy(grown, old, t->vocab * bytes_each);
@@ -189,7 +189,7 @@ static void *grow_ids(struct tokenizer *t, const void *old, uint32_t vocab, size
 enum status added_open(struct tokenizer *t, const struct jnode *node, struct error *err)
 {
     uint32_t count = jtree_is(node, J_ARRAY) ? node->count : 0;
-    t->added = arena_take_zeroed(t->arena, count + 1, sizeof *t->added);
+    t->added = arena_alloc_zeroed(t->arena, count + 1, sizeof *t->added);
     uint32_t vocab = t->vocab;
     for (uint32_t i = 0; i < count; i++) {
         enum status status = read_one(t, &node->items[i], err);
@@ -199,7 +199,7 @@ enum status added_open(struct tokenizer *t, const struct jnode *node, struct err
     for (uint32_t i = 0; i < t->added_count; i++)
         vocab = t->added[i].id >= vocab ? t->added[i].id + 1 : vocab;
     t->names = grow_ids(t, t->names, vocab, sizeof *t->names);
-    t->special = arena_take_zeroed(t->arena, vocab, 1);
+    t->special = arena_alloc_zeroed(t->arena, vocab, 1);
     t->vocab = vocab;
     struct word_table names;
     if (!word_table_init(&names, t->arena, (size_t)vocab + t->added_count))

@@ -70,11 +70,11 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
     while (entries < count * 2 && entries < 1u << 30)
         entries *= 2;
     b->merge_mask = entries - 1;
-    b->merges = arena_take(t->arena, entries * sizeof *b->merges);
+    b->merges = arena_alloc(t->arena, entries * sizeof *b->merges);
     if (!b->merges)
         return error_set(err, STATUS_NO_ROOM, "no room for %u merges", count);
     memset(b->merges, 0xFF, entries * sizeof *b->merges);
-    struct joiner j = {heap_take(256), 256};
+    struct joiner j = {heap_alloc(256), 256};
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
         struct text left, right;
@@ -96,7 +96,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
         else
             merge_put(b, (struct merge_entry){a->id, z->id, i, made->id});
     }
-    heap_give(j.at);
+    heap_free(j.at);
     return status;
 }
 
@@ -111,11 +111,11 @@ static bool feeds_bytes(const struct tokenizer *t)
 static enum status pieces_of_bytes(struct tokenizer *t, struct error *err)
 {
     struct bpe *b = &t->bpe;
-    t->pieces = arena_take_zeroed(t->arena, t->vocab, sizeof *t->pieces);
+    t->pieces = arena_alloc_zeroed(t->arena, t->vocab, sizeof *t->pieces);
     size_t total = 0;
     for (uint32_t id = 0; id < t->vocab; id++)
         total += t->names[id].bytes;
-    char *to = arena_take(t->arena, total + 1);
+    char *to = arena_alloc(t->arena, total + 1);
     if (!t->pieces || !to || !word_table_init(&t->by_piece, t->arena, t->vocab))
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", t->vocab);
     for (uint32_t id = 0; id < t->vocab; id++) {
@@ -135,7 +135,7 @@ static enum status pieces_of_chars(struct tokenizer *t, struct error *err)
 {
     struct bpe *b = &t->bpe;
     t->pieces = t->names;
-    b->char_ids = arena_take(t->arena, 65536 * sizeof *b->char_ids);
+    b->char_ids = arena_alloc(t->arena, 65536 * sizeof *b->char_ids);
     if (!b->char_ids || !word_table_init(&t->by_piece, t->arena, t->vocab))
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", t->vocab);
     memset(b->char_ids, 0xFF, 65536 * sizeof *b->char_ids);
@@ -195,8 +195,8 @@ static void pairs_open(struct tokenizer *t)
     struct bpe *b = &t->bpe;
     if (b->prefix.bytes > 0 || b->suffix.bytes > 0)
         return;
-    struct edges edges = {heap_take(t->vocab * sizeof(uint32_t)),
-                          heap_take(t->vocab * sizeof(uint32_t)), true};
+    struct edges edges = {heap_alloc(t->vocab * sizeof(uint32_t)),
+                          heap_alloc(t->vocab * sizeof(uint32_t)), true};
     memset(edges.first, 0xFF, t->vocab * sizeof(uint32_t));
     for (uint32_t id = 0; id < t->vocab; id++)
         edges.first[id] = id;
@@ -215,7 +215,7 @@ static void pairs_open(struct tokenizer *t)
         before = open;
         open = edges_pass(b, &edges);
     }
-    b->pairs = arena_take_zeroed(t->arena, PAIR_BITS / 64, sizeof *b->pairs);
+    b->pairs = arena_alloc_zeroed(t->arena, PAIR_BITS / 64, sizeof *b->pairs);
     b->splits = edges.good && open == 0 && b->pairs;
     for (uint32_t i = 0; b->splits && i <= b->merge_mask; i++) {
         const struct merge_entry *m = &b->merges[i];
@@ -225,8 +225,8 @@ static void pairs_open(struct tokenizer *t)
         uint32_t bit = (uint32_t)(pair * 0x9E3779B97F4A7C15u >> 32) & (PAIR_BITS - 1);
         b->pairs[bit / 64] |= 1ull << (bit % 64);
     }
-    heap_give(edges.first);
-    heap_give(edges.last);
+    heap_free(edges.first);
+    heap_free(edges.last);
 }
 
 // Marks the tokens whose own text is encoded as just that token.

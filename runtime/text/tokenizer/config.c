@@ -92,7 +92,7 @@ static bool types_given(const struct jnode *config)
 
 static struct template_item id_item(struct tokenizer *t, int32_t id, uint8_t type_id)
 {
-    uint32_t *ids = arena_take(t->arena, sizeof *ids);
+    uint32_t *ids = arena_alloc(t->arena, sizeof *ids);
     check(ids, "the arena of a tokenizer has no limit");
     *ids = (uint32_t)id;
     return (struct template_item){TEMPLATE_IDS, type_id, 1, ids};
@@ -108,7 +108,7 @@ static void flags_apply(struct tokenizer *t, const struct jnode *config)
     int32_t bos = tokenizer_special(t, SPECIAL_BOS), eos = tokenizer_special(t, SPECIAL_EOS);
     bool add_bos = jtree_get_bool(config, "add_bos_token", true) && bos >= 0;
     bool add_eos = jtree_get_bool(config, "add_eos_token", false) && eos >= 0;
-    struct template_item *items = arena_take_zeroed(t->arena, 9, sizeof *items);
+    struct template_item *items = arena_alloc_zeroed(t->arena, 9, sizeof *items);
     check(items, "the arena of a tokenizer has no limit");
     t->post = (struct post_processor){.single = items, .pair = items + 3};
     // i == 0: the single text; 1 and 2: the texts of a pair

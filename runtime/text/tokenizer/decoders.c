@@ -108,7 +108,7 @@ static struct text replace_all(struct arena *arena, struct text in, struct text 
     if (from.bytes == 0 || !memmem(in.at, in.bytes, from.at, from.bytes))
         return in;
     size_t room = in.bytes + in.bytes / from.bytes * to.bytes + 1;
-    char *out = arena_take(arena, room);
+    char *out = arena_alloc(arena, room);
     if (!out)
         return text_span(NULL, 0);
     size_t n = 0, at = 0;

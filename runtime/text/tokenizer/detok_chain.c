@@ -12,7 +12,7 @@ static bool join(struct arena *arena, struct list *list, const char *between)
     size_t bytes = 0, gap = strlen(between);
     for (uint32_t i = 0; i < list->count; i++)
         bytes += list->items[i].bytes + gap;
-    char *out = arena_take(arena, bytes + 1);
+    char *out = arena_alloc(arena, bytes + 1);
     if (!out)
         return false;
     size_t n = 0;
@@ -46,7 +46,7 @@ static bool byte_level(struct arena *arena, struct list *list)
 // Joins a run of byte tokens: its text if that is valid UTF-8, else one U+FFFD per byte.
 static bool byte_run(struct arena *arena, const struct text *from, uint32_t count, struct text *out)
 {
-    char *text = arena_take(arena, (size_t)count * 3 + 1);
+    char *text = arena_alloc(arena, (size_t)count * 3 + 1);
     if (!text)
         return false;
     for (uint32_t i = 0; i < count; i++)
@@ -111,7 +111,7 @@ static bool run(struct arena *arena, const struct decoder *d, struct list *list,
 enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args *args,
                              struct text *out, struct error *err)
 {
-    struct list list = {arena_take(args->arena, ((size_t)args->count + 1) * sizeof(struct text)),
+    struct list list = {arena_alloc(args->arena, ((size_t)args->count + 1) * sizeof(struct text)),
                         0};
     bool good = list.items != NULL, over = false;
     for (uint32_t i = 0; good && i < args->count; i++) {

@@ -4,7 +4,7 @@
 
 static struct text one_byte(struct arena *arena, int32_t byte)
 {
-    char *at = arena_take(arena, 1);
+    char *at = arena_alloc(arena, 1);
     if (at)
         *at = (char)byte;
     return text_span(at, at != NULL);
@@ -75,7 +75,7 @@ static enum status texts_find(struct tokenizer *t, struct arena *scratch, size_t
 
 enum status detok_open(struct tokenizer *t, struct error *err)
 {
-    t->bytes = arena_take_zeroed(t->arena, t->vocab + 1, sizeof *t->bytes);
+    t->bytes = arena_alloc_zeroed(t->arena, t->vocab + 1, sizeof *t->bytes);
     struct arena *scratch = arena_create(1 << 20, 0);
     size_t total = 0;
     ends_open(t);
@@ -84,7 +84,7 @@ enum status detok_open(struct tokenizer *t, struct error *err)
         arena_destroy(scratch);
         return status;
     }
-    char *to = arena_take(t->arena, total + 1);
+    char *to = arena_alloc(t->arena, total + 1);
     for (uint32_t id = 0; to && t->bytes && id < t->vocab; id++) {
         struct text text = t->bytes[id];
         if (text.bytes > 0)

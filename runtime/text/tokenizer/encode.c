@@ -7,7 +7,7 @@ enum { PASSED_BYTES = 8 }; // bytes copied or scanned at the cost of parsing one
 
 void *encode_take(struct encode *e, size_t bytes)
 {
-    void *piece = arena_take(e->arena, bytes > 0 ? bytes : 1);
+    void *piece = arena_alloc(e->arena, bytes > 0 ? bytes : 1);
     if (!piece && e->status == STATUS_OK)
         e->status = STATUS_NO_ROOM;
     return piece;

@@ -45,7 +45,7 @@ static bool push(struct reader *r, const struct jnode *node)
 static bool close_list(struct reader *r, struct jnode *out, size_t base)
 {
     size_t count = r->stack_count - base;
-    struct jnode *items = arena_take(r->arena, count * sizeof *items);
+    struct jnode *items = arena_alloc(r->arena, count * sizeof *items);
     if (!items)
         return fail(r, "too many values");
     if (count > 0)
@@ -97,7 +97,7 @@ static bool read_escaped(struct reader *r, const char *start, struct jnode *out)
     const char *close = r->at;
     while (close < r->end && *close != '"')
         close += *close == '\\' && close + 1 < r->end ? 2 : 1;
-    char *copy = arena_take(r->arena, (size_t)(close - start) + 4);
+    char *copy = arena_alloc(r->arena, (size_t)(close - start) + 4);
     if (!copy)
         return fail(r, "strings that are too long");
     size_t plain = (size_t)(r->at - start);
@@ -309,12 +309,12 @@ enum status jtree_parse(const struct jnode **out, struct arena *arena, struct te
         return error_set(err, STATUS_TOO_LARGE, "%s has over 2 GiB", name);
     if (source.bytes >= 3 && memcmp(r.at, "\xEF\xBB\xBF", 3) == 0)
         r.at += 3;
-    struct jnode *root = arena_take(arena, sizeof *root);
+    struct jnode *root = arena_alloc(arena, sizeof *root);
     bool good = root && read_value(&r, root, 0);
     skip_space(&r);
     if (good && r.at < r.end)
         good = fail(&r, "text after the value");
-    heap_give(r.stack);
+    heap_free(r.stack);
     if (!good)
         return error_set(err, STATUS_INVALID, "%s is not JSON: %s at byte %zu", name,
                          r.wrong ? r.wrong : "no memory", (size_t)(r.at - r.start));

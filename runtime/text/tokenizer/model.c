@@ -64,7 +64,7 @@ bool bytes_unmap(struct text name, char *out, size_t *bytes)
 struct text bytes_unmapped(struct arena *arena, struct text name)
 {
     size_t bytes;
-    char *raw = arena_take(arena, name.bytes + 1);
+    char *raw = arena_alloc(arena, name.bytes + 1);
     if (!raw)
         return text_span(NULL, 0);
     return bytes_unmap(name, raw, &bytes) ? text_span(raw, bytes) : name;
@@ -74,7 +74,7 @@ static enum status vocab_room(struct tokenizer *t, uint32_t vocab, uint32_t coun
                               struct error *err)
 {
     t->vocab = t->model_vocab = vocab;
-    t->names = arena_take_zeroed(t->arena, vocab + 1, sizeof *t->names);
+    t->names = arena_alloc_zeroed(t->arena, vocab + 1, sizeof *t->names);
     if (!t->names || !word_table_init(&t->by_name, t->arena, count))
         return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", vocab);
     return STATUS_OK;

@@ -45,7 +45,7 @@ static int base64_value(char c)
 static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, struct text base64,
                                  struct error *err)
 {
-    unsigned char *bytes = arena_take(t->arena, base64.bytes / 4 * 3 + 8);
+    unsigned char *bytes = arena_alloc(t->arena, base64.bytes / 4 * 3 + 8);
     size_t count = 0;
     uint32_t bits = 0, have = 0;
     for (size_t i = 0; bytes && i < base64.bytes; i++) {
@@ -64,7 +64,7 @@ static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, stru
         memcpy(&trie_bytes, bytes, 4);
     if (trie_bytes == 0 || trie_bytes % 4 != 0 || trie_bytes > count - 4)
         return error_set(err, STATUS_INVALID, "a Precompiled normalizer without a usable charsmap");
-    uint32_t *units = arena_take(t->arena, trie_bytes);
+    uint32_t *units = arena_alloc(t->arena, trie_bytes);
     if (!units)
         return error_set(err, STATUS_NO_ROOM, "no room for a charsmap");
     memcpy(units, bytes + 4, trie_bytes);

@@ -6,7 +6,7 @@
 
 struct tokenizer *tokenizer_create(void)
 {
-    struct tokenizer *t = heap_take_zeroed(1, sizeof *t);
+    struct tokenizer *t = heap_alloc_zeroed(1, sizeof *t);
     t->arena = arena_create(1 << 20, 0);
     t->word_unk = -1;
     t->gives_types = true;
@@ -29,7 +29,7 @@ void tokenizer_close(struct tokenizer *t)
     trie_free(&t->raw.trie);
     trie_free(&t->normalized.trie);
     arena_destroy(t->arena);
-    heap_give(t);
+    heap_free(t);
 }
 
 // Returns an upper bound of the tokens per byte of text, including what normalizers add.

@@ -39,7 +39,7 @@ static struct template_item *add_item(struct tokenizer *t, bool pair, enum templ
     uint32_t *count = pair ? &t->post.pair_count : &t->post.single_count;
     struct template_item **items = pair ? &t->post.pair : &t->post.single;
     if (!*items)
-        *items = arena_take_zeroed(t->arena, TEMPLATE_ITEMS_MAX, sizeof **items);
+        *items = arena_alloc_zeroed(t->arena, TEMPLATE_ITEMS_MAX, sizeof **items);
     if (!*items || *count == TEMPLATE_ITEMS_MAX)
         return NULL;
     (*items)[*count] = (struct template_item){.kind = kind, .type_id = type_id};
@@ -49,7 +49,7 @@ static struct template_item *add_item(struct tokenizer *t, bool pair, enum templ
 static void add_id(struct tokenizer *t, bool pair, uint32_t id, uint8_t type_id)
 {
     struct template_item *item = add_item(t, pair, TEMPLATE_IDS, type_id);
-    uint32_t *ids = item ? arena_take(t->arena, sizeof *ids) : NULL;
+    uint32_t *ids = item ? arena_alloc(t->arena, sizeof *ids) : NULL;
     if (!ids)
         return;
     *ids = id;
@@ -73,7 +73,7 @@ static enum status special_ids(struct tokenizer *t, const struct jnode *specials
             continue;
         const struct jnode *ids = jtree_get(&specials->items[2 * i + 1], "ids");
         uint32_t count = jtree_is(ids, J_ARRAY) ? ids->count : 0;
-        uint32_t *to = arena_take(t->arena, (count + 1) * sizeof *to);
+        uint32_t *to = arena_alloc(t->arena, (count + 1) * sizeof *to);
         for (uint32_t k = 0; k < count; k++) {
             int64_t id = jtree_integer(&ids->items[k], IDS_MAX - 1);
             if (id < 0)

@@ -49,7 +49,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
         return status;
     // If the JIT does not support the pattern, PCRE2 interprets it.
     (void)pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);
-    struct regex *regex = heap_take(sizeof *regex);
+    struct regex *regex = heap_alloc(sizeof *regex);
     *regex = (struct regex){compiled, pcre2_match_context_create(NULL)};
     check(regex->context, "no memory for a match context");
     pcre2_set_match_limit(regex->context, WAYS_MAX);
@@ -64,12 +64,12 @@ void regex_close(struct regex *regex)
         return;
     pcre2_match_context_free(regex->context);
     pcre2_code_free(regex->code);
-    heap_give(regex);
+    heap_free(regex);
 }
 
 static void *room_take(PCRE2_SIZE bytes, void *arena)
 {
-    return arena_take(arena, bytes);
+    return arena_alloc(arena, bytes);
 }
 
 static void room_give(void *piece, void *arena)

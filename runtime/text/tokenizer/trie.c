@@ -11,15 +11,15 @@ static uint32_t edge_hash(uint32_t key)
 void trie_init(struct trie *trie)
 {
     *trie = (struct trie){.mask = 255, .node_count = 1, .nodes_max = 64};
-    trie->edges = heap_take_zeroed(256, sizeof *trie->edges);
-    trie->values = heap_take(trie->nodes_max * sizeof *trie->values);
+    trie->edges = heap_alloc_zeroed(256, sizeof *trie->edges);
+    trie->values = heap_alloc(trie->nodes_max * sizeof *trie->values);
     trie->values[0] = -1;
 }
 
 void trie_free(struct trie *trie)
 {
-    heap_give(trie->edges);
-    heap_give(trie->values);
+    heap_free(trie->edges);
+    heap_free(trie->values);
     *trie = (struct trie){0};
 }
 
@@ -39,11 +39,11 @@ uint32_t trie_find_edge(const struct trie *trie, uint32_t node, unsigned char by
 static void grow_edges(struct trie *trie)
 {
     uint32_t mask = trie->mask * 2 + 1;
-    struct trie_edge *edges = heap_take_zeroed((size_t)mask + 1, sizeof *edges);
+    struct trie_edge *edges = heap_alloc_zeroed((size_t)mask + 1, sizeof *edges);
     for (uint32_t i = 0; i <= trie->mask; i++)
         if (trie->edges[i].key != 0)
             *edge_for(edges, mask, trie->edges[i].key) = trie->edges[i];
-    heap_give(trie->edges);
+    heap_free(trie->edges);
     trie->edges = edges;
     trie->mask = mask;
 }

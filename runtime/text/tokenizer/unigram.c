@@ -110,7 +110,7 @@ enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct e
 {
     struct unigram *u = &t->unigram;
     const struct jnode *vocab = jtree_get(node, "vocab");
-    u->scores = arena_take_zeroed(t->arena, t->vocab + 1, sizeof *u->scores);
+    u->scores = arena_alloc_zeroed(t->arena, t->vocab + 1, sizeof *u->scores);
     if (!u->scores)
         return error_set(err, STATUS_NO_ROOM, "no room for %u scores", t->vocab);
     memset(u->byte_ids, 0xFF, sizeof u->byte_ids);

@@ -51,7 +51,7 @@ bool word_table_init(struct word_table *table, struct arena *arena, size_t count
     size_t entries = 16;
     while (entries < count * 2)
         entries *= 2;
-    table->entries = arena_take_zeroed(arena, entries, sizeof *table->entries);
+    table->entries = arena_alloc_zeroed(arena, entries, sizeof *table->entries);
     table->mask = entries - 1;
     return table->entries != NULL;
 }
