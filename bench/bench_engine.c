@@ -1,8 +1,8 @@
-// The engine's own time for a step, without a model: intake, room, plan, batch, settle, events and
-// wakes over a fake model that writes one random token a row. Beside it the reader's time for an
-// event. Medians and 99th percentiles. Nothing is asserted; the output is for people.
+// The engine's time per step, without a model: intake, admission, plan, batch, settle, events and
+// wakes over a fake model that writes one random token per row. Also the reader's time per event.
+// Medians and 99th percentiles. Nothing is asserted; the output is for people.
 //
-//   bench_engine [steps a figure]
+//   bench_engine [steps per figure]
 #include "base/arena.h"
 #include "scheduler/engine.h"
 #include "tests/sim/fake.h"
@@ -19,10 +19,10 @@ enum {
     BLOCK = 64,
     BUDGET = 2048,
     VOCAB = 150000,
-    LIVE = 65000,     // requests at once, most of them in the queue
+    LIVE = 65000,     // live requests, most of them queued
     SHARERS = 1024,   // sequences with the same beginning
-    SHARED = 1 << 16, // tokens of it
-    OWN = 64,         // tokens after it
+    SHARED = 1 << 16, // tokens of the shared beginning
+    OWN = 64,         // tokens after the shared beginning
 };
 
 struct bench {
@@ -30,11 +30,11 @@ struct bench {
     struct engine *engine;
     struct waker *waker;
     struct port *port;
-    uint32_t context, rows_max, blocks, live_max, tokens_max; // of the next bench_open
-    clockid_t clock; // long steps: the thread's CPU time, as other threads may run
+    uint32_t context, rows_max, blocks, live_max, tokens_max; // settings of the next bench_open
+    clockid_t clock; // for long steps the thread's CPU time, as other threads may run
     uint32_t steps;
     uint64_t *step_ns, *read_ns; // [steps]
-    int32_t *tokens;             // [SHARED + OWN] of a prompt
+    int32_t *tokens;             // [SHARED + OWN] tokens of a prompt
     uint64_t events;
 };
 
@@ -100,7 +100,7 @@ static void bench_close(struct bench *b)
     waker_close(b->waker);
 }
 
-// A prompt of `length` tokens, the first `shared` of them everybody's.
+// Submits a prompt of `length` tokens, of which the first `shared` are common to all prompts.
 static struct request *submit_prompt(struct bench *b, uint32_t index, uint32_t shared,
                                      uint32_t length, uint32_t max_tokens)
 {
@@ -163,7 +163,7 @@ static void decode(struct bench *b, uint32_t rows, uint32_t flight)
     bench_open(b, flight);
     for (uint32_t i = 0; i < rows; i++)
         submit(b, i, CONTEXT);
-    uint32_t steps = b->steps < 2000 ? b->steps : 2000; // keeps within the blocks of the pool
+    uint32_t steps = b->steps < 2000 ? b->steps : 2000; // stays within the blocks of the pool
     measure(b, rows * PROMPT / BUDGET + 64);            // prefill, and some tokens
     measure(b, steps);
     double each = microseconds(b->read_ns, steps, 0.5) * steps / (double)b->events;
@@ -174,7 +174,7 @@ static void decode(struct bench *b, uint32_t rows, uint32_t flight)
     bench_close(b);
 }
 
-// Requests arrive, are prefilled (4 whole prompts a step), give a few tokens and end.
+// Requests arrive, are prefilled (4 complete prompts per step), output a few tokens and end.
 static void churn(struct bench *b, uint32_t flight)
 {
     bench_open(b, flight);
@@ -192,8 +192,8 @@ static void churn(struct bench *b, uint32_t flight)
     bench_close(b);
 }
 
-// 65,000 live requests, nearly all in the queue; in every step one of them is cancelled and another
-// comes.
+// 65,000 live requests, nearly all queued; in every step one of them is cancelled and a new request
+// arrives.
 static void cancels(struct bench *b)
 {
     struct bench usual = *b;
@@ -220,7 +220,7 @@ static void cancels(struct bench *b)
     *b = usual;
 }
 
-// 1,024 sequences come at once and share 64K tokens, which the first computes for all. With few
+// 1,024 sequences arrive together and share 64K tokens, which the first computes for all. With few
 // blocks they start, grow and lose their blocks again, so that most of them wait.
 static void sharers(struct bench *b, uint32_t blocks)
 {

@@ -1,14 +1,15 @@
-// What masks and compiles cost on one thread: bench_grammar TIKTOKEN [VOCAB [CASES]].
+// The time of masks and compiles on one thread: bench_grammar TIKTOKEN [VOCAB [CASES]].
 //
-// TIKTOKEN is a rank file (base64 token, rank); where it has fewer tokens than VOCAB (default
-// 150,000), joins of two of its tokens fill it up. Each grammar follows its documents token by
-// token (longest match): once with an empty cache, once more with what the first left. Prints one
-// JSON object: microseconds of the thread for matcher_mask with matcher_accept, and for compiles.
+// TIKTOKEN is a rank file (base64 token, rank); if it has fewer tokens than VOCAB (default
+// 150,000), concatenations of two of its tokens fill it up. Each grammar follows its documents
+// token by token (longest match): first with an empty cache, then with the cache of the first pass.
+// Prints one JSON object: microseconds of thread time for matcher_mask with matcher_accept, and for
+// compiles.
 //
-// CASES takes the place of the grammars here: [{"schema": ..., "documents": [[id, ...], ...]},
-// ...], which grammar_peers.py gives to others, too. The object has then, for each case, null
-// (refused) or [microseconds of the compile, for each document null (it leaves the grammar) or
-// [[microseconds of each mask], [those of the second time]]].
+// CASES replaces the grammars in this file: [{"schema": ..., "documents": [[id, ...], ...]}, ...];
+// grammar_peers.py passes it to other libraries as well. The object then contains for each case
+// null (refused) or [microseconds of the compile, for each document null (it leaves the grammar) or
+// [[microseconds of each mask], [those of the second pass]]].
 #include "runtime/grammar/matcher.h"
 #include "runtime/text/grammar/gbnf.h"
 #include "runtime/text/grammar/json.h"
@@ -36,7 +37,7 @@ struct times {
     uint32_t count;
 };
 
-// Of this thread alone, so that a busy machine does not show.
+// CPU time of this thread, so that other load does not count.
 static double now_s(void)
 {
     struct timespec t;
@@ -52,7 +53,7 @@ static int base64_of(char c)
     return found ? (int)(found - letters) : -1;
 }
 
-// Decodes one token; the result lies in the arena.
+// Decodes one token; the result is in the arena.
 static struct text token_read(struct arena *arena, struct text line)
 {
     char *out = arena_alloc(arena, line.bytes + 4);
@@ -97,7 +98,7 @@ static int compare_words(const void *x, const void *y, void *words)
     return order != 0 ? order : (a.bytes > b.bytes) - (a.bytes < b.bytes);
 }
 
-// The id of this very text, or -1.
+// Returns the id of exactly this text, or -1.
 static int32_t word_find(const struct words *w, struct text text)
 {
     uint32_t low = 0, high = w->count;
@@ -142,7 +143,7 @@ static void times_print(const char *name, struct times *t, bool last)
            t->at[t->count - 1] * 1e6, last ? "" : ",");
 }
 
-// The document token by token; each mask must allow the token that comes.
+// Follows the document token by token; each mask must allow the next token.
 static void follow(const struct words *w, struct mask_cache *c, struct text document,
                    struct times *times)
 {
@@ -292,7 +293,8 @@ static void sample_run(const struct words *w, const struct sample *s, struct tim
     grammar_give(g);
 }
 
-// Of a document of ids; false: it leaves its grammar. What was put so far is taken back.
+// Follows a document of ids and writes the time of each mask. Returns false, and removes what it
+// has written, if the document leaves its grammar.
 static bool ids_follow(struct mask_cache *c, const json_t *ids, struct json_buffer *out)
 {
     static uint32_t words[1 << 16];

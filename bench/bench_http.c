@@ -1,7 +1,8 @@
-// The HTTP room without a model, on loopback in one process: bench_http [SECONDS]. Small answers a
-// second beside their floor (the same bytes through a bare epoll echo), and a thousand streams fed
-// in bursts as a batch decoder does: events a second, processor time per event, memory per stream.
-// One h2o thread; the client is one thread of the same machine and shares its cores.
+// The HTTP module without a model, on loopback in one process: bench_http [SECONDS]. Small
+// responses per second compared with their floor (the same bytes through a bare epoll echo), and a
+// thousand streams fed in bursts as a batch decoder does: events per second, processor time per
+// event, memory per stream. One h2o thread; the client is one thread of the same machine and shares
+// its cores.
 #include "tests/http/fixture.h"
 
 #include "base/clock.h"
@@ -39,7 +40,8 @@ static double resident_kib(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-// Sends question over all connections, again after every whole answer; answers a second.
+// Sends the question on all connections, again after each complete answer. Returns answers per
+// second.
 static double closed_loop(uint32_t port, struct text question, size_t answer_bytes, double seconds)
 {
     struct http_client clients[CONNECTIONS];
@@ -82,7 +84,7 @@ struct echo {
     _Atomic bool stop;
 };
 
-// The floor: for every question of so many bytes, an answer of so many, and nothing else.
+// The floor: answers every question_bytes bytes with answer_bytes bytes, and does nothing else.
 static void *echo_main(void *argument)
 {
     struct echo *echo = argument;
@@ -153,7 +155,7 @@ static void small_answers(struct fixture *f, const char *path, double seconds)
            floor_rate, rate / floor_rate);
 }
 
-// Reads what is there on every stream; bytes.
+// Reads what is available on every stream. Returns the number of bytes.
 static uint64_t streams_read(struct http_client *clients)
 {
     static char bytes[65536];

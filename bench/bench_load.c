@@ -1,8 +1,9 @@
 // bench_load: a load generator for the four endpoints over libcurl's multi interface, with many
-// connections on one thread. Closed loop (clients that ask again at once) or open loop (Poisson or
-// recorded arrivals, so that a slow server does not slow the clients down). Bounded in count and
-// time; speaks to loopback addresses only. Prints requests and tokens a second, times to the first
-// token, between pieces and of whole requests, and every status.
+// connections on one thread. Closed loop (clients that send the next request immediately) or open
+// loop (Poisson or recorded arrivals, so that a slow server does not slow the clients down).
+// Bounded in count and time; connects to loopback addresses only. Prints requests and tokens per
+// second, times to the first token, between pieces and of complete requests, and the count of each
+// status.
 #include "bench/load.h"
 
 #include <curl/curl.h>

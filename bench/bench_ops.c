@@ -1,9 +1,9 @@
-// The packed products, whole decode steps (of short sequences and of one long one) and a prefill on
-// the cpu device, beside the measured limits of the machine in the same run.
+// The packed products, complete decode steps (of short sequences and of one long sequence) and a
+// prefill on the cpu device, compared with the limits of the machine measured in the same run.
 //
-//   bench_ops [threads [seconds a figure [limits|products|steps|ops]]]
+//   bench_ops [threads [seconds per figure [limits|products|steps|ops]]]
 //
-// Weights are those of whole models (all layers), so that each is read from memory as in decode.
+// Weights are those of complete models (all layers), so that each is read from memory as in decode.
 // Medians. Nothing is asserted; the output is for people.
 #include "bench/peaks.h"
 #include "kernels/cpu/internal.h"
@@ -29,7 +29,7 @@ struct bench {
     uint32_t threads;
     double seconds;
     double read_gb;           // measured limits with all threads: reading,
-    double math[DTYPE_COUNT]; // and the best instruction of the level, tera-operations/s
+    double math[DTYPE_COUNT]; // and the best instruction of the ISA level, tera-operations/s
     const char *math_name[DTYPE_COUNT];
 };
 
@@ -38,7 +38,7 @@ struct loaded {
     enum dtype dtype;
     struct weight *weight; // [layers][PARTS]
     struct weight head, norm;
-    size_t bytes; // of all products
+    size_t bytes; // bytes of all products
 };
 
 static int order(const void *a, const void *b)
@@ -48,7 +48,7 @@ static int order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Median seconds of run(context).
+// Returns the median seconds of run(context).
 static double median(const struct bench *b, void (*run)(void *), void *context)
 {
     double times[RUNS_MAX];
@@ -90,10 +90,10 @@ struct limit {
     const char *name;
     void (*peak)(uint64_t rounds); // NULL: reading
     uint64_t rounds;
-    double operations;    // a round
-    enum cpu_level level; // from which the device uses it
-    enum dtype dtype;     // for weights of which
-    const char *unit;     // what its operands are called
+    double operations;    // operations per round
+    enum cpu_level level; // lowest ISA level at which the device uses it
+    enum dtype dtype;     // dtype of the weights it is for
+    const char *unit;     // name of its operands
 };
 
 static const struct limit limits[] = {
@@ -436,7 +436,7 @@ static struct pass pass_make(const struct bench *b, const struct loaded *m, uint
     p.block_bytes = s->layers * p.layer_bytes;
     p.cache_bytes = (size_t)rows * l->blocks_max * p.block_bytes;
     p.cache = take(b, p.cache_bytes);
-    memset(p.cache, 0x3B, p.cache_bytes); // finite numbers, and its own pages
+    memset(p.cache, 0x3B, p.cache_bytes); // finite numbers, and touches the pages
     p.sampled = take(b, rows * sizeof *p.sampled);
     p.result = take(b, rows * sizeof *p.result);
     p.state.params = take(b, rows * sizeof *p.state.params);
@@ -460,7 +460,7 @@ static void pass_free(struct pass *p)
     b->api->memory_give(b->device, p->ffn, t * s->ffn);
     b->api->memory_give(b->device, p->logits, (size_t)p->rows * s->vocab * sizeof(float));
     b->api->memory_give(b->device, p->cache, p->cache_bytes);
-    // the small pieces are freed with the process
+    // the small buffers are freed when the process ends
 }
 
 // --- reports --------------------------------------------------------------------------------
@@ -503,7 +503,7 @@ static void ops_print(struct pass *p)
     printf("\n");
 }
 
-// What attention reads, beside reading alone.
+// Prints the read rate of attention, compared with reading alone.
 static void attention_print(const struct pass *p, uint32_t before)
 {
     const struct model_shape *s = p->m->shape;

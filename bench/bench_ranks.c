@@ -1,10 +1,10 @@
-// Ranks of one thread each beside one rank with all threads, on the CPU: decode and prefill of the
-// dummy Qwen2.5-0.5B shape. Both models are there at once and take turns, pair by pair, so that the
-// machine's other work meets both; a line a pair, then one a case: medians of the steps, and the
-// median, least and largest ratio of the pairs. Aim: at most 1.2.
+// Ranks of one thread each compared with one rank with all threads, on the CPU: decode and prefill
+// of the dummy Qwen2.5-0.5B shape. Both models are loaded and run alternately, pair by pair, so
+// that other load on the machine affects both; one line per pair, then one per case: medians of the
+// steps, and the median, least and largest ratio of the pairs. Aim: at most 1.2.
 //
 // Usage: bench_ranks [ranks] [pairs] [bfloat16|int8|float32|float16] [temperature] [case]
-//        2, 10, bfloat16, 0 and all cases by default; case: those whose name has it
+//        2, 10, bfloat16, 0 and all cases by default; case: part of the names to run
 #include "bench/step_bench.h"
 
 #include "base/status.h"
@@ -46,7 +46,7 @@ static struct times side_run(struct bench *b, const struct step_case *c)
 {
     double step[STEPS], sample[STEPS];
     decodes_admit(b, c);
-    for (uint32_t i = 0; i <= STEPS; i++) { // the first warms up
+    for (uint32_t i = 0; i <= STEPS; i++) { // the first step warms up
         double start = now_ms();
         generator_step(b, c, i);
         bench_collect(b);
@@ -61,7 +61,7 @@ static void case_run(struct bench *sides, const struct step_case *c, uint32_t pa
     double step[2][PAIRS_MAX], sample[2][PAIRS_MAX], ratio[PAIRS_MAX];
     for (uint32_t i = 0; i < pairs; i++) {
         for (uint32_t n = 0; n < 2; n++) {
-            uint32_t side = (i + n) % 2; // each begins as often as the other
+            uint32_t side = (i + n) % 2; // both sides begin equally often
             struct times t = side_run(&sides[side], c);
             step[side][i] = t.step;
             sample[side][i] = t.sample;

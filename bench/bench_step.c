@@ -1,13 +1,12 @@
-// A whole step of the dummy Qwen2.5-0.5B shape beside its products alone, in one run: decode at
-// batch 1, 16 and 32 (aim: at most 1.35 times the products), prefill of 512 tokens (at most 1.5
-// times). The products alone are the same model with every other op switched off, so both sides
-// read the same weights. Medians of interleaved runs. With a shape by name, the cases of
-// step_cases.c instead, beside the floor of the rates given.
+// A complete step of the dummy Qwen2.5-0.5B shape compared with its products alone, in one run:
+// decode at batch 1, 16 and 32 (aim: at most 1.35 times the products), prefill of 512 tokens (at
+// most 1.5 times). The products alone are the same model with every other op switched off, so both
+// sides read the same weights. Medians of interleaved runs. With --shape, the cases of step_cases.c
+// instead, compared with the floor at the given rates.
 //
 // Usage: bench_step [bfloat16|int8|float32|float16] [threads] [--device cpu|cuda|simt]
-//        [--library FILE] [--no-exact] [--no-overlap-kernels] [--shape
-//        qwen2.5-0.5b|qwen3-8b|xlm-r-large]
-//        [--copy GB/s] [--math TFLOP/s]
+//        [--library FILE] [--no-exact] [--no-overlap-kernels]
+//        [--shape qwen2.5-0.5b|qwen3-8b|xlm-r-large] [--copy GB/s] [--math TFLOP/s]
 #include "bench/step_bench.h"
 
 #include <stdio.h>
@@ -26,7 +25,7 @@ enum { PROMPT = 128, STEPS = 8, PREFILL = 512, ROWS_MAX = 32, CONTEXT = 1024 };
 OP_LIST(SKIP)
 #undef SKIP
 
-// The third table of ops times each one; on an asynchronous device (cuda) these are launch times.
+// The third op table times each op; on an asynchronous device (cuda) these are launch times.
 enum op_index {
 #define INDEX(name) OP_INDEX_##name,
     OP_LIST(INDEX)

@@ -1,5 +1,6 @@
 // Encoding speed on one thread: bench_text FOLDER TEXTFILE [SECONDS]. The text is encoded line by
-// line and in whole; prints one JSON object. tools/bench_text.py sets it beside another library.
+// line and as a whole; prints one JSON object. tools/bench_text.py compares it with another
+// library.
 #include "runtime/text/tokenizer.h"
 
 #include "base/clock.h"
@@ -13,7 +14,7 @@ struct work {
     struct arena *arena;
     int32_t *tokens;
     uint32_t token_max;
-    uint64_t token_count; // of the last pass
+    uint64_t token_count; // tokens of the last pass
 };
 
 static void encode(struct work *w, struct text text)
@@ -38,7 +39,7 @@ static void encode_lines(struct work *w, struct text text)
     }
 }
 
-// Passes over the text for some seconds; the best pass in MB/s.
+// Runs passes over the text for some seconds. Returns the rate of the best pass in MB/s.
 static double measure(struct work *w, struct text text, double seconds,
                       void (*pass)(struct work *, struct text))
 {

@@ -1,5 +1,5 @@
-// Products, attention and what all rows of gpu_ops share: memory, random weights, streams, and how
-// a row is timed. tests/ptx/kernel_counts.c runs the same rows to count what they do.
+// Products, attention, and what all rows of gpu_ops share: memory, random weights, streams, and how
+// a row is timed. tests/ptx/kernel_counts.c runs the same rows to count their operations.
 #include "bench/gpu_ops.h"
 
 #include "base/clock.h"
@@ -32,7 +32,7 @@ void settle(struct bench *b, struct stream *stream)
     }
 }
 
-// Random numbers of deviation 0.02, made on the device.
+// Makes a weight of random numbers of deviation 0.02, on the device.
 static struct weight weight_of(struct bench *b, enum dtype held, uint32_t n, uint32_t k,
                                uint64_t seed)
 {
@@ -73,7 +73,7 @@ void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const 
         most = rows[m] > most ? rows[m] : most;
     struct weight x = random_weight(b, most, k, 99);
     void *y = take(b, (size_t)most * n * 2);
-    for (size_t m = count; m-- > 0;) { // most rows: the best rate first
+    for (size_t m = count; m-- > 0;) { // most rows first, for the best rate
         struct gemm_args args = {.x_dtype = DTYPE_BF16,
                                  .y_dtype = DTYPE_BF16,
                                  .x = x.data,
@@ -105,7 +105,7 @@ void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const 
     b->api->stream_close(stream);
 }
 
-// Device and host record of a step of equal rows, with its plan; block tables in order.
+// Makes the device and host record of a step of equal rows, with its plan; KV blocks are in order.
 static void attn_record(struct bench *b, struct stream *stream, const struct stream_limits *limits,
                         const struct attn_bench *c, struct step **host, void **device)
 {
@@ -148,7 +148,7 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     uint64_t value_offset = head_bytes * c->shape.kv_heads, block_bytes = 2 * value_offset;
     uint32_t width = (c->shape.heads + 2 * c->shape.kv_heads) * c->shape.dim;
     struct weight qkv = random_weight(b, c->rows * c->q_len, width, 1);
-    uint32_t held = c->window != 0 ? 1 : c->rows * blocks; // of a window the last is read alone
+    uint32_t held = c->window != 0 ? 1 : c->rows * blocks; // window: only the last is read
     struct weight kv = random_weight(b, held + 1, (uint32_t)(block_bytes / 2), 2);
     uint32_t *table = calloc((size_t)c->rows * blocks + 1, 4);
     for (uint32_t i = 0; i < c->rows * blocks; i++)

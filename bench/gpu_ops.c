@@ -1,9 +1,9 @@
-// Times the cuda device's ops on a real GPU, each beside its floor, a row flushed at a time. Uses
-// the device table only. Times are wall time over a queue of launches that ends in one wait, so
-// launch gaps count where they are not hidden. Weights and caches are walked through several
-// copies, larger together than the L2 cache. Random data throughout.
+// Times the cuda device's ops on a real GPU, each compared with its floor; flushes row by row. Uses
+// only the device table. Times are wall time over a queue of launches that ends in one wait, so
+// launch gaps count if they are not hidden. Weights and caches rotate over several copies, together
+// larger than the L2 cache. Random data throughout.
 //
-// gpu_ops exact|fast [small] small: tiny shapes, to test the program itself
+// gpu_ops exact|fast [small]     small: tiny shapes, to test the program itself
 #include "bench/gpu_ops.h"
 
 #include "base/clock.h"
@@ -13,8 +13,8 @@
 
 const struct device_api *weft_device_plugin(void);
 
-// The floor is what the bytes take at the copy rate of this run, or the sums at the best rate of
-// its products, whichever is more.
+// The floor is the time of the bytes at the copy rate of this run, or of the operations at the best
+// rate of its products, whichever is longer.
 static void print_row(struct bench *b, const struct bench_row *row)
 {
     double floor = b->copy_rate > 0 ? row->bytes / b->copy_rate : 0;

@@ -1,6 +1,6 @@
-// What the files of gpu_ops share: the device under test, its rates as measured in this run, and
-// how a row is timed and printed. tests/ptx/kernel_counts.c runs the same rows to count what they
-// do. One thread; memory is given back by whoever took it.
+// Shared by the files of gpu_ops: the device under test, its rates as measured in this run, and how
+// a row is timed and printed. tests/ptx/kernel_counts.c runs the same rows to count their
+// operations. One thread; the caller that allocates memory frees it.
 #pragma once
 
 #include "kernels/device.h"
@@ -17,35 +17,35 @@ struct bench {
     struct device *device;
     uint32_t *done;
     uint32_t signals;
-    uint32_t repeats; // timed runs of a row, after one that is not
-    double copy_rate; // bytes a second, read and write counted
-    double math_rate; // of the best product so far
+    uint32_t repeats; // timed runs of a row, after one untimed run
+    double copy_rate; // bytes per second, reads and writes counted
+    double math_rate; // operations per second of the best product so far
     bool small;
-    void (*print)(struct bench *b, const struct bench_row *row); // of a row that is done
+    void (*print)(struct bench *b, const struct bench_row *row); // prints a row that is done
 };
 
 // gpu_cases.c
-void need(enum status status, const char *what); // exits where it is not OK
+void need(enum status status, const char *what); // exits if it is not OK
 void *take(struct bench *b, size_t bytes);
 void settle(struct bench *b, struct stream *stream); // waits for all that was launched
 struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed);
 struct stream *open_stream(struct bench *b, const struct stream_limits *limits);
-// A product by weights of a type, of each count of rows, the last one first.
+// Times a product with weights of a type for each row count, the last row count first.
 void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const uint32_t *rows,
                 size_t count);
-struct attn_bench { // equal rows; blocks of 1 << block_shift tokens
+struct attn_bench { // equal rows; KV blocks of 1 << block_shift tokens
     const char *name;
     struct attn_shape shape;
     uint32_t rows, q_len, kv_len, block_shift;
-    uint32_t window; // of the layer, where it is narrower than the plan's: parts without keys
+    uint32_t window; // window of the layer, if narrower than the plan's: some parts have no keys
 };
 void bench_attn(struct bench *b, const struct attn_bench *c);
 
-// gpu_rows.c: norms, SwiGLU, qkv_post, sampling in five forms, launch gaps and the way of a signal
-// to the host.
+// gpu_rows.c: norms, SwiGLU, qkv_post, sampling in five forms, launch gaps and the latency of a
+// signal to the host.
 struct stream *rows_stream(struct bench *b);
 void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width);
 void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width);
 void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens);
-void bench_sample(struct bench *b, uint32_t vocab, uint32_t most); // up to so many rows
+void bench_sample(struct bench *b, uint32_t vocab, uint32_t most); // up to `most` rows
 void bench_rows(struct bench *b);

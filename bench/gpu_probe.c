@@ -1,6 +1,6 @@
-// Runs each primitive wrapper of kernels/cuda/dev.h on fixed random input and prints its output
-// words. Built twice, for the emulator and with nvcc; bench/gpu_words.py compares the two outputs:
-// the last bits of approximate functions depend on the hardware.
+// Runs each primitive of kernels/cuda/dev.h on fixed random input and prints its output words.
+// Built twice, for the emulator and with nvcc; bench/gpu_words.py compares the two outputs: the
+// last bits of approximate functions depend on the hardware.
 #include "tests/simt/probe.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static uint32_t random_word(void)
     return random_state;
 }
 
-// Input that suits a probe: small integers as 16-bit floats where sums must be exact.
+// Returns an input word that suits a probe: small integers as 16-bit floats if sums must be exact.
 static uint32_t probe_word(enum probe probe, int i)
 {
     static const uint16_t bf16[8] = {0x0000, 0x3F80, 0x4000, 0x4040,
@@ -35,7 +35,8 @@ static uint32_t probe_word(enum probe probe, int i)
     return table[w & 7u] | (uint32_t)table[w >> 3 & 7u] << 16;
 }
 
-// Eight functions have a part each of the words of PROBE_APPROX, as run_approx writes them.
+// Returns the name of an output word. The words of PROBE_APPROX are divided among eight functions,
+// as run_approx writes them.
 static const char *word_name(enum probe probe, int i)
 {
     static const char *const function[8] = {"ex2",  "rcp",  "rsqrt", "fmaf",

@@ -1,6 +1,6 @@
-// The rows of gpu_ops beside products and attention: add+norm, qkv_post and SwiGLU at four sizes,
-// sampling in five forms, the gap between launches with and without a graph, and how long a signal
-// of the device takes to reach a waiting host.
+// The rows of gpu_ops other than products and attention: add+norm, qkv_post and SwiGLU at four
+// sizes, sampling in five forms, the gap between launches with and without a graph, and the latency
+// of a signal from the device to a waiting host.
 #include "bench/gpu_ops.h"
 
 #include "base/clock.h"
@@ -96,7 +96,7 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
     struct weight qkv = random_weight(b, tokens, all * s.dim, 1);
     struct weight kv = random_weight(b, blocks, (uint32_t)(block_bytes / 2), 2);
     struct weight q_norm = ones_of(b, s.dim), k_norm = ones_of(b, s.dim);
-    struct weight table = ones_of(b, tokens * s.dim); // of angles; the values do not matter
+    struct weight table = ones_of(b, tokens * s.dim); // table of angles; the values do not matter
     uint32_t *position = calloc(tokens, sizeof *position);
     uint64_t *place = calloc(tokens, sizeof *place);
     for (uint32_t i = 0; i < tokens; i++) {
@@ -146,7 +146,7 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
 struct sample_form {
     const char *name;
     struct sample_params params;
-    double passes; // over the logits, at the least
+    double passes; // least passes over the logits
 };
 
 struct sample_bench {
@@ -255,7 +255,7 @@ static void gap_row(struct bench *b, const char *shape, double seconds)
     b->print(b, &(struct bench_row){"launch gap", shape, seconds, 0, 0});
 }
 
-// A kernel of one row and 64 columns, 400 times in a row: nearly all its time is the gap between
+// Runs a kernel of one row and 64 columns 400 times: nearly all its time is the gap between
 // launches.
 static void bench_gap(struct bench *b, struct stream *stream)
 {
@@ -299,7 +299,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// From launching a signal on an idle stream until the host has seen it, with the launch.
+// Times a signal, from its launch on an idle stream until the host has seen it.
 static void bench_signal(struct bench *b, struct stream *stream)
 {
     enum { TRIES = 201 };

@@ -1,5 +1,5 @@
 // The command line of the load generator: one table, checked completely, so that a typing error
-// never becomes a wrong measurement.
+// does not become a wrong measurement.
 #include "bench/load.h"
 
 #include "cli/options.h"
@@ -96,8 +96,8 @@ static bool target_read(struct load_options *o, const char *value)
     return weight > 0 && weight <= 1000 && *end == '\0';
 }
 
-// Plain http or https to 127.x.x.x, [::1] or localhost; load_run.c refuses any other address that
-// a name may lead to.
+// Returns true for http or https URLs of 127.x.x.x, [::1] or localhost; load_run.c refuses any
+// other address that a name resolves to.
 static bool url_allowed(const char *url)
 {
     static const char *const heads[] = {"http://127.",  "http://[::1]",  "http://localhost",

@@ -1,4 +1,4 @@
-// Turns libcurl's multi interface over epoll. Private to the load generator.
+// Runs libcurl's multi interface with epoll. Private to the load generator.
 #pragma once
 
 #include "base/status.h"
@@ -8,9 +8,9 @@
 struct load_poll {
     CURLM *multi;
     int epoll;
-    double timer_at; // when libcurl wants to be called; below zero: it does not
+    double timer_at; // time at which libcurl wants to be called; negative: none
 };
 
 enum status load_poll_open(struct load_poll *p, long connections, struct error *err) MUST_USE;
 void load_poll_close(struct load_poll *p);
-void load_poll_turn(struct load_poll *p, double until); // waits until then at most
+void load_poll_turn(struct load_poll *p, double until); // waits at most until then

@@ -1,5 +1,5 @@
-// Reading one reply: server-sent events piece by piece with the time of each, or a whole JSON body.
-// What it says is reduced to counts and one hash; nothing else is kept.
+// Reads one reply: server-sent events piece by piece with the time of each, or a complete JSON
+// body. The reply is reduced to counts and one hash; nothing else is stored.
 #include "bench/load.h"
 
 #include <string.h>

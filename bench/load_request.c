@@ -1,5 +1,5 @@
-// Bodies of the four endpoints with made text: words drawn by seed, so that a run can be repeated,
-// and so that requests which share prefix blocks in a trace share their text.
+// Bodies of the four endpoints with generated text: words are drawn by seed, so that a run can be
+// repeated, and so that requests which share prefix blocks in a trace share their text.
 #include "bench/load.h"
 
 static const char *const words[64] = {
@@ -11,7 +11,7 @@ static const char *const words[64] = {
     "see",   "bird",   "tree", "sun",  "sky",    "blue", "box",   "new",    "old",  "car",
     "fish",  "water",  "home", "end"};
 
-enum { BLOCK_TOKENS = 512 }; // of a Mooncake hash id
+enum { BLOCK_TOKENS = 512 }; // tokens per hash id of Mooncake
 
 uint64_t load_random(uint64_t seed)
 {

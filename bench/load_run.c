@@ -1,6 +1,6 @@
 // The run: slots that each hold one request in flight, filled by the closed or the open loop, and
-// what becomes of each request. In a closed loop slot i belongs to one target for the whole run, so
-// that --concurrency 4 with four --send is one client an endpoint.
+// the outcome of each request. In a closed loop slot i belongs to one target for the entire run, so
+// that --concurrency 4 with four --send is one client per endpoint.
 #include "bench/load.h"
 #include "bench/load_poll.h"
 #include "base/clock.h"
@@ -37,13 +37,13 @@ struct runner {
     struct slot *slots; // [o->concurrency]
     uint32_t *idle;     // [idle_count] slots without a request
     uint32_t idle_count;
-    uint32_t retired; // slots of a closed loop whose server is gone
+    uint32_t retired; // slots of a closed loop whose server is unreachable
     struct curl_slist *headers[ENDPOINT_COUNT];
-    uint32_t *turn_target; // [weight_sum] targets in the order of their weights
+    uint32_t *turn_target; // [weight_sum] targets, each repeated by its weight
     uint32_t weight_sum;
     uint64_t sent, sent_max;
-    uint64_t *alone; // [target_count x prompts] hash of the answer alone, 0: not known
-    bool recording;  // the pass that fills alone
+    uint64_t *alone; // [target_count x prompts] hash of the answer if sent alone; 0: unknown
+    bool recording;  // true in the pass that fills `alone`
     double started;
 };
 
@@ -76,7 +76,7 @@ static size_t body_arrived(char *at, size_t size, size_t count, void *user)
     struct load_stats *stats = &s->runner->result->targets[s->target];
     curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &s->head.status);
     if (s->head.status != 200)
-        return size * count; // a refusal: only its status counts
+        return size * count; // a refusal, of which only the status counts
     s->reply.gaps = &stats->gap;
     if (!reply_feed(&s->reply, at, size * count, clock_s())) {
         s->too_large = true;
@@ -113,7 +113,7 @@ static void slot_prepare(struct runner *r, struct slot *s, enum endpoint endpoin
 
 struct want {
     uint32_t target, prompt;
-    const struct arrival *arrival; // NULL: a made prompt
+    const struct arrival *arrival; // NULL: a generated prompt
 };
 
 static void slot_start(struct runner *r, struct slot *s, struct want want)
@@ -181,7 +181,7 @@ static void answered(struct runner *r, struct slot *s, struct load_stats *stats,
     check_alone(r, s, stats);
 }
 
-// Counts what became of the request; of the recording pass only what went wrong.
+// Counts the outcome of the request and frees its slot.
 static void slot_settle(struct runner *r, struct slot *s, CURLcode code)
 {
     struct load_stats *stats = &r->result->targets[s->target];
@@ -246,7 +246,8 @@ static void fill_closed(struct runner *r, double now)
     }
 }
 
-// When the next arrival is due, or never.
+// Starts requests that are due. Returns the time at which to continue: the next arrival if it is
+// known to be due later, else a second from now.
 static double fill_open(struct runner *r, double now)
 {
     while (r->sent < r->sent_max) {
@@ -260,7 +261,7 @@ static double fill_open(struct runner *r, double now)
                    (struct want){.target = r->turn_target[r->sent % r->weight_sum],
                                  .prompt = (uint32_t)(r->sent % r->o->prompts),
                                  .arrival = a});
-        s->reply.started = due; // the wait for a free slot belongs to the request
+        s->reply.started = due; // the wait for a free slot counts as time of the request
     }
     return now + 1;
 }
@@ -338,7 +339,7 @@ static void runner_close(struct runner *r)
     heap_free(r->turn_target);
 }
 
-// The answers of all prompts, one at a time; the figures of this pass are dropped.
+// Records the answers of all prompts, one at a time; the figures of this pass are dropped.
 static enum status runner_record(struct runner *r, struct error *err)
 {
     r->recording = true;

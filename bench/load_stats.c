@@ -1,5 +1,5 @@
-// Figures of a run: histograms of times, counts by status, and the report, as a table for people
-// or as one JSON object.
+// Figures of a run: histograms of times, counts by status, and the report, as a table or as one
+// JSON object.
 #include "bench/load.h"
 
 #include <math.h>

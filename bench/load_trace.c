@@ -1,5 +1,6 @@
-// Arrivals of the open loop: read from the Azure table (time stamp, context and generated tokens)
-// or the Mooncake lines (milliseconds, lengths, ids of prefix blocks), or drawn at a steady rate.
+// Arrivals of the open loop: read from an Azure table (time stamp, context and generated tokens) or
+// from Mooncake lines (milliseconds, lengths, ids of prefix blocks), or drawn at random at a
+// constant rate.
 #include "bench/load.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// The CPU device with waits that take WEFT_PACED_US microseconds longer, linked into weft_paced by
-// --wrap=device_cpu: steps of a known length that use no processor, for hostile_grammars.py.
+// The cpu device with waits that take WEFT_PACED_US microseconds longer, linked into weft_paced by
+// --wrap=device_cpu: steps of a known duration that use no processor time, for hostile_grammars.py.
 #include "kernels/device.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Loops that do nothing but load the machine's limits: tiles, multiply-adds, reading. The callers
-// look first whether the processor has the instructions. Compiled with the flags of AMX.
+// Loops that only load the machine's limits: tiles, multiply-adds, reading. The callers first check
+// that the processor has the instructions. Compiled with the flags of AMX.
 #include "bench/peaks.h"
 
 #include <immintrin.h>

@@ -1,7 +1,8 @@
-// The steps of a served model by name: decode, prefill, both in one step, embeddings and rerank, a
-// row of JSON each, flushed as it comes. Steps run one ahead where the device can, as the engine
-// does; a row holds the median distance between two results. Contexts are not computed for each
-// case: the KV blocks are filled once with those of random prompts, which the rows then read.
+// The steps of a served model by name: decode, prefill, both in one step, embeddings and rerank;
+// one row of JSON each, flushed as soon as it is known. If the device can, the next step is
+// launched before the previous result is read, as the engine does; a row contains the median time
+// between two results. Contexts are not computed for each case: the KV blocks are filled once with
+// those of random prompts, which the rows then read.
 #include "bench/step_bench.h"
 
 #include "base/arena.h"
@@ -13,9 +14,9 @@
 #include <unistd.h>
 
 enum { WARM = 3, REPEATS = 12, MIXED_REPEATS = 5, PASSES = 3, SPARE = 64, BLOCK = 64 };
-static const double FILL_MS = 15000; // at most this long
+static const double FILL_MS = 15000; // most time for filling the KV blocks
 
-// kv_heads, dim and positions as published; `tiny` ones run the same code under the emulator.
+// kv_heads, dim and positions as published; the `tiny` shapes run the same code under the emulator.
 static const struct step_shape shapes[] = {
     {"qwen2.5-0.5b", "Qwen2ForCausalLM", 151936, 896, 24, 14, 2, 64, 4864, 32768, true, false, 8192,
      1, 1},
@@ -27,7 +28,7 @@ static const struct step_shape shapes[] = {
     {"tiny-encoder", "XLMRobertaModel", 512, 64, 2, 4, 4, 16, 96, 514, false, true, 512, 64, 8},
 };
 
-// The most useful first: what is not reached in time is lost from the end.
+// The most useful cases first: if time runs out, the last ones are lost.
 static const struct step_case generator_cases[] = {
     {"decode 1 at 1024", 1, 1024, 0, 0},     {"decode 64 at 1024", 64, 1024, 0, 0},
     {"decode 256 at 1024", 256, 1024, 0, 0}, {"decode 64 at 4096", 64, 4096, 0, 0},
@@ -172,7 +173,7 @@ void bench_collect(struct bench *b)
     must(model_collect(b->model, &out, UINT64_MAX, &err), &err);
 }
 
-// Blocks first, first + 1, ... are the row's sequence from its start.
+// Admits a row: blocks first, first + 1, ... are its sequence from the start.
 static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks)
 {
     struct batch *batch = b->batch;
@@ -187,7 +188,7 @@ static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks
                                          .penalty_row = STEP_NO_ROW};
 }
 
-// The last q_len of kv_len tokens; decode rows take the token that the device drew.
+// Adds a row of the last q_len of kv_len tokens; decode rows use the token that the device sampled.
 static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_len, bool decode)
 {
     struct batch *batch = b->batch;
@@ -209,7 +210,7 @@ static uint32_t blocks_of(uint32_t tokens)
     return (tokens + BLOCK - 1) / BLOCK;
 }
 
-// Keys and values of random prompts into all blocks, or as far as the time reaches.
+// Fills all KV blocks, or as many as the time allows, with those of random prompts.
 static void blocks_fill(struct bench *b, const struct step_shape *shape)
 {
     const struct model_facts *f = model_facts(b->model);
@@ -260,7 +261,8 @@ void generator_step(struct bench *b, const struct step_case *c, uint32_t index)
     launch(b);
 }
 
-// Milliseconds from one result to the next, with the next step launched before it is read.
+// Returns the median milliseconds from one result to the next; the next step is launched before a
+// result is read.
 static double generator_case(struct bench *b, const struct step_case *c)
 {
     double times[WARM + REPEATS];
@@ -282,7 +284,7 @@ static double generator_case(struct bench *b, const struct step_case *c)
     return median(times + WARM, count - WARM);
 }
 
-// All texts, in as few steps as hold them.
+// Runs all texts in as few steps as possible. Returns the milliseconds.
 static double encoder_pass(struct bench *b, const struct step_case *c)
 {
     const struct model_facts *f = model_facts(b->model);
@@ -314,7 +316,8 @@ static double encoder_case(struct bench *b, const struct step_case *c)
     return median(times, PASSES);
 }
 
-// Bytes that must be read, weights and keys and values, and operations that must be done.
+// Counts the bytes that must be read (weights, keys and values) and the operations that must be
+// done.
 static void work_count(double *bytes, double *flops, const struct bench *b,
                        const struct step_shape *s, const struct step_case *c)
 {

@@ -1,6 +1,6 @@
-// The part of cmocka's interface that our tests use, for machines where bench/gpu.sh runs and
-// cmocka is not installed. Everything is in this header; nothing else includes it. A failed
-// assertion ends its test, the others run on; the return value counts the failed ones.
+// The part of cmocka's interface that weft's tests use, for machines that run bench/gpu.sh without
+// cmocka. Everything is in this header; no other header includes it. A failed assertion ends its
+// test, the other tests still run; the return value is the number of failed tests.
 #pragma once
 
 #include <setjmp.h>

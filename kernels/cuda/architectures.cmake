@@ -1,9 +1,10 @@
-# The cards that one plugin can serve, as far as its nvcc knows them: spills.py reads these two lines, too.
+# The cards that one plugin can serve, if its nvcc knows them. spills.py also reads these two lines.
 set(CUDA_ARCHITECTURES_12_4 80 86 89 90a)
 set(CUDA_ARCHITECTURES_12_8 100 120)
 
-# cuda_architectures(VERSION OUT): code for each, and PTX for those between and after: not the
-# newest, which cards between cannot take, nor 90a, which no other card can.
+# cuda_architectures(VERSION OUT): machine code for each card, and PTX for cards between and after
+# them. The PTX is not of the newest, which cards between cannot use, nor of 90a, which no other card
+# can use.
 function(cuda_architectures version out)
   set(known ${CUDA_ARCHITECTURES_12_4})
   if(version VERSION_GREATER_EQUAL 12.8)

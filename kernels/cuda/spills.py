@@ -3,7 +3,7 @@
 
   kernels/cuda/spills.py [--archs 80,90a] [--out FILE]     without --archs: all of architectures.cmake that nvcc knows
 
-Compiles each .cu file with `nvcc -Xptxas -v` and exits 1 where a kernel spills, or one of MAY_SPILL more than it may.
+Compiles each .cu file with `nvcc -Xptxas -v` and exits with 1 if a kernel spills, or spills more than MAY_SPILL allows.
 """
 import argparse
 import pathlib
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# (kernel, architecture): bytes. Attention of head dims without kernels of their own holds 256 columns, whatever the dim.
+# (kernel, architecture): bytes. The attention kernel for any head dim holds 256 columns, whatever the dim.
 MAY_SPILL = {(f"attn_kernel<{t}, 0, 16>", a): 84 for t in ("bf16", "f16") for a in ("80", "86", "89")}
 FLAGS = ["-std=c++17", "-fmad=false", f"-I{HERE.parents[1]}", "-Xptxas", "-v", "-x", "cu", "-c"]
 
@@ -42,7 +42,7 @@ def kernels_of(source, archs):
 
 
 def archs_known():
-    """Those of architectures.cmake, as far as this nvcc's version has them."""
+    """The architectures of architectures.cmake that this version of nvcc supports."""
     release = re.search(r"release (\d+)\.(\d+)", subprocess.run(["nvcc", "--version"], capture_output=True, text=True).stdout)
     since = re.findall(r"^set\(CUDA_ARCHITECTURES_(\d+)_(\d+) (.*)\)$", (HERE / "architectures.cmake").read_text(), re.M)
     return [a for major, minor, archs in since if (int(major), int(minor)) <= tuple(map(int, release.groups())) for a in archs.split()]
