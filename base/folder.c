@@ -43,7 +43,7 @@ static bool is_hub_id(const char *path)
     return stat(owner, &about) != 0 || !S_ISDIR(about.st_mode);
 }
 
-static enum status absent(const char *path, int reason, struct error *err)
+static enum status path_absent(const char *path, int reason, struct error *err)
 {
     bool file = ends_with(path, ".gguf");
     if (reason != ENOENT)
@@ -64,7 +64,7 @@ static enum status absent(const char *path, int reason, struct error *err)
                      path, strerror(reason), path, name);
 }
 
-static enum status is_file(const char *path, struct error *err)
+static enum status file_is_no_model(const char *path, struct error *err)
 {
     const char *slash = strrchr(path, '/');
     int folder = !slash ? 1 : slash == path ? 1 : (int)(slash - path);
@@ -88,10 +88,11 @@ static enum status file_check(const char *path, struct error *err)
     char head[4] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return absent(path, errno, err);
+        return path_absent(path, errno, err);
     bool read_all = read(fd, head, sizeof head) == sizeof head;
     close(fd);
-    return read_all && memcmp(head, "GGUF", sizeof head) == 0 ? STATUS_OK : is_file(path, err);
+    return read_all && memcmp(head, "GGUF", sizeof head) == 0 ? STATUS_OK
+                                                              : file_is_no_model(path, err);
 }
 
 enum status folder_check(const char *path, struct error *err)
@@ -100,10 +101,10 @@ enum status folder_check(const char *path, struct error *err)
     if (strlen(path) > FOLDER_BYTES_MAX / 2)
         return error_set(err, STATUS_INVALID, "the name of the model folder is too long");
     if (stat(path, &about) != 0)
-        return absent(path, errno, err);
+        return path_absent(path, errno, err);
     if (S_ISDIR(about.st_mode))
         return STATUS_OK;
-    return S_ISREG(about.st_mode) ? file_check(path, err) : is_file(path, err);
+    return S_ISREG(about.st_mode) ? file_check(path, err) : file_is_no_model(path, err);
 }
 
 // Writes the name of the first entry, in alphabetical order, for which passes returns true; empty

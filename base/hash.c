@@ -10,24 +10,24 @@ struct sip {
     uint64_t a, b, c, d;
 };
 
-static inline uint64_t rotate(uint64_t value, unsigned bits)
+static inline uint64_t bits_rotate(uint64_t value, unsigned bits)
 {
     return value << bits | value >> (64 - bits);
 }
 
-static inline void rounds(struct sip *s, unsigned count)
+static inline void sip_rounds(struct sip *s, unsigned count)
 {
     for (; count > 0; count--) {
         s->a += s->b;
         s->c += s->d;
-        s->b = rotate(s->b, 13) ^ s->a;
-        s->d = rotate(s->d, 16) ^ s->c;
-        s->a = rotate(s->a, 32);
+        s->b = bits_rotate(s->b, 13) ^ s->a;
+        s->d = bits_rotate(s->d, 16) ^ s->c;
+        s->a = bits_rotate(s->a, 32);
         s->c += s->b;
         s->a += s->d;
-        s->b = rotate(s->b, 17) ^ s->c;
-        s->d = rotate(s->d, 21) ^ s->a;
-        s->c = rotate(s->c, 32);
+        s->b = bits_rotate(s->b, 17) ^ s->c;
+        s->d = bits_rotate(s->d, 21) ^ s->a;
+        s->c = bits_rotate(s->c, 32);
     }
 }
 
@@ -40,20 +40,20 @@ struct hash hash_bytes(const uint64_t key[2], const void *at, size_t bytes)
     for (size_t left = bytes; left >= sizeof word; left -= sizeof word, from += sizeof word) {
         memcpy(&word, from, sizeof word); // little endian: all supported machines are
         s.d ^= word;
-        rounds(&s, 2);
+        sip_rounds(&s, 2);
         s.a ^= word;
     }
     word = 0;
     memcpy(&word, from, bytes % sizeof word);
     word |= (uint64_t)bytes << 56;
     s.d ^= word;
-    rounds(&s, 2);
+    sip_rounds(&s, 2);
     s.a ^= word;
     s.c ^= 0xee;
-    rounds(&s, 4);
+    sip_rounds(&s, 4);
     struct hash out = {.low = s.a ^ s.b ^ s.c ^ s.d};
     s.b ^= 0xdd;
-    rounds(&s, 4);
+    sip_rounds(&s, 4);
     out.high = s.a ^ s.b ^ s.c ^ s.d;
     return out;
 }

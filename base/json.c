@@ -54,7 +54,7 @@ static size_t escape_bytes(const char *at, const char *end, bool *lone)
 
 // A second pass that repairs the text: a writable copy of the bytes, and the escape that replaces
 // NUL in keys.
-struct mending {
+struct repair {
     char *copy;
     struct slice *slice;
     char stand_in[7];
@@ -63,7 +63,7 @@ struct mending {
 // Scans a string; `at` is after its opening quote. Returns the position after the closing quote.
 // With a copy to repair, lone surrogates become \uFFFD in the copy.
 static const char *scan_string(const char *at, const char *end, const char *start,
-                               struct mending *mend, struct scan *scan)
+                               struct repair *repair, struct scan *scan)
 {
     while (at < end && *at != '"') {
         if (*at != '\\') {
@@ -74,8 +74,8 @@ static const char *scan_string(const char *at, const char *end, const char *star
         size_t bytes = escape_bytes(at, end, &lone);
         if (lone) {
             scan->lone_count++;
-            if (mend)
-                memcpy(mend->copy + (at - start), "\\uFFFD", 6);
+            if (repair)
+                memcpy(repair->copy + (at - start), "\\uFFFD", 6);
         }
         at += bytes;
     }
@@ -83,8 +83,9 @@ static const char *scan_string(const char *at, const char *end, const char *star
 }
 
 // Scans a key for NUL, which jansson refuses in object keys: in the copy its escape is replaced by
-// that of a noncharacter that the text does not contain. json_keys_mend restores it after parsing.
-static void scan_key(const char *at, const char *end, const char *start, struct mending *mend,
+// that of a noncharacter that the text does not contain. json_keys_repair restores it after
+// parsing.
+static void scan_key(const char *at, const char *end, const char *start, struct repair *repair,
                      struct scan *scan)
 {
     while (at < end) {
@@ -92,8 +93,8 @@ static void scan_key(const char *at, const char *end, const char *start, struct 
         size_t bytes = *at == '\\' ? escape_bytes(at, end, &lone) : 1;
         if (bytes == 6 && unicode_escape(at, end) == 0) {
             scan->nul_count++;
-            if (mend)
-                memcpy(mend->copy + (at - start), mend->stand_in, 6);
+            if (repair)
+                memcpy(repair->copy + (at - start), repair->stand_in, 6);
         }
         at += bytes;
     }
@@ -137,7 +138,7 @@ static void integer_widen(char *at, size_t bytes)
 
 // Scans a number; `at` is its first digit or minus. Returns the position after it.
 static const char *scan_number(const char *at, const char *end, const char *start,
-                               struct mending *mend, struct scan *scan)
+                               struct repair *repair, struct scan *scan)
 {
     const char *first = at + (*at == '-'), *after = first;
     while (after < end && is_digit(*after))
@@ -146,8 +147,8 @@ static const char *scan_number(const char *at, const char *end, const char *star
     bool integer = after == end || !memchr(".eE", *after, 3);
     if (integer && digits.bytes > 0 && *first != '0' && is_beyond_int64(digits, first > at)) {
         scan->wide_count++;
-        if (mend && slice_spend(mend->slice, WIDENED_BYTES))
-            integer_widen(mend->copy + (first - start), digits.bytes);
+        if (repair && slice_spend(repair->slice, WIDENED_BYTES))
+            integer_widen(repair->copy + (first - start), digits.bytes);
     }
     while (after < end && (is_digit(*after) || memchr(".eE+-", *after, 5)))
         after++;
@@ -161,7 +162,7 @@ static bool is_key(const char *after, const char *end)
     return after < end && *after == ':';
 }
 
-static struct scan scan_json(struct text in, struct mending *mend)
+static struct scan scan_json(struct text in, struct repair *repair)
 {
     struct scan scan = {.depth_error_at = SIZE_MAX};
     const char *end = in.at + in.bytes;
@@ -170,11 +171,11 @@ static struct scan scan_json(struct text in, struct mending *mend)
         char c = *at++;
         if (c == '"') {
             const char *string = at;
-            at = scan_string(at, end, in.at, mend, &scan);
+            at = scan_string(at, end, in.at, repair, &scan);
             if (is_key(at, end))
-                scan_key(string, at, in.at, mend, &scan);
+                scan_key(string, at, in.at, repair, &scan);
         } else if (c == '-' || is_digit(c)) {
-            at = scan_number(at - 1, end, in.at, mend, &scan);
+            at = scan_number(at - 1, end, in.at, repair, &scan);
         } else if (c == '[' || c == '{') {
             if (++depth > JSON_DEPTH_MAX && scan.depth_error_at == SIZE_MAX)
                 scan.depth_error_at = (size_t)(at - 1 - in.at);
@@ -201,7 +202,7 @@ static uint32_t stand_in_find(struct text in)
     return used == UINT32_MAX ? 0 : STAND_IN_FIRST + (uint32_t)__builtin_ctz(~used);
 }
 
-static enum status unwanted(struct error *err)
+static enum status json_unwanted(struct error *err)
 {
     return error_set(err, STATUS_UNWANTED, "nobody waits for this JSON any more");
 }
@@ -224,7 +225,7 @@ static size_t source_read(void *to, size_t bytes_max, void *data)
     return bytes;
 }
 
-static json_t *load(struct text in, size_t flags, struct slice *slice, json_error_t *why)
+static json_t *source_load(struct text in, size_t flags, struct slice *slice, json_error_t *why)
 {
     struct source source = {in, slice};
     return json_load_callback(source_read, &source, flags, why);
@@ -237,9 +238,9 @@ static enum status parse_clean(json_t **out, struct text in, size_t skipped, str
     // the value for the end.
     size_t flags = JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK;
     json_error_t why;
-    *out = load(in, flags, slice, &why);
+    *out = source_load(in, flags, slice, &why);
     if (!*out && !slice_spend(slice, 0))
-        return unwanted(err);
+        return json_unwanted(err);
     size_t at = why.position > 0 ? (size_t)why.position : 0;
     if (*out) {
         while (at < in.bytes && memchr(" \t\r\n", in.at[at], 4))
@@ -269,23 +270,23 @@ enum status json_parse_in_slices(json_t **out, struct text in, struct slice *sli
     struct text body = text_span(in.bytes > 0 ? in.at + skipped : "", in.bytes - skipped);
     struct scan scan = scan_json(body, NULL);
     if (!slice_spend(slice, body.bytes / SCANNED_BYTES))
-        return unwanted(err);
+        return json_unwanted(err);
     if (scan.depth_error_at != SIZE_MAX)
         return error_set(err, STATUS_INVALID, "invalid JSON at byte %zu: nested over %d levels",
                          scan.depth_error_at + skipped, JSON_DEPTH_MAX);
     if (scan.lone_count + scan.nul_count + scan.wide_count == 0)
         return parse_clean(out, body, skipped, slice, err);
-    struct mending mend = {.copy = heap_alloc(body.bytes), .slice = slice};
+    struct repair repair = {.copy = heap_alloc(body.bytes), .slice = slice};
     uint32_t stand_in = scan.nul_count > 0 ? stand_in_find(body) : 0;
-    snprintf(mend.stand_in, sizeof mend.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
-    memcpy(mend.copy, body.at, body.bytes);
-    scan_json(body, &mend);
-    enum status status = unwanted(err);
+    snprintf(repair.stand_in, sizeof repair.stand_in, "\\u%04X", stand_in != 0 ? stand_in : 0xFFFD);
+    memcpy(repair.copy, body.at, body.bytes);
+    scan_json(body, &repair);
+    enum status status = json_unwanted(err);
     if (slice_spend(slice, body.bytes / SCANNED_BYTES))
-        status = parse_clean(out, text_span(mend.copy, body.bytes), skipped, slice, err);
-    heap_free(mend.copy);
+        status = parse_clean(out, text_span(repair.copy, body.bytes), skipped, slice, err);
+    heap_free(repair.copy);
     if (status == STATUS_OK && stand_in != 0)
-        json_keys_mend(*out, stand_in);
+        json_keys_repair(*out, stand_in);
     return status;
 }
 

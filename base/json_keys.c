@@ -20,7 +20,7 @@ static bool keys_have(json_t *object, const struct key_search *search)
     return false;
 }
 
-static size_t key_mend(char *out, const char *key, size_t bytes, const struct key_search *search)
+static size_t key_repair(char *out, const char *key, size_t bytes, const struct key_search *search)
 {
     size_t n = 0;
     for (size_t i = 0; i < bytes;) {
@@ -31,7 +31,7 @@ static size_t key_mend(char *out, const char *key, size_t bytes, const struct ke
     return n;
 }
 
-static void put(json_t *object, const char *key, size_t bytes, json_t *value)
+static void object_put(json_t *object, const char *key, size_t bytes, json_t *value)
 {
     check(json_object_setn_nocheck(object, key, bytes, value) == 0, "no memory for an object");
 }
@@ -41,8 +41,8 @@ json_t *json_object_copied(const json_t *object)
     json_t *from = (json_t *)(uintptr_t)object, *copy = json_object(); // `from` is only read
     check(copy, "no memory for an object");
     for (void *at = json_object_iter(from); at; at = json_object_iter_next(from, at))
-        put(copy, json_object_iter_key(at), json_object_iter_key_len(at),
-            json_object_iter_value(at));
+        object_put(copy, json_object_iter_key(at), json_object_iter_key_len(at),
+                   json_object_iter_value(at));
     return copy;
 }
 
@@ -53,29 +53,29 @@ static void object_refill(json_t *object, const struct key_search *search)
     for (void *at = json_object_iter(copy); at; at = json_object_iter_next(copy, at)) {
         size_t bytes = json_object_iter_key_len(at);
         char *key = heap_alloc(bytes + 1);
-        bytes = key_mend(key, json_object_iter_key(at), bytes, search);
-        put(object, key, bytes, json_object_iter_value(at));
+        bytes = key_repair(key, json_object_iter_key(at), bytes, search);
+        object_put(object, key, bytes, json_object_iter_value(at));
         heap_free(key);
     }
     json_decref(copy);
 }
 
-static void value_mend(json_t *value, const struct key_search *search)
+static void value_repair(json_t *value, const struct key_search *search)
 {
     for (size_t i = 0; i < json_array_size(value); i++)
-        value_mend(json_array_get(value, i), search);
+        value_repair(json_array_get(value, i), search);
     if (!json_is_object(value))
         return;
     for (void *at = json_object_iter(value); at; at = json_object_iter_next(value, at))
-        value_mend(json_object_iter_value(at), search);
+        value_repair(json_object_iter_value(at), search);
     if (keys_have(value, search))
         object_refill(value, search);
 }
 
-void json_keys_mend(json_t *value, uint32_t stand_in)
+void json_keys_repair(json_t *value, uint32_t stand_in)
 {
     struct key_search search = {{(char)(0xE0 | stand_in >> 12),
                                  (char)(0x80 | (stand_in >> 6 & 0x3F)),
                                  (char)(0x80 | (stand_in & 0x3F))}};
-    value_mend(value, &search);
+    value_repair(value, &search);
 }

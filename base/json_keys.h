@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 // Replaces stand_in (a character with three bytes in UTF-8) by NUL in all keys of the value.
-void json_keys_mend(json_t *value, uint32_t stand_in);
+void json_keys_repair(json_t *value, uint32_t stand_in);
 
 // Returns a new object with the members of `object`. Used in place of json_copy, which cuts keys at
 // NUL.

@@ -12,7 +12,7 @@
 
 enum { NUMBER_BYTES_MAX = 40 };
 
-static void reserve(struct json_buffer *b, size_t more)
+static void buffer_reserve(struct json_buffer *b, size_t more)
 {
     size_t wanted = b->bytes + more;
     if (wanted <= b->bytes_allocated)
@@ -32,7 +32,7 @@ void json_buffer_free(struct json_buffer *b)
 
 void json_put_raw(struct json_buffer *b, struct text text)
 {
-    reserve(b, text.bytes);
+    buffer_reserve(b, text.bytes);
     if (text.bytes > 0)
         memcpy(b->at + b->bytes, text.at, text.bytes);
     b->bytes += text.bytes;
@@ -52,7 +52,7 @@ void json_put_format(struct json_buffer *b, const char *format, ...)
     int bytes = vsnprintf(NULL, 0, format, args);
     va_end(args);
     if (bytes > 0) {
-        reserve(b, (size_t)bytes + 1);
+        buffer_reserve(b, (size_t)bytes + 1);
         vsnprintf(b->at + b->bytes, (size_t)bytes + 1, format, again);
         b->bytes += (size_t)bytes;
     }
@@ -96,7 +96,7 @@ static char escape_of(unsigned char c)
 void json_put_escaped(struct json_buffer *b, struct text utf8)
 {
     static const char hex[] = "0123456789abcdef";
-    reserve(b, utf8.bytes * 6);
+    buffer_reserve(b, utf8.bytes * 6);
     char *to = b->at + b->bytes;
     for (size_t i = 0; i < utf8.bytes; i++) {
         unsigned char c = (unsigned char)utf8.at[i];
@@ -242,7 +242,7 @@ static size_t float_fast(char *to, float value, bool negative)
 void json_put_float(struct json_buffer *b, float value)
 {
     check(isfinite(value), "a JSON number must be finite");
-    reserve(b, NUMBER_BYTES_MAX);
+    buffer_reserve(b, NUMBER_BYTES_MAX);
     char *to = b->at + b->bytes;
     if (value == 0.0f) {
         json_put_literal(b, "0.0");
@@ -263,7 +263,7 @@ void json_put_float(struct json_buffer *b, float value)
 void json_put_double(struct json_buffer *b, double value)
 {
     check(isfinite(value), "a JSON number must be finite");
-    reserve(b, NUMBER_BYTES_MAX);
+    buffer_reserve(b, NUMBER_BYTES_MAX);
     if (value == 0.0) {
         json_put_literal(b, "0.0");
         return;

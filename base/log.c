@@ -38,7 +38,7 @@ struct line_queue {
     bool started, writing; // writing: true while a piece removed from the queue is being written
     size_t first, used;    // contents: records of a length in two bytes and the text
     // number of lines dropped and not yet reported; while it is not 0, new lines are dropped too
-    uint64_t unsaid;
+    uint64_t unreported;
     _Atomic uint64_t dropped;
     char bytes[QUEUE_BYTES];
 };
@@ -107,7 +107,7 @@ static void queue_peek(void *to, size_t offset, size_t bytes)
 }
 
 // Removes complete records from the queue, at most LINE_BYTES_MAX bytes. Returns their size.
-static size_t piece_take(char *piece)
+static size_t piece_pop(char *piece)
 {
     size_t bytes = 0;
     while (queue.used > 0) {
@@ -158,11 +158,11 @@ static void line_begin(struct line *line, enum log_level level)
 static void message_put(struct line *line, const char *format, va_list args)
 {
     char text[LINE_BYTES_MAX];
-    size_t room = sizeof line->at - line->bytes - LINE_END_BYTES;
+    size_t space = sizeof line->at - line->bytes - LINE_END_BYTES;
     if (line_format == LOG_JSON)
         quoted_put(line, text_span(text, safe_format(text, sizeof text, format, args)));
     else
-        line->bytes += safe_format(line->at + line->bytes, room, format, args);
+        line->bytes += safe_format(line->at + line->bytes, space, format, args);
 }
 
 static void value_put(struct line *line, const struct log_value *value)
@@ -208,19 +208,19 @@ static void line_make(struct line *line, enum log_level level, const char *forma
 
 // Queues the report about dropped lines. Waits until half of the queue is free, so that a slow
 // reader gets one report for many lines. Call with the lock held.
-static void unsaid_put(void)
+static void unreported_queue(void)
 {
-    if (queue.unsaid == 0 || queue.used > QUEUE_BYTES / 2)
+    if (queue.unreported == 0 || queue.used > QUEUE_BYTES / 2)
         return;
     struct line line;
     line_make(&line, LOG_WARNING,
               "%llu lines of the log were dropped: the reader of stderr was slower",
-              (unsigned long long)queue.unsaid);
+              (unsigned long long)queue.unreported);
     line_end(&line);
     uint16_t length = (uint16_t)line.bytes;
     queue_write(&length, sizeof length);
     queue_write(line.at, line.bytes);
-    queue.unsaid = 0;
+    queue.unreported = 0;
 }
 
 static void *writer_main(void *unused)
@@ -230,8 +230,8 @@ static void *writer_main(void *unused)
     pthread_setname_np(pthread_self(), "log");
     pthread_mutex_lock(&queue.lock);
     for (;;) {
-        unsaid_put();
-        size_t bytes = piece_take(piece);
+        unreported_queue();
+        size_t bytes = piece_pop(piece);
         if (bytes == 0) {
             queue.writing = false;
             pthread_cond_broadcast(&queue.emptied);
@@ -246,13 +246,13 @@ static void *writer_main(void *unused)
     return NULL;
 }
 
-static void put(const char *text, size_t bytes)
+static void line_queue_put(const char *text, size_t bytes)
 {
     pthread_mutex_lock(&queue.lock);
     bool direct = !queue.started;
     uint16_t length = (uint16_t)bytes;
-    if (!direct && (queue.unsaid > 0 || queue.used + sizeof length + bytes > QUEUE_BYTES)) {
-        queue.unsaid++;
+    if (!direct && (queue.unreported > 0 || queue.used + sizeof length + bytes > QUEUE_BYTES)) {
+        queue.unreported++;
         atomic_fetch_add_explicit(&queue.dropped, 1, memory_order_relaxed);
     } else if (!direct) {
         queue_write(&length, sizeof length);
@@ -275,7 +275,7 @@ void log_line(enum log_level level, const char *format, ...)
     message_put(&line, format, args);
     va_end(args);
     line_end(&line);
-    put(line.at, line.bytes);
+    line_queue_put(line.at, line.bytes);
 }
 
 void log_values(enum log_level level, const char *message, const struct log_value *values,
@@ -288,7 +288,7 @@ void log_values(enum log_level level, const char *message, const struct log_valu
     for (uint32_t i = 0; i < count; i++)
         value_put(&line, &values[i]);
     line_end(&line);
-    put(line.at, line.bytes);
+    line_queue_put(line.at, line.bytes);
 }
 
 static void text_lines_put(char *text)
@@ -298,7 +298,7 @@ static void text_lines_put(char *text)
         struct line line;
         line_make(&line, LOG_INFO, "%s", at);
         line_end(&line);
-        put(line.at, line.bytes);
+        line_queue_put(line.at, line.bytes);
     }
 }
 
@@ -312,7 +312,7 @@ void log_text(const char *format, ...)
     if (wrote > 0 && line_format == LOG_JSON)
         text_lines_put(text);
     else if (wrote > 0)
-        put(text, (size_t)wrote < sizeof text ? (size_t)wrote : sizeof text - 1);
+        line_queue_put(text, (size_t)wrote < sizeof text ? (size_t)wrote : sizeof text - 1);
 }
 
 static void check_flush(void)
@@ -322,7 +322,7 @@ static void check_flush(void)
 
 static bool all_is_written(void)
 {
-    return !queue.started || (queue.used == 0 && queue.unsaid == 0 && !queue.writing);
+    return !queue.started || (queue.used == 0 && queue.unreported == 0 && !queue.writing);
 }
 
 // Handler of SIGABRT, from abort() or from outside: waits until the log is written. The interrupted

@@ -12,7 +12,7 @@ enum { ESCAPE_BYTES_MAX = 16 };
 static const struct {
     uint32_t first, last;
 } hidden[] = {
-    {0x80, 0x9F},       // C1 controls: a terminal takes U+009B for ESC [
+    {0x80, 0x9F},       // C1 controls: terminals read U+009B as ESC [
     {0x61C, 0x61C},     // bidi
     {0x180E, 0x180E},   // no width
     {0x200B, 0x200B},   // no width
@@ -53,10 +53,10 @@ size_t safe_put(char *to, size_t size, struct text in)
     while (in.bytes > 0) {
         char escape[ESCAPE_BYTES_MAX];
         uint32_t point = 0;
-        size_t taken = utf8_first(in, &point);
-        struct text piece = text_span(in.at, taken);
-        if (taken == 0) {
-            taken = 1;
+        size_t used = utf8_first(in, &point);
+        struct text piece = text_span(in.at, used);
+        if (used == 0) {
+            used = 1;
             piece = text_span(escape, (size_t)snprintf(escape, sizeof escape, "\\x%02x",
                                                        (unsigned char)in.at[0]));
         } else if (point_is_hidden(point)) {
@@ -66,7 +66,7 @@ size_t safe_put(char *to, size_t size, struct text in)
             break;
         memcpy(to + at, piece.at, piece.bytes);
         at += piece.bytes;
-        in = text_span(in.at + taken, in.bytes - taken);
+        in = text_span(in.at + used, in.bytes - used);
     }
     to[at] = '\0';
     return at;

@@ -8,21 +8,22 @@
 
 #include <stddef.h>
 
-// The list from which the enum, the names and the texts of the statuses are generated.
+// The list from which the enum and the names of the statuses are generated. The text is the
+// meaning.
 #define STATUS_LIST(X)                                                                             \
     X(OK, "ok")                                                                                    \
     X(INVALID, "invalid input")                                                                    \
     X(UNSUPPORTED, "not supported")                                                                \
     X(NOT_FOUND, "not found")                                                                      \
     X(TOO_LARGE, "over a limit")                                                                   \
-    X(NO_ROOM, "no room now")                                                                      \
+    X(NO_SPACE, "no space now")                                                                    \
     X(NO_MEMORY, "out of memory")                                                                  \
     X(NO_DEVICE, "no usable device")                                                               \
     X(IO, "input or output failed")                                                                \
     X(DEVICE_FAULT, "the device failed")                                                           \
     X(TIMEOUT, "timed out")                                                                        \
     X(REFUSED, "refused")                                                                          \
-    X(UNWANTED, "ended because nobody waits for the result")
+    X(UNWANTED, "ended because the result is not needed")
 
 enum status {
 #define STATUS_ENUM(name, text) STATUS_##name,

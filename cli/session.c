@@ -327,7 +327,7 @@ enum status session_submit(struct session *session, const struct submit_args *ar
     case ADMISSION_TOO_MANY_BYTES:
         return error_set(err, STATUS_TOO_LARGE, "the results are over --max-result-bytes");
     case ADMISSION_BUSY:
-        return error_set(err, STATUS_NO_ROOM, "the engine takes no further request now");
+        return error_set(err, STATUS_NO_SPACE, "the engine takes no further request now");
     case ADMISSION_FAILED:
     case ADMISSION_DRAINING:
         break;

@@ -46,7 +46,7 @@ enum status input_encode(const struct call *call, struct text text, unsigned fla
     struct encode_args encode = encode_of(call, text, arena);
     encode.flags |= flags;
     return *tokens ? tokenizer_encode(tokenizer, &encode, *tokens, bound, count, &err)
-                   : STATUS_NO_ROOM;
+                   : STATUS_NO_SPACE;
 }
 
 // Truncates the text's tokens at the right end, or at the left end if in->last is set, and keeps

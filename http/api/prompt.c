@@ -105,7 +105,7 @@ static void prompt_fail(struct generation *g, enum status status, const struct e
     if (status == STATUS_REFUSED) {
         fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
                           "the model's chat template refuses these messages: %s", err->text);
-    } else if (status == STATUS_NO_ROOM || status == STATUS_TOO_LARGE) {
+    } else if (status == STATUS_NO_SPACE || status == STATUS_TOO_LARGE) {
         fields_fail_plain(f, HTTP_TOO_LARGE, g->turns, "the prompt is too large: %s", err->text);
     } else {
         fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,

@@ -67,7 +67,7 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
     bound = args->tokens_max > 0 && args->tokens_max < bound ? args->tokens_max : bound;
     *tokens = arena_alloc(args->arena, (size_t)bound * sizeof **tokens);
     if (!*tokens)
-        return error_set(err, STATUS_NO_ROOM, "the prompt is too long to be encoded");
+        return error_set(err, STATUS_NO_SPACE, "the prompt is too long to be encoded");
     struct encode_args encode = {.flags = args->plain ? ENCODE_SPECIAL : 0,
                                  .arena = args->arena,
                                  .slice = args->slice,

@@ -80,7 +80,7 @@ enum status sentence_prompt_tokens(uint32_t *out, const struct tokenizer *tokeni
     uint32_t bound = tokenizer_bound(tokenizer, args->text.bytes), count = 0;
     int32_t *tokens = arena_alloc(args->arena, (size_t)bound * sizeof *tokens);
     if (!tokens)
-        return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", bound);
+        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", bound);
     enum status status = tokenizer_encode(tokenizer, args, tokens, bound, &count, err);
     struct text_parts parts = {0};
     if (status == STATUS_OK)

@@ -56,8 +56,9 @@ uint32_t tokenizer_bound(const struct tokenizer *t, size_t text_bytes);
 
 // Encodes a text or a pair. tokens: [token_max]; *token_count is set also on failure.
 // STATUS_TOO_LARGE: more than token_max tokens, or the text itself is too long (encoding_stopped
-// distinguishes them). STATUS_NO_ROOM: the arena's limit was reached, or a pattern of the tokenizer
-// takes too long on this text. STATUS_UNWANTED: the result is no longer wanted (base/slice.h).
+// distinguishes them). STATUS_NO_SPACE: the arena's limit was reached, or a pattern of the
+// tokenizer takes too long on this text. STATUS_UNWANTED: the result is no longer wanted
+// (base/slice.h).
 enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args *args,
                              int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                              struct error *err) MUST_USE;
@@ -83,7 +84,7 @@ struct decode_args {
     struct arena *arena; // holds the text and scratch
 };
 
-// Decodes a complete sequence, as the reference library does. STATUS_NO_ROOM: as for encoding.
+// Decodes a complete sequence, as the reference library does. STATUS_NO_SPACE: as for encoding.
 enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args *args,
                              struct text *out, struct error *err) MUST_USE;
 

@@ -29,7 +29,7 @@ static void test_sentence(void **state)
                         "the thread 3 cannot be started: Resource temporarily unavailable; a limit "
                         "of memory or of threads is too low (ulimit -v, ulimit -u, a container's "
                         "pids)");
-    assert_string_equal(status_name(STATUS_NO_ROOM), "NO_ROOM");
+    assert_string_equal(status_name(STATUS_NO_SPACE), "NO_SPACE");
 }
 
 static void test_cut_at_character(void **state)

@@ -102,7 +102,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
                              struct text *out, struct error *err)
 {
     if (t->decodes_none)
-        return error_set(err, STATUS_NO_ROOM, "a pattern takes too long");
+        return error_set(err, STATUS_NO_SPACE, "a pattern takes too long");
     char *text = arena_alloc(args->arena, args->count + 1);
     for (uint32_t i = 0; i < args->count; i++)
         text[i] = (char)(args->tokens[i] % 1000);

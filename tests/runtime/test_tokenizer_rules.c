@@ -251,7 +251,7 @@ static void test_too_little_room(void **state)
     static char long_text[5000];
     memset(long_text, 'A', sizeof long_text);
     args.text = text_span(long_text, sizeof long_text);
-    assert_int_equal(tokenizer_encode(t, &args, tokens, 3, &count, &err), STATUS_NO_ROOM);
+    assert_int_equal(tokenizer_encode(t, &args, tokens, 3, &count, &err), STATUS_NO_SPACE);
     arena_destroy(args.arena);
     tokenizer_close(t);
 }
@@ -723,7 +723,7 @@ static void test_a_pattern_that_takes_too_long_is_said(void **state)
         assert_int_equal(tokenizer_encode(t, &args, tokens, 64, &count, &err), STATUS_OK);
         assert_int_equal(count, 20);
         args.text = text_span(text, sizeof text);
-        assert_int_equal(tokenizer_encode(t, &args, tokens, 64, &count, &err), STATUS_NO_ROOM);
+        assert_int_equal(tokenizer_encode(t, &args, tokens, 64, &count, &err), STATUS_NO_SPACE);
         assert_non_null(strstr(err.text, "a pattern of the tokenizer takes too long"));
         arena_destroy(args.arena);
         tokenizer_close(t);
@@ -766,7 +766,7 @@ static void test_decoders_that_take_too_long(void **state)
         static const int32_t zero;
         struct text text;
         struct decode_args args = {&zero, 1, false, arena_create(0, 0)};
-        assert_int_equal(tokenizer_decode(t, &args, &text, &err), STATUS_NO_ROOM);
+        assert_int_equal(tokenizer_decode(t, &args, &text, &err), STATUS_NO_SPACE);
         assert_string_equal(err.text, "a pattern of the tokenizer takes too long on this text");
         arena_destroy(args.arena);
         tokenizer_close(t);

@@ -203,7 +203,7 @@ enum status added_open(struct tokenizer *t, const struct jnode *node, struct err
     t->vocab = vocab;
     struct word_table names;
     if (!word_table_init(&names, t->arena, (size_t)vocab + t->added_count))
-        return error_set(err, STATUS_NO_ROOM, "no room for %u tokens", vocab);
+        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", vocab);
     for (uint32_t i = 0; i < t->added_count; i++) {
         t->names[t->added[i].id] = t->added[i].content;
         t->special[t->added[i].id] = t->added[i].special;

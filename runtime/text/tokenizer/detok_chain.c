@@ -129,9 +129,9 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
     if (good)
         good = join(args->arena, &list, t->has_decoder ? "" : " ");
     if (over)
-        return error_set(err, STATUS_NO_ROOM, PATTERN_OVER);
+        return error_set(err, STATUS_NO_SPACE, PATTERN_OVER);
     if (!good)
-        return error_set(err, STATUS_NO_ROOM, "the text needs more memory than it may have");
+        return error_set(err, STATUS_NO_SPACE, "the text needs more memory than it may have");
     *out = list.items[0];
     return STATUS_OK;
 }

@@ -9,7 +9,7 @@ void *encode_take(struct encode *e, size_t bytes)
 {
     void *piece = arena_alloc(e->arena, bytes > 0 ? bytes : 1);
     if (!piece && e->status == STATUS_OK)
-        e->status = STATUS_NO_ROOM;
+        e->status = STATUS_NO_SPACE;
     return piece;
 }
 
@@ -32,7 +32,7 @@ bool encode_find(struct encode *e, const struct regex *regex, struct text text, 
     enum regex_found found = e->room ? regex_find(regex, e->room, text, from, out) : REGEX_NONE;
     e->over = e->over || found == REGEX_OVER;
     if (!e->room || e->over)
-        e->status = STATUS_NO_ROOM;
+        e->status = STATUS_NO_SPACE;
     return found == REGEX_FOUND;
 }
 
