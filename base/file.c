@@ -19,7 +19,7 @@ static enum status read_descriptor(struct text *out, struct arena *arena, int fd
     size_t bytes = (size_t)facts.st_size;
     char *at = arena_alloc(arena, bytes + 1);
     if (!at)
-        return error_set(err, STATUS_NO_MEMORY, "no room for the %zu bytes of %s", bytes, path);
+        return error_set(err, STATUS_NO_MEMORY, "no memory for the %zu bytes of %s", bytes, path);
     size_t done = 0;
     while (done < bytes) {
         ssize_t got = read(fd, at + done, bytes - done);
@@ -27,7 +27,7 @@ static enum status read_descriptor(struct text *out, struct arena *arena, int fd
             continue;
         if (got <= 0)
             return error_set(err, STATUS_IO, "%s: read stopped at byte %zu of %zu: %s", path, done,
-                             bytes, got < 0 ? strerror(errno) : "it became shorter");
+                             bytes, got < 0 ? strerror(errno) : "the file became shorter");
         done += (size_t)got;
     }
     at[bytes] = '\0';

@@ -204,7 +204,7 @@ static uint32_t stand_in_find(struct text in)
 
 static enum status json_unwanted(struct error *err)
 {
-    return error_set(err, STATUS_UNWANTED, "nobody waits for this JSON any more");
+    return error_set(err, STATUS_UNWANTED, "the JSON is not needed any more");
 }
 
 // Hands jansson one piece of the text at a time, so that slice_spend can let other work run in

@@ -17,7 +17,7 @@ void random_fill(void *out, size_t bytes)
     check(bytes <= STORE_BYTES, "%zu random bytes in one call", bytes);
     if (bytes > left) {
         ssize_t got = getrandom(store, STORE_BYTES, 0);
-        check(got == STORE_BYTES, "getrandom gave %zd of %d bytes", got, STORE_BYTES);
+        check(got == STORE_BYTES, "getrandom returned %zd of %d bytes", got, STORE_BYTES);
         left = STORE_BYTES;
     }
     left -= bytes;

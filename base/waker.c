@@ -14,9 +14,10 @@ enum status waker_open(struct waker **out, struct error *err)
 {
     int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (fd < 0)
-        return error_set(err, STATUS_IO,
-                         "no eventfd can be made (%s): raise the limit of open files (ulimit -n)",
-                         strerror(errno));
+        return error_set(
+            err, STATUS_IO,
+            "an eventfd cannot be created (%s): raise the limit of open files (ulimit -n)",
+            strerror(errno));
     *out = heap_alloc_zeroed(1, sizeof **out);
     (*out)->fd = fd;
     return STATUS_OK;
@@ -41,7 +42,7 @@ void waker_raise(struct waker *waker)
         return;
     uint64_t one = 1;
     ssize_t wrote = write(waker->fd, &one, sizeof one);
-    check(wrote == (ssize_t)sizeof one, "eventfd %d took %zd bytes", waker->fd, wrote);
+    check(wrote == (ssize_t)sizeof one, "eventfd %d accepted %zd bytes", waker->fd, wrote);
 }
 
 // Reads before lowering the flag: otherwise the read could consume a write made in between while

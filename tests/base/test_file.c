@@ -85,7 +85,7 @@ static void test_a_file_is_read_whole(void **state)
     long_text[100] = '\0';
     put("long", long_text);
     refused(file_read(&text, arena, "long", 1000, &err), STATUS_NO_MEMORY, &err,
-            "no room for the 100 bytes of long");
+            "no memory for the 100 bytes of long");
     arena_destroy(arena);
 }
 
