@@ -100,7 +100,7 @@ struct load_stats {
     uint64_t sent, ok, unconnected, lost, incomplete, event_errors, left, differing, no_retry_after;
     uint64_t status[STATUS_CODES];
     uint64_t prompt_tokens, tokens, pieces, inputs;
-    struct histogram first, gap, per_token, whole; // of responses with status 200 only
+    struct histogram first, gap, per_token, whole; // durations; of status 200 only
 };
 
 struct load_result {

@@ -26,7 +26,7 @@ struct slot {
     } head;
     uint32_t target, prompt;
     bool leaves, has_left, too_large;
-    uint64_t turns; // requests of this slot so far
+    uint64_t turns; // requests that this slot has sent so far
 };
 
 struct runner {

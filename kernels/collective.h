@@ -19,7 +19,7 @@ struct all_reduce_args {
     const float *in; // [count] f32
     void *out;       // [count] act; must not be `in`
     uint64_t count;
-    uint32_t ranks; // of the communicator
+    uint32_t ranks; // ranks of the communicator
 };
 
 // Puts the columns of all ranks side by side: the columns of rank r end before ends[r], where those
@@ -28,7 +28,7 @@ struct all_gather_args {
     const float *in; // [rows][columns of this rank] f32
     float *out;      // [rows][stride] f32
     uint32_t rows, stride;
-    uint32_t ranks; // of the communicator
+    uint32_t ranks; // ranks of the communicator
     uint32_t ends[RANKS_MAX];
 };
 

@@ -31,11 +31,11 @@ struct step_limits {
     uint32_t vocab;         // 0 for pooling models
 };
 
-// Shape of attention, the same for every layer of a model.
+// Shape of attention. Equal in all layers of a model, but a layer may have a narrower window.
 struct attn_shape {
     uint32_t heads;    // query heads
     uint32_t kv_heads; // divides heads
-    uint32_t dim;      // of a head: 16 to 256, a multiple of 8
+    uint32_t dim;      // columns of a head: 16 to 256, a multiple of 8
     uint32_t window;   // keys that a query sees, including its own; 0: all
     float scale;
     uint8_t causal; // 0: every key of the row (encoders)

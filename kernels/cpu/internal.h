@@ -34,7 +34,7 @@ struct product {
     void *panel;        // activations packed for tiles, or as bytes followed by their byte_scales
     float *scratch;     // [threads][SLAB_GROUP][PANEL_ROWS * 32] sums of slabs
     uint32_t rows, x_stride, y_stride, n, k;
-    enum dtype dtype; // of the weights
+    enum dtype dtype; // dtype of the weights
 };
 
 // Scales of 16 rows of activations in one group of K: y += (sum + offset) * scale * the column's
@@ -148,7 +148,7 @@ struct stream {
     struct attn_capacity attn_capacity;
     float *sample; // [threads][3][vocab]
     struct turns_member turn;
-    struct comm *comm; // or NULL
+    struct comm *comm; // communicator, or NULL
     uint32_t rank;     // rank in comm
 };
 

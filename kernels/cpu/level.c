@@ -59,7 +59,7 @@ static bool pairs_slow(void)
 
 enum { TRY_ROWS = 19, TRY_N = 40, TRY_K = 544 };
 
-// Row counts that are tried: one more than a full tile, and two smaller than it.
+// Row counts that are tried: more than a full tile, and two smaller counts.
 static const uint32_t try_rows[] = {TRY_ROWS, 7, 1};
 
 struct trial {

@@ -347,7 +347,7 @@ static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
 struct pending {
     const struct slab_end *end;
     const float *sum;
-    uint32_t r, rows; // rows 0: none
+    uint32_t r, rows; // rows 0: nothing is pending
 };
 
 static void pending_do(struct pending *job)

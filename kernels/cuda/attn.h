@@ -160,8 +160,8 @@ template <class F> static size_t attn_shared(uint32_t dim)
     return (size_t)(F::ROWS + 2 * ATTN_TILE_KEYS) * 128 * divide_up(dim, 64); // 64 columns each
 }
 // *out: blocks that an SM runs at the same time, limited by the space for walk states. Allows the
-// most shared memory, because the engine of another dim may launch the same kernel at the same
-// time.
+// kernel the shared memory of its largest dim, because the engine of another dim may launch it at
+// the same time.
 template <class F> static enum status attn_blocks(uint32_t dim, uint32_t *out)
 {
     int blocks = 0;

@@ -36,8 +36,8 @@ static __device__ __forceinline__ bool tile_whole(const attn_run &run, const att
 }
 
 // Computes a part, or less, of an item: keys [first, last), which are in one part. A tile whose
-// keys all rows of the warp see is not masked. Rows past the end may then see it too: their queries
-// are zeros and their results are not used.
+// keys all rows of the warp see is not masked. Rows past the end may then see it as well: their
+// queries are zeros and their results are not used.
 template <class F>
 static __device__ __forceinline__ void part_run(const attn_run &run, const attn_span &w,
                                                 const attn_place<F> &at, uint32_t first,

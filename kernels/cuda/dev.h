@@ -257,7 +257,7 @@ DEV uint32_t pack_f16(float lo, float hi)
     return d;
 }
 
-// Atomics. Those without a suffix are relaxed; the others name their order and scope.
+// Atomics. Functions without a suffix are relaxed; the others name their order and scope.
 DEV uint32_t atom_add(uint32_t *p, uint32_t v)
 {
     return atomicAdd(p, v);

@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         float l = raw[i];
         shared[i] = l;
-        bad = l < INFINITY ? bad : 1.0f; // NaN too; -infinity is a banned token
+        bad = l < INFINITY ? bad : 1.0f; // also for NaN; -infinity is a banned token
         best_pair mine = {l, base + i};
         if (l > -INFINITY && pair_better(mine, top))
             top = mine;

@@ -39,7 +39,7 @@ static __device__ __forceinline__ void bin_add(select_shared *shared, uint32_t b
         atom_add(&shared->high[bin], high);
 }
 
-// Counts survivors whose key begins with `prefix` by their next digit.
+// Counts remaining logits whose key begins with `prefix` by their next digit.
 static __device__ void select_count(const sample_run &run, const sample_decision &row,
                                     select_shared *shared, uint32_t prefix, uint32_t shift,
                                     uint32_t bits, bool mass)
