@@ -53,7 +53,7 @@ struct answer_reader {
     const struct tokenizer *tokenizer;
     struct detok detok;
     struct reply *reply; // parser of the answer; NULL: everything is text
-    char *piece;         // [piece_max + 16]
+    char *piece;         // [piece_max]
     uint32_t piece_max;
 };
 
@@ -108,7 +108,7 @@ static enum status token_add(struct answer_reader *r, int32_t token, struct erro
 
 static enum status text_end(struct answer_reader *r, struct error *err)
 {
-    uint32_t bytes = detok_finish(&r->detok, r->piece, r->piece_max + 16), count;
+    uint32_t bytes = detok_finish(&r->detok, r->piece, r->piece_max), count;
     enum status status = piece_add(r, bytes, 0, err);
     if (status != STATUS_OK || !r->reply)
         return status;
@@ -183,7 +183,7 @@ enum status prompt_continue(struct session *session, const struct continue_args 
         status = session_submit(session, args->submit, &request, err);
     if (status == STATUS_OK) {
         struct token_event event = {0};
-        r.piece = arena_alloc(args->arena, r.piece_max + 16);
+        r.piece = arena_alloc(args->arena, r.piece_max);
         // the parser needs special tokens, as markers often are
         detok_init(&r.detok, r.tokenizer, !r.reply);
         detok_continue(&r.detok);

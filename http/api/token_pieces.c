@@ -49,9 +49,8 @@ static void text_put(struct token_pieces *p, struct json_buffer *out)
         p->taken++;
     }
     if (p->at == p->count) {
-        char tail[16];
-        uint32_t bytes = detok_finish(&p->detok, tail, sizeof tail);
-        json_put_escaped(out, text_span(tail, bytes));
+        uint32_t bytes = detok_finish(&p->detok, p->room, most);
+        json_put_escaped(out, text_span(p->room, bytes));
     }
 }
 

@@ -142,7 +142,9 @@ void detok_exact(struct detok *d);
 // Writes the text that one token completes. Returns the number of bytes, at most out_max, which
 // must be at least detok_bound(t). Ids outside the vocabulary produce nothing.
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max);
-// Ends the text: writes one U+FFFD for an incomplete character and drops spaces that are stripped
-// at the end. Returns the number of bytes; out_max: at least 16.
+// Ends the text: writes one U+FFFD for an incomplete character, after the spaces held before it,
+// and drops spaces that are stripped at the end. Returns the number of bytes, at most out_max,
+// which must be at least detok_bound(t).
 uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max);
-uint32_t detok_bound(const struct tokenizer *t); // maximum bytes that one push writes
+// Returns the maximum number of bytes that one push, or the finish, writes.
+uint32_t detok_bound(const struct tokenizer *t);

@@ -128,6 +128,30 @@ static void test_byte_level(void **state)
     tokenizer_close(t);
 }
 
+// An incomplete character at the end writes all spaces held before it, so detok_finish needs as
+// much space as a push.
+static void test_finish_writes_all_held_spaces(void **state)
+{
+    (void)state;
+    struct tokenizer *t =
+        open_text("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},"
+                  "{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":0,"
+                  "\"stop\":255}]},\"model\":{\"vocab\":{\"x\":0,\" \":1,\"<0xC3>\":2},"
+                  "\"merges\":[]}}");
+    uint32_t bound = detok_bound(t);
+    char *piece = test_malloc(bound);
+    struct detok d;
+    detok_init(&d, t, true);
+    assert_int_equal(detok_push(&d, 0, piece, bound), 1);
+    for (int i = 0; i < 255; i++)
+        assert_int_equal(detok_push(&d, 1, piece, bound), 0);
+    assert_int_equal(detok_push(&d, 2, piece, bound), 0);
+    assert_int_equal(detok_finish(&d, piece, bound), 255 + 3);
+    assert_memory_equal(piece + 254, " " REPLACEMENT, 4);
+    test_free(piece);
+    tokenizer_close(t);
+}
+
 static void test_metaspace(void **state)
 {
     (void)state;
@@ -452,6 +476,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_byte_fallback),
         cmocka_unit_test(test_byte_level),
+        cmocka_unit_test(test_finish_writes_all_held_spaces),
         cmocka_unit_test(test_metaspace),
         cmocka_unit_test(test_wordpiece),
         cmocka_unit_test(test_word_ends),
