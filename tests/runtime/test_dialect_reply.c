@@ -325,6 +325,29 @@ static void test_what_is_not_asked_for_is_text(void **state)
     json_buffer_free(&out);
 }
 
+// Without a marker an unknown key makes an object text, but not after its arguments were emitted.
+static void test_a_bare_object_skips_keys_after_its_arguments(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"extra\": [2, \"}\"]}",
+         "call(0 f)args({\"a\": 1})end(0 1)over"},
+        {"{\"name\": \"f\", \"arguments\": {}, \"extra\": {}, \"id\": \"7\"}",
+         "call(0 f)args({})end(0 1)over"},
+        {"{\"name\": \"f\", \"extra\": 1, \"arguments\": {}}",
+         "text({\"name\": \"f\", \"extra\": 1, \"arguments\": {}})over"}};
+    struct json_buffer out = {0};
+    struct dialect d;
+    assert_true(dialect_named(&d, "json", "none", NULL));
+    const struct reply_args args = {.dialect = &d, .calls = true};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct text have = rig_read(&args, text_of(rows[i][0]), (struct cuts){NULL}, &out);
+        if (!text_is(have, rows[i][1]))
+            fail_msg("%s: %.*s", rows[i][0], (int)have.bytes, have.at);
+    }
+    json_buffer_free(&out);
+}
+
 static void held_check(const char *dialect, const char *text, size_t held)
 {
     struct dialect d;
@@ -750,6 +773,7 @@ int main(void)
         cmocka_unit_test(test_a_call_written_by_the_syntax_is_read_as_it),
         cmocka_unit_test(test_markers_that_are_special_tokens_are_no_text),
         cmocka_unit_test(test_what_is_not_asked_for_is_text),
+        cmocka_unit_test(test_a_bare_object_skips_keys_after_its_arguments),
         cmocka_unit_test(test_no_more_is_held_than_may_be_a_marker),
         cmocka_unit_test(test_what_is_held_has_a_bound),
         cmocka_unit_test(test_values_that_are_no_strings_have_any_length),

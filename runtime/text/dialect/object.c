@@ -95,7 +95,7 @@ static bool key_over(struct reply *r)
         o->kind = KEY_OTHER;
     o->has_name |= keyed && !o->tail;
     o->state = OBJECT_COLON;
-    return known || !o->bare;
+    return known || o->tail || !o->bare;
 }
 
 static bool key_take(struct reply *r, char c)
