@@ -740,6 +740,12 @@ static void test_references_of_schemas(void **state)
                 {"#/$defs/c~1%7E0", SCHEMA_NULL},
                 {"#/$defs/%zz", SCHEMA_NUMBER},
                 {"#/$defs/list/anyOf/1", SCHEMA_NULL},
+                {"#/$defs/list/anyOf/0", SCHEMA_NUMBER},
+                {"#/$defs/list/anyOf/a", 0},
+                {"#/$defs/list/anyOf/0x", 0},
+                {"#/$defs/list/anyOf/ ;", 0}, // a digit value of 1 by the difference to '0'
+                {"#/$defs/list/anyOf/", 0},
+                {"#/$defs/list/anyOf/0000000001", 0},
                 {"#zip", SCHEMA_BOOLEAN},
                 {"#in%6Cist", SCHEMA_NUMBER},
                 {"#second", SCHEMA_NULL},

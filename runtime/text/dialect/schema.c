@@ -7,6 +7,7 @@
 enum {
     REFERENCES_MAX = 16,        // maximum length of a chain of references
     REFERENCE_BYTES_MAX = 1024, // maximum length of a reference; a longer one has no target
+    INDEX_DIGITS_MAX = 9,       // maximum digits of an array index in a reference
     VISITS_MAX = 500,           // maximum schemas visited per query, which also bounds the depth
     WORK_MAX = 16384, // maximum list members visited per query; beyond it the type is unknown
 };
@@ -42,8 +43,13 @@ static const json_t *pointer_step(const json_t *at, struct text step)
     if (!json_is_array(at))
         return json_object_getn(at, key, bytes);
     size_t index = 0;
-    for (size_t i = 0; i < bytes && i < 9; i++)
+    if (bytes == 0 || bytes > INDEX_DIGITS_MAX)
+        return NULL;
+    for (size_t i = 0; i < bytes; i++) {
+        if (key[i] < '0' || key[i] > '9')
+            return NULL;
         index = index * 10 + (size_t)(key[i] - '0');
+    }
     return json_array_get(at, index);
 }
 
