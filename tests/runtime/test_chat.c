@@ -195,6 +195,16 @@ static void test_refusals_and_lines(void **state)
     assert_int_equal(run(rig, "a\n{% endif %}"), STATUS_UNSUPPORTED);
     assert_non_null(strstr(rig->err.text, "line 2"));
     assert_int_equal(run(rig, "\xff"), STATUS_INVALID);
+    char name[101], source[256];
+    memset(name, 'n', 100); // the length that a precision of bytes % 100 prints as nothing
+    name[100] = '\0';
+    snprintf(source, sizeof source, "{{ 1 | %s }}", name);
+    assert_int_equal(run(rig, source), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(rig->err.text, name));
+    snprintf(source, sizeof source, "{%% macro %s() %%}{%% endmacro %%}{{ %s }}", name, name);
+    assert_int_equal(run(rig, source), STATUS_OK);
+    snprintf(source, sizeof source, "<Macro '%s'>", name);
+    assert_true(text_is(rig->out.text, source));
     assert_int_equal(run(rig, "{{ '{:010,}'.format(1234) }}"), STATUS_INVALID);
     assert_non_null(strstr(rig->err.text, "malformed or not supported"));
 }

@@ -4,8 +4,8 @@
 
 struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
 {
-    int bytes = (int)(name.bytes < 200 ? name.bytes : 200);
-    struct text why = arena_format(run->arena, "'%.*s' is undefined", bytes, name.at);
+    struct text why =
+        arena_format(run->arena, "'%.*s' is undefined", jinja_name_precision(name), name.at);
     if (!why.at)
         jinja_full(run);
     return jinja_undefined(why.at);
@@ -14,9 +14,8 @@ struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
 static bool undefined_attribute(struct jinja_run *run, struct jinja_value of, struct text name,
                                 struct jinja_value *out)
 {
-    int bytes = (int)(name.bytes < 200 ? name.bytes : 200);
     struct text why = arena_format(run->arena, "a value of type %s has no attribute '%.*s'",
-                                   jinja_kind_name(of), bytes, name.at);
+                                   jinja_kind_name(of), jinja_name_precision(name), name.at);
     *out = jinja_undefined(why.at);
     return why.at || jinja_full(run);
 }

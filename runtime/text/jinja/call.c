@@ -118,7 +118,8 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
         int index = param_index(row->params, call->keywords[i].name);
         if (index < 0 || values[index].kind != JINJA_MISSING)
             return jinja_fail(run, STATUS_INVALID, "%s has no free parameter '%.*s'", row->name,
-                              (int)(call->keywords[i].name.bytes % 100), call->keywords[i].name.at);
+                              jinja_name_precision(call->keywords[i].name),
+                              call->keywords[i].name.at);
         values[index] = call->keywords[i].value;
     }
     for (uint32_t i = 0; i < row->required; i++)
@@ -220,7 +221,7 @@ static bool macro_call(struct jinja_run *run, const struct jinja_macro *macro,
         return false;
     if ((node->flag & MACRO_KWARGS) == 0 && call.keyword_count > 0)
         return jinja_fail(run, STATUS_INVALID, "the macro has no parameter '%.*s'",
-                          (int)(call.keywords[0].name.bytes % 100), call.keywords[0].name.at);
+                          jinja_name_precision(call.keywords[0].name), call.keywords[0].name.at);
     if ((node->flag & MACRO_VARARGS) != 0 &&
         (!jinja_args_list(run, &call, node->count, JINJA_IS_TUPLE, &rest) ||
          !jinja_frame_set(run, frame, NAME_VARARGS, rest)))
@@ -293,7 +294,7 @@ bool jinja_filter(struct jinja_run *run, struct text name, const struct jinja_ca
         row = jinja_map_filter(name);
     if (!row)
         return jinja_fail(run, STATUS_UNSUPPORTED, "there is no filter '%.*s'",
-                          (int)(name.bytes % 100), name.at);
+                          jinja_name_precision(name), name.at);
     return jinja_row_call(run, row, call, out);
 }
 
@@ -302,7 +303,7 @@ bool jinja_test(struct jinja_run *run, struct text name, const struct jinja_call
     const struct jinja_row *row = jinja_test_find(name);
     if (!row)
         return jinja_fail(run, STATUS_UNSUPPORTED, "there is no test '%.*s'",
-                          (int)(name.bytes % 100), name.at);
+                          jinja_name_precision(name), name.at);
     struct jinja_value value;
     if (!jinja_row_call(run, row, call, &value))
         return false;

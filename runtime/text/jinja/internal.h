@@ -16,6 +16,12 @@ bool jinja_exec(struct jinja_run *run, struct jinja_frame *frame, const struct j
 // Enters one more level, which the caller leaves with run->depth--. Fails at JINJA_DEPTH_MAX.
 bool jinja_enter(struct jinja_run *run);
 
+// Returns the precision that prints a name with %.*s in a message: its bytes, at most 200.
+static inline int jinja_name_precision(struct text name)
+{
+    return (int)(name.bytes < 200 ? name.bytes : 200);
+}
+
 // Operators: a op b with Python's rules; op is a character or an enum jinja_operator.
 bool jinja_binary(struct jinja_run *run, int op, struct jinja_value a, struct jinja_value b,
                   struct jinja_value *out);

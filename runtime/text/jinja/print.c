@@ -169,7 +169,6 @@ static bool repr_namespace(struct jinja_run *run, struct jinja_builder *b,
 
 static bool repr_inner(struct jinja_run *run, struct jinja_builder *b, struct jinja_value value)
 {
-    char name[128];
     switch (value.kind) {
     case JINJA_NONE:
         return jinja_builder_literal(run, b, "None");
@@ -189,9 +188,9 @@ static bool repr_inner(struct jinja_run *run, struct jinja_builder *b, struct ji
     case JINJA_MACRO:
         if (value.as.macro->node->name == NAME_CALLER)
             return jinja_builder_literal(run, b, "<Macro anonymous>");
-        snprintf(name, sizeof name, "%.*s", (int)(value.as.macro->node->text.bytes % 100),
-                 value.as.macro->node->text.at);
-        return put_format(run, b, "<Macro '%s'>", name);
+        return jinja_builder_literal(run, b, "<Macro '") &&
+               jinja_builder_add(run, b, value.as.macro->node->text, false) &&
+               jinja_builder_literal(run, b, "'>");
     case JINJA_UNDEFINED:
         return jinja_builder_literal(run, b, "Undefined");
     default:
