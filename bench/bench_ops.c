@@ -73,7 +73,7 @@ static void *take(const struct bench *b, size_t bytes)
 {
     void *at = NULL;
     struct error err = {0};
-    must(b->api->memory_take(b->device, &at, bytes, &err), &err);
+    must(b->api->memory_alloc(b->device, &at, bytes, &err), &err);
     return at;
 }
 
@@ -168,7 +168,7 @@ static void limits_measure(struct bench *b)
         b->math[limit->dtype] = figure[1];
         b->math_name[limit->dtype] = limit->unit;
     }
-    b->api->memory_give(b->device, memory, bytes);
+    b->api->memory_free(b->device, memory, bytes);
 }
 
 // --- models ---------------------------------------------------------------------------------
@@ -209,9 +209,9 @@ static struct loaded model_load(const struct bench *b, const struct model_shape 
 static void model_free(const struct bench *b, struct loaded *m)
 {
     for (uint32_t i = 0; i < m->shape->layers * PARTS; i++)
-        b->api->memory_give(b->device, m->weight[i].data, m->weight[i].bytes);
-    b->api->memory_give(b->device, m->head.data, m->head.bytes);
-    b->api->memory_give(b->device, m->norm.data, m->norm.bytes);
+        b->api->memory_free(b->device, m->weight[i].data, m->weight[i].bytes);
+    b->api->memory_free(b->device, m->head.data, m->head.bytes);
+    b->api->memory_free(b->device, m->norm.data, m->norm.bytes);
     free(m->weight);
 }
 
@@ -451,15 +451,15 @@ static void pass_free(struct pass *p)
     const struct bench *b = p->b;
     const struct model_shape *s = p->m->shape;
     size_t t = p->tokens * sizeof(float);
-    b->api->memory_give(b->device, p->residual, t * s->hidden);
-    b->api->memory_give(b->device, p->delta, t * s->hidden);
-    b->api->memory_give(b->device, p->normed, t * s->hidden);
-    b->api->memory_give(b->device, p->qkv, t * (s->heads + 2 * s->kv_heads) * s->dim);
-    b->api->memory_give(b->device, p->attn, t * s->heads * s->dim);
-    b->api->memory_give(b->device, p->up, t * 2 * s->ffn);
-    b->api->memory_give(b->device, p->ffn, t * s->ffn);
-    b->api->memory_give(b->device, p->logits, (size_t)p->rows * s->vocab * sizeof(float));
-    b->api->memory_give(b->device, p->cache, p->cache_bytes);
+    b->api->memory_free(b->device, p->residual, t * s->hidden);
+    b->api->memory_free(b->device, p->delta, t * s->hidden);
+    b->api->memory_free(b->device, p->normed, t * s->hidden);
+    b->api->memory_free(b->device, p->qkv, t * (s->heads + 2 * s->kv_heads) * s->dim);
+    b->api->memory_free(b->device, p->attn, t * s->heads * s->dim);
+    b->api->memory_free(b->device, p->up, t * 2 * s->ffn);
+    b->api->memory_free(b->device, p->ffn, t * s->ffn);
+    b->api->memory_free(b->device, p->logits, (size_t)p->rows * s->vocab * sizeof(float));
+    b->api->memory_free(b->device, p->cache, p->cache_bytes);
     // the small buffers are freed when the process ends
 }
 

@@ -18,7 +18,7 @@ void need(enum status status, const char *what)
 void *take(struct bench *b, size_t bytes)
 {
     void *at = NULL;
-    need(b->api->memory_take(b->device, &at, bytes, NULL), "memory");
+    need(b->api->memory_alloc(b->device, &at, bytes, NULL), "memory");
     return at;
 }
 
@@ -99,9 +99,9 @@ void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const 
                                         2.0 * n * k * rows[m]});
     }
     for (uint32_t i = 0; i < copies; i++)
-        b->api->memory_give(b->device, weight[i].data, weight[i].bytes);
-    b->api->memory_give(b->device, x.data, x.bytes);
-    b->api->memory_give(b->device, y, (size_t)most * n * 2);
+        b->api->memory_free(b->device, weight[i].data, weight[i].bytes);
+    b->api->memory_free(b->device, x.data, x.bytes);
+    b->api->memory_free(b->device, y, (size_t)most * n * 2);
     b->api->stream_close(stream);
 }
 
@@ -111,7 +111,7 @@ static void attn_record(struct bench *b, struct stream *stream, const struct str
 {
     struct step_layout layout;
     step_layout_init(&layout, &limits->step, b->api->step_private_bytes(b->device, limits));
-    need(b->api->host_take(b->device, (void **)host, layout.bytes, NULL), "record");
+    need(b->api->host_alloc(b->device, (void **)host, layout.bytes, NULL), "record");
     *device = take(b, layout.bytes);
     (*host)->layout = layout;
     (*host)->row_count = c->rows;
@@ -187,8 +187,8 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
                                     4.0 * c->shape.dim * c->shape.heads * pairs});
     void *rooms[] = {qkv.data, kv.data, table_device, args.out, record};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        b->api->memory_give(b->device, rooms[i], 0);
-    b->api->host_give(b->device, host, host->layout.bytes);
+        b->api->memory_free(b->device, rooms[i], 0);
+    b->api->host_free(b->device, host, host->layout.bytes);
     free(table);
     b->api->stream_close(stream);
 }

@@ -51,8 +51,8 @@ static void bench_copy(struct bench *b)
     b->copy_rate = 3.0 * (double)bytes / seconds;
     b->print(b, &(struct bench_row){"swiglu", "large: stands for the copy rate", seconds,
                                     3.0 * (double)bytes, 0});
-    b->api->memory_give(b->device, (void *)(uintptr_t)args.in, 2 * bytes);
-    b->api->memory_give(b->device, args.out, bytes);
+    b->api->memory_free(b->device, (void *)(uintptr_t)args.in, 2 * bytes);
+    b->api->memory_free(b->device, args.out, bytes);
     b->api->stream_close(stream);
 }
 
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     }
     struct device_facts facts;
     b.api->facts(b.device, &facts);
-    need(b.api->host_take(b.device, (void **)&b.done, 64, NULL), "host memory");
+    need(b.api->host_alloc(b.device, (void **)&b.done, 64, NULL), "host memory");
     printf("{\"card\":\"%s\",\"exact\":%s}\n", facts.name, options.exact ? "true" : "false");
     bench_copy(&b);
     static const uint32_t products[][2] = {
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
         bench_gemm(&b, DTYPE_BF16, 64, 96, rows, 5);
     bench_all_attn(&b);
     bench_rows(&b);
-    b.api->host_give(b.device, b.done, 64);
+    b.api->host_free(b.device, b.done, 64);
     b.api->close(b.device);
     return 0;
 }

@@ -26,7 +26,7 @@ struct stream *rows_stream(struct bench *b)
 
 static void give(struct bench *b, struct weight w)
 {
-    b->api->memory_give(b->device, w.data, w.bytes);
+    b->api->memory_free(b->device, w.data, w.bytes);
 }
 
 static struct weight ones_of(struct bench *b, uint32_t n)
@@ -133,7 +133,7 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
         (double)tokens * s.dim * (2.0 * (2 * (s.heads + s.kv_heads) + 2 * s.kv_heads) + 4);
     b->print(b, &(struct bench_row){"qkv_post", shape, (clock_s() - start) / b->repeats, moved, 0});
     for (size_t i = 0; i < 2; i++)
-        b->api->memory_give(b->device, rooms[i], 0);
+        b->api->memory_free(b->device, rooms[i], 0);
     struct weight taken[] = {qkv, kv, q_norm, k_norm, table};
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
         give(b, taken[i]);
@@ -220,9 +220,9 @@ void bench_sample(struct bench *b, uint32_t vocab, uint32_t most)
     void *rows = take(b, sampled_bytes), *result = NULL, *top = NULL;
     need(b->api->upload(b->device, rows, sampled, sampled_bytes, NULL), "rows");
     size_t top_bytes = (size_t)most * SAMPLE_TOP_MAX * sizeof(struct sample_top);
-    need(b->api->host_take(b->device, &result, most * sizeof(struct sample_result), NULL),
+    need(b->api->host_alloc(b->device, &result, most * sizeof(struct sample_result), NULL),
          "result");
-    need(b->api->host_take(b->device, &top, top_bytes, NULL), "result");
+    need(b->api->host_alloc(b->device, &top, top_bytes, NULL), "result");
     s.args = (struct sample_args){.logits = s.logits.data,
                                   .sampled = rows,
                                   .result = result,
@@ -240,9 +240,9 @@ void bench_sample(struct bench *b, uint32_t vocab, uint32_t most)
     void *rooms[] = {rows, s.args.state.params, s.args.state.done, s.args.state.last_token,
                      s.args.state.penalty};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        b->api->memory_give(b->device, rooms[i], 0);
-    b->api->host_give(b->device, result, most * sizeof(struct sample_result));
-    b->api->host_give(b->device, top, top_bytes);
+        b->api->memory_free(b->device, rooms[i], 0);
+    b->api->host_free(b->device, result, most * sizeof(struct sample_result));
+    b->api->host_free(b->device, top, top_bytes);
     give(b, s.logits);
     free(sampled);
     b->api->stream_close(s.stream);

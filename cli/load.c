@@ -372,7 +372,7 @@ static enum status plan_too_large(const struct loaded *loaded, const struct load
                      "smaller ones or with --dtype int8, or lower --kv-cache-memory, "
                      "--max-num-batched-tokens, --max-num-seqs or --max-model-len%s",
                      (double)needed / 0x1p30, several ? " of " : "", several ? device->label : "",
-                     (double)device->facts.memory_free / 0x1p30, split_advice(loaded, device));
+                     (double)device->facts.memory_available / 0x1p30, split_advice(loaded, device));
 }
 
 // Splits a device's KV memory, in proportion to kv-share, among the models without their own
@@ -395,7 +395,7 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
         fixed += asked / gpu_count(m);
         shares += asked == 0 ? m->spec.settings.kv_share : 0;
     }
-    uint64_t memory = device->facts.memory_free;
+    uint64_t memory = device->facts.memory_available;
     if (planned + fixed > memory)
         return plan_too_large(loaded, device, planned + fixed, err);
     uint64_t left = memory - planned - fixed;
@@ -489,7 +489,7 @@ static void table_print(const struct loaded *loaded)
     int at = snprintf(line, sizeof line, "  %-28s", "GiB");
     for (uint32_t d = 0; d < loaded->devices.count; d++) {
         at += snprintf(line + at, sizeof line - (size_t)at, " %9s", loaded->devices.at[d].label);
-        had[d] = loaded->devices.at[d].facts.memory_free;
+        had[d] = loaded->devices.at[d].facts.memory_available;
     }
     log_text("%s\n", line);
     for (uint32_t i = 0; i < loaded->model_count; i++) {
@@ -544,7 +544,7 @@ static void plans_print(const struct loaded *loaded, const char *more, bool whol
             log_text("%s\n", more);
         char all[24], room[24], kept[24], part[96] = "";
         size_write(all, sizeof all, planned);
-        size_write(room, sizeof room, device->facts.memory_free);
+        size_write(room, sizeof room, device->facts.memory_available);
         size_write(kept, sizeof kept, kv);
         if (kv > 0)
             snprintf(part, sizeof part, ", %s of it for keys and values (--kv-cache-memory)", kept);
@@ -571,7 +571,7 @@ static struct loaded_device *device_choose(const struct loaded *loaded,
         return m->choices[0];
     for (uint32_t i = 0; i < m->choice_count; i++) {
         struct loaded_device *device = m->choices[i];
-        uint64_t planned = device_planned(loaded, device), free = device->facts.memory_free;
+        uint64_t planned = device_planned(loaded, device), free = device->facts.memory_available;
         uint64_t left = free > planned ? free - planned : 0;
         if (m->choice_count > 1 && has_earlier_copy(m, device))
             continue;

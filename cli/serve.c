@@ -224,7 +224,7 @@ static void keys_end(struct serving *s)
 static uint64_t body_memory(const struct serving *s)
 {
     enum { FEW = 8 };
-    uint64_t least = FEW * s->settings.payload_limit, part = cpu_memory_free() / 50;
+    uint64_t least = FEW * s->settings.payload_limit, part = cpu_memory_available() / 50;
     if (s->settings.max_body_memory > 0)
         return s->settings.max_body_memory;
     return part > least ? part : least;

@@ -40,15 +40,15 @@ struct device_options {
 };
 
 struct device_facts {
-    char name[96];            // "cpu: 2 threads, AMX", or the card's name
-    uint32_t step_tokens;     // default token budget of a step; 0: 2048
-    uint32_t steps_in_flight; // 0: launch returns when the step is done (cpu); 1: cuda and simt
-    bool graphs;              // true if graph_* are supported
-    bool exact;               // true in exact mode
-    uint64_t memory_free;     // bytes that can be allocated now (cpu: within the cgroup limits)
+    char name[96];             // "cpu: 2 threads, AMX", or the card's name
+    uint32_t step_tokens;      // default token budget of a step; 0: 2048
+    uint32_t steps_in_flight;  // 0: launch returns when the step is done (cpu); 1: cuda and simt
+    bool graphs;               // true if graph_* are supported
+    bool exact;                // true in exact mode
+    uint64_t memory_available; // bytes that can be allocated now (cpu: within the cgroup limits)
     enum dtype activation[DTYPE_COUNT]; // activation type for weights of each dtype
     enum dtype float32_runs_as; // dtype of a float32 checkpoint's weights if --dtype is not given
-    double kv_share;     // largest share of memory_free for KV blocks if no option sets their size
+    double kv_share; // largest share of memory_available for KV blocks if no option sets their size
     uint64_t kv_default; // bytes of a model's KV blocks if no option sets their size, at least what
                          // its longest sequence needs; 0: as many as fit
     double step_stretch; // default of --step-stretch; 0: no bound on the time of a step
@@ -85,11 +85,11 @@ struct device_api {
                         struct device_need *out, struct error *);
 
     // memory_*: device memory, 256-byte aligned. host_*: memory that host and device can access (on
-    // a GPU pinned and mapped). Both are zeroed, and are given back with the same `bytes`.
-    enum status (*memory_take)(struct device *, void **out, size_t bytes, struct error *);
-    void (*memory_give)(struct device *, void *at, size_t bytes);
-    enum status (*host_take)(struct device *, void **out, size_t bytes, struct error *);
-    void (*host_give)(struct device *, void *at, size_t bytes);
+    // a GPU pinned and mapped). Both are zeroed, and are freed with the same `bytes`.
+    enum status (*memory_alloc)(struct device *, void **out, size_t bytes, struct error *);
+    void (*memory_free)(struct device *, void *at, size_t bytes);
+    enum status (*host_alloc)(struct device *, void **out, size_t bytes, struct error *);
+    void (*host_free)(struct device *, void *at, size_t bytes);
     enum status (*upload)(struct device *, void *to, const void *from, size_t bytes,
                           struct error *); // synchronous; for tables at load
 
@@ -125,7 +125,7 @@ struct device_api {
     size_t (*step_plan)(struct stream *, struct step *host);
 
     // copy_in, copy_out and signal are queued in stream order and return without waiting. `host` is
-    // memory from host_take.
+    // memory from host_alloc.
     enum status (*copy_in)(struct stream *, void *device, const void *host, size_t bytes);
     enum status (*copy_out)(struct stream *, void *host, const void *device, size_t bytes);
     enum status (*signal)(struct stream *, uint32_t *host_word, uint32_t value); // release store

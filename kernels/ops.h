@@ -15,7 +15,7 @@ struct stream;
     X(prep) X(embed) X(embed_bert) X(rms_norm) X(layer_norm) X(gemm) X(qkv_post) X(attn)           \
     X(swiglu) X(activate) X(gather) X(pool) X(sample) X(all_reduce) X(all_gather)
 // clang-format on
-// State of a model's slots, kept from step to step; runtime/model allocates it with memory_take.
+// State of a model's slots, kept from step to step; runtime/model allocates it with memory_alloc.
 struct slot_state {
     int32_t *last_token;          // [slots] last token listed or sampled; STEP_TOKEN_FED reads it
     uint32_t *block_table;        // [slots][blocks_max] offsets of KV blocks, in TABLE_UNIT_BYTES

@@ -46,7 +46,7 @@ static const struct memory_names memory_names[] = {
     {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
 };
 
-static uint64_t memory_free(const char *folder, uint64_t least)
+static uint64_t memory_available(const char *folder, uint64_t least)
 {
     for (size_t i = 0; i < sizeof memory_names / sizeof *memory_names; i++) {
         const struct memory_names *names = &memory_names[i];
@@ -145,9 +145,9 @@ static uint64_t groups_least(const struct cgroups_place *place, const char *cont
     return least;
 }
 
-uint64_t cgroups_memory_free(const struct cgroups_place *place)
+uint64_t cgroups_memory_available(const struct cgroups_place *place)
 {
-    return groups_least(place, "memory", memory_free);
+    return groups_least(place, "memory", memory_available);
 }
 
 uint32_t cgroups_cores(const struct cgroups_place *place)

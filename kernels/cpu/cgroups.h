@@ -12,7 +12,7 @@ struct cgroups_place {
 extern const struct cgroups_place cgroups_system;
 
 // Returns the bytes left: limit - use + page cache that can be reclaimed. UINT64_MAX: no limit.
-uint64_t cgroups_memory_free(const struct cgroups_place *place);
+uint64_t cgroups_memory_available(const struct cgroups_place *place);
 
 // Returns the processors that the smallest quota allows, rounded up. UINT32_MAX: no quota.
 uint32_t cgroups_cores(const struct cgroups_place *place);

@@ -93,7 +93,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
 {
     *out = (struct device_facts){.step_tokens = step_tokens(device),
                                  .exact = true,
-                                 .memory_free = cpu_memory_free(),
+                                 .memory_available = cpu_memory_available(),
                                  .float32_runs_as = DTYPE_F32,
                                  .kv_share = 0.25, // leaves memory for other programs
                                  .kv_default = 1ull << 30,
@@ -176,7 +176,7 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
     stream->device = device;
     stream->limits = *limits;
     stream->scratch_bytes = sizes.panel + sizes.sums + sizes.attn + sizes.partial + sizes.sample;
-    enum status status = cpu_memory_take(device, &stream->scratch, stream->scratch_bytes, err);
+    enum status status = cpu_memory_alloc(device, &stream->scratch, stream->scratch_bytes, err);
     if (status != STATUS_OK) {
         free(stream);
         return status;
@@ -200,7 +200,7 @@ static void cpu_stream_close(struct stream *stream)
     if (!stream)
         return;
     turns_leave(turns_of(stream), &stream->turn);
-    cpu_memory_give(stream->device, stream->scratch, stream->scratch_bytes);
+    cpu_memory_free(stream->device, stream->scratch, stream->scratch_bytes);
     free(stream);
 }
 
@@ -315,10 +315,10 @@ const struct device_api *device_cpu(void)
         .close = cpu_close,
         .facts = cpu_facts,
         .need = cpu_need,
-        .memory_take = cpu_memory_take,
-        .memory_give = cpu_memory_give,
-        .host_take = cpu_memory_take,
-        .host_give = cpu_memory_give,
+        .memory_alloc = cpu_memory_alloc,
+        .memory_free = cpu_memory_free,
+        .host_alloc = cpu_memory_alloc,
+        .host_free = cpu_memory_free,
         .upload = cpu_upload,
         .weight_bytes = cpu_weight_bytes,
         .weight_put = cpu_weight_put,

@@ -14,7 +14,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-enum status cpu_memory_take(struct device *device, void **out, size_t bytes, struct error *err)
+enum status cpu_memory_alloc(struct device *device, void **out, size_t bytes, struct error *err)
 {
     (void)device;
     *out = NULL;
@@ -46,7 +46,7 @@ enum status cpu_memory_take(struct device *device, void **out, size_t bytes, str
     return STATUS_OK;
 }
 
-void cpu_memory_give(struct device *device, void *at, size_t bytes)
+void cpu_memory_free(struct device *device, void *at, size_t bytes)
 {
     (void)device;
     if (!at)
@@ -58,7 +58,7 @@ void cpu_memory_give(struct device *device, void *at, size_t bytes)
 }
 
 // Returns "MemAvailable" of /proc/meminfo in bytes; UINT64_MAX if it cannot be read.
-static uint64_t system_free(void)
+static uint64_t system_available(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");
     char line[256];
@@ -72,11 +72,11 @@ static uint64_t system_free(void)
     return found;
 }
 
-uint64_t cpu_memory_free(void)
+uint64_t cpu_memory_available(void)
 {
-    uint64_t system = system_free();
+    uint64_t system = system_available();
     if (system == UINT64_MAX)
         system = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t groups = cgroups_memory_free(&cgroups_system);
+    uint64_t groups = cgroups_memory_available(&cgroups_system);
     return system < groups ? system : groups;
 }

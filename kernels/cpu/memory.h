@@ -3,6 +3,6 @@
 
 #include "kernels/device.h"
 
-enum status cpu_memory_take(struct device *device, void **out, size_t bytes, struct error *err);
-void cpu_memory_give(struct device *device, void *at, size_t bytes);
-uint64_t cpu_memory_free(void); // bytes that can be allocated now
+enum status cpu_memory_alloc(struct device *device, void **out, size_t bytes, struct error *err);
+void cpu_memory_free(struct device *device, void *at, size_t bytes);
+uint64_t cpu_memory_available(void); // bytes that can be allocated now

@@ -219,7 +219,8 @@ static void device_facts(const struct device *device, struct device_facts *out)
         error_forget();
     out->ranks_max = count < 1 ? 1 : count < RANKS_MAX ? (uint32_t)count : RANKS_MAX;
     if (cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess)
-        out->memory_free = free_bytes - free_bytes / 20; // the driver allocates some while running
+        out->memory_available =
+            free_bytes - free_bytes / 20; // the driver allocates some while running
     else
         error_forget();
     out->float32_runs_as = EMULATED ? DTYPE_F32 : DTYPE_BF16;
@@ -302,7 +303,7 @@ static enum status device_needs(const struct device *device, const struct stream
     return STATUS_OK;
 }
 
-static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
+static enum status memory_alloc(struct device *device, void **out, size_t bytes, struct error *err)
 {
     *out = NULL;
     device_current(device);
@@ -320,14 +321,14 @@ static enum status memory_take(struct device *device, void **out, size_t bytes, 
                      bytes, cudaGetErrorString(code));
 }
 
-static void memory_give(struct device *device, void *at, size_t bytes)
+static void memory_free(struct device *device, void *at, size_t bytes)
 {
     blas_weight_gone(device, at, bytes);
     device_current(device);
     (void)call_status(cudaFree(at));
 }
 
-static enum status host_take(struct device *device, void **out, size_t bytes, struct error *err)
+static enum status host_alloc(struct device *device, void **out, size_t bytes, struct error *err)
 {
     device_current(device);
     cudaError_t code =
@@ -343,7 +344,7 @@ static enum status host_take(struct device *device, void **out, size_t bytes, st
     return STATUS_OK;
 }
 
-static void host_give(struct device *device, void *at, size_t bytes)
+static void host_free(struct device *device, void *at, size_t bytes)
 {
     (void)bytes;
     device_current(device);
@@ -633,10 +634,10 @@ static const struct device_api api = {
     .close = device_close,
     .facts = device_facts,
     .need = device_needs,
-    .memory_take = memory_take,
-    .memory_give = memory_give,
-    .host_take = host_take,
-    .host_give = host_give,
+    .memory_alloc = memory_alloc,
+    .memory_free = memory_free,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
     .upload = upload,
     .weight_bytes = weight_bytes,
     .weight_put = loader_put,

@@ -17,7 +17,7 @@ enum status kv_memory_open(struct kv_memory *kv, const struct device_api *api,
                          "%llu bytes of KV memory are more than block tables can address: give "
                          "less with --kv-cache-memory",
                          (unsigned long long)kv->bytes);
-    enum status status = api->memory_take(device, &kv->base, kv->bytes, err);
+    enum status status = api->memory_alloc(device, &kv->base, kv->bytes, err);
     if (status != STATUS_OK)
         return error_prefix(err, "KV cache");
     return STATUS_OK;
@@ -26,6 +26,6 @@ enum status kv_memory_open(struct kv_memory *kv, const struct device_api *api,
 void kv_memory_close(struct kv_memory *kv)
 {
     if (kv->base)
-        kv->api->memory_give(kv->device, kv->base, kv->bytes);
+        kv->api->memory_free(kv->device, kv->base, kv->bytes);
     *kv = (struct kv_memory){.base = NULL};
 }

@@ -231,7 +231,7 @@ enum status model_logits(struct model *m, float *out, uint64_t deadline_ns, stru
     struct host_step *h = host_step_at(m, m->sampled);
     size_t bytes = (size_t)h->wanted * m->facts.vocab * sizeof(float);
     void *host = NULL;
-    enum status status = m->api->host_take(m->device, &host, bytes + sizeof(uint32_t), err);
+    enum status status = m->api->host_alloc(m->device, &host, bytes + sizeof(uint32_t), err);
     if (status != STATUS_OK)
         return status;
     uint32_t *word = (uint32_t *)((char *)host + bytes);
@@ -245,6 +245,6 @@ enum status model_logits(struct model *m, float *out, uint64_t deadline_ns, stru
         status = m->api->wait(m->stream, word, 1, deadline_ns, err);
     if (status == STATUS_OK)
         memcpy(out, host, bytes);
-    m->api->host_give(m->device, host, bytes + sizeof(uint32_t));
+    m->api->host_free(m->device, host, bytes + sizeof(uint32_t));
     return status;
 }

@@ -30,21 +30,21 @@ static enum status kv_check(const struct model_plan *plan, uint64_t kv_bytes, st
                      blocks * plan->facts.block_tokens);
 }
 
-static enum status memory_take(struct model *m, struct error *err)
+static enum status model_memory_alloc(struct model *m, struct error *err)
 {
     const struct device_api *api = m->api;
     const struct model_layout *at = &m->layout;
     enum status status = STATUS_OK;
     if (m->weights_bytes > 0)
-        status = api->memory_take(m->device, &m->weights_memory, m->weights_bytes, err);
+        status = api->memory_alloc(m->device, &m->weights_memory, m->weights_bytes, err);
     if (status == STATUS_OK)
-        status = api->memory_take(m->device, &m->activations, at->activation_bytes, err);
+        status = api->memory_alloc(m->device, &m->activations, at->activation_bytes, err);
     if (status == STATUS_OK)
-        status = api->memory_take(m->device, &m->state, at->state_bytes, err);
+        status = api->memory_alloc(m->device, &m->state, at->state_bytes, err);
     if (status == STATUS_OK && at->rope_bytes > 0)
-        status = api->memory_take(m->device, &m->rope, at->rope_bytes, err);
+        status = api->memory_alloc(m->device, &m->rope, at->rope_bytes, err);
     if (status == STATUS_OK)
-        status = api->host_take(m->device, &m->host, at->host_bytes, err);
+        status = api->host_alloc(m->device, &m->host, at->host_bytes, err);
     if (status == STATUS_OK && m->facts.block_count > 0)
         status = kv_memory_open(&m->kv, api, m->device, m->block_bytes, m->facts.block_count, err);
     return status;
@@ -190,7 +190,7 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
                                     progress->context,
                                     plan->parts->load_before,
                                     plan->parts->load_bytes};
-    enum status status = memory_take(m, err);
+    enum status status = model_memory_alloc(m, err);
     if (status == STATUS_OK) {
         places_set(m);
         load.memory = m->weights_memory;
@@ -286,7 +286,7 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
 static void give(const struct model *m, void *at, size_t bytes)
 {
     if (at)
-        m->api->memory_give(m->device, at, bytes);
+        m->api->memory_free(m->device, at, bytes);
 }
 
 static void rank_close(struct model *m)
@@ -297,7 +297,7 @@ static void rank_close(struct model *m)
         m->api->stream_close(m->stream);
     kv_memory_close(&m->kv);
     if (m->host)
-        m->api->host_give(m->device, m->host, m->layout.host_bytes);
+        m->api->host_free(m->device, m->host, m->layout.host_bytes);
     give(m, m->rope, m->layout.rope_bytes);
     give(m, m->state, m->layout.state_bytes);
     give(m, m->activations, m->layout.activation_bytes);

@@ -119,9 +119,9 @@ void trial_end(struct trial *t)
         t->count--;
         void *at = t->piece[t->count].at;
         if (t->piece[t->count].kind == 0)
-            t->api->memory_give(t->device, at, t->piece[t->count].bytes);
+            t->api->memory_free(t->device, at, t->piece[t->count].bytes);
         else if (t->piece[t->count].kind == 1)
-            t->api->host_give(t->device, at, t->piece[t->count].bytes);
+            t->api->host_free(t->device, at, t->piece[t->count].bytes);
         else
             free(at);
     }
@@ -147,7 +147,7 @@ void *trial_device(struct trial *t, size_t bytes)
 {
     void *at = NULL;
     struct error err = {0};
-    check(t->api->memory_take(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
+    check(t->api->memory_alloc(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
     return keep(t, at, bytes, 0);
 }
 
@@ -155,7 +155,7 @@ void *trial_host(struct trial *t, size_t bytes)
 {
     void *at = NULL;
     struct error err = {0};
-    check(t->api->host_take(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
+    check(t->api->host_alloc(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
     return keep(t, at, bytes, 1);
 }
 
@@ -172,8 +172,8 @@ void trial_fetch(struct trial *t, void *to, const void *from, size_t bytes)
     struct error err = {0};
     void *host = NULL;
     void *word = NULL;
-    check(t->api->host_take(t->device, &host, bytes, &err) == STATUS_OK, "%s", err.text);
-    check(t->api->host_take(t->device, &word, 256, &err) == STATUS_OK, "%s", err.text);
+    check(t->api->host_alloc(t->device, &host, bytes, &err) == STATUS_OK, "%s", err.text);
+    check(t->api->host_alloc(t->device, &word, 256, &err) == STATUS_OK, "%s", err.text);
     memset(word, 0, 4);
     enum status status = t->api->copy_out(t->stream, host, from, bytes);
     if (status == STATUS_OK)
@@ -183,8 +183,8 @@ void trial_fetch(struct trial *t, void *to, const void *from, size_t bytes)
     check(status == STATUS_OK, "%s: %s", status_name(status), err.text);
     memcpy(to, host, bytes);
     t->bits ^= hash_bytes((const uint64_t[]){t->bits, bytes}, to, bytes).low;
-    t->api->host_give(t->device, host, bytes);
-    t->api->host_give(t->device, word, 256);
+    t->api->host_free(t->device, host, bytes);
+    t->api->host_free(t->device, word, 256);
 }
 
 static uint32_t trial_word(struct trial *t)

@@ -58,7 +58,7 @@ static int tree_close(void **state)
 
 static void expect(const struct tree *tree, uint64_t bytes, uint32_t cores)
 {
-    assert_int_equal(cgroups_memory_free(&tree->place), bytes);
+    assert_int_equal(cgroups_memory_available(&tree->place), bytes);
     assert_int_equal(cgroups_cores(&tree->place), cores);
 }
 

@@ -239,13 +239,13 @@ static void test_all_threads_pack_the_weights_of_a_rank(void **state)
     assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
     struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}};
     weight.bytes = device_cpu()->weight_bytes(rank, &weight.shape);
-    assert_int_equal(device_cpu()->memory_take(rank, &weight.data, weight.bytes, &err), STATUS_OK);
+    assert_int_equal(device_cpu()->memory_alloc(rank, &weight.data, weight.bytes, &err), STATUS_OK);
     struct weight_source source = {
         .fd = -1, .dtype = DTYPE_F32, .rows = N, .cols = K, .seed = 3, .deviation = 1, .stride = K};
     uint32_t before = threads_jobs(whole->threads);
     assert_int_equal(device_cpu()->weight_put(rank, &weight, 0, &source, &err), STATUS_OK);
     assert_int_equal(threads_jobs(whole->threads), before + 1);
-    device_cpu()->memory_give(rank, weight.data, weight.bytes);
+    device_cpu()->memory_free(rank, weight.data, weight.bytes);
     device_cpu()->close(rank);
     device_cpu()->close(whole);
 }

@@ -21,7 +21,7 @@ static void test_facts(void **state)
     assert_int_equal(t.facts.steps_in_flight, 0);
     assert_false(t.facts.graphs);
     assert_true(t.facts.exact);
-    assert_true(t.facts.memory_free > 1 << 20);
+    assert_true(t.facts.memory_available > 1 << 20);
     assert_non_null(strstr(t.facts.name, "2 threads"));
     assert_int_equal(t.facts.float32_runs_as, DTYPE_F32);
     assert_true(t.facts.kv_share == 0.25 && t.facts.kv_default == 1ull << 30 &&
@@ -52,7 +52,7 @@ static void test_memory(void **state)
     }
     struct error err = {0};
     void *none;
-    assert_int_equal(t.api->memory_take(t.device, &none, (size_t)1 << 60, &err), STATUS_NO_MEMORY);
+    assert_int_equal(t.api->memory_alloc(t.device, &none, (size_t)1 << 60, &err), STATUS_NO_MEMORY);
     assert_null(none);
     trial_close(&t);
 }
@@ -66,10 +66,10 @@ static void test_memory_goes(void **state)
     void *piece;
     unsigned char held;
     assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
-    assert_int_equal(t.api->memory_take(t.device, &piece, bytes, NULL), STATUS_OK);
+    assert_int_equal(t.api->memory_alloc(t.device, &piece, bytes, NULL), STATUS_OK);
     char *last = (char *)piece + (4 << 20) - page;
     assert_int_equal(mincore(last, page, &held), 0);
-    t.api->memory_give(t.device, piece, bytes);
+    t.api->memory_free(t.device, piece, bytes);
     assert_int_equal(mincore(last, page, &held), -1);
     assert_int_equal(errno, ENOMEM); // it is not mapped
     trial_close(&t);
@@ -122,8 +122,8 @@ static void test_nothing_stays(void **state)
             device_cpu()->turn_take(stream);
             device_cpu()->turn_give(stream);
         }
-        assert_int_equal(device_cpu()->memory_take(device, &piece, 5 << 20, NULL), STATUS_OK);
-        device_cpu()->memory_give(device, piece, 5 << 20);
+        assert_int_equal(device_cpu()->memory_alloc(device, &piece, 5 << 20, NULL), STATUS_OK);
+        device_cpu()->memory_free(device, piece, 5 << 20);
         device_cpu()->stream_close(stream);
         device_cpu()->close(device);
     }
@@ -147,11 +147,11 @@ static void test_memory_is_zero_again(void **state)
     for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int again = 0; again < 3; again++) {
             void *at;
-            assert_int_equal(t.api->memory_take(t.device, &at, sizes[i], NULL), STATUS_OK);
+            assert_int_equal(t.api->memory_alloc(t.device, &at, sizes[i], NULL), STATUS_OK);
             for (size_t j = 0; j < sizes[i]; j++)
                 assert_int_equal(((char *)at)[j], 0);
             memset(at, 7, sizes[i]);
-            t.api->memory_give(t.device, at, sizes[i]);
+            t.api->memory_free(t.device, at, sizes[i]);
         }
     trial_close(&t);
 }

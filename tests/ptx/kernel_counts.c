@@ -92,13 +92,13 @@ int main(int argc, char **argv)
         printf("kernel_counts: %s\n", err.text);
         return 1;
     }
-    need(b.api->host_take(b.device, (void **)&b.done, 64, NULL), "host memory");
+    need(b.api->host_alloc(b.device, (void **)&b.done, 64, NULL), "host memory");
     attention(&b);
     products(&b);
     rows(&b);
     if (texts)
         ptx_texts_write(texts);
-    b.api->host_give(b.device, b.done, 64);
+    b.api->host_free(b.device, b.done, 64);
     b.api->close(b.device);
     step_counts(b.api);
     if (simt_first_report()[0] != 0)

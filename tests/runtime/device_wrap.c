@@ -49,36 +49,36 @@ static void facts(const struct device *device, struct device_facts *out)
     out->float32_runs_as = float32_runs_as;
 }
 
-static enum status memory_take(struct device *device, void **out, size_t bytes, struct error *err)
+static enum status memory_alloc(struct device *device, void **out, size_t bytes, struct error *err)
 {
     *out = NULL;
     enum status status = load_count(err);
     if (status != STATUS_OK)
         return status;
     counts.taken += bytes;
-    return device_cpu()->memory_take(device, out, bytes, err);
+    return device_cpu()->memory_alloc(device, out, bytes, err);
 }
 
-static void memory_give(struct device *device, void *at, size_t bytes)
+static void memory_free(struct device *device, void *at, size_t bytes)
 {
     counts.given += bytes;
-    device_cpu()->memory_give(device, at, bytes);
+    device_cpu()->memory_free(device, at, bytes);
 }
 
-static enum status host_take(struct device *device, void **out, size_t bytes, struct error *err)
+static enum status host_alloc(struct device *device, void **out, size_t bytes, struct error *err)
 {
     *out = NULL;
     enum status status = load_count(err);
     if (status != STATUS_OK)
         return status;
     counts.taken += bytes;
-    return device_cpu()->host_take(device, out, bytes, err);
+    return device_cpu()->host_alloc(device, out, bytes, err);
 }
 
-static void host_give(struct device *device, void *at, size_t bytes)
+static void host_free(struct device *device, void *at, size_t bytes)
 {
     counts.given += bytes;
-    device_cpu()->host_give(device, at, bytes);
+    device_cpu()->host_free(device, at, bytes);
 }
 
 static enum status upload(struct device *device, void *to, const void *from, size_t bytes,
@@ -212,10 +212,10 @@ const struct device_api *device_wrap(uint32_t flight, bool graphs)
     float32_runs_as = DTYPE_F32;
     wrapped = *device_cpu();
     wrapped.facts = facts;
-    wrapped.memory_take = memory_take;
-    wrapped.memory_give = memory_give;
-    wrapped.host_take = host_take;
-    wrapped.host_give = host_give;
+    wrapped.memory_alloc = memory_alloc;
+    wrapped.memory_free = memory_free;
+    wrapped.host_alloc = host_alloc;
+    wrapped.host_free = host_free;
     wrapped.upload = upload;
     wrapped.weight_put = weight_put;
     wrapped.weight_finish = weight_finish;

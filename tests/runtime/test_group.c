@@ -169,16 +169,17 @@ static void test_unequal_parts(void **state)
 // The plan of all ranks is what they take together, and they give it back.
 static uint64_t taken, given;
 
-static enum status counting_take(struct device *device, void **out, size_t bytes, struct error *err)
+static enum status counting_alloc(struct device *device, void **out, size_t bytes,
+                                  struct error *err)
 {
     taken += bytes;
-    return device_cpu()->memory_take(device, out, bytes, err);
+    return device_cpu()->memory_alloc(device, out, bytes, err);
 }
 
-static void counting_give(struct device *device, void *at, size_t bytes)
+static void counting_free(struct device *device, void *at, size_t bytes)
 {
     given += at ? bytes : 0;
-    device_cpu()->memory_give(device, at, bytes);
+    device_cpu()->memory_free(device, at, bytes);
 }
 
 static void test_the_plan_is_that_of_all_ranks(void **state)
@@ -187,8 +188,8 @@ static void test_the_plan_is_that_of_all_ranks(void **state)
     char folder[64];
     golden_folder(folder, "llama", DTYPE_F32);
     struct device_api api = *device_cpu();
-    api.memory_take = api.host_take = counting_take;
-    api.memory_give = api.host_give = counting_give;
+    api.memory_alloc = api.host_alloc = counting_alloc;
+    api.memory_free = api.host_free = counting_free;
     struct model_options options = rig_options();
     struct rig rig;
     taken = given = 0;

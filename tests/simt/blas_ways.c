@@ -12,7 +12,7 @@ struct numbers {
 static void numbers_put(struct world *w, struct numbers *out)
 {
     uint16_t *host;
-    assert_int_equal(w->api->host_take(w->device, (void **)&host, ROWS * K * 2, NULL), STATUS_OK);
+    assert_int_equal(w->api->host_alloc(w->device, (void **)&host, ROWS * K * 2, NULL), STATUS_OK);
     assert_int_equal(w->api->copy_out(w->stream, host, w->weight[0].data, N * K * 2), STATUS_OK);
     for (uint32_t i = 0; i < N * K; i++)
         out->weight[i / K][i % K] = bf16_to_f32(host[i]);
@@ -21,13 +21,13 @@ static void numbers_put(struct world *w, struct numbers *out)
         out->x[i / K][i % K] = bf16_to_f32(host[i]);
     }
     assert_int_equal(w->api->upload(w->device, w->x, host, ROWS * K * 2, NULL), STATUS_OK);
-    w->api->host_give(w->device, host, ROWS * K * 2);
+    w->api->host_free(w->device, host, ROWS * K * 2);
 }
 
 static void result_check(struct world *w, const struct numbers *numbers, uint32_t rows)
 {
     uint16_t *host;
-    assert_int_equal(w->api->host_take(w->device, (void **)&host, ROWS * N * 2, NULL), STATUS_OK);
+    assert_int_equal(w->api->host_alloc(w->device, (void **)&host, ROWS * N * 2, NULL), STATUS_OK);
     assert_int_equal(w->api->copy_out(w->stream, host, w->y, rows * N * 2), STATUS_OK);
     for (uint32_t i = 0; i < rows * N; i++) {
         double sum = 0;
@@ -38,7 +38,7 @@ static void result_check(struct world *w, const struct numbers *numbers, uint32_
     }
     memset(host, 0xFF, rows * N * 2); // what the next one leaves out is no number
     assert_int_equal(w->api->copy_in(w->stream, w->y, host, rows * N * 2), STATUS_OK);
-    w->api->host_give(w->device, host, ROWS * N * 2);
+    w->api->host_free(w->device, host, ROWS * N * 2);
 }
 
 // The library's best of four takes 4 ms, its others 12; ours as told.
@@ -144,7 +144,7 @@ void test_float32_is_the_library_s(void **state)
     world_open(&w, false);
     struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}};
     weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
-    assert_int_equal(w.api->memory_take(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
+    assert_int_equal(w.api->memory_alloc(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
     struct gemm_args args = {.x_dtype = DTYPE_F32,
                              .y_dtype = DTYPE_F32,
                              .x = w.x,
@@ -161,7 +161,7 @@ void test_float32_is_the_library_s(void **state)
     assert_string_equal(simt_first_report(), "");
     assert_int_equal(counts.blas_recorded, 4 * 8);
     assert_int_equal(counts.small_products + counts.wide_products, 0);
-    w.api->memory_give(w.device, weight.data, weight.bytes);
+    w.api->memory_free(w.device, weight.data, weight.bytes);
     world_close(&w);
     cache_remove();
 }

@@ -28,24 +28,24 @@ void world_open(struct world *w, bool exact)
         struct weight *weight = &w->weight[i];
         *weight = (struct weight){.shape = {WEIGHT_PRODUCT, DTYPE_BF16, N, K}};
         weight->bytes = w->api->weight_bytes(w->device, &weight->shape);
-        assert_int_equal(w->api->memory_take(w->device, &weight->data, weight->bytes, NULL),
+        assert_int_equal(w->api->memory_alloc(w->device, &weight->data, weight->bytes, NULL),
                          STATUS_OK);
         struct weight_source source = {
             .fd = -1, .rows = N, .cols = K, .seed = i, .deviation = 1.0f};
         assert_int_equal(w->api->weight_put(w->device, weight, 0, &source, NULL), STATUS_OK);
         assert_int_equal(w->api->weight_finish(w->device, weight, NULL), STATUS_OK);
     }
-    assert_int_equal(w->api->memory_take(w->device, &w->x, ROWS * K * 2, NULL), STATUS_OK);
-    assert_int_equal(w->api->memory_take(w->device, &w->y, ROWS * N * 2, NULL), STATUS_OK);
+    assert_int_equal(w->api->memory_alloc(w->device, &w->x, ROWS * K * 2, NULL), STATUS_OK);
+    assert_int_equal(w->api->memory_alloc(w->device, &w->y, ROWS * N * 2, NULL), STATUS_OK);
 }
 
 void world_close(struct world *w)
 {
     w->api->stream_close(w->stream);
     for (uint32_t i = 0; i < LAYERS; i++)
-        w->api->memory_give(w->device, w->weight[i].data, w->weight[i].bytes);
-    w->api->memory_give(w->device, w->x, ROWS * K * 2);
-    w->api->memory_give(w->device, w->y, ROWS * N * 2);
+        w->api->memory_free(w->device, w->weight[i].data, w->weight[i].bytes);
+    w->api->memory_free(w->device, w->x, ROWS * K * 2);
+    w->api->memory_free(w->device, w->y, ROWS * N * 2);
     w->api->close(w->device);
 }
 

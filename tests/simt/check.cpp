@@ -163,7 +163,7 @@ void memory_show(bool shown)
         memory_shown(a, shown);
 }
 
-void *memory_take(size_t bytes, bool pinned)
+void *memory_alloc(size_t bytes, bool pinned)
 {
     size_t room = (bytes + 255) & ~(size_t)255;
     char *base = (char *)aligned_alloc(MARGIN, pages_of(room));
@@ -188,7 +188,7 @@ void *memory_take(size_t bytes, bool pinned)
     return a.at;
 }
 
-bool memory_give(void *at, bool pinned)
+bool memory_free(void *at, bool pinned)
 {
     allocation *a = allocation_of(at);
     if (a == nullptr || a->at != at || a->pinned != pinned) {

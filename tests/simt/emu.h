@@ -145,8 +145,8 @@ struct allocation {
     void *shadow; // race mode
     size_t shadow_bytes;
 };
-void *memory_take(size_t bytes, bool pinned);
-bool memory_give(void *at, bool pinned);
+void *memory_alloc(size_t bytes, bool pinned);
+bool memory_free(void *at, bool pinned);
 extern std::vector<allocation> allocations;
 void memory_shown(const allocation &a, bool shown);
 void memory_show(bool shown); // to the host

@@ -37,12 +37,12 @@ static struct weight weight_make(const struct weight_shape *shape, const void *f
 static void product_run(struct stream *stream, const struct gemm_args *args, void *result)
 {
     size_t bytes = (size_t)args->rows * args->y_stride * dtype_bytes(args->y_dtype);
-    void *host = host_take(bytes);
+    void *host = host_alloc(bytes);
     assert_int_equal(api->ops->gemm(stream, args), STATUS_OK);
     assert_int_equal(api->copy_out(stream, host, args->y, bytes), STATUS_OK);
     wait_for(stream);
     memcpy(result, host, bytes);
-    api->host_give(device, host, bytes);
+    api->host_free(device, host, bytes);
 }
 
 // int8 weights as the loader makes them: the reference multiplies what is held.
@@ -207,11 +207,11 @@ void test_three_pieces(void **state)
     struct weight weight =
         weight_make(&(struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH}, w, DTYPE_F32);
     struct stream *stream = product_stream();
-    float *got = host_take(COUNT * sizeof *got);
+    float *got = host_alloc(COUNT * sizeof *got);
     assert_int_equal(api->copy_out(stream, got, weight.data, COUNT * sizeof *got), STATUS_OK);
     wait_for(stream);
     assert_memory_equal(got, w, COUNT * sizeof *got);
-    api->host_give(device, got, COUNT * sizeof *got);
+    api->host_free(device, got, COUNT * sizeof *got);
     api->stream_close(stream);
     give(weight.data);
     free(w);
@@ -245,11 +245,11 @@ void test_direct_refused(void **state)
     assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
     assert_int_equal(notes, 1);
     struct stream *stream = product_stream();
-    float *got = host_take(sizeof w);
+    float *got = host_alloc(sizeof w);
     assert_int_equal(api->copy_out(stream, got, weight.data, sizeof w), STATUS_OK);
     wait_for(stream);
     assert_memory_equal(got, w, sizeof w);
-    api->host_give(device, got, sizeof w);
+    api->host_free(device, got, sizeof w);
     api->stream_close(stream);
     give(weight.data);
     (void)close(fd);

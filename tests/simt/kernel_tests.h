@@ -25,7 +25,7 @@ extern uint32_t random_state;
 float uniform(void);      // in [-1, 1)
 void *take(size_t bytes); // device memory
 void give(void *at);
-void *host_take(size_t bytes);
+void *host_alloc(size_t bytes);
 void wait_for(struct stream *stream);
 void store(void *to, enum dtype dtype, size_t i, float value);
 float load(const void *from, enum dtype dtype, size_t i);

@@ -20,18 +20,18 @@ namespace simt
 {
 extern simt_counts counts;
 const char *device_title = "simt: the CUDA sources emulated";
-}
+} // namespace simt
 using namespace simt;
 
 namespace
 {
 
 const size_t BYTES_MAX = (size_t)1 << 40; // of one allocation
-const uint32_t RANKS_PATIENCE = 1200000;   // pauses of 0.1 ms that a rank may be late
+const uint32_t RANKS_PATIENCE = 1200000;  // pauses of 0.1 ms that a rank may be late
 
 struct event_state {
     bool done;
-    bool captured; // recorded in a capture: nothing outside the graph may wait for it
+    bool captured;     // recorded in a capture: nothing outside the graph may wait for it
     double product_ms; // what products pretended to take until then: the only time there is
 };
 struct piece {
@@ -389,7 +389,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     if (capture_spoiled())
         return fail(cudaErrorStreamCaptureUnsupported);
     bool may = bytes <= BYTES_MAX && !refused();
-    *out = may ? memory_take(bytes != 0 ? bytes : 1, false) : nullptr;
+    *out = may ? memory_alloc(bytes != 0 ? bytes : 1, false) : nullptr;
     return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void *memory)
@@ -400,7 +400,7 @@ cudaError_t cudaFree(void *memory)
     if (capture_spoiled())
         return fail(cudaErrorStreamCaptureUnsupported);
     drain_all();
-    return memory_give(memory, false) ? cudaSuccess : fail(cudaErrorInvalidValue);
+    return memory_free(memory, false) ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
 {
@@ -408,7 +408,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
     if (capture_spoiled())
         return fail(cudaErrorStreamCaptureUnsupported);
     bool may = bytes <= BYTES_MAX && !refused();
-    *out = may ? memory_take(bytes != 0 ? bytes : 1, true) : nullptr;
+    *out = may ? memory_alloc(bytes != 0 ? bytes : 1, true) : nullptr;
     return *out != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned)
@@ -423,7 +423,7 @@ cudaError_t cudaFreeHost(void *memory)
     drain_all();
     if (memory == nullptr)
         return cudaSuccess;
-    return memory_give(memory, true) ? cudaSuccess : fail(cudaErrorInvalidValue);
+    return memory_free(memory, true) ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
 
 // A device address must be a device address: the direction is checked as the driver would.
@@ -628,7 +628,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
     LOCK;
     *ms = (float)(((event_handle *)end)->state->product_ms -
-                   ((event_handle *)start)->state->product_ms);
+                  ((event_handle *)start)->state->product_ms);
     return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)

@@ -30,7 +30,7 @@ static void lint(bool on)
 static void *take(size_t bytes)
 {
     void *at = NULL;
-    assert_int_equal(api->memory_take(device, &at, bytes, NULL), STATUS_OK);
+    assert_int_equal(api->memory_alloc(device, &at, bytes, NULL), STATUS_OK);
     return at;
 }
 
@@ -52,7 +52,7 @@ static struct weight random_rows(uint32_t rows, uint32_t width)
 
 static void give(struct weight weight)
 {
-    api->memory_give(device, weight.data, weight.bytes);
+    api->memory_free(device, weight.data, weight.bytes);
 }
 
 static struct stream *stream_of(const struct stream_limits *limits)
@@ -103,7 +103,7 @@ static void product(uint32_t rows, uint32_t n, uint32_t k, enum dtype held)
     struct stream *stream = stream_of(&limits);
     assert_int_equal(api->ops->gemm(stream, &args), STATUS_OK);
     finish(stream);
-    api->memory_give(device, args.y, (size_t)rows * n * 2);
+    api->memory_free(device, args.y, (size_t)rows * n * 2);
     give(weight);
     give(x);
 }
@@ -200,7 +200,7 @@ static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t k
     assert_int_equal(api->upload(device, table_device, table, sizeof table, NULL), STATUS_OK);
     struct step_layout layout;
     step_layout_init(&layout, &limits.step, api->step_private_bytes(device, &limits));
-    assert_int_equal(api->host_take(device, &host, layout.bytes, NULL), STATUS_OK);
+    assert_int_equal(api->host_alloc(device, &host, layout.bytes, NULL), STATUS_OK);
     struct step *step = host;
     step->layout = layout;
     step->row_count = 1;
@@ -230,9 +230,9 @@ static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t k
                      STATUS_OK);
     assert_int_equal(api->ops->attn(stream, &args), STATUS_OK);
     finish(stream);
-    api->memory_give(device, (void *)(uintptr_t)args.step, layout.bytes);
-    api->memory_give(device, table_device, sizeof table);
-    api->host_give(device, host, layout.bytes);
+    api->memory_free(device, (void *)(uintptr_t)args.step, layout.bytes);
+    api->memory_free(device, table_device, sizeof table);
+    api->host_free(device, host, layout.bytes);
     give(qkv);
     give(kv);
     give(out);
@@ -282,7 +282,7 @@ static void test_sampling(void **state)
     args.state.last_token = take(4);
     args.state.bias = take(16);
     void *result = NULL;
-    assert_int_equal(api->host_take(device, &result, sizeof *args.result, NULL), STATUS_OK);
+    assert_int_equal(api->host_alloc(device, &result, sizeof *args.result, NULL), STATUS_OK);
     args.result = result;
     assert_int_equal(api->upload(device, args.state.params, &params, sizeof params, NULL),
                      STATUS_OK);
@@ -300,8 +300,8 @@ static void test_sampling(void **state)
     void *rooms[] = {(void *)(uintptr_t)args.sampled, args.state.params, args.state.done,
                      args.state.last_token, args.state.bias};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        api->memory_give(device, rooms[i], 0);
-    api->host_give(device, result, sizeof *args.result);
+        api->memory_free(device, rooms[i], 0);
+    api->host_free(device, result, sizeof *args.result);
     give(logits);
 }
 
@@ -316,7 +316,7 @@ int main(void)
     api = weft_device_plugin();
     void *at = NULL;
     if (api->open(&device, &options, &err) != STATUS_OK ||
-        api->host_take(device, &at, 64, &err) != STATUS_OK)
+        api->host_alloc(device, &at, 64, &err) != STATUS_OK)
         return 1;
     done = at;
     const struct CMUnitTest tests[] = {
@@ -325,7 +325,7 @@ int main(void)
         cmocka_unit_test(test_sampling),
     };
     int failed = cmocka_run_group_tests_name("access", tests, NULL, NULL);
-    api->host_give(device, done, 64);
+    api->host_free(device, done, 64);
     api->close(device);
     return failed;
 }

@@ -53,7 +53,7 @@ static struct weight bias_make(struct world *w, float first)
     for (int i = 0; i < N; i++)
         from[i] = first + (float)i;
     bias.bytes = w->api->weight_bytes(w->device, &bias.shape);
-    assert_int_equal(w->api->memory_take(w->device, &bias.data, bias.bytes, NULL), STATUS_OK);
+    assert_int_equal(w->api->memory_alloc(w->device, &bias.data, bias.bytes, NULL), STATUS_OK);
     for (uint32_t at = 0; at < N; at += N / 2) {
         struct weight_source source = {
             .map = from + at, .fd = -1, .dtype = DTYPE_F32, .rows = N / 2, .cols = 1};
@@ -71,7 +71,7 @@ static void test_own_bias(void **state)
     configure(4, 2, 0);
     world_open(&w, false);
     struct weight bias[2] = {bias_make(&w, 100), bias_make(&w, -50)};
-    assert_int_equal(w.api->host_take(w.device, &host, N * 2, NULL), STATUS_OK);
+    assert_int_equal(w.api->host_alloc(w.device, &host, N * 2, NULL), STATUS_OK);
     for (int i = 0; i < 6; i++) {
         enum dtype type = i < 3 ? DTYPE_BF16 : DTYPE_F16;
         struct weight weight = w.weight[0];
@@ -98,9 +98,9 @@ static void test_own_bias(void **state)
                         (float)((i % 2 ? -50 : 100) + j));
         }
     }
-    w.api->host_give(w.device, host, N * 2);
+    w.api->host_free(w.device, host, N * 2);
     for (int i = 0; i < 2; i++)
-        w.api->memory_give(w.device, bias[i].data, bias[i].bytes);
+        w.api->memory_free(w.device, bias[i].data, bias[i].bytes);
     world_close(&w);
     cache_remove();
 }
@@ -255,7 +255,7 @@ static void test_weights_that_went(void **state)
     configure(4, 2, 0);
     world_open(&w, false);
     for (uint32_t i = 1; i < LAYERS; i++) {
-        w.api->memory_give(w.device, w.weight[i].data, w.weight[i].bytes);
+        w.api->memory_free(w.device, w.weight[i].data, w.weight[i].bytes);
         w.weight[i].data = NULL;
     }
     struct simt_counts counts = run(&w, 9);
@@ -275,7 +275,7 @@ static void test_an_arena_that_went(void **state)
     world_open(&w, false);
     size_t each = w.weight[0].bytes;
     void *arena;
-    assert_int_equal(w.api->memory_take(w.device, &arena, IN_ARENA * each, NULL), STATUS_OK);
+    assert_int_equal(w.api->memory_alloc(w.device, &arena, IN_ARENA * each, NULL), STATUS_OK);
     for (uint32_t i = 0; i < IN_ARENA; i++) {
         struct weight weight = w.weight[0];
         weight.data = (char *)arena + i * each;
@@ -284,9 +284,9 @@ static void test_an_arena_that_went(void **state)
         assert_int_equal(w.api->weight_put(w.device, &weight, 0, &source, NULL), STATUS_OK);
         assert_int_equal(w.api->weight_finish(w.device, &weight, NULL), STATUS_OK);
     }
-    w.api->memory_give(w.device, arena, IN_ARENA * each);
+    w.api->memory_free(w.device, arena, IN_ARENA * each);
     for (uint32_t i = 1; i < LAYERS; i++) {
-        w.api->memory_give(w.device, w.weight[i].data, w.weight[i].bytes);
+        w.api->memory_free(w.device, w.weight[i].data, w.weight[i].bytes);
         w.weight[i].data = NULL;
     }
     struct simt_counts counts = run(&w, 9);

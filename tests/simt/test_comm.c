@@ -54,9 +54,9 @@ static void pair_open(struct pair *p, int exact)
         assert_int_equal(p->api->open(&p->device[r], &options, &err), STATUS_OK);
         assert_int_equal(p->api->stream_open(p->device[r], &p->stream[r], &limits, &err),
                          STATUS_OK);
-        assert_int_equal(p->api->memory_take(p->device[r], &p->in[r], ROOM * 4, &err), STATUS_OK);
-        assert_int_equal(p->api->memory_take(p->device[r], &p->out[r], ROOM * 4, &err), STATUS_OK);
-        assert_int_equal(p->api->host_take(p->device[r], &word, 256, &err), STATUS_OK);
+        assert_int_equal(p->api->memory_alloc(p->device[r], &p->in[r], ROOM * 4, &err), STATUS_OK);
+        assert_int_equal(p->api->memory_alloc(p->device[r], &p->out[r], ROOM * 4, &err), STATUS_OK);
+        assert_int_equal(p->api->host_alloc(p->device[r], &word, 256, &err), STATUS_OK);
         p->word[r] = word;
     }
     assert_int_equal(p->api->comm_open(&p->comm, p->stream, SIZE, &err), STATUS_OK);
@@ -90,9 +90,9 @@ static void pair_close(struct pair *p)
     p->api->comm_close(p->comm);
     for (uint32_t r = 0; r < SIZE; r++) {
         p->api->stream_close(p->stream[r]);
-        p->api->memory_give(p->device[r], p->in[r], ROOM * 4);
-        p->api->memory_give(p->device[r], p->out[r], ROOM * 4);
-        p->api->host_give(p->device[r], p->word[r], 256);
+        p->api->memory_free(p->device[r], p->in[r], ROOM * 4);
+        p->api->memory_free(p->device[r], p->out[r], ROOM * 4);
+        p->api->host_free(p->device[r], p->word[r], 256);
         p->api->close(p->device[r]);
     }
     simt_configure(&(struct simt_options){.devices = 7, .patience = PATIENCE});

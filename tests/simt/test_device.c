@@ -51,20 +51,20 @@ static void world_open(struct world *w, uint32_t index)
         fail_msg("%s", err.text);
     assert_int_equal(w->api->stream_open(w->device, &w->stream, &limits, NULL), STATUS_OK);
     void *at = NULL;
-    assert_int_equal(w->api->host_take(w->device, &at, 64, NULL), STATUS_OK);
+    assert_int_equal(w->api->host_alloc(w->device, &at, 64, NULL), STATUS_OK);
     w->word = at;
-    assert_int_equal(w->api->memory_take(w->device, &at, ROWS * WIDTH * 4, NULL), STATUS_OK);
+    assert_int_equal(w->api->memory_alloc(w->device, &at, ROWS * WIDTH * 4, NULL), STATUS_OK);
     w->in = at;
-    assert_int_equal(w->api->memory_take(w->device, &at, ROWS * WIDTH * 2, NULL), STATUS_OK);
+    assert_int_equal(w->api->memory_alloc(w->device, &at, ROWS * WIDTH * 2, NULL), STATUS_OK);
     w->out = at;
 }
 
 static void world_close(struct world *w)
 {
     w->api->stream_close(w->stream);
-    w->api->memory_give(w->device, w->in, ROWS * WIDTH * 4);
-    w->api->memory_give(w->device, w->out, ROWS * WIDTH * 2);
-    w->api->host_give(w->device, w->word, 64);
+    w->api->memory_free(w->device, w->in, ROWS * WIDTH * 4);
+    w->api->memory_free(w->device, w->out, ROWS * WIDTH * 2);
+    w->api->host_free(w->device, w->word, 64);
     w->api->close(w->device);
 }
 
@@ -108,10 +108,10 @@ static void test_after_refusals(void **state)
     void *at = NULL;
     struct graph *graph = NULL;
     world_open(&w, 0);
-    assert_int_equal(w.api->memory_take(w.device, &at, (size_t)1 << 50, &err), STATUS_NO_MEMORY);
+    assert_int_equal(w.api->memory_alloc(w.device, &at, (size_t)1 << 50, &err), STATUS_NO_MEMORY);
     assert_null(at);
     assert_int_equal(launch(&w), STATUS_OK);
-    assert_int_equal(w.api->host_take(w.device, &at, (size_t)1 << 50, &err), STATUS_NO_MEMORY);
+    assert_int_equal(w.api->host_alloc(w.device, &at, (size_t)1 << 50, &err), STATUS_NO_MEMORY);
     assert_null(at);
     assert_int_equal(launch(&w), STATUS_OK);
     assert_int_equal(w.api->graph_end(w.stream, &graph, &err), STATUS_DEVICE_FAULT);
@@ -132,9 +132,9 @@ static void test_after_refused_shared_memory(void **state)
     world_open(&w, 0);
     struct weight weight = {.shape = {.n = N, .k = K, .dtype = DTYPE_BF16, .use = WEIGHT_PRODUCT}};
     weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
-    assert_int_equal(w.api->memory_take(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
-    assert_int_equal(w.api->memory_take(w.device, &x, TOKENS * K * 2, NULL), STATUS_OK);
-    assert_int_equal(w.api->memory_take(w.device, &y, TOKENS * N * 2, NULL), STATUS_OK);
+    assert_int_equal(w.api->memory_alloc(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
+    assert_int_equal(w.api->memory_alloc(w.device, &x, TOKENS * K * 2, NULL), STATUS_OK);
+    assert_int_equal(w.api->memory_alloc(w.device, &y, TOKENS * N * 2, NULL), STATUS_OK);
     struct gemm_args gemm = {.x_dtype = DTYPE_BF16,
                              .y_dtype = DTYPE_BF16,
                              .x = x,
@@ -149,9 +149,9 @@ static void test_after_refused_shared_memory(void **state)
     assert_int_equal(launch(&w), STATUS_OK);
     assert_int_equal(w.api->ops->gemm(w.stream, &gemm), STATUS_OK);
     wait_for(&w, 1);
-    w.api->memory_give(w.device, weight.data, weight.bytes);
-    w.api->memory_give(w.device, x, TOKENS * K * 2);
-    w.api->memory_give(w.device, y, TOKENS * N * 2);
+    w.api->memory_free(w.device, weight.data, weight.bytes);
+    w.api->memory_free(w.device, x, TOKENS * K * 2);
+    w.api->memory_free(w.device, y, TOKENS * N * 2);
     world_close(&w);
 }
 
@@ -254,22 +254,23 @@ static void test_zeroed_before(void **state)
         struct weight_source source = {
             .map = from, .fd = -1, .dtype = DTYPE_F32, .rows = 1, .cols = WIDTH};
         void *table = NULL;
-        assert_int_equal(w.api->memory_take(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
-        assert_int_equal(w.api->memory_take(w.device, &table, sizeof from, NULL), STATUS_OK);
+        assert_int_equal(w.api->memory_alloc(w.device, &weight.data, weight.bytes, NULL),
+                         STATUS_OK);
+        assert_int_equal(w.api->memory_alloc(w.device, &table, sizeof from, NULL), STATUS_OK);
         assert_int_equal(w.api->weight_put(w.device, &weight, 0, &source, NULL), STATUS_OK);
         assert_int_equal(w.api->weight_finish(w.device, &weight, NULL), STATUS_OK);
         assert_int_equal(w.api->upload(w.device, table, from, sizeof from, NULL), STATUS_OK);
         void *host = NULL;
-        assert_int_equal(w.api->host_take(w.device, &host, 2 * sizeof from, NULL), STATUS_OK);
+        assert_int_equal(w.api->host_alloc(w.device, &host, 2 * sizeof from, NULL), STATUS_OK);
         assert_int_equal(w.api->copy_out(w.stream, host, weight.data, sizeof from), STATUS_OK);
         assert_int_equal(w.api->copy_out(w.stream, (char *)host + sizeof from, table, sizeof from),
                          STATUS_OK);
         wait_for(&w, round);
         assert_memory_equal(host, from, sizeof from);
         assert_memory_equal((char *)host + sizeof from, from, sizeof from);
-        w.api->host_give(w.device, host, 2 * sizeof from);
-        w.api->memory_give(w.device, table, sizeof from);
-        w.api->memory_give(w.device, weight.data, weight.bytes);
+        w.api->host_free(w.device, host, 2 * sizeof from);
+        w.api->memory_free(w.device, table, sizeof from);
+        w.api->memory_free(w.device, weight.data, weight.bytes);
     }
     world_close(&w);
     configure(&(struct simt_options){0});
@@ -304,11 +305,11 @@ static void test_pinned_memory_is_zero(void **state)
     world_open(&w, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         void *at = NULL;
-        assert_int_equal(w.api->host_take(w.device, &at, sizes[i], NULL), STATUS_OK);
+        assert_int_equal(w.api->host_alloc(w.device, &at, sizes[i], NULL), STATUS_OK);
         for (size_t k = 0; k < sizes[i]; k++)
             assert_int_equal(((const unsigned char *)at)[k], 0);
         memset(at, 0x5A, sizes[i]); // what the next one may be given
-        w.api->host_give(w.device, at, sizes[i]);
+        w.api->host_free(w.device, at, sizes[i]);
     }
     world_close(&w);
 }
@@ -317,8 +318,8 @@ static void *other_thread(void *context)
 {
     struct world *w = context;
     void *at = NULL;
-    if (w->api->memory_take(w->device, &at, ROWS * WIDTH * 2, NULL) == STATUS_OK)
-        w->api->memory_give(w->device, w->out, ROWS * WIDTH * 2);
+    if (w->api->memory_alloc(w->device, &at, ROWS * WIDTH * 2, NULL) == STATUS_OK)
+        w->api->memory_free(w->device, w->out, ROWS * WIDTH * 2);
     w->out = at;
     struct stream *stream = NULL;
     struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = WIDTH};
@@ -373,7 +374,7 @@ static void test_facts_and_needs(void **state)
     assert_true(facts.graphs && facts.exact);
     assert_true(facts.kv_share == 1 && facts.kv_default == 0 && facts.step_stretch == 0);
     assert_int_equal(facts.step_tokens, 0);
-    assert_true(facts.memory_free > 0);
+    assert_true(facts.memory_available > 0);
     static const enum dtype activations[DTYPE_COUNT] = {[DTYPE_F32] = DTYPE_F32,
                                                         [DTYPE_BF16] = DTYPE_BF16,
                                                         [DTYPE_F16] = DTYPE_F16,

@@ -34,13 +34,13 @@ float uniform(void)
 void *take(size_t bytes)
 {
     void *at = NULL;
-    assert_int_equal(api->memory_take(device, &at, bytes, NULL), STATUS_OK);
+    assert_int_equal(api->memory_alloc(device, &at, bytes, NULL), STATUS_OK);
     return at;
 }
 
 void give(void *at)
 {
-    api->memory_give(device, at, 0);
+    api->memory_free(device, at, 0);
 }
 
 void wait_for(struct stream *stream)
@@ -51,10 +51,10 @@ void wait_for(struct stream *stream)
         fail_msg("%s", err.text);
 }
 
-void *host_take(size_t bytes)
+void *host_alloc(size_t bytes)
 {
     void *at = NULL;
-    assert_int_equal(api->host_take(device, &at, bytes, NULL), STATUS_OK);
+    assert_int_equal(api->host_alloc(device, &at, bytes, NULL), STATUS_OK);
     return at;
 }
 
@@ -148,10 +148,10 @@ static void world_open(struct attn_world *w, const struct attn_case *c)
     assert_int_equal(api->upload(device, w->table, w->table_host, table_bytes, NULL), STATUS_OK);
     w->out_bytes = (size_t)w->tokens * s->heads * s->dim * element;
     w->out = take(w->out_bytes);
-    w->out_host = host_take(w->out_bytes);
+    w->out_host = host_alloc(w->out_bytes);
     struct step_layout layout;
     step_layout_init(&layout, &w->limits.step, api->step_private_bytes(device, &w->limits));
-    w->host = host_take(layout.bytes);
+    w->host = host_alloc(layout.bytes);
     w->record = take(layout.bytes);
     w->host->layout = layout;
 }
@@ -159,8 +159,8 @@ static void world_open(struct attn_world *w, const struct attn_case *c)
 static void world_close(struct attn_world *w)
 {
     api->stream_close(w->stream);
-    api->host_give(device, w->host, w->host->layout.bytes);
-    api->host_give(device, w->out_host, w->out_bytes);
+    api->host_free(device, w->host, w->host->layout.bytes);
+    api->host_free(device, w->out_host, w->out_bytes);
     void *rooms[] = {w->record, w->qkv, w->kv, w->out, w->table};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
         give(rooms[i]);
@@ -584,14 +584,14 @@ static int setup(void **state)
         printf("skipped: %s\n", err.text);
         exit(77);
     }
-    done = host_take(HOST_WORDS * 4);
+    done = host_alloc(HOST_WORDS * 4);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    api->host_give(device, done, HOST_WORDS * 4);
+    api->host_free(device, done, HOST_WORDS * 4);
     api->close(device);
     return 0;
 }

@@ -46,17 +46,17 @@ static enum status life_load(struct life *l, struct error *err)
     struct weight_source source = {.map = from, .fd = -1, .dtype = DTYPE_F32, .rows = N, .cols = K};
     l->weight.shape = (struct weight_shape){WEIGHT_PRODUCT, DTYPE_BF16, N, K};
     l->weight.bytes = l->api->weight_bytes(l->device, &l->weight.shape);
-    enum status status = l->api->memory_take(l->device, &l->weight.data, l->weight.bytes, err);
+    enum status status = l->api->memory_alloc(l->device, &l->weight.data, l->weight.bytes, err);
     if (status == STATUS_OK)
         status = l->api->weight_put(l->device, &l->weight, 0, &source, err);
     if (status == STATUS_OK)
         status = l->api->weight_finish(l->device, &l->weight, err);
     if (status == STATUS_OK)
-        status = l->api->memory_take(l->device, &l->x, ROWS * K * 2, err);
+        status = l->api->memory_alloc(l->device, &l->x, ROWS * K * 2, err);
     if (status == STATUS_OK)
-        status = l->api->memory_take(l->device, &l->y, ROWS * N * 2, err);
+        status = l->api->memory_alloc(l->device, &l->y, ROWS * N * 2, err);
     if (status == STATUS_OK)
-        status = l->api->host_take(l->device, &l->word, 64, err);
+        status = l->api->host_alloc(l->device, &l->word, 64, err);
     if (status == STATUS_OK)
         status = l->api->upload(l->device, l->x, from, ROWS * K * 2, err);
     return status;
@@ -134,9 +134,9 @@ static enum status life_run(bool exact, uint64_t fail_at, uint64_t *calls)
     void *rooms[] = {l.weight.data, l.x, l.y};
     for (size_t i = 0; i < 3; i++)
         if (rooms[i])
-            l.api->memory_give(l.device, rooms[i], i == 0 ? l.weight.bytes : 1);
+            l.api->memory_free(l.device, rooms[i], i == 0 ? l.weight.bytes : 1);
     if (l.word)
-        l.api->host_give(l.device, l.word, 64);
+        l.api->host_free(l.device, l.word, 64);
     l.api->close(l.device);
     simt_configure(&(struct simt_options){0});
     simt_read(&counts);
@@ -192,7 +192,7 @@ static void test_facts_of_a_card(void **state)
         struct simt_counts counts;
         simt_read(&counts);
         uint64_t left = (1u << 30) - counts.device_bytes; // a twentieth is the driver's
-        assert_int_equal(facts.memory_free, left - left / 20);
+        assert_int_equal(facts.memory_available, left - left / 20);
         api->close(device);
     }
     simt_configure(&(struct simt_options){.major = 7});
@@ -208,7 +208,7 @@ static void test_facts_of_a_card(void **state)
 static struct weight weight_take(struct life *l, struct weight_shape shape)
 {
     struct weight weight = {.shape = shape, .bytes = l->api->weight_bytes(l->device, &shape)};
-    assert_int_equal(l->api->memory_take(l->device, &weight.data, weight.bytes, NULL), STATUS_OK);
+    assert_int_equal(l->api->memory_alloc(l->device, &weight.data, weight.bytes, NULL), STATUS_OK);
     return weight;
 }
 
@@ -219,15 +219,15 @@ static void *weight_fetch(struct life *l, struct weight *weight, size_t bytes)
     struct error err = {0};
     assert_non_null(copy);
     assert_int_equal(l->api->weight_finish(l->device, weight, NULL), STATUS_OK);
-    assert_int_equal(l->api->host_take(l->device, &host, bytes + 64, NULL), STATUS_OK);
+    assert_int_equal(l->api->host_alloc(l->device, &host, bytes + 64, NULL), STATUS_OK);
     uint32_t *word = (uint32_t *)(void *)((char *)host + bytes / 4 * 4);
     *word = 0;
     assert_int_equal(l->api->copy_out(l->stream, host, weight->data, bytes / 4 * 4), STATUS_OK);
     assert_int_equal(l->api->signal(l->stream, word, 1), STATUS_OK);
     assert_int_equal(l->api->wait(l->stream, word, 1, UINT64_MAX, &err), STATUS_OK);
     memcpy(copy, host, bytes / 4 * 4);
-    l->api->host_give(l->device, host, bytes + 64);
-    l->api->memory_give(l->device, weight->data, weight->bytes);
+    l->api->host_free(l->device, host, bytes + 64);
+    l->api->memory_free(l->device, weight->data, weight->bytes);
     return copy;
 }
 
@@ -498,7 +498,7 @@ static void test_sources_that_do_not_fit(void **state)
         assert_int_equal(l.api->weight_put(l.device, &weight, cases[i].first, &source, &err),
                          cases[i].status);
         assert_non_null(strstr(err.text, cases[i].words));
-        l.api->memory_give(l.device, weight.data, weight.bytes);
+        l.api->memory_free(l.device, weight.data, weight.bytes);
     }
     loader_close(&l);
 }
