@@ -119,7 +119,7 @@ static void reading_open(struct reading *r, const struct session *session)
     const struct step_limits *limits = &facts->limits;
     *r = (struct reading){.model = session->model->model,
                           .facts = facts,
-                          .patience_ns = engine_step_patience(session->model->engine)};
+                          .patience_ns = engine_step_timeout(session->model->engine)};
     uint32_t fit = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
     fit = fit < limits->newcomers_max ? fit : limits->newcomers_max;
     r->step_rows = facts->block_tokens;

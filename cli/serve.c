@@ -91,7 +91,7 @@ static bool has_copy_left(struct serving *s, const struct loaded_model *m)
 
 static void model_lost(struct serving *s, const struct loaded_model *m)
 {
-    engine_lose_device(m->engine);
+    engine_device_failed(m->engine);
     if (has_copy_left(s, m))
         log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
                  m->spec.id);

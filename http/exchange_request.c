@@ -19,8 +19,9 @@ struct port *exchange_port(struct exchange *x, const struct served_model *model,
     uint32_t first = (uint32_t)(model->copies - served->copies), count = model->copy_count;
     for (uint32_t i = 0; i < count; i++)
         ports[i] = x->copies_asked >> i & 1 ? NULL : port_of(x->thread, first + i);
-    uint32_t turn = port_turn(port_of(x->thread, first)); // counts the requests of all threads
-    uint32_t chosen = port_choose(ports, count, args, turn);
+    uint32_t number =
+        port_route_number(port_of(x->thread, first)); // counts the requests of all threads
+    uint32_t chosen = port_choose(ports, count, args, number);
     x->model = model;
     if (chosen == count)
         return NULL;

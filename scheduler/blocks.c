@@ -47,7 +47,7 @@ static void lru_put(struct blocks *blocks, uint32_t id)
     blocks->cached_count++;
 }
 
-uint32_t block_take(struct blocks *blocks)
+uint32_t block_alloc(struct blocks *blocks)
 {
     check(blocks_available(blocks) > 0, "none of %u blocks is free", blocks->count);
     uint32_t id;
@@ -59,15 +59,15 @@ uint32_t block_take(struct blocks *blocks)
         prefix_drop(blocks, id);
     }
     struct block *b = &blocks->block[id];
-    check(b->refs == 0, "block %u has %u holders and is lent again", id, b->refs);
-    check(!b->named, "free block %u is still named", id);
+    check(b->refs == 0, "block %u is allocated with %u holders", id, b->refs);
+    check(!b->in_table, "free block %u is still in the table", id);
     b->refs = 1;
     b->leaving = 0;
-    b->barred = false;
+    b->excluded = false;
     return id;
 }
 
-void block_share(struct blocks *blocks, uint32_t id)
+void block_ref(struct blocks *blocks, uint32_t id)
 {
     struct block *b = &blocks->block[id];
     check(b->ready, "block %u is shared before it is computed", id);
@@ -78,19 +78,19 @@ void block_share(struct blocks *blocks, uint32_t id)
     b->refs++;
 }
 
-void block_leave(struct blocks *blocks, uint32_t id)
+void block_unref_later(struct blocks *blocks, uint32_t id)
 {
     struct block *b = &blocks->block[id];
-    check(b->leaving < b->refs, "block %u: %u of %u leave", id, b->leaving, b->refs);
+    check(b->leaving < b->refs, "block %u: %u of %u holders are leaving", id, b->leaving, b->refs);
     b->leaving++;
     if (b->leaving == b->refs)
         blocks->releasing_count++;
 }
 
-void block_give(struct blocks *blocks, uint32_t id, bool was_leaving)
+void block_unref(struct blocks *blocks, uint32_t id, bool was_leaving)
 {
     struct block *b = &blocks->block[id];
-    check(b->refs > 0, "block %u is given back and nobody holds it", id);
+    check(b->refs > 0, "block %u is released without a holder", id);
     bool was_releasing = b->leaving == b->refs;
     b->refs--;
     if (was_leaving)
@@ -99,11 +99,11 @@ void block_give(struct blocks *blocks, uint32_t id, bool was_leaving)
     blocks->releasing_count += (uint32_t)is_releasing - (uint32_t)was_releasing;
     if (b->refs > 0)
         return;
-    if (b->named && b->ready) {
+    if (b->in_table && b->ready) {
         lru_put(blocks, id);
         return;
     }
-    if (b->named)
+    if (b->in_table)
         prefix_drop(blocks, id);
     blocks->free[blocks->free_count++] = id;
 }

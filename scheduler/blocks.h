@@ -1,17 +1,18 @@
 // The states of KV blocks, as integers: which sequences hold a block, which blocks are free, and
 // which only the prefix cache keeps. Each block is in exactly one state:
 //
-//            block_take                       block_give, last holder, not named or not ready
+//            block_alloc             block_unref, last holder, not in the table or not ready
 //    free ---------------> used (refs > 0) ------------------------------------------> free
 //     ^                     ^    |
-//     | block_take evicts   |    | block_give, last holder, named, ready
+//     | block_alloc evicts  |    | block_unref, last holder, in the table, ready
 //     | the oldest          |    v
 //     +------------------- cached (refs == 0, in the LRU list)
-//                 block_share
+//                 block_ref
 //
-// A full block is `named` while the prefix table (prefix.h) lists it under the hash of its tokens
-// and all tokens before them. A named block is `ready` once the step that computes it is settled;
-// until then other sequences wait for it. Engine thread only; the engine owns the arrays.
+// A full block is `in_table` while the prefix table (prefix.h) lists it under the hash of its
+// tokens and all tokens before them. A block in the table is `ready` once the step that computes it
+// is settled; until then other sequences wait for it. Engine thread only; the engine owns the
+// arrays.
 #pragma once
 
 #include "scheduler/route.h"
@@ -27,31 +28,31 @@ struct block {
     uint32_t newer, older; // neighbours in the LRU list of cached blocks, or BLOCK_NONE
     uint32_t next;         // next block of the same hash bucket, or BLOCK_NONE
     uint32_t parent_id;    // previous block, if its serial is still parent_serial
-    uint32_t children;     // number of named blocks whose parent is this block
+    uint32_t children;     // number of blocks in the table whose parent is this block
     uint32_t child;        // the child that was linked most recently
-    // Serial: new each time the block is named; 0: not named, no parent.
+    // Serial: new each time the block enters the table; 0: not in the table, no parent.
     uint64_t serial, parent_serial;
-    bool named, ready;
-    bool barred;              // true if the block must not be named again before it is freed
+    bool in_table, ready;
+    bool excluded;            // true if the block must not enter the table before it is freed
     struct hash hash, parent; // hash of this block and of the previous one (or prefix_root)
 };
 
 struct blocks {
     uint32_t count, tokens; // number of blocks; tokens per block
     struct block *block;    // [count]
-    int32_t *token;         // [count][tokens] token ids of the named blocks
+    int32_t *token;         // [count][tokens] token ids of the blocks in the table
     uint32_t *free;         // [count] stack of free block ids
     uint32_t *bucket;       // [bucket_mask + 1] first block of each hash bucket, or BLOCK_NONE
     uint32_t bucket_mask;
-    struct route_table route; // named blocks, for other threads; without lines in some tests
+    struct route_table route; // blocks in the table, for other threads; without lines in some tests
     uint32_t free_count, cached_count;
     uint32_t releasing_count; // number of used blocks all of whose holders are leaving
     uint32_t newest, oldest;  // ends of the LRU list, or BLOCK_NONE
-    uint64_t serials;         // last serial given to a named block
-    uint64_t breaks;          // number of times a block lost its name while it had named children
+    uint64_t serials;         // last serial that a block got
+    uint64_t breaks;          // number of times a block with children left the table
 };
 
-// Returns the number of blocks that block_take can return now: free ones plus evictable ones.
+// Returns the number of blocks that block_alloc can return now: free ones plus evictable ones.
 static inline uint32_t blocks_available(const struct blocks *blocks)
 {
     return blocks->free_count + blocks->cached_count;
@@ -60,14 +61,14 @@ static inline uint32_t blocks_available(const struct blocks *blocks)
 // Marks all blocks as free. The caller has set the arrays, count, tokens and bucket_mask.
 void blocks_reset(struct blocks *blocks);
 
-// Returns a free block, or the least recently used cached block after removing its name. The caller
-// becomes its only holder. Requires blocks_available() > 0.
-uint32_t block_take(struct blocks *blocks);
+// Returns a free block, or the least recently used cached block after removing it from the table.
+// The caller becomes its only holder. Requires blocks_available() > 0.
+uint32_t block_alloc(struct blocks *blocks);
 // Adds a holder to a used or cached block, which must be ready.
-void block_share(struct blocks *blocks, uint32_t id);
+void block_ref(struct blocks *blocks, uint32_t id);
 // Announces that one holder will release the block when its step in flight is settled; it then
-// calls block_give with was_leaving = true.
-void block_leave(struct blocks *blocks, uint32_t id);
-// Removes one holder. After the last one the block becomes cached if it is named and ready,
+// calls block_unref with was_leaving = true.
+void block_unref_later(struct blocks *blocks, uint32_t id);
+// Removes one holder. After the last one the block becomes cached if it is in the table and ready,
 // otherwise free.
-void block_give(struct blocks *blocks, uint32_t id, bool was_leaving);
+void block_unref(struct blocks *blocks, uint32_t id, bool was_leaving);

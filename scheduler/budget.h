@@ -11,7 +11,7 @@ struct budget {
     const struct blocks *blocks;
     uint32_t kept; // blocks reserved for older sequences that could not get them
     uint32_t owed; // blocks that started prompts still need
-    bool blocked;  // true if a drawn sequence waits for blocks: draw no new sequence
+    bool blocked;  // true if a scheduled sequence waits for blocks: schedule no new sequence
 };
 
 // Returns the number of blocks that may be allocated now.

@@ -7,7 +7,7 @@
 static void entry_set(struct due_heap *heap, uint32_t at, struct due due)
 {
     heap->entry[at] = due;
-    due.request->run.due_place = at + 1;
+    due.request->run.due_index = at + 1;
 }
 
 // Moves `due` up or down from the free entry `at` to its position in the heap.
@@ -30,18 +30,18 @@ static void entry_settle(struct due_heap *heap, uint32_t at, struct due due)
 
 void due_put(struct due_heap *heap, struct request *request, uint64_t at_ns)
 {
-    uint32_t place = request->run.due_place;
+    uint32_t place = request->run.due_index;
     uint32_t at = place > 0 ? place - 1 : heap->count++;
     entry_settle(heap, at, (struct due){at_ns, request});
 }
 
 void due_drop(struct due_heap *heap, struct request *request)
 {
-    uint32_t place = request->run.due_place;
+    uint32_t place = request->run.due_index;
     if (place == 0)
         return;
     check(heap->entry[place - 1].request == request, "place %u is another request's", place);
-    request->run.due_place = 0;
+    request->run.due_index = 0;
     struct due last = heap->entry[--heap->count];
     if (last.request != request)
         entry_settle(heap, place - 1, last);

@@ -102,10 +102,10 @@ static enum status masks_open(struct engine *engine, struct error *err)
     return status;
 }
 
-uint64_t engine_step_patience(const struct engine *engine)
+uint64_t engine_step_timeout(const struct engine *engine)
 {
-    uint64_t patience = engine->options.step_deadline_ns;
-    return patience > 0 ? patience : STEP_DEADLINE_NS;
+    uint64_t timeout = engine->options.step_deadline_ns;
+    return timeout > 0 ? timeout : STEP_DEADLINE_NS;
 }
 
 enum status engine_open(struct engine **out, struct model *model,
@@ -129,7 +129,7 @@ enum status engine_open(struct engine **out, struct model *model,
     engine_layout(engine, base);
     state_init(engine);
     gate_init(engine);
-    model_step_deadline(model, engine_step_patience(engine));
+    model_step_deadline(model, engine_step_timeout(engine));
     enum status status = waker_open(&engine->gate.waker, err);
     if (status == STATUS_OK && options->vocabulary)
         status = masks_open(engine, err);
@@ -189,7 +189,7 @@ static enum engine_news engine_fail(struct engine *engine)
 static enum status step_collect(struct engine *engine)
 {
     struct launch *launch = &engine->launches[engine->settled % ENGINE_LAUNCHES];
-    uint64_t deadline = engine_now(engine) + engine_step_patience(engine);
+    uint64_t deadline = engine_now(engine) + engine_step_timeout(engine);
     struct model_output output;
     enum status status = model_collect(engine->model, &output, deadline, &engine->error);
     if (status != STATUS_OK)
@@ -210,13 +210,13 @@ static enum status step_launch(struct engine *engine)
     launch->step = ++engine->launched;
     batch_fill(engine, launch);
     // Before the launch: a CPU computes the step in that call.
-    bool asked = masks_ask(engine, launch);
+    bool requested = masks_request(engine, launch);
     stat_set(&engine->stats.step_started_ns, engine_now(engine));
     enum status status = model_launch(engine->model, engine->batch, &engine->error);
-    if (status == STATUS_OK && !asked) {
+    if (status == STATUS_OK && !requested) {
         status = step_collect(engine);
-        asked = status != STATUS_OK || masks_ask(engine, launch);
-        check(asked, "a mask of step %llu needs a token of another step than the one before",
+        requested = status != STATUS_OK || masks_request(engine, launch);
+        check(requested, "a mask of step %llu needs a token of another step than the one before",
               (unsigned long long)launch->step);
     }
     if (status != STATUS_OK)
@@ -233,8 +233,8 @@ static void masks_run(struct engine *engine)
     struct launch *launch = &engine->launches[engine->launched % ENGINE_LAUNCHES];
     launch->row_count = launch->mask_count = 0;
     masks_begin(engine, launch);
-    bool asked = masks_ask(engine, launch);
-    check(asked, "a row waits for its mask with a token in flight");
+    bool requested = masks_request(engine, launch);
+    check(requested, "a row waits for its mask with a token in flight");
     masks_wait(engine, launch);
     stat_add(&engine->stats.masks_alone, 1);
 }
@@ -287,7 +287,7 @@ enum engine_news engine_step(struct engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
     stat_set(&engine->stats.beat_ns, now_ns);
-    bool news = intake_take(engine);
+    bool news = intake_accept(engine);
     bool worked = false;
     enum engine_news out = ENGINE_FAULT;
     if (!engine->failed) {
@@ -337,7 +337,7 @@ void engine_stop(struct engine *engine)
     waker_raise(engine->gate.waker);
 }
 
-void engine_lose_device(struct engine *engine)
+void engine_device_failed(struct engine *engine)
 {
     gate_fail(engine);
     waker_raise(engine->gate.waker);

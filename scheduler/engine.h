@@ -62,10 +62,10 @@ void engine_stop(struct engine *engine);
 // Any thread: reports that the device failed under another engine. New requests are refused; live
 // requests end with FINISH_ERROR when this engine's thread runs again. That thread may hang in the
 // device forever, so the caller must not free anything of the engine.
-void engine_lose_device(struct engine *engine);
+void engine_device_failed(struct engine *engine);
 
 // Returns how long a step may take, in ns.
-uint64_t engine_step_patience(const struct engine *engine);
+uint64_t engine_step_timeout(const struct engine *engine);
 // Returns the error of the last device fault. Engine thread, or any thread after engine_run.
 const struct error *engine_error(const struct engine *engine);
 // Returns the counters and gauges of the engine (stats.h). Any thread.

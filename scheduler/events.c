@@ -104,10 +104,10 @@ void choice_end(struct engine *engine, struct request *r, uint32_t choice, enum 
     struct sequence *s = r->run.first;
     while (s && s->number != choice)
         s = s->sibling;
-    check(s, "choice %u of request %u is ended before it was drawn", choice, r->number);
+    check(s, "choice %u of request %u is ended before it was scheduled", choice, r->number);
     s->cancelled = finish == FINISH_CANCEL;
     sequence_end(engine, s);
-    // It was the last parked sequence that could be drawn.
+    // It was the last parked sequence that could be scheduled.
     if (r->run.wait_key && !sequence_waits(r))
         queue_drop(engine, r);
     struct token_event event = {.choice = choice, .finish = (uint8_t)finish};
@@ -117,7 +117,7 @@ void choice_end(struct engine *engine, struct request *r, uint32_t choice, enum 
 void request_end(struct engine *engine, struct request *r, enum finish finish)
 {
     queue_drop(engine, r);
-    engine->waiting_sequences -= r->run.draw_total - r->run.drawn;
+    engine->waiting_sequences -= r->run.sequence_total - r->run.scheduled;
     while (r->run.first) {
         struct sequence *s = r->run.first;
         s->cancelled = finish == FINISH_CANCEL;

@@ -15,8 +15,8 @@ static void stops_fill(const struct engine *engine, const struct request *r,
 {
     for (uint32_t i = 0; i < engine->facts.end_count; i++)
         out->stop_ids[out->stop_count++] = engine->facts.end_ids[i];
-    for (uint32_t i = 0; i < r->asked.stop_id_count; i++)
-        out->stop_ids[out->stop_count++] = r->asked.stop_ids[i];
+    for (uint32_t i = 0; i < r->args.stop_id_count; i++)
+        out->stop_ids[out->stop_count++] = r->args.stop_ids[i];
 }
 
 // Translates the request's sampling options to the device's parameters.
@@ -24,10 +24,10 @@ static void params_fill(const struct engine *engine, const struct sequence *s,
                         struct sample_params *out)
 {
     const struct request *r = s->request;
-    const struct sampling *p = &r->asked.sampling;
+    const struct sampling *p = &r->args.sampling;
     *out = (struct sample_params){
         .seed = p->seed,
-        .choice = r->asked.prompts_differ ? s->number : s->number % r->asked.choice_count,
+        .choice = r->args.prompts_differ ? s->number : s->number % r->args.choice_count,
         .output_count = s->output_count,
         .temperature = p->temperature,
         .top_p = p->top_p,
@@ -39,17 +39,17 @@ static void params_fill(const struct engine *engine, const struct sequence *s,
         .top_logprobs = p->top_logprobs,
         .output_min = p->output_min,
         .penalty_row = s->penalty_row,
-        .bias_count = r->asked.bias_count};
+        .bias_count = r->args.bias_count};
     out->flags |= p->logprob ? SAMPLE_LOGPROB : 0;
     out->flags |= s->penalty_row != PENALTY_NONE ? SAMPLE_PENALTY : 0;
-    out->flags |= r->asked.ignore_end ? SAMPLE_IGNORE_END : 0;
+    out->flags |= r->args.ignore_end ? SAMPLE_IGNORE_END : 0;
     stops_fill(engine, r, out);
 }
 
 static void bias_fill(struct engine *engine, const struct request *r)
 {
     struct batch *batch = engine->batch;
-    for (uint32_t i = 0; i < r->asked.bias_count; i++) {
+    for (uint32_t i = 0; i < r->args.bias_count; i++) {
         struct token_bias bias;
         store_read(&r->port->words, r->number, r->bias_at + BIAS_WORDS * i, BIAS_WORDS, &bias);
         batch_bias(batch)[batch->bias_count++] = (struct step_bias){bias.token, bias.value};
@@ -86,7 +86,7 @@ static void changes_fill(struct engine *engine, struct sequence *s)
 // marks them as counted.
 static bool prompt_noted(struct request *r, uint32_t prompt)
 {
-    if (r->asked.kind != REQUEST_GENERATE)
+    if (r->args.kind != REQUEST_GENERATE)
         return false;
     uint64_t bit = (uint64_t)1 << prompt % 64, *word = &r->run.noted[prompt / 64];
     bool noted = *word & bit;
@@ -104,7 +104,7 @@ static void started_note(struct engine *engine, struct sequence *s, uint32_t fro
     }
     // cached_tokens counts the tokens of a prompt once, for its first choice, and adds up over
     // prompts and inputs. Recomputation after a preemption does not change it.
-    if (s->cached_noted || prompt_noted(r, s->number / r->asked.choice_count))
+    if (s->cached_noted || prompt_noted(r, s->number / r->args.choice_count))
         return;
     s->cached_noted = true;
     stat_add(&r->marks.cached_tokens, from);
@@ -131,8 +131,8 @@ static void row_fill(struct engine *engine, struct launch *launch, struct plan_r
                               .type_from = s->type_from,
                               .want = row->want,
                               .mask = row->mask,
-                              .pool = s->request->asked.pool_from |
-                                      (s->request->asked.pool_raw ? STEP_POOL_RAW : 0)};
+                              .pool = s->request->args.pool_from |
+                                      (s->request->args.pool_raw ? STEP_POOL_RAW : 0)};
     batch->computed_count += row->q_len;
     if (row->fed) {
         batch->decode_count++;

@@ -4,24 +4,24 @@
 
 #include <string.h>
 
-static void request_take(struct engine *engine, struct request *r)
+static void request_accept(struct engine *engine, struct request *r)
 {
-    bool generate = r->asked.kind == REQUEST_GENERATE;
+    bool generate = r->args.kind == REQUEST_GENERATE;
     memset(&r->run, 0, sizeof r->run);
-    r->run.draw_total = r->asked.sequence_count * r->asked.choice_count;
-    r->run.unfinished = generate ? r->run.draw_total : 1;
+    r->run.sequence_total = r->args.sequence_count * r->args.choice_count;
+    r->run.unfinished = generate ? r->run.sequence_total : 1;
     r->run.tail_seen = atomic_load_explicit(&r->events.ring.tail, memory_order_relaxed);
-    r->run.served_last = r->run.draw_total - 1; // so that the first choice is served first
+    r->run.served_last = r->run.sequence_total - 1; // so that the first choice is served first
     r->run.progress_ns = engine->now_ns;
     r->run.live = true;
-    if (r->asked.deadline_ns != 0)
-        due_put(&engine->due, r, r->asked.deadline_ns);
+    if (r->args.deadline_ns != 0)
+        due_put(&engine->due, r, r->args.deadline_ns);
     LIST_APPEND(engine->live_first, engine->live_last, r, run.live_next, run.live_previous);
     engine->live_count++;
     queue_put(engine, r);
-    engine->waiting_sequences += r->run.draw_total;
+    engine->waiting_sequences += r->run.sequence_total;
     stat_add(&engine->stats.requests_submitted, 1);
-    stat_add(&engine->stats.prompt_tokens, r->asked.token_count);
+    stat_add(&engine->stats.prompt_tokens, r->args.token_count);
 }
 
 // Returns true if the request has penalties and the model has no penalty rows.
@@ -30,14 +30,14 @@ static bool never_starts(const struct engine *engine, const struct request *r)
     return engine->facts.limits.penalty_rows == 0 && sequence_penalised(r);
 }
 
-static bool port_take(struct engine *engine, struct port *port)
+static bool port_accept(struct engine *engine, struct port *port)
 {
     bool news = false;
     uint32_t number;
     while (number_pop(&port->inbound, &number)) {
         struct request *r = &port->requests[number];
         news = true;
-        request_take(engine, r);
+        request_accept(engine, r);
         // The notice of a cancel may have been read before the request was accepted.
         if (atomic_load_explicit(&r->cancel, memory_order_relaxed))
             request_end(engine, r, FINISH_CANCEL);
@@ -80,7 +80,7 @@ static bool port_notices(struct engine *engine, struct port *port)
         } else {
             news = choices_end(engine, r) || news;
             if (r->run.live)
-                parked_look(engine, r);
+                parked_return(engine, r);
         }
     }
     return news;
@@ -100,7 +100,7 @@ static bool request_stalled(struct engine *engine, struct request *r)
 }
 
 // Ends the requests whose deadline passed before they started, or whose reader has stalled.
-static bool due_take(struct engine *engine)
+static bool due_handle(struct engine *engine)
 {
     bool news = false;
     while (engine->due.count > 0 && engine->due.entry[0].at_ns <= engine->now_ns) {
@@ -114,14 +114,14 @@ static bool due_take(struct engine *engine)
     return news;
 }
 
-bool intake_take(struct engine *engine)
+bool intake_accept(struct engine *engine)
 {
     bool news = false;
     for (uint32_t i = 0; i < engine->options.port_count; i++) {
-        news = port_take(engine, &engine->ports[i]) || news;
+        news = port_accept(engine, &engine->ports[i]) || news;
         news = port_notices(engine, &engine->ports[i]) || news;
     }
-    return due_take(engine) || news;
+    return due_handle(engine) || news;
 }
 
 bool intake_empty(struct engine *engine)

@@ -6,7 +6,7 @@
 #include "scheduler/due.h"
 #include "scheduler/engine.h"
 #include "scheduler/list.h"
-#include "scheduler/mask_turns.h"
+#include "scheduler/mask_order.h"
 #include "scheduler/masks.h"
 #include "scheduler/pace.h"
 #include "scheduler/plan.h"
@@ -15,7 +15,7 @@
 #include "scheduler/request.h"
 #include "scheduler/sequence.h"
 
-enum { PLAN_LOOKS_MAX = 4096 }; // number of blocks looked up in one plan: about 0.5 ms
+enum { PLAN_LOOKUPS_MAX = 4096 }; // number of blocks looked up in one plan: about 0.5 ms
 // Number of steps that may be launched and not settled, at most steps_in_flight + 1. Masks do not
 // work with more than 2: a row's mask may need tokens up to the previous step only (step_launch).
 enum { ENGINE_LAUNCHES = 2 };
@@ -41,10 +41,10 @@ struct engine {
     struct port *ports; // [port_count]
 
     struct request *live_first, *live_last; // accepted, not finished; in order of arrival
-    struct queue queue;                     // requests that still have sequences to draw
+    struct queue queue;                     // requests that still have sequences to schedule
     uint32_t live_count;
     struct due_heap due;        // deadlines of queued requests and timeouts of slow readers
-    uint64_t waiting_sequences; // number of sequences that were never drawn
+    uint64_t waiting_sequences; // number of sequences that were never scheduled
 
     struct sequence *sequences; // [sequence_count]
     uint32_t sequence_count;
@@ -52,7 +52,8 @@ struct engine {
     uint32_t sequences_free_count, sequences_fresh; // fresh: lowest index never used
     struct store history;            // generated tokens; the owner is the sequence's index
     struct slow_list paused, parked; // paused sequences that have a slot; parked sequences
-    uint32_t parked_count; // number of parked sequences, including those that may be drawn again
+    uint32_t
+        parked_count; // number of parked sequences, including those that may be scheduled again
     uint32_t parked_chunks, parked_chunks_max; // history chunks they hold; limit
     struct sequence **order;         // [slots_max] sequences that have a slot, oldest first
     uint32_t order_count, order_max; // order_max: most entries of order
@@ -62,7 +63,7 @@ struct engine {
     struct hash *slot_hashes; // [slots_max][blocks_per_sequence_max]
     uint32_t *penalties_free; // [penalty_rows] stack of free rows of the device's penalty table
     uint32_t penalties_free_count;
-    uint64_t tickets; // ticket of the last sequence that was drawn
+    uint64_t tickets; // ticket of the last sequence that was scheduled
 
     struct blocks blocks;
     // True if the model has KV blocks; if sequences share them; if prompts may be cut into chunks.
@@ -74,7 +75,7 @@ struct engine {
     uint64_t launched, settled;              // number of steps launched and settled so far
     struct batch *batch;
     struct mask_worker masks; // has no thread and gets no jobs if there is no vocabulary
-    struct mask_turns mask_turns;
+    struct mask_order mask_order;
     uint64_t mask_rounds; // number of the last round of masks (masks_begin)
     bool masks_unposted;  // true if jobs are queued but the worker has not been woken
 
@@ -96,7 +97,7 @@ static inline struct plan_entry *plan_entry(const struct engine *engine, const s
 size_t engine_layout(struct engine *engine, void *base);
 
 // intake.c: accepts new requests and handles cancels and deadlines. Returns true if there were any.
-bool intake_take(struct engine *engine);
+bool intake_accept(struct engine *engine);
 // Returns true if no request is in an inbound ring or being submitted.
 bool intake_empty(struct engine *engine);
 
@@ -108,7 +109,8 @@ void event_token(struct engine *engine, struct sequence *s, struct token_event *
                  const struct sample_top *tops);
 void choice_finish(struct engine *engine, struct request *request, struct token_event *event);
 void request_end(struct engine *engine, struct request *request, enum finish finish);
-// Ends a drawn choice that has not finished. If it was the last, the h2o thread owns the request.
+// Ends a scheduled choice that has not finished. If it was the last, the h2o thread owns the
+// request.
 void choice_end(struct engine *engine, struct request *request, uint32_t choice,
                 enum finish finish);
 // Wakes the h2o threads to whose ports events were pushed since the last call.
@@ -117,19 +119,19 @@ void ports_wake(struct engine *engine);
 // ring_credit.c: decides which sequences may be planned for a token, at the start of the plan
 // `stamp`.
 void credit_grant(struct engine *engine, uint64_t stamp);
-// Decides it for a sequence that was drawn in the current plan.
-void credit_drawn(struct engine *engine, struct sequence *s);
+// Decides it for a sequence that was scheduled in the current plan.
+void credit_scheduled(struct engine *engine, struct sequence *s);
 // Returns true if more than half the ring is free, so that parked sequences may return. Otherwise
 // the reader sends a notice when it next reads an event.
 bool credit_returns(struct engine *engine, struct request *r);
 
 // park.c: sequences whose readers are slow. Pauses a sequence, or resumes it.
 void pause_set(struct engine *engine, struct sequence *s, bool paused);
-// Lets the parked sequences of a request be drawn again if its ring has enough free entries.
-void parked_look(struct engine *engine, struct request *r);
+// Lets the parked sequences of a request be scheduled again if its ring has enough free entries.
+void parked_return(struct engine *engine, struct request *r);
 // Stops the return of parked sequences, because the ring has no free entry.
-void parked_stay(struct engine *engine, struct request *r);
-// Removes a sequence that is drawn again or ended from the parked ones.
+void parked_hold(struct engine *engine, struct request *r);
+// Removes a sequence that is scheduled again or ended from the parked ones.
 void parked_drop(struct engine *engine, struct sequence *s);
 // Cancels requests until the histories of parked sequences are within their limit; returns true if
 // any was cancelled. Must not be called while a plan is made, which may have rows of such a
@@ -137,9 +139,9 @@ void parked_drop(struct engine *engine, struct sequence *s);
 bool parked_trim(struct engine *engine);
 // Returns true if a slot and, if penalised, a penalty row are free for one more sequence, or a
 // paused sequence could be parked to free them.
-bool place_possible(const struct engine *engine, bool penalised);
+bool slot_possible(const struct engine *engine, bool penalised);
 // Frees a slot and, if penalised, a penalty row by parking a paused sequence if needed.
-void place_make(struct engine *engine, bool penalised);
+void slot_make(struct engine *engine, bool penalised);
 
 // plan.c: chooses the rows of the next step; returns false if there are none. fill.c: writes them
 // into the batch. settle.c: handles the results of a step.
@@ -156,11 +158,11 @@ uint32_t masks_row(struct launch *launch, const struct sequence *s, const struct
 void masks_begin(struct engine *engine, struct launch *launch);
 // Requests the masks of all rows whose earlier tokens are settled; returns false if some are not.
 // Call again once they are.
-bool masks_ask(struct engine *engine, struct launch *launch);
+bool masks_request(struct engine *engine, struct launch *launch);
 // Waits until the worker has made all masks of the round, then handles their verdicts.
 void masks_wait(struct engine *engine, struct launch *launch);
 // Ends the sequence's matcher, if it has one.
-void masks_end(struct engine *engine, struct sequence *s);
+void masks_matcher_end(struct engine *engine, struct sequence *s);
 // Wakes the worker if jobs were queued since the last call.
 void masks_post(struct engine *engine);
 
@@ -170,14 +172,14 @@ enum share { SHARE_NONE, SHARE_COMPUTING, SHARE_READY };
 // Looks up the next blocks of s. A waiting sequence records the ready ones as its match; a running
 // sequence becomes a holder of them. Returns COMPUTING if the block after them is not ready yet,
 // else NONE.
-enum share share_look(struct engine *engine, struct sequence *s);
+enum share share_look_up(struct engine *engine, struct sequence *s);
 // Returns true if no block of the match of s was evicted since it was recorded.
-bool share_holds(const struct engine *engine, const struct sequence *s);
+bool share_valid(const struct engine *engine, const struct sequence *s);
 // Returns how many blocks of the match have no holder now or, if `settled`, once the step in flight
 // is settled.
 uint32_t share_idle(const struct engine *engine, const struct sequence *s, bool settled);
 // Makes the starting sequence a holder of the blocks of its match.
-void share_take(struct engine *engine, struct sequence *s);
+void share_ref(struct engine *engine, struct sequence *s);
 // Returns the length to which a chunk of q_len tokens is cut, so that the next plan can use a later
 // block that is already in the table.
 uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len);
@@ -186,4 +188,4 @@ void share_announce(struct engine *engine, struct sequence *s, uint32_t from);
 // Marks the full blocks of the first kv_len tokens as ready, and enters those not yet in the table.
 void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len);
 // Removes the blocks of s from the prefix table, because one of them holds a bad value.
-void share_bar(struct engine *engine, struct sequence *s);
+void share_exclude(struct engine *engine, struct sequence *s);

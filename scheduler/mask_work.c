@@ -166,7 +166,7 @@ static void matcher_leave(struct sequence_matcher *m)
 }
 
 // Advances the token rules and their budget by a token.
-static void rules_take(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
+static void rules_accept(struct mask_worker *w, struct sequence_matcher *m, int32_t token)
 {
     const struct token_budget *budget = token_rules_budget(m->rules);
     m->rules_at = token_rules_next(m->rules, m->rules_at, token);
@@ -176,7 +176,7 @@ static void rules_take(struct mask_worker *w, struct sequence_matcher *m, int32_
 
 // Accepts the matcher's token; returns false if the grammar rejects it. After a mask that allowed
 // all tokens, a token without bytes is accepted and does not change the state.
-static bool token_take(struct mask_worker *w, struct sequence_matcher *m)
+static bool token_accept(struct mask_worker *w, struct sequence_matcher *m)
 {
     int32_t token = m->token;
     if (token == MASK_NO_TOKEN || !m->of || matcher_accept(&m->matcher, token))
@@ -252,11 +252,11 @@ static void rules_apply(struct mask_worker *w, struct sequence_matcher *m, uint3
         token_rules_row(m->rules, words);
 }
 
-static void step_begin(struct mask_worker *w, uint64_t step)
+static void round_begin(struct mask_worker *w, uint64_t round)
 {
-    if (step != w->step)
+    if (round != w->round)
         w->work = w->limits.step;
-    w->step = step;
+    w->round = round;
 }
 
 struct row_work {    // the work limits of one row
@@ -269,9 +269,9 @@ struct row_work {    // the work limits of one row
 static struct row_work work_begin(struct mask_worker *w, struct grammar_cache *c)
 {
     const struct mask_limits *limits = &w->limits;
-    if (c->step != w->step)
+    if (c->round != w->round)
         c->work = limits->grammar;
-    c->step = w->step;
+    c->round = w->round;
     uint64_t most = smaller(limits->own + smaller(limits->grammar, limits->step), limits->row);
     uint64_t work = smaller(limits->own + smaller(c->work, w->work), limits->row);
     bool shares = c->work > 0 && w->work > 0;
@@ -293,7 +293,7 @@ static void work_end(struct mask_worker *w, struct grammar_cache *c, const struc
 static enum mask_verdict row_fill(struct mask_worker *w, struct sequence_matcher *m,
                                   uint32_t *words)
 {
-    if (!token_take(w, m))
+    if (!token_accept(w, m))
         return over_or_crowded(m);
     m->token = MASK_NO_TOKEN;
     enum mask_verdict verdict = mask_make(w, m, words);
@@ -329,13 +329,13 @@ static enum mask_verdict row_make(struct mask_worker *w, const struct mask_job *
         return MASK_USABLE;
     }
     struct sequence_matcher *m = &w->matchers[job->sequence];
-    step_begin(w, job->step);
+    round_begin(w, job->round);
     if (job->grammar || job->rules)
         matcher_begin(m, job);
     if (job->token != MASK_NO_TOKEN) {
         m->token = job->token;
         if (m->rules)
-            rules_take(w, m, job->token);
+            rules_accept(w, m, job->token);
     }
     enum mask_verdict verdict = matcher_row(w, m, job->words);
     if (verdict != MASK_USABLE)

@@ -23,7 +23,7 @@ void masks_begin(struct engine *engine, struct launch *launch)
 {
     const struct plan *plan = &engine->plan;
     struct plan_row *waiting = launch->rows + launch->row_count;
-    launch->round = ++engine->mask_rounds;
+    launch->mask_round = ++engine->mask_rounds;
     launch->waiting_count = plan->waiting_count;
     for (uint32_t i = 0; i < plan->waiting_count; i++) {
         waiting[i] = plan->waiting[i];
@@ -43,14 +43,14 @@ static int32_t token_last(const struct sequence *s)
 
 // Requests the mask of a row if all tokens before it are settled; otherwise returns false. `rows`:
 // mask rows of the step, `step`: the round.
-static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t step,
-                    uint32_t *rows)
+static bool row_request(struct engine *engine, const struct plan_row *row, uint64_t round,
+                        uint32_t *rows)
 {
     struct sequence *s = &engine->sequences[row->sequence];
     struct mask_job job = {.words = rows + (size_t)row->mask * engine->masks.words,
                            .sequence = s->index,
                            .row = row->mask,
-                           .step = step,
+                           .round = round,
                            .token = MASK_NO_TOKEN};
     if (s->state == SEQUENCE_ENDING) { // its token will be dropped, so any mask does
         job.sequence = MASK_NO_SEQUENCE;
@@ -61,9 +61,9 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
         return false;
     if (!s->matched) {
         check(s->output_count == 0, "a matcher begins after %u tokens", s->output_count);
-        const struct submit_args *asked = &s->request->asked;
-        job.grammar = asked->grammar ? grammar_take(asked->grammar) : NULL;
-        job.rules = asked->rules ? token_rules_take(asked->rules) : NULL;
+        const struct submit_args *args = &s->request->args;
+        job.grammar = args->grammar ? grammar_take(args->grammar) : NULL;
+        job.rules = args->rules ? token_rules_take(args->rules) : NULL;
         job.request = s->request;
         s->matched = true;
     } else if (s->postponed == 0) { // otherwise the worker has the token already
@@ -75,23 +75,23 @@ static bool row_ask(struct engine *engine, const struct plan_row *row, uint64_t 
 
 // Keys are processed in order: the rows of a key are requested once all rows of the previous keys
 // are.
-bool masks_ask(struct engine *engine, struct launch *launch)
+bool masks_request(struct engine *engine, struct launch *launch)
 {
-    struct mask_turns *turns = &engine->mask_turns;
+    struct mask_order *order = &engine->mask_order;
     if (!has_masks(launch))
         return true;
-    if (turns->step != launch->round)
-        mask_turns_make(engine, launch);
-    uint32_t *rows = model_masks(engine->model), key = launch->rows[turns->rows[0]].key;
+    if (order->round != launch->mask_round)
+        mask_order_make(engine, launch);
+    uint32_t *rows = model_masks(engine->model), key = launch->rows[order->rows[0]].key;
     bool all = true;
-    for (uint32_t i = 0; i < turns->row_count; i++) {
-        struct plan_row *row = &launch->rows[turns->rows[i]];
+    for (uint32_t i = 0; i < order->row_count; i++) {
+        struct plan_row *row = &launch->rows[order->rows[i]];
         if (!all && row->key != key)
             break;
         key = row->key;
-        if (!row->asked)
-            row->asked = row_ask(engine, row, launch->round, rows);
-        all = all && row->asked;
+        if (!row->requested)
+            row->requested = row_request(engine, row, launch->mask_round, rows);
+        all = all && row->requested;
     }
     masks_post(engine);
     return all;
@@ -106,9 +106,9 @@ void masks_post(struct engine *engine)
 }
 
 // Handles the verdict of a row's mask. A choice whose grammar allows nothing more ends without the
-// token of the row. The request counts as served in this round (mask_turns.h) only if the mask used
+// token of the row. The request counts as served in this round (mask_order.h) only if the mask used
 // shared work or the row was postponed before.
-static void verdict_take(struct engine *engine, struct plan_row *row, uint64_t round)
+static void verdict_handle(struct engine *engine, struct plan_row *row, uint64_t round)
 {
     struct sequence *s = &engine->sequences[row->sequence];
     enum mask_verdict verdict = engine->masks.verdict[row->mask];
@@ -157,13 +157,13 @@ void masks_wait(struct engine *engine, struct launch *launch)
         if (row->mask == BATCH_NO_MASK)
             continue;
         const struct mask_worker *w = &engine->masks;
-        mask_turns_spend(engine, row->key, w->spent[row->mask],
-                         w->verdict[row->mask] == MASK_POSTPONED);
-        verdict_take(engine, row, launch->round);
+        mask_order_charge(engine, row->key, w->spent[row->mask],
+                          w->verdict[row->mask] == MASK_POSTPONED);
+        verdict_handle(engine, row, launch->mask_round);
     }
 }
 
-void masks_end(struct engine *engine, struct sequence *s)
+void masks_matcher_end(struct engine *engine, struct sequence *s)
 {
     if (!s->matched)
         return;

@@ -33,7 +33,7 @@ enum {
 // grammars share a limit. A row that gets too little is postponed, and so is a row that would start
 // a vocabulary walk when nothing of the shared limits is left. A row fails only if the maximum for
 // one row was not enough. So 256 rows use at most 3.3 million units and one walk, about 20 ms, and
-// one grammar cannot use up what others need. mask_turns.h defines the order of the rows.
+// one grammar cannot use up what others need. mask_order.h defines the order of the rows.
 struct mask_limits {
     uint64_t row;     // maximum of one row: 1 million
     uint64_t own;     // the row's unshared allowance: 5,000, without walks
@@ -62,7 +62,7 @@ struct mask_job {
     // Output: the mask row; bits from the vocabulary's size on are undefined. NULL: ends the
     // sequence's matcher.
     uint32_t *words;
-    uint64_t step;     // round of masks that the row belongs to
+    uint64_t round;    // round of masks that the row belongs to
     uint32_t sequence; // index; MASK_NO_SEQUENCE: write a row without any bit
     uint32_t row;      // index of the mask in the round, for `verdict` and `spent`
     int32_t token;     // accepted first; MASK_NO_TOKEN: none, or the worker has it already
@@ -76,7 +76,7 @@ struct grammar_cache { // the mask cache of one grammar; in use while `matchers`
     size_t bytes_max;
     uint64_t used;    // value of mask_worker.began when a matcher last started to use it
     uint64_t idle_ns; // time at which mask_idle first found it unused; 0: not yet
-    uint64_t step;    // last round of masks with a row of the grammar
+    uint64_t round;   // last round of masks with a row of the grammar
     uint64_t work;    // shared work left to the grammar in that round
 };
 
@@ -115,7 +115,7 @@ struct mask_worker {
     struct grammar_cache *caches;      // [cache_count]
     uint32_t matcher_count, cache_count;
     uint64_t began;                       // number of matchers that started so far
-    uint64_t step, work;                  // last round of masks; shared work left in it
+    uint64_t round, work;                 // last round of masks; shared work left in it
     uint64_t shared;                      // total shared work used by all masks so far
     uint32_t *spare;                      // [words] scratch row
     struct mask_gone gone[MASK_GONE_MAX]; // caches to be destroyed by mask_idle

@@ -41,7 +41,7 @@ static void recent_add(struct pace *p, double ns)
 }
 
 // Returns true once both means are measured.
-static bool knows(const struct pace *p)
+static bool means_known(const struct pace *p)
 {
     return p->stretch > 1 && p->base_ns > 0 && p->token_ns > 0;
 }
@@ -80,14 +80,14 @@ void pace_note(struct pace *p, const struct pace_step *step)
     if (p->stretch <= 1 || step->decodes == 0)
         return;
     double ns = (double)step->ns;
-    if (knows(p) && step->tokens > 0)
+    if (means_known(p) && step->tokens > 0)
         planned_adapt(p, ns);
     recent_add(p, ns);
     if (step->tokens == 0)
         mean_add(&p->base_ns, ns);
     else if (p->base_ns > 0)
         mean_add(&p->token_ns, larger(ns - p->base_ns, 0.0) / step->tokens);
-    if (knows(p))
+    if (means_known(p))
         p->tokens = tokens_now(p) * (step->tokens == step->allowed ? growth : decay);
 }
 
@@ -97,7 +97,7 @@ uint32_t pace_tokens(const struct pace *p, uint32_t most)
         return most;
     if (p->base_ns <= 0)
         return 0;
-    double tokens = knows(p) ? tokens_now(p) : (double)PACE_TOKENS_MIN;
+    double tokens = means_known(p) ? tokens_now(p) : (double)PACE_TOKENS_MIN;
     return tokens < (double)most ? (uint32_t)tokens : most;
 }
 

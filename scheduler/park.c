@@ -1,7 +1,7 @@
-// Sequences whose readers are slow. A paused sequence keeps its slot until a request that is drawn
-// needs it; then the sequence paused longest is parked (decision 0016). Parked sequences keep their
-// generated tokens, all together up to a limit; beyond it the request parked first is cancelled.
-// Engine thread only.
+// Sequences whose readers are slow. A paused sequence keeps its slot until a request that is
+// scheduled needs it; then the sequence paused longest is parked (decision 0016). Parked sequences
+// keep their generated tokens, all together up to a limit; beyond it the request parked first is
+// cancelled. Engine thread only.
 #include "scheduler/internal.h"
 
 static void slow_append(struct slow_list *list, struct sequence *s)
@@ -34,18 +34,18 @@ void pause_set(struct engine *engine, struct sequence *s, bool paused)
 }
 
 // Returns the sequence paused longest that no step in flight refers to and, if penalised, that has
-// a penalty row; or NULL. A sequence drawn in this plan keeps its slot until the next plan;
+// a penalty row; or NULL. A sequence scheduled in this plan keeps its slot until the next plan;
 // otherwise two slow readers could take a slot from each other endlessly.
 static struct sequence *paused_choose(const struct engine *engine, bool penalised)
 {
     for (struct sequence *s = engine->paused.first; s; s = s->slow_next)
-        if (s->inflight == 0 && !plan_entry(engine, s)->drawn &&
+        if (s->inflight == 0 && !plan_entry(engine, s)->scheduled &&
             (!penalised || s->penalty_row != PENALTY_NONE))
             return s;
     return NULL;
 }
 
-static void park(struct engine *engine, struct sequence *s)
+static void paused_park(struct engine *engine, struct sequence *s)
 {
     if (engine->plan.paused_at == s)
         engine->plan.paused_at = s->slow_next;
@@ -58,7 +58,7 @@ static void park(struct engine *engine, struct sequence *s)
     engine->parked_count++;
     stat_add(&engine->stats.parked, 1);
     s->request->run.parked++;
-    parked_look(engine, s->request);
+    parked_return(engine, s->request);
 }
 
 void parked_drop(struct engine *engine, struct sequence *s)
@@ -78,7 +78,7 @@ bool parked_trim(struct engine *engine)
         struct sequence *s = engine->parked.first;
         while (s && !s->paused)
             s = s->slow_next;
-        if (!s) // all parked sequences may be drawn again
+        if (!s) // all parked sequences may be scheduled again
             s = engine->parked.first;
         request_end(engine, s->request, FINISH_STALLED);
     }
@@ -97,13 +97,13 @@ static void returning_set(struct engine *engine, struct request *r, bool returni
         queue_drop(engine, r);
 }
 
-void parked_look(struct engine *engine, struct request *r)
+void parked_return(struct engine *engine, struct request *r)
 {
     if (r->run.parked > 0 && !r->run.returning && credit_returns(engine, r))
         returning_set(engine, r, true);
 }
 
-void parked_stay(struct engine *engine, struct request *r)
+void parked_hold(struct engine *engine, struct request *r)
 {
     if (r->run.returning)
         returning_set(engine, r, false);
@@ -111,21 +111,21 @@ void parked_stay(struct engine *engine, struct request *r)
 
 // Returns the sequence that would be parked to free a slot and, if penalised, a penalty row, or
 // NULL. A sequence that loses its penalty row loses its slot as well.
-static struct sequence *place_giver(const struct engine *engine, bool penalised)
+static struct sequence *slot_parked_for(const struct engine *engine, bool penalised)
 {
     bool row = penalised && engine->penalties_free_count == 0;
     return row || !sequence_slots(engine) ? paused_choose(engine, row) : NULL;
 }
 
-bool place_possible(const struct engine *engine, bool penalised)
+bool slot_possible(const struct engine *engine, bool penalised)
 {
     bool row = !penalised || engine->penalties_free_count > 0;
-    return (row && sequence_slots(engine)) || place_giver(engine, penalised);
+    return (row && sequence_slots(engine)) || slot_parked_for(engine, penalised);
 }
 
-void place_make(struct engine *engine, bool penalised)
+void slot_make(struct engine *engine, bool penalised)
 {
-    struct sequence *s = place_giver(engine, penalised);
+    struct sequence *s = slot_parked_for(engine, penalised);
     if (s)
-        park(engine, s);
+        paused_park(engine, s);
 }

@@ -4,13 +4,13 @@
 // Decodes come first. Half of the tokens they leave goes to prompts by age, the oldest first, the
 // other half to short prompts and then to all by age (decision 0012). So the oldest prompt always
 // makes progress, no prompt takes more than twice the steps it would take by age alone, and a short
-// prompt does not wait for a long one. Requests are drawn in the order of queue.h, and only when
-// they get tokens in this step.
+// prompt does not wait for a long one. Requests are scheduled in the order of queue.h, and only
+// when they get tokens in this step.
 //
 // A sequence that lacks blocks preempts paused sequences, the one paused longest first, then
-// younger sequences, the youngest first; never an older one that is not paused. Nothing is drawn
-// while a drawn sequence waits for blocks. budget.h describes how the remaining blocks are
-// reserved.
+// younger sequences, the youngest first; never an older one that is not paused. Nothing is
+// scheduled while a scheduled sequence waits for blocks. budget.h describes how the remaining
+// blocks are reserved.
 #include "scheduler/internal.h"
 
 #include "base/number.h"
@@ -83,7 +83,7 @@ static enum batch_want want_of(const struct sequence *s)
     static const enum batch_want want[] = {[REQUEST_GENERATE] = WANT_TOKEN,
                                            [REQUEST_EMBED] = WANT_VECTOR,
                                            [REQUEST_SCORE] = WANT_SCORE};
-    return want[s->request->asked.kind];
+    return want[s->request->args.kind];
 }
 
 // Returns a new row of the sequence, without tokens.
@@ -99,7 +99,7 @@ static void row_grow(struct engine *engine, struct sequence *s, struct plan_row 
                      uint32_t q_len)
 {
     while (blocks_lack(engine, s, s->planned_len + q_len))
-        s->blocks[s->block_count++] = block_take(&engine->blocks);
+        s->blocks[s->block_count++] = block_alloc(&engine->blocks);
     row->q_len += q_len;
     s->planned_len += q_len;
     if (s->planned_len < sequence_known(s))
@@ -150,7 +150,7 @@ static bool start_ensure(struct engine *engine, const struct sequence *s)
         if (!blocks_ensure(engine, s, need + owed, blocks_to_start(engine, s, true) + owed))
             return false;
     } while (blocks_to_start(engine, s, false) > need);
-    return share_holds(engine, s);
+    return share_valid(engine, s);
 }
 
 // Starts a waiting sequence if there are blocks for all its tokens. A sequence whose next block is
@@ -168,7 +168,7 @@ static bool plan_start(struct engine *engine, struct sequence *s, enum share sha
         return false;
     }
     sequence_start(s);
-    share_take(engine, s);
+    share_ref(engine, s);
     return true;
 }
 
@@ -262,7 +262,7 @@ static uint32_t plan_prefill(struct engine *engine, struct sequence *s, uint32_t
         bool waits = s->state == SEQUENCE_WAITING;
         if (waits && starts_none(engine))
             return 0;
-        enum share share = share_look(engine, s);
+        enum share share = share_look_up(engine, s);
         if (waits && !plan_start(engine, s, share))
             return 0;
         if (share == SHARE_COMPUTING) // the block is ready within two steps
@@ -298,7 +298,7 @@ static void prefill_serve(struct engine *engine, struct sequence *s, uint32_t *t
 }
 
 // Draws and plans requests whose next prompt has at most `most` tokens, while tokens are left.
-static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
+static void queue_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
 {
     struct plan *plan = &engine->plan;
     while (*tokens > 0 && !plan->budget.blocked && !plan->full) {
@@ -307,12 +307,12 @@ static void draws_serve(struct engine *engine, uint32_t *tokens, uint32_t most)
         if (!r)
             return;
         bool penalised = sequence_penalised(r);
-        if (!step_has_room(plan, r->asked.kind == REQUEST_GENERATE,
+        if (!step_has_room(plan, r->args.kind == REQUEST_GENERATE,
                            penalised ? sequence_next_known(r) : 0))
             return;
-        place_make(engine, penalised);
-        struct sequence *s = sequence_draw(engine, r, ahead);
-        credit_drawn(engine, s);
+        slot_make(engine, penalised);
+        struct sequence *s = sequence_schedule(engine, r, ahead);
+        credit_scheduled(engine, s);
         prefill_serve(engine, s, tokens);
         plan->unserved = plan->unserved || prefill_left(engine, s) > 0;
     }
@@ -351,7 +351,7 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->newcomers_left = limits->newcomers_max;
     plan->history_left = limits->history_max;
     plan->budget = (struct budget){.blocks = &engine->blocks};
-    plan->looks_left = PLAN_LOOKS_MAX;
+    plan->lookups_left = PLAN_LOOKUPS_MAX;
     plan->paused_at = engine->paused.first;
     plan->victim_at = engine->order_count;
     plan->unserved = plan->refused = plan->full = false;
@@ -365,8 +365,8 @@ static bool lacks_blocks(const struct engine *engine, const struct sequence *s)
            budget_left(budget) < budget->owed + blocks_to_start(engine, s, false);
 }
 
-// Plans decodes, then the first half of the prompt tokens by age. A prompt that was drawn ahead of
-// a longer one uses the second half, so that the first half remains for the prompts it overtook.
+// Plans decodes, then the first half of the prompt tokens by age. A prompt that was scheduled ahead
+// of a longer one uses the second half, so that the first half remains for the prompts it overtook.
 static void plan_first(struct engine *engine)
 {
     struct plan *plan = &engine->plan;
@@ -383,7 +383,7 @@ static void plan_first(struct engine *engine)
         plan->unserved = true;
         plan->budget.blocked = plan->budget.blocked || lacks_blocks(engine, s);
     }
-    draws_serve(engine, &plan->first_left, UINT32_MAX);
+    queue_serve(engine, &plan->first_left, UINT32_MAX);
 }
 
 // Plans the second half and the rest of the first: short prompts by age, short prompts of the
@@ -397,10 +397,10 @@ static void plan_second(struct engine *engine)
         if (prefill_left(engine, s) <= plan->short_most)
             prefill_serve(engine, s, &tokens);
     }
-    draws_serve(engine, &tokens, plan->short_most);
+    queue_serve(engine, &tokens, plan->short_most);
     for (uint32_t i = 0; i < engine->order_count && tokens > 0 && plan->unserved; i++)
         prefill_serve(engine, engine->order[i], &tokens);
-    draws_serve(engine, &tokens, UINT32_MAX);
+    queue_serve(engine, &tokens, UINT32_MAX);
 }
 
 bool plan_make(struct engine *engine)

@@ -125,7 +125,7 @@ static void words_fill(struct port *port, struct request *request, const struct 
     at += args->bias_count * BIAS_WORDS;
     request->word_count = at;
     uint32_t number = request->number;
-    store_take(&port->words, number, at);
+    store_alloc(&port->words, number, at);
     store_write(&port->words, number, 0, args->token_count, args->tokens);
     store_write(&port->words, number, request->starts_at, args->sequence_count + 1,
                 args->sequence_start);
@@ -143,11 +143,11 @@ static struct request *request_fill(struct port *port, const struct submit_args 
           port->request_count);
     uint32_t number = port->free_count > 0 ? port->free[--port->free_count] : port->fresh++;
     struct request *request = &port->requests[number];
-    request->asked = *args;
-    request->asked.tokens = NULL; // the arrays are copied to the store; their pointers are not kept
-    request->asked.sequence_start = request->asked.type_from = NULL;
-    request->asked.bias = NULL;
-    request->asked.stop_ids = request->stop_ids;
+    request->args = *args;
+    request->args.tokens = NULL; // the arrays are copied to the store; their pointers are not kept
+    request->args.sequence_start = request->args.type_from = NULL;
+    request->args.bias = NULL;
+    request->args.stop_ids = request->stop_ids;
     if (args->stop_id_count > 0)
         memcpy(request->stop_ids, args->stop_ids, args->stop_id_count * sizeof(int32_t));
     if (args->grammar)
@@ -168,12 +168,12 @@ static struct request *request_fill(struct port *port, const struct submit_args 
         atomic_store_explicit(&request->cancelled[i], 0, memory_order_relaxed);
     words_fill(port, request, args);
     if (request->result_bytes > 0)
-        store_take(&port->results, number, args->sequence_count);
+        store_alloc(&port->results, number, args->sequence_count);
     return request;
 }
 
-static enum admission submit(struct port *port, const struct submit_args *args,
-                             struct request **out)
+static enum admission gate_submit(struct port *port, const struct submit_args *args,
+                                  struct request **out)
 {
     struct admission_gate *gate = port->gate;
     uint32_t gate_state = atomic_load_explicit(&gate->state, memory_order_seq_cst);
@@ -198,7 +198,7 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     // then reads `submitting` as 0 finds every admitted request in the inbound ring. With a weaker
     // order both sides could miss each other, and the request would never end.
     atomic_store_explicit(&port->submitting, 1, memory_order_seq_cst);
-    enum admission admission = submit(port, args, out);
+    enum admission admission = gate_submit(port, args, out);
     atomic_store_explicit(&port->submitting, 0, memory_order_release);
     if (admission == ADMITTED)
         waker_raise(port->gate->waker);
@@ -225,8 +225,8 @@ static void cached_count(struct route_copy *copies, struct port *const *ports, u
     }
 }
 
-void ports_look(struct route_copy *copies, struct port *const *ports, uint32_t count,
-                const struct submit_args *args)
+void ports_look_up(struct route_copy *copies, struct port *const *ports, uint32_t count,
+                   const struct submit_args *args)
 {
     uint32_t looks = ROUTE_BLOCKS_MAX;
     for (uint32_t i = 0; i < count; i++) {
@@ -245,26 +245,26 @@ void ports_look(struct route_copy *copies, struct port *const *ports, uint32_t c
 uint32_t port_choose(struct port *const *ports, uint32_t count, const struct submit_args *args,
                      uint32_t after)
 {
-    struct port *asked[COPIES_MAX];
+    struct port *given[COPIES_MAX];
     struct route_copy copies[COPIES_MAX];
     uint32_t place[COPIES_MAX], found = 0;
     check(count <= COPIES_MAX, "%u copies", count);
     for (uint32_t i = 0; i < count; i++) {
         if (!ports[i])
             continue;
-        asked[found] = ports[i];
+        given[found] = ports[i];
         place[found++] = i;
     }
     if (found < 2)
         return found == 0 ? count : place[0];
-    ports_look(copies, asked, found, args);
+    ports_look_up(copies, given, found, args);
     return place[route_choose(copies, found, args->token_count, after)];
 }
 
-uint32_t port_turn(struct port *port)
+uint32_t port_route_number(struct port *port)
 {
     // Relaxed: callers only need different numbers; nothing else depends on the counter.
-    return atomic_fetch_add_explicit(&port->gate->counters.turns, 1, memory_order_relaxed);
+    return atomic_fetch_add_explicit(&port->gate->counters.route_numbers, 1, memory_order_relaxed);
 }
 
 // Sends a notice to the engine; called after the change that it announces. Either the engine gets
@@ -286,8 +286,8 @@ void port_cancel(struct port *port, struct request *request)
 
 void port_cancel_choice(struct port *port, struct request *request, uint32_t choice)
 {
-    check(request->asked.kind == REQUEST_GENERATE &&
-              choice < request->asked.sequence_count * request->asked.choice_count,
+    check(request->args.kind == REQUEST_GENERATE &&
+              choice < request->args.sequence_count * request->args.choice_count,
           "choice %u is cancelled", choice);
     // Relaxed: the notice orders it, as for the flag of port_cancel.
     atomic_fetch_or_explicit(&request->cancelled[choice / 64], (uint64_t)1 << choice % 64,
@@ -300,15 +300,15 @@ void port_free(struct port *port, struct request *request)
     uint32_t place;
     check(!ring_peek(&request->events.ring, &place), "request %u is freed with events unread",
           request->number);
-    counters_lower(port->gate, request->asked.token_count, request->result_bytes);
-    store_give(&port->words, request->number, request->word_count);
+    counters_lower(port->gate, request->args.token_count, request->result_bytes);
+    store_free(&port->words, request->number, request->word_count);
     if (request->result_bytes > 0)
-        store_give(&port->results, request->number, request->asked.sequence_count);
-    request->asked.owner = NULL;
-    grammar_give(request->asked.grammar);
-    token_rules_give(request->asked.rules);
-    request->asked.grammar = NULL;
-    request->asked.rules = NULL;
+        store_free(&port->results, request->number, request->args.sequence_count);
+    request->args.owner = NULL;
+    grammar_give(request->args.grammar);
+    token_rules_give(request->args.rules);
+    request->args.grammar = NULL;
+    request->args.rules = NULL;
     port->free[port->free_count++] = request->number;
     check(port->free_count <= port->fresh, "request %u was freed twice", request->number);
 }
@@ -316,7 +316,7 @@ void port_free(struct port *port, struct request *request)
 void port_owner_set(struct port *port, struct request *request, void *owner)
 {
     (void)port;
-    request->asked.owner = owner;
+    request->args.owner = owner;
 }
 
 void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, struct request *),
@@ -329,7 +329,7 @@ void port_drain(struct port *port, void (*on_ready)(void *context, void *owner, 
         // again.
         flag_lower(&request->events.in_ready);
         if (ring_peek(&request->events.ring, &place)) // otherwise its events were read already
-            on_ready(context, request->asked.owner, request);
+            on_ready(context, request->args.owner, request);
     }
 }
 

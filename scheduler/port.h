@@ -54,7 +54,7 @@ struct token_top { // an alternative to a sampled token, with its raw logprob
 };
 
 // The description of a request. port_submit copies the whole struct, and the engine reads the copy
-// (request.h: `asked`), so a new member needs no further code in the port. The arrays are borrowed
+// (request.h: `args`), so a new member needs no further code in the port. The arrays are borrowed
 // for the call, and so are grammar and rules: an admitted request holds a reference to each until
 // port_free.
 struct submit_args {
@@ -69,7 +69,7 @@ struct submit_args {
     bool pool_raw;             // vectors: true if they are not normalised
     uint32_t max_tokens;       // output tokens per choice; reduced to what the context leaves
     struct sampling sampling;
-    bool prompts_differ;    // true if the client gave no seed: equal prompts then draw differently
+    bool prompts_differ;    // true if the client gave no seed: equal prompts get different seeds
     bool ignore_end;        // true if the model's end ids do not end a choice
     uint32_t stop_id_count; // more ids that end a choice
     const int32_t *stop_ids;
@@ -124,7 +124,7 @@ uint32_t port_choose(struct port *const *ports, uint32_t count, const struct sub
                      uint32_t after);
 // Returns a counter that increases with each call for any port of the same engine, for `after` of
 // port_choose. The caller uses a port of the model's first copy.
-uint32_t port_turn(struct port *port);
+uint32_t port_route_number(struct port *port);
 
 // Cancels the request in any state. Each choice still gets exactly one finish event.
 void port_cancel(struct port *port, struct request *request);

@@ -33,36 +33,36 @@ static bool hash_equal(const struct hash *a, const struct hash *b)
     return a->low == b->low && a->high == b->high;
 }
 
-uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name)
+uint32_t prefix_find(const struct blocks *blocks, const struct prefix_key *key)
 {
-    uint32_t id = *bucket_of(blocks, &name->hash);
+    uint32_t id = *bucket_of(blocks, &key->hash);
     for (; id != BLOCK_NONE; id = blocks->block[id].next) {
         const struct block *b = &blocks->block[id];
-        if (!hash_equal(&b->hash, &name->hash) || !hash_equal(&b->parent, &name->parent))
+        if (!hash_equal(&b->hash, &key->hash) || !hash_equal(&b->parent, &key->parent))
             continue;
         const int32_t *tokens = &blocks->token[(size_t)id * blocks->tokens];
-        if (memcmp(tokens, name->tokens, blocks->tokens * sizeof *tokens) == 0)
+        if (memcmp(tokens, key->tokens, blocks->tokens * sizeof *tokens) == 0)
             return id;
     }
     return BLOCK_NONE;
 }
 
-void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *name, bool ready)
+void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_key *key, bool ready)
 {
     struct block *b = &blocks->block[id];
-    check(!b->named, "block %u is named twice", id);
-    check(b->refs > 0, "block %u is named and nobody holds it", id);
-    if (b->barred)
+    check(!b->in_table, "block %u enters the table twice", id);
+    check(b->refs > 0, "block %u enters the table without a holder", id);
+    if (b->excluded)
         return;
-    b->hash = name->hash;
-    b->parent = name->parent;
-    b->named = true;
+    b->hash = key->hash;
+    b->parent = key->parent;
+    b->in_table = true;
     b->ready = ready;
     b->serial = ++blocks->serials;
     b->children = 0;
     b->parent_serial = 0;
-    memcpy(&blocks->token[(size_t)id * blocks->tokens], name->tokens,
-           blocks->tokens * sizeof *name->tokens);
+    memcpy(&blocks->token[(size_t)id * blocks->tokens], key->tokens,
+           blocks->tokens * sizeof *key->tokens);
     uint32_t *head = bucket_of(blocks, &b->hash);
     b->next = *head;
     *head = id;
@@ -73,11 +73,11 @@ void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *na
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent)
 {
     struct block *b = &blocks->block[id], *p = &blocks->block[parent];
-    if (!p->named || !hash_equal(&p->hash, &b->parent))
+    if (!p->in_table || !hash_equal(&p->hash, &b->parent))
         return; // this parent is a duplicate that is not in the table
     if (b->parent_id == parent && b->parent_serial == p->serial)
         return;
-    b->parent_id = parent; // an earlier parent has lost its name, because names are unique
+    b->parent_id = parent; // an earlier parent has left the table, because keys are unique
     b->parent_serial = p->serial;
     p->children++;
     p->child = id;
@@ -87,7 +87,7 @@ uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32
 {
     const struct block *p = &blocks->block[parent];
     const struct block *b = &blocks->block[p->child];
-    if (!p->named || p->children == 0 || !b->named || b->parent_id != parent ||
+    if (!p->in_table || p->children == 0 || !b->in_table || b->parent_id != parent ||
         b->parent_serial != p->serial)
         return BLOCK_NONE;
     const int32_t *own = &blocks->token[(size_t)p->child * blocks->tokens];
@@ -115,14 +115,14 @@ void prefix_drop(struct blocks *blocks, uint32_t id)
         link = &blocks->block[*link].next;
     }
     *link = b->next;
-    b->named = false;
+    b->in_table = false;
     b->ready = false;
 }
 
-void prefix_bar(struct blocks *blocks, uint32_t id)
+void prefix_exclude(struct blocks *blocks, uint32_t id)
 {
-    check(blocks->block[id].refs > 0, "block %u is barred and nobody holds it", id);
-    if (blocks->block[id].named)
+    check(blocks->block[id].refs > 0, "block %u is excluded without a holder", id);
+    if (blocks->block[id].in_table)
         prefix_drop(blocks, id);
-    blocks->block[id].barred = true;
+    blocks->block[id].excluded = true;
 }

@@ -19,27 +19,27 @@ struct hash prefix_root(const uint64_t secret[2], const struct prefix_apart *apa
 struct hash prefix_hash(const uint64_t secret[2], const struct hash *parent, const int32_t *tokens,
                         uint32_t count);
 
-struct prefix_name { // identity of a full block
+struct prefix_key { // identity of a full block
     struct hash hash, parent;
     const int32_t *tokens; // [blocks->tokens]
 };
 
-// Returns the block of that name, ready or not, or BLOCK_NONE.
-uint32_t prefix_find(const struct blocks *blocks, const struct prefix_name *name);
+// Returns the block of that key, ready or not, or BLOCK_NONE.
+uint32_t prefix_find(const struct blocks *blocks, const struct prefix_key *key);
 
-// Enters a used block under a name that is not in the table. Does nothing if the block is barred.
-void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_name *name, bool ready);
-// Removes a named block from the table.
+// Enters a used block under a key that is not in the table. Does nothing if the block is excluded.
+void prefix_put(struct blocks *blocks, uint32_t id, const struct prefix_key *key, bool ready);
+// Removes a block from the table.
 void prefix_drop(struct blocks *blocks, uint32_t id);
 
 // Returns the block that was linked to `parent` most recently if it has these tokens. Needs no
 // hash. Returns BLOCK_NONE otherwise; prefix_find may still find a block.
 uint32_t prefix_follow(const struct blocks *blocks, uint32_t parent, const int32_t *tokens);
 
-// Records that the named block `id` follows `parent`, if its parent hash is that of `parent`. No
-// block of a chain of links was dropped as long as its last block keeps its serial and `breaks` is
-// unchanged.
+// Records that the block `id` of the table follows `parent`, if its parent hash is that of
+// `parent`. No block of a chain of links was dropped as long as its last block keeps its serial and
+// `breaks` is unchanged.
 void prefix_link(struct blocks *blocks, uint32_t id, uint32_t parent);
 
 // Removes a used block from the table and keeps it out until it is free.
-void prefix_bar(struct blocks *blocks, uint32_t id);
+void prefix_exclude(struct blocks *blocks, uint32_t id);

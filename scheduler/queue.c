@@ -17,12 +17,12 @@ void queue_reset(struct queue *queue)
     }
 }
 
-static void turn_append(struct queue *queue, struct queue_key *key)
+static void order_append(struct queue *queue, struct queue_key *key)
 {
     LIST_APPEND(queue->first, queue->last, key, next, previous);
 }
 
-static void turn_unlink(struct queue *queue, struct queue_key *key)
+static void order_unlink(struct queue *queue, struct queue_key *key)
 {
     LIST_REMOVE(queue->first, queue->last, key, next, previous);
 }
@@ -37,7 +37,7 @@ static void ahead_unlink(struct queue *queue, struct queue_key *key)
     LIST_REMOVE(queue->ahead_first, queue->ahead_last, key, ahead_next, ahead_previous);
 }
 
-// Rotates the list of keys for draws ahead so that `key`, which is not the first, becomes the
+// Rotates the list of keys for scheduling ahead so that `key`, which is not the first, becomes the
 // first.
 static void ahead_begin(struct queue *queue, struct queue_key *key)
 {
@@ -61,7 +61,7 @@ static struct queue_key *key_open(struct queue *queue, uint32_t key_id)
     queue->free = key->chain;
     *key = (struct queue_key){.key_id = key_id, .chain = *head};
     *head = key;
-    turn_append(queue, key);
+    order_append(queue, key);
     ahead_append(queue, key);
     return key;
 }
@@ -72,7 +72,7 @@ static void key_close(struct queue *queue, struct queue_key *key)
     while (*link != key)
         link = &(*link)->chain;
     *link = key->chain;
-    turn_unlink(queue, key);
+    order_unlink(queue, key);
     ahead_unlink(queue, key);
     key->chain = queue->free;
     queue->free = key;
@@ -97,7 +97,7 @@ static void request_unlink(struct queue *queue, struct queue_key *key, struct re
 
 void queue_put(struct engine *engine, struct request *r)
 {
-    request_append(&engine->queue, key_open(&engine->queue, r->asked.key_id), r);
+    request_append(&engine->queue, key_open(&engine->queue, r->args.key_id), r);
 }
 
 void queue_drop(struct engine *engine, struct request *r)
@@ -117,8 +117,8 @@ void queue_rotate(struct engine *engine, struct request *r, bool ahead)
         ahead_unlink(&engine->queue, key);
         ahead_append(&engine->queue, key);
     } else {
-        turn_unlink(&engine->queue, key);
-        turn_append(&engine->queue, key);
+        order_unlink(&engine->queue, key);
+        order_append(&engine->queue, key);
     }
     if (!sequence_waits(r)) {
         queue_drop(engine, r);
@@ -129,12 +129,12 @@ void queue_rotate(struct engine *engine, struct request *r, bool ahead)
 }
 
 // Returns the next request of the key that can get a slot and whose next prompt has at most `most`
-// tokens. place: whether a slot is possible without and with a penalty row.
-static struct request *key_next(const struct queue_key *key, const bool place[2], uint32_t most,
+// tokens. possible: whether a slot is possible without and with a penalty row.
+static struct request *key_next(const struct queue_key *key, const bool possible[2], uint32_t most,
                                 uint32_t *passed)
 {
-    struct request *plain = place[0] ? key->first[0] : NULL;
-    struct request *penalised = place[1] ? key->first[1] : NULL;
+    struct request *plain = possible[0] ? key->first[0] : NULL;
+    struct request *penalised = possible[1] ? key->first[1] : NULL;
     for (uint32_t i = 0; i < PASSED_EACH; i++) {
         bool second = !plain || (penalised && penalised->run.wait_ticket < plain->run.wait_ticket);
         struct request **r = second ? &penalised : &plain;
@@ -147,23 +147,23 @@ static struct request *key_next(const struct queue_key *key, const bool place[2]
 }
 
 // Returns the next request in round-robin order, whatever the length of its prompt.
-static struct request *next_in_turn(const struct queue *queue, const bool place[2])
+static struct request *next_round_robin(const struct queue *queue, const bool possible[2])
 {
     struct request *r = NULL;
     uint32_t passed = 0;
     for (const struct queue_key *key = queue->first; key && !r; key = key->next)
-        r = key_next(key, place, UINT32_MAX, &passed);
+        r = key_next(key, possible, UINT32_MAX, &passed);
     return r;
 }
 
 // Returns the next request with at most `most` tokens. A search that ends at the limit is continued
 // by the next call.
-static struct request *next_ahead(struct queue *queue, const bool place[2], uint32_t most)
+static struct request *next_ahead(struct queue *queue, const bool possible[2], uint32_t most)
 {
     uint32_t passed = 0;
     struct queue_key *key = queue->ahead_first;
     for (; key && passed < PASSED_MOST; key = key->ahead_next) {
-        struct request *r = key_next(key, place, most, &passed);
+        struct request *r = key_next(key, possible, most, &passed);
         if (r)
             return r;
     }
@@ -177,11 +177,11 @@ struct request *queue_next(struct engine *engine, uint32_t most, bool *ahead)
     struct queue *queue = &engine->queue;
     if (!queue->first)
         return NULL;
-    bool place[2] = {place_possible(engine, false),
-                     queue->penalised > 0 && place_possible(engine, true)};
-    if (!place[0])
+    bool possible[2] = {slot_possible(engine, false),
+                        queue->penalised > 0 && slot_possible(engine, true)};
+    if (!possible[0])
         return NULL;
-    struct request *r = next_in_turn(queue, place);
+    struct request *r = next_round_robin(queue, possible);
     *ahead = r && sequence_next_known(r) > most;
-    return *ahead ? next_ahead(queue, place, most) : r;
+    return *ahead ? next_ahead(queue, possible, most) : r;
 }

@@ -1,7 +1,7 @@
-// Requests with sequences left to draw. To draw a sequence is to take it from the queue and give it
-// a slot. API keys are served round-robin, and so are the requests of a key: with k keys that have
-// requests, each gets one of k draws. Draws that overtake a longer prompt ("ahead") have a separate
-// rotation of keys (decision 0011). Engine thread only.
+// Requests with sequences left to schedule. To schedule a sequence is to take it from the queue and
+// give it a slot. API keys are served round-robin, and so are the requests of a key: with k keys
+// that have requests, each gets one of k slots. Sequences that overtake a longer prompt ("ahead")
+// have a separate rotation of keys (decision 0011). Engine thread only.
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ struct queue_key { // an API key that has waiting requests
     // separate because all requests with penalties may have to wait for a penalty row.
     struct request *first[2], *last[2];
     struct queue_key *next, *previous;             // list of keys in round-robin order
-    struct queue_key *ahead_next, *ahead_previous; // list of keys for draws ahead
+    struct queue_key *ahead_next, *ahead_previous; // list of keys for scheduling ahead
     struct queue_key *chain; // next key of the hash bucket, or next free entry
 };
 
@@ -38,8 +38,9 @@ void queue_reset(struct queue *queue);
 void queue_put(struct engine *engine, struct request *request);
 // Removes a request, if it is in the queue.
 void queue_drop(struct engine *engine, struct request *request);
-// Updates the order after a draw: moves the key and the request to the end of their lists, or
-// removes them if no sequence is left. ahead: moves the key in the list for draws ahead instead.
+// Updates the order after a sequence was scheduled: moves the key and the request to the end of
+// their lists, or removes them if no sequence is left. ahead: moves the key in the list for
+// scheduling ahead instead.
 void queue_rotate(struct engine *engine, struct request *request, bool ahead);
 // Returns the next request that can get a slot and whose next prompt has at most `most` tokens, or
 // NULL. If the request that is next in order is longer, it and its key keep their position, and

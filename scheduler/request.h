@@ -19,31 +19,31 @@ enum {
 
 // The engine's part; zeroed when the engine accepts the request.
 struct request_run {
-    uint32_t drawn, draw_total; // number of sequences drawn so far; of all sequences
-    uint32_t redrawn;           // number of draws of parked sequences
-    uint32_t unfinished;        // number of finish events not yet pushed
-    uint32_t inputs_done;       // pooling: number of sequences with a result
-    uint32_t pending;           // number of token events planned and not settled
-    uint32_t paused_count;      // number of its paused sequences
-    uint32_t parked;            // number of its parked sequences
-    bool returning;             // true if its parked sequences may be drawn again
+    uint32_t scheduled, sequence_total; // number of sequences scheduled so far; of all sequences
+    uint32_t rescheduled;               // number of times a parked sequence was scheduled again
+    uint32_t unfinished;                // number of finish events not yet pushed
+    uint32_t inputs_done;               // pooling: number of sequences with a result
+    uint32_t pending;                   // number of token events planned and not settled
+    uint32_t paused_count;              // number of its paused sequences
+    uint32_t parked;                    // number of its parked sequences
+    bool returning;                     // true if its parked sequences may be scheduled again
     uint32_t served_last; // choice that got the last ring entry when there were too few for all
     uint32_t tail_seen;   // reader's ring index when the engine last read it
     bool live;            // true from acceptance until it is finished
     bool started;         // true once a row of it was put into a batch
     uint32_t credit_used; // ring entries promised: when the plan began, plus those granted since
     uint64_t stamp;       // number of the plan for which credit was counted
-    uint32_t due_place;   // index in engine.due plus 1; 0: not in it
+    uint32_t due_index;   // index in engine.due plus 1; 0: not in it
     uint64_t progress_ns; // time at which the reader last read or had nothing to read
     uint64_t finished[REQUEST_CHOICES_MAX / 64]; // bit set: the choice's finish event was pushed
     uint64_t noted[REQUEST_CHOICES_MAX / 64];    // bit set: cached tokens of the prompt are counted
-    struct sequence *first, *last;               // drawn and not ended, in order of drawing
+    struct sequence *first, *last;               // scheduled and not ended, in order of scheduling
     struct request *live_next, *live_previous;
-    uint32_t mask_key;          // index in mask_turns.keys at which its key was last
+    uint32_t mask_key;          // index in mask_order.keys at which its key was last
     uint32_t mask_rows;         // number of its rows ranked so far in the current mask order
     uint64_t mask_served;       // last round of masks in which it was served
     uint64_t mask_waited;       // last round in which a row of it waited for its mask
-    struct queue_key *wait_key; // key under which it is queued; NULL: no sequence left to draw
+    struct queue_key *wait_key; // key under which it is queued; NULL: no sequence left to schedule
     struct request *wait_next, *wait_previous; // neighbours in the key's list
     uint64_t wait_ticket;                      // ticket of its position in the queue
 };
@@ -78,8 +78,8 @@ struct request_marks {
 
 struct request {
     struct port *port;
-    uint32_t number;          // index in the port's table
-    struct submit_args asked; // as submitted, without arrays; the h2o thread may change `owner`
+    uint32_t number;         // index in the port's table
+    struct submit_args args; // as submitted, without arrays; the h2o thread may change `owner`
     uint32_t starts_at, types_at, bias_at; // offsets in port.words, in words
     uint32_t word_count;                   // words that it uses of port.words
     int32_t stop_ids[REQUEST_STOP_IDS_MAX];
@@ -103,7 +103,7 @@ struct admission_limits {
 struct admission_counters {
     _Alignas(CACHE_LINE) _Atomic uint64_t requests;
     _Atomic uint64_t tokens, bytes;
-    _Atomic uint32_t turns; // counter of port_turn
+    _Atomic uint32_t route_numbers; // counter of port_route_number
 };
 
 enum gate_state { GATE_OPEN, GATE_STOPPED, GATE_FAILED };
@@ -129,8 +129,8 @@ void counters_lower(struct admission_gate *gate, uint64_t tokens, uint64_t bytes
 
 struct port;
 // port.c: fills copies[count] with the load and the cached prompt tokens of the engines of `ports`.
-void ports_look(struct route_copy *copies, struct port *const *ports, uint32_t count,
-                const struct submit_args *args);
+void ports_look_up(struct route_copy *copies, struct port *const *ports, uint32_t count,
+                   const struct submit_args *args);
 
 struct port {
     struct admission_gate *gate;
@@ -167,7 +167,7 @@ static inline bool choice_cancelled(const struct request *request, uint32_t choi
 {
     if (atomic_load_explicit(&request->cancel, memory_order_relaxed))
         return true;
-    if (request->asked.kind != REQUEST_GENERATE)
+    if (request->args.kind != REQUEST_GENERATE)
         return false;
     uint64_t bits = atomic_load_explicit(&request->cancelled[choice / 64], memory_order_relaxed);
     return bits >> choice % 64 & 1;

@@ -48,8 +48,8 @@ static uint32_t credit_share(struct engine *engine, struct request *r, uint32_t 
             plan_entry(engine, s)->granted = false;
     for (uint32_t lap = 0; lap < 2; lap++) {
         for (struct sequence *s = r->run.first; s && credit > 0; s = s->sibling) {
-            bool turn = lap == 0 ? s->number > start : s->number <= start;
-            if (!turn || !wants_token(s) || !credit_suffices(r, s, all))
+            bool in_lap = lap == 0 ? s->number > start : s->number <= start;
+            if (!in_lap || !wants_token(s) || !credit_suffices(r, s, all))
                 continue;
             credit--;
             plan_entry(engine, s)->granted = true;
@@ -123,7 +123,7 @@ void credit_grant(struct engine *engine, uint64_t stamp)
     for (uint32_t i = 0; i < engine->order_count; i++) {
         struct sequence *s = engine->order[i];
         struct request *r = s->request;
-        if (r->asked.kind != REQUEST_GENERATE) {
+        if (r->args.kind != REQUEST_GENERATE) {
             // A pooling request needs only the entry of its finish event.
             *plan_entry(engine, s) = (struct plan_entry){.granted = true};
         } else if (r->run.stamp != stamp) {
@@ -133,12 +133,12 @@ void credit_grant(struct engine *engine, uint64_t stamp)
     }
 }
 
-void credit_drawn(struct engine *engine, struct sequence *s)
+void credit_scheduled(struct engine *engine, struct sequence *s)
 {
     struct request *r = s->request;
     struct plan_entry *entry = plan_entry(engine, s);
-    *entry = (struct plan_entry){.granted = true, .drawn = true};
-    if (r->asked.kind != REQUEST_GENERATE)
+    *entry = (struct plan_entry){.granted = true, .scheduled = true};
+    if (r->args.kind != REQUEST_GENERATE)
         return;
     if (r->run.stamp != engine->plan.stamp) { // it had no sequence with a slot when the plan began
         r->run.stamp = engine->plan.stamp;
@@ -152,5 +152,5 @@ void credit_drawn(struct engine *engine, struct sequence *s)
     engine->plan.refused = engine->plan.refused || !entry->granted;
     pause_set(engine, s, !entry->granted);
     if (!entry->granted)
-        parked_stay(engine, r);
+        parked_hold(engine, r);
 }

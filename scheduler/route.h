@@ -29,7 +29,7 @@ struct route_table {
 };
 
 // Returns the number of lines for `blocks` blocks: a power of two, about half full when all are
-// named.
+// in the prefix table.
 uint32_t route_lines(uint32_t blocks);
 
 // Engine's thread. Adds or removes the fingerprint of a block. If a line is full, the new

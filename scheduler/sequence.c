@@ -6,15 +6,15 @@
 
 bool sequence_penalised(const struct request *request)
 {
-    const struct sampling *p = &request->asked.sampling;
-    return request->asked.kind == REQUEST_GENERATE &&
+    const struct sampling *p = &request->args.sampling;
+    return request->args.kind == REQUEST_GENERATE &&
            (p->repetition != 1.0f || p->frequency != 0.0f || p->presence != 0.0f);
 }
 
 bool sequence_masked(const struct sequence *s)
 {
-    const struct submit_args *asked = &s->request->asked;
-    return asked->grammar || asked->rules;
+    const struct submit_args *args = &s->request->args;
+    return args->grammar || args->rules;
 }
 
 void sequence_tokens(const struct sequence *s, uint32_t from, uint32_t count, int32_t *out)
@@ -46,20 +46,20 @@ static struct sequence *parked_first(const struct request *r)
 
 bool sequence_waits(const struct request *r)
 {
-    return r->run.drawn < r->run.draw_total || r->run.returning;
+    return r->run.scheduled < r->run.sequence_total || r->run.returning;
 }
 
 uint32_t sequence_next_known(const struct request *r)
 {
     if (r->run.returning)
         return sequence_known(parked_first(r));
-    uint64_t at = r->starts_at + r->run.drawn / r->asked.choice_count;
+    uint64_t at = r->starts_at + r->run.scheduled / r->args.choice_count;
     return (uint32_t)(request_word(r, at + 1) - request_word(r, at));
 }
 
 static void sequence_prompt(struct sequence *s, const struct request *r)
 {
-    uint32_t input = s->number / r->asked.choice_count;
+    uint32_t input = s->number / r->args.choice_count;
     s->prompt_at = (uint32_t)request_word(r, r->starts_at + input);
     s->prompt_len = (uint32_t)request_word(r, r->starts_at + input + 1) - s->prompt_at;
     s->type_from = r->typed ? (uint32_t)request_word(r, r->types_at + input) : TYPE_FROM_NONE;
@@ -67,7 +67,7 @@ static void sequence_prompt(struct sequence *s, const struct request *r)
 
 static struct hash sequence_root(const struct engine *engine, const struct request *r)
 {
-    struct prefix_apart apart = {.salt = {r->asked.cache_salt[0], r->asked.cache_salt[1]}};
+    struct prefix_apart apart = {.salt = {r->args.cache_salt[0], r->args.cache_salt[1]}};
     if (!engine->options.prefix_cache) {
         apart.serial = r->serial;
         apart.port = (uint64_t)(r->port - engine->ports) + 1;
@@ -76,7 +76,7 @@ static struct hash sequence_root(const struct engine *engine, const struct reque
 }
 
 // Gives the sequence a slot and, if needed, a penalty row, and makes it the youngest.
-static void place_take(struct engine *engine, struct sequence *s)
+static void slot_acquire(struct engine *engine, struct sequence *s)
 {
     size_t each = engine->facts.blocks_per_sequence_max;
     s->slot = engine->slots_free[--engine->slots_free_count];
@@ -92,7 +92,7 @@ static void place_take(struct engine *engine, struct sequence *s)
     s->state = SEQUENCE_WAITING;
 }
 
-static void place_give(struct engine *engine, struct sequence *s)
+static void slot_release(struct engine *engine, struct sequence *s)
 {
     if (s->penalty_row != PENALTY_NONE)
         engine->penalties_free[engine->penalties_free_count++] = s->penalty_row;
@@ -111,10 +111,10 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
     struct sequence *s = &engine->sequences[index];
     check(s->state == SEQUENCE_FREE, "sequence %u is in use in state %u", index, s->state);
     *s = (struct sequence){.index = index,
-                           .number = r->run.drawn,
+                           .number = r->run.scheduled,
                            .request = r,
                            .shares = engine->sharing &&
-                                     (engine->options.prefix_cache || r->run.draw_total > 1),
+                                     (engine->options.prefix_cache || r->run.sequence_total > 1),
                            .slot = SLOT_NONE,
                            .penalty_row = PENALTY_NONE,
                            .history = &engine->history};
@@ -122,7 +122,7 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
     s->output_max = 1;
     if (sequence_generates(s)) {
         uint32_t left = engine->facts.max_model_len - s->prompt_len;
-        s->output_max = r->asked.max_tokens < left ? r->asked.max_tokens : left;
+        s->output_max = r->args.max_tokens < left ? r->args.max_tokens : left;
     }
     if (s->shares)
         s->root = sequence_root(engine, r);
@@ -132,11 +132,11 @@ static struct sequence *sequence_open(struct engine *engine, struct request *r)
         r->run.first = s;
     r->run.last = s;
     engine->waiting_sequences--;
-    r->run.drawn++;
+    r->run.scheduled++;
     return s;
 }
 
-struct sequence *sequence_draw(struct engine *engine, struct request *r, bool ahead)
+struct sequence *sequence_schedule(struct engine *engine, struct request *r, bool ahead)
 {
     check(sequence_slots(engine), "%u slots are free", engine->slots_free_count);
     struct sequence *s;
@@ -145,22 +145,22 @@ struct sequence *sequence_draw(struct engine *engine, struct request *r, bool ah
         // It may have been parked, and paused, after the request began to return.
         pause_set(engine, s, false);
         parked_drop(engine, s);
-        r->run.redrawn++;
+        r->run.rescheduled++;
     } else {
         s = sequence_open(engine, r);
     }
     s->ahead = ahead;
-    place_take(engine, s);
+    slot_acquire(engine, s);
     queue_rotate(engine, r, ahead);
     return s;
 }
 
-void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving)
+void sequence_blocks_unref(struct engine *engine, struct sequence *s, bool was_leaving)
 {
     // Release the last block first: the cache evicts blocks in the order of release, and a chain
     // must lose its end first so that the rest can still be found.
     for (uint32_t i = s->block_count; i-- > 0;)
-        block_give(&engine->blocks, s->blocks[i], was_leaving);
+        block_unref(&engine->blocks, s->blocks[i], was_leaving);
     s->block_count = 0;
     s->match_count = 0;
     s->blocks_sent = 0;
@@ -168,10 +168,10 @@ void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_le
     s->planned_len = 0;
 }
 
-static void blocks_leave(struct engine *engine, struct sequence *s)
+static void blocks_unref_later(struct engine *engine, struct sequence *s)
 {
     for (uint32_t i = 0; i < s->block_count; i++)
-        block_leave(&engine->blocks, s->blocks[i]);
+        block_unref_later(&engine->blocks, s->blocks[i]);
 }
 
 void sequence_start(struct sequence *s)
@@ -190,10 +190,10 @@ void sequence_preempt(struct engine *engine, struct sequence *s)
     s->on_device = false;
     if (s->inflight > 0) {
         s->state = SEQUENCE_LEAVING;
-        blocks_leave(engine, s);
+        blocks_unref_later(engine, s);
         return;
     }
-    sequence_blocks_give(engine, s, false);
+    sequence_blocks_unref(engine, s, false);
     s->state = SEQUENCE_WAITING;
 }
 
@@ -240,8 +240,8 @@ static void order_drop(struct engine *engine, struct sequence *s)
 
 static void sequence_close(struct engine *engine, struct sequence *s)
 {
-    masks_end(engine, s);
-    store_give(&engine->history, s->index, s->output_count);
+    masks_matcher_end(engine, s);
+    store_free(&engine->history, s->index, s->output_count);
     engine->sequences_free[engine->sequences_free_count++] = s->index;
     s->state = SEQUENCE_FREE;
 }
@@ -252,7 +252,7 @@ void sequence_park(struct engine *engine, struct sequence *s)
     if (s->state == SEQUENCE_RUNNING)
         sequence_preempt(engine, s);
     order_drop(engine, s);
-    place_give(engine, s);
+    slot_release(engine, s);
     s->state = SEQUENCE_PARKED;
 }
 
@@ -269,12 +269,12 @@ void sequence_end(struct engine *engine, struct sequence *s)
     order_drop(engine, s);
     if (s->inflight > 0) {
         if (s->state != SEQUENCE_LEAVING)
-            blocks_leave(engine, s);
+            blocks_unref_later(engine, s);
         s->state = SEQUENCE_ENDING;
         return;
     }
-    sequence_blocks_give(engine, s, false);
-    place_give(engine, s);
+    sequence_blocks_unref(engine, s, false);
+    slot_release(engine, s);
     sequence_close(engine, s);
 }
 
@@ -286,11 +286,11 @@ void sequence_settled(struct engine *engine, struct sequence *s)
         return;
     check(s->state == SEQUENCE_LEAVING || s->state == SEQUENCE_ENDING, "settled in state %u",
           s->state);
-    sequence_blocks_give(engine, s, true);
+    sequence_blocks_unref(engine, s, true);
     if (s->state == SEQUENCE_LEAVING) {
         s->state = SEQUENCE_WAITING;
         return;
     }
-    place_give(engine, s);
+    slot_release(engine, s);
     sequence_close(engine, s);
 }

@@ -1,10 +1,10 @@
-// A sequence is a choice of a generation or an input of a pooling request. It is drawn when the
-// engine takes it from the queue; from then to its end it has a place: a device slot and, if it
-// needs one, a penalty row. It keeps the place when it is preempted. Only a sequence whose reader
-// is slow may lose its place, to a sequence that is drawn (decision 0016): it is parked, keeps only
-// its generated tokens, and is drawn again as the youngest once its reader has read.
+// A sequence is a choice of a generation or an input of a pooling request. It is scheduled when the
+// engine takes it from the queue; from then to its end it has a device slot and, if it needs one, a
+// penalty row. It keeps them when it is preempted. Only a sequence whose reader is slow may lose
+// them, to a sequence that is scheduled (decision 0016): it is parked, keeps only its generated
+// tokens, and is scheduled again as the youngest once its reader has read.
 //
-//            sequence_draw                 sequence_start (plan: blocks for all known tokens)
+//          sequence_schedule               sequence_start (plan: blocks for all known tokens)
 //     FREE ----------------> WAITING -----------------------------------------> RUNNING
 //      ^                      ^   ^                                            |   |   |
 //      |                      |   +--------------------------------------------+   |   |
@@ -16,7 +16,8 @@
 //      +------------------------------ ENDING <----------+------ (step in flight) -----+
 //      +-- sequence_end, no step in flight: from every state
 //
-//     WAITING, RUNNING -- sequence_park, no step in flight --> PARKED -- sequence_draw --> WAITING
+//     WAITING, RUNNING -- sequence_park, no step in flight --> PARKED
+//     PARKED -- sequence_schedule --> WAITING
 //
 // `paused` is independent of the state: the event ring has no entry for the sequence's next token.
 // A parked sequence is paused until it may return. Engine thread only.
@@ -30,7 +31,7 @@ struct engine;
 
 enum sequence_state {
     SEQUENCE_FREE,    // unused entry
-    SEQUENCE_WAITING, // drawn or preempted: has a slot, holds no blocks
+    SEQUENCE_WAITING, // scheduled or preempted: has a slot, holds no blocks
     SEQUENCE_RUNNING, // holds blocks and gets rows in steps
     SEQUENCE_LEAVING, // preempted; a step in flight still refers to it
     SEQUENCE_PARKED,  // without a slot, because its reader is slow
@@ -47,7 +48,7 @@ struct sequence {
     bool on_device;        // true if the device has its sampling parameters
     bool fed;              // true if its next input is the token that the device sampled last
     bool cached_noted;     // true once its cached tokens are counted
-    bool ahead;            // true if it overtook a longer prompt when it was drawn
+    bool ahead;            // true if it overtook a longer prompt when it was scheduled
     bool cancelled;        // true if a cancel ended it
     bool matched;          // true if the mask worker has a matcher for it
     bool mask_made;        // true if the mask of its postponed row can be made now
@@ -72,8 +73,8 @@ struct sequence {
     uint32_t hash_count;     // number of valid entries of `hashes`
     uint32_t match_count;    // while waiting: blocks found in the cache, in `blocks`, not yet held
     uint32_t penalty_row;    // row of the penalty table, or PENALTY_NONE
-    uint64_t ticket;         // number of its draw; a smaller ticket is older
-    uint64_t match_serial, match_breaks; // cache state of the match, for share_holds
+    uint64_t ticket;         // number of its scheduling; a smaller ticket is older
+    uint64_t match_serial, match_breaks; // cache state of the match, for share_valid
     struct hash *hashes; // [blocks_per_sequence_max] hashes of its full blocks, memory of the slot
     struct hash root;    // parent hash of its first block
     const struct store *history; // store of generated tokens; its owner number is `index`
@@ -89,7 +90,7 @@ static inline uint32_t sequence_known(const struct sequence *s)
 // Returns true if it belongs to a generation.
 static inline bool sequence_generates(const struct sequence *s)
 {
-    return s->request->asked.kind == REQUEST_GENERATE;
+    return s->request->args.kind == REQUEST_GENERATE;
 }
 
 // Returns true if all its output tokens are planned; some may not be settled yet.
@@ -120,14 +121,14 @@ bool sequence_masked(const struct sequence *s);
 
 // Returns true if a slot is free for one more sequence.
 bool sequence_slots(const struct engine *engine);
-// Returns true if the request has a sequence to draw.
+// Returns true if the request has a sequence to schedule.
 bool sequence_waits(const struct request *request);
 
-// Returns the number of known tokens of the sequence that is drawn next.
+// Returns the number of known tokens of the sequence that is scheduled next.
 uint32_t sequence_next_known(const struct request *request);
 // Draws the next sequence of a request, as its youngest sequence; a slot must be free. ahead: it
 // overtakes a longer prompt of another request.
-struct sequence *sequence_draw(struct engine *engine, struct request *request, bool ahead);
+struct sequence *sequence_schedule(struct engine *engine, struct request *request, bool ahead);
 
 // Changes a waiting sequence to running. The caller makes it a holder of its blocks.
 void sequence_start(struct sequence *s);
@@ -143,5 +144,5 @@ void sequence_park(struct engine *engine, struct sequence *s);
 void sequence_end(struct engine *engine, struct sequence *s);
 // Counts one step of the sequence as settled, and completes a preemption or end that waited for it.
 void sequence_settled(struct engine *engine, struct sequence *s);
-// Releases all blocks of a sequence. was_leaving: they were announced with block_leave.
-void sequence_blocks_give(struct engine *engine, struct sequence *s, bool was_leaving);
+// Releases all blocks of a sequence. was_leaving: they were announced with block_unref_later.
+void sequence_blocks_unref(struct engine *engine, struct sequence *s, bool was_leaving);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool contains(const int32_t *ids, uint32_t count, int32_t token)
+static bool id_listed(const int32_t *ids, uint32_t count, int32_t token)
 {
     for (uint32_t i = 0; i < count; i++)
         if (ids[i] == token)
@@ -23,14 +23,14 @@ static bool is_end_token(const struct engine *engine, const struct sequence *s,
     if (result->flags & SAMPLED_END)
         return true;
     // A mask allows an end id only if the answer is complete, whatever else the request specifies.
-    if (r->asked.grammar && vocabulary_is_end(engine->options.vocabulary, result->token))
+    if (r->args.grammar && vocabulary_is_end(engine->options.vocabulary, result->token))
         return true;
-    if (s->output_count <= r->asked.sampling.output_min) // output_count includes this token
+    if (s->output_count <= r->args.sampling.output_min) // output_count includes this token
         return false;
-    if (contains(r->asked.stop_ids, r->asked.stop_id_count, result->token))
+    if (id_listed(r->args.stop_ids, r->args.stop_id_count, result->token))
         return true;
-    return !r->asked.ignore_end &&
-           contains(engine->facts.end_ids, engine->facts.end_count, result->token);
+    return !r->args.ignore_end &&
+           id_listed(engine->facts.end_ids, engine->facts.end_count, result->token);
 }
 
 static enum finish finish_of(const struct engine *engine, const struct sequence *s,
@@ -40,7 +40,7 @@ static enum finish finish_of(const struct engine *engine, const struct sequence 
         return FINISH_STOP;
     if (s->output_count < s->output_max)
         return FINISH_NONE;
-    return s->output_count == s->request->asked.max_tokens ? FINISH_LENGTH : FINISH_CONTEXT;
+    return s->output_count == s->request->args.max_tokens ? FINISH_LENGTH : FINISH_CONTEXT;
 }
 
 static bool token_usable(const struct engine *engine, const struct sample_result *result)
@@ -88,8 +88,8 @@ static void token_settle(struct engine *engine, struct sequence *s, bool usable,
     event.logprob = result->logprob;
     event.flags = EVENT_TOKEN;
     event.finish = (uint8_t)finish_of(engine, s, result);
-    uint32_t asked = r->asked.sampling.top_logprobs;
-    event.top_count = (uint16_t)(result->top_count < asked ? result->top_count : asked);
+    uint32_t wanted_tops = r->args.sampling.top_logprobs;
+    event.top_count = (uint16_t)(result->top_count < wanted_tops ? result->top_count : wanted_tops);
     event_token(engine, s, &event, tops);
 }
 
@@ -100,7 +100,7 @@ static void values_settle(struct engine *engine, struct sequence *s, const float
     memcpy(store_item(&r->port->results, r->number, s->number), values, width * sizeof *values);
     sequence_end(engine, s);
     r->run.inputs_done++;
-    if (r->run.inputs_done < r->run.draw_total)
+    if (r->run.inputs_done < r->run.sequence_total)
         return;
     struct token_event event = {.finish = FINISH_DONE};
     choice_finish(engine, r, &event);
@@ -119,7 +119,7 @@ static void row_settle(struct engine *engine, const struct plan_row *row,
     if (usable || (result && (result->flags & (SAMPLED_DONE | SAMPLED_DROPPED))))
         share_settle(engine, s, row->from + row->q_len - row->postponed);
     else
-        share_bar(engine, s);
+        share_exclude(engine, s);
     // Count rows computed after their request was cancelled. With a step in flight, the row that
     // ran during the cancel is not counted, only the next one.
     bool left = s->state == SEQUENCE_ENDING

@@ -3,9 +3,9 @@
 // block is in the table and not ready. Engine thread only.
 #include "scheduler/internal.h"
 
-// Returns the name of the sequence's index-th block. `tokens` receives its tokens.
-static struct prefix_name share_name(struct engine *engine, struct sequence *s, uint32_t index,
-                                     int32_t *tokens)
+// Returns the key of the sequence's index-th block. `tokens` receives its tokens.
+static struct prefix_key share_key(struct engine *engine, struct sequence *s, uint32_t index,
+                                   int32_t *tokens)
 {
     uint32_t each = engine->blocks.tokens;
     for (; s->hash_count <= index; s->hash_count++) {
@@ -14,9 +14,9 @@ static struct prefix_name share_name(struct engine *engine, struct sequence *s, 
         s->hashes[s->hash_count] = prefix_hash(engine->options.hash_key, parent, tokens, each);
     }
     sequence_tokens(s, index * each, each, tokens);
-    return (struct prefix_name){.hash = s->hashes[index],
-                                .parent = index > 0 ? s->hashes[index - 1] : s->root,
-                                .tokens = tokens};
+    return (struct prefix_key){.hash = s->hashes[index],
+                               .parent = index > 0 ? s->hashes[index - 1] : s->root,
+                               .tokens = tokens};
 }
 
 // Returns true if the index-th block may be a shared one. At least one token is always computed,
@@ -26,7 +26,7 @@ static bool may_share(const struct engine *engine, const struct sequence *s, uin
     return (index + 1) * engine->blocks.tokens < sequence_known(s);
 }
 
-bool share_holds(const struct engine *engine, const struct sequence *s)
+bool share_valid(const struct engine *engine, const struct sequence *s)
 {
     const struct blocks *blocks = &engine->blocks;
     return s->match_count == 0 ||
@@ -42,9 +42,9 @@ static enum share block_find(struct engine *engine, struct sequence *s, uint32_t
     struct plan *plan = &engine->plan;
     struct blocks *blocks = &engine->blocks;
     int32_t tokens[BLOCK_TOKENS_MAX];
-    if (plan->looks_left == 0 && plan->decode_count + plan->prefill_count > 0)
+    if (plan->lookups_left == 0 && plan->decode_count + plan->prefill_count > 0)
         return SHARE_COMPUTING;
-    plan->looks_left -= plan->looks_left > 0;
+    plan->lookups_left -= plan->lookups_left > 0;
     uint32_t id = BLOCK_NONE;
     if (index > 0) {
         sequence_tokens(s, index * blocks->tokens, blocks->tokens, tokens);
@@ -54,8 +54,8 @@ static enum share block_find(struct engine *engine, struct sequence *s, uint32_t
         s->hashes[index] = blocks->block[id].hash;
         s->hash_count = index + 1;
     } else if (id == BLOCK_NONE) {
-        struct prefix_name name = share_name(engine, s, index, tokens);
-        id = prefix_find(blocks, &name);
+        struct prefix_key key = share_key(engine, s, index, tokens);
+        id = prefix_find(blocks, &key);
     }
     if (id == BLOCK_NONE)
         return SHARE_NONE;
@@ -75,7 +75,7 @@ static enum share share_attach(struct engine *engine, struct sequence *s)
         share = block_find(engine, s, s->block_count);
         if (share != SHARE_READY)
             return share;
-        block_share(&engine->blocks, s->blocks[s->block_count++]);
+        block_ref(&engine->blocks, s->blocks[s->block_count++]);
         s->planned_len += engine->blocks.tokens;
     }
     return SHARE_NONE;
@@ -86,7 +86,7 @@ static enum share share_match(struct engine *engine, struct sequence *s)
 {
     struct blocks *blocks = &engine->blocks;
     enum share share = SHARE_READY;
-    if (!share_holds(engine, s))
+    if (!share_valid(engine, s))
         s->match_count = 0;
     while (share == SHARE_READY && may_share(engine, s, s->match_count)) {
         share = block_find(engine, s, s->match_count);
@@ -99,7 +99,7 @@ static enum share share_match(struct engine *engine, struct sequence *s)
     return share == SHARE_READY ? SHARE_NONE : share;
 }
 
-enum share share_look(struct engine *engine, struct sequence *s)
+enum share share_look_up(struct engine *engine, struct sequence *s)
 {
     if (!s->shares)
         return SHARE_NONE;
@@ -125,10 +125,10 @@ uint32_t share_idle(const struct engine *engine, const struct sequence *s, bool 
     return s->match_count - low;
 }
 
-void share_take(struct engine *engine, struct sequence *s)
+void share_ref(struct engine *engine, struct sequence *s)
 {
     for (; s->block_count < s->match_count; s->block_count++)
-        block_share(&engine->blocks, s->blocks[s->block_count]);
+        block_ref(&engine->blocks, s->blocks[s->block_count]);
     s->planned_len = s->block_count * engine->blocks.tokens;
     s->match_count = 0;
 }
@@ -140,10 +140,10 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
     int32_t tokens[BLOCK_TOKENS_MAX];
     if (!s->shares)
         return q_len;
-    uint32_t index = s->planned_len / each + 1; // share_look has looked up the first block
+    uint32_t index = s->planned_len / each + 1; // share_look_up has looked up the first block
     for (; (index + 1) * each <= s->planned_len + q_len && may_share(engine, s, index); index++) {
-        struct prefix_name name = share_name(engine, s, index, tokens);
-        if (prefix_find(&engine->blocks, &name) != BLOCK_NONE)
+        struct prefix_key key = share_key(engine, s, index, tokens);
+        if (prefix_find(&engine->blocks, &key) != BLOCK_NONE)
             return index * each - s->planned_len;
     }
     return q_len;
@@ -151,10 +151,10 @@ uint32_t share_cut(struct engine *engine, struct sequence *s, uint32_t q_len)
 
 // Enters a block and links it to the previous block.
 static void share_put(struct blocks *blocks, const struct sequence *s, uint32_t index,
-                      const struct prefix_name *name, bool ready)
+                      const struct prefix_key *key, bool ready)
 {
-    prefix_put(blocks, s->blocks[index], name, ready);
-    if (index > 0 && blocks->block[s->blocks[index]].named)
+    prefix_put(blocks, s->blocks[index], key, ready);
+    if (index > 0 && blocks->block[s->blocks[index]].in_table)
         prefix_link(blocks, s->blocks[index], s->blocks[index - 1]);
 }
 
@@ -169,9 +169,9 @@ void share_announce(struct engine *engine, struct sequence *s, uint32_t from)
         return;
     uint32_t until = s->planned_len - (s->planned_len == sequence_known(s) && sequence_masked(s));
     for (uint32_t i = from / blocks->tokens; (i + 1) * blocks->tokens <= until; i++) {
-        struct prefix_name name = share_name(engine, s, i, tokens);
-        if (prefix_find(blocks, &name) == BLOCK_NONE)
-            share_put(blocks, s, i, &name, false);
+        struct prefix_key key = share_key(engine, s, i, tokens);
+        if (prefix_find(blocks, &key) == BLOCK_NONE)
+            share_put(blocks, s, i, &key, false);
     }
 }
 
@@ -183,23 +183,23 @@ void share_settle(struct engine *engine, struct sequence *s, uint32_t kv_len)
         return;
     for (; (s->blocks_settled + 1) * blocks->tokens <= kv_len; s->blocks_settled++) {
         uint32_t id = s->blocks[s->blocks_settled];
-        if (blocks->block[id].named) {
+        if (blocks->block[id].in_table) {
             blocks->block[id].ready = true;
             continue;
         }
         if (s->state == SEQUENCE_ENDING || !engine->options.prefix_cache)
             continue; // its last token was discarded, or there is no cache
-        struct prefix_name name = share_name(engine, s, s->blocks_settled, tokens);
-        if (prefix_find(blocks, &name) == BLOCK_NONE)
-            share_put(blocks, s, s->blocks_settled, &name, true);
+        struct prefix_key key = share_key(engine, s, s->blocks_settled, tokens);
+        if (prefix_find(blocks, &key) == BLOCK_NONE)
+            share_put(blocks, s, s->blocks_settled, &key, true);
     }
 }
 
 // All its blocks, including those from the cache, because any of them may hold the bad value.
-void share_bar(struct engine *engine, struct sequence *s)
+void share_exclude(struct engine *engine, struct sequence *s)
 {
     if (!s->shares)
         return;
     for (uint32_t i = 0; i < s->block_count; i++)
-        prefix_bar(&engine->blocks, s->blocks[i]);
+        prefix_exclude(&engine->blocks, s->blocks[i]);
 }

@@ -60,11 +60,11 @@ struct engine_stats {
     _Atomic uint64_t finished_stop, finished_length, finished_cancel, finished_error,
         finished_timeout, finished_pooling;
     _Atomic uint64_t sequences_running; // gauge: with a slot and not waiting
-    _Atomic uint64_t sequences_waiting; // gauge: not yet drawn, or waiting for blocks
+    _Atomic uint64_t sequences_waiting; // gauge: not yet scheduled, or waiting for blocks
     _Atomic uint64_t sequences_parked;  // gauge: sequences without a slot because of a slow reader
     _Atomic uint64_t blocks_total, blocks_used, blocks_cached; // gauges
     _Atomic uint64_t step_started_ns;  // gauge: start of the step in flight; 0: none
     _Atomic uint64_t step_finished_ns; // gauge: end of the last step
     _Atomic uint64_t beat_ns;          // gauge: start of the last pass of the engine's loop
-    _Atomic uint64_t failed; // 1: the device failed; written by any thread (engine_lose_device)
+    _Atomic uint64_t failed; // 1: the device failed; written by any thread (engine_device_failed)
 };

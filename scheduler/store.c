@@ -16,19 +16,19 @@ void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t i
             table[i] = store->free[--store->free_count];
             continue;
         }
-        check(store->fresh < store->chunk_count, "all %u chunks are lent", store->chunk_count);
+        check(store->fresh < store->chunk_count, "all %u chunks are allocated", store->chunk_count);
         table[i] = store->fresh++;
     }
 }
 
-void store_give(struct store *store, uint32_t owner, uint64_t items)
+void store_free(struct store *store, uint32_t owner, uint64_t items)
 {
     uint32_t count = store_chunks(store, items);
     const uint32_t *table = &store->table[(size_t)owner * store->table_stride];
     for (uint32_t i = count; i-- > 0;)
         store->free[store->free_count++] = table[i];
-    check(store->free_count <= store->fresh, "%u chunks came back, %u were lent", store->free_count,
-          store->fresh);
+    check(store->free_count <= store->fresh, "%u chunks freed, %u were allocated",
+          store->free_count, store->fresh);
 }
 
 // Returns how many of `count` items from `from` on lie in the same chunk.

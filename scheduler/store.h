@@ -29,13 +29,13 @@ static inline uint32_t store_chunks(const struct store *store, uint64_t items)
 void store_extend(struct store *store, uint32_t owner, uint64_t held, uint64_t items);
 
 // Allocates the chunks for `items` items of an owner that has none.
-static inline void store_take(struct store *store, uint32_t owner, uint64_t items)
+static inline void store_alloc(struct store *store, uint32_t owner, uint64_t items)
 {
     store_extend(store, owner, 0, items);
 }
 
 // Frees the chunks of an owner that holds `items` items.
-void store_give(struct store *store, uint32_t owner, uint64_t items);
+void store_free(struct store *store, uint32_t owner, uint64_t items);
 
 // Returns the address of an item. The items after it in the same chunk follow in memory.
 static inline void *store_item(const struct store *store, uint32_t owner, uint64_t index)

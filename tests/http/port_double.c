@@ -128,7 +128,7 @@ uint32_t port_choose(struct port *const *ports, uint32_t count, const struct sub
     return best;
 }
 
-uint32_t port_turn(struct port *port)
+uint32_t port_route_number(struct port *port)
 {
     return atomic_fetch_add(&port->engine->turns, 1);
 }

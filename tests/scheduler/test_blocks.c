@@ -37,9 +37,9 @@ static void world_init(struct world *w)
 
 static const uint64_t secret[2] = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
 
-static struct prefix_name name_of(const int32_t *tokens, struct hash parent)
+static struct prefix_key name_of(const int32_t *tokens, struct hash parent)
 {
-    return (struct prefix_name){prefix_hash(secret, &parent, tokens, EACH), parent, tokens};
+    return (struct prefix_key){prefix_hash(secret, &parent, tokens, EACH), parent, tokens};
 }
 
 // The first reference vector of SipHash-2-4-128, the empty input under the key 00..0f; longer
@@ -66,21 +66,21 @@ static void test_blocks_change_states(void **state)
     (void)state;
     static struct world w;
     static const int32_t tokens[EACH] = {1, 2, 3, 4};
-    struct prefix_name name = name_of(tokens, (struct hash){9, 9});
+    struct prefix_key name = name_of(tokens, (struct hash){9, 9});
     for (int keep = 0; keep < 2; keep++) {
         world_init(&w);
-        uint32_t id = block_take(&w.blocks);
+        uint32_t id = block_alloc(&w.blocks);
         assert_int_equal(blocks_available(&w.blocks), COUNT - 1);
         assert_int_equal(prefix_find(&w.blocks, &name), BLOCK_NONE);
         prefix_put(&w.blocks, id, &name, false);
         assert_int_equal(prefix_find(&w.blocks, &name), id);
         w.block[id].ready = true;
-        block_share(&w.blocks, id);
-        block_give(&w.blocks, id, false);
+        block_ref(&w.blocks, id);
+        block_unref(&w.blocks, id, false);
         assert_int_equal(w.block[id].refs, 1);
         assert_int_equal(blocks_available(&w.blocks), COUNT - 1);
         w.block[id].ready = keep; // what was not computed is not kept
-        block_give(&w.blocks, id, false);
+        block_unref(&w.blocks, id, false);
         assert_int_equal(blocks_available(&w.blocks), COUNT);
         assert_int_equal(w.blocks.cached_count, keep);
         assert_int_equal(prefix_find(&w.blocks, &name), keep ? id : BLOCK_NONE);
@@ -93,25 +93,25 @@ static void test_eviction_takes_the_oldest(void **state)
     static struct world w;
     world_init(&w);
     static const int32_t tokens[3][EACH] = {{1}, {2}, {3}};
-    struct prefix_name names[3];
+    struct prefix_key names[3];
     uint32_t ids[3];
     for (uint32_t i = 0; i < 3; i++) {
         names[i] = name_of(tokens[i], (struct hash){0, 0});
-        ids[i] = block_take(&w.blocks);
+        ids[i] = block_alloc(&w.blocks);
         prefix_put(&w.blocks, ids[i], &names[i], true);
     }
     for (uint32_t i = 0; i < 3; i++)
-        block_give(&w.blocks, ids[i], false);
-    block_share(&w.blocks, ids[0]); // used once more: now it is the newest
-    block_give(&w.blocks, ids[0], false);
+        block_unref(&w.blocks, ids[i], false);
+    block_ref(&w.blocks, ids[0]); // used once more: now it is the newest
+    block_unref(&w.blocks, ids[0], false);
     for (uint32_t i = 0; i < COUNT - 3; i++)
-        (void)block_take(&w.blocks); // free blocks are taken first
+        (void)block_alloc(&w.blocks); // free blocks are taken first
     assert_int_equal(w.blocks.cached_count, 3);
-    assert_int_equal(block_take(&w.blocks), ids[1]);
+    assert_int_equal(block_alloc(&w.blocks), ids[1]);
     assert_int_equal(prefix_find(&w.blocks, &names[1]), BLOCK_NONE);
     assert_int_equal(prefix_find(&w.blocks, &names[0]), ids[0]);
-    assert_int_equal(block_take(&w.blocks), ids[2]);
-    assert_int_equal(block_take(&w.blocks), ids[0]);
+    assert_int_equal(block_alloc(&w.blocks), ids[2]);
+    assert_int_equal(block_alloc(&w.blocks), ids[0]);
     assert_int_equal(blocks_available(&w.blocks), 0);
 }
 
@@ -125,8 +125,8 @@ static void test_a_chain_that_breaks_is_counted(void **state)
     uint32_t ids[4];
     struct hash parent = {0, 0};
     for (uint32_t i = 0; i < 4; i++) {
-        struct prefix_name name = name_of(tokens[i], parent);
-        ids[i] = block_take(&w.blocks);
+        struct prefix_key name = name_of(tokens[i], parent);
+        ids[i] = block_alloc(&w.blocks);
         prefix_put(&w.blocks, ids[i], &name, true);
         if (i > 0)
             prefix_link(&w.blocks, ids[i], ids[i - 1]);
@@ -148,15 +148,15 @@ static void test_tokens_are_compared(void **state)
     static struct world w;
     world_init(&w);
     static const int32_t tokens[EACH] = {1, 2, 3, 4}, others[EACH] = {1, 2, 3, 5};
-    struct prefix_name name = name_of(tokens, (struct hash){1, 1});
-    prefix_put(&w.blocks, block_take(&w.blocks), &name, true);
-    struct prefix_name wrong = name;
+    struct prefix_key name = name_of(tokens, (struct hash){1, 1});
+    prefix_put(&w.blocks, block_alloc(&w.blocks), &name, true);
+    struct prefix_key wrong = name;
     wrong.tokens = others;
     assert_int_equal(prefix_find(&w.blocks, &wrong), BLOCK_NONE);
     wrong = name;
     wrong.parent.high++;
     assert_int_equal(prefix_find(&w.blocks, &wrong), BLOCK_NONE);
-    struct prefix_name moved = name_of(tokens, (struct hash){2, 1});
+    struct prefix_key moved = name_of(tokens, (struct hash){2, 1});
     assert_true(moved.hash.low != name.hash.low || moved.hash.high != name.hash.high);
 }
 
@@ -166,23 +166,23 @@ static void test_leaving_blocks_are_counted(void **state)
     static struct world w;
     world_init(&w);
     static const int32_t tokens[EACH] = {1, 2, 3, 4};
-    struct prefix_name name = name_of(tokens, (struct hash){1, 1});
-    uint32_t id = block_take(&w.blocks);
+    struct prefix_key name = name_of(tokens, (struct hash){1, 1});
+    uint32_t id = block_alloc(&w.blocks);
     prefix_put(&w.blocks, id, &name, true);
-    block_share(&w.blocks, id);
-    block_leave(&w.blocks, id);
+    block_ref(&w.blocks, id);
+    block_unref_later(&w.blocks, id);
     assert_int_equal(w.blocks.releasing_count, 0); // one holder stays
-    block_leave(&w.blocks, id);
+    block_unref_later(&w.blocks, id);
     assert_int_equal(w.blocks.releasing_count, 1);
-    block_share(&w.blocks, id); // another holder comes
+    block_ref(&w.blocks, id); // another holder comes
     assert_int_equal(w.blocks.releasing_count, 0);
-    block_give(&w.blocks, id, true);
-    block_give(&w.blocks, id, true);
+    block_unref(&w.blocks, id, true);
+    block_unref(&w.blocks, id, true);
     assert_int_equal(w.block[id].refs, 1);
     assert_int_equal(w.block[id].leaving, 0);
-    block_leave(&w.blocks, id);
+    block_unref_later(&w.blocks, id);
     assert_int_equal(w.blocks.releasing_count, 1);
-    block_give(&w.blocks, id, true);
+    block_unref(&w.blocks, id, true);
     assert_int_equal(w.blocks.releasing_count, 0);
     assert_int_equal(blocks_available(&w.blocks), COUNT);
 }
@@ -203,8 +203,8 @@ static void test_stores_keep_owners_apart(void **state)
     static const int32_t in[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
     int32_t out[10];
     for (uint32_t lap = 0; lap < 4; lap++) {
-        store_take(&store, 0, 7);
-        store_take(&store, 1, 10);
+        store_alloc(&store, 0, 7);
+        store_alloc(&store, 1, 10);
         store_write(&store, 0, 0, 7, in + 3);
         store_write(&store, 1, 2, 8, in);
         store_read(&store, 0, 2, 5, out);
@@ -212,8 +212,8 @@ static void test_stores_keep_owners_apart(void **state)
         store_read(&store, 1, 4, 6, out);
         assert_memory_equal(out, in + 2, 6 * sizeof *in);
         assert_int_equal(*(int32_t *)store_item(&store, 1, 9), 8);
-        store_give(&store, 0, 7);
-        store_give(&store, 1, 10);
+        store_free(&store, 0, 7);
+        store_free(&store, 1, 10);
         assert_int_equal(store.free_count, store.fresh);
         assert_true(store.fresh == 7); // what came back is lent again
     }

@@ -130,7 +130,7 @@ static void test_vectors_that_are_not_finite_leave_nothing(void **state)
 
 static uint32_t looked_up(const struct rig *rig)
 {
-    return PLAN_LOOKS_MAX - rig->engine->plan.looks_left;
+    return PLAN_LOOKUPS_MAX - rig->engine->plan.lookups_left;
 }
 
 // Two choices of one prompt grow until the younger loses its blocks to the older. From then on it
@@ -219,7 +219,7 @@ static void test_a_plan_looks_up_so_many_blocks(void **state)
         if (step == 1)
             together = fake_batch(rig.model)->row_count;
     }
-    assert_int_equal(most, PLAN_LOOKS_MAX);
+    assert_int_equal(most, PLAN_LOOKUPS_MAX);
     assert_true(together < SHARERS && together > 1);
     for (uint32_t i = 0; i < SHARERS; i++) {
         assert_int_equal(run_to_end(&rig, r[i]), FINISH_LENGTH);

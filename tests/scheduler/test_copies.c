@@ -274,8 +274,8 @@ static void test_all_threads_take_the_same_turns(void **state)
         ports[i][1] = engine_port(rig[i].engine, 1, rig[i].waker);
     }
     for (uint32_t turn = 0; turn < 6; turn++)
-        assert_int_equal(port_turn(ports[0][turn % 2]), turn);
-    assert_int_equal(port_turn(ports[1][1]), 0);
+        assert_int_equal(port_route_number(ports[0][turn % 2]), turn);
+    assert_int_equal(port_route_number(ports[1][1]), 0);
     for (uint32_t i = 0; i < 2; i++)
         rig_close(&rig[i]);
 }
@@ -340,9 +340,9 @@ static void test_what_is_looked_up_of_a_request(void **state)
     copies_open(&c, true);
     assert_int_equal(c.ports[1]->gate->route->mask + 1, route_lines(64));
     run(&c.rig[1], prompt_make(&p, 0, LENGTH + 1));
-    ports_look(copies, c.ports, COPIES, &p.args);
+    ports_look_up(copies, c.ports, COPIES, &p.args);
     assert_int_equal(copies[1].cached, LENGTH);
-    ports_look(copies, c.ports, COPIES, prompt_make(&p, 0, LENGTH));
+    ports_look_up(copies, c.ports, COPIES, prompt_make(&p, 0, LENGTH));
     assert_int_equal(copies[0].cached, 0);
     assert_int_equal(copies[1].cached, LENGTH - BLOCK);
     for (uint32_t i = 0; i < MANY; i++) {
@@ -353,7 +353,7 @@ static void test_what_is_looked_up_of_a_request(void **state)
     p.args.token_count = MANY * LENGTH;
     p.args.sequence_start = start;
     p.args.sequence_count = MANY;
-    ports_look(copies, c.ports, COPIES, &p.args);
+    ports_look_up(copies, c.ports, COPIES, &p.args);
     assert_int_equal(copies[1].cached, ROUTE_BLOCKS_MAX * BLOCK);
     copies_close(&c);
 }
@@ -383,7 +383,7 @@ static void test_a_failed_copy_is_not_chosen(void **state)
     c.ports[0] = NULL; // was asked
     all_choose(&c, &p.args, 1);
     c.ports[0] = c.rig[0].port;
-    engine_lose_device(c.rig[1].engine);
+    engine_device_failed(c.rig[1].engine);
     for (uint32_t after = 0; after < COPIES; after++)
         assert_int_not_equal(port_choose(c.ports, COPIES, &p.args, after), 1);
     c.ports[0] = c.ports[2] = NULL;

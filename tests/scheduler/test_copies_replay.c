@@ -239,7 +239,7 @@ static uint32_t copy_choose(struct machine *m, const struct submit_args *args,
         return turn % m->count;
     if (rule->plain)
         return port_choose(ports, m->count, args, turn);
-    ports_look(copies, ports, m->count, args);
+    ports_look_up(copies, ports, m->count, args);
     for (uint32_t i = 0; i < m->count; i++) {
         copies[i].cached *= rule->uncached;
         copies[i].queued *= (uint64_t)rule->queued * ROUTE_UNCACHED; // route_choose weighs, too

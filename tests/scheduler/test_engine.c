@@ -477,7 +477,7 @@ static void test_a_lost_device_ends_everything(void **state)
             assert_int_equal(rig_step(&rig), ENGINE_WORKED);
         r[3] = rig_generate(&rig, 3, 20, 100, 1);
         uint64_t steps = fake_steps(rig.model);
-        engine_lose_device(rig.engine);
+        engine_device_failed(rig.engine);
         uint32_t start[2] = {0, 1};
         struct submit_args args = {.kind = REQUEST_GENERATE,
                                    .tokens = (int32_t[]){1},

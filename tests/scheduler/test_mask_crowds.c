@@ -185,7 +185,7 @@ static void test_postponed_rows_keep_nobody_from_starting(void **state)
 static const struct launch *launch_of_round(const struct engine *e)
 {
     const struct launch *launch = &e->launches[0];
-    while (launch->round != e->mask_turns.step)
+    while (launch->mask_round != e->mask_order.round)
         launch++;
     return launch;
 }
@@ -205,7 +205,7 @@ static void test_who_was_postponed_most_is_first(void **state)
             before[k] = e->sequences[k].postponed;
         crowd_step(&c);
         const struct launch *launch = launch_of_round(e);
-        assert_int_equal(before[launch->rows[e->mask_turns.rows[0]].sequence], most);
+        assert_int_equal(before[launch->rows[e->mask_order.rows[0]].sequence], most);
         seen = most > seen ? most : seen;
     }
     assert_true(seen > 1);
@@ -265,11 +265,12 @@ static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap,
     grammar_give(little);
     for (uint32_t i = 0; spent && i < 5; i++) {
         rig_step(&c.rig);
-        for (uint32_t k = 0; i == 3 && k < c.rig.engine->mask_turns.key_count; k++)
-            if (c.rig.engine->mask_turns.keys[k].key_id == args.key_id)
-                c.rig.engine->mask_turns.keys[k].spent += 1000000;
+        for (uint32_t k = 0; i == 3 && k < c.rig.engine->mask_order.key_count; k++)
+            if (c.rig.engine->mask_order.keys[k].key_id == args.key_id)
+                c.rig.engine->mask_order.keys[k].spent += 1000000;
     }
-    assert_true(!spent || c.rig.engine->mask_turns.now >= 1000000); // that of who had work done
+    assert_true(!spent ||
+                c.rig.engine->mask_order.virtual_time >= 1000000); // that of who had work done
     if (spent)
         crowd_come(&c, keys);
     const struct engine_stats *stats = engine_stats(c.rig.engine);
@@ -321,10 +322,10 @@ static void step_in_order(struct rig *rig)
         before[k] = e->sequences[k].postponed;
     rig_step(rig);
     const struct launch *launch = launch_of_round(e);
-    for (uint32_t i = 0; i < e->mask_turns.row_count; i++)
+    for (uint32_t i = 0; i < e->mask_order.row_count; i++)
         for (uint32_t k = 0; k < i; k++) {
-            uint32_t x = launch->rows[e->mask_turns.rows[k]].sequence;
-            uint32_t y = launch->rows[e->mask_turns.rows[i]].sequence;
+            uint32_t x = launch->rows[e->mask_order.rows[k]].sequence;
+            uint32_t y = launch->rows[e->mask_order.rows[i]].sequence;
             if (e->sequences[x].request && e->sequences[x].request == e->sequences[y].request)
                 assert_true(before[x] >= before[y]);
         }

@@ -42,7 +42,7 @@ static void alone_open(struct alone *a, uint32_t caches)
                                      .caches = a->caches,
                                      .matcher_count = SEATS,
                                      .limits = mask_limits,
-                                     .step = UINT64_MAX, // none was yet
+                                     .round = UINT64_MAX, // none was yet
                                      .idle_bytes_max = MASK_IDLE_GRAMMAR_BYTES,
                                      .cache_count = caches};
     a->worker.ring.mask = JOBS - 1;
@@ -62,7 +62,7 @@ static void begin_of(struct alone *a, uint32_t sequence, struct grammar *g, bool
                                   .words = a->rows[sequence],
                                   .sequence = sequence,
                                   .row = sequence,
-                                  .step = 1,
+                                  .round = 1,
                                   .token = MASK_NO_TOKEN});
 }
 
@@ -126,7 +126,7 @@ static void token_push(struct alone *a, uint32_t sequence, int32_t token, uint64
     job_push(a, (struct mask_job){.words = a->rows[sequence],
                                   .sequence = sequence,
                                   .row = sequence,
-                                  .step = step,
+                                  .round = step,
                                   .token = token});
 }
 
@@ -483,7 +483,7 @@ static void test_rules_that_leave_nothing_need_no_second_mask(void **state)
         job_push(&a, (struct mask_job){.grammar = grammar_take(g),
                                        .rules = token_rules_take(rules),
                                        .words = a.rows[0],
-                                       .step = 1,
+                                       .round = 1,
                                        .token = MASK_NO_TOKEN});
         mask_work(&a.worker);
         assert_int_equal(a.rows[0][0], 1); // 'a'
@@ -506,7 +506,7 @@ static void rules_push(struct alone *a, struct token_rules *rules)
 {
     job_push(a, (struct mask_job){.rules = token_rules_take(rules),
                                   .words = a->rows[0],
-                                  .step = 1,
+                                  .round = 1,
                                   .token = MASK_NO_TOKEN});
 }
 

@@ -149,7 +149,7 @@ static void test_prompts_wait_for_room_of_histories(void **state)
         rig_step(&rig);
         assert_int_equal(batch_of(&rig)->newcomer_count, cases[i].together);
         assert_int_equal(rig.engine->order_count, cases[i].together); // no place without a row
-        assert_int_equal(second->run.drawn, cases[i].together - 1);
+        assert_int_equal(second->run.scheduled, cases[i].together - 1);
         rig_step(&rig);
         assert_int_equal(batch_of(&rig)->newcomer_count, 2 - cases[i].together);
         rig_close(&rig);

@@ -255,7 +255,7 @@ static void test_no_place_is_made_for_one_that_is_not_drawn(void **state)
             assert_int_equal(rig.engine->parked_count, 0);
             assert_int_equal(slow->run.first->state, SEQUENCE_RUNNING);
         }
-        while (waits->run.drawn == 0)
+        while (waits->run.scheduled == 0)
             rig_step(&rig);
         assert_int_equal(slow->run.first->state, SEQUENCE_PARKED);
         assert_int_equal(computing->run.first->state, SEQUENCE_RUNNING);

@@ -45,12 +45,12 @@ static void test_the_heap_gives_the_earliest(void **state)
         uint64_t earliest = 0;
         uint32_t count = 0;
         for (uint32_t k = 0; k < HEAP; k++) {
-            assert_int_equal(requests[k].run.due_place != 0, at[k] != 0);
+            assert_int_equal(requests[k].run.due_index != 0, at[k] != 0);
             if (at[k] == 0)
                 continue;
             count++;
             earliest = earliest == 0 || at[k] < earliest ? at[k] : earliest;
-            const struct due *due = &heap.entry[requests[k].run.due_place - 1];
+            const struct due *due = &heap.entry[requests[k].run.due_index - 1];
             assert_true(due->request == &requests[k] && due->at_ns == at[k]);
         }
         assert_int_equal(heap.count, count);
@@ -143,7 +143,7 @@ static void test_all_of_many_choices_finish(void **state)
             finishes[event.choice] += event.finish == FINISH_LENGTH;
     } while (r->run.unfinished > CHOICES - 70);
     assert_true(finishes[0] == 1 && finishes[CHOICES - 1] == 0);
-    assert_true(r->run.drawn < CHOICES);
+    assert_true(r->run.scheduled < CHOICES);
     port_cancel(rig.port, r);
     rig_step(&rig);
     struct token_event event = {0};

@@ -283,7 +283,7 @@ static void test_a_lone_choice_without_a_cache_has_no_names(void **state)
     while (!is_over(&rig, r, &event)) {
         rig_step(&rig);
         for (uint32_t id = 0; id < rig.engine->blocks.count; id++)
-            assert_false(rig.engine->blocks.block[id].named);
+            assert_false(rig.engine->blocks.block[id].in_table);
     }
     port_free(rig.port, r);
     rig_close(&rig);

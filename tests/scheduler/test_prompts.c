@@ -254,7 +254,7 @@ static void test_draws_ahead_go_round_by_key(void **state)
         rig_step(&rig);
         for (uint32_t key = 0; key < KEYS; key++) {
             for (uint32_t i = 0; i < EACH; i++)
-                drawn[key] += r[key][i]->run.drawn;
+                drawn[key] += r[key][i]->run.scheduled;
             assert_in_range(drawn[key], step / KEYS, step / KEYS + 2);
         }
     }

@@ -36,7 +36,7 @@ static void blocks_hold(struct sim *sim)
     for (uint32_t i = 0; i < blocks->free_count; i++) {
         uint32_t id = blocks->free[i];
         sim_check(sim, !seen[id] && refs[id] == 0, "block %u: free twice or held", id);
-        sim_check(sim, !blocks->block[id].named, "block %u: free and named", id);
+        sim_check(sim, !blocks->block[id].in_table, "block %u: free and named", id);
         seen[id] = 1;
     }
     for (uint32_t id = blocks->count ? blocks->newest : BLOCK_NONE; id != BLOCK_NONE;
@@ -70,21 +70,21 @@ static void matches_hold(struct sim *sim)
     uint32_t children[BLOCKS_MAX] = {0};
     for (uint32_t id = 0; id < e->blocks.count; id++) {
         uint32_t parent = block[id].parent_id;
-        if (block[id].named && block[id].parent_serial != 0 && block[parent].named &&
+        if (block[id].in_table && block[id].parent_serial != 0 && block[parent].in_table &&
             block[parent].serial == block[id].parent_serial)
             children[parent]++;
     }
     for (uint32_t id = 0; id < e->blocks.count; id++)
-        sim_check(sim, !block[id].named || block[id].children == children[id],
+        sim_check(sim, !block[id].in_table || block[id].children == children[id],
                   "block %u: %u children, %u counted", id, children[id], block[id].children);
     for (uint32_t i = 0; i < e->order_count; i++) {
         const struct sequence *s = e->order[i];
-        if (s->state != SEQUENCE_WAITING || !share_holds(e, s))
+        if (s->state != SEQUENCE_WAITING || !share_valid(e, s))
             continue;
         for (uint32_t k = 0; k < s->match_count; k++) {
             const struct block *b = &block[s->blocks[k]];
             sim_check(sim,
-                      b->named && b->ready && b->hash.low == s->hashes[k].low &&
+                      b->in_table && b->ready && b->hash.low == s->hashes[k].low &&
                           b->hash.high == s->hashes[k].high,
                       "sequence %u: block %u of its match is another", s->index, k);
         }
@@ -166,10 +166,10 @@ static void credits_hold(struct sim *sim)
             paused += s->paused;
         }
         live++;
-        undrawn += r->run.draw_total - r->run.drawn;
+        undrawn += r->run.sequence_total - r->run.scheduled;
         sim_check(sim, paused == r->run.paused_count, "%u paused, %u counted", r->run.paused_count,
                   paused);
-        if (r->asked.kind != REQUEST_GENERATE)
+        if (r->args.kind != REQUEST_GENERATE)
             continue;
         sim_check(sim, pending == r->run.pending, "%u pending, %u counted", r->run.pending,
                   pending);
@@ -188,15 +188,15 @@ static void dues_hold(struct sim *sim)
     const struct due *entry = e->due.entry;
     uint32_t expected = 0;
     for (struct request *r = e->live_first; r; r = r->run.live_next) {
-        bool waits = r->asked.deadline_ns != 0 && !r->run.started, paused = r->run.paused_count > 0;
-        sim_check(sim, (r->run.due_place > 0) == (waits || paused), "due at place %u",
-                  r->run.due_place);
-        if (r->run.due_place == 0)
+        bool waits = r->args.deadline_ns != 0 && !r->run.started, paused = r->run.paused_count > 0;
+        sim_check(sim, (r->run.due_index > 0) == (waits || paused), "due at place %u",
+                  r->run.due_index);
+        if (r->run.due_index == 0)
             continue;
-        const struct due *due = &entry[r->run.due_place - 1];
-        uint64_t latest = waits ? r->asked.deadline_ns : r->run.progress_ns + STALL_NS;
+        const struct due *due = &entry[r->run.due_index - 1];
+        uint64_t latest = waits ? r->args.deadline_ns : r->run.progress_ns + STALL_NS;
         sim_check(sim, due->request == r && due->at_ns <= latest, "due at place %u too late",
-                  r->run.due_place);
+                  r->run.due_index);
         expected++;
     }
     sim_check(sim, e->due.count == expected, "%u due, %u expected", e->due.count, expected);
@@ -295,7 +295,7 @@ static bool drawn_in_turn(const struct client *c, uint32_t drawn)
 static void ready_look(struct sim *sim, struct client *c)
 {
     const struct request *r = c->request;
-    struct turn *key = &sim->keys[r->asked.key_id];
+    struct turn *key = &sim->keys[r->args.key_id];
     bool was = c->turn.ready, waits = r->run.unfinished > 0 && sequence_waits(r);
     key->waiting += waits;
     c->turn.ready = waits && !sequence_penalised(r);
@@ -304,7 +304,7 @@ static void ready_look(struct sim *sim, struct client *c)
     if (!c->turn.ready)
         return;
     c->turn.tokens = sequence_next_known(r);
-    for (uint32_t i = c->drawn; i < r->run.drawn; i++) // what was next earlier in this step
+    for (uint32_t i = c->drawn; i < r->run.scheduled; i++) // what was next earlier in this step
         c->turn.tokens = larger(c->turn.tokens, next_tokens(c, i));
     if (!key->ready || key->tokens > c->turn.tokens)
         key->tokens = c->turn.tokens;
@@ -324,12 +324,13 @@ static void draws_look(struct sim *sim, struct draws *draws)
             continue;
         }
         ready_look(sim, c);
-        for (; c->redrawn < c->request->run.redrawn; c->redrawn++) // it has at least these tokens
+        for (; c->redrawn < c->request->run.rescheduled;
+             c->redrawn++) // it has at least these tokens
             draws->draw[draws->count++] =
-                (struct draw){i, c->request->asked.key_id, shortest(c), false};
-        for (; c->drawn < c->request->run.drawn; c->drawn++)
+                (struct draw){i, c->request->args.key_id, shortest(c), false};
+        for (; c->drawn < c->request->run.scheduled; c->drawn++)
             draws->draw[draws->count++] = (struct draw){
-                i, c->request->asked.key_id, next_tokens(c, c->drawn), drawn_in_turn(c, c->drawn)};
+                i, c->request->args.key_id, next_tokens(c, c->drawn), drawn_in_turn(c, c->drawn)};
     }
 }
 
@@ -342,7 +343,7 @@ static void turn_compare(struct sim *sim, struct turn *t, uint32_t own, const st
         memset(t->others, 0, sizeof t->others);
         t->own = 0;
     }
-    uint32_t key = keys ? own : sim->clients[own].request->asked.key_id;
+    uint32_t key = keys ? own : sim->clients[own].request->args.key_id;
     t->counted = t->ready && sim->keys[key].waiting < PASSED_MOST;
     for (uint32_t i = 0; t->counted && i < draws->count; i++) {
         const struct draw *d = &draws->draw[i];
@@ -382,10 +383,10 @@ static void first_keeps_turn(struct sim *sim, struct client *c, const struct dra
         memset(&c->first, 0, sizeof c->first);
     uint32_t count = c->first.ticket > 0 ? draws->count : 0;
     for (uint32_t i = 0; i < count; i++)
-        c->first.own += draws->draw[i].key == c->request->asked.key_id;
+        c->first.own += draws->draw[i].key == c->request->args.key_id;
     for (uint32_t i = 0; i < count; i++) {
         const struct draw *d = &draws->draw[i];
-        if (d->key == c->request->asked.key_id || d->tokens < c->turn.tokens)
+        if (d->key == c->request->args.key_id || d->tokens < c->turn.tokens)
             continue;
         uint32_t all = ++c->first.draws[d->key], in_turn = c->first.in_turn[d->key] += d->in_turn;
         sim_check(sim, in_turn < 2 && all <= DRAWS_KEY + c->first.own,
@@ -471,7 +472,7 @@ static void matchers_hold(struct sim *sim)
     for (uint32_t i = 0; i < ENGINE_LAUNCHES; i++)
         for (uint32_t k = 0; k < e->launches[i].row_count; k++) {
             const struct plan_row *row = &e->launches[i].rows[k];
-            bool last = e->launches[i].round == e->mask_rounds && row->postponed;
+            bool last = e->launches[i].mask_round == e->mask_rounds && row->postponed;
             sim_check(sim, !last || !e->sequences[row->sequence].mask_made,
                       "sequence %u was postponed and has its mask", row->sequence);
         }
@@ -484,7 +485,7 @@ static void matchers_hold(struct sim *sim)
         bool begun = of || m->rules || m->grammar;
         sim_check(sim, s->matched == begun, "sequence %u: a matcher %d, one expected %d", i, begun,
                   s->matched);
-        sim_check(sim, !of || !s->request || of->grammar == s->request->asked.grammar,
+        sim_check(sim, !of || !s->request || of->grammar == s->request->args.grammar,
                   "sequence %u has another grammar", i);
     }
 }

@@ -1,4 +1,4 @@
-// The order of API keys at masks (scheduler/mask_turns.h), by steps put together by hand: who
+// The order of API keys at masks (scheduler/mask_order.h), by steps put together by hand: who
 // waited in the step before keeps its place, who waited and left has saved nothing.
 #include "scheduler/internal.h"
 
@@ -27,17 +27,17 @@ static void open_rig(struct turns_rig *rig)
     *rig = (struct turns_rig){.engine = calloc(1, sizeof *rig->engine)};
     assert_non_null(rig->engine);
     struct engine *e = rig->engine;
-    e->mask_turns.keys = rig->keys;
-    e->mask_turns.turn = rig->turn;
-    e->mask_turns.next = rig->next;
-    e->mask_turns.rows = rig->rows;
-    e->mask_turns.spare = rig->spare;
+    e->mask_order.keys = rig->keys;
+    e->mask_order.round_keys = rig->turn;
+    e->mask_order.next = rig->next;
+    e->mask_order.rows = rig->rows;
+    e->mask_order.spare = rig->spare;
     e->facts.limits.rows_max = ROWS;
     e->sequences = rig->sequences;
     for (uint32_t i = 0; i < MANY; i++)
         rig->sequences[i].request = &rig->requests[i];
-    rig->requests[0].asked.key_id = CROWD;
-    rig->requests[1].asked.key_id = LITTLE;
+    rig->requests[0].args.key_id = CROWD;
+    rig->requests[1].args.key_id = LITTLE;
 }
 
 // A step with a row of the crowd and, `both`, one of the other; the row that is asked for first.
@@ -45,9 +45,11 @@ static uint32_t first_row(struct turns_rig *rig, bool both)
 {
     for (uint32_t i = 0; i < 2; i++)
         rig->planned[i] = (struct plan_row){.sequence = i, .mask = i};
-    struct launch launch = {
-        .round = ++rig->round, .rows = rig->planned, .row_count = both ? 2 : 1, .mask_count = 1};
-    mask_turns_make(rig->engine, &launch);
+    struct launch launch = {.mask_round = ++rig->round,
+                            .rows = rig->planned,
+                            .row_count = both ? 2 : 1,
+                            .mask_count = 1};
+    mask_order_make(rig->engine, &launch);
     return rig->rows[0];
 }
 
@@ -63,14 +65,14 @@ static void test_who_waited_and_left_has_saved_nothing(void **state)
         struct turns_rig rig;
         open_rig(&rig);
         first_row(&rig, true);
-        mask_turns_spend(rig.engine, rig.planned[0].key, 1000, false);
-        mask_turns_spend(rig.engine, rig.planned[1].key, 10, true);
+        mask_order_charge(rig.engine, rig.planned[0].key, 1000, false);
+        mask_order_charge(rig.engine, rig.planned[1].key, 10, true);
         for (uint32_t i = 0; i < away; i++) {
             assert_int_equal(first_row(&rig, false), 0);
-            mask_turns_spend(rig.engine, rig.planned[0].key, 1000, false);
+            mask_order_charge(rig.engine, rig.planned[0].key, 1000, false);
         }
         assert_int_equal(first_row(&rig, true), 1); // who asks for little goes first
-        uint64_t now = rig.engine->mask_turns.now;
+        uint64_t now = rig.engine->mask_order.virtual_time;
         assert_int_equal(little(&rig)->began, away > 0 ? now : 10);
         assert_true(away == 0 || now >= (STEPS - 2) * 1000);
         free(rig.engine);
@@ -81,13 +83,13 @@ static void test_who_waited_and_left_has_saved_nothing(void **state)
 static const char *order_of(struct turns_rig *rig, const char *sequences)
 {
     static char out[ROWS + 1];
-    struct launch launch = {.round = ++rig->round, .rows = rig->planned};
+    struct launch launch = {.mask_round = ++rig->round, .rows = rig->planned};
     for (const char *at = sequences; *at; at++, launch.row_count++)
         rig->planned[launch.row_count] =
             (struct plan_row){.sequence = (uint32_t)(*at - '0'), .mask = launch.row_count};
     launch.mask_count = launch.row_count;
-    mask_turns_make(rig->engine, &launch);
-    assert_int_equal(rig->engine->mask_turns.row_count, launch.row_count);
+    mask_order_make(rig->engine, &launch);
+    assert_int_equal(rig->engine->mask_order.row_count, launch.row_count);
     for (uint32_t i = 0; i < launch.row_count; i++)
         out[i] = (char)('0' + rig->planned[rig->rows[i]].sequence);
     out[launch.row_count] = '\0';
@@ -96,13 +98,13 @@ static const char *order_of(struct turns_rig *rig, const char *sequences)
 
 static void spend(struct turns_rig *rig, uint32_t row, uint64_t work, bool postponed)
 {
-    mask_turns_spend(rig->engine, rig->planned[row].key, work, postponed);
+    mask_order_charge(rig->engine, rig->planned[row].key, work, postponed);
 }
 
 static void keys_apart(struct turns_rig *rig)
 {
     for (uint32_t i = 0; i < MANY; i++)
-        rig->requests[i].asked.key_id = i; // 0 is one, too
+        rig->requests[i].args.key_id = i; // 0 is one, too
 }
 
 // There are as many entries as rows: the one that was not there for longest gives way, wherever it
@@ -116,7 +118,7 @@ static void test_the_oldest_key_gives_way(void **state)
         open_rig(&rig);
         keys_apart(&rig);
         assert_string_equal(order_of(&rig, "0123"), "0123"); // equal keys stay as they come
-        assert_int_equal(rig.engine->mask_turns.key_count, ROWS);
+        assert_int_equal(rig.engine->mask_order.key_count, ROWS);
         for (uint32_t i = 0; i < ROWS; i++)
             spend(&rig, i, i == oldest ? 100000 : 100 + i, i == oldest);
         order_of(&rig, others[oldest]);
@@ -124,7 +126,7 @@ static void test_the_oldest_key_gives_way(void **state)
         assert_int_equal(rig.planned[0].key, oldest);
         for (uint32_t i = 0; i < ROWS; i++)
             assert_int_equal(rig.keys[i].key_id, i == oldest ? 4 : i);
-        assert_int_equal(rig.keys[oldest].began, rig.engine->mask_turns.now);
+        assert_int_equal(rig.keys[oldest].began, rig.engine->mask_order.virtual_time);
         assert_in_range(rig.keys[oldest].began, 0, 1000);
         free(rig.engine);
     }
@@ -138,7 +140,7 @@ static void test_only_who_waits_keeps_its_place(void **state)
         struct turns_rig rig;
         open_rig(&rig);
         keys_apart(&rig);
-        rig.requests[2].asked.key_id = 1;
+        rig.requests[2].args.key_id = 1;
         for (uint32_t i = 0; i < 3; i++) { // the crowd gets ahead
             order_of(&rig, "012");
             spend(&rig, 0, 1000, false);
@@ -151,7 +153,7 @@ static void test_only_who_waits_keeps_its_place(void **state)
         spend(&rig, 0, 1000, false);
         spend(&rig, 1, 10, waits & 1);
         spend(&rig, 2, 10, waits & 2);
-        assert_int_equal(rig.engine->mask_turns.now, 3000);
+        assert_int_equal(rig.engine->mask_order.virtual_time, 3000);
         order_of(&rig, "012");
         assert_int_equal(rig.keys[1].began, waits > 0 ? 80 : 3000);
         free(rig.engine);
@@ -170,7 +172,7 @@ static void test_who_takes_nothing_moves_no_clock(void **state)
     order_of(&rig, "01");
     spend(&rig, 0, 0, false);
     spend(&rig, 1, 10, false);
-    assert_int_equal(rig.engine->mask_turns.now, 10);
+    assert_int_equal(rig.engine->mask_order.virtual_time, 10);
     free(rig.engine);
 }
 
@@ -183,13 +185,13 @@ static void test_rows_of_a_key(void **state)
     struct turns_rig rig;
     open_rig(&rig);
     for (uint32_t i = 0; i < MANY; i++)
-        rig.requests[i].asked.key_id = 3;
+        rig.requests[i].args.key_id = 3;
     for (uint32_t i = 0; i < ROWS; i++)
         assert_string_equal(order_of(&rig, "0123"), rounds[i]);
     free(rig.engine);
     open_rig(&rig);
     for (uint32_t i = 0; i < MANY; i++)
-        rig.requests[i].asked.key_id = 3;
+        rig.requests[i].args.key_id = 3;
     rig.sequences[1].request = &rig.requests[0]; // 0 and 1, and 2 and 3, are of one request
     rig.sequences[3].request = &rig.requests[2];
     rig.requests[0].run.mask_served = 5;

@@ -1,4 +1,4 @@
-// See mask_turns.h. The order of keys is start-time fair queueing: each key is charged for the
+// See mask_order.h. The order of keys is start-time fair queueing: each key is charged for the
 // shared work that its masks used, and the key charged least is first. A key without a postponed
 // row in the previous round is charged at least the current virtual time, so no key saves up
 // credit, keys that need little are served first, and the others get equal shares. Work within a
@@ -9,65 +9,67 @@
 
 #include <string.h>
 
-static struct mask_key *key_find(struct mask_turns *t, const struct request *r)
+static struct mask_key *key_find(struct mask_order *o, const struct request *r)
 {
-    struct mask_key *key = &t->keys[r->run.mask_key]; // index at its last row
-    if (key->step != 0 && key->key_id == r->asked.key_id)
+    struct mask_key *key = &o->keys[r->run.mask_key]; // index at its last row
+    if (key->round != 0 && key->key_id == r->args.key_id)
         return key;
-    for (uint32_t i = 0; i < t->key_count; i++)
-        if (t->keys[i].key_id == r->asked.key_id)
-            return &t->keys[i];
+    for (uint32_t i = 0; i < o->key_count; i++)
+        if (o->keys[i].key_id == r->args.key_id)
+            return &o->keys[i];
     return NULL;
 }
 
 // Returns an entry for a new key. There are as many entries as rows in a round, so at least one
 // entry has no row in this round; the one unused for the longest time is reused.
-static struct mask_key *key_take(struct mask_turns *t, uint32_t most)
+static struct mask_key *key_alloc(struct mask_order *o, uint32_t most)
 {
-    if (t->key_count < most)
-        return &t->keys[t->key_count++];
-    struct mask_key *oldest = &t->keys[0];
-    for (uint32_t i = 1; i < t->key_count; i++)
-        if (t->keys[i].step < oldest->step)
-            oldest = &t->keys[i];
+    if (o->key_count < most)
+        return &o->keys[o->key_count++];
+    struct mask_key *oldest = &o->keys[0];
+    for (uint32_t i = 1; i < o->key_count; i++)
+        if (o->keys[i].round < oldest->round)
+            oldest = &o->keys[i];
     return oldest;
 }
 
 // Adds a key to the order when its first row of the round is found.
-static void key_begin(struct mask_turns *t, struct mask_key *key)
+static void key_begin(struct mask_order *o, struct mask_key *key)
 {
-    if (!key->waits || key->step != t->before) // it had no postponed row in the previous round
-        key->spent = larger(key->spent, t->now);
-    key->step = t->step;
+    if (!key->waits ||
+        key->round != o->previous_round) // it had no postponed row in the previous round
+        key->spent = larger(key->spent, o->virtual_time);
+    key->round = o->round;
     key->began = key->spent;
     key->waits = false;
     key->count = 0;
-    uint32_t at = t->turn_count++;
-    for (; at > 0 && t->turn[at - 1]->spent > key->spent; at--)
-        t->turn[at] = t->turn[at - 1];
-    t->turn[at] = key;
+    uint32_t at = o->round_key_count++;
+    for (; at > 0 && o->round_keys[at - 1]->spent > key->spent; at--)
+        o->round_keys[at] = o->round_keys[at - 1];
+    o->round_keys[at] = key;
 }
 
 // Appends a row to the rows of its key, which is created if needed.
 static void row_put(struct engine *engine, struct launch *launch, uint32_t row)
 {
-    struct mask_turns *t = &engine->mask_turns;
+    struct mask_order *o = &engine->mask_order;
     struct request *r = engine->sequences[launch->rows[row].sequence].request;
-    struct mask_key *key = key_find(t, r);
+    struct mask_key *key = key_find(o, r);
     if (!key) {
-        key = key_take(t, engine->facts.limits.rows_max);
-        *key = (struct mask_key){.key_id = r->asked.key_id};
+        key = key_alloc(o, engine->facts.limits.rows_max);
+        *key = (struct mask_key){.key_id = r->args.key_id};
     }
-    r->run.mask_key = (uint32_t)(key - t->keys);
-    if (r->run.mask_waited != t->before) // a request that did not wait counts as just served
-        r->run.mask_served = t->before;
+    r->run.mask_key = (uint32_t)(key - o->keys);
+    if (r->run.mask_waited !=
+        o->previous_round) // a request that did not wait counts as just served
+        r->run.mask_served = o->previous_round;
     launch->rows[row].key = r->run.mask_key;
-    if (key->step != t->step)
-        key_begin(t, key);
+    if (key->round != o->round)
+        key_begin(o, key);
     if (key->count++ == 0)
         key->first = row;
     else
-        t->next[key->last] = row;
+        o->next[key->last] = row;
     key->last = row;
 }
 
@@ -79,10 +81,10 @@ static const struct sequence *sequence_of(const struct engine *engine, const str
 
 // Order of two rows of a key: by rank within their requests, then the request served longest ago
 // first.
-static bool turn_before(const struct engine *engine, const struct launch *launch, uint32_t x,
+static bool rank_before(const struct engine *engine, const struct launch *launch, uint32_t x,
                         uint32_t y)
 {
-    uint32_t p = launch->rows[x].turn, q = launch->rows[y].turn;
+    uint32_t p = launch->rows[x].rank, q = launch->rows[y].rank;
     if (p != q)
         return p < q;
     return sequence_of(engine, launch, x)->request->run.mask_served <
@@ -102,7 +104,7 @@ typedef bool row_before(const struct engine *engine, const struct launch *launch
 static void rows_merge(const struct engine *engine, const struct launch *launch, uint32_t *rows,
                        uint32_t middle, uint32_t count, row_before *before)
 {
-    uint32_t *left = engine->mask_turns.spare, l = 0, r = middle;
+    uint32_t *left = engine->mask_order.spare, l = 0, r = middle;
     memcpy(left, rows, middle * sizeof *left);
     for (uint32_t at = 0; l < middle; at++) {
         bool right = r < count && before(engine, launch, rows[r], left[l]);
@@ -126,10 +128,10 @@ static void rows_sort(const struct engine *engine, const struct launch *launch, 
 // most often is first. Among equal rows, a different one is first in each round.
 static void key_rows(struct engine *engine, struct launch *launch, const struct mask_key *key)
 {
-    struct mask_turns *t = &engine->mask_turns;
-    uint32_t *next = t->next, *rows = t->rows + t->row_count, row = key->first;
+    struct mask_order *o = &engine->mask_order;
+    uint32_t *next = o->next, *rows = o->rows + o->row_count, row = key->first;
     next[key->last] = key->first; // circular list
-    for (uint32_t i = (uint32_t)(launch->round % key->count); i > 0; i--)
+    for (uint32_t i = (uint32_t)(launch->mask_round % key->count); i > 0; i--)
         row = next[row];
     for (uint32_t i = 0; i < key->count; i++, row = next[row]) {
         rows[i] = row;
@@ -137,29 +139,29 @@ static void key_rows(struct engine *engine, struct launch *launch, const struct 
     }
     rows_sort(engine, launch, rows, key->count, postponed_before);
     for (uint32_t i = 0; i < key->count; i++)
-        launch->rows[rows[i]].turn = sequence_of(engine, launch, rows[i])->request->run.mask_rows++;
-    rows_sort(engine, launch, rows, key->count, turn_before);
-    t->row_count += key->count;
+        launch->rows[rows[i]].rank = sequence_of(engine, launch, rows[i])->request->run.mask_rows++;
+    rows_sort(engine, launch, rows, key->count, rank_before);
+    o->row_count += key->count;
 }
 
-void mask_turns_make(struct engine *engine, struct launch *launch)
+void mask_order_make(struct engine *engine, struct launch *launch)
 {
-    struct mask_turns *t = &engine->mask_turns;
-    t->before = t->step;
-    t->step = launch->round;
-    t->turn_count = t->row_count = 0;
+    struct mask_order *o = &engine->mask_order;
+    o->previous_round = o->round;
+    o->round = launch->mask_round;
+    o->round_key_count = o->row_count = 0;
     for (uint32_t i = 0; i < launch->row_count + launch->waiting_count; i++)
         if (launch->rows[i].mask != BATCH_NO_MASK)
             row_put(engine, launch, i);
-    for (uint32_t i = 0; i < t->turn_count; i++)
-        key_rows(engine, launch, t->turn[i]);
+    for (uint32_t i = 0; i < o->round_key_count; i++)
+        key_rows(engine, launch, o->round_keys[i]);
 }
 
-void mask_turns_spend(struct engine *engine, uint32_t key, uint64_t work, bool postponed)
+void mask_order_charge(struct engine *engine, uint32_t key, uint64_t work, bool postponed)
 {
-    struct mask_turns *t = &engine->mask_turns;
-    t->keys[key].spent += work;
-    t->keys[key].waits = t->keys[key].waits || postponed;
+    struct mask_order *o = &engine->mask_order;
+    o->keys[key].spent += work;
+    o->keys[key].waits = o->keys[key].waits || postponed;
     if (work > 0)
-        t->now = larger(t->now, t->keys[key].began);
+        o->virtual_time = larger(o->virtual_time, o->keys[key].began);
 }
