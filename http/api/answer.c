@@ -15,13 +15,13 @@ void answer_open(struct answer_parts *a, const struct reply_args *args,
     a->reply = continued ? reply_copy(continued->reply) : reply_open(args);
     if (!continued)
         return;
-    a->from = continued->from;
-    a->lost = continued->lost;
+    a->continued_bytes = continued->continued_bytes;
+    a->arena_full = continued->arena_full;
     if (continued->call_count > continued->closed) { // the answer begins inside a call
         const struct answer_call *open = &continued->calls[continued->call_count - 1];
         struct text so_far = answer_begun(continued);
-        answer_take(a, &(struct reply_event){REPLY_CALL, .text = open->name, .id = open->id});
-        answer_take(a, &(struct reply_event){REPLY_ARGUMENTS, .text = so_far});
+        answer_handle(a, &(struct reply_event){REPLY_CALL, .text = open->name, .id = open->id});
+        answer_handle(a, &(struct reply_event){REPLY_ARGUMENTS, .text = so_far});
     }
 }
 
@@ -31,8 +31,8 @@ void answer_continue(struct answer_parts *a, struct text piece)
     const struct reply_event *events = reply_feed(a->reply, piece, false, &count);
     for (uint32_t i = 0; i < count; i++)
         if (events[i].kind != REPLY_REASONING)
-            answer_take(a, &events[i]);
-    a->from += (uint32_t)piece.bytes;
+            answer_handle(a, &events[i]);
+    a->continued_bytes += (uint32_t)piece.bytes;
 }
 
 struct text answer_begun(const struct answer_parts *a)
@@ -51,7 +51,7 @@ void answer_close(struct answer_parts *a)
 
 static void text_add(struct answer_parts *a, struct arena_text *t, struct text more)
 {
-    a->lost |= !arena_text_add(a->arena, t, more);
+    a->arena_full |= !arena_text_add(a->arena, t, more);
 }
 
 enum { OWN_LETTERS = 9 };
@@ -88,16 +88,16 @@ static void call_add(struct answer_parts *a, const struct reply_event *event)
     struct answer_call *calls =
         arena_extend(a->arena, a->calls, a->call_count, &a->call_max, sizeof *calls);
     if (!calls) {
-        a->lost = true;
+        a->arena_full = true;
         return;
     }
     a->calls = calls;
-    bool eager = json_object_getn(a->eager, event->text.at, event->text.bytes) != NULL;
+    bool streamed = json_object_getn(a->streamed_tools, event->text.at, event->text.bytes) != NULL;
     struct answer_call call = {.id = id_of(a, event),
                                .name = arena_copy(a->arena, event->text),
-                               .whole = a->whole_calls && !eager};
+                               .deferred = a->defer_calls && !streamed};
     if (!call.id.at || !call.name.at)
-        a->lost = true;
+        a->arena_full = true;
     else
         a->calls[a->call_count++] = call;
 }
@@ -113,14 +113,14 @@ static void run_add(struct answer_parts *a, struct answer_run run)
     if (run.kind != RUN_CALL && run.bytes == 0)
         return;
     struct answer_run *last = run_last(a);
-    if (last && last->kind == run.kind && last->call == run.call && !last->at) {
+    if (last && last->kind == run.kind && last->call == run.call && !last->echo) {
         last->bytes += run.bytes;
         return;
     }
     struct answer_run *runs =
         arena_extend(a->arena, a->runs, a->run_count, &a->run_max, sizeof *runs);
     if (!runs) {
-        a->lost = true;
+        a->arena_full = true;
         return;
     }
     a->runs = runs;
@@ -129,7 +129,7 @@ static void run_add(struct answer_parts *a, struct answer_run run)
 
 void answer_text(struct answer_parts *a, size_t bytes)
 {
-    if (!a->lost)
+    if (!a->arena_full)
         run_add(a, (struct answer_run){RUN_TEXT, bytes, 0, NULL});
 }
 
@@ -138,16 +138,16 @@ void answer_echo(struct answer_parts *a, struct text echo)
     run_add(a, (struct answer_run){RUN_TEXT, echo.bytes, 0, echo.at});
 }
 
-void answer_take(struct answer_parts *a, const struct reply_event *event)
+void answer_handle(struct answer_parts *a, const struct reply_event *event)
 {
-    if (a->lost)
+    if (a->arena_full)
         return;
     if (event->kind == REPLY_REASONING) {
         text_add(a, &a->reasoning, event->text);
         run_add(a, (struct answer_run){RUN_REASONING, event->text.bytes, 0, NULL});
     } else if (event->kind == REPLY_CALL) {
         call_add(a, event);
-        if (!a->lost)
+        if (!a->arena_full)
             run_add(a, (struct answer_run){RUN_CALL, 0, a->call_count, NULL});
     } else if (event->kind == REPLY_ARGUMENTS) {
         text_add(a, &a->calls[a->call_count - 1].arguments, event->text);
@@ -160,10 +160,10 @@ void answer_take(struct answer_parts *a, const struct reply_event *event)
     }
 }
 
-struct answer_call *answer_whole_call(const struct answer_parts *a)
+struct answer_call *answer_deferred_call(const struct answer_parts *a)
 {
     struct answer_call *call = a->call_count > 0 ? &a->calls[a->call_count - 1] : NULL;
-    return call && call->whole && !call->closed ? call : NULL;
+    return call && call->deferred && !call->closed ? call : NULL;
 }
 
 bool answer_cut(struct answer_parts *a)
@@ -194,15 +194,15 @@ size_t answer_break(struct answer_parts *a, struct arena_text *text)
 }
 
 // Returns true if the run belongs to a tool call whose output is deferred until it is complete.
-static bool run_waits(const struct answer_parts *a, const struct answer_run *run)
+static bool run_is_deferred(const struct answer_parts *a, const struct answer_run *run)
 {
-    return run->kind == RUN_CALL && answer_whole_call(a) == &a->calls[run->call - 1];
+    return run->kind == RUN_CALL && answer_deferred_call(a) == &a->calls[run->call - 1];
 }
 
 size_t answer_pending(const struct answer_parts *a)
 {
     size_t bytes = 0;
-    for (uint32_t i = a->run_next; i < a->run_count && !run_waits(a, &a->runs[i]); i++) {
+    for (uint32_t i = a->run_next; i < a->run_count && !run_is_deferred(a, &a->runs[i]); i++) {
         const struct answer_run *run = &a->runs[i];
         bool head = run->kind == RUN_CALL && !a->calls[run->call - 1].begun;
         bytes += run->bytes + (head ? HEAD_PENDING : 0);
@@ -216,7 +216,7 @@ struct answer_piece answer_piece(const struct answer_parts *a, const struct aren
         return (struct answer_piece){.kind = RUN_TEXT};
     const struct answer_run *run = &a->runs[a->run_next];
     const struct answer_call *call = run->kind == RUN_CALL ? &a->calls[run->call - 1] : NULL;
-    const char *at = run->at                      ? run->at
+    const char *at = run->echo                    ? run->echo
                      : call                       ? call->arguments.at + call->written
                      : run->kind == RUN_REASONING ? a->reasoning.at + a->reasoning_written
                                                   : text->at + a->text_written;
@@ -226,7 +226,7 @@ struct answer_piece answer_piece(const struct answer_parts *a, const struct aren
                                  .call = run->call};
 }
 
-static void all_sent(struct answer_parts *a)
+static void runs_reset(struct answer_parts *a)
 {
     a->run_count = a->run_next = 0;
     a->text_written = a->reasoning_written = a->reasoning.bytes = 0;
@@ -234,15 +234,15 @@ static void all_sent(struct answer_parts *a)
         a->calls[i].arguments.bytes = a->calls[i].written = 0;
 }
 
-bool answer_sent(struct answer_parts *a, const struct answer_piece *piece)
+bool answer_advance(struct answer_parts *a, const struct answer_piece *piece)
 {
     if (a->run_next == a->run_count)
         return true;
     struct answer_run *run = &a->runs[a->run_next];
     size_t bytes = piece->text.bytes;
     run->bytes -= bytes;
-    if (run->at)
-        run->at += bytes;
+    if (run->echo)
+        run->echo += bytes;
     else if (run->kind == RUN_TEXT)
         a->text_written += bytes;
     else if (run->kind == RUN_REASONING)
@@ -254,6 +254,6 @@ bool answer_sent(struct answer_parts *a, const struct answer_piece *piece)
     a->run_next += run->bytes == 0;
     if (a->run_next < a->run_count)
         return false;
-    all_sent(a);
+    runs_reset(a);
     return true;
 }

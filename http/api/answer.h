@@ -25,7 +25,7 @@ struct answer_call {
     struct arena_text arguments; // JSON text; a stream empties it when all pending runs are written
     size_t written;              // bytes of `arguments` that a stream has written
     bool begun;                  // true if a stream has written id and name
-    bool whole; // true if output is deferred until the call is complete; false: streamed
+    bool deferred; // true if output is deferred until the call is complete; false: streamed
     bool closed;
     bool complete; // true if the arguments are a complete JSON object
 };
@@ -36,9 +36,9 @@ enum answer_kind { RUN_TEXT, RUN_REASONING, RUN_CALL };
 // the choice's text after stop strings were cut off.
 struct answer_run {
     enum answer_kind kind;
-    size_t bytes;   // length; in a stream, the part not yet written
-    uint32_t call;  // number of the call, from 1; RUN_TEXT: of the malformed call it shows, or 0
-    const char *at; // echoed prompt text, stored elsewhere and written first; or NULL
+    size_t bytes;     // length; in a stream, the part not yet written
+    uint32_t call;    // number of the call, from 1; RUN_TEXT: of the malformed call it shows, or 0
+    const char *echo; // echoed prompt text, stored elsewhere and written first; or NULL
 };
 
 // The next piece of a stream.
@@ -61,11 +61,11 @@ struct answer_parts {
     uint32_t closed;   // number of calls that have ended
     uint32_t complete; // number of ended calls whose arguments are a complete JSON object
     uint32_t reasoning_tokens;
-    uint32_t from; // bytes of the continued message; the parser's output for them is not new text
-    bool lost;     // true if the arena was full: the answer is not usable
-    bool whole_calls;    // true if calls are deferred until complete, except those of `eager` tools
-    const json_t *eager; // object whose keys are the names of tools with streamed input, or NULL
-    struct answer_run *runs; // [run_count]; a stream has written those before run_next
+    uint32_t continued_bytes; // of the continued message; parser output for them is not new text
+    bool arena_full;          // true if the arena was full: the answer is not usable
+    bool defer_calls; // true if calls are deferred until complete, except those of `streamed_tools`
+    const json_t *streamed_tools; // object keyed by the names of tools with streamed input, or NULL
+    struct answer_run *runs;      // [run_count]; a stream has written those before run_next
     uint32_t run_count, run_next;
     size_t run_max;
     size_t text_written, reasoning_written; // bytes that a stream has written
@@ -88,10 +88,10 @@ void answer_text(struct answer_parts *a, size_t bytes);
 // Stream only: prepends the echoed prompt as the first run. The text is not copied.
 void answer_echo(struct answer_parts *a, struct text echo);
 // Handles an event of the reply parser: reasoning, or a part of a call. Ignores text events.
-void answer_take(struct answer_parts *a, const struct reply_event *event);
+void answer_handle(struct answer_parts *a, const struct reply_event *event);
 
 // Returns the open call whose output is deferred, or NULL.
-struct answer_call *answer_whole_call(const struct answer_parts *a);
+struct answer_call *answer_deferred_call(const struct answer_parts *a);
 // Both end the deferred call although its arguments are incomplete. answer_cut closes the
 // arguments to a valid JSON object (a token limit ended the call); false: they are not the
 // beginning of one. answer_break turns the call into text, appends this to the choice's text and
@@ -104,4 +104,4 @@ size_t answer_pending(const struct answer_parts *a); // bytes that can be writte
 // Returns the next piece to write, at most about ANSWER_PIECE_MAX bytes.
 struct answer_piece answer_piece(const struct answer_parts *a, const struct arena_text *text);
 // Records that the piece was written. Returns true if nothing is left: the caller may empty `text`.
-bool answer_sent(struct answer_parts *a, const struct answer_piece *piece);
+bool answer_advance(struct answer_parts *a, const struct answer_piece *piece);

@@ -30,7 +30,7 @@ static bool values_are_too_many(struct text body)
     return count > CALL_VALUES_MAX;
 }
 
-static void body_parse(struct call *call)
+static void body_parse(struct body_call *call)
 {
     struct arena *arena = exchange_arena(call->exchange);
     struct error err;
@@ -53,7 +53,7 @@ static void body_parse(struct call *call)
 
 void *call_begin(struct exchange *x, size_t state_bytes)
 {
-    struct call *call = arena_alloc_zeroed(exchange_arena(x), 1, state_bytes);
+    struct body_call *call = arena_alloc_zeroed(exchange_arena(x), 1, state_bytes);
     check(call, "the arena of an exchange has no room for %zu bytes", state_bytes);
     call->exchange = x;
     call->info = exchange_info(x);
@@ -64,7 +64,7 @@ void *call_begin(struct exchange *x, size_t state_bytes)
     return call;
 }
 
-void call_body_end(struct call *call)
+void call_body_end(struct body_call *call)
 {
     json_decref(call->body);
     call->body = NULL;
@@ -74,7 +74,7 @@ void call_body_end(struct call *call)
 }
 
 // Counts the ignored fields. The first log line has level info, later lines have level debug.
-static void unknown_tell(struct call *call)
+static void ignored_fields_log(struct body_call *call)
 {
     struct server_view view;
     uint64_t before = 0;
@@ -90,37 +90,37 @@ static void unknown_tell(struct call *call)
     counters_fields_ignored(call->exchange, f->ignored_count);
 }
 
-bool call_failed(struct call *call)
+bool call_failed(struct body_call *call)
 {
     if (call->fields.ignored_count > 0)
-        unknown_tell(call);
+        ignored_fields_log(call);
     if (call->fields.failed)
         exchange_fail(call->exchange, &call->fields.failure);
     return call->fields.failed;
 }
 
-bool call_kind(struct call *call, enum model_kind kind)
+bool call_kind(struct body_call *call, enum model_kind kind)
 {
-    static const char *const says[] = {
+    static const char *const hints[] = {
         [MODEL_GENERATOR] = ("is a generation model: use /v1/chat/completions, "
                              "/v1/completions, /v1/responses or /v1/messages"),
         [MODEL_EMBEDDER] = "is an embedding model: use /v1/embeddings",
         [MODEL_RERANKER] = "is a reranking model: use /v1/rerank",
     };
-    static const char *const lacks[] = {
+    static const char *const uses[] = {
         [MODEL_GENERATOR] = "generation",
         [MODEL_EMBEDDER] = "embeddings",
         [MODEL_RERANKER] = "reranking",
     };
     if (call->model->facts->kind != kind)
         fields_fail_plain(&call->fields, HTTP_UNSUPPORTED_MODEL, "model",
-                          "the model '%s' does not support %s; it %s", call->model->id, lacks[kind],
-                          says[call->model->facts->kind]);
+                          "the model '%s' does not support %s; it %s", call->model->id, uses[kind],
+                          hints[call->model->facts->kind]);
     return !call->fields.failed;
 }
 
 // Returns the only model of this kind (-1: of any kind); NULL if there is none or more than one.
-static const struct served_model *model_alone(const struct call *call, int kind)
+static const struct served_model *model_only(const struct body_call *call, int kind)
 {
     const struct served *served = call->info->served;
     const struct served_model *found = NULL;
@@ -134,14 +134,14 @@ static const struct served_model *model_alone(const struct call *call, int kind)
     return found;
 }
 
-// alone: the model to use if the body names none, or NULL.
-static bool model_read(struct call *call, const struct field_rules *rules,
-                       const struct served_model *alone)
+// only: the model to use if the body names none, or NULL.
+static bool model_read(struct body_call *call, const struct field_rules *rules,
+                       const struct served_model *only)
 {
     struct fields *f = &call->fields;
     struct text id = fields_string(f, "model");
-    if (!id.at && alone)
-        id = text_of(alone->id);
+    if (!id.at && only)
+        id = text_of(only->id);
     else
         fields_get_required(f, "model");
     if (f->failed)
@@ -159,22 +159,23 @@ static bool model_read(struct call *call, const struct field_rules *rules,
     return !f->failed;
 }
 
-bool call_model(struct call *call, enum model_kind kind, const struct field_rules *rules)
+bool call_model(struct body_call *call, enum model_kind kind, const struct field_rules *rules)
 {
     return model_read(call, rules, NULL) && call_kind(call, kind);
 }
 
-bool call_model_alone(struct call *call, enum model_kind kind, const struct field_rules *rules)
+bool call_model_or_only(struct body_call *call, enum model_kind kind,
+                        const struct field_rules *rules)
 {
-    return model_read(call, rules, model_alone(call, (int)kind)) && call_kind(call, kind);
+    return model_read(call, rules, model_only(call, (int)kind)) && call_kind(call, kind);
 }
 
-bool call_any_model(struct call *call, const struct field_rules *rules)
+bool call_any_model(struct body_call *call, const struct field_rules *rules)
 {
-    return model_read(call, rules, model_alone(call, -1));
+    return model_read(call, rules, model_only(call, -1));
 }
 
-void call_fail(struct call *call, enum http_error error, const char *format, ...)
+void call_fail(struct body_call *call, enum http_error error, const char *format, ...)
 {
     char message[512];
     va_list args;
@@ -187,7 +188,7 @@ void call_fail(struct call *call, enum http_error error, const char *format, ...
 
 // The engine does not check token ids. If the tokenizer has more ids than the model, the request
 // must fail, not the process.
-static bool tokens_fit(const struct call *call, const struct submit_args *args)
+static bool tokens_fit(const struct body_call *call, const struct submit_args *args)
 {
     uint32_t vocab = call->model->facts->vocab;
     uint32_t known = tokens_known(args->tokens, args->token_count, vocab);
@@ -199,22 +200,22 @@ static bool tokens_fit(const struct call *call, const struct submit_args *args)
 
 // Tries the copies of the model until one accepts the request. If all refuse, 'queue full' takes
 // precedence over 'failed', because a full queue may soon have space.
-static enum admission submit(struct call *call, const struct submit_args *args,
-                             struct request **out)
+static enum admission copies_submit(struct body_call *call, const struct submit_args *args,
+                                    struct request **out)
 {
     enum admission admission = ADMISSION_FAILED;
     struct port *port;
     while ((port = exchange_port(call->exchange, call->model, args))) {
-        enum admission said = port_submit(port, args, out);
+        enum admission result = port_submit(port, args, out);
         call->port = port;
-        if (said != ADMISSION_BUSY && said != ADMISSION_FAILED)
-            return said;
-        admission = said == ADMISSION_BUSY ? said : admission;
+        if (result != ADMISSION_BUSY && result != ADMISSION_FAILED)
+            return result;
+        admission = result == ADMISSION_BUSY ? result : admission;
     }
     return admission;
 }
 
-struct request *call_try_submit(struct call *call, struct submit_args *args, const char *field)
+struct request *call_try_submit(struct body_call *call, struct submit_args *args, const char *field)
 {
     struct request *request = NULL;
     struct fields *f = &call->fields;
@@ -226,7 +227,7 @@ struct request *call_try_submit(struct call *call, struct submit_args *args, con
     args->owner = call->exchange;
     args->key_id = call->info->key_id;
     args->deadline_ns = call->info->deadline_ns;
-    switch (submit(call, args, &request)) {
+    switch (copies_submit(call, args, &request)) {
     case ADMITTED:
         exchange_attach(call->exchange, call->port, request);
         counters_tokenized(call->exchange, call->prepare_ns);
@@ -255,7 +256,7 @@ struct request *call_try_submit(struct call *call, struct submit_args *args, con
     return NULL;
 }
 
-struct request *call_submit(struct call *call, struct submit_args *args, const char *field)
+struct request *call_submit(struct body_call *call, struct submit_args *args, const char *field)
 {
     struct request *request = call_try_submit(call, args, field);
     if (!request)
@@ -263,44 +264,45 @@ struct request *call_submit(struct call *call, struct submit_args *args, const c
     return request;
 }
 
-bool call_is_late(const struct call *call)
+bool call_is_late(const struct body_call *call)
 {
     return call->info->deadline_ns != 0 && clock_ns() > call->info->deadline_ns;
 }
 
-void call_fail_late(struct call *call)
+void call_fail_late(struct body_call *call)
 {
     fields_fail_plain(&call->fields, HTTP_TIMEOUT, NULL, "%s",
-                      finish_told(FINISH_TIMEOUT)->failure);
+                      finish_report(FINISH_TIMEOUT)->failure);
 }
 
 // One row for each finish reason; a missing row is a compile error.
-#define TOLD_STOP {COUNTED_STOP, 0, NULL}
-#define TOLD_LENGTH {COUNTED_LENGTH, 0, NULL}
-#define TOLD_CONTEXT {COUNTED_LENGTH, 0, NULL}
-#define TOLD_CANCEL {COUNTED_ABORT, HTTP_UNAVAILABLE, "the server ended the request"}
-#define TOLD_TIMEOUT                                                                               \
+#define FINISH_REPORT_STOP {COUNTED_STOP, 0, NULL}
+#define FINISH_REPORT_LENGTH {COUNTED_LENGTH, 0, NULL}
+#define FINISH_REPORT_CONTEXT {COUNTED_LENGTH, 0, NULL}
+#define FINISH_REPORT_CANCEL {COUNTED_ABORT, HTTP_UNAVAILABLE, "the server ended the request"}
+#define FINISH_REPORT_TIMEOUT                                                                      \
     {COUNTED_ERROR, HTTP_TIMEOUT, "the request waited in the queue past its deadline"}
-#define TOLD_STALLED {COUNTED_ABORT, HTTP_TIMEOUT, "the client took nothing for too long"}
-#define TOLD_ERROR {COUNTED_ERROR, HTTP_INTERNAL, "the model failed on this request"}
-#define TOLD_STUCK                                                                                 \
+#define FINISH_REPORT_STALLED {COUNTED_ABORT, HTTP_TIMEOUT, "the client took nothing for too long"}
+#define FINISH_REPORT_ERROR {COUNTED_ERROR, HTTP_INTERNAL, "the model failed on this request"}
+#define FINISH_REPORT_STUCK                                                                        \
     {COUNTED_ERROR, HTTP_GRAMMAR, "the model has no token that writes what must come next"}
-#define TOLD_OVER                                                                                  \
+#define FINISH_REPORT_OVER                                                                         \
     {COUNTED_ERROR, HTTP_GRAMMAR,                                                                  \
      "it can be read in too many ways at once to find the next token: make it smaller, or nest "   \
      "fewer repetitions and alternatives"}
-#define TOLD_CROWDED                                                                               \
+#define FINISH_REPORT_CROWDED                                                                      \
     {COUNTED_ERROR, HTTP_CROWDED,                                                                  \
      "other answers have the memory that the next token of its grammar needs, try again later"}
-#define TOLD_DONE {COUNTED_POOLED, 0, NULL}
+#define FINISH_REPORT_DONE {COUNTED_POOLED, 0, NULL}
 
-const struct finish_told *finish_told(enum finish finish)
+const struct finish_report *finish_report(enum finish finish)
 {
-    static const struct finish_told told[FINISH_COUNT] = {[FINISH_NONE] = {COUNTED_STOP, 0, NULL},
-#define TOLD(name, counted) [FINISH_##name] = TOLD_##name,
-                                                          FINISH_LIST(TOLD)
-#undef TOLD
+    static const struct finish_report reports[FINISH_COUNT] = {
+        [FINISH_NONE] = {COUNTED_STOP, 0, NULL},
+#define FINISH_REPORT(name, counted) [FINISH_##name] = FINISH_REPORT_##name,
+        FINISH_LIST(FINISH_REPORT)
+#undef FINISH_REPORT
     };
     check(finish < FINISH_COUNT, "finish %d", (int)finish);
-    return &told[finish];
+    return &reports[finish];
 }

@@ -53,11 +53,11 @@ static const struct field_rules chat_rules = FIELD_RULES(chat_rows, &decoding_ru
 static void logprobs_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
-    bool asked = fields_bool(f, "logprobs", false);
+    bool requested = fields_bool(f, "logprobs", false);
     int64_t top = fields_integer(f, "top_logprobs", (struct integer_range){0, TOP_LOGPROBS_MAX, 0});
-    if (top > 0 && !asked)
+    if (top > 0 && !requested)
         fields_fail(f, HTTP_INVALID_VALUE, "top_logprobs", "needs logprobs to be true");
-    g->options.logprobs = g->submit.sampling.logprob = asked;
+    g->options.logprobs = g->submit.sampling.logprob = requested;
     g->options.top_logprobs = g->submit.sampling.top_logprobs = (uint32_t)top;
 }
 
@@ -89,7 +89,7 @@ static void chat_begin(const struct generation *g, struct json_buffer *out)
 
 static void delta_begin(const struct generation *g, struct json_buffer *out)
 {
-    openai_chunk_begin(g, g->turn, out);
+    openai_chunk_begin(g, g->next_choice, out);
     json_put_literal(out, "\"delta\":{");
 }
 
@@ -183,8 +183,8 @@ static void chat_choice(const struct generation *g, uint32_t choice, struct json
     json_put_literal(out, "}");
 }
 
-static enum generation_tell chat_put(struct generation *g, enum generation_tell step,
-                                     struct json_buffer *out)
+static enum stream_step chat_put(struct generation *g, enum stream_step step,
+                                 struct json_buffer *out)
 {
     static const struct openai_shape shape = {
         .object = "chat.completion",

@@ -34,22 +34,22 @@ bool choice_open(struct choice *c, const struct choice_options *o)
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
     c->answer.arena = o->arena;
     c->answer.id_prefix = o->call_ids;
-    c->answer.whole_calls = o->whole_calls;
-    c->answer.eager = o->eager;
+    c->answer.defer_calls = o->defer_calls;
+    c->answer.streamed_tools = o->streamed_tools;
     if (o->reads_reply)
         answer_open(&c->answer, &o->reply, o->continued);
-    c->made = c->answer.from;
+    c->generated_bytes = c->answer.continued_bytes;
     return stop_scan_init(&c->scan, &o->stops, o->arena, o->piece_max);
 }
 
 static void text_append(struct choice *c, const struct choice_options *o, struct text t)
 {
-    c->text_lost = c->text_lost || !arena_text_add(o->arena, &c->text, t);
-    c->given += t.bytes;
+    c->text_full = c->text_full || !arena_text_add(o->arena, &c->text, t);
+    c->visible_bytes += t.bytes;
     answer_text(&c->answer, t.bytes);
 }
 
-static uint64_t characters(struct text t)
+static uint64_t characters_count(struct text t)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < t.bytes; i++)
@@ -59,7 +59,7 @@ static uint64_t characters(struct text t)
 
 // Passes text to the stop strings. The reply parser can release up to REPLY_HELD_MAX bytes
 // together, when a call turns out to be text; the scanner accepts at most piece_max at a time.
-static void text_take(struct choice *c, const struct choice_options *o, struct text text)
+static void text_scan(struct choice *c, const struct choice_options *o, struct text text)
 {
     if (c->output_tokens <= o->stops_from) {
         text_append(c, o, text);
@@ -75,9 +75,9 @@ static void text_take(struct choice *c, const struct choice_options *o, struct t
 static void text_found(struct choice *c, const struct choice_options *o, uint64_t from,
                        struct text text)
 {
-    logprobs_text(&c->logprobs, from, text.bytes, c->text_made);
-    c->text_made += text.bytes;
-    text_take(c, o, text);
+    logprobs_text(&c->logprobs, from, text.bytes, c->parsed_bytes);
+    c->parsed_bytes += text.bytes;
+    text_scan(c, o, text);
 }
 
 // Returns true if a limit ended the answer; then its open call is cut.
@@ -88,17 +88,18 @@ static bool call_is_cut(const struct choice *c)
 
 static void call_end(struct choice *c, const struct reply_event *event)
 {
-    bool mend = !event->complete && !c->answer.lost && answer_whole_call(&c->answer);
-    if (mend && !(call_is_cut(c) && answer_cut(&c->answer)))
-        c->given += answer_break(&c->answer, &c->text);
-    answer_take(&c->answer, event);
+    bool broken = !event->complete && !c->answer.arena_full && answer_deferred_call(&c->answer);
+    if (broken && !(call_is_cut(c) && answer_cut(&c->answer)))
+        c->visible_bytes += answer_break(&c->answer, &c->text);
+    answer_handle(&c->answer, event);
 }
 
-static void event_take(struct choice *c, const struct choice_options *o, struct reply_event event)
+static void reply_event_handle(struct choice *c, const struct choice_options *o,
+                               struct reply_event event)
 {
     bool own = event.kind != REPLY_TEXT && event.kind != REPLY_REASONING;
-    if (!own && event.from < c->answer.from) { // starts in the continued message
-        size_t before = smaller((size_t)(c->answer.from - event.from), event.text.bytes);
+    if (!own && event.from < c->answer.continued_bytes) { // starts in the continued message
+        size_t before = smaller((size_t)(c->answer.continued_bytes - event.from), event.text.bytes);
         event.text = text_span(event.text.at + before, event.text.bytes - before);
         event.from += (uint32_t)before;
     }
@@ -113,38 +114,38 @@ static void event_take(struct choice *c, const struct choice_options *o, struct 
     if (event.kind == REPLY_CALL_END)
         call_end(c, &event);
     else
-        answer_take(&c->answer, &event);
+        answer_handle(&c->answer, &event);
 }
 
-static void events_take(struct choice *c, const struct choice_options *o,
-                        const struct reply_event *events, uint32_t count)
+static void reply_events_handle(struct choice *c, const struct choice_options *o,
+                                const struct reply_event *events, uint32_t count)
 {
-    for (uint32_t i = 0; i < count && !c->scan.found && !c->enough; i++) {
-        event_take(c, o, events[i]);
-        c->enough = o->one_call && c->answer.closed > 0;
+    for (uint32_t i = 0; i < count && !c->scan.found && !c->ended_by_call; i++) {
+        reply_event_handle(c, o, events[i]);
+        c->ended_by_call = o->one_call && c->answer.closed > 0;
     }
 }
 
 // Handles `bytes` bytes from the detokenizer, of which the last `special` are a special token's.
-static void piece_take(struct choice *c, const struct choice_options *o, uint32_t bytes,
-                       uint32_t special)
+static void piece_handle(struct choice *c, const struct choice_options *o, uint32_t bytes,
+                         uint32_t special)
 {
     struct text piece = text_span(o->piece, bytes);
     const struct reply_event *events;
     uint32_t count;
-    c->made += bytes;
-    c->chars += characters(piece);
+    c->generated_bytes += bytes;
+    c->generated_chars += characters_count(piece);
     if (!o->reads_reply) {
-        text_found(c, o, c->made - bytes, piece);
-        logprobs_show(&c->logprobs, c->given, c->made);
+        text_found(c, o, c->generated_bytes - bytes, piece);
+        logprobs_show(&c->logprobs, c->visible_bytes, c->generated_bytes);
         return;
     }
     events = reply_feed(c->answer.reply, text_span(o->piece, bytes - special), false, &count);
-    events_take(c, o, events, count);
+    reply_events_handle(c, o, events, count);
     piece = text_span(o->piece + bytes - special, special);
     events = reply_feed(c->answer.reply, piece, true, &count);
-    events_take(c, o, events, count);
-    logprobs_show(&c->logprobs, c->given, reply_settled(c->answer.reply));
+    reply_events_handle(c, o, events, count);
+    logprobs_show(&c->logprobs, c->visible_bytes, reply_settled(c->answer.reply));
 }
 
 // Returns how many of the bytes that a push returned are the special token's text; 0 if it is none.
@@ -163,20 +164,20 @@ static bool has_entry(const struct choice_options *o, int32_t token)
            (o->special_shown || !tokenizer_is_special(o->tokenizer, token));
 }
 
-static void token_take(struct choice *c, const struct choice_options *o,
-                       const struct token_event *event, const struct token_top *tops)
+static void token_handle(struct choice *c, const struct choice_options *o,
+                         const struct token_event *event, const struct token_top *tops)
 {
     bool reasons = o->reads_reply && reply_in_reasoning(c->answer.reply);
     uint32_t bytes = detok_push(&c->detok, event->token, o->piece, o->piece_max);
     struct logprob entry = {.token = event->token,
                             .logprob = event->logprob,
                             .top_count = event->top_count,
-                            .from = c->made,
-                            .end = c->made + bytes + (c->detok.held_bytes > 0),
-                            .chars = c->chars + c->detok.given_up};
+                            .from = c->generated_bytes,
+                            .end = c->generated_bytes + bytes + (c->detok.held_bytes > 0),
+                            .chars = c->generated_chars + c->detok.given_up};
     if (has_entry(o, event->token))
         logprobs_add(&c->logprobs, &entry, tops);
-    piece_take(c, o, bytes, special_bytes(o, event->token, bytes));
+    piece_handle(c, o, bytes, special_bytes(o, event->token, bytes));
     reasons = reasons || (o->reads_reply && reply_in_reasoning(c->answer.reply));
     c->answer.reasoning_tokens += reasons;
 }
@@ -184,12 +185,12 @@ static void token_take(struct choice *c, const struct choice_options *o,
 // Ends the detokenizer: an incomplete character becomes U+FFFD.
 static void character_end(struct choice *c, const struct choice_options *o)
 {
-    piece_take(c, o, detok_finish(&c->detok, o->piece, o->piece_max), 0);
+    piece_handle(c, o, detok_finish(&c->detok, o->piece, o->piece_max), 0);
 }
 
 // Handles the token that ended the answer. It is not text, but may be the marker that closes a
 // call.
-static void end_token_take(struct choice *c, const struct choice_options *o, int32_t token)
+static void end_token_handle(struct choice *c, const struct choice_options *o, int32_t token)
 {
     const struct reply_event *events;
     uint32_t count;
@@ -199,19 +200,19 @@ static void end_token_take(struct choice *c, const struct choice_options *o, int
     character_end(c, o);
     struct text own = tokenizer_token_bytes(o->tokenizer, token);
     events = reply_feed_end(c->answer.reply, own, &count);
-    c->made += own.bytes;
-    events_take(c, o, events, count);
+    c->generated_bytes += own.bytes;
+    reply_events_handle(c, o, events, count);
 }
 
 // Ends the text: releases incomplete characters and text held back.
 static void text_end(struct choice *c, const struct choice_options *o)
 {
-    if (!c->enough)
+    if (!c->ended_by_call)
         character_end(c, o);
-    if (o->reads_reply && !c->scan.found && !c->enough) {
+    if (o->reads_reply && !c->scan.found && !c->ended_by_call) {
         uint32_t count;
         const struct reply_event *events = reply_finish(c->answer.reply, &count);
-        events_take(c, o, events, count);
+        reply_events_handle(c, o, events, count);
     }
     if (!c->scan.found)
         text_append(c, o, stop_scan_finish(&c->scan));
@@ -221,42 +222,42 @@ static void choice_end(struct choice *c, const struct choice_options *o, uint8_t
 {
     c->over = true;
     c->finish = finish;
-    bool enough = c->enough; // a call that is closed only by the end did not cause it
+    bool ended_by_call = c->ended_by_call; // a call that is closed only by the end did not cause it
     if (!c->scan.found)
         text_end(c, o);
-    c->enough = enough;
-    logprobs_show(&c->logprobs, c->given, UINT64_MAX);
+    c->ended_by_call = ended_by_call;
+    logprobs_show(&c->logprobs, c->visible_bytes, UINT64_MAX);
     if (c->scan.found) {
         c->output_tokens = c->scan.tokens;
         c->end = END_STOP_STRING;
-    } else if (finish == FINISH_STOP || c->enough) {
+    } else if (finish == FINISH_STOP || c->ended_by_call) {
         c->end = END_TURN;
     } else {
         c->end = o->window_bound || finish == FINISH_CONTEXT ? END_WINDOW : END_LENGTH;
     }
 }
 
-void choice_take(struct choice *c, const struct choice_options *o, const struct token_event *event,
-                 const struct token_top *tops)
+void choice_handle(struct choice *c, const struct choice_options *o,
+                   const struct token_event *event, const struct token_top *tops)
 {
     if (c->over)
         return;
     if (event->flags & EVENT_TOKEN) {
         c->output_tokens++;
         if (event->finish != FINISH_STOP || o->stops.included)
-            token_take(c, o, event, tops);
+            token_handle(c, o, event, tops);
         else
-            end_token_take(c, o, event->token);
+            end_token_handle(c, o, event->token);
     }
-    if (c->scan.found || c->enough || event->finish != FINISH_NONE)
+    if (c->scan.found || c->ended_by_call || event->finish != FINISH_NONE)
         choice_end(c, o, event->finish);
 }
 
 bool choice_failed(const struct choice *c)
 {
-    bool answered = c->scan.found || c->enough ||
-                    (c->finish != FINISH_NONE && !finish_told(c->finish)->failure);
-    return c->text_lost || c->logprobs.lost || c->answer.lost || (c->over && !answered);
+    bool answered = c->scan.found || c->ended_by_call ||
+                    (c->finish != FINISH_NONE && !finish_report(c->finish)->failure);
+    return c->text_full || c->logprobs.arena_full || c->answer.arena_full || (c->over && !answered);
 }
 
 size_t choice_pending(const struct choice *c)
@@ -267,7 +268,7 @@ size_t choice_pending(const struct choice *c)
 struct answer_piece choice_piece(const struct choice *c)
 {
     struct answer_piece piece = answer_piece(&c->answer, &c->text);
-    uint64_t written = c->given - (c->text.bytes - c->answer.text_written);
+    uint64_t written = c->visible_bytes - (c->text.bytes - c->answer.text_written);
     if (piece.kind != RUN_TEXT)
         return piece;
     piece.entries = smaller(c->logprobs.visible, (uint32_t)PIECE_ENTRIES_MAX);
@@ -283,11 +284,11 @@ struct answer_piece choice_piece(const struct choice *c)
     return piece;
 }
 
-void choice_sent(struct choice *c)
+void choice_advance(struct choice *c)
 {
     struct answer_piece piece = choice_piece(c);
-    logprobs_sent(&c->logprobs, piece.entries);
-    if (answer_sent(&c->answer, &piece))
+    logprobs_advance(&c->logprobs, piece.entries);
+    if (answer_advance(&c->answer, &piece))
         c->text.bytes = 0;
 }
 

@@ -26,10 +26,10 @@ struct choice_options {
     bool window_bound;         // true if the token limit is the rest of the context window
     bool logprobs;
     uint32_t top_logprobs;
-    bool reads_reply;        // true if the reply parser takes reasoning and calls out of the text
-    bool whole_calls;        // see struct answer_parts
-    const json_t *eager;     // see struct answer_parts
-    bool one_call;           // true if the answer ends after its first call
+    bool reads_reply; // true if the reply parser takes reasoning and calls out of the text
+    bool defer_calls; // see struct answer_parts
+    const json_t *streamed_tools; // see struct answer_parts
+    bool one_call;                // true if the answer ends after its first call
     bool hides_reasoning;    // true if reasoning is not sent to the client; its tokens still count
     struct reply_args reply; // of every choice's parser; `formed` is used even without a parser
     const char *call_ids;    // prefix of generated call ids
@@ -45,16 +45,17 @@ struct choice {
     struct answer_parts answer;
     // Visible text; when streaming, the unwritten text and a written part before it.
     struct arena_text text;
-    bool text_lost;         // true if the arena was full
-    bool enough;            // true if the first call ended the answer (one_call)
-    uint64_t made, chars;   // bytes (with those of the continued message) and characters generated
-    uint64_t text_made;     // bytes of text that the parser has found, stop strings included
-    uint64_t given;         // bytes of text that became visible
-    uint32_t output_tokens; // tokens sampled; after a stop string, those up to its match
-    uint8_t finish;         // enum finish of the last event
+    bool text_full;           // true if the arena was full
+    bool ended_by_call;       // true if the first call ended the answer (one_call)
+    uint64_t generated_bytes; // includes those of the continued message
+    uint64_t generated_chars; // characters generated
+    uint64_t parsed_bytes;    // bytes of text that the parser has found, stop strings included
+    uint64_t visible_bytes;   // bytes of text that became visible
+    uint32_t output_tokens;   // tokens sampled; after a stop string, those up to its match
+    uint8_t finish;           // enum finish of the last event
     enum generation_end end;
-    bool over; // true if text and log probabilities are complete
-    bool told; // true if the end of the choice was written (TELL_CHOICE)
+    bool over;     // true if text and log probabilities are complete
+    bool end_sent; // true if the end of the choice was written (STEP_CHOICE)
 };
 
 // Sets arena and tokenizer and allocates the scratch buffer; the caller sets the other members.
@@ -66,8 +67,8 @@ bool choice_open(struct choice *c, const struct choice_options *o);
 
 // Handles an event of the choice. tops: [event->top_count]. Events after `over` change nothing; a
 // stop string can set `over` before the finish event arrives.
-void choice_take(struct choice *c, const struct choice_options *o, const struct token_event *event,
-                 const struct token_top *tops);
+void choice_handle(struct choice *c, const struct choice_options *o,
+                   const struct token_event *event, const struct token_top *tops);
 
 // Returns true if the choice has no answer: the model failed, the request was cancelled, or the
 // arena was full.
@@ -83,5 +84,5 @@ static inline bool choice_limited(const struct choice *c)
 size_t choice_pending(const struct choice *c);
 // Stream: returns the next piece of that text, together with the entries of its tokens.
 struct answer_piece choice_piece(const struct choice *c);
-void choice_sent(struct choice *c);  // records that this piece was written
-void choice_close(struct choice *c); // frees the reply parser
+void choice_advance(struct choice *c); // records that this piece was written
+void choice_close(struct choice *c);   // frees the reply parser

@@ -69,16 +69,16 @@ static void echoes_make(struct generation *g, const json_t *prompt)
 {
     struct arena *arena = exchange_arena(g->call.exchange);
     uint32_t count = g->submit.sequence_count;
-    bool made = (g->echoes = arena_alloc_zeroed(arena, count, sizeof *g->echoes)) != NULL;
-    for (uint32_t i = 0; made && i < count; i++) {
+    bool filled = (g->echoes = arena_alloc_zeroed(arena, count, sizeof *g->echoes)) != NULL;
+    for (uint32_t i = 0; filled && i < count; i++) {
         struct text text = json_text(json_is_array(prompt) ? json_array_get(prompt, i) : prompt);
-        g->echoes[i] = text.at && g->prompt_last == 0 ? arena_copy(arena, text) : ids_text(g, i);
-        made = g->echoes[i].at != NULL;
+        g->echoes[i] = text.at && g->prompt_keep == 0 ? arena_copy(arena, text) : ids_text(g, i);
+        filled = g->echoes[i].at != NULL;
     }
-    if (!made)
+    if (!filled)
         fields_fail(&g->call.fields, HTTP_TOO_LARGE, "prompt", "is too large to be echoed");
     size_t bytes = 0;
-    for (uint32_t i = 0; made && i < count; i++)
+    for (uint32_t i = 0; filled && i < count; i++)
         bytes += g->echoes[i].bytes * g->submit.choice_count;
     if (bytes > ECHO_BYTES_MAX && !g->stream)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "echo",
@@ -101,7 +101,7 @@ static void completions_read(struct generation *g)
         .count_max = model->choices_max / g->submit.choice_count,
         .token_max = model->facts->max_model_len - 1, // leave space for one generated token
         .special = fields_bool(f, "add_special_tokens", true),
-        .last = g->prompt_last,
+        .last = g->prompt_keep,
     };
     inputs_read(&prompts);
     if (f->failed)
@@ -129,14 +129,14 @@ static struct text echo_of(const struct generation *g, uint32_t choice)
 static void completions_begin(const struct generation *g, struct json_buffer *out)
 {
     if (!g->echoes && generation_output(g) == 0)
-        openai_step_put(g, TELL_IDLE, out);
+        openai_step_put(g, STEP_KEEPALIVE, out);
 }
 
 static void completions_piece(const struct generation *g, struct json_buffer *out)
 {
     const struct choice *c = generation_choice(g);
     struct answer_piece piece = choice_piece(c);
-    openai_chunk_begin(g, g->turn, out);
+    openai_chunk_begin(g, g->next_choice, out);
     json_put_member(out, "\"text\":", piece.text);
     openai_logprobs_put(g, c, piece.entries, logprobs_part_legacy, out);
     json_put_literal(out, ",\"finish_reason\":null");
@@ -152,8 +152,8 @@ static void completions_choice(const struct generation *g, uint32_t choice, stru
     json_put_literal(out, "\"");
 }
 
-static enum generation_tell completions_put(struct generation *g, enum generation_tell step,
-                                            struct json_buffer *out)
+static enum stream_step completions_put(struct generation *g, enum stream_step step,
+                                        struct json_buffer *out)
 {
     static const struct openai_shape shape = {
         .object = "text_completion",
@@ -171,7 +171,7 @@ static enum generation_tell completions_put(struct generation *g, enum generatio
 static void completions_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-    g->turns = "prompt";
+    g->prompt_field = "prompt";
     completions_read(g);
     generation_prepared(g);
 }

@@ -286,7 +286,7 @@ static void salt_read(struct generation *g)
 }
 
 // -1 means the context window minus one token for the answer.
-static void prompt_last_read(struct generation *g)
+static void prompt_keep_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     int64_t most = g->call.model->facts->max_model_len - 1;
@@ -294,7 +294,7 @@ static void prompt_last_read(struct generation *g)
         fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
     if (fields_get(f, "truncate_prompt_tokens") && last == 0)
         fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens", "must be -1 or at least 1");
-    g->prompt_last = (uint32_t)(last < 0 || last > most ? most : last);
+    g->prompt_keep = (uint32_t)(last < 0 || last > most ? most : last);
 }
 
 void decoding_read(struct generation *g, uint32_t tokens_max)
@@ -313,6 +313,6 @@ void decoding_read(struct generation *g, uint32_t tokens_max)
     token_fields_read(g);
     structured_read(g);
     salt_read(g);
-    prompt_last_read(g);
+    prompt_keep_read(g);
     stream_read(g);
 }

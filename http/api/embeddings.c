@@ -12,7 +12,7 @@
 enum {
     INLINE_BYTES_MAX = 1024,     // small, because the prompt is tokenized again with each input
     PROMPT_BYTES_PER_TOKEN = 16, // per token of the window: text without tokens costs time too
-    WHOLE_VALUES_MAX = 4096,     // answers with more floats are sent in pieces
+    ONE_PIECE_VALUES_MAX = 4096, // answers with more floats are sent in pieces
 };
 
 static const struct field_rule embeddings_rows[] = {
@@ -58,8 +58,8 @@ struct embeddings {
     uint32_t dimensions; // requested dimensions; 0: the model's
     struct inputs inputs;
     struct vectors vectors;
-    bool taken, valid; // true if the vectors were copied; are all finite
-    uint64_t length;   // bytes of the answer
+    bool copied, valid; // true if the vectors were copied; are all finite
+    uint64_t length;    // bytes of the answer
     struct json_buffer piece;
 };
 
@@ -118,7 +118,7 @@ static void normalize_read(struct embeddings *e)
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, norm_name, "must be 2, -1 or absent");
 }
 
-static void prompt_given(struct embeddings *e, struct text prompt)
+static void prompt_text_read(struct embeddings *e, struct text prompt)
 {
     struct fields *f = &e->pooled.call.fields;
     uint64_t most = (uint64_t)e->pooled.call.model->facts->max_model_len * PROMPT_BYTES_PER_TOKEN;
@@ -128,7 +128,7 @@ static void prompt_given(struct embeddings *e, struct text prompt)
     e->inputs.prompt = prompt;
 }
 
-static void prompt_named(struct embeddings *e, struct text name)
+static void prompt_name_read(struct embeddings *e, struct text name)
 {
     enum { SHOWN_MAX = 64 };
     struct fields *f = &e->pooled.call.fields;
@@ -156,17 +156,17 @@ static void prompt_read(struct embeddings *e)
     const struct sentence_prompt *own = e->pooled.call.model->prompts.default_prompt;
     const json_t *input = fields_get(f, "input");
     const json_t *first = json_is_array(input) ? json_array_get(input, 0) : input;
-    bool asked = pooled_alias(f, "prompt_name", "prompt");
+    bool requested = pooled_alias(f, "prompt_name", "prompt");
     struct text given = fields_string(f, "prompt"), name = fields_string(f, "prompt_name");
     if (f->failed)
         return;
-    if (asked && first && !json_is_string(first))
+    if (requested && first && !json_is_string(first))
         fields_fail(f, HTTP_INVALID_VALUE, given.at ? "prompt" : "prompt_name",
                     "cannot stand in front of token ids: send texts");
     else if (given.at)
-        prompt_given(e, given);
+        prompt_text_read(e, given);
     else if (name.at)
-        prompt_named(e, name);
+        prompt_name_read(e, name);
     else if (own && json_is_string(first))
         e->inputs.prompt = own->text;
     e->inputs.prompt_counts = e->pooled.call.model->facts->prompt_unpooled;
@@ -179,7 +179,7 @@ static void prompt_read(struct embeddings *e)
 
 static void embeddings_read(struct embeddings *e)
 {
-    struct call *call = &e->pooled.call;
+    struct body_call *call = &e->pooled.call;
     struct fields *f = &call->fields;
     if (!call_model(call, MODEL_EMBEDDER, &embeddings_rules))
         return;
@@ -229,7 +229,7 @@ static uint32_t width_of(const struct embeddings *e)
 }
 
 // Normalises a shortened vector to length 1.
-static void normalize(float *vector, uint32_t width)
+static void vector_normalize(float *vector, uint32_t width)
 {
     double squares = 0;
     for (uint32_t i = 0; i < width; i++)
@@ -241,7 +241,7 @@ static void normalize(float *vector, uint32_t width)
 
 // Copies all values out of the engine's memory, so that a slow client does not keep the engine's
 // request alive.
-static bool values_take(struct embeddings *e)
+static bool values_copy(struct embeddings *e)
 {
     struct vectors *v = &e->vectors;
     const struct served_model *model = e->pooled.call.model;
@@ -253,7 +253,7 @@ static bool values_take(struct embeddings *e)
     for (uint32_t i = 0; i < v->count; i++) {
         memcpy(values + (size_t)i * width, request_values(e->pooled.request, i), row_bytes);
         if (e->dimensions > 0 && model->facts->normalize && !e->raw)
-            normalize(values + (size_t)i * width, width);
+            vector_normalize(values + (size_t)i * width, width);
     }
     v->values = values;
     v->width = width;
@@ -263,7 +263,7 @@ static bool values_take(struct embeddings *e)
     return true;
 }
 
-static void answer_whole(struct embeddings *e)
+static void answer_reply(struct embeddings *e)
 {
     struct json_buffer out = {0};
     while (vectors_put(&e->vectors, &out)) {
@@ -289,11 +289,11 @@ static void answer_continue(struct exchange *x)
 
 static bool answer_failed(struct embeddings *e)
 {
-    if (!e->taken)
+    if (!e->copied)
         call_fail(&e->pooled.call, HTTP_INTERNAL, "the answer has no room");
     else if (!e->valid)
         call_fail(&e->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite vector");
-    return !e->taken || !e->valid;
+    return !e->copied || !e->valid;
 }
 
 // Runs on a text worker, because it copies and checks megabytes. The engine's request stays
@@ -301,8 +301,8 @@ static bool answer_failed(struct embeddings *e)
 static void answer_measure(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
-    e->taken = values_take(e);
-    e->valid = e->taken && vectors_valid(&e->vectors);
+    e->copied = values_copy(e);
+    e->valid = e->copied && vectors_valid(&e->vectors);
     e->length = e->valid ? vectors_length(&e->vectors, exchange_slice(x)) : 0;
 }
 
@@ -328,21 +328,21 @@ static void embeddings_ready(struct exchange *x)
     struct embeddings *e = exchange_state(x);
     if (!pooled_done(&e->pooled))
         return;
-    if ((size_t)e->vectors.count * width_of(e) > WHOLE_VALUES_MAX) {
+    if ((size_t)e->vectors.count * width_of(e) > ONE_PIECE_VALUES_MAX) {
         exchange_offload(x, (struct offload){.work = answer_measure,
                                              .done = answer_begin,
                                              .answers = true,
                                              .bytes = answer_bytes(e)});
         return;
     }
-    e->taken = values_take(e);
-    e->valid = e->taken && vectors_valid(&e->vectors);
+    e->copied = values_copy(e);
+    e->valid = e->copied && vectors_valid(&e->vectors);
     pooled_close(&e->pooled);
     if (!answer_failed(e))
-        answer_whole(e);
+        answer_reply(e);
 }
 
-static void embeddings_room(struct exchange *x)
+static void embeddings_send_space(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
     if (e && exchange_answered(x) && !e->vectors.ended)
@@ -361,7 +361,7 @@ static void embeddings_gone(struct exchange *x)
 const struct route embeddings_routes[] = {
     JSON_ROUTE("/v1/embeddings", SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX,
                .on_prepare = embeddings_prepare, .on_request = embeddings_request,
-               .on_ready = embeddings_ready, .on_room = embeddings_room,
+               .on_ready = embeddings_ready, .on_room = embeddings_send_space,
                .on_gone = embeddings_gone),
     {.path = NULL},
 };

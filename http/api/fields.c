@@ -386,11 +386,11 @@ static const struct field_rule *rule_find(const struct field_rules *rules, const
 
 static void ignored_add(struct fields *f, const char *path, const char *name)
 {
-    size_t room = sizeof f->ignored - f->ignored_bytes;
-    int n = snprintf(f->ignored + f->ignored_bytes, room, "%s%s%s%s", f->ignored_bytes ? ", " : "",
+    size_t space = sizeof f->ignored - f->ignored_bytes;
+    int n = snprintf(f->ignored + f->ignored_bytes, space, "%s%s%s%s", f->ignored_bytes ? ", " : "",
                      path ? path : "", path ? "." : "", name);
     f->ignored_count++;
-    if (n > 0 && (size_t)n < room)
+    if (n > 0 && (size_t)n < space)
         f->ignored_bytes += (uint32_t)n;
 }
 
@@ -403,8 +403,8 @@ void fields_check_object(struct fields *f, const struct field_rules *rules, cons
     // The iterator macro needs a non-const object; nothing is modified.
     json_object_keylen_foreach((json_t *)object, name, bytes, value)
     {
-        bool whole = strlen(name) == bytes; // names with a NUL byte match no field
-        const struct field_rule *rule = rule_find(rules, whole ? name : "*");
+        bool no_nul = strlen(name) == bytes; // names with a NUL byte match no field
+        const struct field_rule *rule = rule_find(rules, no_nul ? name : "*");
         if (f->failed || !fields_spend(f, MEMBER_WORK))
             return;
         if (rule)

@@ -14,7 +14,7 @@
 #include <time.h>
 
 enum {
-    ROOM_MIN = 2048,          // send space, in bytes, that must be free to read more events
+    SEND_SPACE_MIN = 2048,    // send space, in bytes, that must be free to read more events
     DELTA_BYTES_MAX = 512,    // bytes of text gathered for the next chunks of a stream
     INLINE_TOKENS_MAX = 4096, // log probabilities, with alternatives, that the h2o thread may write
     TOKEN_BYTES = 90,         // approximate JSON bytes of one of them
@@ -25,7 +25,7 @@ static const uint64_t begin_after_ns = 5000000000ull; // a queued request's stre
 static const uint64_t idle_after_ns = 10000000000ull; // 10 s without output: keep-alive
 
 // Releases the generation's references; an admitted request holds references of its own.
-static void constraints_give(struct generation *g)
+static void constraints_release(struct generation *g)
 {
     grammar_give(g->submit.grammar);
     token_rules_give(g->submit.rules);
@@ -42,10 +42,10 @@ static void generation_close(struct generation *g)
     if (g->options.continued)
         answer_close(g->options.continued);
     json_decref(g->tools);
-    json_decref(g->eager);
+    json_decref(g->streamed_tools);
     json_decref(g->choice.allowed);
-    g->tools = g->eager = g->choice.allowed = NULL;
-    constraints_give(g);
+    g->tools = g->streamed_tools = g->choice.allowed = NULL;
+    constraints_release(g);
 }
 
 // Submission
@@ -53,7 +53,7 @@ static void generation_close(struct generation *g)
 static void length_fail(struct generation *g, uint32_t window)
 {
     struct fields *f = &g->call.fields;
-    fields_fail_length(f, g->turns, g->turns,
+    fields_fail_length(f, g->prompt_field, g->prompt_field,
                        &(struct field_length){window, g->prompt_tokens, g->prompt_stopped});
     // Messages reports "N > M". One token must be generated, so M is the window minus 1.
     if (f->shape == SHAPE_MESSAGES)
@@ -67,9 +67,9 @@ static void length_settle(struct generation *g)
         length_fail(g, window);
         return;
     }
-    uint32_t room = window - g->prompt_tokens;
-    g->options.window_bound = g->submit.max_tokens == 0 || g->submit.max_tokens > room;
-    g->submit.max_tokens = g->options.window_bound ? room : g->submit.max_tokens;
+    uint32_t left = window - g->prompt_tokens;
+    g->options.window_bound = g->submit.max_tokens == 0 || g->submit.max_tokens > left;
+    g->submit.max_tokens = g->options.window_bound ? left : g->submit.max_tokens;
 }
 
 struct generation *generation_open(struct exchange *x)
@@ -83,7 +83,7 @@ struct generation *generation_open_in(struct exchange *x, size_t state_bytes)
     conversation_begin(&g->conversation, g->call.slice);
     g->submit.choice_count = g->submit.sequence_count = 1;
     g->options.call_ids = "call_";
-    g->turns = "messages";
+    g->prompt_field = "messages";
     return g;
 }
 
@@ -115,15 +115,15 @@ static bool choices_open(struct generation *g)
     if (g->call.fields.failed)
         return false;
     struct arena *arena = exchange_arena(g->call.exchange);
-    bool made = choice_options_open(&g->options, arena, g->call.model->tokenizer);
+    bool opened = choice_options_open(&g->options, arena, g->call.model->tokenizer);
     g->choice_count = submit_choices(&g->submit);
     g->choices = arena_alloc_zeroed(arena, g->choice_count, sizeof *g->choices);
-    made = made && g->choices;
-    for (uint32_t i = 0; made && i < g->choice_count; i++) {
-        made = choice_open(&g->choices[i], &g->options);
+    opened = opened && g->choices;
+    for (uint32_t i = 0; opened && i < g->choice_count; i++) {
+        opened = choice_open(&g->choices[i], &g->options);
         g->pending += choice_pending(&g->choices[i]); // a continued call may be pending
     }
-    return made;
+    return opened;
 }
 
 bool generation_begin(struct generation *g, const char *id_prefix)
@@ -142,7 +142,7 @@ void generation_echo(struct generation *g, uint32_t choice, struct text echo)
 }
 
 // Sends the failure of the fields as the response, or as the last event if the stream has begun.
-static void submission_failed(struct generation *g)
+static void submission_fail(struct generation *g)
 {
     const struct http_failure *failure = &g->call.fields.failure;
     if (!g->begun) {
@@ -154,32 +154,32 @@ static void submission_failed(struct generation *g)
     g->failure = *failure;
 }
 
-static void submit(struct generation *g)
+static void request_submit(struct generation *g)
 {
-    struct call *call = &g->call;
+    struct body_call *call = &g->call;
     uint32_t start[2] = {0, g->prompt_tokens};
     g->submit.kind = REQUEST_GENERATE;
     g->submit.tokens = g->tokens;
     g->submit.token_count = g->prompt_tokens;
     g->submit.sequence_start = g->starts ? g->starts : start;
-    g->request = call_try_submit(call, &g->submit, g->turns);
+    g->request = call_try_submit(call, &g->submit, g->prompt_field);
     if (g->request)
         counters_params(call->exchange, g->choice_count, g->submit.choice_count,
                         g->submit.max_tokens);
     else
-        submission_failed(g);
+        submission_fail(g);
     g->port = call->port;
     g->submit.tokens = g->tokens = NULL; // they are in the scratch arena, which ends here
     g->submit.sequence_start = g->starts = NULL;
-    constraints_give(g);
+    constraints_release(g);
 }
 
-static void submit_with_grammar(struct generation *g)
+static void request_submit_or_fail(struct generation *g)
 {
     if (g->call.fields.failed)
-        submission_failed(g);
+        submission_fail(g);
     else
-        submit(g);
+        request_submit(g);
 }
 
 static void grammar_work(struct exchange *x)
@@ -189,9 +189,9 @@ static void grammar_work(struct exchange *x)
 
 static void grammar_done(struct exchange *x);
 
-static void grammar_ask(struct generation *g)
+static void grammar_request(struct generation *g)
 {
-    struct call *call = &g->call;
+    struct body_call *call = &g->call;
     g->compiling =
         exchange_compile(call->exchange, (struct offload){.work = grammar_work,
                                                           .done = grammar_done,
@@ -200,7 +200,7 @@ static void grammar_ask(struct generation *g)
         return;
     fields_fail_plain(&call->fields, HTTP_OVERLOADED, NULL,
                       "too many grammars wait to be compiled, try again later");
-    submission_failed(g);
+    submission_fail(g);
 }
 
 // Runs after compiling. If another request's compilation of the same source ended instead, the
@@ -213,17 +213,17 @@ static void grammar_done(struct exchange *x)
     g->compiling = false;
     bool known = structured_find(g);
     if (!known && !call_is_late(&g->call)) {
-        grammar_ask(g);
+        grammar_request(g);
         return;
     }
     if (!known)
         call_fail_late(&g->call);
-    submit_with_grammar(g);
+    request_submit_or_fail(g);
 }
 
 void generation_submit(struct generation *g, bool begun)
 {
-    struct call *call = &g->call;
+    struct body_call *call = &g->call;
     g->second_ns = call->info->started_ns;
     if (call_failed(call)) {
         generation_close(g);
@@ -231,11 +231,11 @@ void generation_submit(struct generation *g, bool begun)
         generation_close(g);
         call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
     } else if (g->structured.source.kind == GRAMMAR_KIND_NONE) {
-        submit(g);
+        request_submit(g);
     } else if (structured_find(g)) {
-        submit_with_grammar(g);
+        request_submit_or_fail(g);
     } else {
-        grammar_ask(g);
+        grammar_request(g);
     }
 }
 
@@ -243,7 +243,7 @@ void generation_submit(struct generation *g, bool begun)
 
 struct choice *generation_choice(const struct generation *g)
 {
-    return &g->choices[g->turn];
+    return &g->choices[g->next_choice];
 }
 
 uint32_t generation_output(const struct generation *g)
@@ -262,7 +262,7 @@ uint32_t generation_reasoning(const struct generation *g)
     return tokens;
 }
 
-static struct http_failure outgrown(void)
+static struct http_failure memory_failure(void)
 {
     return (struct http_failure){.error = HTTP_INTERNAL,
                                  .message = text_of("the answer outgrew its memory")};
@@ -271,17 +271,18 @@ static struct http_failure outgrown(void)
 // Returns the reason why a choice has no answer.
 static struct http_failure failure_of(struct generation *g, const struct choice *c)
 {
-    const struct finish_told *told = finish_told(c->finish);
-    if (c->text_lost || c->logprobs.lost || c->answer.lost)
-        return outgrown();
-    check(told->failure, "finish %u is no failure", c->finish);
-    if (told->error != HTTP_GRAMMAR)
-        return (struct http_failure){.error = told->error, .message = text_of(told->failure)};
-    fields_fail(&g->call.fields, told->error, g->structured.path, "is refused: %s", told->failure);
+    const struct finish_report *report = finish_report(c->finish);
+    if (c->text_full || c->logprobs.arena_full || c->answer.arena_full)
+        return memory_failure();
+    check(report->failure, "finish %u is no failure", c->finish);
+    if (report->error != HTTP_GRAMMAR)
+        return (struct http_failure){.error = report->error, .message = text_of(report->failure)};
+    fields_fail(&g->call.fields, report->error, g->structured.path, "is refused: %s",
+                report->failure);
     return g->call.fields.failure;
 }
 
-static void fail(struct generation *g, struct http_failure failure)
+static void generation_fail(struct generation *g, struct http_failure failure)
 {
     if (g->failed)
         return;
@@ -291,32 +292,32 @@ static void fail(struct generation *g, struct http_failure failure)
         port_cancel(g->port, g->request);
 }
 
-static void event_take(struct generation *g, const struct token_event *event,
-                       const struct token_top *tops)
+static void token_event_handle(struct generation *g, const struct token_event *event,
+                               const struct token_top *tops)
 {
     struct choice *c = &g->choices[event->choice];
     bool was_over = c->over;
     size_t before = choice_pending(c);
-    choice_take(c, &g->options, event, tops);
+    choice_handle(c, &g->options, event, tops);
     g->pending += choice_pending(c) - before;
     g->over = g->over || (event->flags & EVENT_LAST);
     // A stop string or the first call ended the choice before the engine did.
     if (c->over && !was_over && event->finish == FINISH_NONE)
         port_cancel_choice(g->port, g->request, event->choice);
     if (!g->failed && choice_failed(c)) // one choice without an answer fails the request
-        fail(g, failure_of(g, c));
+        generation_fail(g, failure_of(g, c));
 }
 
-void generation_lost(struct generation *g)
+void generation_fail_memory(struct generation *g)
 {
-    fail(g, outgrown());
+    generation_fail(g, memory_failure());
 }
 
 static enum counted_finish counted_of(const struct choice *c)
 {
-    const struct finish_told *told = finish_told(c->finish);
+    const struct finish_report *report = finish_report(c->finish);
     if (choice_failed(c))
-        return told->failure ? told->counted : COUNTED_ERROR;
+        return report->failure ? report->counted : COUNTED_ERROR;
     return choice_limited(c) ? COUNTED_LENGTH : COUNTED_STOP;
 }
 
@@ -347,9 +348,9 @@ static void events_read(struct generation *g)
     struct token_event event;
     struct token_top tops[TOP_LOGPROBS_MAX];
     uint32_t before = generation_output(g);
-    bool room = !g->begun || exchange_room(x) >= ROOM_MIN;
-    while (room && !g->over && wants_event(g) && port_next(g->port, g->request, &event, tops))
-        event_take(g, &event, tops);
+    bool has_space = !g->begun || exchange_room(x) >= SEND_SPACE_MIN;
+    while (has_space && !g->over && wants_event(g) && port_next(g->port, g->request, &event, tops))
+        token_event_handle(g, &event, tops);
     uint32_t tokens = generation_output(g);
     if (tokens > before)
         counters_tokens(x, tokens - before);
@@ -379,79 +380,79 @@ static void stream_begin(struct generation *g)
     exchange_stream_begin(g->call.exchange);
 }
 
-static enum generation_tell last_step(struct generation *g)
+static enum stream_step last_step(struct generation *g)
 {
-    g->told = true;
+    g->end_sent = true;
     generation_close(g);
     if (g->failed && g->begun)
-        return TELL_FAILURE;
+        return STEP_FAILURE;
     if (!g->failed)
-        return g->stream ? TELL_END : TELL_WHOLE;
+        return g->stream ? STEP_END : STEP_ANSWER;
     exchange_fail(g->call.exchange, &g->failure);
-    return TELL_WAIT;
+    return STEP_CALLBACK;
 }
 
 // Returns the step of the next choice, round-robin, that has something to write.
-static enum generation_tell choice_step(struct generation *g)
+static enum stream_step choice_step(struct generation *g)
 {
     for (uint32_t i = 0; i < g->choice_count; i++) {
         const struct choice *c = generation_choice(g);
         if (choice_pending(c) > 0)
-            return TELL_PIECE;
-        if (c->over && !c->told && !choice_failed(c))
-            return TELL_CHOICE;
-        g->turn = (g->turn + 1) % g->choice_count;
+            return STEP_PIECE;
+        if (c->over && !c->end_sent && !choice_failed(c))
+            return STEP_CHOICE;
+        g->next_choice = (g->next_choice + 1) % g->choice_count;
     }
-    return TELL_WAIT;
+    return STEP_CALLBACK;
 }
 
-enum generation_tell generation_next(struct generation *g)
+enum stream_step generation_next(struct generation *g)
 {
-    if (!g || g->told || (!g->request && !g->over && !g->compiling))
-        return TELL_WAIT;
+    if (!g || g->end_sent || (!g->request && !g->over && !g->compiling))
+        return STEP_CALLBACK;
     if (g->cut) {
-        g->told = true;
-        return TELL_FAILURE;
+        g->end_sent = true;
+        return STEP_FAILURE;
     }
     if (g->request)
         events_read(g);
     if (begins_now(g)) {
         stream_begin(g);
-        return TELL_BEGIN;
+        return STEP_BEGIN;
     }
-    if (g->begun && g->pending > 0 && exchange_room(g->call.exchange) < ROOM_MIN)
-        return TELL_WAIT;
-    enum generation_tell step = g->begun ? choice_step(g) : TELL_WAIT;
-    if (step != TELL_WAIT)
+    if (g->begun && g->pending > 0 && exchange_room(g->call.exchange) < SEND_SPACE_MIN)
+        return STEP_CALLBACK;
+    enum stream_step step = g->begun ? choice_step(g) : STEP_CALLBACK;
+    if (step != STEP_CALLBACK)
         return step;
     if (g->over)
         return last_step(g);
-    return g->idle_due ? TELL_IDLE : TELL_WAIT;
+    return g->idle_due ? STEP_KEEPALIVE : STEP_CALLBACK;
 }
 
-void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out)
+void generation_send(struct generation *g, enum stream_step step, struct json_buffer *out)
 {
     struct exchange *x = g->call.exchange;
     struct text bytes = json_buffer_text(out);
-    if (step == TELL_WHOLE && g->failed)
+    if (step == STEP_ANSWER && g->failed)
         exchange_fail(x, &g->failure);
-    else if (step == TELL_WHOLE)
+    else if (step == STEP_ANSWER)
         exchange_reply(x, 200, bytes);
     else if (bytes.bytes > 0)
         exchange_write(x, bytes);
-    if (step == TELL_FAILURE || (step == TELL_END && g->failed))
+    if (step == STEP_FAILURE || (step == STEP_END && g->failed))
         exchange_stream_failed(x, g->failure.error);
-    if (step == TELL_END || (step == TELL_FAILURE && !g->cut))
+    if (step == STEP_END || (step == STEP_FAILURE && !g->cut))
         exchange_end(x);
-    if (step == TELL_PIECE) {
+    if (step == STEP_PIECE) {
         g->pending -= choice_pending(generation_choice(g));
-        choice_sent(generation_choice(g));
+        choice_advance(generation_choice(g));
         g->pending += choice_pending(generation_choice(g));
-    } else if (step == TELL_CHOICE) {
-        generation_choice(g)->told = true;
+    } else if (step == STEP_CHOICE) {
+        generation_choice(g)->end_sent = true;
     }
-    if (step == TELL_PIECE || step == TELL_CHOICE)
-        g->turn = (g->turn + 1) % g->choice_count;
+    if (step == STEP_PIECE || step == STEP_CHOICE)
+        g->next_choice = (g->next_choice + 1) % g->choice_count;
     if (bytes.bytes > 0) {
         g->quiet_ns = g->second_ns;
         g->idle_due = false;
@@ -461,40 +462,40 @@ void generation_send(struct generation *g, enum generation_tell step, struct jso
 
 // Non-streamed answers
 
-static void whole_measure(struct exchange *x)
+static void complete_measure(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     struct json_buffer part = {0};
-    enum generation_tell told = TELL_PART;
+    enum stream_step written = STEP_PART;
     bool wanted = true;
-    while (wanted && told == TELL_PART && !g->failed) {
+    while (wanted && written == STEP_PART && !g->failed) {
         part.bytes = 0;
-        told = g->whole.put(g, TELL_WHOLE, &part);
-        g->whole.length += part.bytes;
+        written = g->complete.put(g, STEP_ANSWER, &part);
+        g->complete.length += part.bytes;
         wanted = slice_spend(exchange_slice(x), part.bytes + PART_WORK);
     }
     json_buffer_free(&part);
 }
 
-static void whole_continue(struct generation *g)
+static void complete_continue(struct generation *g)
 {
     struct exchange *x = g->call.exchange;
     struct json_buffer part = {0};
-    enum generation_tell told = TELL_PART;
-    if (!exchange_answered(x) || g->whole.ended)
+    enum stream_step written = STEP_PART;
+    if (!exchange_answered(x) || g->complete.ended)
         return;
-    while (told == TELL_PART && exchange_room(x) >= ROOM_MIN) {
+    while (written == STEP_PART && exchange_room(x) >= SEND_SPACE_MIN) {
         part.bytes = 0;
-        told = g->whole.put(g, TELL_WHOLE, &part);
+        written = g->complete.put(g, STEP_ANSWER, &part);
         exchange_write(x, json_buffer_text(&part));
     }
     json_buffer_free(&part);
-    g->whole.ended = told != TELL_PART;
-    if (g->whole.ended)
+    g->complete.ended = written != STEP_PART;
+    if (g->complete.ended)
         exchange_end(x);
 }
 
-static void whole_begin(struct exchange *x)
+static void complete_begin(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     if (exchange_gone(x)) // on_gone runs next
@@ -503,42 +504,42 @@ static void whole_begin(struct exchange *x)
         exchange_fail(x, &g->failure);
         return;
     }
-    memset(&g->whole.at, 0, sizeof g->whole.at);
-    exchange_reply_begin(x, 200, g->whole.length);
-    whole_continue(g);
+    memset(&g->complete.at, 0, sizeof g->complete.at);
+    exchange_reply_begin(x, 200, g->complete.length);
+    complete_continue(g);
 }
 
 // Moves an answer with many log probabilities to a text worker. Returns true if it did.
-static bool whole_put_aside(struct generation *g, enum generation_tell step, generation_put *put)
+static bool complete_offload(struct generation *g, enum stream_step step, generation_write_fn *put)
 {
     uint64_t tokens = 0;
-    for (uint32_t i = 0; step == TELL_WHOLE && i < g->choice_count; i++)
+    for (uint32_t i = 0; step == STEP_ANSWER && i < g->choice_count; i++)
         tokens += (uint64_t)g->choices[i].logprobs.visible * (1 + g->options.top_logprobs);
     if (tokens <= INLINE_TOKENS_MAX)
         return false;
-    g->whole.put = put;
-    exchange_offload(g->call.exchange, (struct offload){.work = whole_measure,
-                                                        .done = whole_begin,
+    g->complete.put = put;
+    exchange_offload(g->call.exchange, (struct offload){.work = complete_measure,
+                                                        .done = complete_begin,
                                                         .answers = true,
                                                         .bytes = tokens * TOKEN_BYTES});
     return true;
 }
 
-void generation_answer(struct generation *g, generation_steps *next, generation_put *put)
+void generation_answer(struct generation *g, generation_next_fn *next, generation_write_fn *put)
 {
     struct json_buffer out = {0};
-    enum generation_tell step, told;
+    enum stream_step step, written;
     if (!g)
         return;
-    if (g->whole.put) {
-        whole_continue(g);
+    if (g->complete.put) {
+        complete_continue(g);
         return;
     }
-    while ((step = next(g)) != TELL_WAIT && !whole_put_aside(g, step, put)) {
+    while ((step = next(g)) != STEP_CALLBACK && !complete_offload(g, step, put)) {
         do
-            told = put(g, step, &out);
-        while (step == TELL_WHOLE && told == TELL_PART);
-        generation_send(g, told, &out);
+            written = put(g, step, &out);
+        while (step == STEP_ANSWER && written == STEP_PART);
+        generation_send(g, written, &out);
     }
     json_buffer_free(&out);
 }
@@ -551,7 +552,7 @@ void generation_clock(struct exchange *x, uint64_t now_ns)
     g->second_ns = now_ns;
     g->begin_due = !g->begun && now_ns >= g->call.info->started_ns + begin_after_ns;
     g->idle_due = g->begun && now_ns >= g->quiet_ns + idle_after_ns &&
-                  exchange_room(g->call.exchange) >= ROOM_MIN;
+                  exchange_room(g->call.exchange) >= SEND_SPACE_MIN;
 }
 
 void generation_cut(struct exchange *x, const struct http_failure *failure)

@@ -13,7 +13,7 @@
 //   on_second    generation_clock; on_ready follows                             h2o thread
 //   on_cut       generation_cut; on_ready follows                               h2o thread
 //   on_ready, on_room
-//                generation_answer: generation_next and generation_send until TELL_WAIT
+//                generation_answer: generation_next and generation_send until STEP_CALLBACK
 //                                                                               h2o thread
 //                a non-streamed answer with many log probabilities is measured  text worker
 //   on_gone      generation_gone                                                h2o thread
@@ -26,16 +26,16 @@
 #include "http/api/grammars.h"
 
 // The next thing to send to the client.
-enum generation_tell {
-    TELL_WAIT,    // nothing to send until the next callback
-    TELL_BEGIN,   // stream: the opening events, before all text
-    TELL_PIECE,   // stream: the next piece (choice_piece) of generation_choice
-    TELL_PART,    // part of a non-streamed answer; Responses: also part of an event
-    TELL_CHOICE,  // stream: the end of generation_choice
-    TELL_IDLE,    // stream: a keep-alive
-    TELL_END,     // stream: the end, after all choices
-    TELL_WHOLE,   // the complete non-streamed answer
-    TELL_FAILURE, // stream: the last event, which reports `failure`
+enum stream_step {
+    STEP_CALLBACK,  // nothing to send until the next callback
+    STEP_BEGIN,     // stream: the opening events, before all text
+    STEP_PIECE,     // stream: the next piece (choice_piece) of generation_choice
+    STEP_PART,      // part of a non-streamed answer; Responses: also part of an event
+    STEP_CHOICE,    // stream: the end of generation_choice
+    STEP_KEEPALIVE, // stream: a keep-alive
+    STEP_END,       // stream: the end, after all choices
+    STEP_ANSWER,    // the complete non-streamed answer
+    STEP_FAILURE,   // stream: the last event, which reports `failure`
 };
 
 // The grammar that constrains the answer (structured.h). source.kind GRAMMAR_KIND_NONE: none.
@@ -63,47 +63,47 @@ struct thinking_budget {
     const char *path; // path of the field that sets it; static
 };
 
-// Writes a step to `out`, in the endpoint's shape. Returns the step, or TELL_PART if the next call
+// Writes a step to `out`, in the endpoint's shape. Returns the step, or STEP_PART if the next call
 // writes the rest of it.
 struct generation;
-typedef enum generation_tell generation_put(struct generation *g, enum generation_tell step,
-                                            struct json_buffer *out);
+typedef enum stream_step generation_write_fn(struct generation *g, enum stream_step step,
+                                             struct json_buffer *out);
 // Returns the next step: generation_next, or a function that calls it.
-typedef enum generation_tell generation_steps(struct generation *g);
+typedef enum stream_step generation_next_fn(struct generation *g);
 
 // Position in a non-streamed answer that is written part by part. If the answer has many log
 // probabilities, it is written twice: a text worker writes it to measure its length, then the h2o
 // thread writes it as send space allows, so that it is never in memory as a whole.
-struct generation_whole {
+struct complete_answer {
     struct {
         uint32_t choice;
         bool begun; // true if the choice has begun; Responses: if the response has
         struct logprobs_cursor entries;
     } at;
-    generation_put *put; // writer of an answer that is written twice; else NULL
+    generation_write_fn *put; // writer of an answer that is written twice; else NULL
     uint64_t length;
     bool ended;
 };
 
 struct generation {
-    struct call call;
+    struct body_call call;
 
     // Fields of the request.
     bool stream, include_usage, continuous_usage;
-    json_t *variables; // template variables that the request sets; until generation_prepared
-    json_t *tools;     // tools for the template and the reply parser, or NULL
-    json_t *eager;     // Messages: object whose keys name the tools with streamed input, or NULL
+    json_t *variables;      // template variables that the request sets; until generation_prepared
+    json_t *tools;          // tools for the template and the reply parser, or NULL
+    json_t *streamed_tools; // Messages: see struct answer_parts
     struct tool_choice choice; // which of the tools may or must be called
     bool generation_prompt;    // true if the template opens the assistant's turn
     bool count_only;      // true if the prompt is only tokenized and counted, nothing is generated
-    uint32_t prompt_last; // keep only the last N prompt tokens; 0: all
+    uint32_t prompt_keep; // keep only the last N prompt tokens; 0: all
     struct submit_args submit; // for the engine; max_tokens 0: the rest of the context window
     struct choice_options options;
     struct structured structured;
     struct thinking_budget thinking;
-    const char *thinking_said[2];     // fields that turn thinking off [0] and on [1]; NULL: none
+    const char *thinking_fields[2];   // fields that turn thinking off [0] and on [1]; NULL: none
     struct conversation conversation; // until generation_prepared
-    const char *turns;                // name of the field that the prompt was read from
+    const char *prompt_field;         // name of the field that the prompt was read from
 
     // Results of generation_tokenize.
     int32_t *tokens;        // [prompt_tokens] i32, in the scratch arena
@@ -120,20 +120,20 @@ struct generation {
     struct request *request;
     struct choice *choices; // [choice_count], grouped by prompt
     uint32_t choice_count;
-    uint32_t turn;  // index of the choice to write next
-    size_t pending; // sum of choice_pending over all choices
+    uint32_t next_choice; // index of the choice to write next
+    size_t pending;       // sum of choice_pending over all choices
     uint32_t cached_tokens;
     bool compiling; // true while the grammar is compiled or waits for the grammar thread
-    bool begun;     // true once TELL_BEGIN was returned
+    bool begun;     // true once STEP_BEGIN was returned
     bool over;      // true once the last event was read, or the submission failed
     bool failed;    // true if the request failed, with `failure`
-    bool cut;  // true if the server ends the stream, with `failure`; the exchange ends the response
-    bool told; // true once the last step was returned, or the exchange has the failure
-    bool begin_due, idle_due; // true if TELL_BEGIN or TELL_IDLE is due
+    bool cut; // true if the server ends the stream, with `failure`; the exchange ends the response
+    bool end_sent; // true once the last step was returned, or the exchange has the failure
+    bool begin_due, idle_due; // true if STEP_BEGIN or STEP_KEEPALIVE is due
     uint64_t second_ns;       // time of the last generation_clock, CLOCK_MONOTONIC
     uint64_t quiet_ns;        // value of second_ns at the last output
     struct http_failure failure;
-    struct generation_whole whole;
+    struct complete_answer complete;
     struct text chunk;          // OpenAI shapes: beginning that all chunks of the stream share
     struct block_writer blocks; // state of the writer of Messages
 };
@@ -157,25 +157,26 @@ bool generation_begin(struct generation *g, const char *id_prefix);
 void generation_echo(struct generation *g, uint32_t choice, struct text echo);
 void generation_submit(struct generation *g, bool begun);
 
-// Reads events and returns the next step. The caller writes each step except TELL_WAIT and passes
-// it to generation_send, which sends and empties `out`. g may be NULL if nothing was prepared.
-generation_steps generation_next;
+// Reads events and returns the next step. The caller writes each step except STEP_CALLBACK and
+// passes it to generation_send, which sends and empties `out`. g may be NULL if nothing was
+// prepared.
+generation_next_fn generation_next;
 // Returns the choice that the present step is about.
 struct choice *generation_choice(const struct generation *g);
 uint32_t generation_output(const struct generation *g);    // tokens generated so far, all choices
 uint32_t generation_reasoning(const struct generation *g); // reasoning tokens among them
-void generation_send(struct generation *g, enum generation_tell step, struct json_buffer *out);
+void generation_send(struct generation *g, enum stream_step step, struct json_buffer *out);
 
-// For on_ready and on_room: writes and sends every step that `next` returns, until TELL_WAIT. A
+// For on_ready and on_room: writes and sends every step that `next` returns, until STEP_CALLBACK. A
 // large non-streamed answer is measured on a text worker first. g may be NULL.
-void generation_answer(struct generation *g, generation_steps *next, generation_put *put);
+void generation_answer(struct generation *g, generation_next_fn *next, generation_write_fn *put);
 
 // The answer cannot be written because the arena is full; fails the request.
-void generation_lost(struct generation *g);
+void generation_fail_memory(struct generation *g);
 
-// About once a second: decides whether TELL_BEGIN or TELL_IDLE is due.
+// About once a second: decides whether STEP_BEGIN or STEP_KEEPALIVE is due.
 void generation_clock(struct exchange *x, uint64_t now_ns);
-// The server ends the stream: generation_next returns TELL_FAILURE next.
+// The server ends the stream: generation_next returns STEP_FAILURE next.
 void generation_cut(struct exchange *x, const struct http_failure *failure);
 // The client left, or the server cut the request: counts each choice as finished or aborted and
 // frees what is not in the arena.

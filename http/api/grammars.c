@@ -31,8 +31,8 @@ struct order {
 struct grammars {
     pthread_mutex_t lock; // protects all members; not held while a grammar is compiled or freed
     struct grammars_entry *buckets[BUCKETS];
-    struct order made, others;   // entries with a grammar; entries without one
-    struct grammars_entry *used; // list of all entries in use, and some that no longer are
+    struct order compiled, others; // entries with a grammar; entries without one
+    struct grammars_entry *used;   // list of all entries in use, and some that no longer are
     size_t bytes, bytes_max;
     struct grammars_stats stats;
 };
@@ -42,7 +42,7 @@ struct grammars *grammars_create(size_t bytes_max)
     struct grammars *cache = heap_alloc_zeroed(1, sizeof *cache);
     pthread_mutex_init(&cache->lock, NULL);
     cache->bytes_max = bytes_max > 0 ? bytes_max : GRAMMARS_BYTES_MAX;
-    cache->made.count_max = GRAMMARS_COUNT_MAX;
+    cache->compiled.count_max = GRAMMARS_COUNT_MAX;
     cache->others.count_max = GRAMMARS_OTHERS_MAX;
     return cache;
 }
@@ -77,7 +77,7 @@ static struct grammars_entry *entry_find(struct grammars *cache, const struct ha
 
 static struct order *order_of(struct grammars *cache, const struct grammars_entry *e)
 {
-    return e->grammar ? &cache->made : &cache->others;
+    return e->grammar ? &cache->compiled : &cache->others;
 }
 
 static void newest_set(struct order *order, struct grammars_entry *e)
@@ -111,7 +111,7 @@ static size_t bytes_used(struct grammars *cache)
 {
     size_t bytes = 0;
     for (struct grammars_entry *e, **link = &cache->used; (e = *link);) {
-        cache->stats.looks++;
+        cache->stats.examined++;
         if (grammar_owners(e->grammar) > 1) {
             bytes += e->bytes;
             link = &e->used_next;
@@ -159,27 +159,27 @@ void grammars_destroy(struct grammars *cache)
 {
     if (!cache)
         return;
-    order_empty(cache, &cache->made);
+    order_empty(cache, &cache->compiled);
     order_empty(cache, &cache->others);
     pthread_mutex_destroy(&cache->lock);
     heap_free(cache);
 }
 
 // Returns true if a grammar of this size may be given out, assuming that unused ones are evicted.
-static bool room_is(struct grammars *cache, size_t bytes)
+static bool grammar_fits(struct grammars *cache, size_t bytes)
 {
     return bytes <= (cache->bytes_max - bytes_used(cache)) / GRAMMARS_SHARE;
 }
 
 // Evicts unused entries to the list *gone until the entry fits; returns false if it does not. An
 // entry without a grammar replaces only entries without one.
-static bool room_make(struct grammars *cache, const struct grammars_entry *entry,
+static bool entry_fit(struct grammars *cache, const struct grammars_entry *entry,
                       struct grammars_entry **gone)
 {
     struct order *order = order_of(cache, entry);
     struct grammars_entry *e = order->oldest, *newer;
-    size_t most = cache->bytes_max - entry->bytes; // meaningful only if room_is, checked below
-    if (entry->bytes > 0 && !room_is(cache, entry->bytes))
+    size_t most = cache->bytes_max - entry->bytes; // meaningful only if grammar_fits, checked below
+    if (entry->bytes > 0 && !grammar_fits(cache, entry->bytes))
         return false;
     for (; e && (order->count == order->count_max || cache->bytes > most); e = newer) {
         newer = e->newer;
@@ -196,7 +196,7 @@ static bool room_make(struct grammars *cache, const struct grammars_entry *entry
 static bool entry_put(struct grammars *cache, const struct grammars_entry *entry,
                       struct grammars_entry **gone)
 {
-    if (!room_make(cache, entry, gone))
+    if (!entry_fit(cache, entry, gone))
         return false;
     struct grammars_entry *e = heap_alloc(sizeof *e);
     *e = *entry;
@@ -214,7 +214,7 @@ static bool entry_put(struct grammars *cache, const struct grammars_entry *entry
 static enum grammars_found found_in(struct grammars *cache, struct grammars_entry *e,
                                     struct grammar **out, struct error *err)
 {
-    if (e->bytes_lack > 0 && room_is(cache, e->bytes_lack)) {
+    if (e->bytes_lack > 0 && grammar_fits(cache, e->bytes_lack)) {
         entry_unlink(cache, e);
         heap_free(e);
         return GRAMMARS_UNKNOWN;
@@ -229,7 +229,7 @@ static enum grammars_found found_in(struct grammars *cache, struct grammars_entr
     if (e->grammar) {
         used_add(cache, e);
         *out = grammar_take(e->grammar);
-        return GRAMMARS_MADE;
+        return GRAMMARS_FOUND;
     }
     *err = *e->refusal;
     cache->stats.refused++;
@@ -276,7 +276,7 @@ static enum grammars_found compiled_put(struct grammars *cache, const struct gra
         return GRAMMARS_REFUSED;
     }
     if (kept)
-        return GRAMMARS_MADE;
+        return GRAMMARS_FOUND;
     (void)entry_put(cache, &busy, gone);
     cache->stats.busy++;
     *out = NULL;
@@ -311,7 +311,7 @@ struct grammars_stats grammars_stats(struct grammars *cache)
     size_t used = bytes_used(cache);
     struct grammars_stats stats = cache->stats;
     stats.bytes = cache->bytes;
-    stats.count = cache->made.count + cache->others.count;
+    stats.count = cache->compiled.count + cache->others.count;
     stats.used_bytes = used;
     pthread_mutex_unlock(&cache->lock);
     return stats;

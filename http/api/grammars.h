@@ -45,13 +45,13 @@ struct hash grammars_hash(const struct grammar_source *source);
 
 enum grammars_found {
     GRAMMARS_UNKNOWN, // not in the cache: must be compiled
-    GRAMMARS_MADE,
+    GRAMMARS_FOUND,
     GRAMMARS_REFUSED,
     GRAMMARS_BUSY, // too large for the memory that the grammars in use leave free now
 };
 
-// Looks up a source. GRAMMARS_MADE: *out is a reference that the caller releases with grammar_give;
-// otherwise *out is NULL. GRAMMARS_REFUSED: err has the reason.
+// Looks up a source. GRAMMARS_FOUND: *out is a reference that the caller releases with
+// grammar_give; otherwise *out is NULL. GRAMMARS_REFUSED: err has the reason.
 enum grammars_found grammars_find(struct grammars *cache, const struct hash *hash,
                                   struct grammar **out, struct error *err);
 
@@ -68,6 +68,6 @@ struct grammars_stats {
     uint64_t busy;                 // results GRAMMARS_BUSY
     uint64_t bytes, count;         // of the entries held now
     uint64_t used_bytes;           // bytes of the grammars in use
-    uint64_t looks;                // entries examined to find out whether they are in use
+    uint64_t examined;             // entries examined to find out whether they are in use
 };
 struct grammars_stats grammars_stats(struct grammars *cache);

@@ -14,7 +14,7 @@ enum { BEAT_LATE_S = 10, STEP_LATE_S = 30 };
 
 static const uint64_t second_ns = 1000000000;
 
-static void unavailable(struct exchange *x, struct text message)
+static void health_fail(struct exchange *x, struct text message)
 {
     struct http_failure failure = {.error = HTTP_UNAVAILABLE, .message = message};
     exchange_fail(x, &failure);
@@ -49,11 +49,11 @@ static bool health_is_fine(struct exchange *x, const struct server_view *view)
 {
     uint64_t now = clock_ns();
     if (is_past(view->beat_oldest_ns, now, BEAT_LATE_S)) {
-        unavailable(x, text_of("Degraded: an HTTP thread does not turn."));
+        health_fail(x, text_of("Degraded: an HTTP thread does not turn."));
         return false;
     }
     if (failed_count(view->served) == view->served->count) {
-        unavailable(x, text_of("Degraded: every model has failed."));
+        health_fail(x, text_of("Degraded: every model has failed."));
         return false;
     }
     for (uint32_t i = 0; i < view->served->copy_count; i++) {
@@ -65,7 +65,7 @@ static bool health_is_fine(struct exchange *x, const struct server_view *view)
         char which[32] = "";
         if (model->copy_count > 1)
             snprintf(which, sizeof which, "copy %u of ", (uint32_t)(copy - model->copies));
-        unavailable(x, arena_format(exchange_arena(x), "Degraded: the engine of %s'%s' %s.", which,
+        health_fail(x, arena_format(exchange_arena(x), "Degraded: the engine of %s'%s' %s.", which,
                                     model->id, fault));
         return false;
     }
@@ -77,7 +77,7 @@ static void health_request(struct exchange *x)
     struct server_view view;
     server_view_get(x, &view);
     if (!view.served)
-        unavailable(x, text_of("The models are still being loaded."));
+        health_fail(x, text_of("The models are still being loaded."));
     else if (health_is_fine(x, &view))
         exchange_reply(x, 200, text_of("{\"status\":\"ok\"}"));
 }
@@ -130,9 +130,9 @@ static void ready_request(struct exchange *x)
     struct server_view view;
     server_view_get(x, &view);
     if (view.draining)
-        unavailable(x, text_of("The server is shutting down."));
+        health_fail(x, text_of("The server is shutting down."));
     else if (!view.served)
-        unavailable(x, text_of("The models are still being loaded."));
+        health_fail(x, text_of("The models are still being loaded."));
     else if (health_is_fine(x, &view))
         ready_reply(x, view.served);
 }

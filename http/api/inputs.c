@@ -28,14 +28,15 @@ static void tokens_add(struct inputs *in, const char *path, const int32_t *token
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
 }
 
-static struct encode_args encode_of(const struct call *call, struct text text, struct arena *arena)
+static struct encode_args encode_of(const struct body_call *call, struct text text,
+                                    struct arena *arena)
 {
     unsigned in_text = call->model->special_in_text ? ENCODE_ADDED_TOKENS : ENCODE_PLAIN;
     return (struct encode_args){
         .text = text, .flags = in_text, .arena = arena, .slice = call->slice};
 }
 
-enum status input_encode(const struct call *call, struct text text, unsigned flags,
+enum status input_encode(const struct body_call *call, struct text text, unsigned flags,
                          struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count)
 {
     struct error err;
@@ -67,7 +68,7 @@ static uint32_t text_cut(struct inputs *in, struct text text, int32_t *tokens, u
 }
 
 // Returns the text with the prompt before it. at is NULL if the arena is full.
-static struct text prompted(const struct inputs *in, struct text text, struct arena *arena)
+static struct text text_with_prompt(const struct inputs *in, struct text text, struct arena *arena)
 {
     size_t bytes = in->prompt.bytes;
     if (bytes == 0)
@@ -99,7 +100,7 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
         return;
     }
     arena_reset(arena);
-    text = prompted(in, text, arena);
+    text = text_with_prompt(in, text, arena);
     if (!text.at) {
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
         return;
@@ -197,7 +198,8 @@ static bool form_is_right(struct inputs *in, const json_t *input)
 }
 
 // single: true if the field is one input, not a list of inputs.
-static void input_take(struct inputs *in, const json_t *input, bool single, struct arena *arena)
+static void input_value_read(struct inputs *in, const json_t *input, bool single,
+                             struct arena *arena)
 {
     struct fields *f = &in->call->fields;
     if (!token_list_begin(&in->list, exchange_scratch(in->call->exchange),
@@ -223,6 +225,6 @@ void inputs_read(struct inputs *in)
         return;
     bool single = json_is_string(input) || json_is_number(json_array_get(input, 0));
     struct arena *arena = arena_create(0, scratch_bytes_max(in->call->info->body.bytes));
-    input_take(in, input, single, arena);
+    input_value_read(in, input, single, arena);
     arena_destroy(arena);
 }

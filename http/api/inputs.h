@@ -7,7 +7,7 @@
 #include "http/api/pooled.h"
 
 struct inputs {
-    struct call *call;
+    struct body_call *call;
     const char *field;      // name of the field
     uint32_t count_max;     // maximum number of inputs
     uint32_t token_max;     // maximum number of tokens of one input
@@ -24,7 +24,7 @@ struct inputs {
 // Tokenizes a text into memory of the arena. Stops after `most` tokens (see encoding_stopped).
 // flags: enum encode_flags; ENCODE_ADDED_TOKENS is added if the model reads special tokens in
 // texts.
-enum status input_encode(const struct call *call, struct text text, unsigned flags,
+enum status input_encode(const struct body_call *call, struct text text, unsigned flags,
                          struct arena *arena, uint32_t most, int32_t **tokens, uint32_t *count);
 
 // Returns the size of the model's vocabulary: its token ids are below this.

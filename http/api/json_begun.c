@@ -72,19 +72,19 @@ static bool word_ends(struct text before)
 void json_begun_put(struct json_buffer *out, struct text text)
 {
     struct begun w = {0};
-    size_t whole = 0;
+    size_t kept = 0;
     for (size_t i = 0; i < text.bytes; i++) {
         bool inside = w.in_string;
         if (begun_byte(&w, text.at[i]) || (!inside && word_ends(text_span(text.at, i + 1))))
-            whole = i + 1;
+            kept = i + 1;
         else if (!inside && text.at[i] == ',')
-            whole = i; // it ends a number
+            kept = i; // it ends a number
     }
-    if (whole == 0)
+    if (kept == 0)
         json_put_literal(out, "{");
-    json_put_raw(out, text_span(text.at, whole));
-    if (whole == 0)
+    json_put_raw(out, text_span(text.at, kept));
+    if (kept == 0)
         json_put_literal(out, "}");
-    while (whole > 0 && w.depth > 0)
+    while (kept > 0 && w.depth > 0)
         json_put_raw(out, text_span(&w.closers[--w.depth], 1));
 }

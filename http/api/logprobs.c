@@ -29,7 +29,7 @@ static void dropped_use(struct logprobs *l)
     l->dropped = 0;
 }
 
-static bool room_make(struct logprobs *l)
+static bool entries_grow(struct logprobs *l)
 {
     if (l->dropped > 0 && l->dropped >= l->count) {
         dropped_use(l);
@@ -41,8 +41,8 @@ static bool room_make(struct logprobs *l)
         arena_grow(l->arena, l->entries, l->max * sizeof *entries, max * sizeof *entries);
     struct token_top *top =
         tops == 0 ? NULL : arena_grow(l->arena, l->tops, l->max * tops, max * tops);
-    l->lost = !entries || (tops > 0 && !top);
-    if (l->lost)
+    l->arena_full = !entries || (tops > 0 && !top);
+    if (l->arena_full)
         return false;
     l->entries = entries;
     l->tops = top;
@@ -53,7 +53,7 @@ static bool room_make(struct logprobs *l)
 
 void logprobs_add(struct logprobs *l, const struct logprob *entry, const struct token_top *tops)
 {
-    if (l->lost || (l->count == l->max && !room_make(l)))
+    if (l->arena_full || (l->count == l->max && !entries_grow(l)))
         return;
     check(entry->top_count <= l->top_max, "%u alternatives of %u", entry->top_count, l->top_max);
     l->entries[l->count] = *entry;
@@ -83,11 +83,11 @@ static void entries_move(struct logprobs *l, uint32_t to, uint32_t from, uint32_
         memmove(l->tops + to * each, l->tops + from * each, count * each * sizeof *l->tops);
 }
 
-void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled)
+void logprobs_show(struct logprobs *l, uint64_t visible_bytes, uint64_t settled)
 {
     uint32_t at = l->visible;
     for (; at < l->count && l->entries[at].end <= settled; at++) {
-        if (l->entries[at].text_end > given)
+        if (l->entries[at].text_end > visible_bytes)
             break;
         if (l->entries[at].text_end > 0)
             entries_move(l, l->visible++, at, 1);
@@ -98,7 +98,7 @@ void logprobs_show(struct logprobs *l, uint64_t given, uint64_t settled)
 
 // Does not move the remaining entries: a complete answer is written eight entries at a time, so
 // that moving would take quadratic time.
-void logprobs_sent(struct logprobs *l, uint32_t count)
+void logprobs_advance(struct logprobs *l, uint32_t count)
 {
     if (count == 0)
         return;
@@ -165,7 +165,7 @@ bool logprobs_keep(struct logprobs_kept *k, const struct logprobs *l, uint32_t f
         }
         struct logprobs *block = &k->blocks[k->block_count - 1];
         logprobs_add(block, &l->entries[i], tops_of(l, i));
-        if (block->lost)
+        if (block->arena_full)
             return false;
         k->count++;
     }
@@ -210,7 +210,8 @@ static void name_put(struct json_buffer *out, struct text bytes)
 }
 
 // Returns true if an earlier alternative has the same text: a JSON object has each key once.
-static bool repeats(const struct token_top *tops, uint32_t k, const struct tokenizer *tokenizer)
+static bool top_is_repeated(const struct token_top *tops, uint32_t k,
+                            const struct tokenizer *tokenizer)
 {
     struct text own = tokenizer_token_bytes(tokenizer, tops[k].token);
     for (uint32_t i = 0; i < k; i++)
@@ -230,7 +231,7 @@ static void map_put(const struct logprobs *l, uint32_t at, const struct tokenize
     json_put_literal(out, "{");
     for (uint32_t k = 0; k < e->top_count; k++) {
         struct text bytes = tokenizer_token_bytes(tokenizer, tops[k].token);
-        if (repeats(tops, k, tokenizer))
+        if (top_is_repeated(tops, k, tokenizer))
             continue;
         there = there || text_equal(bytes, own);
         json_put_literal(out, first ? "" : ",");

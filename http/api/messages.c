@@ -122,11 +122,11 @@ static void budget_read(struct generation *g, const json_t *thinking)
     }
 }
 
-static bool thinking_asked(struct generation *g, const json_t *thinking)
+static bool thinking_type_read(struct generation *g, const json_t *thinking)
 {
     struct fields *f = &g->call.fields;
     struct text type = json_text(json_member(thinking, "type"));
-    bool thinks = thinking_is_known(g->call.model);
+    bool thinks = thinking_is_supported(g->call.model);
     fields_require_type(f, "thinking");
     if (text_is(type, "enabled") && !thinks)
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, "thinking", "is not supported by this model");
@@ -152,14 +152,14 @@ static void thinking_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     const json_t *thinking = fields_get(f, "thinking");
-    bool asked = thinking && thinking_asked(g, thinking);
-    prompt_variables_read(g, asked ? THINKING_ON : THINKING_OFF);
-    asked = thinking_is_asked(g);
+    bool requested = thinking && thinking_type_read(g, thinking);
+    prompt_variables_read(g, requested ? THINKING_ON : THINKING_OFF);
+    requested = thinking_is_on(g);
     if (text_is(json_text(json_member(thinking, "type")), "enabled"))
         budget_read(g, thinking);
     display_read(g, thinking);
-    g->blocks.thinking = asked;
-    g->options.hides_reasoning = !asked;
+    g->blocks.thinking = requested;
+    g->options.hides_reasoning = !requested;
 }
 
 // Rejects `thread`. If it were ignored, the client's next request would contain only new messages.
@@ -225,8 +225,8 @@ static void messages_request(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     // A grammar keeps the arguments valid, so a stream need not defer these calls (docs/adr/0032).
-    g->options.whole_calls = !g->stream || g->structured.source.kind != GRAMMAR_KIND_CALLS;
-    g->options.eager = g->stream ? g->eager : NULL;
+    g->options.defer_calls = !g->stream || g->structured.source.kind != GRAMMAR_KIND_CALLS;
+    g->options.streamed_tools = g->stream ? g->streamed_tools : NULL;
     generation_submit(g, generation_begin(g, "msg_"));
 }
 

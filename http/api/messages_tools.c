@@ -66,8 +66,9 @@ static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t
     json_t *schema =
         schema_of(f, json_member(tool, "input_schema"), fields_path(f, "%s.input_schema", path.at));
     if (!f->failed && json_is_true(json_member(tool, "eager_input_streaming"))) {
-        g->eager = g->eager ? g->eager : json_object();
-        json_object_set_new(g->eager, json_string_value(json_member(tool, "name")), json_true());
+        g->streamed_tools = g->streamed_tools ? g->streamed_tools : json_object();
+        json_object_set_new(g->streamed_tools, json_string_value(json_member(tool, "name")),
+                            json_true());
     }
     json_array_append_new(out, tools_entry(tool, schema));
     json_decref(schema);

@@ -24,7 +24,7 @@ static void details_put(const struct generation *g, bool over, struct json_buffe
         json_put_literal(out, "null");
 }
 
-static void usage_whole_put(const struct generation *g, bool over, struct json_buffer *out)
+static void usage_complete_put(const struct generation *g, bool over, struct json_buffer *out)
 {
     usage_put(g, over ? generation_output(g) : 0, out); // message_start reports 0 output tokens
     json_put_literal(out, "\"cache_creation\":null,");
@@ -88,9 +88,9 @@ static struct text run_text(struct cursor *at, const struct answer_run *run)
 {
     bool text = run->kind == RUN_TEXT;
     const struct arena_text *all = text ? &at->choice->text : &at->choice->answer.reasoning;
-    size_t *taken = text ? &at->text : &at->reasoning;
-    *taken += run->bytes;
-    return text_span(all->at + *taken - run->bytes, run->bytes);
+    size_t *used = text ? &at->text : &at->reasoning;
+    *used += run->bytes;
+    return text_span(all->at + *used - run->bytes, run->bytes);
 }
 
 static void tool_head_put(const struct answer_call *call, struct json_buffer *out)
@@ -220,7 +220,7 @@ static void stream_begin(struct generation *g, struct json_buffer *out)
     head_put(g, out);
     json_put_literal(out, "],\"stop_reason\":null,\"stop_sequence\":null,\"stop_details\":null,"
                           "\"container\":null,\"diagnostics\":null,");
-    usage_whole_put(g, false, out);
+    usage_complete_put(g, false, out);
     json_put_literal(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 
@@ -265,7 +265,7 @@ static void call_block_put(const struct answer_call *call, struct json_buffer *o
     json_put_raw(out, text_of(tool_tail));
 }
 
-static void whole_put(const struct generation *g, struct json_buffer *out)
+static void complete_put(const struct generation *g, struct json_buffer *out)
 {
     struct cursor at = {.choice = g->choices};
     const struct answer_parts *a = &g->choices->answer;
@@ -285,34 +285,33 @@ static void whole_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "],");
     stop_put(g, out);
     json_put_literal(out, ",\"diagnostics\":null,");
-    usage_whole_put(g, true, out);
+    usage_complete_put(g, true, out);
     json_put_literal(out, "}");
 }
 
-enum generation_tell messages_put(struct generation *g, enum generation_tell step,
-                                  struct json_buffer *out)
+enum stream_step messages_put(struct generation *g, enum stream_step step, struct json_buffer *out)
 {
     switch (step) {
-    case TELL_WAIT:
-    case TELL_PART:
-    case TELL_CHOICE: // TELL_END writes it: there is only one choice
+    case STEP_CALLBACK:
+    case STEP_PART:
+    case STEP_CHOICE: // STEP_END writes it: there is only one choice
         break;
-    case TELL_BEGIN:
+    case STEP_BEGIN:
         stream_begin(g, out);
         break;
-    case TELL_PIECE:
+    case STEP_PIECE:
         stream_piece(g, out);
         break;
-    case TELL_IDLE:
+    case STEP_KEEPALIVE:
         json_put_literal(out, "event: ping\ndata: {\"type\":\"ping\"}\n\n");
         break;
-    case TELL_END:
+    case STEP_END:
         stream_end(g, out);
         break;
-    case TELL_WHOLE:
-        whole_put(g, out);
+    case STEP_ANSWER:
+        complete_put(g, out);
         break;
-    case TELL_FAILURE:
+    case STEP_FAILURE:
         json_put_literal(out, "event: error\ndata: ");
         http_error_body(out, &g->failure, SHAPE_MESSAGES, g->call.info->request_id);
         json_put_literal(out, "\n\n");

@@ -3,4 +3,4 @@
 
 #include "http/api/generation.h"
 
-generation_put messages_put;
+generation_write_fn messages_put;

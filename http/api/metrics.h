@@ -12,7 +12,7 @@ struct metrics {
     const struct text *names; // [name_count] families that the query names; none: all are written
     uint32_t name_count;
     size_t family_at; // offset in `out` of the present family
-    bool unasked; // true if the query does not name the present family: it is removed at its end
+    bool filtered; // true if the query does not name the present family: it is removed at its end
 };
 
 // Ends the previous family and begins one: writes # HELP and # TYPE from metrics_families.c.

@@ -158,18 +158,18 @@ static const struct family families[] = {
 
 void metrics_end(struct metrics *m)
 {
-    if (m->unasked)
+    if (m->filtered)
         m->out->bytes = m->family_at;
-    m->unasked = false;
+    m->filtered = false;
 }
 
-static bool is_asked(const struct metrics *m, const char *name)
+static bool family_is_requested(const struct metrics *m, const char *name)
 {
     size_t prefix = strlen(m->prefix);
     for (uint32_t i = 0; i < m->name_count; i++) {
-        struct text asked = m->names[i];
-        if (asked.bytes >= prefix && memcmp(asked.at, m->prefix, prefix) == 0 &&
-            text_is(text_span(asked.at + prefix, asked.bytes - prefix), name))
+        struct text family = m->names[i];
+        if (family.bytes >= prefix && memcmp(family.at, m->prefix, prefix) == 0 &&
+            text_is(text_span(family.at + prefix, family.bytes - prefix), name))
             return true;
     }
     return m->name_count == 0;
@@ -179,7 +179,7 @@ void metric_head(struct metrics *m, const char *name)
 {
     metrics_end(m); // end the previous family
     m->family_at = m->out->bytes;
-    m->unasked = !is_asked(m, name);
+    m->filtered = !family_is_requested(m, name);
     for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
         if (strcmp(families[i].name, name) != 0)
             continue;

@@ -27,13 +27,13 @@ static void model_put(struct json_buffer *out, const struct served_model *model)
                     model_kind_name(model->facts->kind), length, length, length);
 }
 
-static void reply(struct exchange *x, struct json_buffer *body)
+static void models_reply(struct exchange *x, struct json_buffer *body)
 {
     exchange_reply(x, 200, json_buffer_text(body));
     json_buffer_free(body);
 }
 
-static void fail(struct exchange *x, const char *param, const char *must)
+static void models_fail(struct exchange *x, const char *param, const char *must)
 {
     struct http_failure failure = {.error = HTTP_INVALID_VALUE, .param = param};
     bool messages = exchange_info(x)->shape == SHAPE_MESSAGES;
@@ -56,7 +56,7 @@ static bool place_read(struct exchange *x, const char *name, uint32_t *out, uint
     *out = model ? (uint32_t)(model - info->served->models) : absent;
     bool judged = info->shape == SHAPE_MESSAGES;
     if (id.at && !model && judged)
-        fail(x, name, "must be the id of a model");
+        models_fail(x, name, "must be the id of a model");
     return !id.at || model || !judged;
 }
 
@@ -75,7 +75,7 @@ static bool page_read(struct exchange *x, struct model_page *out)
     }
     bool judged = info->shape == SHAPE_MESSAGES;
     if (judged && wanted.at && (limit == 0 || limit > LIMIT_MAX)) {
-        fail(x, "limit", "must be a whole number from 1 to 1000");
+        models_fail(x, "limit", "must be a whole number from 1 to 1000");
         return false;
     }
     if (!place_read(x, "after_id", &after, UINT32_MAX) ||
@@ -84,7 +84,7 @@ static bool page_read(struct exchange *x, struct model_page *out)
     if (!judged && after != UINT32_MAX)
         out->to = UINT32_MAX;
     if (after != UINT32_MAX && out->to != UINT32_MAX) {
-        fail(x, "before_id", "cannot be given together with after_id");
+        models_fail(x, "before_id", "cannot be given together with after_id");
         return false;
     }
     bool back = out->to != UINT32_MAX;
@@ -124,7 +124,7 @@ static void list_request(struct exchange *x)
     json_put_literal(&body, ",\"last_id\":");
     id_put(&body, served, &page, page.to - 1);
     json_put_literal(&body, "}");
-    reply(x, &body);
+    models_reply(x, &body);
 }
 
 static void one_request(struct exchange *x)
@@ -134,7 +134,7 @@ static void one_request(struct exchange *x)
     if (model) {
         struct json_buffer body = {0};
         model_put(&body, model);
-        reply(x, &body);
+        models_reply(x, &body);
         return;
     }
     enum { SHOWN_MAX = 256 };

@@ -72,13 +72,13 @@ static void end_put(const struct generation *g, struct json_buffer *out)
     json_put_literal(out, "data: [DONE]\n\n");
 }
 
-void openai_step_put(const struct generation *g, enum generation_tell step, struct json_buffer *out)
+void openai_step_put(const struct generation *g, enum stream_step step, struct json_buffer *out)
 {
-    if (step == TELL_IDLE) {
+    if (step == STEP_KEEPALIVE) {
         json_put_literal(out, ": keep-alive\n\n");
-    } else if (step == TELL_END) {
+    } else if (step == STEP_END) {
         end_put(g, out);
-    } else if (step == TELL_FAILURE) {
+    } else if (step == STEP_FAILURE) {
         json_put_literal(out, "data: ");
         http_error_body(out, &g->failure, SHAPE_OPENAI, g->call.info->request_id);
         json_put_literal(out, "\n\n");
@@ -102,71 +102,71 @@ void openai_logprobs_put(const struct generation *g, const struct choice *c, uin
 static void choice_begin(struct generation *g, const struct openai_shape *shape,
                          struct json_buffer *out)
 {
-    uint32_t choice = g->whole.at.choice;
+    uint32_t choice = g->complete.at.choice;
     if (choice == 0)
         openai_head_put(g, out, shape->object);
     json_put_format(out, "%s{\"index\":%u,", choice > 0 ? "," : "", choice);
     shape->choice(g, choice, out);
     json_put_literal(out, ",\"logprobs\":");
-    g->whole.at.begun = true;
+    g->complete.at.begun = true;
 }
 
 // Writes the next log probabilities. Returns false if there are more.
 static bool choice_entries(struct generation *g, const struct openai_shape *shape,
                            struct json_buffer *out)
 {
-    const struct logprobs *l = &g->choices[g->whole.at.choice].logprobs;
+    const struct logprobs *l = &g->choices[g->complete.at.choice].logprobs;
     if (g->options.logprobs)
-        return !shape->entries(l, l->visible, g->options.tokenizer, &g->whole.at.entries, out);
+        return !shape->entries(l, l->visible, g->options.tokenizer, &g->complete.at.entries, out);
     json_put_literal(out, "null");
     return true;
 }
 
-static enum generation_tell whole_put(struct generation *g, const struct openai_shape *shape,
-                                      struct json_buffer *out)
+static enum stream_step complete_put(struct generation *g, const struct openai_shape *shape,
+                                     struct json_buffer *out)
 {
-    uint32_t choice = g->whole.at.choice;
-    if (!g->whole.at.begun) {
+    uint32_t choice = g->complete.at.choice;
+    if (!g->complete.at.begun) {
         choice_begin(g, shape, out);
-        return TELL_PART;
+        return STEP_PART;
     }
     if (!choice_entries(g, shape, out))
-        return TELL_PART;
+        return STEP_PART;
     json_put_format(out, ",\"finish_reason\":\"%s\"}", openai_finish_reason(&g->choices[choice]));
-    memset(&g->whole.at, 0, sizeof g->whole.at);
-    g->whole.at.choice = choice + 1;
+    memset(&g->complete.at, 0, sizeof g->complete.at);
+    g->complete.at.choice = choice + 1;
     if (choice + 1 < g->choice_count)
-        return TELL_PART;
+        return STEP_PART;
     json_put_literal(out, "],\"usage\":");
     openai_usage_put(g, out);
     json_put_literal(out, "}");
-    return TELL_WHOLE;
+    return STEP_ANSWER;
 }
 
-enum generation_tell openai_put(struct generation *g, const struct openai_shape *shape,
-                                enum generation_tell step, struct json_buffer *out)
+enum stream_step openai_put(struct generation *g, const struct openai_shape *shape,
+                            enum stream_step step, struct json_buffer *out)
 {
     switch (step) {
-    case TELL_WAIT:
-    case TELL_PART:
+    case STEP_CALLBACK:
+    case STEP_PART:
         break;
-    case TELL_BEGIN:
+    case STEP_BEGIN:
         shape->begin(g, out);
         break;
-    case TELL_PIECE:
+    case STEP_PIECE:
         shape->piece(g, out);
         break;
-    case TELL_CHOICE:
-        openai_chunk_begin(g, g->turn, out);
+    case STEP_CHOICE:
+        openai_chunk_begin(g, g->next_choice, out);
         json_put_format(out, "%s,\"logprobs\":null,\"finish_reason\":\"%s\"", shape->empty,
                         openai_finish_reason(generation_choice(g)));
         openai_chunk_end(g, out);
         break;
-    case TELL_WHOLE:
-        return whole_put(g, shape, out);
-    case TELL_IDLE:
-    case TELL_END:
-    case TELL_FAILURE:
+    case STEP_ANSWER:
+        return complete_put(g, shape, out);
+    case STEP_KEEPALIVE:
+    case STEP_END:
+    case STEP_FAILURE:
         openai_step_put(g, step, out);
         break;
     }

@@ -26,8 +26,7 @@ void openai_logprobs_put(const struct generation *g, const struct choice *c, uin
                          logprobs_part *part, struct json_buffer *out);
 
 // Writes the steps that are the same for every shape: keep-alive, end of the stream, failure.
-void openai_step_put(const struct generation *g, enum generation_tell step,
-                     struct json_buffer *out);
+void openai_step_put(const struct generation *g, enum stream_step step, struct json_buffer *out);
 
 // Writers that differ between the two endpoints.
 struct openai_shape {
@@ -39,6 +38,6 @@ struct openai_shape {
     // Complete answer: the members of a choice between its index and its log probabilities.
     void (*choice)(const struct generation *g, uint32_t choice, struct json_buffer *out);
 };
-// Writes a step (generation_put), using the endpoint's writers.
-enum generation_tell openai_put(struct generation *g, const struct openai_shape *shape,
-                                enum generation_tell step, struct json_buffer *out);
+// Writes a step (generation_write_fn), using the endpoint's writers.
+enum stream_step openai_put(struct generation *g, const struct openai_shape *shape,
+                            enum stream_step step, struct json_buffer *out);

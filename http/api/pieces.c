@@ -11,11 +11,11 @@ void pieces_free(struct pieces *p)
 
 void pieces_continue(struct exchange *x, struct pieces *p)
 {
-    size_t room, left = p->out.bytes - p->sent;
+    size_t space, left = p->out.bytes - p->sent;
     if (left == 0 || !exchange_answered(x))
         return;
-    while (left > 0 && (room = exchange_room(x)) > 0) {
-        size_t bytes = smaller(left, room);
+    while (left > 0 && (space = exchange_room(x)) > 0) {
+        size_t bytes = smaller(left, space);
         exchange_write(x, text_span(p->out.at + p->sent, bytes));
         p->sent += bytes;
         left -= bytes;
@@ -28,7 +28,7 @@ void pieces_continue(struct exchange *x, struct pieces *p)
 
 void pieces_send(struct exchange *x, struct pieces *p)
 {
-    if (p->out.bytes <= WHOLE_BYTES_MAX) {
+    if (p->out.bytes <= ONE_PIECE_BYTES_MAX) {
         exchange_reply(x, 200, json_buffer_text(&p->out));
         pieces_free(p);
     } else {

@@ -6,7 +6,7 @@
 #include "http/exchange.h"
 #include "base/json.h"
 
-enum { WHOLE_BYTES_MAX = 32 * 1024 }; // bytes of an answer that is sent in one piece
+enum { ONE_PIECE_BYTES_MAX = 32 * 1024 }; // bytes of an answer that is sent in one piece
 
 struct pieces {
     struct json_buffer out; // the answer

@@ -29,7 +29,7 @@ void pooled_gone(struct pooled *p)
 
 bool pooled_done(struct pooled *p)
 {
-    const struct finish_told *told;
+    const struct finish_report *report;
     struct token_event event = {0};
     if (!p->request)
         return false;
@@ -38,12 +38,12 @@ bool pooled_done(struct pooled *p)
             return false;
     } while (!(event.flags & EVENT_LAST));
     p->over = true;
-    told = finish_told(event.finish);
-    counters_finish(p->call.exchange, told->counted, 0);
-    if (!told->failure)
+    report = finish_report(event.finish);
+    counters_finish(p->call.exchange, report->counted, 0);
+    if (!report->failure)
         return true;
     pooled_close(p);
-    call_fail(&p->call, told->error, "%s", told->failure);
+    call_fail(&p->call, report->error, "%s", report->failure);
     return false;
 }
 

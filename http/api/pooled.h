@@ -4,7 +4,7 @@
 #include "http/api/call.h"
 
 struct pooled {
-    struct call call;
+    struct body_call call;
     struct port *port;
     struct request *request;
     uint32_t prompt_tokens;

@@ -48,7 +48,7 @@ static void mark_put(struct generation *g)
     struct json_buffer marked = {0};
     if (!text_is(json_text(json_object_get(last, "role")), "assistant") ||
         json_object_get(last, "tool_calls")) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
                           "only an assistant message without tool calls can be continued");
         return;
     }
@@ -74,7 +74,7 @@ static enum status prompt_try(struct generation *g, struct error *err)
         .now = (int64_t)time(NULL),
         .arena = exchange_scratch(g->call.exchange),
         .slice = g->call.slice,
-        .tokens_max = g->count_only || g->prompt_last > 0 ? 0 : model->facts->max_model_len,
+        .tokens_max = g->count_only || g->prompt_keep > 0 ? 0 : model->facts->max_model_len,
         .until = g->conversation.continued ? text_of(mark) : (struct text){0},
     };
     enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
@@ -90,25 +90,26 @@ static bool template_failed(enum status status)
     return status == STATUS_REFUSED || status == STATUS_INVALID;
 }
 
-// Keeps only the last tokens of the prompt (prompt_last).
+// Keeps only the last tokens of the prompt (prompt_keep).
 static void prompt_cut(struct generation *g)
 {
-    if (g->prompt_last == 0 || g->prompt_tokens <= g->prompt_last)
+    if (g->prompt_keep == 0 || g->prompt_tokens <= g->prompt_keep)
         return;
-    g->tokens += g->prompt_tokens - g->prompt_last;
-    g->prompt_tokens = g->prompt_last;
+    g->tokens += g->prompt_tokens - g->prompt_keep;
+    g->prompt_tokens = g->prompt_keep;
 }
 
 static void prompt_fail(struct generation *g, enum status status, const struct error *err)
 {
     struct fields *f = &g->call.fields;
     if (status == STATUS_REFUSED) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
                           "the model's chat template refuses these messages: %s", err->text);
     } else if (status == STATUS_NO_SPACE || status == STATUS_TOO_LARGE) {
-        fields_fail_plain(f, HTTP_TOO_LARGE, g->turns, "the prompt is too large: %s", err->text);
+        fields_fail_plain(f, HTTP_TOO_LARGE, g->prompt_field, "the prompt is too large: %s",
+                          err->text);
     } else {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
                           "the model's chat template cannot render these messages: %s", err->text);
     }
 }
@@ -132,7 +133,8 @@ static void continued_read(struct generation *g)
     struct text text = prompt_continued(g);
     struct answer_parts *parts = arena_alloc_zeroed(arena, 1, sizeof *parts);
     if (!parts) {
-        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, g->turns, "the prompt is too large");
+        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, g->prompt_field,
+                          "the prompt is too large");
         return;
     }
     parts->arena = arena;
@@ -200,7 +202,7 @@ void prompt_make(struct generation *g)
     if (status != STATUS_OK) {
         prompt_fail(g, status, &err);
     } else if (g->prompt_tokens == 0) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->turns,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
                           "the prompt is empty: it holds no token");
     } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
         g->options.reply.must = g->choice.must;

@@ -13,7 +13,7 @@
 enum {
     INLINE_BYTES_MAX = 1024,    // small, because the query is tokenized again with each document
     QUERY_BYTES_PER_TOKEN = 16, // limit per token of the window: text without tokens costs time too
-    WHOLE_TEXT_MAX = 32 * 1024, // returned bytes; a worker writes longer answers
+    INLINE_TEXT_MAX = 32 * 1024, // returned bytes; a worker writes longer answers
 };
 
 static const struct field_rule rerank_rows[] = {
@@ -144,7 +144,7 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
 
 static void inputs_make(struct rerank *r, struct text query, const json_t *documents)
 {
-    struct call *call = &r->pooled.call;
+    struct body_call *call = &r->pooled.call;
     const struct model_facts *facts = call->model->facts;
     struct rerank_prompt *prompt;
     struct error err;
@@ -251,10 +251,10 @@ static void scores_read(struct rerank *r)
 // servers have only one.
 static bool model_read(struct rerank *r)
 {
-    struct call *call = &r->pooled.call;
+    struct body_call *call = &r->pooled.call;
     r->texts = fields_get(&call->fields, "texts") && !fields_get(&call->fields, "documents");
     r->field = r->texts ? "texts" : "documents";
-    bool found = r->texts ? call_model_alone(call, MODEL_RERANKER, &rerank_rules)
+    bool found = r->texts ? call_model_or_only(call, MODEL_RERANKER, &rerank_rules)
                           : call_model(call, MODEL_RERANKER, &rerank_rules);
     if (found && !r->texts && fields_get(&call->fields, "texts"))
         fields_fail(&call->fields, HTTP_INVALID_VALUE, "texts",
@@ -315,7 +315,7 @@ static void rerank_request(struct exchange *x)
 // Writing
 
 // Copies the scores and sorts them. Returns false if one is not finite.
-static bool scores_take(struct rerank *r)
+static bool scores_copy(struct rerank *r)
 {
     bool finite = true;
     for (uint32_t i = 0; i < r->count; i++) {
@@ -395,12 +395,12 @@ static void rerank_ready(struct exchange *x)
         return;
     }
     r->ranked = arena_alloc(exchange_arena(x), r->count * sizeof r->ranked[0]);
-    bool taken = r->ranked && scores_take(r);
+    bool copied = r->ranked && scores_copy(r);
     pooled_close(&r->pooled);
-    if (!taken) {
+    if (!copied) {
         call_fail(&r->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite score");
         rerank_close(r);
-    } else if (r->documents && r->document_bytes > WHOLE_TEXT_MAX) {
+    } else if (r->documents && r->document_bytes > INLINE_TEXT_MAX) {
         exchange_offload(x, (struct offload){.work = answer_write,
                                              .done = answer_begin,
                                              .answers = true,
@@ -411,7 +411,7 @@ static void rerank_ready(struct exchange *x)
     }
 }
 
-static void rerank_room(struct exchange *x)
+static void rerank_send_space(struct exchange *x)
 {
     struct rerank *r = exchange_state(x);
     if (r)
@@ -430,7 +430,7 @@ static void rerank_gone(struct exchange *x)
 #define RERANK_ROUTE(route_path)                                                                   \
     JSON_ROUTE(route_path, SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX,                           \
                .on_prepare = rerank_prepare, .on_request = rerank_request,                         \
-               .on_ready = rerank_ready, .on_room = rerank_room, .on_gone = rerank_gone)
+               .on_ready = rerank_ready, .on_room = rerank_send_space, .on_gone = rerank_gone)
 
 // Cohere clients whose base URL ends in /v1 or /v2 append one of the two again.
 const struct route rerank_routes[] = {

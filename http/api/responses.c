@@ -103,7 +103,7 @@ static bool include_logprobs(struct fields *f)
                                         "code_interpreter_call.outputs"};
     enum { INCLUDE_MAX = 64 };
     const json_t *include = fields_get(f, "include");
-    bool asked = false;
+    bool requested = false;
     if (json_array_size(include) > INCLUDE_MAX)
         fields_fail(f, HTTP_INVALID_VALUE, "include", "must hold at most %d values, got %zu",
                     INCLUDE_MAX, json_array_size(include));
@@ -113,7 +113,7 @@ static bool include_logprobs(struct fields *f)
         bool found = false;
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             found = found || text_is(name, known[k]);
-        asked = asked || text_is(name, logprobs);
+        requested = requested || text_is(name, logprobs);
         if (!name.at)
             fields_fail(f, HTTP_INVALID_TYPE, fields_path(f, "include[%zu]", i),
                         "must be a string");
@@ -121,7 +121,7 @@ static bool include_logprobs(struct fields *f)
             fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "include[%zu]", i),
                         "must be a value of the interface, got '%.*s'", (int)shown.bytes, shown.at);
     }
-    return asked;
+    return requested;
 }
 
 static void logprobs_read(struct generation *g)
@@ -276,7 +276,7 @@ static void repeat_make(struct responses *r)
 static void responses_prepare(struct exchange *x)
 {
     struct generation *g = generation_open_in(x, sizeof(struct responses));
-    g->turns = "input";
+    g->prompt_field = "input";
     responses_read(g);
     repeat_make((struct responses *)g);
     generation_tokenize(g);
@@ -298,7 +298,7 @@ static void responses_answer(struct exchange *x)
 static void count_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-    g->turns = "input";
+    g->prompt_field = "input";
     g->count_only = true;
     responses_read(g);
     generation_tokenize(g);

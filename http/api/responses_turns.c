@@ -9,8 +9,8 @@ struct item_reader {
     struct fields *fields;
     // The present assistant message, collected item by item.
     struct json_buffer text, reasoning;
-    json_t *calls; // function_call items (borrowed), in order
-    bool said;     // true if it includes a message item
+    json_t *calls;    // function_call items (borrowed), in order
+    bool has_message; // true if it includes a message item
 };
 
 // The types of the FIELD_READ_BY rows are checked by the functions below.
@@ -41,7 +41,7 @@ static void assistant_end(struct item_reader *t)
 {
     size_t i;
     json_t *call;
-    if (t->said || json_array_size(t->calls) > 0) {
+    if (t->has_message || json_array_size(t->calls) > 0) {
         json_t *message =
             conversation_add(t->conversation, "assistant", json_buffer_text(&t->text));
         if (t->reasoning.bytes > 0)
@@ -60,7 +60,7 @@ static void assistant_end(struct item_reader *t)
     }
     t->text.bytes = t->reasoning.bytes = 0;
     json_array_clear(t->calls);
-    t->said = false;
+    t->has_message = false;
 }
 
 // Appends the text of another item on its own line.
@@ -75,7 +75,7 @@ static void text_add(struct item_reader *t, struct json_buffer *text, const json
 
 static void assistant_read(struct item_reader *t, const json_t *item, const char *path)
 {
-    t->said = true;
+    t->has_message = true;
     text_add(t, &t->text, json_member(item, "content"), fields_path(t->fields, "%s.content", path),
              output_parts);
 }

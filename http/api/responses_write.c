@@ -10,7 +10,7 @@
 #include <time.h>
 
 enum {
-    ROOM_MIN = 2048,          // send space, in bytes, that must be free to write the next part
+    SEND_SPACE_MIN = 2048,    // send space, in bytes, that must be free to write the next part
     PART_BYTES = 2048,        // of an event that repeats items; its last entries may exceed it
     ENTRIES_TOGETHER = 8,     // log probabilities written in one step
     OPENINGS = 2,             // number of events that open a stream
@@ -104,7 +104,7 @@ static void item_event_begin(struct responses *r, const char *name, struct json_
     json_put_format(out, ",\"output_index\":%u,\"item\":", r->items.item_count - 1);
 }
 
-static void begun_tell(struct responses *r, struct json_buffer *out)
+static void item_added_put(struct responses *r, struct json_buffer *out)
 {
     const struct output_item *item = last_item(&r->items);
     item_event_begin(r, "response.output_item.added", out);
@@ -122,8 +122,8 @@ static void begun_tell(struct responses *r, struct json_buffer *out)
 }
 
 // Writes a delta of the open item, with the visible log probabilities [from, to).
-static void delta_tell(struct responses *r, struct text text, uint32_t from, uint32_t to,
-                       struct json_buffer *out)
+static void item_delta_put(struct responses *r, struct text text, uint32_t from, uint32_t to,
+                           struct json_buffer *out)
 {
     static const char *const names[] = {
         [ITEM_MESSAGE] = "response.output_text.delta",
@@ -286,7 +286,7 @@ static void item_open(struct responses *r, enum item_kind kind, uint32_t call,
     struct output_item *items =
         id.at ? arena_extend(arena, w->items, w->item_count, &w->item_max, sizeof *items) : NULL;
     if (!items) {
-        generation_lost(&r->g);
+        generation_fail_memory(&r->g);
         return;
     }
     w->items = items;
@@ -299,7 +299,7 @@ static void item_open(struct responses *r, enum item_kind kind, uint32_t call,
     };
     w->open = true;
     if (r->g.stream)
-        begun_tell(r, out);
+        item_added_put(r, out);
 }
 
 // Adds text and the visible log probabilities [from, to) to the open item.
@@ -315,9 +315,9 @@ static void item_add(struct responses *r, struct text text, uint32_t from, uint3
     item->bytes = w->text.bytes - item->from;
     item->entries = w->logprobs.count - item->entries_from;
     if (!kept)
-        generation_lost(&r->g);
+        generation_fail_memory(&r->g);
     if (r->g.stream)
-        delta_tell(r, text, from, to, out);
+        item_delta_put(r, text, from, to, out);
 }
 
 // Before a message is closed, writes log probabilities that became visible after their text.
@@ -325,10 +325,11 @@ static void message_end(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
     const struct logprobs *l = &r->g.choices->logprobs;
-    uint32_t from = w->logprobs_told;
-    while (w->logprobs_told < l->visible && l->entries[w->logprobs_told].text_end <= w->told)
-        w->logprobs_told++;
-    item_add(r, (struct text){0}, from, w->logprobs_told, out);
+    uint32_t from = w->logprobs_written;
+    while (w->logprobs_written < l->visible &&
+           l->entries[w->logprobs_written].text_end <= w->text_written)
+        w->logprobs_written++;
+    item_add(r, (struct text){0}, from, w->logprobs_written, out);
 }
 
 static enum item_kind kind_of(const struct answer_piece *piece)
@@ -339,7 +340,7 @@ static enum item_kind kind_of(const struct answer_piece *piece)
 }
 
 // Returns true if the piece belongs to the open item.
-static bool continues(const struct item_writer *w, const struct answer_piece *piece)
+static bool piece_continues_item(const struct item_writer *w, const struct answer_piece *piece)
 {
     return w->open && last_item(w)->kind == kind_of(piece) &&
            (piece->kind != RUN_CALL || last_item(w)->call == piece->call);
@@ -350,8 +351,8 @@ static void piece_add(struct responses *r, const struct answer_piece *piece, uin
 {
     struct item_writer *w = &r->items;
     if (piece->kind == RUN_TEXT) {
-        w->logprobs_told -= from;
-        w->told += piece->text.bytes;
+        w->logprobs_written -= from;
+        w->text_written += piece->text.bytes;
     }
     item_add(r, piece->text, from, piece->entries, out);
     const struct answer_call *call =
@@ -362,13 +363,13 @@ static void piece_add(struct responses *r, const struct answer_piece *piece, uin
 }
 
 // Adds the next piece of the answer. Returns false if the previous item must be closed first.
-static bool piece_take(struct responses *r, struct json_buffer *out)
+static bool answer_piece_handle(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
     struct answer_piece piece = choice_piece(r->g.choices);
-    uint32_t from = smaller(w->logprobs_told, piece.entries);
+    uint32_t from = smaller(w->logprobs_written, piece.entries);
     bool nothing = piece.kind == RUN_TEXT && piece.text.bytes == 0 && from == piece.entries;
-    if (!nothing && !continues(w, &piece)) {
+    if (!nothing && !piece_continues_item(w, &piece)) {
         if (w->open && last_item(w)->kind == ITEM_MESSAGE)
             message_end(r, out);
         if (w->open)
@@ -454,7 +455,7 @@ static void response_event_begin(struct responses *r, const char *name, enum res
 }
 
 // Writes the event "error", which clients raise as an error.
-static void error_tell(struct responses *r, struct json_buffer *out)
+static void error_event_put(struct responses *r, struct json_buffer *out)
 {
     const struct http_failure *failure = &r->g.failure;
     event_begin(r, "error", out);
@@ -523,7 +524,7 @@ static void response_tail_step(struct responses *r, struct json_buffer *out)
         if (r->g.stream)
             event_end(out);
         if (r->g.stream && w->state == STATE_FAILED)
-            error_tell(r, out);
+            error_event_put(r, out);
     }
 }
 
@@ -538,22 +539,22 @@ static void closing_part(struct responses *r, size_t most, struct json_buffer *o
             closing_step(r, out);
 }
 
-static enum generation_tell closing_put(struct responses *r, struct json_buffer *out)
+static enum stream_step closing_put(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
-    enum generation_tell step = w->end_step;
+    enum stream_step step = w->end_step;
     closing_part(r, PART_BYTES, out);
     while (w->cursor.event == CLOSING_NOTHING && w->openings > 0 && out->bytes < PART_BYTES) {
         opening_begin(r, out);
         closing_part(r, PART_BYTES, out);
     }
-    if (w->cursor.event == CLOSING_NOTHING && step != TELL_WAIT && !w->end_begun) {
+    if (w->cursor.event == CLOSING_NOTHING && step != STEP_CALLBACK && !w->end_begun) {
         end_event_begin(r, out);
         closing_part(r, PART_BYTES, out);
     }
-    if (w->cursor.event != CLOSING_NOTHING || step == TELL_WAIT)
-        return TELL_PART;
-    w->end_step = TELL_WAIT;
+    if (w->cursor.event != CLOSING_NOTHING || step == STEP_CALLBACK)
+        return STEP_PART;
+    w->end_step = STEP_CALLBACK;
     return step;
 }
 
@@ -577,12 +578,12 @@ static void cut_event_put(struct responses *r, struct json_buffer *out)
 
 // The server ends the stream. If an event is half written, writes no last event: clients ignore an
 // incomplete event.
-static void cut_tell(struct responses *r, struct json_buffer *out)
+static void cut_put(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
     bool between = w->cursor.event == CLOSING_NOTHING ||
                    (w->cursor.event != CLOSING_RESPONSE && w->cursor.at == AT_HEAD);
-    w->end_step = TELL_WAIT;
+    w->end_step = STEP_CALLBACK;
     w->openings = 0;
     if (between)
         cut_event_put(r, out);
@@ -591,63 +592,62 @@ static void cut_tell(struct responses *r, struct json_buffer *out)
 
 // Writes a part of a non-streamed answer. First collects its items piece by piece, which happens
 // only once although the answer may be written twice.
-static enum generation_tell whole_put(struct responses *r, struct json_buffer *out)
+static enum stream_step complete_put(struct responses *r, struct json_buffer *out)
 {
     struct item_writer *w = &r->items;
     if (choice_pending(r->g.choices) > 0) {
-        (void)piece_take(r, out);
-        choice_sent(r->g.choices);
-        return TELL_PART;
+        (void)answer_piece_handle(r, out);
+        choice_advance(r->g.choices);
+        return STEP_PART;
     }
-    if (!r->g.whole.at.begun) {
+    if (!r->g.complete.at.begun) {
         if (!w->end_begun)
             items_end(r, out);
         end_event_begin(r, out);
-        r->g.whole.at.begun = true;
+        r->g.complete.at.begun = true;
     }
     closing_part(r, out->bytes + PART_BYTES, out);
-    return w->cursor.event == CLOSING_NOTHING ? TELL_WHOLE : TELL_PART;
+    return w->cursor.event == CLOSING_NOTHING ? STEP_ANSWER : STEP_PART;
 }
 
-enum generation_tell responses_next(struct generation *g)
+enum stream_step responses_next(struct generation *g)
 {
     const struct item_writer *w = &((struct responses *)g)->items;
-    if (w->cursor.event == CLOSING_NOTHING && w->end_step == TELL_WAIT && w->openings == 0)
+    if (w->cursor.event == CLOSING_NOTHING && w->end_step == STEP_CALLBACK && w->openings == 0)
         return generation_next(g);
     if (g->cut) {
-        g->told = true;
-        return TELL_FAILURE;
+        g->end_sent = true;
+        return STEP_FAILURE;
     }
-    return exchange_room(g->call.exchange) < ROOM_MIN ? TELL_WAIT : TELL_PART;
+    return exchange_room(g->call.exchange) < SEND_SPACE_MIN ? STEP_CALLBACK : STEP_PART;
 }
 
-enum generation_tell responses_put(struct generation *g, enum generation_tell step,
-                                   struct json_buffer *out)
+enum stream_step responses_put(struct generation *g, enum stream_step step, struct json_buffer *out)
 {
     struct responses *r = (struct responses *)g;
     switch (step) {
-    case TELL_WAIT:
-    case TELL_CHOICE: // TELL_END writes it: there is only one choice
+    case STEP_CALLBACK:
+    case STEP_CHOICE: // STEP_END writes it: there is only one choice
         break;
-    case TELL_BEGIN:
+    case STEP_BEGIN:
         r->items.openings = OPENINGS;
         return closing_put(r, out);
-    case TELL_PIECE:
-        return piece_take(r, out) ? step : closing_put(r, out);
-    case TELL_PART:
+    case STEP_PIECE:
+        return answer_piece_handle(r, out) ? step : closing_put(r, out);
+    case STEP_PART:
         return closing_put(r, out);
-    case TELL_IDLE:
+    case STEP_KEEPALIVE:
         openai_step_put(g, step, out);
         break;
-    case TELL_WHOLE:
-        return whole_put(r, out);
-    case TELL_END:
+    case STEP_ANSWER:
+        return complete_put(r, out);
+    case STEP_END:
         items_end(r, out);
         r->items.end_step = step;
         return closing_put(r, out);
-    case TELL_FAILURE:
+    case STEP_FAILURE:
         if (g->cut) {
-            cut_tell(r, out);
+            cut_put(r, out);
             break;
         }
         r->items.end_step = step;

@@ -44,12 +44,12 @@ struct item_writer {
     bool open;                     // true if the last item is not closed
     struct arena_text text;        // text and arguments of all items
     struct logprobs_kept logprobs; // log probabilities of all items
-    uint64_t told;                 // bytes of message text written
-    uint32_t logprobs_told;        // first visible entries that were already written (message_end)
+    uint64_t text_written;         // bytes of message text written
+    uint32_t logprobs_written;     // first visible entries that were already written (message_end)
     struct closing_cursor cursor;
-    enum generation_tell end_step; // step whose final event is being written, or TELL_WAIT
-    bool end_begun;                // true once that event has begun
-    uint32_t openings;             // number of opening events not yet begun
+    enum stream_step end_step; // step whose final event is being written, or STEP_CALLBACK
+    bool end_begun;            // true once that event has begun
+    uint32_t openings;         // number of opening events not yet begun
     uint32_t response_items;   // number of items that the present CLOSING_RESPONSE event repeats
     enum response_state state; // state of the response that this event reports
 };
@@ -61,5 +61,5 @@ struct responses {
 };
 
 // Arguments for generation_answer. g is the first member of a struct responses.
-generation_steps responses_next;
-generation_put responses_put;
+generation_next_fn responses_next;
+generation_write_fn responses_put;

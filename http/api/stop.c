@@ -44,7 +44,7 @@ static enum here stop_scan_at(const struct stop_scan *s, uint32_t at, bool last,
     return longest > 0 ? HERE_MATCH : HERE_NOTHING;
 }
 
-static struct text stop_scan_give(struct stop_scan *s, bool last)
+static struct text stop_scan_release(struct stop_scan *s, bool last)
 {
     uint32_t at = 0, which = 0;
     enum here here = HERE_NOTHING;
@@ -60,17 +60,17 @@ static struct text stop_scan_give(struct stop_scan *s, bool last)
         s->tokens = s->ordinal[end - 1];
         at = s->strings->included ? (uint32_t)end : at;
     }
-    s->given = at;
+    s->returned = at;
     return text_span(s->window, at);
 }
 
 // Removes the bytes that the last call returned.
 static void stop_scan_advance(struct stop_scan *s)
 {
-    s->bytes -= s->given;
-    memmove(s->window, s->window + s->given, s->bytes);
-    memmove(s->ordinal, s->ordinal + s->given, s->bytes * sizeof s->ordinal[0]);
-    s->given = 0;
+    s->bytes -= s->returned;
+    memmove(s->window, s->window + s->returned, s->bytes);
+    memmove(s->ordinal, s->ordinal + s->returned, s->bytes * sizeof s->ordinal[0]);
+    s->returned = 0;
 }
 
 struct text stop_scan_push(struct stop_scan *s, struct text piece, uint32_t ordinal)
@@ -79,14 +79,14 @@ struct text stop_scan_push(struct stop_scan *s, struct text piece, uint32_t ordi
     if (s->strings->count == 0)
         return piece;
     stop_scan_advance(s);
-    check(piece.bytes <= s->window_max - s->bytes, "a piece of %zu bytes, room for %u", piece.bytes,
-          s->window_max - s->bytes);
+    check(piece.bytes <= s->window_max - s->bytes, "a piece of %zu bytes, space for %u",
+          piece.bytes, s->window_max - s->bytes);
     if (piece.bytes > 0)
         memcpy(s->window + s->bytes, piece.at, piece.bytes);
     for (size_t i = 0; i < piece.bytes; i++)
         s->ordinal[s->bytes + i] = ordinal;
     s->bytes += (uint32_t)piece.bytes;
-    return stop_scan_give(s, false);
+    return stop_scan_release(s, false);
 }
 
 struct text stop_scan_finish(struct stop_scan *s)
@@ -94,5 +94,5 @@ struct text stop_scan_finish(struct stop_scan *s)
     if (s->strings->count == 0 || s->found)
         return (struct text){0};
     stop_scan_advance(s);
-    return stop_scan_give(s, true);
+    return stop_scan_release(s, true);
 }

@@ -22,8 +22,8 @@ struct stop_scan {
     char *window;      // text held back, then the newest piece
     uint32_t *ordinal; // [window_max] number of the token that produced each byte
     uint32_t window_max;
-    uint32_t bytes; // number of bytes in the window
-    uint32_t given; // number of these bytes that the last call returned
+    uint32_t bytes;    // number of bytes in the window
+    uint32_t returned; // number of these bytes that the last call returned
     bool found;
     uint32_t which;  // index of the string that matched
     uint32_t tokens; // ordinal of the token that completed the match

@@ -26,7 +26,7 @@ static bool has_marks(const struct served_model *model)
     return model->dialect.row && dialect_reasoning_syntax(&model->dialect).open;
 }
 
-bool thinking_is_known(const struct served_model *model)
+bool thinking_is_supported(const struct served_model *model)
 {
     return model->thinking.by || has_marks(model);
 }
@@ -44,45 +44,45 @@ static void switch_put(struct generation *g, bool on)
         json_object_set_new(g->variables, by->variable, switch_value(by, on));
 }
 
-bool thinking_is_asked(const struct generation *g)
+bool thinking_is_on(const struct generation *g)
 {
     const struct dialect_switch *by = g->call.model->thinking.by;
     const json_t *value = by ? json_object_get(g->variables, by->variable) : NULL;
     if (!value)
         return json_is_true(json_object_get(g->variables, "enable_thinking"));
     json_t *off = switch_value(by, false);
-    bool asked = !json_equal(value, off);
+    bool on = !json_equal(value, off);
     json_decref(off);
-    return asked;
+    return on;
 }
 
 bool thinking_is_off(const struct generation *g)
 {
     const struct dialect_switch *by = g->call.model->thinking.by;
-    bool told = json_object_get(g->variables, "enable_thinking") ||
-                (by && json_object_get(g->variables, by->variable));
-    return told && !thinking_is_asked(g);
+    bool is_set = json_object_get(g->variables, "enable_thinking") ||
+                  (by && json_object_get(g->variables, by->variable));
+    return is_set && !thinking_is_on(g);
 }
 
 // Records that the field at `path` turns thinking on or off. Fails the fields if another field sets
 // the opposite. Does nothing if the model cannot think.
-static void thinking_say(struct generation *g, bool on, const char *path)
+static void thinking_record(struct generation *g, bool on, const char *path)
 {
-    const char *other = g->thinking_said[!on];
-    if (!thinking_is_known(g->call.model))
+    const char *other = g->thinking_fields[!on];
+    if (!thinking_is_supported(g->call.model))
         return;
-    g->thinking_said[on] = path;
+    g->thinking_fields[on] = path;
     if (other)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, path, "asks for the opposite of '%s'",
                     other);
 }
 
 // Turns thinking on or off for the field at `path`; fails the fields if the model cannot do that.
-static void asked_put(struct generation *g, bool on, const char *path)
+static void thinking_set(struct generation *g, bool on, const char *path)
 {
     const struct served_model *model = g->call.model;
-    thinking_say(g, on, path);
-    if (on && !thinking_is_known(model))
+    thinking_record(g, on, path);
+    if (on && !thinking_is_supported(model))
         fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, path,
                     "cannot turn thinking on: this model has none");
     else if (!on && !model->thinking.by && has_marks(model))
@@ -106,15 +106,15 @@ static void effort_read(struct generation *g, struct text name, const char *path
                     "must be %s'low', 'medium', 'high', 'xhigh' or 'max'",
                     openai ? "'none', 'minimal', " : "");
     } else if (effort == EFFORT_NONE) {
-        asked_put(g, false, path);
+        thinking_set(g, false, path);
     } else {
         bool is_switch =
             thinking->by && text_is(text_of(thinking->by->variable), "reasoning_effort");
         if (openai && effort >= EFFORT_LOW)
-            thinking_say(g, true, path);
+            thinking_record(g, true, path);
         effort = dialect_effort_nearest(thinking, effort);
         // The effort of Messages does not turn thinking on.
-        if (!is_switch || openai || thinking_is_asked(g))
+        if (!is_switch || openai || thinking_is_on(g))
             json_object_set_new(g->variables, "reasoning_effort",
                                 json_string(dialect_effort_name(effort)));
     }
@@ -170,11 +170,11 @@ static void openai_read(struct generation *g)
         fields_fail(f, HTTP_INVALID_VALUE, "thinking.type",
                     "must be 'enabled', 'adaptive' or 'disabled'");
     else if (type.at && !text_is(type, "adaptive"))
-        asked_put(g, on, "thinking.type");
-    else if (type.at && thinking_is_known(g->call.model)) // 'adaptive': the model decides
+        thinking_set(g, on, "thinking.type");
+    else if (type.at && thinking_is_supported(g->call.model)) // 'adaptive': the model decides
         switch_put(g, true);
     if (enabled)
-        asked_put(g, json_is_true(enabled), "reasoning.enabled");
+        thinking_set(g, json_is_true(enabled), "reasoning.enabled");
     effort_read(g, json_text(json_member(reasoning, "effort")), "reasoning.effort", true);
     effort_read(g, fields_string(f, "reasoning_effort"), "reasoning_effort", true);
     budgets_read(g);
@@ -184,7 +184,7 @@ static void openai_read(struct generation *g)
 
 // Records what chat_template_kwargs sets. The template's own variable takes precedence over
 // enable_thinking.
-static void kwargs_say(struct generation *g, const json_t *kwargs)
+static void kwargs_record(struct generation *g, const json_t *kwargs)
 {
     struct fields *f = &g->call.fields;
     const struct dialect_switch *by = g->call.model->thinking.by;
@@ -193,11 +193,11 @@ static void kwargs_say(struct generation *g, const json_t *kwargs)
     for (int on = 0; value && on < 2; on++) {
         json_t *is = switch_value(by, on);
         if (json_equal(value, is))
-            thinking_say(g, on, fields_path(f, "chat_template_kwargs.%s", by->variable));
+            thinking_record(g, on, fields_path(f, "chat_template_kwargs.%s", by->variable));
         json_decref(is);
     }
     if (by && !value && json_is_boolean(own))
-        thinking_say(g, json_is_true(own), "chat_template_kwargs.enable_thinking");
+        thinking_record(g, json_is_true(own), "chat_template_kwargs.enable_thinking");
 }
 
 void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
@@ -215,18 +215,18 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     // For Messages, the only accepted value of reasoning_effort is 'none'.
     bool none = f->shape == SHAPE_MESSAGES && fields_get(f, "reasoning_effort");
     if (f->shape == SHAPE_MESSAGES && type.at && (none || !text_is(type, "adaptive")))
-        thinking_say(g, thinking == THINKING_ON, "thinking.type");
+        thinking_record(g, thinking == THINKING_ON, "thinking.type");
     if (none)
-        thinking_say(g, false, "reasoning_effort");
+        thinking_record(g, false, "reasoning_effort");
     if (f->shape == SHAPE_OPENAI)
         openai_read(g);
     else
         effort_read(g, json_text(json_member(fields_get(f, "output_config"), "effort")),
                     "output_config.effort", false);
-    kwargs_say(g, kwargs);
+    kwargs_record(g, kwargs);
     // enable_thinking also sets the template's own variable. If it is true, an effort that has
     // already turned thinking on stays.
-    if (json_is_boolean(own) && !(json_is_true(own) && thinking_is_asked(g)))
+    if (json_is_boolean(own) && !(json_is_true(own) && thinking_is_on(g)))
         switch_put(g, json_is_true(own));
     json_object_keylen_foreach((json_t *)kwargs, name, bytes, value) // only read
     {

@@ -9,10 +9,10 @@ extern const struct field_rules thinking_chat_members, thinking_reasoning_member
 
 // Returns true if the model can think: its template has a switch, or its dialect has markers for
 // it.
-bool thinking_is_known(const struct served_model *model);
+bool thinking_is_supported(const struct served_model *model);
 
 // Returns true if the template's variables turn thinking on. After prompt_variables_read.
-bool thinking_is_asked(const struct generation *g);
+bool thinking_is_on(const struct generation *g);
 // Returns true if the template's variables turn thinking off.
 bool thinking_is_off(const struct generation *g);
 

@@ -9,8 +9,8 @@ enum { TOKEN_WORK = 4 }; // work of a token without text, in bytes of JSON parse
 
 bool token_pieces_begin(struct token_pieces *p, struct arena *arena)
 {
-    p->room = arena_alloc(arena, detok_bound(p->tokenizer));
-    return p->room != NULL;
+    p->scratch = arena_alloc(arena, detok_bound(p->tokenizer));
+    return p->scratch != NULL;
 }
 
 static void part_next(struct token_pieces *p)
@@ -33,7 +33,7 @@ static void ids_put(struct token_pieces *p, struct json_buffer *out, bool string
         else
             json_put_string(out, text.at ? text : text_of(""));
         p->at++;
-        p->taken++;
+        p->ids_written++;
     }
 }
 
@@ -43,14 +43,14 @@ static void text_put(struct token_pieces *p, struct json_buffer *out)
 {
     uint32_t most = detok_bound(p->tokenizer);
     while (p->at < p->count && out->bytes < TOKEN_PIECE_BYTES) {
-        uint32_t bytes = detok_push(&p->detok, p->ids[p->at], p->room, most);
-        json_put_escaped(out, text_span(p->room, bytes));
+        uint32_t bytes = detok_push(&p->detok, p->ids[p->at], p->scratch, most);
+        json_put_escaped(out, text_span(p->scratch, bytes));
         p->at++;
-        p->taken++;
+        p->ids_written++;
     }
     if (p->at == p->count) {
-        uint32_t bytes = detok_finish(&p->detok, p->room, most);
-        json_put_escaped(out, text_span(p->room, bytes));
+        uint32_t bytes = detok_finish(&p->detok, p->scratch, most);
+        json_put_escaped(out, text_span(p->scratch, bytes));
     }
 }
 
@@ -92,11 +92,11 @@ uint64_t token_pieces_length(const struct token_pieces *p, struct slice *slice)
     uint64_t length = 0;
     bool more = true;
     while (more) {
-        uint64_t taken = copy.taken;
+        uint64_t before = copy.ids_written;
         piece.bytes = 0;
         more = token_pieces_put(&copy, &piece);
         length += piece.bytes;
-        more = slice_spend(slice, piece.bytes + (copy.taken - taken) * TOKEN_WORK) && more;
+        more = slice_spend(slice, piece.bytes + (copy.ids_written - before) * TOKEN_WORK) && more;
     }
     json_buffer_free(&piece);
     return length;

@@ -15,10 +15,10 @@ struct token_pieces {
     bool text;       // true: the answer is the text of the ids; false: the ids
     bool strings;    // ids: true if the answer also has the text of each id
     uint32_t window; // ids: the model's context window
-    char *room;      // [detok_bound(tokenizer)] scratch for one token's text
+    char *scratch;   // [detok_bound(tokenizer)] scratch for one token's text
     // Position of the next piece.
     uint32_t part, at;
-    uint64_t taken; // ids written, summed over all parts
+    uint64_t ids_written; // ids written, summed over all parts
     struct detok detok;
 };
 

@@ -134,7 +134,7 @@ static void tokens_answer(struct tokens *t, const int32_t *ids, size_t count)
         t->length = token_pieces_length(p, exchange_slice(x));
 }
 
-static void tokens_whole(struct tokens *t)
+static void tokens_reply(struct tokens *t)
 {
     struct json_buffer all = {0}, piece = {0};
     for (bool more = true; more; piece.bytes = 0) {
@@ -189,7 +189,7 @@ static void tokenize_prepare(struct exchange *x)
 }
 
 // Checks that the text of the ids is not longer than an answer may be.
-static bool ids_are_fine(struct call *call, const int32_t *ids, size_t count)
+static bool ids_are_fine(struct body_call *call, const int32_t *ids, size_t count)
 {
     struct fields *f = &call->fields;
     size_t bytes = 0;
@@ -206,7 +206,7 @@ static bool ids_are_fine(struct call *call, const int32_t *ids, size_t count)
 
 static void detokenize_read(struct tokens *t)
 {
-    struct call *call = &t->generation.call;
+    struct body_call *call = &t->generation.call;
     struct fields *f = &call->fields;
     const json_t *ids = fields_get_required(f, "tokens");
     size_t count = json_array_size(ids);
@@ -237,15 +237,15 @@ static void tokens_request(struct exchange *x)
     struct tokens *t = exchange_state(x);
     if (call_failed(&t->generation.call))
         return;
-    if (t->length <= WHOLE_BYTES_MAX) {
-        tokens_whole(t);
+    if (t->length <= ONE_PIECE_BYTES_MAX) {
+        tokens_reply(t);
     } else {
         exchange_reply_begin(x, 200, t->length);
         tokens_continue(t);
     }
 }
 
-static void tokens_room(struct exchange *x)
+static void tokens_send_space(struct exchange *x)
 {
     struct tokens *t = exchange_state(x);
     if (t && exchange_answered(x) && t->written < t->length)
@@ -254,7 +254,7 @@ static void tokens_room(struct exchange *x)
 
 #define TOKENS_ROUTE(route_path, prepare)                                                          \
     JSON_ROUTE(route_path, SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX, .on_prepare = prepare,    \
-               .on_request = tokens_request, .on_room = tokens_room)
+               .on_request = tokens_request, .on_room = tokens_send_space)
 
 const struct route tokens_routes[] = {
     TOKENS_ROUTE("/tokenize", tokenize_prepare),

@@ -103,22 +103,22 @@ static void test_the_cache_is_bounded_by_bytes(void **state)
     struct error err;
     char texts[100][8];
     (void)state;
-    assert_int_equal(compile(cache, regex("used"), &used, &err), GRAMMARS_MADE);
+    assert_int_equal(compile(cache, regex("used"), &used, &err), GRAMMARS_FOUND);
     for (int i = 0; i < 100; i++) {
         sprintf(texts[i], "a%db", i);
-        assert_int_equal(compile(cache, regex(texts[i]), &g, &err), GRAMMARS_MADE);
+        assert_int_equal(compile(cache, regex(texts[i]), &g, &err), GRAMMARS_FOUND);
         grammar_give(g);
-        assert_int_equal(find(cache, regex(texts[0]), &g), GRAMMARS_MADE);
+        assert_int_equal(find(cache, regex(texts[0]), &g), GRAMMARS_FOUND);
         grammar_give(g);
         assert_true(grammars_stats(cache).bytes <= ROOM);
     }
     uint64_t count = grammars_stats(cache).count;
     assert_true(count > 3 && count < 100);
     assert_int_equal(find(cache, regex(texts[1]), &g), GRAMMARS_UNKNOWN);
-    assert_int_equal(find(cache, regex("used"), &g), GRAMMARS_MADE); // found by nobody meanwhile
+    assert_int_equal(find(cache, regex("used"), &g), GRAMMARS_FOUND); // found by nobody meanwhile
     grammar_give(g);
     grammar_give(used);
-    assert_int_equal(find(cache, regex(texts[99]), &kept), GRAMMARS_MADE);
+    assert_int_equal(find(cache, regex(texts[99]), &kept), GRAMMARS_FOUND);
     grammars_destroy(cache);
     assert_true(grammar_bytes(kept) > 0); // it outlives the cache
     grammar_give(kept);
@@ -133,14 +133,14 @@ static void test_what_is_refused_pushes_out_no_grammar(void **state)
     struct error err;
     char text[16];
     (void)state;
-    assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_MADE);
+    assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_FOUND);
     grammar_give(g);
     for (int i = 0; i < COUNT; i++) {
         snprintf(text, sizeof text, "(%d", i);
         assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_REFUSED);
     }
     assert_int_equal(grammars_stats(cache).count, 1 + GRAMMARS_OTHERS_MAX);
-    assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_MADE);
+    assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_FOUND);
     grammar_give(g);
     assert_int_equal(find(cache, regex(text), &g), GRAMMARS_REFUSED);
     assert_int_equal(find(cache, regex("(0"), &g), GRAMMARS_UNKNOWN);
@@ -156,17 +156,17 @@ static void test_few_entries_are_looked_at(void **state)
     struct error err;
     char text[16];
     int count = 0;
-    enum grammars_found found = GRAMMARS_MADE;
+    enum grammars_found found = GRAMMARS_FOUND;
     (void)state;
     for (int i = 0; i < KEPT; i++) {
         snprintf(text, sizeof text, "%dk", i);
-        assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_MADE);
+        assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_FOUND);
         grammar_give(g);
     }
-    while (found == GRAMMARS_MADE && count < 1000) {
+    while (found == GRAMMARS_FOUND && count < 1000) {
         snprintf(text, sizeof text, "a%db", count);
         found = compile(cache, regex(text), &held[count], &err);
-        count += found == GRAMMARS_MADE;
+        count += found == GRAMMARS_FOUND;
     }
     assert_int_equal(found, GRAMMARS_BUSY);
     int few = count / 2;
@@ -178,10 +178,10 @@ static void test_few_entries_are_looked_at(void **state)
         bytes += (size_t)sprintf(large + bytes, "%s%u", i > 0 ? "|" : "", i * 2654435761u);
     assert_int_equal(compile(cache, regex(large), &g, &err), GRAMMARS_BUSY);
     (void)grammars_stats(cache);
-    uint64_t before = grammars_stats(cache).looks;
+    uint64_t before = grammars_stats(cache).examined;
     for (int i = 0; i < ASKED; i++)
         assert_int_equal(find(cache, regex(large), &g), GRAMMARS_BUSY);
-    uint64_t looks = grammars_stats(cache).looks - before;
+    uint64_t looks = grammars_stats(cache).examined - before;
     assert_int_equal(looks, (ASKED + 1) * (uint64_t)few);
     while (count > 0)
         grammar_give(held[--count]);
@@ -236,14 +236,14 @@ static void test_grammars_in_use_are_bounded(void **state)
     struct error err;
     char text[16];
     int count = 0;
-    enum grammars_found found = GRAMMARS_MADE;
+    enum grammars_found found = GRAMMARS_FOUND;
     (void)state;
-    assert_int_equal(compile(cache, regex("x{1,3}yy|[a-k]+"), &g, &err), GRAMMARS_MADE);
+    assert_int_equal(compile(cache, regex("x{1,3}yy|[a-k]+"), &g, &err), GRAMMARS_FOUND);
     grammar_give(g);
-    while (found == GRAMMARS_MADE && count < MOST) {
+    while (found == GRAMMARS_FOUND && count < MOST) {
         snprintf(text, sizeof text, "a%db", count);
         found = compile(cache, regex(text), &held[count], &err);
-        count += found == GRAMMARS_MADE;
+        count += found == GRAMMARS_FOUND;
     }
     struct grammars_stats full = grammars_stats(cache);
     assert_int_equal(found, GRAMMARS_BUSY);
@@ -253,10 +253,10 @@ static void test_grammars_in_use_are_bounded(void **state)
     assert_int_equal(full.busy, 1);
     assert_true(grammar_bytes(held[0]) > (ROOM - full.used_bytes) / 4 - 200);
     assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED); // as ever
-    assert_int_equal(find(cache, regex("a0b"), &g), GRAMMARS_MADE);           // costs nothing
+    assert_int_equal(find(cache, regex("a0b"), &g), GRAMMARS_FOUND);          // costs nothing
     grammar_give(g);
     grammar_give(held[--count]);
-    assert_int_equal(compile(cache, regex(text), &held[count], &err), GRAMMARS_MADE);
+    assert_int_equal(compile(cache, regex(text), &held[count], &err), GRAMMARS_FOUND);
     while (count >= 0)
         grammar_give(held[count--]);
     assert_int_equal(grammars_stats(cache).used_bytes, 0);
@@ -270,12 +270,12 @@ static void test_a_grammar_that_is_found_again_is_in_use(void **state)
     struct grammar *g;
     struct error err;
     (void)state;
-    assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_MADE);
+    assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_FOUND);
     uint64_t used = grammars_stats(cache).used_bytes;
     assert_true(used > 0);
     grammar_give(g);
     assert_int_equal(grammars_stats(cache).used_bytes, 0);
-    assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_MADE);
+    assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_FOUND);
     assert_int_equal(grammars_stats(cache).used_bytes, used);
     grammar_give(g);
     grammars_destroy(cache);
@@ -292,7 +292,7 @@ static void test_a_grammar_without_room_is_compiled_once(void **state)
     size_t most = 4 * (grammar_bytes(g) + 200); // has room for one of these, and not for two
     grammar_give(g);
     struct grammars *cache = grammars_create(most);
-    assert_int_equal(compile(cache, source, &held, &err), GRAMMARS_MADE);
+    assert_int_equal(compile(cache, source, &held, &err), GRAMMARS_FOUND);
     assert_true(grammar_bytes(held) > (most - grammars_stats(cache).used_bytes) / GRAMMARS_SHARE);
     assert_int_equal(find(cache, regex("ee|ff|g{1,40}h"), &g), GRAMMARS_UNKNOWN);
     for (uint32_t i = 1; i < 4; i++) {
@@ -307,7 +307,7 @@ static void test_a_grammar_without_room_is_compiled_once(void **state)
     assert_int_equal(grammars_stats(cache).compiled, 3);
     grammar_give(held);
     assert_int_equal(find(cache, regex("ee|ff|g{1,40}h"), &g), GRAMMARS_UNKNOWN);
-    assert_int_equal(compile(cache, regex("ee|ff|g{1,40}h"), &g, &err), GRAMMARS_MADE);
+    assert_int_equal(compile(cache, regex("ee|ff|g{1,40}h"), &g, &err), GRAMMARS_FOUND);
     assert_int_equal(grammars_stats(cache).compiled, 4);
     grammar_give(g);
     grammars_destroy(cache);
@@ -580,7 +580,7 @@ static void test_an_equal_source_is_compiled_by_another(void **state)
     fake_compile(false);
     assert_int_equal(fake.compiles, 2);
     assert_true(fake.job.same == same && same != 0);
-    assert_int_equal(compile(fake.info.served->grammars, regex("ab"), &g, &err), GRAMMARS_MADE);
+    assert_int_equal(compile(fake.info.served->grammars, regex("ab"), &g, &err), GRAMMARS_FOUND);
     fake_compile(false);
     assert_int_equal(fake.submits, 1);
     assert_ptr_equal(fake.grammar, g);

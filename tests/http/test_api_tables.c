@@ -72,9 +72,9 @@ void __wrap_fields_check_known(struct fields *f, const struct field_rules *rules
     __real_fields_check_known(f, rules);
 }
 
-void __real_call_body_end(struct call *call);
-void __wrap_call_body_end(struct call *call);
-void __wrap_call_body_end(struct call *call) // its memory may be another object's then
+void __real_call_body_end(struct body_call *call);
+void __wrap_call_body_end(struct body_call *call);
+void __wrap_call_body_end(struct body_call *call) // its memory may be another object's then
 {
     __real_call_body_end(call);
     seen.ended = true;
