@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures what the hot kernels issue (bench/gpu_model/after.json) and writes every table of docs/CUDA.md
-# that programs make: opcodes, instructions beside Triton's, counts, predictions and aims.
+# Measures what the hot kernels issue (bench/gpu_model/after.json) and writes every table of
+# bench/gpu_predictions.md and tests/ptx/README.md that programs make: opcodes, instructions beside Triton's, counts, predictions and aims.
 #
 #   tools/gpu_tables.sh           writes them; the venv of Triton and nvdisasm is made if need be
 #   tools/gpu_tables.sh --check   says which are stale, for `make soak`; without the venv it passes

@@ -133,7 +133,7 @@ if command -v nvcc >/dev/null; then
     stage "golden models on what nvcc emits" bash -c "cmake --preset release -DWEFT_PTX=ON >/dev/null &&
         tools/build.sh weft_ptx test_golden && WEFT_TEST_DEVICE=ptx \
         WEFT_TEST_DEVICE_LIBRARY=\$PWD/build/release/bin/libweft_ptx.so build/release/bin/test_golden"
-    stage "tables of docs/CUDA.md" bash -c "$release && tools/gpu_tables.sh --check"
+    stage "tables of bench/gpu_predictions.md" bash -c "$release && tools/gpu_tables.sh --check"
     stage "predictions beside published attention" bash -c "$release && [ ! -x build/triton-venv/bin/python ] || {
         build/triton-venv/bin/pip install -q nvidia-cuda-nvdisasm==13.2.51 &&
         build/triton-venv/bin/python bench/gpu_model/calibrate.py build/release/bin/ptx_run; }"

@@ -4,7 +4,7 @@
   bench/gpu_model/beside.py BENCH_JSONL
 
 The rows are those of gpu_ops (kernels), bench_step (whole steps of qwen3-8b, default mode) and gpu_torch.py (left out). The
-model, its counts (after.json), constants (cards.json) and errors are those of docs/CUDA.md. A prediction is right where the measured
+model, its counts (after.json), constants (cards.json) and errors are those of bench/gpu_predictions.md. A prediction is right where the measured
 time lies within its error. Not judged: a kernel so short that the host's launches are what was timed (the run's own row of
 launches), and a time below the bound, where the measurement itself is in doubt. Rows of which nothing was predicted are counted
 by name. Exits 2 where a row cannot be read, or no card of the model was measured.

@@ -4,7 +4,7 @@
   bench/gpu_model/predict.py [--kernels FILE | --check | --write]
 
 From FILE, after.json if none is named (measure.py: exact counts, one warp's cycles by the machine code, how attention is launched) and
-cards.json (constants with their sources). --write puts the tables of before.json and after.json into docs/CUDA.md; --check fails where they
+cards.json (constants with their sources). --write puts the tables of before.json and after.json into bench/gpu_predictions.md; --check fails where they
 are others, and where after.json counts what the budgets of tests/ptx do not.
 
 The model. What runs on a processor at once follows from registers, shared memory and warps. So many warps take, for each
@@ -30,7 +30,7 @@ sys.path.insert(0, str(HERE.parents[1] / "tests/ptx"))
 import budgets  # noqa: E402
 from cards import cards  # noqa: E402
 
-PAGE = HERE.parents[1] / "docs/CUDA.md"
+PAGE = HERE.parent / "gpu_predictions.md"
 SHAPES = {"Llama-3.1-8B": {"layers": 32, "inter": 14336, "vocab": 128256}, "Qwen3-8B": {"layers": 36, "inter": 12288, "vocab": 151936}}
 HIDDEN, HEADS, KV_HEADS, DIM, GROUP = 4096, 32, 8, 128, 4
 STEPS = [("decode", rows, context) for context in (1024, 8192) for rows in (1, 32, 256)] + [("prefill", 1, 8192)]
@@ -370,7 +370,7 @@ def main():
     if old:
         sys.exit("bench/gpu_model/after.json is of other kernels, tools/gpu_tables.sh renews it:\n" + "\n".join(old))
     if new != text:
-        sys.exit("docs/CUDA.md has other predictions than the model: bench/gpu_model/predict.py --write")
+        sys.exit("bench/gpu_predictions.md has other predictions than the model: bench/gpu_model/predict.py --write")
     return 0
 
 

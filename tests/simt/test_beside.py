@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What bench/gpu_model/beside.py says of measured rows: that it reads the rows which the real programs print, that its predictions are
-those of docs/CUDA.md, and what it calls right.
+those of bench/gpu_predictions.md, and what it calls right.
 
   tests/simt/test_beside.py GPU_OPS_SIMT [BENCH_STEP]
 """
@@ -45,7 +45,7 @@ def verdicts(rows):
 
 
 def documented(place):
-    """{what: (time, error)} of a table of docs/CUDA.md."""
+    """{what: (time, error)} of a table of bench/gpu_predictions.md."""
     table = predict.PAGE.read_text().split("<!-- model after %s -->" % place)[1].split("<!-- end model -->")[0]
     return {m.group(1): (float(m.group(2)), float(m.group(3))) for m in re.finditer(r"^\| ([^|]+) \| ([\d.]+) ± ([\d.]+) \|", table, re.M)}
 

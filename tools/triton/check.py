@@ -3,8 +3,8 @@
 are compiled for sm_80, which needs no GPU, run by the interpreter at several shapes and compared with float64.
 
   tools/triton/check.py --program PTX_RUN [--venv FOLDER]      runs all; exits 1 where a result is wrong
-  tools/triton/check.py --program PTX_RUN --check              the same, and docs/CUDA.md must say what was seen
-  tools/triton/check.py --program PTX_RUN --write              writes the table of docs/CUDA.md anew
+  tools/triton/check.py --program PTX_RUN --check              the same, and tests/ptx/README.md must say what was seen
+  tools/triton/check.py --program PTX_RUN --write              writes the table of tests/ptx/README.md anew
   tools/triton/check.py --program PTX_RUN --rows [--write]     without Triton: the table has each row that there is, and
                                                                who validated it is what the last run of all wrote
 
@@ -24,14 +24,14 @@ import tempfile
 
 TRITON, NUMPY = "3.5.1", "2.2.6"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/CUDA.md"
+PAGES = {"opcodes": "tests/ptx/README.md", "counts": "bench/gpu_predictions.md"}  # by table
 # What tells the rows of one opcode apart, where it has several.
 SHAPES = {"w22": "of two", "d44": "of two", "hh4": "into two", "ww8": "into two", "4": "", "44": "of some warps",
           "w4": "", "d8": "", "aaA": "of 4", "aaB": "of 8", "aaC": "of 16", "aaA4": "of up to 4", "aaB4": "of up to 8",
           "aaC4": "of up to 16"}
 
 
-# --- the table of docs/CUDA.md
+# --- the tables of the pages
 
 def names_of(program):
     """{(opcode, shape): its name in the table} of each row, in the interpreter's order; no two have one name."""
@@ -85,26 +85,27 @@ def place(name):
 
 
 def table_settle(name, wanted, write, remedy):
-    """Writes the table of docs/CUDA.md, or exits where it is another one."""
-    text = PAGE.read_text()
+    """Writes a table of its page, or exits if the page has another one."""
+    page = ROOT / PAGES[name]
+    text = page.read_text()
     if write:
-        PAGE.write_text(place(name).sub(lambda _: wanted, text))
+        page.write_text(place(name).sub(lambda _: wanted, text))
     elif place(name).search(text).group(1) != wanted:
-        sys.exit("docs/CUDA.md: the table of %s is not what was seen: %s" % (name, remedy))
+        sys.exit("%s: the table of %s is not what was seen: %s" % (PAGES[name], name, remedy))
 
 
 def page_rows(program, write):
     """Exits where the page lacks a row of the interpreter, has one too many, or says that Triton validated what the last
     run of all did not see; writes new rows as not validated."""
-    text = place("opcodes").search(PAGE.read_text()).group(1)
+    text = place("opcodes").search((ROOT / PAGES["opcodes"]).read_text()).group(1)
     every, validated = table_names(text)
     rows = set(names_of(program).values())
     if text.splitlines()[0] != seal(validated):
-        sys.exit("docs/CUDA.md: who validated an opcode, or tools/triton, is not what was run: tools/triton/check.py --write")
+        sys.exit("tests/ptx/README.md: who validated an opcode, or tools/triton, is not what was run: tools/triton/check.py --write")
     if write:
         page_settle(program, validated, True)
     elif every != rows:
-        sys.exit("docs/CUDA.md: the table of opcodes lacks %s and has %s too many: tools/triton/check.py --rows --write"
+        sys.exit("tests/ptx/README.md: the table of opcodes lacks %s and has %s too many: tools/triton/check.py --rows --write"
                  % (sorted(rows - every), sorted(every - rows)))
 
 

@@ -3,7 +3,7 @@
 
   tools/triton/counts.py --program PTX_RUN [--check | --write] [--keep FOLDER]
 
-By a Python that has Triton (check.py makes build/triton-venv), where nvcc is. --check: docs/CUDA.md must have the same
+By a Python that has Triton (check.py makes build/triton-venv), where nvcc is. --check: bench/gpu_predictions.md must have the same
 table; --write: it gets it. --keep: the PTX of our kernels stays there and is not made again.
 
 A tile of attention is one warp, 16 query rows, 64 keys, dim 128; a tile of a product one warp and 64 of k, of 128
