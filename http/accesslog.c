@@ -31,7 +31,7 @@ static void ms_add(struct access_line *line, const char *name, uint64_t from_ns,
                                                      .decimals = 1};
 }
 
-static struct text shown(h2o_iovec_t in, size_t bytes_max)
+static struct text iovec_shown(h2o_iovec_t in, size_t bytes_max)
 {
     return text_span(in.base, in.len < bytes_max ? in.len : bytes_max);
 }
@@ -42,14 +42,14 @@ static struct text path_of(const h2o_req_t *req)
     h2o_iovec_t path = req->input.path;
     if (req->input.query_at < path.len)
         path.len = req->input.query_at;
-    return shown(path, PATH_BYTES_SHOWN);
+    return iovec_shown(path, PATH_BYTES_SHOWN);
 }
 
 // code: error code that was answered or ended the stream, or NULL.
 static void head_add(struct access_line *line, const h2o_req_t *req, struct text route, int status,
                      const char *code)
 {
-    text_add(line, "method", shown(req->input.method, METHOD_BYTES_SHOWN));
+    text_add(line, "method", iovec_shown(req->input.method, METHOD_BYTES_SHOWN));
     text_add(line, "route", route);
     number_add(line, "status", (uint64_t)status);
     if (code)
@@ -73,7 +73,7 @@ static void tokens_add(struct access_line *line, const struct exchange *x)
     if (!x->model)
         return;
     text_add(line, "model",
-             shown(h2o_iovec_init(x->model->id, strlen(x->model->id)), PATH_BYTES_SHOWN));
+             iovec_shown(h2o_iovec_init(x->model->id, strlen(x->model->id)), PATH_BYTES_SHOWN));
     if (facts->submitted_ns == 0)
         return;
     number_add(line, "tokens_in", facts->prompt_tokens);
@@ -96,7 +96,7 @@ void access_log(const struct exchange *x, const h2o_req_t *req)
     if (x->info.key_id != KEY_NONE)
         number_add(&line, "key", x->info.key_id);
     line.values[line.count++] =
-        (struct log_value){.name = "client_gone", .kind = LOG_VALUE_BOOL, .number = x->left};
+        (struct log_value){.name = "client_gone", .kind = LOG_VALUE_BOOL, .number = x->client_gone};
     text_add(&line, "id", x->info.request_id);
     log_values(LOG_INFO, "request", line.values, line.count);
 }
@@ -113,6 +113,6 @@ void access_log_refused(h2o_logger_t *self, h2o_req_t *req)
     wire_add(&line, req);
     ssize_t at = h2o_find_header_by_str(&req->res.headers, H2O_STRLIT("x-request-id"), -1);
     if (at >= 0)
-        text_add(&line, "id", shown(req->res.headers.entries[at].value, REQUEST_ID_MAX));
+        text_add(&line, "id", iovec_shown(req->res.headers.entries[at].value, REQUEST_ID_MAX));
     log_values(LOG_INFO, "request", line.values, line.count);
 }

@@ -32,7 +32,7 @@ static void hash_make(const struct keys *keys, struct text plain, unsigned char 
     const unsigned char *at = (const unsigned char *)plain.at;
     const unsigned char *made =
         HMAC(EVP_sha256(), keys->salt, HASH_BYTES, at, plain.bytes, out, &bytes);
-    check(made && bytes == HASH_BYTES, "HMAC gave %u bytes", bytes);
+    check(made && bytes == HASH_BYTES, "HMAC returned %u bytes", bytes);
 }
 
 // Returns the id for a key. A key that was in the old set keeps its id, because the scheduler
@@ -136,12 +136,12 @@ static const char *header_hint(uint32_t flags)
            "KEY'.";
 }
 
-static struct verdict missing(const char *message)
+static struct verdict key_missing(const char *message)
 {
     return (struct verdict){.error = HTTP_MISSING_KEY, .message = message};
 }
 
-static struct verdict twice(const char *message)
+static struct verdict key_sent_twice(const char *message)
 {
     return (struct verdict){.error = HTTP_INVALID_KEY, .message = message};
 }
@@ -162,24 +162,24 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
     bool reads_x_api_key = (flags & ROUTE_X_API_KEY) != 0 ||
                            ((flags & ROUTE_EITHER_KEY) != 0 && authorization.count == 0);
     if (reads_x_api_key && x_api_key.count > 1)
-        return twice("The header 'x-api-key' came more than once: send exactly one.");
+        return key_sent_twice("The header 'x-api-key' came more than once: send exactly one.");
     if (reads_x_api_key && x_api_key.count == 1)
         return x_api_key.value.bytes > 0 ? key_verdict(keys, x_api_key.value)
-                                         : missing(header_hint(flags));
+                                         : key_missing(header_hint(flags));
     if (authorization.count > 1)
-        return twice("The header 'Authorization' came more than once: send exactly one.");
+        return key_sent_twice("The header 'Authorization' came more than once: send exactly one.");
     struct text key =
         authorization.count == 1 ? bearer_key(authorization.value) : (struct text){NULL, 0};
     if (key.bytes > 0)
         return key_verdict(keys, key);
     if (x_api_key.count > 0 && (flags & ROUTE_EITHER_KEY) == 0)
-        return missing("This endpoint takes the API key in the header 'Authorization: Bearer "
-                       "KEY', not in 'x-api-key'.");
-    return missing(header_hint(flags));
+        return key_missing("This endpoint takes the API key in the header 'Authorization: Bearer "
+                           "KEY', not in 'x-api-key'.");
+    return key_missing(header_hint(flags));
 }
 
-bool keys_shown(const struct keys *keys, struct credential authorization,
-                struct credential x_api_key)
+bool keys_any_valid(const struct keys *keys, struct credential authorization,
+                    struct credential x_api_key)
 {
     bool shown = keys_check(keys, ROUTE_BEARER, authorization, x_api_key).allowed;
     if (x_api_key.count > 0) // without x-api-key the second check gives the same result

@@ -31,8 +31,8 @@ struct verdict {
 };
 
 // Returns true if either header contains a valid key. For requests that have not been routed yet.
-bool keys_shown(const struct keys *keys, struct credential authorization,
-                struct credential x_api_key);
+bool keys_any_valid(const struct keys *keys, struct credential authorization,
+                    struct credential x_api_key);
 
 // Checks the key of a request. flags: the route's enum route_flag bits, which choose the header to
 // read.

@@ -77,7 +77,7 @@ static uint64_t bytes_sum(struct http_thread *thread)
 // only: their head may be incomplete, so a key may still arrive.
 static uint64_t rank_of(const struct connection *c)
 {
-    return c->held | (!c->keyed && c->held > SMALL_BYTES ? keyless : 0);
+    return c->held | (!c->has_key && c->held > SMALL_BYTES ? keyless : 0);
 }
 
 static void worst_add(struct worst *worst, struct connection *c)
@@ -98,32 +98,32 @@ static void worst_add(struct worst *worst, struct connection *c)
 // Whether a connection has a valid key is remembered until the request is answered (HTTP/1) or the
 // keys are renewed; on HTTP/2 the head of each later stream is checked once. A check costs an HMAC
 // and a walk over all keys, and buffers grow often.
-static void judging_begin(struct connection *c, const struct access *access)
+static void key_checks_begin(struct connection *c, const struct access *access)
 {
-    if (c->judged_with != access->generation) {
-        c->keyed = false;
-        c->judged_next = 0;
+    if (c->checked_with != access->generation) {
+        c->has_key = false;
+        c->checked_next = 0;
     }
-    c->judged_with = access->generation;
-    c->judged_to = c->judged_next;
+    c->checked_with = access->generation;
+    c->checked_to = c->checked_next;
 }
 
-static void judge(struct connection *c, const h2o_req_t *req, uint32_t stream,
-                  const struct access *access)
+static void stream_key_check(struct connection *c, const h2o_req_t *req, uint32_t stream,
+                             const struct access *access)
 {
-    if (c->keyed || stream <= c->judged_to)
+    if (c->has_key || stream <= c->checked_to)
         return;
-    c->keyed = request_shows_key(req, access->keys);
-    c->judged_next = stream > c->judged_next ? stream : c->judged_next;
+    c->has_key = request_has_key(req, access->keys);
+    c->checked_next = stream > c->checked_next ? stream : c->checked_next;
 }
 
 static int http1_rate(h2o_req_t *req, void *data)
 {
     struct worst *worst = data;
     struct connection *c = request_connection(req);
-    judging_begin(c, worst->access);
+    key_checks_begin(c, worst->access);
     if (c->held > SMALL_BYTES && req->version != 0) // the head is complete
-        judge(c, req, 1, worst->access);
+        stream_key_check(c, req, 1, worst->access);
     if (!c->link)
         worst_add(worst, c);
     return 0;
@@ -145,7 +145,7 @@ static int http2_rate(h2o_req_t *req, void *data)
     c->held += stream_bytes(req);
     growth_add(worst, c, &stream->_req_body);
     if (req->input.method.len > 0) // the head is complete
-        judge(c, req, stream->stream_id, worst->access);
+        stream_key_check(c, req, stream->stream_id, worst->access);
     return 0;
 }
 
@@ -180,7 +180,7 @@ static void worst_find(struct http_thread *thread, struct growth growth, struct 
     *worst = (struct worst){.access = access_of(thread->server), .growth = growth};
     for (struct connection *c = thread->readable; c; c = c->next) {
         c->held = bodies_input(c);
-        judging_begin(c, worst->access);
+        key_checks_begin(c, worst->access);
         growth_add(worst, c, &c->socket->input);
     }
     conf->http1.callbacks.foreach_request(&thread->ctx, http1_rate, worst);
@@ -216,12 +216,12 @@ static void connection_close(struct connection *c)
         socket->_cb.read(socket, h2o_socket_error_closed); // c may be freed now
 }
 
-static uint64_t load(const _Atomic uint64_t *value)
+static uint64_t counter_load(const _Atomic uint64_t *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);
 }
 
-static void store(_Atomic uint64_t *to, uint64_t value)
+static void counter_store(_Atomic uint64_t *to, uint64_t value)
 {
     atomic_store_explicit(to, value, memory_order_relaxed);
 }
@@ -230,7 +230,7 @@ static uint64_t bytes_of_all(const struct server *server)
 {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < server->thread_count; i++)
-        sum += load(&server->threads[i].counters.body_bytes);
+        sum += counter_load(&server->threads[i].counters.body_bytes);
     return sum;
 }
 
@@ -242,22 +242,22 @@ static uint64_t rank_of_others(const struct http_thread *thread)
     uint64_t highest = 0;
     for (uint32_t i = 0; i < server->thread_count; i++) {
         const struct http_thread *other = &server->threads[i];
-        if (other == thread || load(&other->counters.body_bytes) == 0)
+        if (other == thread || counter_load(&other->counters.body_bytes) == 0)
             continue;
-        uint64_t rank = load(&other->bodies_rank);
+        uint64_t rank = counter_load(&other->bodies_rank);
         rank = rank == 0 ? UINT64_MAX : rank;
         highest = rank > highest ? rank : highest;
     }
     return highest;
 }
 
-static void others_ask(struct http_thread *thread)
+static void others_check_request(struct http_thread *thread)
 {
     struct server *server = thread->server;
     for (uint32_t i = 0; i < server->thread_count; i++) {
         struct http_thread *other = &server->threads[i];
-        if (other != thread && load(&other->counters.body_bytes) > 0 &&
-            !atomic_exchange_explicit(&other->bodies_asked, true, memory_order_relaxed))
+        if (other != thread && counter_load(&other->counters.body_bytes) > 0 &&
+            !atomic_exchange_explicit(&other->bodies_check_requested, true, memory_order_relaxed))
             waker_raise(other->control);
     }
 }
@@ -267,8 +267,8 @@ enum outcome { ENOUGH, OTHERS, REFUSE };
 // Returns true if one more connection must be closed. An eighth of the budget more than needed is
 // freed from connections without a key, so that a flood does not lead here with every piece it
 // sends.
-static bool goes_on(const struct http_thread *thread, const struct connection *c, uint64_t over,
-                    uint64_t closed)
+static bool closing_continues(const struct http_thread *thread, const struct connection *c,
+                              uint64_t over, uint64_t closed)
 {
     uint64_t more = thread->server->options.body_memory_max / 8;
     return closed < over || ((rank_of(c) & keyless) != 0 && closed < over + more);
@@ -287,21 +287,22 @@ static enum outcome worst_close(struct http_thread *thread, uint64_t over, struc
     if (growth.at && !growth_is_known(thread, growth))
         return ENOUGH;
     worst_find(thread, growth, &worst);
-    for (; next < worst.count && goes_on(thread, worst.at[next], over, closed); next++) {
+    for (; next < worst.count && closing_continues(thread, worst.at[next], over, closed); next++) {
         if (worst.at[next] == worst.growing || rank_of(worst.at[next]) < others)
             break;
         closed += worst.at[next]->held;
         connection_close(worst.at[next]);
     }
-    struct connection *left = next < worst.count ? worst.at[next] : NULL;
-    uint64_t rank = left ? rank_of(left) : 1;
-    bool refuse = left && closed < over && left == worst.growing && rank >= others;
-    if (refuse && !left->refused) {
+    struct connection *remaining = next < worst.count ? worst.at[next] : NULL;
+    uint64_t rank = remaining ? rank_of(remaining) : 1;
+    bool refuse = remaining && closed < over && remaining == worst.growing && rank >= others;
+    if (refuse && !remaining->refused) {
         closed_count(thread);
-        thread->bodies_refused = left->refused = true;
+        thread->bodies_refused = remaining->refused = true;
     }
-    store(&thread->bodies_rank, rank);
-    store(&thread->counters.body_bytes, load(&thread->counters.body_bytes) - closed);
+    counter_store(&thread->bodies_rank, rank);
+    counter_store(&thread->counters.body_bytes,
+                  counter_load(&thread->counters.body_bytes) - closed);
     return closed >= over ? ENOUGH : refuse ? REFUSE : OTHERS;
 }
 
@@ -320,31 +321,31 @@ static void refused_close(struct http_thread *thread)
 // Returns by how many bytes h2o will enlarge the buffer, if it becomes a large one; else 0.
 static uint64_t growth_of(const h2o_buffer_t *buffer, size_t least)
 {
-    uint64_t room = buffer->capacity;
-    if (!buffer->bytes || (buffer->size + least) * 2 <= room ||
-        least <= room - buffer->size - (uint64_t)(buffer->bytes - buffer->_buf))
+    uint64_t capacity = buffer->capacity;
+    if (!buffer->bytes || (buffer->size + least) * 2 <= capacity ||
+        least <= capacity - buffer->size - (uint64_t)(buffer->bytes - buffer->_buf))
         return 0;
     do {
-        room *= 2;
-    } while (room - buffer->size < least);
-    return room > SMALL_BYTES ? room - buffer->capacity : 0;
+        capacity *= 2;
+    } while (capacity - buffer->size < least);
+    return capacity > SMALL_BYTES ? capacity - buffer->capacity : 0;
 }
 
-static bool may_grow(struct http_thread *thread, struct growth growth)
+static bool buffer_may_grow(struct http_thread *thread, struct growth growth)
 {
     uint64_t most = thread->server->options.body_memory_max;
     _Atomic uint64_t *own = &thread->counters.body_bytes;
     bool fits = bytes_of_all(thread->server) + growth.bytes <= most;
     if (!fits) { // the count may still include memory that was freed since
-        store(own, bytes_sum(thread));
+        counter_store(own, bytes_sum(thread));
         uint64_t all = bytes_of_all(thread->server) + growth.bytes;
         enum outcome outcome = all > most ? worst_close(thread, all - most, growth) : ENOUGH;
         if (outcome == REFUSE)
             return false;
         if (outcome == OTHERS)
-            others_ask(thread);
+            others_check_request(thread);
     }
-    store(own, load(own) + growth.bytes);
+    counter_store(own, counter_load(own) + growth.bytes);
     return true;
 }
 
@@ -356,7 +357,7 @@ h2o_iovec_t h2o_buffer_reserve(h2o_buffer_t **buffer, size_t least)
     if (!library)
         library = (h2o_iovec_t(*)(h2o_buffer_t **, size_t))dlsym(RTLD_NEXT, "h2o_buffer_reserve");
     struct growth growth = {buffer, growth_of(*buffer, least)};
-    if (growth.bytes > 0 && current && !may_grow(current, growth))
+    if (growth.bytes > 0 && current && !buffer_may_grow(current, growth))
         return (h2o_iovec_t){NULL, 0};
     return library(buffer, least);
 }
@@ -384,16 +385,16 @@ void bodies_check(struct http_thread *thread)
     closed_log(thread, now);
     if (thread->bodies_refused)
         refused_close(thread);
-    if (!atomic_exchange_explicit(&thread->bodies_asked, false, memory_order_relaxed) &&
+    if (!atomic_exchange_explicit(&thread->bodies_check_requested, false, memory_order_relaxed) &&
         now < thread->bodies_next_ns)
         return;
-    store(&thread->counters.body_bytes, bytes_sum(thread));
+    counter_store(&thread->counters.body_bytes, bytes_sum(thread));
     uint64_t all = bytes_of_all(thread->server);
     thread->bodies_next_ns = all > most / 2 ? 0 : now + check_every_ns;
     if (all <= most) {
-        store(&thread->bodies_rank, 0);
+        counter_store(&thread->bodies_rank, 0);
         return;
     }
     if (worst_close(thread, all - most, (struct growth){0}) == OTHERS)
-        others_ask(thread);
+        others_check_request(thread);
 }

@@ -86,7 +86,7 @@ static enum state size_end(struct phr_chunked_decoder *chunks, unsigned char c)
 }
 
 // Handles one byte outside of a chunk's data. Returns the next state.
-static enum state byte_take(struct phr_chunked_decoder *chunks, unsigned char c)
+static enum state byte_handle(struct phr_chunked_decoder *chunks, unsigned char c)
 {
     switch ((enum state)chunks->state) {
     case SIZE:
@@ -122,7 +122,7 @@ ssize_t phr_decode_chunked(struct phr_chunked_decoder *chunks, char *buffer, siz
     in_use = true;
     while (from < all && chunks->state != END && chunks->state != BROKEN) {
         if (chunks->state != DATA) {
-            chunks->state = (char)byte_take(chunks, (unsigned char)buffer[from++]);
+            chunks->state = (char)byte_handle(chunks, (unsigned char)buffer[from++]);
             continue;
         }
         size_t piece = all - from < chunks->left ? all - from : chunks->left;

@@ -73,7 +73,7 @@ bool histogram_in_seconds(enum histogram_id id)
     return bucket_table[facts[id].kind].seconds;
 }
 
-static void add(_Atomic uint64_t *counter, uint64_t value)
+static void counter_add(_Atomic uint64_t *counter, uint64_t value)
 {
     atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
 }
@@ -85,8 +85,8 @@ void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, u
     uint32_t at = 0;
     while (bound_at(facts[id].kind, window, at, &bound) && scaled > bound)
         at++;
-    add(&h->bucket[at], 1);
-    add(&h->sum, value);
+    counter_add(&h->bucket[at], 1);
+    counter_add(&h->sum, value);
 }
 
 static struct model_counters *counters_of(struct exchange *x)
@@ -96,7 +96,7 @@ static struct model_counters *counters_of(struct exchange *x)
     return &x->thread->counters.copies[x->copy - x->info.served->copies];
 }
 
-static void observe(struct exchange *x, enum histogram_id id, uint64_t value)
+static void histogram_observe(struct exchange *x, enum histogram_id id, uint64_t value)
 {
     histogram_add(&counters_of(x)->histograms[id], id, x->model->facts->max_model_len, value);
 }
@@ -106,8 +106,8 @@ void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint
     if (!counters_of(x))
         return;
     x->choices = choice_count;
-    observe(x, HISTOGRAM_PARAMS_N, n);
-    observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
+    histogram_observe(x, HISTOGRAM_PARAMS_N, n);
+    histogram_observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
 }
 
 // Returns how many tokens ended an interval: all but the first of each choice.
@@ -129,7 +129,7 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
         uint64_t intervals = smaller((uint64_t)tokens, tokens_after_firsts(x));
         x->intervals += intervals;
         for (uint64_t i = 0; i < intervals; i++)
-            observe(x, HISTOGRAM_INTER_TOKEN, (now - x->token_ns) / each);
+            histogram_observe(x, HISTOGRAM_INTER_TOKEN, (now - x->token_ns) / each);
     }
     x->token_ns = now;
 }
@@ -139,10 +139,10 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
     struct model_counters *c = counters_of(x);
     if (!c)
         return;
-    add(&c->finished[finish], 1);
+    counter_add(&c->finished[finish], 1);
     if (finish == COUNTED_POOLED)
         return;
-    observe(x, HISTOGRAM_GENERATION_TOKENS, tokens);
+    histogram_observe(x, HISTOGRAM_GENERATION_TOKENS, tokens);
     x->tokens_max = tokens > x->tokens_max ? tokens : x->tokens_max;
     x->tokens_answered += tokens;
 }
@@ -156,25 +156,25 @@ void counters_gone(struct exchange *x, uint32_t tokens)
 void counters_tokenized(struct exchange *x, uint64_t ns)
 {
     if (counters_of(x))
-        observe(x, HISTOGRAM_TOKENIZE, ns);
+        histogram_observe(x, HISTOGRAM_TOKENIZE, ns);
 }
 
 void counters_fields_ignored(struct exchange *x, uint32_t count)
 {
-    add(&x->thread->counters.fields_ignored, count);
+    counter_add(&x->thread->counters.fields_ignored, count);
 }
 
 void counters_refused(struct exchange *x)
 {
     struct model_counters *c = counters_of(x);
     if (c)
-        add(&c->refused_busy, 1);
+        counter_add(&c->refused_busy, 1);
 }
 
-static void record(struct exchange *x, enum histogram_id id, uint64_t from, uint64_t to)
+static void duration_observe(struct exchange *x, enum histogram_id id, uint64_t from, uint64_t to)
 {
     if (from != 0 && to >= from)
-        observe(x, id, to - from);
+        histogram_observe(x, id, to - from);
 }
 
 // Records the times of the engine request of x. It is about to be freed, so they are final.
@@ -183,35 +183,35 @@ void counters_request_done(struct exchange *x)
     if (!counters_of(x))
         return;
     struct request_facts f = x->facts;
-    record(x, HISTOGRAM_E2E, x->info.started_ns, clock_ns());
-    record(x, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
-    record(x, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);
-    record(x, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
-    record(x, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
-    record(x, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
+    duration_observe(x, HISTOGRAM_E2E, x->info.started_ns, clock_ns());
+    duration_observe(x, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
+    duration_observe(x, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);
+    duration_observe(x, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
+    duration_observe(x, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
+    duration_observe(x, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
     uint64_t firsts = x->choices > 1 ? x->choices : 1;
     uint64_t after = tokens_after_firsts(x);
     if (after > 0 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
         uint64_t mean = (f.finished_ns - f.first_token_ns) * firsts / after;
-        observe(x, HISTOGRAM_PER_OUTPUT_TOKEN, mean);
+        histogram_observe(x, HISTOGRAM_PER_OUTPUT_TOKEN, mean);
         // tokens that were read together with the first one have no interval: record the mean
         for (uint64_t i = x->intervals; i < after; i++)
-            observe(x, HISTOGRAM_INTER_TOKEN, mean);
+            histogram_observe(x, HISTOGRAM_INTER_TOKEN, mean);
     }
-    observe(x, HISTOGRAM_PROMPT_TOKENS, f.prompt_tokens);
-    observe(x, HISTOGRAM_PREFILL_COMPUTED, f.prompt_tokens - f.cached_tokens);
-    observe(x, HISTOGRAM_PREEMPTIONS, f.preemptions);
+    histogram_observe(x, HISTOGRAM_PROMPT_TOKENS, f.prompt_tokens);
+    histogram_observe(x, HISTOGRAM_PREFILL_COMPUTED, f.prompt_tokens - f.cached_tokens);
+    histogram_observe(x, HISTOGRAM_PREEMPTIONS, f.preemptions);
     if (x->tokens_max > 0)
-        observe(x, HISTOGRAM_GENERATION_TOKENS_MAX, x->tokens_max);
+        histogram_observe(x, HISTOGRAM_GENERATION_TOKENS_MAX, x->tokens_max);
 }
 
 // Counts the request. h2o is disposing of it, so its status and bytes are final.
 void counters_answered(struct exchange *x)
 {
     struct route_counters *route = &x->thread->counters.routes[x->route_index];
-    add(&route->requests[(unsigned)exchange_status(x) / 100 % STATUS_CLASSES], 1);
-    add(&route->bytes_in, x->answer->req->entity.len);
-    add(&route->bytes_out, x->answer->req->bytes_sent);
+    counter_add(&route->requests[(unsigned)exchange_status(x) / 100 % STATUS_CLASSES], 1);
+    counter_add(&route->bytes_in, x->answer->req->entity.len);
+    counter_add(&route->bytes_out, x->answer->req->bytes_sent);
     histogram_add(&route->seconds, HISTOGRAM_E2E, 0, clock_ns() - x->info.started_ns);
 }
 

@@ -11,7 +11,7 @@
 
 // For how long a new connection without a request is kept open, so that a late request gets 503
 // instead of a reset.
-enum { NEWCOMER_MS = 2000 };
+enum { NEW_CONNECTION_MS = 2000 };
 
 static int64_t wall_ms(void)
 {
@@ -46,8 +46,8 @@ static int idle_close(h2o_req_t *req, void *data)
     if (socket->input->size > 0 || (ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0))
         return 0;
     int64_t now = wall_ms();
-    if (now - wall_ms_of(req->conn->connected_at) < NEWCOMER_MS &&
-        now - thread->drain_unix_ms < NEWCOMER_MS)
+    if (now - wall_ms_of(req->conn->connected_at) < NEW_CONNECTION_MS &&
+        now - thread->drain_unix_ms < NEW_CONNECTION_MS)
         return 0;
     shutdown(fd, SHUT_RD); // h2o reads the end of the stream and closes
     return 0;
@@ -86,25 +86,25 @@ static int connection_cut(h2o_req_t *req, void *data)
     return 0;
 }
 
-static void lost_count(struct exchange *x)
+static void exchange_count_aborted(struct exchange *x)
 {
-    if (!x->lost)
+    if (!x->counted_aborted)
         x->thread->aborted_count++;
-    x->lost = true;
+    x->counted_aborted = true;
 }
 
 // The deadline has passed: fails and counts the requests without a complete answer.
 void drain_cut(struct http_thread *thread)
 {
-    static const char says[] = "The server was shut down before the answer was whole.";
+    static const char text[] = "The server was shut down before the answer was whole.";
     static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
-                                                .message = {says, sizeof says - 1}};
+                                                .message = {text, sizeof text - 1}};
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next; // x is freed later, by h2o's loop
         if (x->reply == REPLY_ENDED)
             continue;
-        lost_count(x);
+        exchange_count_aborted(x);
         x->close = true;
         exchange_cut(x, &failure);
     }
@@ -116,9 +116,9 @@ void drain_abort(struct http_thread *thread)
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next;
-        if (x->left || x->wire == WIRE_LAST) // h2o already has the complete answer
+        if (x->client_gone || x->wire == WIRE_LAST) // h2o already has the complete answer
             continue;
-        lost_count(x);
+        exchange_count_aborted(x);
         exchange_abort(x);
     }
     thread->server->conf.http1.callbacks.foreach_request(&thread->ctx, connection_cut, NULL);

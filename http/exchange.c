@@ -55,7 +55,7 @@ bool exchange_gone(const struct exchange *x)
 
 int exchange_status(const struct exchange *x)
 {
-    return x->reply != REPLY_NONE && !x->left ? x->status : 499;
+    return x->reply != REPLY_NONE && !x->client_gone ? x->status : 499;
 }
 
 bool exchange_is_stream(const struct exchange *x)
@@ -120,7 +120,7 @@ void exchange_stream_begin(struct exchange *x)
     answer_begin(x, 200, "text/event-stream; charset=utf-8", UINT64_MAX);
 }
 
-size_t exchange_room(const struct exchange *x)
+size_t exchange_send_space(const struct exchange *x)
 {
     size_t limit = exchange_is_stream(x) || x->reply == REPLY_NONE ? SEND_BYTES : SEND_PIECE_BYTES;
     if (x->wire >= WIRE_SENDING || x->reply == REPLY_ENDED || exchange_gone(x) ||
@@ -150,7 +150,7 @@ void exchange_end(struct exchange *x)
 
 // Hands h2o the next piece, or the end. h2o accepts one piece at a time and calls proceed when the
 // kernel has it. h2o_send may free x, so x is not used after it.
-static void pump(struct exchange *x)
+static void exchange_pump(struct exchange *x)
 {
     if (x->wire >= WIRE_SENDING)
         return;
@@ -181,7 +181,7 @@ void exchange_settle(struct exchange *x)
         return;
     if (x->reply == REPLY_ENDED && x->request)
         exchange_request_orphan(x);
-    if (x->left || !x->answer || x->reply == REPLY_NONE || x->wire == WIRE_LAST)
+    if (x->client_gone || !x->answer || x->reply == REPLY_NONE || x->wire == WIRE_LAST)
         return;
     bool has_bytes = x->filling.bytes > 0 || x->sending_at < x->sending.bytes;
     if (x->wire == WIRE_NONE && !has_bytes && x->reply != REPLY_ENDED)
@@ -191,7 +191,7 @@ void exchange_settle(struct exchange *x)
         respond_headers(x);
         h2o_start_response(x->answer->req, &x->answer->generator);
     }
-    pump(x);
+    exchange_pump(x);
 }
 
 // Runs on_request. on_prepare has run, on this thread or on a text worker.
@@ -229,14 +229,14 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
 {
     struct exchange *x = ((struct answer *)generator)->x;
     x->wire = WIRE_OPEN;
-    if (x->left) { // the client left while an HTTP/2 stream was stalled
+    if (x->client_gone) { // the client left while an HTTP/2 stream was stalled
         x->wire = WIRE_LAST;
         h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
         return;
     }
     bool sent_all = x->sending_at == x->sending.bytes;
     if (!sent_all || x->filling.bytes > 0 || x->reply == REPLY_ENDED) {
-        pump(x);
+        exchange_pump(x);
         return;
     }
     struct json_buffer used = x->sending; // swap, so that the larger buffer is filled again
@@ -244,7 +244,7 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
     x->sending = x->filling;
     x->filling = used;
     x->sending_at = 0;
-    exchange_run(x, x->route->on_room);
+    exchange_run(x, x->route->on_send_space);
 }
 
 static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
@@ -252,7 +252,7 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
     (void)req;
     struct exchange *x = ((struct answer *)generator)->x;
     x->wire = WIRE_LAST; // h2o accepts nothing more
-    exchange_left(x);
+    exchange_client_gone(x);
 }
 
 void exchange_destroy(struct exchange *x)
@@ -269,7 +269,7 @@ void exchange_destroy(struct exchange *x)
 static void cut_count(struct exchange *x, h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
-    bool cut = x->left || x->wire != WIRE_LAST;
+    bool cut = x->client_gone || x->wire != WIRE_LAST;
     if (req->version < 0x200 || !cut)
         return;
     struct http_thread *thread = x->thread;
@@ -296,7 +296,7 @@ static void on_dispose(void *memory)
     connection_release(answer->req);
     x->answer = NULL;
     if (x->wire != WIRE_LAST)
-        exchange_left(x);
+        exchange_client_gone(x);
     access_log(x, answer->req);
     *x->link = x->next;
     if (x->next)
@@ -377,11 +377,11 @@ static void exchange_drop(struct exchange *x)
 
 // The client has disconnected, or is treated as if it had. h2o keeps the request until it disposes
 // of it.
-void exchange_left(struct exchange *x)
+void exchange_client_gone(struct exchange *x)
 {
-    if (x->left)
+    if (x->client_gone)
         return;
-    x->left = true;
+    x->client_gone = true;
     if (x->reply != REPLY_ENDED)
         atomic_fetch_add_explicit(&x->thread->counters.clients_gone, 1, memory_order_relaxed);
     exchange_drop(x);
@@ -404,7 +404,7 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure)
 
 void exchange_cut_end(struct exchange *x)
 {
-    if (!x->cut_with || x->left || x->reply == REPLY_ENDED)
+    if (!x->cut_with || x->client_gone || x->reply == REPLY_ENDED)
         return;
     if (x->reply == REPLY_BEGUN)
         exchange_end(x);
@@ -420,7 +420,7 @@ void exchange_abort(struct exchange *x)
 {
     // else h2o has the complete answer, and the client may have received it
     if (x->wire != WIRE_LAST)
-        exchange_left(x);
+        exchange_client_gone(x);
     struct answer *answer = x->answer;
     if (!answer)
         return;

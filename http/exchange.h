@@ -81,11 +81,11 @@ void exchange_reply_begin(struct exchange *x, int status, uint64_t content_lengt
 // still attached.
 //
 // Streams: begin sends 200 and the SSE headers; write appends to the send buffer; end closes the
-// body once everything is sent. If exchange_room() is 0, stop reading events (the event ring fills
-// up and the engine pauses the sequence) and continue in on_room.
+// body once everything is sent. If exchange_send_space() is 0, stop reading events (the event ring
+// fills up and the engine pauses the sequence) and continue in on_send_space.
 void exchange_stream_begin(struct exchange *x);
-// Returns how many bytes may be written now; 0: wait for on_room.
-size_t exchange_room(const struct exchange *x);
+// Returns how many bytes may be written now; 0: wait for on_send_space.
+size_t exchange_send_space(const struct exchange *x);
 void exchange_write(struct exchange *x, struct text bytes);
 void exchange_end(struct exchange *x);
 // Marks a stream whose last event is a failure, so that the access log shows this code with status
@@ -103,17 +103,17 @@ struct offload {
     void (*done)(struct exchange *x);
     bool reads_body; // true: `work` gets a copy of the body; false: it sees an empty body
     uint64_t bytes;  // approximate bytes that it reads or writes; decides which workers run it
-    bool alone;      // true: one such job at a time per h2o thread, on the workers for small bodies
+    bool serial;     // true: one such job at a time per h2o thread, on the workers for small bodies
     bool answers;    // true: it writes an answer; a large one does not queue with bodies
     bool compiles;   // set by exchange_compile
     // Jobs with the same non-zero key share one compilation: when the first is done, `done` of the
     // others runs without their `work`. 0: shares with no other job.
-    uint64_t same;
+    uint64_t share_key;
 };
 void exchange_offload(struct exchange *x, struct offload job);
 // Offloads a job of up to a second to the grammar thread. While the job waits or runs, on_second,
-// on_ready and on_room are still called, and the handler may begin a stream; `work` must not touch
-// data that they use. Returns false if too many jobs wait already, for this API key or in all
+// on_ready and on_send_space are still called, and the handler may begin a stream; `work` must not
+// touch data that they use. Returns false if too many jobs wait already, for this API key or in all
 // (answer HTTP_OVERLOADED). The server cuts a request whose job waits too long or past the
 // request's deadline.
 bool exchange_compile(struct exchange *x, struct offload job) MUST_USE;
@@ -143,8 +143,8 @@ struct route {
     uint32_t inline_bytes_max;
     void (*on_prepare)(struct exchange *x);
     void (*on_request)(struct exchange *x);
-    void (*on_ready)(struct exchange *x); // the attached engine request has events
-    void (*on_room)(struct exchange *x);  // the send buffer has space again
+    void (*on_ready)(struct exchange *x);      // the attached engine request has events
+    void (*on_send_space)(struct exchange *x); // the send buffer has space again
     void (*on_second)(struct exchange *x, uint64_t now_ns); // called once a second; then on_ready
     // The server ends a stream that has begun. on_ready is called next and writes the last event;
     // then on_gone, unless that ended the answer.

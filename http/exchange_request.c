@@ -18,14 +18,14 @@ struct port *exchange_port(struct exchange *x, const struct served_model *model,
     struct port *ports[COPIES_MAX];
     uint32_t first = (uint32_t)(model->copies - served->copies), count = model->copy_count;
     for (uint32_t i = 0; i < count; i++)
-        ports[i] = x->copies_asked >> i & 1 ? NULL : port_of(x->thread, first + i);
+        ports[i] = x->copies_tried >> i & 1 ? NULL : port_of(x->thread, first + i);
     uint32_t number =
         port_route_number(port_of(x->thread, first)); // counts the requests of all threads
     uint32_t chosen = port_choose(ports, count, args, number);
     x->model = model;
     if (chosen == count)
         return NULL;
-    x->copies_asked |= 1u << chosen;
+    x->copies_tried |= 1u << chosen;
     x->copy = &model->copies[chosen];
     return ports[chosen];
 }

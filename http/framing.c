@@ -57,7 +57,7 @@ static bool is_header(struct text line, const char *name, struct text *value)
 
 // Removes the next line from the head and returns it without its line end; empty after the last
 // one.
-static struct text line_take(struct text *head)
+static struct text line_pop(struct text *head)
 {
     const char *end = memchr(head->at, '\n', head->bytes);
     size_t bytes = end ? (size_t)(end - head->at) : head->bytes;
@@ -90,8 +90,8 @@ const char *framing_fault(struct text text, int minor)
 {
     struct head head = {0};
     struct text line;
-    line_take(&text); // the request line, or a blank line before it, which libh2o skips
-    while (text.bytes > 0 && (line = line_take(&text)).bytes > 0)
+    line_pop(&text); // the request line, or a blank line before it, which libh2o skips
+    while (text.bytes > 0 && (line = line_pop(&text)).bytes > 0)
         line_read(&head, line);
     if (head.lengths_differ || head.codings > 1 || (head.codings > 0 && head.lengths > 0))
         return "The request gives its length in two ways: send one Content-Length or one "

@@ -22,18 +22,18 @@ void gate_close(struct work_gate *gate)
     pthread_mutex_destroy(&gate->lock);
 }
 
-static bool has_room(const struct work_gate *gate, bool large)
+static bool gate_has_capacity(const struct work_gate *gate, bool large)
 {
     return gate->running < gate->most && (!large || gate->running_large < gate->most_large);
 }
 
 // Lets waiting workers run while the limits allow. Passes over workers with large bodies if their
 // limit is reached, so that small bodies do not wait for large ones.
-static void call(struct work_gate *gate)
+static void gate_call(struct work_gate *gate)
 {
     for (struct gate_place **at = &gate->first; *at;) {
         struct gate_place *place = *at;
-        if (!has_room(gate, place->large)) {
+        if (!gate_has_capacity(gate, place->large)) {
             at = &place->next;
             continue;
         }
@@ -48,19 +48,19 @@ static void call(struct work_gate *gate)
     }
 }
 
-static void leave(struct work_gate *gate, bool large)
+static void gate_leave_locked(struct work_gate *gate, bool large)
 {
     gate->running--;
     gate->running_large -= large;
 }
 
-static void wait(struct work_gate *gate, bool large)
+static void gate_wait_locked(struct work_gate *gate, bool large)
 {
     struct gate_place place = {.call = PTHREAD_COND_INITIALIZER, .large = large};
     *gate->end = &place;
     gate->end = &place.next;
     gate->waiting++;
-    call(gate);
+    gate_call(gate);
     while (!place.called)
         pthread_cond_wait(&place.call, &gate->lock);
     pthread_cond_destroy(&place.call);
@@ -69,23 +69,23 @@ static void wait(struct work_gate *gate, bool large)
 void gate_enter(struct work_gate *gate, bool large)
 {
     pthread_mutex_lock(&gate->lock);
-    wait(gate, large);
+    gate_wait_locked(gate, large);
     pthread_mutex_unlock(&gate->lock);
 }
 
 void gate_pass(struct work_gate *gate, bool large)
 {
     pthread_mutex_lock(&gate->lock);
-    leave(gate, large);
-    wait(gate, large);
+    gate_leave_locked(gate, large);
+    gate_wait_locked(gate, large);
     pthread_mutex_unlock(&gate->lock);
 }
 
 void gate_leave(struct work_gate *gate, bool large)
 {
     pthread_mutex_lock(&gate->lock);
-    leave(gate, large);
-    call(gate);
+    gate_leave_locked(gate, large);
+    gate_call(gate);
     pthread_mutex_unlock(&gate->lock);
 }
 

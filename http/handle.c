@@ -29,9 +29,10 @@ static struct credential credential_of(const h2o_req_t *req, const char *name)
     return found;
 }
 
-bool request_shows_key(const h2o_req_t *req, const struct keys *keys)
+bool request_has_key(const h2o_req_t *req, const struct keys *keys)
 {
-    return keys_shown(keys, credential_of(req, "authorization"), credential_of(req, "x-api-key"));
+    return keys_any_valid(keys, credential_of(req, "authorization"),
+                          credential_of(req, "x-api-key"));
 }
 
 static bool is_word(struct text in, const char *word)
@@ -40,7 +41,7 @@ static bool is_word(struct text in, const char *word)
 }
 
 // Removes the part before the next ';' from *rest and returns it, trimmed.
-static struct text part_take(struct text *rest)
+static struct text part_pop(struct text *rest)
 {
     const char *cut = memchr(rest->at, ';', rest->bytes);
     size_t bytes = cut ? (size_t)(cut - rest->at) : rest->bytes;
@@ -69,13 +70,13 @@ static bool is_json_type(struct text value)
     struct text rest = text_trim(value);
     if (rest.bytes == 0)
         return true;
-    struct text type = part_take(&rest);
+    struct text type = part_pop(&rest);
     bool plus = type.bytes > 5 && memchr(type.at, '/', type.bytes) &&
                 strncasecmp(type.at + type.bytes - 5, "+json", 5) == 0;
     if (!is_word(type, "application/json") && !plus)
         return false;
     while (rest.bytes > 0)
-        if (!parameter_is_fine(part_take(&rest)))
+        if (!parameter_is_fine(part_pop(&rest)))
             return false;
     return true;
 }
@@ -94,7 +95,7 @@ static bool is_json(const h2o_req_t *req)
     return json;
 }
 
-static void refuse(struct exchange *x, enum http_error error, const char *message)
+static void request_refuse(struct exchange *x, enum http_error error, const char *message)
 {
     struct http_failure failure = {.error = error, .message = text_of(message)};
     exchange_fail(x, &failure);
@@ -106,15 +107,15 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
     struct text encoding = text_trim(header_of(req, "content-encoding"));
     bool json = (x->route->flags & ROUTE_JSON) != 0;
     if (json && !is_json(req)) {
-        refuse(x, HTTP_MEDIA_TYPE,
-               "The body must be JSON in UTF-8: send 'Content-Type: application/json'.");
+        request_refuse(x, HTTP_MEDIA_TYPE,
+                       "The body must be JSON in UTF-8: send 'Content-Type: application/json'.");
     } else if (encoding.bytes > 0 && !is_word(encoding, "identity")) {
-        refuse(x, HTTP_CONTENT_ENCODING, "Compressed bodies are not taken: send it plain.");
+        request_refuse(x, HTTP_CONTENT_ENCODING, "Compressed bodies are not taken: send it plain.");
     } else if (req->entity.len > options->body_bytes_max) {
         char message[128];
         snprintf(message, sizeof message, "The body has %zu bytes; at most %llu are taken.",
                  req->entity.len, (unsigned long long)options->body_bytes_max);
-        refuse(x, HTTP_TOO_LARGE, message);
+        request_refuse(x, HTTP_TOO_LARGE, message);
     } else {
         return false;
     }
@@ -140,7 +141,7 @@ static void unknown_path(struct exchange *x, struct text method, struct text pat
     snprintf(message, sizeof message, "Unknown request URL: %.*s %.*s",
              (int)(method.bytes < METHOD_SHOWN ? method.bytes : METHOD_SHOWN), method.at,
              (int)(path.bytes < PATH_SHOWN ? path.bytes : PATH_SHOWN), path.at);
-    refuse(x, HTTP_UNKNOWN_URL, message);
+    request_refuse(x, HTTP_UNKNOWN_URL, message);
 }
 
 static const char *fault_of(const h2o_req_t *req)
@@ -159,7 +160,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
     const char *fault = fault_of(req);
     if (fault) {
         x->close = true;
-        refuse(x, HTTP_INVALID_VALUE, fault);
+        request_refuse(x, HTTP_INVALID_VALUE, fault);
         return true;
     }
     if (!match->path_known) {
@@ -177,7 +178,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
         snprintf(message, sizeof message, "The method is not allowed here; allowed: %s.",
                  match->allow);
         exchange_header(x, "allow", text_of(match->allow));
-        refuse(x, HTTP_METHOD, message);
+        request_refuse(x, HTTP_METHOD, message);
         return true;
     }
     uint32_t flags = match->route->flags;
@@ -187,7 +188,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
         keys_check(access_of(x->thread->server)->keys, flags, credential_of(req, "authorization"),
                    credential_of(req, "x-api-key"));
     if (!verdict.allowed) {
-        refuse(x, verdict.error, verdict.message);
+        request_refuse(x, verdict.error, verdict.message);
         return true;
     }
     if ((flags & ROUTE_OPEN) == 0)
@@ -197,12 +198,12 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
     if (match->route->flags & ROUTE_OPEN)
         return false;
     if (drain_refuses(x->thread, req)) {
-        refuse(x, HTTP_UNAVAILABLE, "The server is shutting down.");
+        request_refuse(x, HTTP_UNAVAILABLE, "The server is shutting down.");
         return true;
     }
     if (x->info.served)
         return false;
-    refuse(x, HTTP_UNAVAILABLE, "The models are still being loaded.");
+    request_refuse(x, HTTP_UNAVAILABLE, "The models are still being loaded.");
     return true;
 }
 

@@ -5,7 +5,7 @@
 //   exchange_create -> on_prepare -> on_request -> REPLY_BEGUN -> REPLY_ENDED -> WIRE_LAST ->
 //   dispose
 //                          |              |              |
-//                     text worker         +-- left ------+-- the client left; dispose follows
+//                     text worker         +-- client gone -+-- the client left; dispose follows
 //                                         +-- cut -------+-- by the server; then REPLY_ENDED
 //
 // The h2o request's pool contains a struct answer. Its dispose hook is the only event that is sure
@@ -67,7 +67,7 @@ struct exchange {
     struct request *request;
     const struct served_model *model;
     const struct served_copy *copy; // the copy of `model` last tried
-    uint32_t copies_asked;          // bit i set: exchange_port has returned copy i
+    uint32_t copies_tried;          // bit i set: exchange_port has returned copy i
     struct text model_named;        // model id in the body, whether served or not
     uint32_t choices;               // number of choices of a generation
     uint32_t tokens_max;            // most output tokens of any finished choice
@@ -95,7 +95,7 @@ struct exchange {
     char *body_copy;
     struct slice *slice; // progress counter of a large job while a worker has it
     struct offload job;
-    uint64_t turn;               // rank in the queue for the grammar thread
+    uint64_t compile_rank;       // rank in the queue for the grammar thread
     uint64_t compile_ns;         // when it first queued for the grammar thread; 0: never
     struct compile_group *group; // jobs that wait for the same compilation, or NULL
 
@@ -103,14 +103,15 @@ struct exchange {
 
     enum reply_state reply;
     enum wire wire;
-    // true if left or cut: the handler may not answer; atomic because text workers read it too
+    // true if client_gone or cut: the handler may not answer; atomic because text workers read it
+    // too
     _Atomic bool gone;
-    bool left;      // true if the client has disconnected, or is treated as if it had
-    bool offloaded; // true while a worker has it or it waits for one
-    bool worked;    // true if the last job's work was run; written by the worker
-    bool watched;   // true while its socket is in the epoll of watch.c
-    bool close;     // true: the connection closes after this answer
-    bool lost;      // true if it was counted in aborted_count
+    bool client_gone;     // true if the client has disconnected, or is treated as if it had
+    bool offloaded;       // true while a worker has it or it waits for one
+    bool worked;          // true if the last job's work was run; written by the worker
+    bool watched;         // true while its socket is in the epoll of watch.c
+    bool close;           // true: the connection closes after this answer
+    bool counted_aborted; // true if it was counted in aborted_count
 };
 
 // exchange.c
@@ -121,8 +122,9 @@ void exchange_begin(struct exchange *x); // runs on_prepare, then on_request
 // Runs the callback (unless the answer has ended), then exchange_settle.
 void exchange_run(struct exchange *x, void (*callback)(struct exchange *x));
 void exchange_settle(struct exchange *x); // hands h2o what was recorded
-void exchange_left(struct exchange *x);   // handles that the client is gone; notifies the handler
-void exchange_abort(struct exchange *x);  // exchange_left, and ends the h2o side
+// Handles that the client has disconnected, or is treated as if it had; notifies the handler.
+void exchange_client_gone(struct exchange *x);
+void exchange_abort(struct exchange *x); // exchange_client_gone, and ends the h2o side
 // The server ends the exchange: with this failure if no answer has begun, with a last event if it
 // is a stream. A complete answer continues to be sent. If a text worker has the exchange, it ends
 // when the worker returns it.
@@ -136,7 +138,7 @@ void exchange_destroy(struct exchange *x);     // h2o and the workers must be do
 int exchange_status(const struct exchange *x); // 499: the client left before the end of the answer
 
 // offload.c
-void offload_take(struct http_thread *thread); // handles the exchanges that workers have finished
+void offload_handle_finished(struct http_thread *thread);  // those that workers have finished
 void offload_run(struct exchange *x, struct slice *slice); // runs the job; on a worker
 void offload_drop(struct exchange *x);                     // ends a job that no worker has yet
 // Cuts x if it waited too long for the grammar thread; returns true if it did.
@@ -156,9 +158,9 @@ void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin)
 void request_id_make(struct text wanted, char *out);
 enum { REQUEST_ID_MAX = 128 };
 
-// handle.c: request_shows_key returns true if the request contains a valid key; its head must be
+// handle.c: request_has_key returns true if the request contains a valid key; its head must be
 // complete. handle_request is the handler that h2o calls.
-bool request_shows_key(const h2o_req_t *req, const struct keys *keys);
+bool request_has_key(const h2o_req_t *req, const struct keys *keys);
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
 
 // fallback.c: replaces the bodies of errors that h2o itself reports

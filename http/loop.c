@@ -62,7 +62,7 @@ void connection_release(h2o_req_t *req)
         return;
     readable_add(connection);
     connection->thread->bodies_engaged -= connection->held;
-    connection->judged_with = 0; // the next request may contain another key
+    connection->checked_with = 0; // the next request may contain another key
 }
 
 // Counts one more connection, if fewer than `most` are open. The kernel distributes connections
@@ -71,7 +71,7 @@ void connection_release(h2o_req_t *req)
 // reads the count again; a thread that closes a connection lowers the count and then reads the
 // flags. With a weaker order each could miss the other's change, and the listener would stay
 // paused.
-static bool connection_take(struct server *server, uint32_t most)
+static bool connection_count_acquire(struct server *server, uint32_t most)
 {
     uint32_t count = atomic_load(&server->connections);
     while (count < most)
@@ -80,7 +80,7 @@ static bool connection_take(struct server *server, uint32_t most)
     return false;
 }
 
-static void connection_give(struct server *server)
+static void connection_count_release(struct server *server)
 {
     atomic_fetch_sub(&server->connections, 1);
     for (uint32_t i = 0; i < server->thread_count; i++)
@@ -108,7 +108,7 @@ static void on_connection_close(void *data)
     if (connection->ssl)
         SSL_CTX_free(connection->ssl);
     heap_free(connection);
-    connection_give(thread->server);
+    connection_count_release(thread->server);
 }
 
 static bool accept_one(struct http_thread *thread)
@@ -151,14 +151,14 @@ void loop_accept(h2o_socket_t *listener, const char *err)
     if (err)
         return;
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        if (!connection_take(thread->server, thread->server->options.connections_max)) {
+        if (!connection_count_acquire(thread->server, thread->server->options.connections_max)) {
             h2o_socket_read_stop(listener);
             atomic_store(&thread->listener_paused, true);
             listener_resume(thread); // a connection may have closed meanwhile
             return;
         }
         if (!accept_one(thread)) {
-            connection_give(thread->server);
+            connection_count_release(thread->server);
             return;
         }
     }
@@ -171,9 +171,9 @@ void loop_accept_rest(struct http_thread *thread)
 {
     struct server *server = thread->server;
     uint32_t most = server->options.connections_max + server->drain_connections;
-    while (connection_take(server, most)) {
+    while (connection_count_acquire(server, most)) {
         if (!accept_one(thread)) {
-            connection_give(server);
+            connection_count_release(server);
             return;
         }
     }
@@ -185,16 +185,16 @@ void loop_accept_rest(struct http_thread *thread)
 
 // Returns true if another process listens on the port. With SO_REUSEPORT a second process would
 // share the port silently; a bind without that option fails.
-static bool port_taken(const struct addrinfo *address)
+static bool port_is_used(const struct addrinfo *address)
 {
     int on = 1;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool taken = bind(fd, address->ai_addr, address->ai_addrlen) != 0 && errno == EADDRINUSE;
+    bool used = bind(fd, address->ai_addr, address->ai_addrlen) != 0 && errno == EADDRINUSE;
     close(fd);
-    return taken;
+    return used;
 }
 
 static int socket_bound(const struct addrinfo *address, struct error *err)
@@ -242,9 +242,9 @@ enum status loop_listen(struct http_thread *thread, struct error *err)
     if (failed != 0)
         return error_set(err, STATUS_INVALID, "--host %s: %s", server->options.host,
                          gai_strerror(failed));
-    bool taken = thread->index == 0 && server->port != 0 && port_taken(found);
+    bool used = thread->index == 0 && server->port != 0 && port_is_used(found);
     thread->listen_fd = -1;
-    if (taken)
+    if (used)
         error_set(
             err, STATUS_IO,
             "another process listens there: choose another with --port (PORT=... of make serve)");
@@ -263,7 +263,7 @@ static void on_control(h2o_socket_t *socket, const char *err)
     (void)err;
     struct http_thread *thread = socket->data;
     waker_clear(thread->control);
-    offload_take(thread);
+    offload_handle_finished(thread);
     listener_resume(thread);
     int state = atomic_load_explicit(&thread->control_state, memory_order_acquire);
     if (state >= CONTROL_DRAIN && thread->drain_ns == 0)
@@ -285,7 +285,7 @@ static void on_second(h2o_timeout_entry_t *entry)
     h2o_timeout_link(thread->ctx.loop, &thread->ctx.one_sec_timeout, &thread->second);
 }
 
-static h2o_socket_t *watched(struct http_thread *thread, int fd, h2o_socket_cb callback)
+static h2o_socket_t *socket_watch(struct http_thread *thread, int fd, h2o_socket_cb callback)
 {
     h2o_socket_t *socket =
         h2o_evloop_socket_create(thread->ctx.loop, fd, H2O_SOCKET_FLAG_DONT_READ);
@@ -300,9 +300,9 @@ static void loop_start(struct http_thread *thread)
     h2o_context_init(&thread->ctx, h2o_evloop_create(), &server->conf);
     thread->accept_ctx = (h2o_accept_ctx_t){.ctx = &thread->ctx, .hosts = server->conf.hosts};
     // closing an h2o socket closes its descriptor, so eventfds with other owners are duplicated
-    thread->control_socket = watched(thread, dup(waker_fd(thread->control)), on_control);
-    thread->waker_socket = watched(thread, dup(waker_fd(thread->waker)), on_waker);
-    thread->listener = watched(thread, thread->listen_fd, loop_accept);
+    thread->control_socket = socket_watch(thread, dup(waker_fd(thread->control)), on_control);
+    thread->waker_socket = socket_watch(thread, dup(waker_fd(thread->waker)), on_waker);
+    thread->listener = socket_watch(thread, thread->listen_fd, loop_accept);
     thread->listen_fd = -1;
     watch_start(thread);
     thread->second.cb = on_second;

@@ -42,10 +42,10 @@ struct connection {
     uint64_t resets_from_ns;         // start of the window in which resets are counted
     uint32_t resets;                 // HTTP/2 streams cut within that window
     uint64_t held;                   // bytes of its request bodies when last counted
-    bool keyed;                      // true if one of its requests contains a valid key
-    uint32_t judged_with;            // generation of the key set used for `keyed`; 0: unchecked
+    bool has_key;                    // true if one of its requests contains a valid key
+    uint32_t checked_with;           // generation of the key set used for `has_key`; 0: unchecked
     // highest stream id whose head was checked for a key: in earlier passes, and so far; HTTP/1: 1
-    uint32_t judged_to, judged_next;
+    uint32_t checked_to, checked_next;
     bool refused; // true if its buffer may not grow: closed after this loop iteration
     bool busy;    // true if it had a request at the last scan
     bool cut;     // true once it is closed because of the body budget
@@ -70,19 +70,19 @@ struct http_thread {
     struct waker *waker;        // wakes the thread for the engines
     struct work_side *work;
     struct exchange_list waiting[WORK_SIZES_MAX]; // exchanges waiting for a text worker, by size
-    struct exchange_list waiting_alone;   // jobs of which one at a time runs (offload.alone)
+    struct exchange_list waiting_serial;  // jobs of which one at a time runs (offload.serial)
     struct exchange_list waiting_answers; // large answers waiting for a worker
-    // jobs for the grammar thread, sorted by rank (exchange.turn)
+    // jobs for the grammar thread, sorted by rank (exchange.rank)
     struct exchange_list waiting_compile;
     struct exchange *compiling; // this thread's job at the grammar thread, or NULL
-    uint64_t compile_turn;      // rank of the job last sent to the grammar thread
+    uint64_t compile_rank;      // rank of the job last sent to the grammar thread
     // highest rank sent per API key, by key id modulo COMPILE_KEYS
-    uint64_t compile_turns[COMPILE_KEYS];
-    uint32_t compile_repeats; // number of duplicates waiting for another job's grammar
-    uint32_t compile_key_repeats[COMPILE_KEYS]; // number of those duplicates per API key
+    uint64_t compile_key_ranks[COMPILE_KEYS];
+    uint32_t compile_duplicates; // number of duplicates waiting for another job's grammar
+    uint32_t compile_key_duplicates[COMPILE_KEYS]; // number of those duplicates per API key
     struct compile_group *compiled; // compiled groups whose duplicates must be completed
     struct compile_group **compiled_end;
-    bool alone_out;                  // true while an `alone` job is at a worker
+    bool serial_running;             // true while an serial job is at a worker
     struct exchange *exchanges;      // all exchanges that h2o has not disposed of
     _Atomic uint32_t exchange_count; // written by this thread only
     // list of connections that h2o reads from: all but HTTP/1 ones with an exchange
@@ -95,8 +95,9 @@ struct http_thread {
     uint32_t bodies_closed;       // connections closed since the last log line
     bool bodies_refused;          // true if a connection of this thread has `refused` set
     _Atomic uint64_t bodies_rank; // rank of the connection to close next; 0: unknown
-    _Atomic bool bodies_asked;    // set by a thread that found the budget exceeded: check now
-    uint64_t drain_ns;            // start of the drain; 0: not draining
+    // true if a thread found the budget exceeded and this one must check now
+    _Atomic bool bodies_check_requested;
+    uint64_t drain_ns; // start of the drain; 0: not draining
     int64_t drain_unix_ms;
     _Atomic uint32_t aborted_count; // accepted requests cut at the drain's deadline
     _Atomic int control_state;      // CONTROL_*, written by the server
@@ -145,7 +146,7 @@ void watch_add(struct exchange *x);           // notices when the client leaves
 void watch_remove(struct exchange *x);
 void watch_second(struct http_thread *thread, uint64_t now); // the scan of each second
 
-// loop.c: the main function of an h2o thread, its listener, and look-ups from an h2o request.
+// loop.c: the main function of an h2o thread, its listener, and scan-ups from an h2o request.
 enum status loop_listen(struct http_thread *thread, struct error *err) MUST_USE;
 void *loop_main(void *thread);
 struct http_thread *loop_of(h2o_req_t *req);

@@ -6,22 +6,22 @@
 
 enum {
     // limit of waiting duplicates, as a multiple of compiles_max and compiles_key_max
-    COMPILE_REPEATS = 16,
-    ENDED_A_TURN = 32, // duplicates completed in one loop iteration
+    DUPLICATES_PER_COMPILE = 16,
+    COMPLETED_PER_ITERATION = 32, // duplicates completed in one loop iteration
 };
 
 // Jobs that compile the same grammar. The first is compiled: it is in waiting_compile or at the
 // grammar thread. The others are its duplicates and wait for its result.
 struct compile_group {
     struct exchange *first; // NULL: compiled, and the group is in thread->compiled
-    struct exchange_list repeats;
+    struct exchange_list duplicates;
     struct compile_group *next; // next group in thread->compiled
 };
 
 static struct exchange_list *list_of(const struct exchange *x)
 {
-    if (x->job.alone)
-        return &x->thread->waiting_alone;
+    if (x->job.serial)
+        return &x->thread->waiting_serial;
     if (x->job.compiles)
         return &x->thread->waiting_compile;
     if (x->job.answers && work_size(x->job.bytes) > 0)
@@ -82,77 +82,79 @@ static void compile_begin(struct exchange *x)
 {
     struct http_thread *thread = x->thread;
     thread->compiling = x;
-    thread->compile_turn = thread->compile_turns[x->info.key_id % COMPILE_KEYS] = x->turn;
+    thread->compile_rank = thread->compile_key_ranks[x->info.key_id % COMPILE_KEYS] =
+        x->compile_rank;
 }
 
-static bool is_same(const struct exchange *x, const struct exchange *other)
+static bool shares_compile(const struct exchange *x, const struct exchange *other)
 {
-    return other && x->job.same != 0 && other->job.same == x->job.same;
+    return other && x->job.share_key != 0 && other->job.share_key == x->job.share_key;
 }
 
-struct compile_look {
-    struct exchange *same; // first job of the group that x would join, or NULL
-    uint32_t all, own;     // jobs in the queue: all, and those of the key of x
-    uint64_t turn;
+struct compile_scan {
+    struct exchange *first; // first job of the group that x would join, or NULL
+    uint32_t all, own;      // jobs in the queue: all, and those of the key of x
+    uint64_t rank;
 };
 
 // Scans the queue, which has at most compiles_max entries, for the counts, the group and the rank
 // of x.
-static struct compile_look compile_look(const struct exchange *x)
+static struct compile_scan compile_scan(const struct exchange *x)
 {
     const struct http_thread *thread = x->thread;
-    struct compile_look look = {.same = is_same(x, thread->compiling) ? thread->compiling : NULL,
-                                .turn = thread->compile_turns[x->info.key_id % COMPILE_KEYS] + 1};
-    if (look.turn < thread->compile_turn)
-        look.turn = thread->compile_turn;
+    struct compile_scan scan = {
+        .first = shares_compile(x, thread->compiling) ? thread->compiling : NULL,
+        .rank = thread->compile_key_ranks[x->info.key_id % COMPILE_KEYS] + 1};
+    if (scan.rank < thread->compile_rank)
+        scan.rank = thread->compile_rank;
     for (struct exchange *w = thread->waiting_compile.first; w; w = w->waiting_next) {
         bool own = w->info.key_id == x->info.key_id;
-        look.all++;
-        look.own += own;
-        if (own && w->turn >= look.turn)
-            look.turn = w->turn + 1;
-        if (is_same(x, w))
-            look.same = w;
+        scan.all++;
+        scan.own += own;
+        if (own && w->compile_rank >= scan.rank)
+            scan.rank = w->compile_rank + 1;
+        if (shares_compile(x, w))
+            scan.first = w;
     }
-    return look;
+    return scan;
 }
 
-static bool repeat_fits(const struct exchange *x)
+static bool duplicate_fits(const struct exchange *x)
 {
     const struct http_thread *thread = x->thread;
     const struct server_options *options = &thread->server->options;
-    uint32_t own = thread->compile_key_repeats[x->info.key_id % COMPILE_KEYS];
-    return thread->compile_repeats < COMPILE_REPEATS * options->compiles_max &&
-           own < COMPILE_REPEATS * options->compiles_key_max;
+    uint32_t own = thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS];
+    return thread->compile_duplicates < DUPLICATES_PER_COMPILE * options->compiles_max &&
+           own < DUPLICATES_PER_COMPILE * options->compiles_key_max;
 }
 
-static void repeat_begin(struct exchange *x, struct exchange *first)
+static void duplicate_begin(struct exchange *x, struct exchange *first)
 {
     if (!first->group) {
         first->group = heap_alloc_zeroed(1, sizeof *first->group);
         first->group->first = first;
-        first->group->repeats.end = &first->group->repeats.first;
+        first->group->duplicates.end = &first->group->duplicates.first;
     }
     x->group = first->group;
-    x->thread->compile_repeats++;
-    x->thread->compile_key_repeats[x->info.key_id % COMPILE_KEYS]++;
-    list_put(&x->group->repeats, x->group->repeats.end, x);
+    x->thread->compile_duplicates++;
+    x->thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS]++;
+    list_put(&x->group->duplicates, x->group->duplicates.end, x);
 }
 
-static void repeat_end(struct exchange *x)
+static void duplicate_end(struct exchange *x)
 {
     wait_end(x);
     x->group = NULL;
-    x->thread->compile_repeats--;
-    x->thread->compile_key_repeats[x->info.key_id % COMPILE_KEYS]--;
+    x->thread->compile_duplicates--;
+    x->thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS]--;
 }
 
-static void compile_wait_begin(struct exchange *x, uint64_t turn)
+static void compile_wait_begin(struct exchange *x, uint64_t rank)
 {
     struct exchange_list *list = &x->thread->waiting_compile;
     struct exchange **link = &list->first;
-    x->turn = turn;
-    while (*link && (*link)->turn <= turn)
+    x->compile_rank = rank;
+    while (*link && (*link)->compile_rank <= rank)
         link = &(*link)->waiting_next;
     list_put(list, link, x);
 }
@@ -171,24 +173,24 @@ static void group_lead(struct exchange *x, struct exchange *before)
 static bool compile_put(struct exchange *x)
 {
     const struct server_options *options = &x->thread->server->options;
-    struct compile_look look = compile_look(x);
+    struct compile_scan scan = compile_scan(x);
     bool fits =
-        look.own < options->compiles_key_max && (look.same || look.all < options->compiles_max);
-    bool sooner = look.same && look.same->waiting_link && look.turn < look.same->turn;
-    if (look.same && !(sooner && fits && repeat_fits(look.same))) {
-        fits = repeat_fits(x);
+        scan.own < options->compiles_key_max && (scan.first || scan.all < options->compiles_max);
+    bool sooner = scan.first && scan.first->waiting_link && scan.rank < scan.first->compile_rank;
+    if (scan.first && !(sooner && fits && duplicate_fits(scan.first))) {
+        fits = duplicate_fits(x);
         if (fits)
-            repeat_begin(x, look.same);
+            duplicate_begin(x, scan.first);
         return fits;
     }
     if (!fits)
         return false;
-    if (look.same) {
-        wait_end(look.same);
-        group_lead(x, look.same);
-        repeat_begin(look.same, x);
+    if (scan.first) {
+        wait_end(scan.first);
+        group_lead(x, scan.first);
+        duplicate_begin(scan.first, x);
     }
-    compile_wait_begin(x, look.turn);
+    compile_wait_begin(x, scan.rank);
     return true;
 }
 
@@ -196,11 +198,11 @@ static bool compile_put(struct exchange *x)
 static void group_promote(struct exchange *x, struct exchange **link)
 {
     struct compile_group *group = x->group;
-    struct exchange *next = group ? group->repeats.first : NULL;
+    struct exchange *next = group ? group->duplicates.first : NULL;
     if (next) {
-        repeat_end(next);
+        duplicate_end(next);
         group_lead(next, x);
-        next->turn = x->turn;
+        next->compile_rank = x->compile_rank;
         list_put(&x->thread->waiting_compile, link, next);
     } else {
         heap_free(group);
@@ -213,7 +215,7 @@ static void compile_leave(struct exchange *x)
 {
     struct exchange **link = x->waiting_link;
     if (x->group && x->group->first != x) {
-        repeat_end(x);
+        duplicate_end(x);
         return;
     }
     wait_end(x);
@@ -224,20 +226,20 @@ static void list_submit(struct http_thread *thread, struct exchange_list *list, 
 {
     struct exchange *x;
     int worker;
-    while ((x = list->first) != NULL && !(x->job.alone && thread->alone_out) &&
+    while ((x = list->first) != NULL && !(x->job.serial && thread->serial_running) &&
            (worker = work_choose(thread->work, size)) >= 0) {
         wait_end(x);
         body_keep(x);
         if (x->job.compiles)
             compile_begin(x);
-        thread->alone_out = thread->alone_out || x->job.alone;
+        thread->serial_running = thread->serial_running || x->job.serial;
         work_submit(thread->work, worker, x);
     }
 }
 
 static void waiting_submit(struct http_thread *thread)
 {
-    list_submit(thread, &thread->waiting_alone, 0);
+    list_submit(thread, &thread->waiting_serial, 0);
     list_submit(thread, &thread->waiting_compile, WORK_COMPILE);
     list_submit(thread, &thread->waiting_answers, WORK_ANSWER);
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
@@ -296,7 +298,7 @@ struct slice *exchange_slice(const struct exchange *x)
 }
 
 // Runs `done`, on the h2o thread. Also called for duplicates, which no worker had.
-static void finish(struct exchange *x)
+static void offload_finish(struct exchange *x)
 {
     x->offloaded = false;
     x->job.done(x);
@@ -322,7 +324,7 @@ static void work_done(struct exchange *x)
 {
     struct http_thread *thread = x->thread;
     body_return(x);
-    thread->alone_out = thread->alone_out && !x->job.alone;
+    thread->serial_running = thread->serial_running && !x->job.serial;
     if (x->job.compiles)
         thread->compiling = NULL;
     if (x->group && !x->worked)
@@ -334,16 +336,16 @@ static void work_done(struct exchange *x)
         thread->compiled_end = &group->next;
         x->group = NULL;
     }
-    finish(x);
+    offload_finish(x);
 }
 
-// Completes the duplicates of compiled jobs: ENDED_A_TURN per iteration, so that they do not delay
-// the streams of this thread.
+// Completes the duplicates of compiled jobs: COMPLETED_PER_ITERATION per iteration, so that they do
+// not delay the streams of this thread.
 static void compiled_finish(struct http_thread *thread)
 {
     struct compile_group *group;
     for (uint32_t ended = 0; (group = thread->compiled) != NULL;) {
-        struct exchange *x = group->repeats.first;
+        struct exchange *x = group->duplicates.first;
         if (!x) {
             thread->compiled = group->next;
             if (!thread->compiled)
@@ -351,18 +353,18 @@ static void compiled_finish(struct http_thread *thread)
             heap_free(group);
             continue;
         }
-        if (ended++ == ENDED_A_TURN) {
+        if (ended++ == COMPLETED_PER_ITERATION) {
             waker_raise(thread->control);
             return;
         }
-        repeat_end(x);
-        finish(x); // `done` may queue x again
+        duplicate_end(x);
+        offload_finish(x); // `done` may queue x again
     }
 }
 
-void offload_take(struct http_thread *thread)
+void offload_handle_finished(struct http_thread *thread)
 {
-    for (struct exchange *x = work_take(thread->work); x; x = work_take(thread->work))
+    for (struct exchange *x = work_pop(thread->work); x; x = work_pop(thread->work))
         work_done(x);
     compiled_finish(thread);
     waiting_submit(thread);
@@ -402,6 +404,6 @@ bool offload_is_idle(const struct http_thread *thread)
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
         if (thread->waiting[size].first)
             return false;
-    return !thread->waiting_alone.first && !thread->waiting_answers.first &&
+    return !thread->waiting_serial.first && !thread->waiting_answers.first &&
            !thread->waiting_compile.first && !thread->compiled && work_out(thread->work) == 0;
 }

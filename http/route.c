@@ -36,7 +36,7 @@ void route_list_fill(struct route_list *out, const struct route *const *tables)
 
 // Returns the next character of raw and advances *at. Decodes %xx; every other byte is returned
 // unchanged.
-static char char_take(struct text raw, size_t *at)
+static char char_read(struct text raw, size_t *at)
 {
     const char *from = raw.at + *at;
     int high = -1, low = -1;
@@ -53,7 +53,7 @@ static bool name_is(struct text raw, const char *name)
 {
     size_t at = 0;
     while (at < raw.bytes && *name != '\0')
-        if (char_take(raw, &at) != *name++)
+        if (char_read(raw, &at) != *name++)
             return false;
     return at == raw.bytes && *name == '\0';
 }
@@ -73,7 +73,7 @@ struct text query_next(struct text *query, const char *name, struct arena *arena
         size_t at = bytes + (equals != NULL), count = 0;
         while (value && at < pair.bytes) {
             bool space = pair.at[at] == '+';
-            char c = char_take(pair, &at);
+            char c = char_read(pair, &at);
             value[count++] = space ? ' ' : c;
         }
         return text_span(value, count);
@@ -92,24 +92,24 @@ static bool is_dots(const char *at, size_t bytes)
     return text_is(segment, ".") || text_is(segment, "..");
 }
 
-struct path path_decode(struct text raw, char *room)
+struct path path_decode(struct text raw, char *buffer)
 {
     struct path path = {.plain = SIZE_MAX};
     size_t at = 0, bytes = 0, segment = 0;
     while (at < raw.bytes) {
         bool slash = raw.at[at] == '/';
-        room[bytes] = char_take(raw, &at);
-        if (room[bytes] == '/') {
+        buffer[bytes] = char_read(raw, &at);
+        if (buffer[bytes] == '/') {
             if (!slash && path.plain == SIZE_MAX)
                 path.plain = bytes;
-            path.dotted = path.dotted || is_dots(room + segment, bytes - segment);
+            path.dotted = path.dotted || is_dots(buffer + segment, bytes - segment);
             segment = bytes + 1;
         }
         bytes++;
     }
-    path.dotted = path.dotted || is_dots(room + segment, bytes - segment);
+    path.dotted = path.dotted || is_dots(buffer + segment, bytes - segment);
     bool slash = raw.bytes > 0 && raw.at[raw.bytes - 1] == '/';
-    path.text = text_span(room, slash && bytes > 1 ? bytes - 1 : bytes);
+    path.text = text_span(buffer, slash && bytes > 1 ? bytes - 1 : bytes);
     return path;
 }
 

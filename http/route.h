@@ -38,9 +38,9 @@ struct path {
     bool dotted;  // true if a segment is "." or ".."; encoded slashes separate segments too
 };
 
-// Decodes `raw`, a path without its query, into `room`, a buffer of at least raw.bytes bytes that
+// Decodes `raw`, a path without its query, into `buffer`, which has at least raw.bytes bytes that
 // the result points into. Drops a trailing slash.
-struct path path_decode(struct text raw, char *room);
+struct path path_decode(struct text raw, char *buffer);
 
 // Returns the first value of this name in a query, decoded once into the arena; at == NULL: not
 // found.

@@ -175,7 +175,7 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     thread->listen_fd = thread->watch_fd = -1;
     for (int i = 0; i < WORK_SIZES_MAX; i++)
         thread->waiting[i].end = &thread->waiting[i].first;
-    thread->waiting_alone.end = &thread->waiting_alone.first;
+    thread->waiting_serial.end = &thread->waiting_serial.first;
     thread->waiting_answers.end = &thread->waiting_answers.first;
     thread->waiting_compile.end = &thread->waiting_compile.first;
     thread->compiled_end = &thread->compiled;

@@ -19,9 +19,9 @@
 
 // Longest time between two scans that is not treated as a pause: scans run each second, or later on
 // a busy machine.
-static const uint64_t look_ns = 3000000000;
+static const uint64_t scan_pause_ns = 3000000000;
 
-static void on_peer_left(h2o_socket_t *socket, const char *err)
+static void on_peer_gone(h2o_socket_t *socket, const char *err)
 {
     (void)err;
     struct http_thread *thread = socket->data;
@@ -45,13 +45,13 @@ void watch_start(struct http_thread *thread)
     thread->watch_socket =
         h2o_evloop_socket_create(thread->ctx.loop, thread->watch_fd, H2O_SOCKET_FLAG_DONT_READ);
     thread->watch_socket->data = thread;
-    h2o_socket_read_start(thread->watch_socket, on_peer_left);
+    h2o_socket_read_start(thread->watch_socket, on_peer_gone);
 }
 
-static void unwatched_tell(int why)
+static void unwatched_report(int why)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&told))
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&reported))
         log_line(LOG_WARNING,
                  "epoll_ctl: %s: clients of HTTP/1 that leave are noticed late from now on (raise "
                  "fs.epoll.max_user_watches)",
@@ -67,7 +67,7 @@ void watch_add(struct exchange *x)
     struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = x};
     x->watched = epoll_ctl(x->thread->watch_fd, EPOLL_CTL_ADD, request_fd(req), &event) == 0;
     if (!x->watched)
-        unwatched_tell(errno);
+        unwatched_report(errno);
 }
 
 void watch_remove(struct exchange *x)
@@ -81,16 +81,17 @@ void watch_remove(struct exchange *x)
 static void scan_one(struct exchange *x, uint64_t now)
 {
     uint64_t stall_ns = x->thread->server->options.stall_timeout_ms * 1000000;
-    if (x->wire >= WIRE_SENDING && !x->left && now - x->sent_ns > stall_ns) {
+    if (x->wire >= WIRE_SENDING && !x->client_gone && now - x->sent_ns > stall_ns) {
         atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
-        exchange_left(x); // also if h2o has the complete answer, because the client did not read it
+        // also if h2o has the complete answer, because the client did not read it
+        exchange_client_gone(x);
         exchange_abort(x);
         return;
     }
     if (x->request && !x->offloaded && served_copy_failed(x->copy)) {
-        static const char says[] = "The device of the model failed.";
+        static const char text[] = "The device of the model failed.";
         static const struct http_failure failure = {.error = HTTP_INTERNAL,
-                                                    .message = {says, sizeof says - 1}};
+                                                    .message = {text, sizeof text - 1}};
         exchange_cut(x, &failure);
         return;
     }
@@ -161,7 +162,7 @@ static void pause_leave_out(struct http_thread *thread, uint64_t pause_ns, uint6
 
 void watch_second(struct http_thread *thread, uint64_t now)
 {
-    uint64_t pause_ns = patience_pause(&thread->scanned_ns, now, look_ns);
+    uint64_t pause_ns = patience_pause(&thread->scanned_ns, now, scan_pause_ns);
     if (pause_ns > 0)
         pause_leave_out(thread, pause_ns, now);
     if (loop_is_full(thread->server))

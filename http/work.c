@@ -24,7 +24,7 @@ struct item_ring {
 
 struct lane { // rings of one (h2o thread, worker) pair
     struct item_ring to, from;
-    uint32_t out; // submitted and not taken back; counted by the h2o thread
+    uint32_t out; // submitted and not returned; counted by the h2o thread
 };
 
 struct work_side {
@@ -256,7 +256,7 @@ void work_submit(struct work_side *side, int worker, struct exchange *x)
     waker_raise(chosen->waker);
 }
 
-struct exchange *work_take(struct work_side *side)
+struct exchange *work_pop(struct work_side *side)
 {
     for (uint32_t i = 0; i < side->pool->worker_count; i++) {
         struct exchange *x;

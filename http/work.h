@@ -70,7 +70,7 @@ struct work_options {
 
 enum status work_open(struct work_pool **out, const struct work_options *options,
                       struct error *err) MUST_USE;
-void work_close(struct work_pool *pool); // every submitted exchange must have been taken back
+void work_close(struct work_pool *pool); // every submitted exchange must have been returned
 struct work_side *work_side(struct work_pool *pool, uint32_t index);
 uint32_t work_waiting(struct work_pool *pool); // workers that have a job and wait at the gate
 
@@ -79,8 +79,8 @@ uint32_t work_waiting(struct work_pool *pool); // workers that have a job and wa
 enum { WORK_SMALL_MAX = 4, WORK_LARGE_MAX = 1 };
 
 // Functions for the h2o thread. work_choose returns the worker to submit to; -1: none has space
-// now, call again after work_take has returned an exchange.
+// now, call again after work_pop has returned an exchange.
 int work_choose(const struct work_side *side, uint32_t size);
 void work_submit(struct work_side *side, int worker, struct exchange *x);
-struct exchange *work_take(struct work_side *side); // returns a finished exchange, or NULL
-uint32_t work_out(const struct work_side *side);    // exchanges submitted and not yet taken back
+struct exchange *work_pop(struct work_side *side); // returns a finished exchange, or NULL
+uint32_t work_out(const struct work_side *side);   // exchanges submitted and not yet returned

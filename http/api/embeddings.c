@@ -276,7 +276,7 @@ static void answer_continue(struct exchange *x)
 {
     struct embeddings *e = exchange_state(x);
     bool more = !e->vectors.ended;
-    while (more && exchange_room(x) >= VECTORS_PIECE_MAX) {
+    while (more && exchange_send_space(x) >= VECTORS_PIECE_MAX) {
         e->piece.bytes = 0;
         more = vectors_put(&e->vectors, &e->piece);
         exchange_write(x, json_buffer_text(&e->piece));
@@ -361,7 +361,7 @@ static void embeddings_gone(struct exchange *x)
 const struct route embeddings_routes[] = {
     JSON_ROUTE("/v1/embeddings", SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX,
                .on_prepare = embeddings_prepare, .on_request = embeddings_request,
-               .on_ready = embeddings_ready, .on_room = embeddings_send_space,
+               .on_ready = embeddings_ready, .on_send_space = embeddings_send_space,
                .on_gone = embeddings_gone),
     {.path = NULL},
 };

@@ -195,7 +195,7 @@ static void grammar_request(struct generation *g)
     g->compiling =
         exchange_compile(call->exchange, (struct offload){.work = grammar_work,
                                                           .done = grammar_done,
-                                                          .same = g->structured.hash.low});
+                                                          .share_key = g->structured.hash.low});
     if (g->compiling)
         return;
     fields_fail_plain(&call->fields, HTTP_OVERLOADED, NULL,
@@ -348,7 +348,7 @@ static void events_read(struct generation *g)
     struct token_event event;
     struct token_top tops[TOP_LOGPROBS_MAX];
     uint32_t before = generation_output(g);
-    bool has_space = !g->begun || exchange_room(x) >= SEND_SPACE_MIN;
+    bool has_space = !g->begun || exchange_send_space(x) >= SEND_SPACE_MIN;
     while (has_space && !g->over && wants_event(g) && port_next(g->port, g->request, &event, tops))
         token_event_handle(g, &event, tops);
     uint32_t tokens = generation_output(g);
@@ -420,7 +420,7 @@ enum stream_step generation_next(struct generation *g)
         stream_begin(g);
         return STEP_BEGIN;
     }
-    if (g->begun && g->pending > 0 && exchange_room(g->call.exchange) < SEND_SPACE_MIN)
+    if (g->begun && g->pending > 0 && exchange_send_space(g->call.exchange) < SEND_SPACE_MIN)
         return STEP_CALLBACK;
     enum stream_step step = g->begun ? choice_step(g) : STEP_CALLBACK;
     if (step != STEP_CALLBACK)
@@ -484,7 +484,7 @@ static void complete_continue(struct generation *g)
     enum stream_step written = STEP_PART;
     if (!exchange_answered(x) || g->complete.ended)
         return;
-    while (written == STEP_PART && exchange_room(x) >= SEND_SPACE_MIN) {
+    while (written == STEP_PART && exchange_send_space(x) >= SEND_SPACE_MIN) {
         part.bytes = 0;
         written = g->complete.put(g, STEP_ANSWER, &part);
         exchange_write(x, json_buffer_text(&part));
@@ -552,7 +552,7 @@ void generation_clock(struct exchange *x, uint64_t now_ns)
     g->second_ns = now_ns;
     g->begin_due = !g->begun && now_ns >= g->call.info->started_ns + begin_after_ns;
     g->idle_due = g->begun && now_ns >= g->quiet_ns + idle_after_ns &&
-                  exchange_room(g->call.exchange) >= SEND_SPACE_MIN;
+                  exchange_send_space(g->call.exchange) >= SEND_SPACE_MIN;
 }
 
 void generation_cut(struct exchange *x, const struct http_failure *failure)

@@ -12,7 +12,7 @@
 //                                                                               g->structured
 //   on_second    generation_clock; on_ready follows                             h2o thread
 //   on_cut       generation_cut; on_ready follows                               h2o thread
-//   on_ready, on_room
+//   on_ready, on_send_space
 //                generation_answer: generation_next and generation_send until STEP_CALLBACK
 //                                                                               h2o thread
 //                a non-streamed answer with many log probabilities is measured  text worker
@@ -167,8 +167,8 @@ uint32_t generation_output(const struct generation *g);    // tokens generated s
 uint32_t generation_reasoning(const struct generation *g); // reasoning tokens among them
 void generation_send(struct generation *g, enum stream_step step, struct json_buffer *out);
 
-// For on_ready and on_room: writes and sends every step that `next` returns, until STEP_CALLBACK. A
-// large non-streamed answer is measured on a text worker first. g may be NULL.
+// For on_ready and on_send_space: writes and sends every step that `next` returns, until
+// STEP_CALLBACK. A large non-streamed answer is measured on a text worker first. g may be NULL.
 void generation_answer(struct generation *g, generation_next_fn *next, generation_write_fn *put);
 
 // The answer cannot be written because the arena is full; fails the request.
@@ -183,5 +183,5 @@ void generation_cut(struct exchange *x, const struct http_failure *failure);
 void generation_gone(struct exchange *x);
 // The callbacks of a route after on_request.
 #define GENERATION_CALLS(answer)                                                                   \
-    .on_ready = answer, .on_room = answer, .on_second = generation_clock,                          \
+    .on_ready = answer, .on_send_space = answer, .on_second = generation_clock,                    \
     .on_cut = generation_cut, .on_gone = generation_gone

@@ -306,8 +306,8 @@ static void metrics_request(struct exchange *x)
     for (uint32_t t = 0; t < m->view.thread_count; t++)
         m->threads[t] = server_counters(x, t);
     exchange_state_set(x, page);
-    exchange_offload(x,
-                     (struct offload){.work = metrics_write, .done = metrics_reply, .alone = true});
+    exchange_offload(
+        x, (struct offload){.work = metrics_write, .done = metrics_reply, .serial = true});
 }
 
 const struct route metrics_routes[] = {

@@ -14,7 +14,7 @@ void pieces_continue(struct exchange *x, struct pieces *p)
     size_t space, left = p->out.bytes - p->sent;
     if (left == 0 || !exchange_answered(x))
         return;
-    while (left > 0 && (space = exchange_room(x)) > 0) {
+    while (left > 0 && (space = exchange_send_space(x)) > 0) {
         size_t bytes = smaller(left, space);
         exchange_write(x, text_span(p->out.at + p->sent, bytes));
         p->sent += bytes;

@@ -16,8 +16,8 @@ struct pieces {
 // Frees the buffer; p is empty afterwards.
 void pieces_free(struct pieces *p);
 
-// pieces_send answers with 200 and p->out: a small answer in one piece; of a larger one, on_room
-// sends the rest with pieces_continue. p is empty once everything is handed to the exchange.
-// pieces_continue does nothing if the answer has not begun or is complete.
+// pieces_send answers with 200 and p->out: a small answer in one piece; of a larger one,
+// on_send_space sends the rest with pieces_continue. p is empty once everything is handed to the
+// exchange. pieces_continue does nothing if the answer has not begun or is complete.
 void pieces_send(struct exchange *x, struct pieces *p);
 void pieces_continue(struct exchange *x, struct pieces *p);

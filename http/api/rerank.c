@@ -430,7 +430,8 @@ static void rerank_gone(struct exchange *x)
 #define RERANK_ROUTE(route_path)                                                                   \
     JSON_ROUTE(route_path, SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX,                           \
                .on_prepare = rerank_prepare, .on_request = rerank_request,                         \
-               .on_ready = rerank_ready, .on_room = rerank_send_space, .on_gone = rerank_gone)
+               .on_ready = rerank_ready, .on_send_space = rerank_send_space,                       \
+               .on_gone = rerank_gone)
 
 // Cohere clients whose base URL ends in /v1 or /v2 append one of the two again.
 const struct route rerank_routes[] = {

@@ -619,7 +619,7 @@ enum stream_step responses_next(struct generation *g)
         g->end_sent = true;
         return STEP_FAILURE;
     }
-    return exchange_room(g->call.exchange) < SEND_SPACE_MIN ? STEP_CALLBACK : STEP_PART;
+    return exchange_send_space(g->call.exchange) < SEND_SPACE_MIN ? STEP_CALLBACK : STEP_PART;
 }
 
 enum stream_step responses_put(struct generation *g, enum stream_step step, struct json_buffer *out)

@@ -153,7 +153,7 @@ static void tokens_continue(struct tokens *t)
     struct json_buffer piece = {0};
     uint64_t before = t->written;
     while (t->written < t->length && t->written - before < AT_ONCE_BYTES &&
-           exchange_room(x) >= TOKEN_PIECE_BYTES) {
+           exchange_send_space(x) >= TOKEN_PIECE_BYTES) {
         piece.bytes = 0;
         (void)token_pieces_put(&t->pieces, &piece);
         exchange_write(x, json_buffer_text(&piece));
@@ -254,7 +254,7 @@ static void tokens_send_space(struct exchange *x)
 
 #define TOKENS_ROUTE(route_path, prepare)                                                          \
     JSON_ROUTE(route_path, SHAPE_OPENAI, ROUTE_BEARER, INLINE_BYTES_MAX, .on_prepare = prepare,    \
-               .on_request = tokens_request, .on_room = tokens_send_space)
+               .on_request = tokens_request, .on_send_space = tokens_send_space)
 
 const struct route tokens_routes[] = {
     TOKENS_ROUTE("/tokenize", tokenize_prepare),

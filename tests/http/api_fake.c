@@ -164,7 +164,7 @@ void fake_begin(enum model_kind kind)
                                   .inputs_max = kind == MODEL_EMBEDDER ? 2048 : 1000};
     served = (struct served){.models = &model, .count = 1, .grammars = grammars_create(0)};
     fake.info = (struct exchange_info){.request_id = text_of("req_1"), .served = &served};
-    fake.room = 4096;
+    fake.send_space = 4096;
     fake.sent = calloc(1, 1);
     fake.cached = 3;
     fake.ignored_before = 1; // not the first: no line in the test's output
@@ -379,9 +379,9 @@ void fake_ready(void)
     route->on_ready((struct exchange *)&fake);
 }
 
-void fake_room(void)
+void fake_send_space(void)
 {
-    route->on_room((struct exchange *)&fake);
+    route->on_send_space((struct exchange *)&fake);
 }
 
 void fake_second(uint64_t seconds)
@@ -538,10 +538,10 @@ void exchange_stream_begin(struct exchange *x)
     fake.streaming = true;
 }
 
-size_t exchange_room(const struct exchange *x)
+size_t exchange_send_space(const struct exchange *x)
 {
     (void)x;
-    return fake.room;
+    return fake.send_space;
 }
 
 void exchange_write(struct exchange *x, struct text bytes)
@@ -549,7 +549,7 @@ void exchange_write(struct exchange *x, struct text bytes)
     (void)x;
     sent_add(bytes);
     if (fake.rationed)
-        fake.room -= bytes.bytes < fake.room ? bytes.bytes : fake.room;
+        fake.send_space -= bytes.bytes < fake.send_space ? bytes.bytes : fake.send_space;
 }
 
 void exchange_stream_failed(struct exchange *x, enum http_error error)

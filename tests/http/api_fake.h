@@ -34,7 +34,7 @@ struct fake {
     bool compiles_full;   // what exchange_compile says
     bool compiles_wait;   // its work is left to fake_compile
     struct slice slice;   // of exchange_slice, once .each is set
-    size_t room;          // what exchange_room says
+    size_t send_space;    // result of exchange_send_space
     bool rationed;        // what is written takes of it
     // What was sent.
     int status; // of the answer, 0: none
@@ -146,7 +146,7 @@ void fake_finish(enum finish finish, int32_t token); // token -1: none
 // What the last event brings beside its token.
 void fake_logprob(float logprob, const struct token_top *tops, uint32_t count);
 void fake_ready(void);
-void fake_room(void);
+void fake_send_space(void);
 void fake_compile(bool works); // what waits for it; else somebody else had the same work done
 void fake_second(uint64_t seconds);
 void fake_gone(void);

@@ -45,7 +45,7 @@ static void stream_ready(struct exchange *x)
     struct token_event event;
     if (exchange_gone(x))
         seen.ready_when_gone++;
-    while (exchange_room(x) > 0 && port_next(s->port, s->request, &event, NULL)) {
+    while (exchange_send_space(x) > 0 && port_next(s->port, s->request, &event, NULL)) {
         if (!exchange_answered(x))
             exchange_stream_begin(x);
         if (event.flags & EVENT_LAST) {
@@ -191,7 +191,7 @@ static void alone_request(struct exchange *x)
 {
     exchange_offload(
         x,
-        (struct offload){.work = alone_run, .done = work_done, .reads_body = true, .alone = true});
+        (struct offload){.work = alone_run, .done = work_done, .reads_body = true, .serial = true});
 }
 
 // For the grammar thread; what it reads lies in the scratch arena. A body that begins with "s"
@@ -284,7 +284,7 @@ static void compile_request(struct exchange *x)
     exchange_state_set(x, c);
     uint64_t same = c->text.bytes > 1 ? (uint64_t)c->text.at[0] : 0;
     if (!exchange_compile(
-            x, (struct offload){.work = compile_run, .done = compile_done, .same = same}))
+            x, (struct offload){.work = compile_run, .done = compile_done, .share_key = same}))
         exchange_fail(x, &full);
     else if (c->text.at[0] == 't') {
         c->begin_due = true;
@@ -318,14 +318,14 @@ struct big {
     uint64_t bytes, written;
 };
 
-static void big_room(struct exchange *x)
+static void big_send(struct exchange *x)
 {
     struct big *big = exchange_state(x);
     static const char zeros[4096];
-    size_t room;
-    while (big->written < big->bytes && (room = exchange_room(x)) > 0) {
+    size_t space;
+    while (big->written < big->bytes && (space = exchange_send_space(x)) > 0) {
         uint64_t left = big->bytes - big->written;
-        size_t bytes = room < sizeof zeros ? room : sizeof zeros;
+        size_t bytes = space < sizeof zeros ? space : sizeof zeros;
         bytes = left < bytes ? (size_t)left : bytes;
         exchange_write(x, text_span(zeros, bytes));
         big->written += bytes;
@@ -343,7 +343,7 @@ static void big_request(struct exchange *x)
     big->bytes = strtoull(digits, NULL, 10);
     exchange_state_set(x, big);
     exchange_reply_begin(x, 200, big->bytes);
-    big_room(x);
+    big_send(x);
 }
 
 enum { POST_FLAGS = ROUTE_BEARER | ROUTE_JSON };
@@ -356,7 +356,7 @@ static const struct route test_routes[] = {
     {"POST", "/v1/messages", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,
      .on_request = echo_request},
     {"POST", "/v1/test/stream", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
-     .on_ready = stream_ready, .on_room = stream_ready, .on_second = any_second,
+     .on_ready = stream_ready, .on_send_space = stream_ready, .on_second = any_second,
      .on_cut = stream_cut, .on_gone = any_gone},
     {"POST", "/v1/test/wait", SHAPE_OPENAI, POST_FLAGS, .on_request = submit,
      .on_ready = wait_ready, .on_second = any_second, .on_gone = any_gone},
@@ -379,7 +379,7 @@ static const struct route test_routes[] = {
     {"POST", "/v1/messages/fail", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,
      .on_request = fail_request},
     {"POST", "/v1/test/big", SHAPE_OPENAI, POST_FLAGS, .on_request = big_request,
-     .on_room = big_room, .on_gone = any_gone},
+     .on_send_space = big_send, .on_gone = any_gone},
     {.path = NULL},
 };
 

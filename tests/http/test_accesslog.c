@@ -176,10 +176,10 @@ static void test_a_model_that_is_not_served(void **state)
 static void test_who_left(void **state)
 {
     (void)state;
-    x.left = true;
+    x.client_gone = true;
     line_is(false, "{\"method\":\"POST\",\"route\":\"/v1/test\",\"status\":499," WIRE
                    ",\"client_gone\":true,\"id\":\"req_1\"}");
-    x.left = false;
+    x.client_gone = false;
     x.reply = REPLY_NONE; // nothing was answered
     line_is(false, "{\"method\":\"POST\",\"route\":\"/v1/test\",\"status\":499," WIRE
                    ",\"client_gone\":false,\"id\":\"req_1\"}");

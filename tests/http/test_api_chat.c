@@ -237,13 +237,13 @@ static void test_slow_reader(void **state)
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_text("a");
     fake_ready();
-    fake.room = 100;
+    fake.send_space = 100;
     fake_text("b");
     fake_ready();
     assert_int_equal(fake.event_next, 1); // left in the ring
     fake_finish(FINISH_STOP, FAKE_END);
-    fake.room = 4096;
-    fake_room();
+    fake.send_space = 4096;
+    fake_send_space();
     assert_int_equal(fake.event_next, 3);
     assert_true(fake.ended);
 }

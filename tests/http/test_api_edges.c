@@ -209,19 +209,19 @@ static void test_room_of_a_stream(void **state)
     fake_text("a");
     fake_ready();
     fake_text("b");
-    fake.room = 2047;
+    fake.send_space = 2047;
     fake_ready();
     assert_int_equal(fake.event_next, 1);
-    fake.room = 2048;
+    fake.send_space = 2048;
     fake_ready();
     assert_int_equal(fake.event_next, 2);
     fake_second(100);
     has(": keep-alive");
     size_t bytes = fake.sent_bytes;
-    fake.room = 2047;
+    fake.send_space = 2047;
     fake_second(200);
     assert_int_equal(fake.sent_bytes, bytes);
-    fake.room = 2048;
+    fake.send_space = 2048;
     fake_second(201);
     assert_true(fake.sent_bytes > bytes);
 }
@@ -563,7 +563,7 @@ static void test_answers_of_many_values(void **state)
                                              "\"encoding_format\":\"base64\"}"
                                            : "{\"model\":\"m\",\"input\":\"a\"}");
         fake.values = calloc(width, sizeof(float));
-        fake.room = 1 << 20;
+        fake.send_space = 1 << 20;
         fake_finish(FINISH_DONE, -1);
         fake_ready();
         assert_int_equal(fake.offloaded, turn > 0);
@@ -681,7 +681,7 @@ static void test_answers_of_large_documents(void **state)
                    "\"max_tokens_per_doc\":9,\"documents\":[\"",
                    bytes, "\"]}");
         fake.offloaded = false;
-        fake.room = 1 << 20;
+        fake.send_space = 1 << 20;
         fake.values = malloc(sizeof score);
         memcpy(fake.values, &score, sizeof score);
         fake_finish(FINISH_DONE, -1);

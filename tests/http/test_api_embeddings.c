@@ -410,7 +410,7 @@ static void test_many_inputs(void **state)
         }
         assert_int_equal(fake.sequence_count, 2048);
         values_fill(2048);
-        fake.room = 64 * 1024;
+        fake.send_space = 64 * 1024;
         finish();
         assert_true(fake.streaming && fake.ended);
         assert_int_equal(fake.length, fake.sent_bytes);
@@ -431,12 +431,12 @@ static void test_pieces(void **state)
     fake_facts.output_width = 3000;
     fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}");
     values_fill(2);
-    fake.room = 0;
+    fake.send_space = 0;
     finish();
     assert_int_equal(fake.sent_bytes, 0);
     assert_int_equal(fake.frees, 1); // the engine request was freed already
-    fake.room = VECTORS_PIECE_MAX;
-    fake_room();
+    fake.send_space = VECTORS_PIECE_MAX;
+    fake_send_space();
     assert_true(fake.ended);
     assert_int_equal(fake.sent_bytes, fake.length);
     json_t *answer = fake_json();

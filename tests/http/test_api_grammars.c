@@ -576,10 +576,10 @@ static void test_an_equal_source_is_compiled_by_another(void **state)
     (void)state;
     fake.compiles_wait = true;
     fake_request(PATH, "{" HI ",\"guided_regex\":\"ab\"}");
-    uint64_t same = fake.job.same;
+    uint64_t same = fake.job.share_key;
     fake_compile(false);
     assert_int_equal(fake.compiles, 2);
-    assert_true(fake.job.same == same && same != 0);
+    assert_true(fake.job.share_key == same && same != 0);
     assert_int_equal(compile(fake.info.served->grammars, regex("ab"), &g, &err), GRAMMARS_FOUND);
     fake_compile(false);
     assert_int_equal(fake.submits, 1);

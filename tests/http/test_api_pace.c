@@ -78,8 +78,8 @@ static int read_pieces(size_t chunk_max)
     int reads = 0;
     for (size_t before = SIZE_MAX; before != fake.sent_bytes && !fake.ended; reads++) {
         before = fake.sent_bytes;
-        fake.room = ROOM;
-        fake_room();
+        fake.send_space = ROOM;
+        fake_send_space();
         assert_true(fake.sent_bytes - before < ROOM + chunk_max);
     }
     return reads;
@@ -272,10 +272,10 @@ static void test_blocks_come_in_pieces(void **state)
                  "{\"model\":\"m\",\"stream\":true,\"thinking\":{\"type\":\"adaptive\"},"
                  "\"tools\":[{\"name\":\"f\",\"input_schema\":{}}]," HI "}");
     thoughts_and_call(LETTERS);
-    fake.room = 0;
+    fake.send_space = 0;
     fake_ready();
-    fake.room = ROOM;
-    fake_room();
+    fake.send_space = ROOM;
+    fake_send_space();
     assert_null(strstr(fake.sent, "input_json_delta"));
     assert_true(read_slowly() > 1);
     assert_true(fake.ended);
@@ -351,8 +351,8 @@ static void test_a_stream_is_cut_in_what_is_repeated(void **state)
         fake_facts.max_model_len = 100000;
         response_begin(300);
         for (size_t i = 0; i < reads && !fake.ended; i++) {
-            fake.room = ROOM;
-            fake_room();
+            fake.send_space = ROOM;
+            fake_send_space();
         }
         if (fake.ended)
             break;
@@ -378,7 +378,7 @@ static void test_what_was_asked_comes_in_pieces(void **state)
     (void)state;
     fake_facts.max_model_len = 2 * LETTERS;
     fake.rationed = true;
-    fake.room = ROOM;
+    fake.send_space = ROOM;
     fake_request("/v1/responses", body);
     free(body);
     fake_text("text");
@@ -414,14 +414,14 @@ static void test_a_stream_is_cut_in_its_first_events(void **state)
         fake_again();
         fake_facts.max_model_len = 100000;
         fake.rationed = true;
-        fake.room = ROOM;
+        fake.send_space = ROOM;
         fake_request("/v1/responses", body);
         free(body);
         fake_text("text");
         fake_ready();
         for (size_t i = 0; i < reads; i++) {
-            fake.room = ROOM;
-            fake_room();
+            fake.send_space = ROOM;
+            fake_send_space();
         }
         fake_cut(&(struct http_failure){.error = HTTP_UNAVAILABLE, .message = text_of("closing")});
         bool half = strcmp(fake.sent + fake.sent_bytes - 2, "\n\n") != 0;

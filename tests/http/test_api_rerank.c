@@ -492,7 +492,7 @@ static void test_large_documents(void **state)
     fake_begin(MODEL_RERANKER);
     fake_facts.max_model_len = 100000;
     fake_request(PATH, body);
-    fake.room = 0;
+    fake.send_space = 0;
     finish(&score, 1);
     assert_int_equal(fake.sent_bytes, 0);
     assert_false(fake.ended);

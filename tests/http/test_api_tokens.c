@@ -140,8 +140,8 @@ static void test_a_large_answer_is_sent_in_pieces(void **state)
     fake_again();
     fake_request("/tokenize", body);
     for (int i = 0; i < 1000 && !fake.ended; i++) {
-        fake.room = 4096;
-        fake_room();
+        fake.send_space = 4096;
+        fake_send_space();
     }
     assert_true(fake.ended);
     assert_int_equal(fake.length, fake.sent_bytes);
@@ -150,7 +150,7 @@ static void test_a_large_answer_is_sent_in_pieces(void **state)
     json_decref(answer);
 
     fake_again();
-    fake.room = 4096;
+    fake.send_space = 4096;
     fake_request("/tokenize", body);
     fake_gone(); // the rest of the answer is given back
 }
@@ -169,7 +169,7 @@ static void test_a_large_text_is_made_as_it_is_sent(void **state)
     for (size_t room = 2048; room <= 65536; room *= 32) {
         fake_again();
         struct mallinfo2 before = mallinfo2();
-        fake.room = room;
+        fake.send_space = room;
         fake_request("/detokenize", body);
         struct mallinfo2 after = mallinfo2();
         size_t held = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
@@ -177,7 +177,7 @@ static void test_a_large_text_is_made_as_it_is_sent(void **state)
         assert_true(held < fake.length / 2); // the ids, and what was sent
         while (!fake.ended) {
             size_t sent = fake.sent_bytes;
-            fake_room();
+            fake_send_space();
             assert_in_range(fake.sent_bytes - sent, 1, 16 * 1024 + 4096); // of a loop's time
         }
         assert_int_equal(fake.length, fake.sent_bytes);

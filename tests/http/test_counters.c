@@ -317,7 +317,7 @@ static void test_answers_of_a_route(void **state)
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         x.reply = REPLY_ENDED;
         x.status = answers[i].status;
-        x.left = answers[i].left;
+        x.client_gone = answers[i].left;
         x.info.started_ns = clock_ns();
         counters_answered(&x);
         classes[answers[i].class]++;

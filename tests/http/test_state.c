@@ -1,4 +1,4 @@
-// What an exchange records, on the functions themselves: how much room there is in each state,
+// What an exchange records, on the functions themselves: the send space in each state,
 // which status it has, what is dropped once the client is gone. No server runs and nothing is sent.
 #include "http/ids.h"
 #include "http/internal.h"
@@ -43,43 +43,43 @@ static void write_bytes(size_t bytes)
 }
 
 // Four kilobytes of a stream, a piece of a long body.
-static void test_room(void **state)
+static void test_send_space(void **state)
 {
     (void)state;
-    assert_int_equal(exchange_room(&x), 4096);
+    assert_int_equal(exchange_send_space(&x), 4096);
     exchange_stream_begin(&x);
-    assert_int_equal(exchange_room(&x), 4096);
+    assert_int_equal(exchange_send_space(&x), 4096);
     write_bytes(1000);
-    assert_int_equal(exchange_room(&x), 3096);
+    assert_int_equal(exchange_send_space(&x), 3096);
     write_bytes(3096);
-    assert_int_equal(exchange_room(&x), 0);
+    assert_int_equal(exchange_send_space(&x), 0);
     write_bytes(1); // it grows, and there is none
-    assert_int_equal(exchange_room(&x), 0);
+    assert_int_equal(exchange_send_space(&x), 0);
     exchange_end(&x);
     clear(NULL);
     fresh(NULL);
     exchange_reply_begin(&x, 200, 100000);
-    assert_int_equal(exchange_room(&x), 65536);
+    assert_int_equal(exchange_send_space(&x), 65536);
     write_bytes(65535);
-    assert_int_equal(exchange_room(&x), 1);
+    assert_int_equal(exchange_send_space(&x), 1);
 }
 
-static void test_no_room(void **state)
+static void test_no_send_space(void **state)
 {
     (void)state;
     exchange_stream_begin(&x);
     x.wire = WIRE_OPEN;
-    assert_int_equal(exchange_room(&x), 4096);
+    assert_int_equal(exchange_send_space(&x), 4096);
     x.wire = WIRE_SENDING; // h2o has a piece
-    assert_int_equal(exchange_room(&x), 0);
+    assert_int_equal(exchange_send_space(&x), 0);
     x.wire = WIRE_LAST;
-    assert_int_equal(exchange_room(&x), 0);
+    assert_int_equal(exchange_send_space(&x), 0);
     x.wire = WIRE_OPEN;
     x.gone = true;
-    assert_int_equal(exchange_room(&x), 0);
+    assert_int_equal(exchange_send_space(&x), 0);
     x.gone = false;
     exchange_end(&x);
-    assert_int_equal(exchange_room(&x), 0);
+    assert_int_equal(exchange_send_space(&x), 0);
 }
 
 static void test_status(void **state)
@@ -92,7 +92,7 @@ static void test_status(void **state)
     assert_int_equal(exchange_status(&x), 206);
     assert_true(exchange_answered(&x));
     assert_false(exchange_is_stream(&x));
-    x.left = true;
+    x.client_gone = true;
     assert_int_equal(exchange_status(&x), 499);
     clear(NULL);
     fresh(NULL);
@@ -159,15 +159,15 @@ static void test_leaving(void **state)
     (void)state;
     exchange_stream_begin(&x);
     uint64_t before = thread.counters.clients_gone;
-    exchange_left(&x);
+    exchange_client_gone(&x);
     assert_int_equal(thread.counters.clients_gone, before + 1);
-    assert_true(x.left && x.gone);
-    exchange_left(&x); // once
+    assert_true(x.client_gone && x.gone);
+    exchange_client_gone(&x); // once
     assert_int_equal(thread.counters.clients_gone, before + 1);
     clear(NULL);
     fresh(NULL);
     exchange_reply(&x, 200, text_of("{}"));
-    exchange_left(&x);
+    exchange_client_gone(&x);
     assert_int_equal(thread.counters.clients_gone, before + 1);
     assert_int_equal(exchange_status(&x), 499);
 }
@@ -181,7 +181,7 @@ static void test_cutting(void **state)
     assert_int_equal(x.status, 503);
     assert_string_equal(x.code, "unavailable");
     assert_true(x.gone);
-    assert_false(x.left);
+    assert_false(x.client_gone);
     clear(NULL);
     fresh(NULL);
     exchange_reply_begin(&x, 200, 5);
@@ -236,9 +236,9 @@ static void test_ids(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_room),    TEST(test_no_room),  TEST(test_status),
-        TEST(test_answers), TEST(test_failures), TEST(test_writing_to_nobody),
-        TEST(test_leaving), TEST(test_cutting),  TEST(test_ids),
+        TEST(test_send_space), TEST(test_no_send_space), TEST(test_status),
+        TEST(test_answers),    TEST(test_failures),      TEST(test_writing_to_nobody),
+        TEST(test_leaving),    TEST(test_cutting),       TEST(test_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,7 +120,7 @@ static bool submit(struct exchange *x)
 static struct exchange *take(void)
 {
     struct exchange *x;
-    while (!(x = work_take(seen.side)))
+    while (!(x = work_pop(seen.side)))
         waker_wait(seen.waker, -1);
     return x;
 }
@@ -266,7 +266,7 @@ static void test_places(void **state)
     for (int i = 0; i < SMALL + LARGE + 1; i++)
         take();
     assert_int_equal(work_out(seen.side), 0);
-    assert_null(work_take(seen.side));
+    assert_null(work_pop(seen.side));
     pool_close();
 }
 
@@ -408,7 +408,7 @@ static void test_two_sides(void **state)
     for (int side = 0; side < 2; side++)
         for (int i = 0; i < (side == 0 ? 4 : 3); i++) {
             struct exchange *x;
-            while (!(x = work_take(sides[side])))
+            while (!(x = work_pop(sides[side])))
                 waker_wait(wakers[side], -1);
             assert_ptr_equal(x, side == 0 && i == 0 ? &first : &of[side][side == 0 ? i - 1 : i]);
         }
