@@ -32,7 +32,7 @@ struct chat {
     json_t *system;   // string with the system message, or NULL
     // string with the path that the conversation was last saved to or loaded from; NULL: none
     json_t *file;
-    struct arena *turn; // memory for one line and its answer
+    struct arena *line_arena; // memory for one line and its answer
     struct session *session;
     struct chat_answer last;
     bool terminal, speed; // speed: true: print the speed after each answer
@@ -59,16 +59,17 @@ static const struct option_row params_rows[] = {
 static const struct option_table params_table = {params_rows,
                                                  sizeof params_rows / sizeof *params_rows};
 
-static enum status show(void *context, bool reasoning, struct text piece, struct error *err)
+static enum status chat_piece_show(void *context, bool reasoning, struct text piece,
+                                   struct error *err)
 {
     (void)context;
     return chat_show(reasoning ? CHAT_REASONING : CHAT_ANSWER, piece, err);
 }
 
-static bool stop(void *context)
+static bool chat_stop_poll(void *context)
 {
     struct chat_answer *answer = context;
-    answer->stopped |= interrupt_take();
+    answer->stopped |= interrupt_poll();
     return answer->stopped;
 }
 
@@ -89,7 +90,8 @@ static enum status session_answer(void *state, json_t *messages, const struct ch
                                               .top_k = params->top_k,
                                               .repetition = 1}};
     out->begun_ns = clock_ns();
-    enum status status = conversation_encode(chat->session, messages, chat->turn, &submit, err);
+    enum status status =
+        conversation_encode(chat->session, messages, chat->line_arena, &submit, err);
     if (status == STATUS_OK)
         status = prompt_bounds(chat->session, &submit, params->max_tokens, err);
     if (status != STATUS_OK)
@@ -98,11 +100,11 @@ static enum status session_answer(void *state, json_t *messages, const struct ch
     submit.sequence_start = start;
     struct continuation made = {0};
     struct continue_args args = {.submit = &submit,
-                                 .show = show,
-                                 .stop = stop,
+                                 .show = chat_piece_show,
+                                 .stop = chat_stop_poll,
                                  .context = out,
-                                 .arena = chat->turn,
-                                 .apart = true};
+                                 .arena = chat->line_arena,
+                                 .separate_reasoning = true};
     status = prompt_continue(chat->session, &args, &made, err);
     out->ended_ns = clock_ns();
     out->first_ns = made.first_ns;
@@ -120,8 +122,8 @@ static enum status server_answer(void *state, json_t *messages, const struct cha
 }
 
 // Prints a line about the chat itself. It goes to stderr, so that a pipe receives only answers.
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
+static void chat_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void chat_note(const char *format, ...)
 {
     char line[LINE_BYTES_MAX];
     va_list args;
@@ -132,23 +134,23 @@ static void say(const char *format, ...)
     fprintf(stderr, "%s\n", line);
 }
 
-static void speed_say(const struct chat_answer *answer)
+static void speed_print(const struct chat_answer *answer)
 {
     if (answer->first_ns == 0) {
-        say("there is no answer yet");
+        chat_note("there is no answer yet");
         return;
     }
     double seconds = (double)(answer->ended_ns - answer->first_ns) * 1e-9;
     double first = (double)(answer->first_ns - answer->begun_ns) * 1e-9;
     if (answer->tokens > 1 && seconds > 0)
-        say("[%u tokens, %.1f a second, the first after %.2f s]", answer->tokens,
-            (double)(answer->tokens - 1) / seconds, first);
+        chat_note("[%u tokens, %.1f a second, the first after %.2f s]", answer->tokens,
+                  (double)(answer->tokens - 1) / seconds, first);
     else
-        say("[%u tokens, the first after %.2f s]", answer->tokens, first);
+        chat_note("[%u tokens, the first after %.2f s]", answer->tokens, first);
 }
 
 // Returns the system message and all messages, as a new reference.
-static json_t *conversation(const struct chat *chat)
+static json_t *conversation_messages(const struct chat *chat)
 {
     json_t *all = json_array();
     if (chat->system)
@@ -159,13 +161,13 @@ static json_t *conversation(const struct chat *chat)
 }
 
 // Sends a message and shows the answer. If there is no answer, the message is removed again.
-static enum status ask(struct chat *chat, const char *question, struct error *err)
+static enum status message_answer(struct chat *chat, const char *question, struct error *err)
 {
     struct chat_answer answer = {0};
     size_t before = json_array_size(chat->messages);
     message_add(chat->messages, "user", text_of(question));
-    json_t *all = conversation(chat);
-    interrupt_take(); // discards an earlier Ctrl-C
+    json_t *all = conversation_messages(chat);
+    interrupt_poll(); // discards an earlier Ctrl-C
     enum status status = chat->source.answer(chat->source.state, all, &chat->params, &answer, err);
     json_decref(all);
     chat_show_end();
@@ -178,14 +180,14 @@ static enum status ask(struct chat *chat, const char *question, struct error *er
     answer.text = (struct json_buffer){0};
     chat->last = answer;
     if (status == STATUS_OK && answer.stopped)
-        say("[stopped]");
+        chat_note("[stopped]");
     else if (status == STATUS_OK && empty)
-        say("[the answer has no text: it and the message are not kept]");
+        chat_note("[the answer has no text: it and the message are not kept]");
     if (status == STATUS_OK && answer.cut)
-        say("[cut: the answer reached max-tokens or the end of the context]");
+        chat_note("[cut: the answer reached max-tokens or the end of the context]");
     if (status == STATUS_OK && chat->speed)
-        speed_say(&answer);
-    arena_reset(chat->turn);
+        speed_print(&answer);
+    arena_reset(chat->line_arena);
     return status == STATUS_OK ? output_flush(err) : status;
 }
 
@@ -200,7 +202,7 @@ static enum status do_quit(struct chat *chat, const char *text, struct error *er
 }
 
 // Remembers which file contains the conversation; NULL: none.
-static void file_is(struct chat *chat, const char *path)
+static void file_remember(struct chat *chat, const char *path)
 {
     json_decref(chat->file);
     chat->file = path ? json_string(path) : NULL;
@@ -210,8 +212,8 @@ static enum status do_clear(struct chat *chat, const char *text, struct error *e
 {
     (void)text, (void)err;
     json_array_clear(chat->messages);
-    file_is(chat, NULL);
-    say("the conversation is forgotten%s", chat->system ? ", the system message stays" : "");
+    file_remember(chat, NULL);
+    chat_note("the conversation is forgotten%s", chat->system ? ", the system message stays" : "");
     return STATUS_OK;
 }
 
@@ -219,16 +221,16 @@ static enum status do_system(struct chat *chat, const char *text, struct error *
 {
     (void)err;
     if (*text == '\0') {
-        say("system message: %s", chat->system ? json_string_value(chat->system) : "none");
+        chat_note("system message: %s", chat->system ? json_string_value(chat->system) : "none");
         return STATUS_OK;
     }
     json_decref(chat->system);
     chat->system = strcmp(text, "-") == 0 ? NULL : json_string(text);
-    say("the system message is %s", chat->system ? "set" : "removed");
+    chat_note("the system message is %s", chat->system ? "set" : "removed");
     return STATUS_OK;
 }
 
-static void params_say(const struct chat_params *p)
+static void params_print(const struct chat_params *p)
 {
     char temperature[32] = "default", top_p[32] = "default", seed[32] = "random";
     char top_k[32] = "off", max_tokens[32] = "unlimited";
@@ -242,8 +244,8 @@ static void params_say(const struct chat_params *p)
         snprintf(top_k, sizeof top_k, "%u", p->top_k);
     if (p->max_tokens > 0)
         snprintf(max_tokens, sizeof max_tokens, "%u", p->max_tokens);
-    say("temperature=%s top-p=%s top-k=%s max-tokens=%s seed=%s", temperature, top_p, top_k,
-        max_tokens, seed);
+    chat_note("temperature=%s top-p=%s top-k=%s max-tokens=%s seed=%s", temperature, top_p, top_k,
+              max_tokens, seed);
 }
 
 static enum status param_refuse(const char *name, struct error *err)
@@ -254,7 +256,7 @@ static enum status param_refuse(const char *name, struct error *err)
     for (uint32_t i = 0; i < params_table.count; i++)
         strcat(strcat(names, i > 0 ? ", " : ""), params_table.rows[i].name);
     return error_set(err, STATUS_INVALID, "there is no parameter '%s'%s (there are %s)", name,
-                     near_say(&near, "").at, names);
+                     near_text(&near, "").at, names);
 }
 
 // Sets one parameter. word: NAME=VALUE.
@@ -268,7 +270,8 @@ static enum status param_set(struct chat *chat, char *word, struct error *err)
     if (!option_known(&params_table, word))
         return param_refuse(word, err);
     struct error why;
-    if (option_assign(&params_table, &chat->params, word, value, chat->turn, &why) == STATUS_OK)
+    if (option_assign(&params_table, &chat->params, word, value, chat->line_arena, &why) ==
+        STATUS_OK)
         return STATUS_OK;
     return error_set(err, STATUS_INVALID, "%s (/params temperature=0.2 top-p=1)", why.text);
 }
@@ -285,7 +288,7 @@ static enum status do_params(struct chat *chat, const char *text, struct error *
             return status;
         text += bytes + strspn(text + bytes, " ");
     }
-    params_say(&chat->params);
+    params_print(&chat->params);
     return STATUS_OK;
 }
 
@@ -295,7 +298,7 @@ static enum status do_speed(struct chat *chat, const char *text, struct error *e
     if (on || off)
         chat->speed = on;
     else if (*text == '\0')
-        speed_say(&chat->last);
+        speed_print(&chat->last);
     else
         return error_set(err, STATUS_INVALID,
                          "/speed tells the speed of the last answer, /speed on that of each, "
@@ -319,16 +322,16 @@ static int stream_write(FILE *file, const json_t *content)
 // a reader is an error. Returns 0 or an errno value.
 static int file_write(const char *path, const json_t *content)
 {
-    char beside[PATH_MAX];
+    char temporary[PATH_MAX];
     struct stat is;
-    int bytes = snprintf(beside, sizeof beside, "%s.XXXXXX", path);
+    int bytes = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     bool there = lstat(path, &is) == 0;
-    if (bytes >= (int)sizeof beside)
+    if (bytes >= (int)sizeof temporary)
         return ENAMETOOLONG;
     if (there && access(path, W_OK) != 0)
         return errno;
     bool renamed = !there || S_ISREG(is.st_mode);
-    int fd = renamed ? mkostemp(beside, O_CLOEXEC)
+    int fd = renamed ? mkostemp(temporary, O_CLOEXEC)
                      : open(path, O_WRONLY | O_TRUNC | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return errno;
@@ -341,10 +344,10 @@ static int file_write(const char *path, const json_t *content)
     int why = stream_write(file, content);
     if (!renamed)
         return why;
-    if (why == 0 && rename(beside, path) != 0)
+    if (why == 0 && rename(temporary, path) != 0)
         why = errno;
     if (why != 0)
-        unlink(beside);
+        unlink(temporary);
     return why;
 }
 
@@ -379,17 +382,17 @@ static bool is_foreign(const struct chat *chat, const char *path)
     return !own && stat(path, &is) == 0 && S_ISREG(is.st_mode) && is.st_size > 0;
 }
 
-static enum status save(struct chat *chat, const char *path, struct error *err)
+static enum status conversation_save(struct chat *chat, const char *path, struct error *err)
 {
-    json_t *all = json_pack("{s:o}", "messages", conversation(chat));
+    json_t *all = json_pack("{s:o}", "messages", conversation_messages(chat));
     size_t count = json_array_size(json_object_get(all, "messages"));
     int why = file_write(path, all);
     json_decref(all);
     if (why != 0)
         return error_set(err, STATUS_INVALID, "%zu messages cannot be written to %s: %s%s", count,
                          path, strerror(why), write_advice(why));
-    say("%zu messages are in %s", count, path);
-    file_is(chat, path);
+    chat_note("%zu messages are in %s", count, path);
+    file_remember(chat, path);
     return STATUS_OK;
 }
 
@@ -401,14 +404,14 @@ static enum status do_save(struct chat *chat, const char *text, struct error *er
         return error_set(err, STATUS_INVALID,
                          "%s is there and has something else in it: /save! %s replaces it", text,
                          text);
-    return save(chat, text, err);
+    return conversation_save(chat, text, err);
 }
 
 static enum status do_save_over(struct chat *chat, const char *text, struct error *err)
 {
     if (*text == '\0')
         return error_set(err, STATUS_INVALID, "/save! takes the name of a file");
-    return save(chat, text, err);
+    return conversation_save(chat, text, err);
 }
 
 static bool message_is_known(const json_t *message, size_t index)
@@ -421,7 +424,7 @@ static bool message_is_known(const json_t *message, size_t index)
 }
 
 // Replaces the conversation by `all`, the messages of the file at `path`.
-static void loaded(struct chat *chat, json_t *all, const char *path)
+static void conversation_replace(struct chat *chat, json_t *all, const char *path)
 {
     json_t *first = json_array_get(all, 0);
     const char *role = json_string_value(json_object_get(first, "role"));
@@ -433,8 +436,8 @@ static void loaded(struct chat *chat, json_t *all, const char *path)
     }
     json_decref(chat->messages);
     chat->messages = json_incref(all);
-    file_is(chat, path);
-    say("%zu messages are loaded", json_array_size(all));
+    file_remember(chat, path);
+    chat_note("%zu messages are loaded", json_array_size(all));
 }
 
 static enum status do_load(struct chat *chat, const char *text, struct error *err)
@@ -451,7 +454,7 @@ static enum status do_load(struct chat *chat, const char *text, struct error *er
     bool known = json_is_array(all);
     json_array_foreach(all, i, message) known &= message_is_known(message, i);
     if (known)
-        loaded(chat, all, text);
+        conversation_replace(chat, all, text);
     else
         status = error_set(err, STATUS_INVALID,
                            "%s is no conversation: it takes {\"messages\": [...]} with texts of "
@@ -482,8 +485,9 @@ static enum status do_help(struct chat *chat, const char *text, struct error *er
 {
     (void)chat, (void)text, (void)err;
     for (int i = 0; i < COMMANDS; i++)
-        say("  /%-7s%-17s %s", commands[i].name, commands[i].arguments, commands[i].help);
-    say("  a line that ends with \\ goes on in the next one; // begins a message with /; Ctrl-C "
+        chat_note("  /%-7s%-17s %s", commands[i].name, commands[i].arguments, commands[i].help);
+    chat_note(
+        "  a line that ends with \\ goes on in the next one; // begins a message with /; Ctrl-C "
         "stops an answer");
     return STATUS_OK;
 }
@@ -499,26 +503,26 @@ static enum status command_do(struct chat *chat, const char *line, struct error 
     snprintf(name, sizeof name, "%.*s", (int)bytes, line);
     struct near near = {.given = name};
     for (int i = 0; i < COMMANDS; i++)
-        near_look(&near, commands[i].name);
+        near_offer(&near, commands[i].name);
     return error_set(err, STATUS_NOT_FOUND, "there is no command /%.*s%s: /help lists them",
-                     (int)bytes, line, near_say(&near, "/").at);
+                     (int)bytes, line, near_text(&near, "/").at);
 }
 
 // Reads one message or command, which may continue over several lines; it is allocated in
-// chat->turn.
+// chat->line_arena.
 static enum chat_line message_read(struct chat *chat, struct chat_lines *lines, struct text *out)
 {
     struct arena_text all = {0};
     struct text line;
     enum chat_line came = chat_lines_next(lines, "> ", &line);
     while (came == CHAT_LINE && line.bytes > 0 && line.at[line.bytes - 1] == '\\') {
-        arena_text_add(chat->turn, &all, text_span(line.at, line.bytes - 1));
-        arena_text_add(chat->turn, &all, text_of("\n"));
+        arena_text_add(chat->line_arena, &all, text_span(line.at, line.bytes - 1));
+        arena_text_add(chat->line_arena, &all, text_of("\n"));
         came = chat_lines_next(lines, "| ", &line);
     }
     if (came == CHAT_LINE)
-        arena_text_add(chat->turn, &all, line);
-    *out = arena_copy(chat->turn, text_trim(text_span(all.at, all.bytes)));
+        arena_text_add(chat->line_arena, &all, line);
+    *out = arena_copy(chat->line_arena, text_trim(text_span(all.at, all.bytes)));
     return came == CHAT_END && all.bytes > 0 ? CHAT_LINE : came;
 }
 
@@ -534,12 +538,12 @@ static enum status line_do(struct chat *chat, struct text line, struct error *er
     // STATUS_INVALID: a file error must not end the chat
     if (line.at[0] == '/' && line.at[1] != '/')
         return command_do(chat, line.at + 1, err) == STATUS_OK ? STATUS_OK : STATUS_INVALID;
-    return ask(chat, line.at[0] == '/' ? line.at + 1 : line.at, err);
+    return message_answer(chat, line.at[0] == '/' ? line.at + 1 : line.at, err);
 }
 
 // Runs the chat. On a terminal an error is printed and the chat continues; in a pipe it ends the
 // chat.
-static enum status talk(struct chat *chat, struct chat_lines *lines, struct error *err)
+static enum status chat_loop(struct chat *chat, struct chat_lines *lines, struct error *err)
 {
     enum status status = STATUS_OK;
     while (!chat->ended && !interrupt_ends()) {
@@ -550,12 +554,12 @@ static enum status talk(struct chat *chat, struct chat_lines *lines, struct erro
         if (came == CHAT_INTERRUPTED)
             continue;
         status = line_do(chat, line, err);
-        arena_reset(chat->turn);
+        arena_reset(chat->line_arena);
         bool fatal = status == STATUS_IO || status == STATUS_DEVICE_FAULT;
         if (status != STATUS_OK && (fatal || !chat->terminal))
             return status;
         if (status != STATUS_OK)
-            say("%s", err->text);
+            chat_note("%s", err->text);
     }
     return STATUS_OK;
 }
@@ -567,24 +571,24 @@ static enum status chat_run(struct chat *chat, const char *with, struct error *e
     chat->terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     chat->messages = json_array();
     chat->system = settings->system ? json_string(settings->system) : NULL;
-    chat->turn = arena_create(0, 0);
+    chat->line_arena = arena_create(0, 0);
     chat_show_open();
     enum status status = chat_lines_open(&lines, chat->terminal, settings->history, err);
     if (status == STATUS_OK && chat->terminal) {
         status = interrupt_open(err);
-        say("%s answers. /help lists commands, Ctrl-C stops an answer, Ctrl-D ends.", with);
+        chat_note("%s answers. /help lists commands, Ctrl-C stops an answer, Ctrl-D ends.", with);
     }
     if (status == STATUS_OK)
-        status = talk(chat, lines, err);
+        status = chat_loop(chat, lines, err);
     chat_lines_close(lines);
     json_decref(chat->messages);
     json_decref(chat->system);
     json_decref(chat->file);
-    arena_destroy(chat->turn);
+    arena_destroy(chat->line_arena);
     return status;
 }
 
-static enum status key_check(const char *name, const char *key, struct error *err)
+static enum status key_line_check(const char *name, const char *key, struct error *err)
 {
     bool line = !key || !strpbrk(key, "\r\n");
     return line ? STATUS_OK : error_set(err, STATUS_INVALID, "%s must be one line", name);
@@ -597,7 +601,7 @@ static enum status chat_server(struct chat *chat, const char *model, struct erro
     struct chat_remote_args args = {settings->url, settings->api_key, model, settings->timeout};
     if (!args.key)
         args.key = options_environment_openai_key();
-    enum status status = key_check("the key in OPENAI_API_KEY", args.key, err);
+    enum status status = key_line_check("the key in OPENAI_API_KEY", args.key, err);
     if (status == STATUS_OK)
         status = chat_remote_open(&remote, &args, err);
     chat->source = (struct chat_source){remote, server_answer};
@@ -631,7 +635,7 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
                          "--url must be an address such as http://127.0.0.1:8000");
     if (s->api_key && !s->url)
         return error_set(err, STATUS_INVALID, "--api-key is of use with --url alone");
-    enum status status = key_check("--api-key", s->api_key, err);
+    enum status status = key_line_check("--api-key", s->api_key, err);
     if (status != STATUS_OK)
         return status;
     return s->system ? text_check("--system", text_of(s->system), err) : STATUS_OK;
@@ -639,8 +643,8 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
 
 // Refuses options of device and model with --url: the server computes, so they would have no
 // effect.
-static enum status given_check(const struct chat_settings *s, const struct texts *given,
-                               struct error *err)
+static enum status remote_options_check(const struct chat_settings *s, const struct texts *given,
+                                        struct error *err)
 {
     for (uint32_t i = 0; s->url && i < given->count; i++) {
         const char *name = given->at[i];
@@ -677,7 +681,7 @@ int command_chat(const struct command *self, int argc, char **argv)
     int code = command_parse(&parse, arena, &positional);
     const char *given = code < 0 && positional.count > 0 ? positional.at[0] : NULL;
     if (code < 0 && (arguments_check(&settings, given, &err) != STATUS_OK ||
-                     given_check(&settings, &options, &err) != STATUS_OK)) {
+                     remote_options_check(&settings, &options, &err) != STATUS_OK)) {
         safe_line(stderr, "weft chat: %s, usage: weft chat %s", err.text, self->usage);
         code = EXIT_CODE_USAGE;
     }

@@ -37,13 +37,13 @@ void chat_show_open(void);
 void chat_show_end(void); // call after each answer
 
 // Ctrl-C and signals that end the process. Before interrupt_open, Ctrl-C ends the process; after
-// it, Ctrl-C is reported by interrupt_take. SIGTERM, SIGHUP and SIGQUIT are reported by
-// interrupt_take and interrupt_ends from then on: the caller that sees one returns to main, which
+// it, Ctrl-C is reported by interrupt_poll. SIGTERM, SIGHUP and SIGQUIT are reported by
+// interrupt_poll and interrupt_ends from then on: the caller that sees one returns to main, which
 // calls interrupt_end. A second of these signals more than 100 ms after the first ends the process
 // immediately. Both ways restore the terminal.
 enum status interrupt_open(struct error *err) MUST_USE;
 int interrupt_descriptor(void); // readable if one is pending; -1: not opened
-bool interrupt_take(void); // true if Ctrl-C came since the last call, or a signal ends the process
+bool interrupt_poll(void); // true if Ctrl-C came since the last call, or a signal ends the process
 bool interrupt_ends(void); // true if a signal came that ends the process
 void interrupt_end(void);  // ends the process by that signal; returns if there was none
 

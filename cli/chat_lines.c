@@ -17,7 +17,7 @@
 #include <wchar.h>
 #include <wctype.h>
 
-enum { HISTORY_LINES = 1000, SAME_END_NS = 100000000 };
+enum { HISTORY_LINES = 1000, REPEATED_END_NS = 100000000 };
 
 struct chat_lines {
     EditLine *edit; // NULL: stdin or stdout is not a terminal
@@ -46,7 +46,7 @@ static bool is_second_end(int signal)
 {
     uint64_t now = clock_ns();
     if (ending != 0)
-        return now - ending_ns > SAME_END_NS;
+        return now - ending_ns > REPEATED_END_NS;
     ending_ns = now;
     ending = signal;
     return false;
@@ -107,7 +107,7 @@ int interrupt_descriptor(void)
     return interrupts;
 }
 
-bool interrupt_take(void)
+bool interrupt_poll(void)
 {
     uint64_t count;
     bool came = interrupts >= 0 && read(interrupts, &count, sizeof count) == sizeof count;
@@ -122,7 +122,7 @@ static int byte_read(struct chat_lines *lines, char *out)
     for (;;) {
         if (poll(wait, 2, -1) < 0 && errno != EINTR)
             return -1;
-        lines->interrupted = interrupt_take();
+        lines->interrupted = interrupt_poll();
         if (lines->interrupted)
             return -1;
         if (wait[0].revents == 0)
@@ -154,7 +154,7 @@ static int character_read(EditLine *edit, wchar_t *out)
 
 // libedit callback at the mark that begins pasted text: inserts everything up to the closing mark,
 // including line ends, into the current message.
-static unsigned char paste_take(EditLine *edit, int key)
+static unsigned char paste_read(EditLine *edit, int key)
 {
     static const wchar_t end[] = L"\x1b[201~";
     size_t matched = 0;
@@ -170,7 +170,7 @@ static unsigned char paste_take(EditLine *edit, int key)
     return CC_REFRESH;
 }
 
-static char *prompt_say(EditLine *edit)
+static char *prompt_get(EditLine *edit)
 {
     struct chat_lines *lines = NULL;
     el_get(edit, EL_CLIENTDATA, &lines);
@@ -230,9 +230,9 @@ enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *
     el_set(lines->edit, EL_CLIENTDATA, lines);
     el_set(lines->edit, EL_EDITOR, "emacs");
     el_set(lines->edit, EL_SIGNAL, 0);
-    el_set(lines->edit, EL_PROMPT, prompt_say);
+    el_set(lines->edit, EL_PROMPT, prompt_get);
     el_set(lines->edit, EL_GETCFN, character_read);
-    el_set(lines->edit, EL_ADDFN, "paste", "Take what is pasted", paste_take);
+    el_set(lines->edit, EL_ADDFN, "paste", "Insert pasted text", paste_read);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         el_set(lines->edit, EL_BIND, keys[i][0], keys[i][1], NULL);
     el_source(lines->edit, NULL); // ~/.editrc

@@ -31,7 +31,7 @@ struct transfer {
     uint64_t heard_ns;  // clock_ns of the last text
 };
 
-static char *joined(const char *a, const char *b)
+static char *text_join(const char *a, const char *b)
 {
     size_t first = strlen(a), second = strlen(b);
     char *both = heap_alloc(first + second + 1);
@@ -47,10 +47,10 @@ static char *base_of(const char *url)
     size_t bytes = strlen(url);
     while (bytes > 0 && url[bytes - 1] == '/')
         bytes--;
-    char *trimmed = joined(url, "");
+    char *trimmed = text_join(url, "");
     trimmed[bytes] = '\0';
     const char *host = strstr(trimmed, "://") + 3;
-    char *base = joined(trimmed, strchr(host, '/') ? "" : "/v1");
+    char *base = text_join(trimmed, strchr(host, '/') ? "" : "/v1");
     heap_free(trimmed);
     return base;
 }
@@ -60,7 +60,7 @@ static char *shown_of(const char *base)
 {
     const char *host = strstr(base, "://") + 3;
     const char *at = memrchr(host, '@', strcspn(host, "/?#"));
-    char *shown = joined(base, "***"); // 3 bytes longer, as *** may be longer than the secret
+    char *shown = text_join(base, "***"); // 3 bytes longer, as *** may be longer than the secret
     if (at)
         snprintf(shown + (host - base), strlen(at) + 4, "***%s", at);
     else
@@ -86,22 +86,22 @@ static bool is_loopback(const char *base)
 static const char *error_of(const json_t *body)
 {
     const json_t *error = json_object_get(body, "error");
-    const char *said = json_string_value(json_object_get(error, "message"));
-    said = said ? said : json_string_value(error);
-    return said ? said : json_string_value(json_object_get(body, "message"));
+    const char *message = json_string_value(json_object_get(error, "message"));
+    message = message ? message : json_string_value(error);
+    return message ? message : json_string_value(json_object_get(body, "message"));
 }
 
-static void usage_take(struct chat_answer *answer, const json_t *usage)
+static void usage_read(struct chat_answer *answer, const json_t *usage)
 {
     json_int_t tokens = json_integer_value(json_object_get(usage, "completion_tokens"));
     if (tokens > 0 && tokens <= UINT32_MAX)
         answer->tokens = (uint32_t)tokens;
 }
 
-static void part_take(struct transfer *t, enum chat_part part, const json_t *said)
+static void part_handle(struct transfer *t, enum chat_part part, const json_t *value)
 {
     struct chat_answer *answer = t->answer;
-    struct text piece = text_span(json_string_value(said), json_string_length(said));
+    struct text piece = text_span(json_string_value(value), json_string_length(value));
     if (piece.bytes == 0 || t->status != STATUS_OK)
         return;
     if (answer->first_ns == 0)
@@ -119,7 +119,7 @@ static void part_take(struct transfer *t, enum chat_part part, const json_t *sai
 }
 
 // Handles the text of one event. Servers send reasoning under either name, or under both.
-static void delta_take(struct transfer *t, const json_t *delta)
+static void delta_handle(struct transfer *t, const json_t *delta)
 {
     const json_t *content = json_object_get(delta, "content");
     const json_t *thought = json_object_get(delta, "reasoning_content");
@@ -127,11 +127,11 @@ static void delta_take(struct transfer *t, const json_t *delta)
         thought = json_object_get(delta, "reasoning");
     if (json_string_length(content) + json_string_length(thought) > 0)
         t->answer->tokens++; // an estimate until the usage arrives
-    part_take(t, CHAT_REASONING, thought);
-    part_take(t, CHAT_ANSWER, content);
+    part_handle(t, CHAT_REASONING, thought);
+    part_handle(t, CHAT_ANSWER, content);
 }
 
-static void event_take(struct transfer *t, struct text line)
+static void event_handle(struct transfer *t, struct text line)
 {
     static const struct text head = {"data:", 5};
     if (line.bytes < head.bytes || memcmp(line.at, head.at, head.bytes) != 0)
@@ -149,17 +149,17 @@ static void event_take(struct transfer *t, struct text line)
         return;
     }
     if (json_object_get(event, "error")) {
-        const char *said = error_of(event);
+        const char *message = error_of(event);
         t->status = error_set(t->err, STATUS_REFUSED, "the server ended the answer: %s",
-                              said ? said : "it does not say why");
+                              message ? message : "it does not say why");
     }
     const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
     const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
     if (t->status == STATUS_OK)
-        delta_take(t, json_object_get(choice, "delta"));
+        delta_handle(t, json_object_get(choice, "delta"));
     t->done |= finish != NULL;
     t->answer->cut |= finish && strcmp(finish, "length") == 0;
-    usage_take(t->answer, json_object_get(event, "usage"));
+    usage_read(t->answer, json_object_get(event, "usage"));
     json_decref(event);
 }
 
@@ -171,7 +171,7 @@ static long http_status(const struct transfer *t)
 }
 
 // libcurl callback for received bytes. Returning less than `count` ends the transfer.
-static size_t body_take(char *at, size_t size, size_t count, void *context)
+static size_t body_receive(char *at, size_t size, size_t count, void *context)
 {
     struct transfer *t = context;
     (void)size; // always 1
@@ -181,7 +181,7 @@ static size_t body_take(char *at, size_t size, size_t count, void *context)
         if (!end)
             break;
         json_put_raw(&t->body, text_span(at, (size_t)(end - at)));
-        event_take(t, json_buffer_text(&t->body));
+        event_handle(t, json_buffer_text(&t->body));
         t->body.bytes = 0;
         left -= (size_t)(end + 1 - at);
         at += end + 1 - at;
@@ -227,7 +227,7 @@ static CURLcode transfer_run(struct chat_remote *remote, struct transfer *t)
         if (failed == CURLM_OK && running > 0 && !t->over && t->status == STATUS_OK)
             failed = curl_multi_poll(remote->multi, &also, also.fd >= 0, 1000, NULL);
         if (t->answer)
-            t->answer->stopped = interrupt_take();
+            t->answer->stopped = interrupt_poll();
     }
     if (failed != CURLM_OK && t->status == STATUS_OK)
         t->status = error_set(t->err, STATUS_REFUSED, "%s cannot be asked: %s", remote->shown,
@@ -258,8 +258,8 @@ static const struct cause {
     {CURLE_OK, true, "is it an HTTP server? One with TLS wants https:// in --url"},
 };
 
-static enum status broken(const struct chat_remote *remote, struct transfer *t, CURLcode code,
-                          const char *reason)
+static enum status connection_error(const struct chat_remote *remote, struct transfer *t,
+                                    CURLcode code, const char *reason)
 {
     const struct cause *cause = causes;
     while (cause->code != CURLE_OK && cause->code != code)
@@ -274,37 +274,37 @@ static enum status broken(const struct chat_remote *remote, struct transfer *t, 
                      remote->shown, reason, cause->advice);
 }
 
-static enum status refused(const struct chat_remote *remote, struct transfer *t)
+static enum status refusal_error(const struct chat_remote *remote, struct transfer *t)
 {
     long status = http_status(t);
     json_t *body = NULL;
-    const char *said = NULL;
+    const char *message = NULL;
     if (json_parse(&body, json_buffer_text(&t->body), NULL) == STATUS_OK)
-        said = error_of(body);
+        message = error_of(body);
     if (status == 401 || status == 403)
         t->status = error_set(t->err, STATUS_REFUSED,
                               "the server refuses the key (%ld%s%.200s): give its key with "
                               "--api-key or OPENAI_API_KEY",
-                              status, said ? ": " : "", said ? said : "");
-    else if ((status == 404 || status / 100 == 3) && !said)
+                              status, message ? ": " : "", message ? message : "");
+    else if ((status == 404 || status / 100 == 3) && !message)
         t->status = error_set(t->err, STATUS_REFUSED,
                               "%s answers %ld: give the address of an API such as "
                               "http://127.0.0.1:8000 with --url",
                               remote->shown, status);
     else
         t->status = error_set(t->err, STATUS_REFUSED, "the server answers %ld%s%s", status,
-                              said ? ": " : "", said ? said : "");
+                              message ? ": " : "", message ? message : "");
     json_decref(body);
     return t->status;
 }
 
 // Sends a request to base + path: a POST with this body, or a GET if body is NULL. The caller frees
 // t->body.
-static enum status transfer(struct chat_remote *remote, struct transfer *t, const char *path,
-                            const struct json_buffer *body)
+static enum status transfer_send(struct chat_remote *remote, struct transfer *t, const char *path,
+                                 const struct json_buffer *body)
 {
     char reason[CURL_ERROR_SIZE] = "";
-    char *url = joined(remote->base, path);
+    char *url = text_join(remote->base, path);
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
     if (remote->key)
         headers = curl_slist_append(headers, remote->key);
@@ -318,7 +318,7 @@ static enum status transfer(struct chat_remote *remote, struct transfer *t, cons
     if (remote->loopback)
         // through a proxy the address would be the proxy's machine
         curl_easy_setopt(t->easy, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, body_take);
+    curl_easy_setopt(t->easy, CURLOPT_WRITEFUNCTION, body_receive);
     curl_easy_setopt(t->easy, CURLOPT_WRITEDATA, t);
     if (body) {
         curl_easy_setopt(t->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->bytes);
@@ -327,9 +327,10 @@ static enum status transfer(struct chat_remote *remote, struct transfer *t, cons
     CURLcode code = transfer_run(remote, t);
     bool stopped = t->answer && t->answer->stopped;
     if (t->status == STATUS_OK && !stopped && !t->done && code != CURLE_OK)
-        t->status = broken(remote, t, code, *reason != '\0' ? reason : curl_easy_strerror(code));
+        t->status =
+            connection_error(remote, t, code, *reason != '\0' ? reason : curl_easy_strerror(code));
     else if (t->status == STATUS_OK && !stopped && http_status(t) != 200)
-        refused(remote, t);
+        refusal_error(remote, t);
     curl_easy_cleanup(t->easy);
     curl_slist_free_all(headers);
     heap_free(url);
@@ -355,7 +356,7 @@ static enum status model_find(struct chat_remote *remote, struct error *err)
 {
     struct transfer t = {.err = err};
     json_t *list = NULL;
-    enum status status = transfer(remote, &t, "/models", NULL);
+    enum status status = transfer_send(remote, &t, "/models", NULL);
     if (status == STATUS_OK && json_parse(&list, json_buffer_text(&t.body), err) != STATUS_OK)
         status = error_set(err, STATUS_INVALID,
                            "%s is no API: give the address of one such as http://127.0.0.1:8000 "
@@ -363,7 +364,7 @@ static enum status model_find(struct chat_remote *remote, struct error *err)
                            remote->shown);
     const char *id = status == STATUS_OK ? first_model(list) : NULL;
     if (id)
-        remote->model = joined(id, "");
+        remote->model = text_join(id, "");
     else if (status == STATUS_OK)
         status = error_set(err, STATUS_NOT_FOUND,
                            "%s lists no model that chats: name one, weft chat --url %s MODEL",
@@ -387,10 +388,10 @@ enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_
     remote->shown = shown_of(remote->base);
     remote->loopback = is_loopback(remote->base);
     remote->silence_s = args->silence_s;
-    remote->key = args->key ? joined("Authorization: Bearer ", args->key) : NULL;
+    remote->key = args->key ? text_join("Authorization: Bearer ", args->key) : NULL;
     if (!args->model)
         return model_find(remote, err);
-    remote->model = joined(args->model, "");
+    remote->model = text_join(args->model, "");
     return STATUS_OK;
 }
 
@@ -427,7 +428,7 @@ enum status chat_remote_answer(void *state, json_t *messages, const struct chat_
     struct json_buffer body = {0};
     request_write(&body, remote, messages, params);
     out->begun_ns = clock_ns();
-    enum status status = transfer(remote, &t, "/chat/completions", &body);
+    enum status status = transfer_send(remote, &t, "/chat/completions", &body);
     if (status == STATUS_OK && !out->stopped && !t.done)
         status = error_set(err, STATUS_REFUSED,
                            "%s ended its answer before it was complete: ask again", remote->shown);

@@ -117,9 +117,9 @@ static enum status text_end(struct answer_reader *r, struct error *err)
 }
 
 // Reads the events of the answer until its end.
-static enum status events_take(struct session *session, struct request *request,
-                               struct answer_reader *r, struct token_event *event,
-                               struct error *err)
+static enum status events_handle(struct session *session, struct request *request,
+                                 struct answer_reader *r, struct token_event *event,
+                                 struct error *err)
 {
     bool stopped = false, came = false;
     while (!came || !(event->flags & EVENT_LAST)) {
@@ -161,7 +161,7 @@ static enum status reply_make(const struct session *session, const struct contin
     struct decode_args prompt = {
         .tokens = args->submit->tokens, .count = args->submit->token_count, .arena = args->arena};
     *out = NULL;
-    if (!args->apart || (!reply.reasoning && !dialect_marks_text(dialect)))
+    if (!args->separate_reasoning || (!reply.reasoning && !dialect_marks_text(dialect)))
         return STATUS_OK;
     enum status status =
         dialect_start_find(dialect, session->model->tokenizer, &prompt, &reply.start, err);
@@ -187,7 +187,7 @@ enum status prompt_continue(struct session *session, const struct continue_args 
         // the parser needs special tokens, as markers often are
         detok_init(&r.detok, r.tokenizer, !r.reply);
         detok_continue(&r.detok);
-        status = events_take(session, request, &r, &event, err);
+        status = events_handle(session, request, &r, &event, err);
         request_end(session, request, &event);
     }
     reply_close(r.reply);

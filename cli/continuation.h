@@ -48,7 +48,7 @@ struct continue_args {
     void *context;
     struct arena *arena; // for temporary data
     // true: separate reasoning from text by the model's markers; false: print the markers
-    bool apart;
+    bool separate_reasoning;
 };
 
 // Generates until the model ends or stop returns true. The caller zeroes `out` before and frees it

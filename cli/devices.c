@@ -15,7 +15,7 @@ static void device_note(const char *line)
 static const char *const names[] = {
     [DEVICE_CPU] = "cpu", [DEVICE_CUDA] = "cuda", [DEVICE_SIMT] = "simt"};
 
-// Opens the device that `d` names. device_take adds it to the count of the list afterwards.
+// Opens the device that `d` names. device_acquire adds it to the count of the list afterwards.
 static enum status device_open(struct loaded_device *d, const struct device_settings *settings,
                                struct error *err)
 {
@@ -36,9 +36,9 @@ static enum status device_open(struct loaded_device *d, const struct device_sett
     return d->api->open(&d->device, &d->options, err);
 }
 
-static enum status device_take(struct device_list *list, struct loaded_device **out,
-                               enum device_choice kind, uint32_t index,
-                               const struct device_settings *settings, struct error *err)
+static enum status device_acquire(struct device_list *list, struct loaded_device **out,
+                                  enum device_choice kind, uint32_t index,
+                                  const struct device_settings *settings, struct error *err)
 {
     for (uint32_t i = 0; i < list->count; i++) {
         *out = &list->at[i];
@@ -64,7 +64,7 @@ static enum status auto_choose(struct device_list *list, const struct device_set
                                struct error *err)
 {
     struct loaded_device *first;
-    enum status status = device_take(list, &first, DEVICE_CUDA, 0, settings, err);
+    enum status status = device_acquire(list, &first, DEVICE_CUDA, 0, settings, err);
     list->chosen = DEVICE_CUDA;
     if (status == STATUS_OK)
         return status;
@@ -80,8 +80,8 @@ static enum status auto_choose(struct device_list *list, const struct device_set
 // Adds advice to the error that a GPU was requested by name and there is none.
 static enum status gpu_missing(enum status status, struct error *err)
 {
-    size_t said = strlen(err->text);
-    snprintf(err->text + said, sizeof err->text - said, ": %s--device cpu computes without a GPU",
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, ": %s--device cpu computes without a GPU",
              status == STATUS_NOT_FOUND ? "'make cuda' builds it where nvcc is, " : "");
     return status;
 }
@@ -89,7 +89,7 @@ static enum status gpu_missing(enum status status, struct error *err)
 // Stores the number of GPUs of a model: as many as the option numbers, else one per rank or copy.
 static enum status gpus_count(uint32_t *count, const struct model_spec *spec, struct error *err)
 {
-    const struct option_devices *asked = &spec->settings.device;
+    const struct option_devices *requested = &spec->settings.device;
     uint32_t copies = spec->settings.data_parallel_size;
     uint32_t ranks = spec->settings.tensor_parallel_size;
     if (ranks > 1 && copies > 1)
@@ -97,12 +97,12 @@ static enum status gpus_count(uint32_t *count, const struct model_spec *spec, st
                          "model '%s': copies of a model that GPUs share are not possible yet: "
                          "leave out --data-parallel-size or --tensor-parallel-size",
                          spec->id);
-    if (ranks > 1 && asked->count > 0 && asked->count != ranks)
+    if (ranks > 1 && requested->count > 0 && requested->count != ranks)
         return error_set(err, STATUS_INVALID,
                          "model '%s': --tensor-parallel-size %u needs as many GPUs and --device "
                          "names %u: add ,device= with %u numbers",
-                         spec->id, ranks, asked->count, ranks);
-    *count = asked->count > 0 ? asked->count : ranks > 1 ? ranks : copies;
+                         spec->id, ranks, requested->count, ranks);
+    *count = requested->count > 0 ? requested->count : ranks > 1 ? ranks : copies;
     return STATUS_OK;
 }
 
@@ -110,29 +110,29 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
                        uint32_t *count, const struct model_spec *spec,
                        const struct device_settings *settings, struct error *err)
 {
-    const struct option_devices *asked = &spec->settings.device;
+    const struct option_devices *requested = &spec->settings.device;
     uint32_t copies = spec->settings.data_parallel_size;
-    enum device_choice kind = (enum device_choice)asked->kind;
+    enum device_choice kind = (enum device_choice)requested->kind;
     enum status status = STATUS_OK;
     if (kind == DEVICE_AUTO && list->chosen == DEVICE_AUTO)
         status = auto_choose(list, settings, err);
     if (kind == DEVICE_AUTO)
         kind = list->chosen;
-    if (asked->count > 0 && asked->count < copies)
+    if (requested->count > 0 && requested->count < copies)
         return error_set(err, STATUS_INVALID,
                          "model '%s': --data-parallel-size %u needs as many GPUs and --device "
                          "or ,device= names %u: name more, or add ,data-parallel-size=%u behind "
                          "the model",
-                         spec->id, copies, asked->count, asked->count);
+                         spec->id, copies, requested->count, requested->count);
     *count = 1;
     if (status == STATUS_OK && kind != DEVICE_CPU)
         status = gpus_count(count, spec, err);
     if (status != STATUS_OK)
         return status;
     for (uint32_t i = 0; i < *count && status == STATUS_OK; i++) {
-        uint32_t index = asked->count > 0 ? asked->at[i] : i;
-        status = device_take(list, &out[i], kind, index, settings, err);
-        if (status != STATUS_OK && i > 0 && asked->count == 0)
+        uint32_t index = requested->count > 0 ? requested->at[i] : i;
+        status = device_acquire(list, &out[i], kind, index, settings, err);
+        if (status != STATUS_OK && i > 0 && requested->count == 0)
             return error_prefix(err,
                                 "model '%s': --%s-parallel-size %u needs as many GPUs, lower "
                                 "it to %u at most",

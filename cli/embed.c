@@ -100,7 +100,7 @@ static enum status embed_line(struct session *session, const struct embedding *e
     return STATUS_OK;
 }
 
-static enum status embed(struct session *session, void *settings, struct error *err)
+static enum status embed_lines(struct session *session, void *settings, struct error *err)
 {
     struct embedding e = {.settings = settings};
     enum status status = prompt_find(&e, session, session->loaded.arena, err);
@@ -144,6 +144,6 @@ int command_embed(const struct command *self, int argc, char **argv)
                                       .settings = &s,
                                       .kind = MODEL_EMBEDDER,
                                       .settings_check = settings_check,
-                                      .body = embed};
+                                      .body = embed_lines};
     return session_command_run(&command);
 }

@@ -49,7 +49,7 @@ static enum status encode_chat(const struct session *session, const struct gener
     return status;
 }
 
-static enum status show(void *context, bool reasoning, struct text piece, struct error *err)
+static enum status piece_print(void *context, bool reasoning, struct text piece, struct error *err)
 {
     (void)context, (void)reasoning;
     output_text(stdout, piece);
@@ -87,7 +87,7 @@ static void json_print(const struct submit_args *submit, const struct continuati
     json_buffer_free(&b);
 }
 
-static enum status generate(struct session *session, void *settings, struct error *err)
+static enum status generate_answer(struct session *session, void *settings, struct error *err)
 {
     const struct generate_settings *s = settings;
     uint64_t seed = s->seed == -1 ? random_seed() : (uint64_t)s->seed;
@@ -110,7 +110,7 @@ static enum status generate(struct session *session, void *settings, struct erro
     submit.sequence_start = start;
     struct continuation made = {0};
     struct continue_args args = {
-        .submit = &submit, .show = s->json ? NULL : show, .arena = session->loaded.arena};
+        .submit = &submit, .show = s->json ? NULL : piece_print, .arena = session->loaded.arena};
     status = prompt_continue(session, &args, &made, err);
     if (status == STATUS_OK && s->json)
         json_print(&submit, &made);
@@ -145,6 +145,6 @@ int command_generate(const struct command *self, int argc, char **argv)
                                       .required_name = "prompt",
                                       .kind = MODEL_GENERATOR,
                                       .settings_check = texts_check,
-                                      .body = generate};
+                                      .body = generate_answer};
     return session_command_run(&command);
 }

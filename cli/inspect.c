@@ -26,9 +26,9 @@ static enum status tensors_print(const char *folder, bool each, struct error *er
     return STATUS_OK;
 }
 
-static enum status inspect(struct session *session, const char *folder,
-                           const struct model_settings *settings,
-                           const struct device_settings *device, struct error *err)
+static enum status model_inspect(struct session *session, const char *folder,
+                                 const struct model_settings *settings,
+                                 const struct device_settings *device, struct error *err)
 {
     enum status status = session_plan(session, folder, settings, device, err);
     if (status != STATUS_OK)
@@ -68,7 +68,7 @@ int command_inspect(const struct command *self, int argc, char **argv)
     if (code < 0) {
         struct session session;
         struct error err;
-        enum status status = inspect(&session, positional.at[0], &model, &device, &err);
+        enum status status = model_inspect(&session, positional.at[0], &model, &device, &err);
         code = status == STATUS_OK ? EXIT_CODE_OK : session_failed(&session, &err);
         session_close(&session);
     }

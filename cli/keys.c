@@ -29,7 +29,7 @@ static void readers_warn(const char *path)
 }
 
 // Splits the text in place and appends its keys: the list points into the text.
-static enum status lines_take(struct texts *list, char *text, const char *path, struct arena *arena,
+static enum status lines_read(struct texts *list, char *text, const char *path, struct arena *arena,
                               struct error *err)
 {
     uint32_t number = 1;
@@ -60,7 +60,7 @@ static enum status file_keys(struct serve_keys *out, const char *path, struct ar
         return error_set(err, STATUS_INVALID,
                          "%s holds a NUL byte: write it as text, one key a line", path);
     uint32_t before = list->count;
-    status = lines_take(list, (char *)out->file.at, path, arena, err);
+    status = lines_read(list, (char *)out->file.at, path, arena, err);
     if (status != STATUS_OK)
         return status;
     return list->count > before

@@ -172,30 +172,30 @@ static enum status gpus_check(const struct loaded *loaded, const struct loaded_m
 static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
                               struct model_options *options, struct error *err)
 {
-    const struct loaded_device *whole = m->device;
+    const struct loaded_device *device = m->device;
     uint32_t size = m->spec.settings.tensor_parallel_size;
     bool gpus = gpu_count(m) > 1;
     struct loaded_ranks *ranks = gpus ? &m->ranks : &loaded->ranks[size];
     if (size == 1)
         return STATUS_OK;
-    if (whole->facts.ranks_max < size)
+    if (device->facts.ranks_max < size)
         return error_set(err, STATUS_UNSUPPORTED,
                          "model '%s': --tensor-parallel-size %u needs as many GPUs and there are "
                          "%u",
-                         m->spec.id, size, whole->facts.ranks_max);
+                         m->spec.id, size, device->facts.ranks_max);
     options->share.tp_size = size;
     options->devices = ranks->devices;
     options->device_names = m->rank_names;
     options->start_ns = loaded->start_ns;
     enum status status = gpus ? gpus_check(loaded, m, err) : STATUS_OK;
     while (ranks->count < size && status == STATUS_OK) {
-        struct device_options rank = whole->options;
+        struct device_options rank = device->options;
         rank.index = gpus ? m->choices[ranks->count]->index : ranks->count;
         rank.ranks = size;
-        rank.whole = gpus ? NULL : whole->device;
-        rank.exact = whole->facts.exact;
+        rank.whole = gpus ? NULL : device->device;
+        rank.exact = device->facts.exact;
         m->rank_names[ranks->count] = gpus ? m->choices[ranks->count]->label : NULL;
-        status = whole->api->open(&ranks->devices[ranks->count], &rank, err);
+        status = device->api->open(&ranks->devices[ranks->count], &rank, err);
         ranks->count += status == STATUS_OK;
     }
     if (status != STATUS_OK)
@@ -269,8 +269,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
 
 static double step_stretch(const struct loaded_model *m)
 {
-    double asked = m->spec.settings.step_stretch;
-    return asked >= 0 ? asked : m->device->facts.step_stretch;
+    double requested = m->spec.settings.step_stretch;
+    return requested >= 0 ? requested : m->device->facts.step_stretch;
 }
 
 static void engine_options_fill(struct loaded_model *m, uint32_t port_count)
@@ -337,9 +337,9 @@ static enum status kv_too_small(const struct loaded *loaded, const struct loaded
               "there are %.2f MiB%s%s: raise --kv-cache-memory",
               m->spec.id, facts->max_model_len, (double)m->plan->kv_bytes_min / 0x1p20,
               (double)m->kv_bytes / 0x1p20, several ? " on " : "", several ? device->label : "");
-    size_t said = strlen(err->text);
+    size_t used = strlen(err->text);
     if (tokens > 0)
-        snprintf(err->text + said, sizeof err->text - said,
+        snprintf(err->text + used, sizeof err->text - used,
                  ", or --max-model-len %" PRIu64 " would fit", tokens);
     return STATUS_NO_MEMORY;
 }
@@ -385,22 +385,22 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
     double shares = 0;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
-        uint64_t asked = m->spec.settings.kv_cache_memory;
+        uint64_t requested = m->spec.settings.kv_cache_memory;
         if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;
-        if (asked > 0) {
-            m->kv_bytes = asked;
+        if (requested > 0) {
+            m->kv_bytes = requested;
             m->kv_rule = "--kv-cache-memory";
         }
-        fixed += asked / gpu_count(m);
-        shares += asked == 0 ? m->spec.settings.kv_share : 0;
+        fixed += requested / gpu_count(m);
+        shares += requested == 0 ? m->spec.settings.kv_share : 0;
     }
     uint64_t memory = device->facts.memory_available;
     if (planned + fixed > memory)
         return plan_too_large(loaded, device, planned + fixed, err);
     uint64_t left = memory - planned - fixed;
     uint64_t most = (uint64_t)((double)memory * device->facts.kv_share);
-    uint64_t room = left > most ? most : left;
+    uint64_t available = left > most ? most : left;
     for (uint32_t i = 0; i < loaded->model_count; i++) {
         struct loaded_model *m = &loaded->models[i];
         uint64_t others_allow = m->kv_bytes; // limit from the GPUs of other ranks; 0: no limit yet
@@ -408,7 +408,7 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
         if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;
         if (m->spec.settings.kv_cache_memory == 0)
-            kv_default(m, (uint64_t)((double)room * (m->spec.settings.kv_share / shares)) *
+            kv_default(m, (uint64_t)((double)available * (m->spec.settings.kv_share / shares)) *
                               gpu_count(m));
         if (others_allow > 0 && others_allow < m->kv_bytes) {
             m->kv_bytes = others_allow;
@@ -499,9 +499,9 @@ static void table_print(const struct loaded *loaded)
         uint64_t bytes[DEVICES_MAX] = {0};
         char name[64];
         safe_put(name, sizeof name, text_of(m->spec.id));
-        size_t said = strlen(name);
+        size_t used = strlen(name);
         if (m->spec.settings.data_parallel_size > 1)
-            snprintf(name + (said < 20 ? said : 20), sizeof name - 20, " copy %u", m->copy);
+            snprintf(name + (used < 20 ? used : 20), sizeof name - 20, " copy %u", m->copy);
         for (uint32_t d = 0; d < loaded->devices.count; d++) {
             bytes[d] = bytes_on(m, &loaded->devices.at[d]);
             bytes[d] += bytes[d] > 0 ? m->kv_bytes / gpu_count(m) : 0;
@@ -520,8 +520,8 @@ static void size_write(char *out, size_t out_bytes, uint64_t bytes)
     snprintf(out, out_bytes, "%.*f %s", large ? 2 : size < 10 ? 1 : 0, size, large ? "GiB" : "MiB");
 }
 
-// whole: print all entries of the plan; otherwise only the device and the sum.
-static void plans_print(const struct loaded *loaded, const char *more, bool whole)
+// complete: print all entries of the plan; otherwise only the device and the sum.
+static void plans_print(const struct loaded *loaded, const char *more, bool complete)
 {
     if (log_level_get() < LOG_INFO)
         return;
@@ -535,20 +535,21 @@ static void plans_print(const struct loaded *loaded, const char *more, bool whol
                  device->facts.name, device->facts.exact ? ", exact" : "");
         for (uint32_t i = 0; i < loaded->model_count; i++) {
             const struct loaded_model *m = &loaded->models[i];
-            if (m->device == device && whole)
+            if (m->device == device && complete)
                 plan_log(m);
             kv += bytes_on(m, device) > 0 ? m->kv_bytes / gpu_count(m) : 0;
         }
         planned += kv;
-        if (more && whole && d == 0)
+        if (more && complete && d == 0)
             log_text("%s\n", more);
-        char all[24], room[24], kept[24], part[96] = "";
+        char all[24], available[24], kept[24], part[96] = "";
         size_write(all, sizeof all, planned);
-        size_write(room, sizeof room, device->facts.memory_available);
+        size_write(available, sizeof available, device->facts.memory_available);
         size_write(kept, sizeof kept, kv);
         if (kv > 0)
             snprintf(part, sizeof part, ", %s of it for keys and values (--kv-cache-memory)", kept);
-        log_text("planned: %s of %s%s%s\n", all, room, part, whole ? "" : " (-v: the whole plan)");
+        log_text("planned: %s of %s%s%s\n", all, available, part,
+                 complete ? "" : " (-v: the whole plan)");
     }
 }
 
@@ -647,7 +648,7 @@ static void progress_end(const struct progress *p)
         log_text("\r%*s\r", PROGRESS_COLUMNS, "");
 }
 
-static uint32_t generators(const struct loaded *loaded)
+static uint32_t generator_count(const struct loaded *loaded)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < loaded->model_count; i++)
@@ -675,7 +676,7 @@ enum status models_load(struct loaded *loaded, struct error *err)
                                        : tokenizer_vocabulary(m->tokenizer, facts->vocab,
                                                               facts->end_ids, facts->end_count);
             m->engine_options.vocabulary = m->vocabulary;
-            m->engine_options.mask_idle_bytes = MASK_IDLE_GRAMMAR_BYTES / generators(loaded);
+            m->engine_options.mask_idle_bytes = MASK_IDLE_GRAMMAR_BYTES / generator_count(loaded);
         }
         if (status == STATUS_OK)
             status = engine_open(&m->engine, m->model, &m->engine_options, err);

@@ -5,7 +5,7 @@
 #include "base/futex.h"
 #include "base/patience.h"
 
-static _Noreturn void stand_still(const struct load_watch *watch)
+static _Noreturn void no_progress_fail(const struct load_watch *watch)
 {
     const struct loaded_model *m = watch->model;
     uint32_t rank = model_plan_loading(m->plan);
@@ -28,7 +28,7 @@ static void *watch_main(void *argument)
         if (signs != seen)
             patience = patience_of(watch->patience_ns);
         else if (patience_ends(&patience))
-            stand_still(watch);
+            no_progress_fail(watch);
         seen = signs;
         futex_sleep(&watch->over, 0, &watch->over_sleepers, patience_next(&patience));
     }

@@ -50,7 +50,7 @@ static const struct command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
-static void usage(FILE *out)
+static void usage_print(FILE *out)
 {
     fputs("weft " WEFT_VERSION ": an inference backend. usage: weft COMMAND ...\n\n", out);
     for (int i = 0; i < COMMAND_COUNT; i++)
@@ -75,14 +75,14 @@ static int output_end(int code)
     return command_failed(&err);
 }
 
-static void reader_left(int signal)
+static void on_reader_gone(int signal)
 {
     (void)signal;
     _exit(EXIT_CODE_OK);
 }
 
 // Returns true if the output is text to read, whose reader may leave early (| head).
-static bool shows(int argc, char **argv)
+static bool output_is_text(int argc, char **argv)
 {
     return argc > 1 &&
            (argv[1][0] == '-' || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "inspect") == 0);
@@ -93,14 +93,14 @@ int main(int argc, char **argv)
     setlocale(LC_ALL, "C"); // number formats must not depend on the locale
     // If the reader of the output leaves, a server continues and other commands end.
     bool serves = argc > 1 && strcmp(argv[1], "serve") == 0;
-    signal(SIGPIPE, serves ? SIG_IGN : shows(argc, argv) ? reader_left : SIG_DFL);
+    signal(SIGPIPE, serves ? SIG_IGN : output_is_text(argc, argv) ? on_reader_gone : SIG_DFL);
     if (argc < 2) {
-        usage(stderr);
+        usage_print(stderr);
         return EXIT_CODE_USAGE;
     }
     bool help = strcmp(argv[1], "help") == 0;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || (help && argc == 2)) {
-        usage(stdout);
+        usage_print(stdout);
         return output_end(EXIT_CODE_OK);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
@@ -121,8 +121,8 @@ int main(int argc, char **argv)
     }
     struct near near = {.given = argv[help ? 2 : 1]};
     for (int i = 0; i < COMMAND_COUNT; i++)
-        near_look(&near, commands[i].name);
+        near_offer(&near, commands[i].name);
     safe_line(stderr, "weft: there is no command '%s'%s (see weft --help)", near.given,
-              near_say(&near, "").at);
+              near_text(&near, "").at);
     return EXIT_CODE_USAGE;
 }

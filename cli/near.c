@@ -30,7 +30,7 @@ static uint32_t edits_between(const char *from, const char *to)
     return edits[columns];
 }
 
-void near_look(struct near *near, const char *name)
+void near_offer(struct near *near, const char *name)
 {
     uint32_t edits = edits_between(near->given, name);
     if (edits > EDITS_MAX || edits >= strlen(near->given) || (near->name && edits >= near->edits))
@@ -39,7 +39,7 @@ void near_look(struct near *near, const char *name)
     near->edits = edits;
 }
 
-struct near_text near_say(const struct near *near, const char *dashes)
+struct near_text near_text(const struct near *near, const char *dashes)
 {
     struct near_text out = {""};
     if (near->name)

@@ -10,11 +10,11 @@ struct near { // zeroed by the caller, except for given
 };
 // Stores the name if it is more similar than those before. It must differ by at most two inserted,
 // removed or replaced letters, and by fewer than the given name has.
-void near_look(struct near *near, const char *name);
+void near_offer(struct near *near, const char *name);
 
 // Returns ", did you mean '--NAME'?" with these dashes, or an empty text. The struct can be an
 // argument of printf.
 struct near_text {
     char at[128];
 };
-struct near_text near_say(const struct near *near, const char *dashes);
+struct near_text near_text(const struct near *near, const char *dashes);

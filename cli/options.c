@@ -149,16 +149,16 @@ static bool is_flag(const struct option_row *row)
     return row->kind == OPTION_FLAG || row->kind == OPTION_SWITCH;
 }
 
-static void rows_look(struct near *near, const struct option_table *table, bool flags_alone)
+static void rows_offer(struct near *near, const struct option_table *table, bool flags_only)
 {
     for (uint32_t i = 0; i < table->count; i++)
-        if (!flags_alone || is_flag(&table->rows[i]))
-            near_look(near, table->rows[i].name);
+        if (!flags_only || is_flag(&table->rows[i]))
+            near_offer(near, table->rows[i].name);
 }
 
 void option_near(struct near *near, const struct option_table *table)
 {
-    rows_look(near, table, false);
+    rows_offer(near, table, false);
 }
 
 static void text_append(struct texts *list, const char *text, struct arena *arena)
@@ -209,7 +209,7 @@ enum status option_assign(const struct option_table *table, void *fields, const 
         option_near(&near, table);
         return error_set(err, STATUS_INVALID, "unknown model option '%s'%s", name,
                          number ? ": a comma inside a value is written '\\,'"
-                                : near_say(&near, "").at);
+                                : near_text(&near, "").at);
     }
     return row_assign(row, fields, value, arena, err);
 }
@@ -220,9 +220,9 @@ static enum status unknown_error(const struct options_parse_args *args, const ch
     bool negated = strncmp(name, "no-", 3) == 0;
     struct near near = {.given = negated ? name + 3 : name};
     for (uint32_t i = 0; i < args->table_count; i++)
-        rows_look(&near, &args->tables[i], negated);
+        rows_offer(&near, &args->tables[i], negated);
     return error_set(err, STATUS_INVALID, "unknown option %s%s%s (see --help)", dashes, name,
-                     near_say(&near, negated ? "--no-" : "--").at);
+                     near_text(&near, negated ? "--no-" : "--").at);
 }
 
 // Parses one option. text: without its dashes. Advances *at if the value is the next argument.
@@ -338,7 +338,7 @@ void options_help(FILE *out, const struct option_table *table, const char *title
     }
 }
 
-static const char *environment(const char *name)
+static const char *environment_read(const char *name)
 {
     const char *value = getenv(name);
     return value && *value != '\0' ? value : NULL;
@@ -346,12 +346,12 @@ static const char *environment(const char *name)
 
 const char *options_environment_key(void)
 {
-    return environment("WEFT_API_KEY");
+    return environment_read("WEFT_API_KEY");
 }
 
 const char *options_environment_openai_key(void)
 {
-    return environment("OPENAI_API_KEY");
+    return environment_read("OPENAI_API_KEY");
 }
 
 bool options_colour(int descriptor)

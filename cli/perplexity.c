@@ -41,7 +41,7 @@ struct reading {
 };
 
 // Returns -log p of the token.
-static double surprise(const float *logits, uint32_t vocab, int32_t token)
+static double token_surprise(const float *logits, uint32_t vocab, int32_t token)
 {
     float top = logits[0];
     double sum = 0;
@@ -80,7 +80,7 @@ static enum status step_run(struct reading *r, const int32_t *next, uint32_t cou
     if (status == STATUS_OK)
         status = model_collect(r->model, &out, clock_ns() + r->patience_ns, err);
     for (uint32_t i = 0; status == STATUS_OK && i < count; i++)
-        r->sum += surprise(r->logits + (size_t)i * r->facts->vocab, r->facts->vocab, next[i]);
+        r->sum += token_surprise(r->logits + (size_t)i * r->facts->vocab, r->facts->vocab, next[i]);
     r->count += status == STATUS_OK ? count : 0;
     return status;
 }
@@ -196,7 +196,7 @@ static void result_print(const struct reading *r, const struct perplexity_settin
            dtype_name(r->facts->dtype));
 }
 
-static enum status perplexity(struct session *session, void *settings, struct error *err)
+static enum status perplexity_measure(struct session *session, void *settings, struct error *err)
 {
     struct perplexity_settings *s = settings;
     int32_t *tokens = NULL;
@@ -237,6 +237,6 @@ int command_perplexity(const struct command *self, int argc, char **argv)
                                       .second = &s.file,
                                       .kind = MODEL_GENERATOR,
                                       .settings_check = stride_check,
-                                      .body = perplexity};
+                                      .body = perplexity_measure};
     return session_command_run(&command);
 }

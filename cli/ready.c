@@ -58,7 +58,7 @@ static void models_print(const struct loaded *loaded)
 }
 
 // Prints where the key is; prints the key itself only if it was generated here.
-static void key_say(const struct ready_args *args)
+static void key_source_print(const struct ready_args *args)
 {
     if (args->keys->made)
         printf("API key: %s\n", args->keys->list.at[0]);
@@ -119,18 +119,18 @@ static const struct loaded_model *model_of_kind(const struct loaded *loaded, enu
 
 static void line_print(const struct ready_args *args)
 {
-    const struct ready_line *asked = lines;
-    const struct loaded_model *model = model_of_kind(args->loaded, asked->kind);
+    const struct ready_line *sample = lines;
+    const struct loaded_model *model = model_of_kind(args->loaded, sample->kind);
     while (!model)
-        model = model_of_kind(args->loaded, (++asked)->kind);
+        model = model_of_kind(args->loaded, (++sample)->kind);
     struct json_buffer key = {0}, body = {0}, line = {0};
     if (!args->keys->made)
         key_put(&key, args);
     json_put_member(&body, "{\"model\":", text_of(model->spec.id));
-    json_put_format(&body, ",%s}", asked->fields);
+    json_put_format(&body, ",%s}", sample->fields);
     json_put_literal(&line, "curl ");
     address_put(&line, args);
-    json_put_format(&line, "/v1/%s -H \"Authorization: Bearer ", asked->path);
+    json_put_format(&line, "/v1/%s -H \"Authorization: Bearer ", sample->path);
     fputs(safe_of(json_buffer_text(&line)).at, stdout);
     key_print(args, json_buffer_text(&key));
     line.bytes = 0;
@@ -145,7 +145,7 @@ static void line_print(const struct ready_args *args)
 void ready_print(const struct ready_args *args)
 {
     page_print(args);
-    key_say(args);
+    key_source_print(args);
     models_print(args->loaded);
     line_print(args);
     fflush(stdout);

@@ -66,8 +66,8 @@ static enum status variables_complete(json_t *variables, struct error *err)
     return STATUS_OK;
 }
 
-static enum status render(const struct render_settings *s, const struct tokenizer *tokenizer,
-                          json_t *variables, struct arena *arena, struct error *err)
+static enum status prompt_render(const struct render_settings *s, const struct tokenizer *tokenizer,
+                                 json_t *variables, struct arena *arena, struct error *err)
 {
     if (tokenizer)
         prompt_special_variables(variables, tokenizer);
@@ -126,7 +126,7 @@ int command_render(const struct command *self, int argc, char **argv)
         if (status == STATUS_OK)
             status = variables_read(&variables, arena, &err);
         if (status == STATUS_OK)
-            status = render(&s, tokenizer, variables, arena, &err);
+            status = prompt_render(&s, tokenizer, variables, arena, &err);
         code = status == STATUS_OK ? EXIT_CODE_OK : command_failed(&err);
         json_decref(variables);
         tokenizer_close(tokenizer);

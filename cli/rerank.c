@@ -90,7 +90,7 @@ static enum status score_all(struct session *session, const struct rerank_settin
     return line_reader_end(&reader, status, err);
 }
 
-static enum status rerank(struct session *session, void *settings, struct error *err)
+static enum status documents_rank(struct session *session, void *settings, struct error *err)
 {
     const struct rerank_settings *s = settings;
     const struct model_facts *facts = engine_facts(session->model->engine);
@@ -133,6 +133,6 @@ int command_rerank(const struct command *self, int argc, char **argv)
                                       .required_filled = true,
                                       .kind = MODEL_RERANKER,
                                       .settings_check = query_check,
-                                      .body = rerank};
+                                      .body = documents_rank};
     return session_command_run(&command);
 }

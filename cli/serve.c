@@ -45,7 +45,8 @@ struct serving {
     uint32_t thread_count;            // number of threads started
     struct signals *signals;
     _Atomic bool failed[ENGINES_MAX]; // per engine: true if its device failed
-    _Atomic bool lost[ENGINES_MAX];   // per first copy: true if no copy is left and that was logged
+    // per first copy: true if no copy works any more and that was logged
+    _Atomic bool loss_logged[ENGINES_MAX];
 };
 
 // Returns true if `other` fails together with `failed`, a rank of which has a failed device. rank:
@@ -71,7 +72,7 @@ static bool has_failed(struct serving *s, const struct loaded_model *m)
     return atomic_load(&s->failed[m - s->loaded.models]);
 }
 
-static uint32_t engines_left(struct serving *s)
+static uint32_t engines_working(struct serving *s)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->loaded.model_count; i++)
@@ -80,7 +81,7 @@ static uint32_t engines_left(struct serving *s)
 }
 
 // Returns true if a copy of the model on another device still works.
-static bool has_copy_left(struct serving *s, const struct loaded_model *m)
+static bool has_working_copy(struct serving *s, const struct loaded_model *m)
 {
     const struct loaded_model *first = m - m->copy;
     for (uint32_t i = 0; i < m->spec.settings.data_parallel_size; i++)
@@ -89,14 +90,14 @@ static bool has_copy_left(struct serving *s, const struct loaded_model *m)
     return false;
 }
 
-static void model_lost(struct serving *s, const struct loaded_model *m)
+static void model_failure_log(struct serving *s, const struct loaded_model *m)
 {
     engine_device_failed(m->engine);
-    if (has_copy_left(s, m))
+    if (has_working_copy(s, m))
         log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
                  m->spec.id);
     // two copies may fail together
-    else if (!atomic_exchange(&s->lost[m - m->copy - s->loaded.models], true))
+    else if (!atomic_exchange(&s->loss_logged[m - m->copy - s->loaded.models], true))
         log_line(LOG_ERROR, "the model '%s' is not served any more: start the server again",
                  m->spec.id);
 }
@@ -120,7 +121,7 @@ static void device_failed(struct serving *s, const struct loaded_model *model, c
             news[i] |= !atomic_exchange(&s->failed[i], true);
     for (uint32_t i = 0; i < s->loaded.model_count; i++)
         if (news[i])
-            model_lost(s, &s->loaded.models[i]);
+            model_failure_log(s, &s->loaded.models[i]);
     signals_post(s->signals, NEWS_FAULT);
 }
 
@@ -287,8 +288,8 @@ static enum status models_up(struct serving *s, struct error *err)
     return engines_start(s, err);
 }
 
-static enum status start(struct serving *s, const struct model_spec *specs, uint32_t count,
-                         const struct device_settings *device, struct error *err)
+static enum status serve_start(struct serving *s, const struct model_spec *specs, uint32_t count,
+                               const struct device_settings *device, struct error *err)
 {
     enum status status = keys_collect(&s->keys, &s->settings, s->loaded.arena, err);
     if (status == STATUS_OK)
@@ -328,7 +329,7 @@ static void keys_reload(struct serving *s, const char *path)
     arena_destroy(arena);
 }
 
-static void reload(struct serving *s)
+static void serve_reload(struct serving *s)
 {
     const struct serve_settings *settings = &s->settings;
     if (settings->api_key_file)
@@ -345,7 +346,7 @@ static void reload(struct serving *s)
 
 // Logs how many requests are lost. Runs on the signals' thread, immediately before the process
 // ends.
-static void lost_report(void *context)
+static void unanswered_log(void *context)
 {
     const struct serving *s = context;
     log_line(LOG_ERROR, "%u requests were not answered to their end", server_requests(s->server));
@@ -382,19 +383,19 @@ static bool engines_end(struct serving *s, uint64_t deadline)
 // Waits for a stop signal or the failure of all engines, then drains. Returns the exit code.
 static int wait_and_drain(struct serving *s)
 {
-    for (uint32_t news = 0; (news & NEWS_STOP) == 0 && engines_left(s) > 0;) {
+    for (uint32_t news = 0; (news & NEWS_STOP) == 0 && engines_working(s) > 0;) {
         news = signals_wait(s->signals);
         if (news & NEWS_RELOAD)
-            reload(s);
+            serve_reload(s);
     }
-    if (engines_left(s) == 0)
+    if (engines_working(s) == 0)
         log_line(LOG_ERROR, "no model is left: ending");
     uint64_t deadline = clock_ns() + (uint64_t)(s->settings.shutdown_timeout * 1e9);
-    int lost = server_drain(s->server);
-    if (lost != 0)
-        log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", lost);
+    int aborted = server_drain(s->server);
+    if (aborted != 0)
+        log_line(LOG_ERROR, "%d requests were not answered within --shutdown-timeout", aborted);
     bool ended = engines_end(s, deadline);
-    if (engines_left(s) < s->loaded.model_count || lost != 0 || !ended)
+    if (engines_working(s) < s->loaded.model_count || aborted != 0 || !ended)
         return EXIT_CODE_FAILURE; // a thread may hang: the caller ends the process without cleanup
     signals_closing(s->signals);
     server_close(s->server);
@@ -473,9 +474,9 @@ int command_serve(const struct command *self, int argc, char **argv)
     devices_begin(specs, positional.count);
     status = log_start(&err);
     if (status == STATUS_OK)
-        status = signals_open(&s.signals, lost_report, &s, &err);
+        status = signals_open(&s.signals, unanswered_log, &s, &err);
     if (status == STATUS_OK)
-        status = start(&s, specs, positional.count, &device, &err);
+        status = serve_start(&s, specs, positional.count, &device, &err);
     if (status != STATUS_OK)
         start_failed(&err);
     code = wait_and_drain(&s);

@@ -235,9 +235,9 @@ int session_run(const struct session_command *c, const char *folder,
     if (status == STATUS_OK)
         status = c->body(&session, c->settings, &err);
     int code = status == STATUS_OK ? EXIT_CODE_OK : session_failed(&session, &err);
-    bool lost = status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT;
+    bool device_failed = status == STATUS_DEVICE_FAULT || status == STATUS_TIMEOUT;
     // a failed write of the answer hides a failed device in `status`, so the engine is checked too
-    if (lost || (session.model && engine_error(session.model->engine)->text[0] != '\0')) {
+    if (device_failed || (session.model && engine_error(session.model->engine)->text[0] != '\0')) {
         fflush(NULL);
         process_end(code); // without cleanup: a thread may hang in the device
     }
@@ -292,11 +292,11 @@ int session_command_run(const struct session_command *c)
 }
 
 // Returns the engine's error; if it has none, only the request failed: its result was not finite.
-static enum status failed(const struct session *session, struct error *err)
+static enum status request_failed(const struct session *session, struct error *err)
 {
-    const char *said = engine_error(session->model->engine)->text;
-    return said[0] != '\0' ? error_set(err, STATUS_DEVICE_FAULT, "%s", said)
-                           : error_set(err, STATUS_REFUSED, "the model gave no finite result");
+    const char *reason = engine_error(session->model->engine)->text;
+    return reason[0] != '\0' ? error_set(err, STATUS_DEVICE_FAULT, "%s", reason)
+                             : error_set(err, STATUS_REFUSED, "the model gave no finite result");
 }
 
 enum status session_tokens_check(const struct session *session, const int32_t *tokens,
@@ -332,7 +332,7 @@ enum status session_submit(struct session *session, const struct submit_args *ar
     case ADMISSION_DRAINING:
         break;
     }
-    return failed(session, err);
+    return request_failed(session, err);
 }
 
 static void on_ready(void *context, void *owner, struct request *request)
@@ -349,7 +349,7 @@ enum status session_poll(struct session *session, struct request *request, struc
         waker_clear(session->waker);
         port_drain(session->port, on_ready, NULL);
     }
-    return *came && out->finish == FINISH_ERROR ? failed(session, err) : STATUS_OK;
+    return *came && out->finish == FINISH_ERROR ? request_failed(session, err) : STATUS_OK;
 }
 
 enum status session_next(struct session *session, struct request *request, struct token_event *out,
@@ -370,6 +370,6 @@ enum status session_pool(struct session *session, const struct submit_args *args
         status = session_next(session, *out, &event, err);
     for (uint32_t i = 0; status == STATUS_OK && i < width; i++)
         if (!isfinite(request_values(*out, 0)[i]))
-            status = failed(session, err);
+            status = request_failed(session, err);
     return status;
 }

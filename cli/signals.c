@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAME_STOP_NS = 100000000 };
+enum { REPEATED_STOP_NS = 100000000 };
 
 enum phase { PHASE_LOADING, PHASE_SERVING, PHASE_DRAINING, PHASE_CLOSING };
 
@@ -21,7 +21,7 @@ struct signals {
     uint32_t news; // bits of enum news that main has not read
     enum phase phase;
     uint64_t stopped_ns; // when the first SIGTERM or SIGINT was received; 0: none
-    void (*lost)(void *context);
+    void (*unanswered_log)(void *context);
     void *context;
 };
 
@@ -48,19 +48,19 @@ static void news_put(struct signals *s, enum news news)
 
 // Returns true for a stop signal within 100 ms of the first: some senders, such as `timeout` of
 // coreutils, signal the process and then its process group.
-static bool is_same_stop(struct signals *s)
+static bool is_repeated_stop(struct signals *s)
 {
     uint64_t now = clock_ns();
     if (s->stopped_ns == 0)
         s->stopped_ns = now;
-    else if (now - s->stopped_ns < SAME_STOP_NS)
+    else if (now - s->stopped_ns < REPEATED_STOP_NS)
         return true;
     return false;
 }
 
-static void stop_take(struct signals *s, const char *name)
+static void stop_handle(struct signals *s, const char *name)
 {
-    if (is_same_stop(s))
+    if (is_repeated_stop(s))
         return;
     switch (s->phase) {
     case PHASE_LOADING:
@@ -73,7 +73,7 @@ static void stop_take(struct signals *s, const char *name)
         return;
     case PHASE_DRAINING:
         log_line(LOG_ERROR, "%s for the second time: ending at once", name);
-        s->lost(s->context);
+        s->unanswered_log(s->context);
         process_end(EXIT_CODE_FAILURE);
     case PHASE_CLOSING:
         log_line(LOG_ERROR, "%s for the second time: ending at once, all was answered", name);
@@ -93,18 +93,18 @@ static void *signals_main(void *argument)
         if (signal == SIGHUP)
             news_put(s, NEWS_RELOAD);
         else
-            stop_take(s, strsignal(signal));
+            stop_handle(s, strsignal(signal));
         pthread_mutex_unlock(&s->lock);
     }
     return NULL;
 }
 
-enum status signals_open(struct signals **out, void (*lost)(void *context), void *context,
+enum status signals_open(struct signals **out, void (*unanswered_log)(void *context), void *context,
                          struct error *err)
 {
     static struct signals s = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                .there = PTHREAD_COND_INITIALIZER};
-    s.lost = lost;
+    s.unanswered_log = unanswered_log;
     s.context = context;
     sigemptyset(&s.set);
     sigaddset(&s.set, SIGTERM);

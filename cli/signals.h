@@ -17,9 +17,9 @@ struct signals;
 
 // Starts the thread that waits for signals. Call it before any other thread starts, so that all
 // inherit the blocked signals. Until signals_serving, a stop signal ends the process immediately
-// with exit code 0. Between signals_serving and signals_closing, a second stop signal calls `lost`
-// on the signals' thread, to log what is lost, and ends the process.
-enum status signals_open(struct signals **out, void (*lost)(void *context), void *context,
+// with exit code 0. Between signals_serving and signals_closing, a second stop signal calls
+// `unanswered_log` on the signals' thread, to log what is lost, and ends the process.
+enum status signals_open(struct signals **out, void (*unanswered_log)(void *context), void *context,
                          struct error *err) MUST_USE;
 void signals_serving(struct signals *signals); // from now on stop signals are reported to main
 void signals_closing(struct signals *signals); // from now on a second stop loses no request

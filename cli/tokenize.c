@@ -23,8 +23,8 @@ static const struct option_row detokenize_rows[] = {
 };
 static const struct option_table detokenize_table = {detokenize_rows, 1};
 
-static enum status tokenize(const char *folder, const struct tokenize_settings *s,
-                            struct arena *arena, struct error *err)
+static enum status text_tokenize(const char *folder, const struct tokenize_settings *s,
+                                 struct arena *arena, struct error *err)
 {
     struct tokenizer *tokenizer;
     enum status status = tokenizer_open(&tokenizer, folder, err);
@@ -91,8 +91,8 @@ static enum status ids_check(const struct tokenizer *tokenizer, const struct dec
     return STATUS_OK;
 }
 
-static enum status detokenize(const char *folder, const struct tokenize_settings *s,
-                              struct arena *arena, struct error *err)
+static enum status ids_detokenize(const char *folder, const struct tokenize_settings *s,
+                                  struct arena *arena, struct error *err)
 {
     struct tokenizer *tokenizer;
     enum status status = tokenizer_open(&tokenizer, folder, err);
@@ -111,9 +111,10 @@ static enum status detokenize(const char *folder, const struct tokenize_settings
     return status;
 }
 
-static int run(const struct command *self, int argc, char **argv, const struct option_table *own,
-               enum status (*body)(const char *, const struct tokenize_settings *, struct arena *,
-                                   struct error *))
+static int tokenizer_command_run(const struct command *self, int argc, char **argv,
+                                 const struct option_table *own,
+                                 enum status (*body)(const char *, const struct tokenize_settings *,
+                                                     struct arena *, struct error *))
 {
     struct tokenize_settings s = {.special = true};
     void *const fields[] = {&s};
@@ -133,10 +134,10 @@ static int run(const struct command *self, int argc, char **argv, const struct o
 
 int command_tokenize(const struct command *self, int argc, char **argv)
 {
-    return run(self, argc, argv, &table, tokenize);
+    return tokenizer_command_run(self, argc, argv, &table, text_tokenize);
 }
 
 int command_detokenize(const struct command *self, int argc, char **argv)
 {
-    return run(self, argc, argv, &detokenize_table, detokenize);
+    return tokenizer_command_run(self, argc, argv, &detokenize_table, ids_detokenize);
 }

@@ -119,17 +119,17 @@ static void test_names_that_are_near(void **state)
     static const char *const names[] = {"abcdefg", "xycd", "bcd", "abc", "ab"};
     static const char *const nearest[] = {NULL, "xycd", "bcd", "bcd", "bcd"};
     for (int i = 0; i < 5; i++) {
-        near_look(&near, names[i]);
+        near_offer(&near, names[i]);
         assert_true(near.name == nearest[i] || strcmp(near.name, nearest[i]) == 0);
     }
-    assert_string_equal(near_say(&near, "-").at, ", did you mean '-bcd'?");
+    assert_string_equal(near_text(&near, "-").at, ", did you mean '-bcd'?");
     char longer[65] = "";
     memset(longer, 'x', 64);
     near = (struct near){.given = longer};
-    near_look(&near, longer);
+    near_offer(&near, longer);
     assert_null(near.name);
     near = (struct near){.given = "no"};
-    near_look(&near, "of"); // none of its letters stays
+    near_offer(&near, "of"); // none of its letters stays
     assert_null(near.name);
 }
 
