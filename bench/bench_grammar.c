@@ -231,7 +231,7 @@ static const struct sample SAMPLES[] = {
 
 static struct grammar *compile(const struct sample *s)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct error err = {0};
     struct grammar *g = NULL;
     uint32_t root = GRAMMAR_NOTHING;
@@ -267,7 +267,7 @@ static void sample_run(const struct words *w, const struct sample *s, struct tim
 {
     struct grammar *g = NULL;
     for (int i = 0; i < COMPILES; i++) {
-        grammar_give(g);
+        grammar_unref(g);
         double before = now_s();
         g = compile(s);
         compiles->at[compiles->count++] = now_s() - before;
@@ -290,7 +290,7 @@ static void sample_run(const struct words *w, const struct sample *s, struct tim
             stats.bytes / 1024, (unsigned long long)stats.computed,
             (unsigned long long)stats.reused);
     mask_cache_destroy(c);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 // Follows a document of ids and writes the time of each mask. Returns false, and removes what it
@@ -327,14 +327,15 @@ static bool ids_follow(struct mask_cache *c, const json_t *ids, struct json_buff
 
 static void case_run(const struct words *w, const json_t *in, struct json_buffer *out)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct schema_args args = {.schema = json_object_get(in, "schema")};
     struct error err;
     struct grammar *g = NULL;
     uint32_t root;
     double start = now_s();
     enum status status = schema_compile(b, &args, &root, &err);
-    status = status == STATUS_OK ? grammar_finish(b, root, &g, &err) : (grammar_abandon(b), status);
+    status = status == STATUS_OK ? grammar_finish(b, root, &g, &err)
+                                 : (grammar_builder_destroy(b), status);
     struct mask_cache *c = g ? mask_cache_create(g, w->v, NULL) : NULL;
     double us = (now_s() - start) * 1e6;
     json_t *document;
@@ -359,7 +360,7 @@ static void case_run(const struct words *w, const json_t *in, struct json_buffer
     }
     json_put_literal(out, "]");
     mask_cache_destroy(c);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 static void cases_run(const struct words *w, const char *path, struct arena *arena)
@@ -429,7 +430,7 @@ int main(int argc, char **argv)
         cases_run(&w, argv[3], arena);
     else
         samples_run(&w);
-    vocabulary_give(w.v);
+    vocabulary_unref(w.v);
     heap_free(w.sorted);
     heap_free(w.at);
     arena_destroy(arena);

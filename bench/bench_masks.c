@@ -64,7 +64,7 @@ static void vocabulary_open(struct masks *m, uint32_t vocab)
 
 static void grammar_open(struct masks *m)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct error err;
     uint32_t root;
     must(gbnf_compile(b, text_of(grammar_source), &root, &err), &err);
@@ -97,8 +97,8 @@ static void masks_close(struct masks *m)
     engine_close(m->engine);
     waker_close(m->waker);
     bench_close(&m->b);
-    grammar_give(m->grammar);
-    vocabulary_give(m->vocabulary);
+    grammar_unref(m->grammar);
+    vocabulary_unref(m->vocabulary);
     tokenizer_close(m->tokenizer);
 }
 

@@ -701,7 +701,7 @@ void loaded_close(struct loaded *loaded)
         if (m->copy > 0)
             continue;
         chat_template_close(m->chat);
-        vocabulary_give(m->vocabulary);
+        vocabulary_unref(m->vocabulary);
         tokenizer_close(m->tokenizer);
     }
     for (uint32_t size = 2; size <= RANKS_MAX; size++)

@@ -98,7 +98,7 @@ static enum status masks_open(struct engine *engine, struct error *err)
     engine->masks.stats = &engine->stats;
     enum status status = mask_thread_open(&engine->masks, err);
     if (status == STATUS_OK)
-        vocabulary_take(v);
+        vocabulary_ref(v);
     return status;
 }
 
@@ -149,7 +149,7 @@ void engine_close(struct engine *engine)
     if (engine->options.vocabulary) {
         mask_thread_close(&engine->masks);
         mask_worker_empty(&engine->masks);
-        vocabulary_give(engine->options.vocabulary);
+        vocabulary_unref(engine->options.vocabulary);
     }
     waker_close(engine->gate.waker);
     munmap(engine, engine->bytes);

@@ -138,7 +138,7 @@ static enum mask_verdict matcher_enter(struct mask_worker *w, struct sequence_ma
     enum mask_verdict verdict = cache_of(w, m->grammar, &m->of);
     if (verdict == MASK_POSTPONED)
         return verdict;
-    grammar_give(m->grammar);
+    grammar_unref(m->grammar);
     m->grammar = NULL;
     if (verdict != MASK_USABLE)
         return verdict;
@@ -154,9 +154,9 @@ static enum mask_verdict matcher_enter(struct mask_worker *w, struct sequence_ma
 // Ends a matcher and releases its references.
 static void matcher_leave(struct sequence_matcher *m)
 {
-    token_rules_give(m->rules);
+    token_rules_unref(m->rules);
     m->rules = NULL;
-    grammar_give(m->grammar);
+    grammar_unref(m->grammar);
     m->grammar = NULL;
     if (!m->of)
         return; // only rules, or no cache was available
@@ -196,7 +196,8 @@ static void row_set(const struct mask_worker *w, uint32_t *words, bool allowed)
 static enum mask_verdict over_or_crowded(const struct sequence_matcher *m)
 {
     bool small = m->of->bytes_max < CACHE_BYTES;
-    bool crowded = matcher_crowded(&m->matcher) || (small && matcher_starved(&m->matcher));
+    bool crowded =
+        matcher_memory_contended(&m->matcher) || (small && matcher_out_of_memory(&m->matcher));
     return crowded ? MASK_CROWDED : MASK_OVER;
 }
 
@@ -399,8 +400,8 @@ void mask_worker_empty(struct mask_worker *w)
 {
     uint32_t place;
     for (; ring_peek(&w->ring, &place); ring_pop(&w->ring)) {
-        grammar_give(w->job[place].grammar);
-        token_rules_give(w->job[place].rules);
+        grammar_unref(w->job[place].grammar);
+        token_rules_unref(w->job[place].rules);
     }
     for (uint32_t i = 0; i < w->matcher_count; i++)
         matcher_leave(&w->matchers[i]);

@@ -62,8 +62,8 @@ static bool row_request(struct engine *engine, const struct plan_row *row, uint6
     if (!s->matched) {
         check(s->output_count == 0, "a matcher begins after %u tokens", s->output_count);
         const struct submit_args *args = &s->request->args;
-        job.grammar = args->grammar ? grammar_take(args->grammar) : NULL;
-        job.rules = args->rules ? token_rules_take(args->rules) : NULL;
+        job.grammar = args->grammar ? grammar_ref(args->grammar) : NULL;
+        job.rules = args->rules ? token_rules_ref(args->rules) : NULL;
         job.request = s->request;
         s->matched = true;
     } else if (s->postponed == 0) { // otherwise the worker has the token already

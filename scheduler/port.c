@@ -151,9 +151,9 @@ static struct request *request_fill(struct port *port, const struct submit_args 
     if (args->stop_id_count > 0)
         memcpy(request->stop_ids, args->stop_ids, args->stop_id_count * sizeof(int32_t));
     if (args->grammar)
-        grammar_take(args->grammar);
+        grammar_ref(args->grammar);
     if (args->rules)
-        token_rules_take(args->rules);
+        token_rules_ref(args->rules);
     request->typed = args->type_from != NULL;
     request->serial = ++port->serial;
     request->result_bytes = result_bytes(port, args);
@@ -305,8 +305,8 @@ void port_free(struct port *port, struct request *request)
     if (request->result_bytes > 0)
         store_free(&port->results, request->number, request->args.sequence_count);
     request->args.owner = NULL;
-    grammar_give(request->args.grammar);
-    token_rules_give(request->args.rules);
+    grammar_unref(request->args.grammar);
+    token_rules_unref(request->args.rules);
     request->args.grammar = NULL;
     request->args.rules = NULL;
     port->free[port->free_count++] = request->number;

@@ -27,9 +27,9 @@ static const uint64_t idle_after_ns = 10000000000ull; // 10 s without output: ke
 // Releases the generation's references; an admitted request holds references of its own.
 static void constraints_release(struct generation *g)
 {
-    grammar_give(g->submit.grammar);
-    token_rules_give(g->submit.rules);
-    grammar_give(g->structured.grammar); // compiled, but not used
+    grammar_unref(g->submit.grammar);
+    token_rules_unref(g->submit.rules);
+    grammar_unref(g->structured.grammar); // compiled, but not used
     g->submit.grammar = g->structured.grammar = NULL;
     g->submit.rules = NULL;
 }

@@ -139,7 +139,7 @@ static void entries_free(struct grammars_entry *e)
 {
     for (struct grammars_entry *next; e; e = next) {
         next = e->next;
-        grammar_give(e->grammar);
+        grammar_unref(e->grammar);
         heap_free(e->refusal);
         heap_free(e);
     }
@@ -201,7 +201,7 @@ static bool entry_put(struct grammars *cache, const struct grammars_entry *entry
     struct grammars_entry *e = heap_alloc(sizeof *e);
     *e = *entry;
     if (e->grammar) {
-        grammar_take(e->grammar);
+        grammar_ref(e->grammar);
         used_add(cache, e);
     }
     e->next = *bucket_of(cache, &e->hash);
@@ -228,7 +228,7 @@ static enum grammars_found found_in(struct grammars *cache, struct grammars_entr
     }
     if (e->grammar) {
         used_add(cache, e);
-        *out = grammar_take(e->grammar);
+        *out = grammar_ref(e->grammar);
         return GRAMMARS_FOUND;
     }
     *err = *e->refusal;
@@ -301,7 +301,7 @@ enum grammars_found grammars_compile(struct grammars *cache, const struct gramma
     pthread_mutex_unlock(&cache->lock);
     entries_free(gone);
     if (found == GRAMMARS_BUSY)
-        grammar_give(e.grammar);
+        grammar_unref(e.grammar);
     return found;
 }
 

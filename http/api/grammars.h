@@ -51,7 +51,7 @@ enum grammars_found {
 };
 
 // Looks up a source. GRAMMARS_FOUND: *out is a reference that the caller releases with
-// grammar_give; otherwise *out is NULL. GRAMMARS_REFUSED: err has the reason.
+// grammar_unref; otherwise *out is NULL. GRAMMARS_REFUSED: err has the reason.
 enum grammars_found grammars_find(struct grammars *cache, const struct hash *hash,
                                   struct grammar **out, struct error *err);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 // Writes the children of an expression to out and returns their number.
-static uint32_t children(const struct grammar_builder *b, uint32_t e, uint32_t out[2])
+static uint32_t expr_children(const struct grammar_builder *b, uint32_t e, uint32_t out[2])
 {
     const struct expr *x = expr_of(b, e);
     switch (x->kind) {
@@ -35,7 +35,7 @@ void expr_mark_reachable(const struct grammar_builder *b, uint32_t root, uint8_t
     wanted[root] = 1;
     stack[depth++] = root;
     while (depth > 0) {
-        uint32_t count = children(b, stack[--depth], below);
+        uint32_t count = expr_children(b, stack[--depth], below);
         for (uint32_t i = 0; i < count; i++)
             if (!wanted[below[i]]) {
                 wanted[below[i]] = 1;
@@ -56,20 +56,20 @@ static struct users users_of(const struct grammar_builder *b, const uint8_t *wan
     uint32_t n = b->exprs.count, below[2];
     struct users u = {.first = heap_alloc_zeroed(n + 2, sizeof *u.first)};
     for (uint32_t e = 0; e < n; e++)
-        for (uint32_t i = wanted[e] ? children(b, e, below) : 0; i > 0; i--)
+        for (uint32_t i = wanted[e] ? expr_children(b, e, below) : 0; i > 0; i--)
             u.first[below[i - 1] + 2]++;
     for (uint32_t e = 2; e <= n + 1; e++)
         u.first[e] += u.first[e - 1];
     u.at = heap_alloc((u.first[n + 1] + 1) * sizeof *u.at);
     for (uint32_t e = 0; e < n; e++)
-        for (uint32_t i = wanted[e] ? children(b, e, below) : 0; i > 0; i--)
+        for (uint32_t i = wanted[e] ? expr_children(b, e, below) : 0; i > 0; i--)
             u.at[u.first[below[i - 1] + 1]++] = e;
     return u;
 }
 
 // On entry truth marks expressions that are trivially true. Extends it to the least solution: a
 // JOIN is true if both children are, any other expression if one child is.
-static void spread(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
+static void truth_spread(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
 {
     uint32_t n = b->exprs.count, depth = 0;
     struct users u = users_of(b, wanted);
@@ -96,24 +96,25 @@ static void spread(const struct grammar_builder *b, const uint8_t *wanted, uint8
     heap_free(u.at);
 }
 
-static void find(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth, bool sets)
+static void truth_find(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth,
+                       bool sets)
 {
     for (uint32_t e = 0; e < b->exprs.count; e++) {
         const struct expr *x = expr_of(b, e);
         truth[e] = x->kind == EXPR_EMPTY || (x->kind == EXPR_SET && sets) ||
                    (x->kind == EXPR_REPEAT && x->b == 0);
     }
-    spread(b, wanted, truth);
+    truth_spread(b, wanted, truth);
 }
 
 void expr_find_productive(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
 {
-    find(b, wanted, truth, true);
+    truth_find(b, wanted, truth, true);
 }
 
 void expr_find_nullable(const struct grammar_builder *b, const uint8_t *wanted, uint8_t *truth)
 {
-    find(b, wanted, truth, false);
+    truth_find(b, wanted, truth, false);
 }
 
 // Bucket queue of expressions with a possible height (or number of levels). The lowest bucket is
@@ -149,7 +150,7 @@ static uint32_t height_own(const struct heights *h, uint32_t e)
 static void height_rise(struct heights *h, uint32_t user)
 {
     const struct expr *x = expr_of(h->b, user);
-    uint32_t below[2] = {0}, count = children(h->b, user, below), low = h->at[below[0]];
+    uint32_t below[2] = {0}, count = expr_children(h->b, user, below), low = h->at[below[0]];
     uint32_t other = count > 1 ? h->at[below[1]] : low, own = height_own(h, user);
     if (x->kind == EXPR_EITHER) {
         low = low < other ? low : other;
@@ -223,7 +224,7 @@ struct visit {
 
 static uint32_t parts_children(const struct parts *p, uint32_t e, uint32_t out[2])
 {
-    uint32_t count = children(p->b, e, out);
+    uint32_t count = expr_children(p->b, e, out);
     bool first_only = p->nullable && expr_of(p->b, e)->kind == EXPR_JOIN && !p->nullable[out[0]];
     return first_only ? 1 : count;
 }

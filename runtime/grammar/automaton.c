@@ -26,7 +26,7 @@ static void automaton_begin(struct automaton *a)
         a->next[STATE_DEAD * a->g->class_count + c] = STATE_DEAD;
 }
 
-void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes)
+void automaton_init(struct automaton *a, const struct grammar *g, size_t bytes)
 {
     *a = (struct automaton){.g = g, .items = {.words = ITEM_WORDS}, .work_max = UINT64_MAX};
     size_t row = g->class_count * sizeof *a->next;
@@ -39,25 +39,25 @@ void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes)
     a->items.slot_count = SLOTS_FIRST;
     a->slot_max = slots_for(a->state_capacity);
     a->slot_count = SLOTS_FIRST;
-    pages_open(&a->pages, bytes);
-    a->items.at = pages_take(&a->pages, items, sizeof(struct item));
-    a->items.slots = pages_take(&a->pages, a->items.slot_max, sizeof *a->items.slots);
-    a->info = pages_take(&a->pages, items, sizeof *a->info);
-    a->list = pages_take(&a->pages, items, sizeof *a->list);
-    a->pairs = pages_take(&a->pages, a->pair_capacity, sizeof *a->pairs);
-    a->members = pages_take(&a->pages, a->member_capacity, sizeof *a->members);
-    a->states = pages_take(&a->pages, a->state_capacity, sizeof *a->states);
-    a->moved = pages_take(&a->pages, a->state_capacity, sizeof *a->moved);
-    a->slots = pages_take(&a->pages, a->slot_max, sizeof *a->slots);
-    a->next = pages_take(&a->pages, a->state_capacity, row);
-    a->scratch = pages_take(&a->pages, STATE_MEMBERS_MAX, sizeof *a->scratch);
-    a->tails = pages_take(&a->pages, STATE_MEMBERS_MAX, sizeof *a->tails);
+    pages_init(&a->pages, bytes);
+    a->items.at = pages_alloc(&a->pages, items, sizeof(struct item));
+    a->items.slots = pages_alloc(&a->pages, a->items.slot_max, sizeof *a->items.slots);
+    a->info = pages_alloc(&a->pages, items, sizeof *a->info);
+    a->list = pages_alloc(&a->pages, items, sizeof *a->list);
+    a->pairs = pages_alloc(&a->pages, a->pair_capacity, sizeof *a->pairs);
+    a->members = pages_alloc(&a->pages, a->member_capacity, sizeof *a->members);
+    a->states = pages_alloc(&a->pages, a->state_capacity, sizeof *a->states);
+    a->moved = pages_alloc(&a->pages, a->state_capacity, sizeof *a->moved);
+    a->slots = pages_alloc(&a->pages, a->slot_max, sizeof *a->slots);
+    a->next = pages_alloc(&a->pages, a->state_capacity, row);
+    a->scratch = pages_alloc(&a->pages, STATE_MEMBERS_MAX, sizeof *a->scratch);
+    a->tails = pages_alloc(&a->pages, STATE_MEMBERS_MAX, sizeof *a->tails);
     automaton_begin(a);
 }
 
-void automaton_close(struct automaton *a)
+void automaton_deinit(struct automaton *a)
 {
-    pages_close(&a->pages);
+    pages_deinit(&a->pages);
 }
 
 size_t automaton_used(const struct automaton *a)
@@ -71,11 +71,11 @@ size_t automaton_used(const struct automaton *a)
 }
 
 // Counts work. Returns false if the bound is exceeded.
-static bool spend(struct automaton *a, uint64_t work)
+static bool automaton_spend(struct automaton *a, uint64_t work)
 {
     a->work += work;
-    a->over = a->over || a->work > a->work_max;
-    return !a->over;
+    a->limit_hit = a->limit_hit || a->work > a->work_max;
+    return !a->limit_hit;
 }
 
 // Number of items by which the list must grow to read the expression to its end.
@@ -138,7 +138,7 @@ static uint32_t expr_then(struct automaton *a, uint32_t e, uint32_t next)
     return item_put(a, e, 0, 0, next);
 }
 
-// Adds the item to the work list unless it was added before. Returns false if there is no room.
+// Adds the item to the work list unless it was added before. Returns false if a table is full.
 static bool work_add(struct automaton *a, uint32_t *count, uint32_t item)
 {
     if (item == NO_ITEM)
@@ -199,7 +199,7 @@ static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *
     }
 }
 
-// Computes the transitions of the item. Returns false if there is no room.
+// Computes the transitions of the item. Returns false if a table is full.
 static bool item_expand(struct automaton *a, uint32_t item)
 {
     struct item_info *info = &a->info[item];
@@ -210,7 +210,7 @@ static bool item_expand(struct automaton *a, uint32_t item)
     a->stamp++;
     work_add(a, &count, item);
     while (count > 0)
-        if (!spend(a, WORK_ITEM) || !work_one(a, &count, a->list[--count], &ends)) {
+        if (!automaton_spend(a, WORK_ITEM) || !work_one(a, &count, a->list[--count], &ends)) {
             a->pair_count = first;
             return false;
         }
@@ -234,7 +234,7 @@ static int compare_items(const void *x, const void *y, void *automaton)
 }
 
 // Merges repeats of one expression whose bounds overlap or touch, which limits the number of
-// ambiguous counts. Returns the new number of members; UINT32_MAX: no room.
+// ambiguous counts. Returns the new number of members; UINT32_MAX: a table is full.
 static uint32_t members_merge(struct automaton *a, uint32_t *items, uint32_t count)
 {
     uint32_t kept = 0;
@@ -278,9 +278,9 @@ static int compare_numbers(const void *x, const void *y)
 }
 
 // Fails because a state has too many members.
-static uint32_t too_many(struct automaton *a)
+static uint32_t members_too_many(struct automaton *a)
 {
-    a->over = true;
+    a->limit_hit = true;
     return NO_ITEM;
 }
 
@@ -295,11 +295,11 @@ static uint32_t heads_union(struct automaton *a, const uint32_t *items, uint32_t
         for (; next != ITEM_END && item_of(a, next)->expr == ITEM_UNION;
              next = item_of(a, next)->next) {
             if (tails == STATE_MEMBERS_MAX)
-                return too_many(a);
+                return members_too_many(a);
             a->tails[tails++] = item_of(a, next)->low;
         }
         if (tails == STATE_MEMBERS_MAX)
-            return too_many(a);
+            return members_too_many(a);
         a->tails[tails++] = next;
     }
     qsort(a->tails, tails, sizeof *a->tails, compare_numbers);
@@ -313,7 +313,7 @@ static uint32_t heads_union(struct automaton *a, const uint32_t *items, uint32_t
 }
 
 // Unites members with equal heads. Otherwise the members of an ambiguous grammar double repeatedly.
-// Returns the new number of members; UINT32_MAX: no room.
+// Returns the new number of members; UINT32_MAX: a table is full.
 static uint32_t members_unite(struct automaton *a, uint32_t *items, uint32_t count)
 {
     uint32_t kept = 0;
@@ -360,7 +360,7 @@ static uint32_t state_intern(struct automaton *a, const uint32_t *items, uint32_
     if (*slot != 0)
         return *slot;
     if (a->state_count == a->state_capacity || a->member_capacity - a->member_count < count)
-        return STATE_NO_ROOM;
+        return STATE_FAILED;
     uint32_t number = a->state_count++;
     a->states[number] = (struct automaton_state){.first = a->member_count, .count = count};
     memcpy(a->members + a->member_count, items, count * sizeof *items);
@@ -376,24 +376,24 @@ static uint32_t state_put(struct automaton *a, uint32_t *items, uint32_t count)
 {
     if (count == 0)
         return STATE_DEAD;
-    if (!spend(a, WORK_MEMBER * (uint64_t)count))
-        return STATE_NO_ROOM;
+    if (!automaton_spend(a, WORK_MEMBER * (uint64_t)count))
+        return STATE_FAILED;
     if (count > 1)
         qsort_r(items, count, sizeof *items, compare_items, a);
     count = count > 1 ? members_merge(a, items, count) : count;
     if (count != UINT32_MAX && count > STATE_MEMBERS_MANY)
         count = members_unite(a, items, count);
-    return count == UINT32_MAX ? STATE_NO_ROOM : state_intern(a, items, count);
+    return count == UINT32_MAX ? STATE_FAILED : state_intern(a, items, count);
 }
 
 uint32_t automaton_start(struct automaton *a)
 {
     uint32_t item = expr_then(a, a->g->root, ITEM_END);
-    return item == NO_ITEM ? STATE_NO_ROOM : state_put(a, &item, 1);
+    return item == NO_ITEM ? STATE_FAILED : state_put(a, &item, 1);
 }
 
 // Collects the items that a byte of the class leads to in a->scratch and returns their number;
-// UINT32_MAX: no room. alike: set to the bytes that lead to the same items.
+// UINT32_MAX: a table is full. alike: set to the bytes that lead to the same items.
 static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t class,
                               uint32_t alike[SET_WORDS])
 {
@@ -406,7 +406,7 @@ static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t clas
     memset(alike, 0xFF, SET_WORDS * sizeof *alike);
     for (uint32_t i = 0; i < s->count; i++) {
         const struct item_info *info = &a->info[a->members[s->first + i]];
-        if (!spend(a, 1 + info->pair_count))
+        if (!automaton_spend(a, 1 + info->pair_count))
             return UINT32_MAX;
         for (uint32_t p = info->pairs_at; p < info->pairs_at + info->pair_count; p++) {
             const uint32_t *set = a->g->sets + (size_t)a->pairs[p].set * SET_WORDS;
@@ -416,7 +416,7 @@ static uint32_t members_after(struct automaton *a, uint32_t state, uint32_t clas
             if (out != 0 || a->info[next].stamp == a->stamp)
                 continue;
             if (count == STATE_MEMBERS_MAX) {
-                too_many(a);
+                members_too_many(a);
                 return UINT32_MAX;
             }
             a->info[next].stamp = a->stamp;
@@ -430,8 +430,8 @@ uint32_t automaton_step_new(struct automaton *a, uint32_t state, uint32_t class)
 {
     uint32_t alike[SET_WORDS], classes = a->g->class_count;
     uint32_t count = members_after(a, state, class, alike);
-    uint32_t to = count == UINT32_MAX ? STATE_NO_ROOM : state_put(a, a->scratch, count);
-    for (uint32_t c = 0; c < classes && to != STATE_NO_ROOM; c++)
+    uint32_t to = count == UINT32_MAX ? STATE_FAILED : state_put(a, a->scratch, count);
+    for (uint32_t c = 0; c < classes && to != STATE_FAILED; c++)
         if (set_has(alike, a->g->class_first[c]))
             a->next[(size_t)state * classes + c] = to;
     return to;
@@ -440,16 +440,16 @@ uint32_t automaton_step_new(struct automaton *a, uint32_t state, uint32_t class)
 bool automaton_cut(struct automaton *a, uint32_t state, uint64_t *cut)
 {
     struct automaton_state *s = &a->states[state];
-    uint64_t sorts = s->cut | SORTS_KNOWN;
+    uint64_t groups = s->cut | GROUPS_KNOWN;
     for (uint32_t i = 0; i < s->count && s->cut == 0; i++) {
         uint32_t item = a->members[s->first + i];
-        if (!item_expand(a, item) || !spend(a, 1 + a->info[item].pair_count))
+        if (!item_expand(a, item) || !automaton_spend(a, 1 + a->info[item].pair_count))
             return false;
         const struct pair *pairs = a->pairs + a->info[item].pairs_at;
         for (uint32_t p = 0; p < a->info[item].pair_count; p++)
-            sorts |= a->g->cuts[pairs[p].set];
+            groups |= a->g->cuts[pairs[p].set];
     }
-    *cut = s->cut = sorts;
+    *cut = s->cut = groups;
     return true;
 }
 
@@ -469,62 +469,62 @@ int automaton_ends(struct automaton *a, uint32_t state)
     return ends;
 }
 
-// The item without bounds out of reach; the items after it have their `near` already.
-static uint32_t item_near(struct automaton *a, uint32_t item, int far)
+// The item without bounds out of reach; the items after it have their `coarse` already.
+static uint32_t item_coarse(struct automaton *a, uint32_t item, int reach)
 {
     struct item it = *item_of(a, item);
-    uint32_t reach = a->reach[far];
+    uint32_t bytes = a->reach[reach];
     if (item == ITEM_END || it.expr == ITEM_UNION)
         return item;
-    if (it.high > reach) {
-        it.low = it.low < reach + 1 ? it.low : reach + 1;
+    if (it.high > bytes) {
+        it.low = it.low < bytes + 1 ? it.low : bytes + 1;
         it.high = GRAMMAR_UNBOUNDED;
     }
     return item_put(a, it.expr, it.low, it.high,
-                    it.next == ITEM_END ? ITEM_END : a->info[it.next].near[far]);
+                    it.next == ITEM_END ? ITEM_END : a->info[it.next].coarse[reach]);
 }
 
-// Applies item_near to the list from its end on. Unions are not changed.
-static uint32_t list_near(struct automaton *a, uint32_t item, int far)
+// Applies item_coarse to the list from its end on. Unions are not changed.
+static uint32_t list_coarse(struct automaton *a, uint32_t item, int reach)
 {
     uint32_t depth = 0;
-    for (; item != ITEM_END && a->info[item].near[far] == 0; item = item_of(a, item)->next) {
+    for (; item != ITEM_END && a->info[item].coarse[reach] == 0; item = item_of(a, item)->next) {
         a->list[depth++] = item;
         if (item_of(a, item)->expr == ITEM_UNION)
             break;
     }
-    uint32_t near = item == ITEM_END ? ITEM_END : a->info[item].near[far];
+    uint32_t coarse = item == ITEM_END ? ITEM_END : a->info[item].coarse[reach];
     while (depth > 0) {
         item = a->list[--depth];
-        near = item_near(a, item, far);
-        if (near == NO_ITEM)
+        coarse = item_coarse(a, item, reach);
+        if (coarse == NO_ITEM)
             return NO_ITEM;
-        a->info[item].near[far] = near;
+        a->info[item].coarse[reach] = coarse;
     }
-    return near;
+    return coarse;
 }
 
-uint32_t automaton_near(struct automaton *a, uint32_t state, int far)
+uint32_t automaton_coarse(struct automaton *a, uint32_t state, int reach)
 {
     struct automaton_state *s = &a->states[state];
-    if (s->near[far] != 0)
-        return s->near[far];
+    if (s->coarse[reach] != 0)
+        return s->coarse[reach];
     bool same = true;
     for (uint32_t i = 0; i < s->count; i++) {
-        a->scratch[i] = list_near(a, a->members[s->first + i], far);
+        a->scratch[i] = list_coarse(a, a->members[s->first + i], reach);
         if (a->scratch[i] == NO_ITEM)
-            return STATE_NO_ROOM;
+            return STATE_FAILED;
         same = same && a->scratch[i] == a->members[s->first + i];
     }
-    uint32_t near = same ? state : state_put(a, a->scratch, s->count);
-    if (near == STATE_NO_ROOM)
-        return STATE_NO_ROOM;
-    a->states[state].near[far] = near;
-    a->states[near].near[far] = near;
-    return near;
+    uint32_t coarse = same ? state : state_put(a, a->scratch, s->count);
+    if (coarse == STATE_FAILED)
+        return STATE_FAILED;
+    a->states[state].coarse[reach] = coarse;
+    a->states[coarse].coarse[reach] = coarse;
+    return coarse;
 }
 
-bool automaton_has_far(const struct automaton *a)
+bool automaton_has_far_bounds(const struct automaton *a)
 {
     bool has = false;
     for (uint32_t e = 0; e < a->g->expr_count && !has; e++) {
@@ -578,7 +578,7 @@ void automaton_unkeep(struct automaton *a)
     a->kept_items = a->kept_members = 0;
 }
 
-bool automaton_is_crowded(const struct automaton *a)
+bool automaton_half_full(const struct automaton *a)
 {
     return a->kept_items > a->items.capacity / 2 || a->kept_members > a->member_capacity / 2;
 }

@@ -11,15 +11,15 @@
 #include "runtime/grammar/pages.h"
 
 enum {
-    STATE_NO_ROOM = 0, // a table is full, or automaton.over is set
-    STATE_DEAD = 1,    // no string continues like this
+    STATE_FAILED = 0, // a table is full, or automaton.limit_hit is set
+    STATE_DEAD = 1,   // no string continues like this
     STATE_FIRST = 2,
     ITEM_END = 0, // end of the list: the string may end here
     // as uint32_t: the item would exceed AUTOMATON_DEPTH_MAX or GRAMMAR_LEVELS_MAX
     ITEM_TOO_DEEP = -1,
     // maximum items in a list; an item that cannot be completed within is dropped
     AUTOMATON_DEPTH_MAX = HEIGHT_MAX,
-    STATE_MEMBERS_MAX = 16384, // maximum members of a state; more set automaton.over
+    STATE_MEMBERS_MAX = 16384, // maximum members of a state; more set automaton.limit_hit
     STATE_MEMBERS_MANY = 16,   // members from which equal heads share the union of their tails
 };
 
@@ -33,7 +33,7 @@ struct item_info {
     uint32_t pairs_at, pair_count; // its transitions by one byte, see struct pair
     uint32_t stamp, flags;
     uint16_t depth, levels; // number of items in the list; of these, number of EXPR_LEVEL
-    uint32_t near[2];       // automaton_near of the item; 0: unknown (ITEM_END maps to itself)
+    uint32_t coarse[2];     // automaton_coarse of the item; 0: unknown (ITEM_END maps to itself)
 };
 struct pair {
     uint32_t set, next; // a byte of the set leads to the item `next`
@@ -45,14 +45,15 @@ enum state_flags {
     STATE_PLAIN_KNOWN = 8, // STATE_PLAIN is valid (mask.c)
     STATE_PLAIN = 16,      // each plain character leads back to the state
 };
-#define SORTS_KNOWN (1ull << 63) // flag in a bitmap of sorts: the bitmap was computed
+#define GROUPS_KNOWN (1ull << 63) // flag in a bitmap of groups: the bitmap was computed
 struct automaton_state {
     uint32_t first, count; // its members in automaton.members
     uint32_t flags;
-    uint32_t kept, kept_far; // mask.c: positions of its cached masks; 0: none
-    uint32_t near[2];        // result of automaton_near; 0: unknown
-    uint64_t loops; // mask.c: sorts of bytes (sorts.h) that lead back to the state, or 0: unknown
-    uint64_t cut;   // result of automaton_cut; 0: unknown
+    uint32_t kept, kept_long; // mask.c: positions of its cached masks; 0: none
+    uint32_t coarse[2];       // result of automaton_coarse; 0: unknown
+    uint64_t
+        loops; // mask.c: groups of bytes (byte_groups.h) that lead back to the state, or 0: unknown
+    uint64_t cut; // result of automaton_cut; 0: unknown
 };
 
 struct automaton {
@@ -73,10 +74,10 @@ struct automaton {
     uint32_t *scratch; // [STATE_MEMBERS_MAX] members of the state being built
     uint32_t *tails;   // [STATE_MEMBERS_MAX] tails of items with equal heads
     uint32_t stamp;
-    uint32_t reach[2]; // in bytes, see automaton_near; set once by the owner
+    uint32_t reach[2]; // in bytes, see automaton_coarse; set once by the owner
     uint64_t work;     // items, pairs and members processed, in steps of about 5 ns
     uint64_t work_max; // bound of work, set by the owner; nothing new is built above it
-    bool over;         // true if work_max or STATE_MEMBERS_MAX was exceeded; the owner clears it
+    bool limit_hit;    // true if work_max or STATE_MEMBERS_MAX was exceeded; the owner clears it
     // true if an item was dropped because of AUTOMATON_DEPTH_MAX or GRAMMAR_LEVELS_MAX
     bool too_deep;
     uint32_t kept_items, kept_members; // number marked by automaton_keep
@@ -85,12 +86,12 @@ struct automaton {
 
 // bytes: memory for all tables, at least 2 MiB. The grammar must outlive the automaton. work_max is
 // initially unlimited.
-void automaton_open(struct automaton *a, const struct grammar *g, size_t bytes);
-void automaton_close(struct automaton *a);
+void automaton_init(struct automaton *a, const struct grammar *g, size_t bytes);
+void automaton_deinit(struct automaton *a);
 size_t automaton_used(const struct automaton *a); // bytes of the tables in use
 
 // Returns the start state, or the state after one byte of the class: a state number, STATE_DEAD or
-// STATE_NO_ROOM.
+// STATE_FAILED.
 uint32_t automaton_start(struct automaton *a);
 uint32_t automaton_step_new(struct automaton *a, uint32_t state, uint32_t class);
 static inline uint32_t automaton_step(struct automaton *a, uint32_t state, uint32_t class)
@@ -98,17 +99,18 @@ static inline uint32_t automaton_step(struct automaton *a, uint32_t state, uint3
     uint32_t to = a->next[(size_t)state * a->g->class_count + class];
     return to != 0 ? to : automaton_step_new(a, state, class);
 }
-// Sets *cut to the sorts of bytes (sorts.h) whose bytes may lead to different states; all bytes of
-// any other sort lead to the same state. Returns false on STATE_NO_ROOM.
+// Sets *cut to the groups of bytes (byte_groups.h) whose bytes may lead to different states; all
+// bytes of any other group lead to the same state. Returns false on STATE_FAILED.
 bool automaton_cut(struct automaton *a, uint32_t state, uint64_t *cut);
-// 1: a string may end here; 0: not; -1: STATE_NO_ROOM.
+// 1: a string may end here; 0: not; -1: STATE_FAILED.
 int automaton_ends(struct automaton *a, uint32_t state);
 
-// Returns a state that accepts the same texts of at most a->reach[far] bytes. Repeat bounds that
-// this many bytes cannot reach are removed, so that many states share one. Returns STATE_NO_ROOM if
+// Returns a state that accepts the same texts of at most a->reach[reach] bytes. Repeat bounds that
+// this many bytes cannot reach are removed, so that many states share one. Returns STATE_FAILED if
 // a table is full.
-uint32_t automaton_near(struct automaton *a, uint32_t state, int far);
-bool automaton_has_far(const struct automaton *a); // true if automaton_near can remove bounds
+uint32_t automaton_coarse(struct automaton *a, uint32_t state, int reach);
+bool automaton_has_far_bounds(
+    const struct automaton *a); // true if automaton_coarse can remove bounds
 
 // automaton_keep marks a state; automaton_compact drops all states that are not marked, stores the
 // new state numbers in moved[] and clears the marks.
@@ -118,7 +120,7 @@ void automaton_compact(struct automaton *a);
 // Returns an upper bound of the items and members that keeping the state uses.
 uint64_t automaton_weight(const struct automaton *a, uint32_t state);
 // Returns true if the marked items or members fill more than half of their table.
-bool automaton_is_crowded(const struct automaton *a);
+bool automaton_half_full(const struct automaton *a);
 
 static inline const struct item *item_of(const struct automaton *a, uint32_t item)
 {

@@ -49,7 +49,7 @@ static bool memory_fits(struct grammar_builder *b, size_t more)
     return !grammar_failed(b);
 }
 
-static uint32_t put(struct grammar_builder *b, struct intern *t, const uint32_t *value)
+static uint32_t node_put(struct grammar_builder *b, struct intern *t, const uint32_t *value)
 {
     if (!grammar_spend(b, 4))
         return INTERN_NONE;
@@ -69,11 +69,11 @@ static uint32_t put(struct grammar_builder *b, struct intern *t, const uint32_t 
 static uint32_t expr_put(struct grammar_builder *b, struct expr e)
 {
     uint32_t value[EXPR_WORDS] = {e.kind, e.a, e.b, e.c};
-    uint32_t number = put(b, &b->exprs, value);
+    uint32_t number = node_put(b, &b->exprs, value);
     return number == INTERN_NONE ? GRAMMAR_NOTHING : number;
 }
 
-struct grammar_builder *grammar_begin(const struct grammar_limits *limits)
+struct grammar_builder *grammar_builder_create(const struct grammar_limits *limits)
 {
     struct grammar_builder *b = heap_alloc_zeroed(1, sizeof *b);
     b->limits = limits ? *limits : (struct grammar_limits){0};
@@ -88,11 +88,11 @@ struct grammar_builder *grammar_begin(const struct grammar_limits *limits)
     intern_grow(&b->sets, FIRST_CAPACITY);
     expr_put(b, (struct expr){EXPR_NOTHING, 0, 0, 0});
     expr_put(b, (struct expr){EXPR_EMPTY, 0, 0, 0});
-    b->whole[0] = GRAMMAR_EMPTY;
+    b->utf8_tails[0] = GRAMMAR_EMPTY;
     return b;
 }
 
-void grammar_abandon(struct grammar_builder *b)
+void grammar_builder_destroy(struct grammar_builder *b)
 {
     if (!b)
         return;
@@ -110,7 +110,7 @@ void grammar_abandon(struct grammar_builder *b)
 uint32_t builder_compared(struct grammar_builder *b, uint32_t one, uint32_t other, bool except)
 {
     uint32_t key[] = {one, other, except}, count = b->compared.count;
-    uint32_t capacity = b->compared.capacity, number = put(b, &b->compared, key);
+    uint32_t capacity = b->compared.capacity, number = node_put(b, &b->compared, key);
     if (b->compared.capacity > capacity)
         b->results = heap_grow(b->results, b->compared.capacity * sizeof *b->results);
     if (b->compared.count > count)
@@ -127,7 +127,7 @@ uint32_t grammar_byte_set(struct grammar_builder *b, const uint32_t set[8])
     }
     if (any == 0)
         return GRAMMAR_NOTHING;
-    uint32_t number = put(b, &b->sets, own);
+    uint32_t number = node_put(b, &b->sets, own);
     if (number == INTERN_NONE)
         return GRAMMAR_NOTHING;
     return expr_put(b, (struct expr){EXPR_SET, number, 0, 0});

@@ -32,11 +32,12 @@ static int ranges_cover(const struct ranges *r, uint32_t first, uint32_t last)
 }
 
 // Any `bytes` continuation bytes.
-static uint32_t whole_tail(struct grammar_builder *b, uint32_t bytes)
+static uint32_t utf8_tail(struct grammar_builder *b, uint32_t bytes)
 {
-    if (b->whole[bytes] == GRAMMAR_NOTHING)
-        b->whole[bytes] = grammar_join(b, grammar_byte(b, 0x80, 0xBF), whole_tail(b, bytes - 1));
-    return b->whole[bytes];
+    if (b->utf8_tails[bytes] == GRAMMAR_NOTHING)
+        b->utf8_tails[bytes] =
+            grammar_join(b, grammar_byte(b, 0x80, 0xBF), utf8_tail(b, bytes - 1));
+    return b->utf8_tails[bytes];
 }
 
 // Alternatives that each consist of one byte and an expression; bytes with the same expression
@@ -80,7 +81,7 @@ static uint32_t tail_of(struct grammar_builder *b, const struct ranges *r, uint3
     if (cover == 0 || grammar_failed(b))
         return GRAMMAR_NOTHING;
     if (cover == 1 && base >= least)
-        return whole_tail(b, bytes);
+        return utf8_tail(b, bytes);
     struct branches br = {.count = 0};
     for (uint32_t i = 0; i < TAIL; i++)
         branch_add(&br, 0x80 + i, tail_of(b, r, base + (i << (6 * (bytes - 1))), bytes - 1, least));

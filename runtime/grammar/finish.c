@@ -11,11 +11,11 @@
 struct rewrite {
     const struct grammar_builder *from;
     struct grammar_builder *to;
-    // [expr_count] each; filled: needed without the empty string
-    uint8_t *wanted, *productive, *nullable, *filled;
+    // [expr_count] each; nonempty: needed without the empty string
+    uint8_t *wanted, *productive, *nullable, *nonempty;
     uint32_t *map; // [expr_count] expression in `to`
-    // [expr_count] expression without the empty string, if filled and nullable
-    uint32_t *map_filled;
+    // [expr_count] expression without the empty string, if nonempty and nullable
+    uint32_t *map_nonempty;
     uint32_t *rule_filled; // [rule_count] rule of `to` without the empty string; UINT32_MAX: none
     uint32_t *rule;        // [rule_count] rule of `to`; UINT32_MAX: none
 };
@@ -32,10 +32,10 @@ static void mark_filled(struct rewrite *w)
             stack[depth++] = expr_of(b, e)->a;
     while (depth > 0) {
         uint32_t e = stack[--depth];
-        if (w->filled[e] || !w->nullable[e])
+        if (w->nonempty[e] || !w->nullable[e])
             continue;
         const struct expr *x = expr_of(b, e);
-        w->filled[e] = 1;
+        w->nonempty[e] = 1;
         if (x->kind == EXPR_RULE)
             stack[depth++] = (uint32_t)b->rules[x->a].body;
         if (x->kind != EXPR_RULE && x->kind != EXPR_SET && x->kind != EXPR_EMPTY)
@@ -48,7 +48,7 @@ static void mark_filled(struct rewrite *w)
 
 static uint32_t filled_of(const struct rewrite *w, uint32_t e)
 {
-    return w->nullable[e] ? w->map_filled[e] : w->map[e];
+    return w->nullable[e] ? w->map_nonempty[e] : w->map[e];
 }
 
 // Returns expression e in the other builder, which already contains its children.
@@ -79,7 +79,7 @@ static uint32_t rewritten(struct rewrite *w, uint32_t e)
 }
 
 // Returns the strings of e except the empty one, in the other builder; e can be empty.
-static uint32_t rewritten_filled(struct rewrite *w, uint32_t e)
+static uint32_t rewritten_nonempty(struct rewrite *w, uint32_t e)
 {
     const struct expr *x = expr_of(w->from, e);
     uint32_t first;
@@ -107,12 +107,12 @@ static void rewrite_all(struct rewrite *w)
 {
     const struct grammar_builder *b = w->from;
     for (uint32_t e = 0; e < b->exprs.count; e++) {
-        w->map[e] = w->map_filled[e] = GRAMMAR_NOTHING;
+        w->map[e] = w->map_nonempty[e] = GRAMMAR_NOTHING;
         if (!w->wanted[e] || !w->productive[e])
             continue;
         w->map[e] = rewritten(w, e);
-        if (w->filled[e])
-            w->map_filled[e] = rewritten_filled(w, e);
+        if (w->nonempty[e])
+            w->map_nonempty[e] = rewritten_nonempty(w, e);
     }
     for (uint32_t r = 0; r < b->rule_count; r++) {
         if (w->rule[r] != UINT32_MAX)
@@ -128,18 +128,18 @@ static struct grammar_builder *builder_rewrite(const struct grammar_builder *b, 
 {
     uint32_t n = b->exprs.count;
     struct grammar_limits limits = b->limits;
-    struct rewrite w = {.from = b, .to = grammar_begin(&limits)};
+    struct rewrite w = {.from = b, .to = grammar_builder_create(&limits)};
     w.to->work = b->work;
     w.wanted = heap_alloc(4 * (size_t)n);
     w.productive = w.wanted + n;
     w.nullable = w.productive + n;
-    w.filled = w.nullable + n;
+    w.nonempty = w.nullable + n;
     w.map = heap_alloc(2 * (size_t)n * sizeof *w.map);
-    w.map_filled = w.map + n;
+    w.map_nonempty = w.map + n;
     w.rule = heap_alloc((2 * (size_t)b->rule_count + 1) * sizeof *w.rule);
     w.rule_filled = w.rule + b->rule_count;
     memset(w.rule, 0xFF, 2 * (size_t)b->rule_count * sizeof *w.rule);
-    memset(w.filled, 0, n);
+    memset(w.nonempty, 0, n);
     expr_mark_reachable(b, *root, w.wanted);
     expr_find_productive(b, w.wanted, w.productive);
     expr_find_nullable(b, w.wanted, w.nullable);
@@ -178,7 +178,7 @@ static void classes_find(struct grammar *g)
     g->class_count = count;
     g->cuts = heap_alloc((g->set_count + 1) * sizeof *g->cuts);
     for (uint32_t s = 0; s < g->set_count; s++)
-        g->cut |= g->cuts[s] = byte_sorts_cut(g->sets + (size_t)s * SET_WORDS);
+        g->cut |= g->cuts[s] = byte_groups_cut(g->sets + (size_t)s * SET_WORDS);
 }
 
 static void hash_add(struct grammar_hash *hash, const uint32_t *words, size_t count)
@@ -291,14 +291,14 @@ enum status grammar_compile(const struct grammar_builder *b, uint32_t root, stru
             *out = grammar_make(twice, root);
         if (*out &&
             ((*out)->heights[root] > HEIGHT_MAX || (*out)->levels[root] > GRAMMAR_LEVELS_MAX)) {
-            grammar_give(*out);
+            grammar_unref(*out);
             *out = NULL;
             status = error_set(err, STATUS_TOO_LARGE,
                                "every text of the grammar is nested too deep: make it simpler");
         }
     }
-    grammar_abandon(once);
-    grammar_abandon(twice);
+    grammar_builder_destroy(once);
+    grammar_builder_destroy(twice);
     return status;
 }
 
@@ -306,13 +306,13 @@ enum status grammar_finish(struct grammar_builder *b, uint32_t root, struct gram
                            struct error *err)
 {
     enum status status = grammar_compile(b, root, out, err);
-    grammar_abandon(b);
+    grammar_builder_destroy(b);
     if (status == STATUS_OK && !*out)
         return error_set(err, STATUS_INVALID, "no text at all matches the grammar");
     return status;
 }
 
-struct grammar *grammar_take(struct grammar *g)
+struct grammar *grammar_ref(struct grammar *g)
 {
     // relaxed: the caller already holds a reference, so nothing has to be ordered
     atomic_fetch_add_explicit(&g->owners, 1, memory_order_relaxed);
@@ -324,7 +324,7 @@ uint32_t grammar_owners(const struct grammar *g)
     return atomic_load_explicit(&g->owners, memory_order_acquire);
 }
 
-void grammar_give(struct grammar *g)
+void grammar_unref(struct grammar *g)
 {
     // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!g || atomic_fetch_sub_explicit(&g->owners, 1, memory_order_acq_rel) != 1)

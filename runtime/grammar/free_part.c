@@ -15,7 +15,7 @@ struct node {
     uint32_t to[256];   // child, or NODE_NONE; after steps_fill the next node for every byte
     uint32_t fail;      // failure link: node of the longest proper suffix in the trie of NODE_TEXT
     uint32_t then;      // expression after the marker
-    bool over;          // true if a marker is complete at this node
+    bool complete;      // true if a marker is complete at this node
     uint32_t ref, rule; // expression and number of the node's rule
 };
 
@@ -48,8 +48,8 @@ static void marker_put(struct finder *f, uint32_t root, const struct grammar_mar
         at = f->nodes[at].to[byte];
     }
     struct node *end = &f->nodes[at];
-    end->then = end->over ? grammar_either(f->b, end->then, marker->then) : marker->then;
-    end->over = true;
+    end->then = end->complete ? grammar_either(f->b, end->then, marker->then) : marker->then;
+    end->complete = true;
 }
 
 // Returns the next node for a byte with which no marker continues.
@@ -77,11 +77,11 @@ static void steps_fill(struct finder *f, uint32_t root)
             }
             struct node *node = &f->nodes[child];
             node->fail = fallback(f, at, byte);
-            if (!node->over && f->nodes[node->fail].over) { // a shorter marker ends here
-                node->over = true;
+            if (!node->complete && f->nodes[node->fail].complete) { // a shorter marker ends here
+                node->complete = true;
                 node->then = f->nodes[node->fail].then;
             }
-            if (!node->over)
+            if (!node->complete)
                 f->queue[f->queued++] = child;
         }
     }
@@ -101,7 +101,7 @@ static uint32_t body_of(const struct finder *f, const struct node *node, bool mu
                 set[byte / 32] |= 1u << (byte % 32);
                 seen[byte / 32] |= 1u << (byte % 32);
             }
-        uint32_t next = f->nodes[to].over ? f->nodes[to].then : f->nodes[to].ref;
+        uint32_t next = f->nodes[to].complete ? f->nodes[to].then : f->nodes[to].ref;
         body = grammar_either(f->b, grammar_join(f->b, grammar_byte_set(f->b, set), next), body);
     }
     return body;

@@ -41,9 +41,9 @@ struct grammar_limits {
     const uint32_t *alphabet;
 };
 // Creates a builder. `limits` NULL: the defaults above. Ends the process if no memory is left.
-struct grammar_builder *grammar_begin(const struct grammar_limits *limits);
+struct grammar_builder *grammar_builder_create(const struct grammar_limits *limits);
 // Destroys the builder without creating a grammar. b may be NULL.
-void grammar_abandon(struct grammar_builder *b);
+void grammar_builder_destroy(struct grammar_builder *b);
 // Returns true once a limit was exceeded, so that compilers of large inputs can stop early. The
 // builder keeps the first failure.
 bool grammar_failed(const struct grammar_builder *b);
@@ -151,8 +151,8 @@ enum status grammar_begins_all(struct grammar_builder *b, uint32_t one, const st
 enum status grammar_finish(struct grammar_builder *b, uint32_t root, struct grammar **out,
                            struct error *err) MUST_USE;
 
-struct grammar *grammar_take(struct grammar *g); // adds a reference; any thread
-void grammar_give(struct grammar *g); // drops a reference, the last frees it; NULL is allowed
+struct grammar *grammar_ref(struct grammar *g); // adds a reference; any thread
+void grammar_unref(struct grammar *g); // drops a reference, the last frees it; NULL is allowed
 uint32_t grammar_owners(const struct grammar *g); // current number of references; for tests
 
 struct grammar_hash {

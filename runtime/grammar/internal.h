@@ -3,7 +3,7 @@
 
 #include "runtime/grammar/grammar.h"
 #include "runtime/grammar/intern.h"
-#include "runtime/grammar/sorts.h"
+#include "runtime/grammar/byte_groups.h"
 
 #include <stdatomic.h>
 
@@ -39,7 +39,7 @@ struct grammar_builder {
     uint32_t rule_count, rule_capacity;
     char *names;
     size_t name_bytes, name_capacity;
-    uint32_t whole[4]; // [n]: any n continuation bytes of UTF-8; GRAMMAR_NOTHING: unset
+    uint32_t utf8_tails[4]; // [n]: any n continuation bytes of UTF-8; GRAMMAR_NOTHING: unset
     uint64_t work;
     struct error failure; // first failure; STATUS_OK: none yet
 };
@@ -55,8 +55,8 @@ struct grammar {
     uint32_t class_count;     // number of byte classes; bytes of a class are in the same sets
     uint8_t class_of[256];    // byte -> class
     uint8_t class_first[256]; // class -> its first byte
-    uint64_t *cuts;           // [set_count] byte_sorts_cut of each set
-    uint64_t cut;             // union of cuts; all bytes of any other sort are in one class
+    uint64_t *cuts;           // [set_count] byte_groups_cut of each set
+    uint64_t cut;             // union of cuts; all bytes of any other group are in one class
     uint16_t *heights;        // [expr_count] see expr_find_heights
     uint16_t *levels;         // [expr_count] see expr_find_heights
     struct grammar_hash hash;

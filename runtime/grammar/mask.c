@@ -40,8 +40,8 @@ void mask_classes_find(struct mask_cache *c)
         }
     }
     c->edge_first[UTF8_PLACES] = count;
-    for (uint32_t sort = 0; sort < BYTE_SORTS; sort++)
-        c->sort_class[sort] = c->g->class_of[BYTE_SORT_FIRST[sort]];
+    for (uint32_t group = 0; group < BYTE_GROUPS; group++)
+        c->group_class[group] = c->g->class_of[BYTE_GROUP_FIRST[group]];
 }
 
 // Takes one step within a token. Replaces the state by an equivalent one for the rest of the token,
@@ -50,7 +50,7 @@ void mask_classes_find(struct mask_cache *c)
 static uint32_t mask_step(struct mask_cache *c, uint32_t state, uint32_t class)
 {
     uint32_t to = automaton_step(&c->a, state, class);
-    return to < STATE_FIRST || !c->counts ? to : automaton_near(&c->a, to, c->far);
+    return to < STATE_FIRST || !c->has_far_bounds ? to : automaton_coarse(&c->a, to, c->reach);
 }
 
 // A state and the position within a character, for the search below.
@@ -78,14 +78,14 @@ static void spot_add(struct spots *s, uint32_t state, uint8_t place)
 }
 
 // Computes the states after one more character from each state of `level`. Returns false if some
-// character leaves the grammar. Sets *room to false if a table is full.
-static bool level_next(struct mask_cache *c, struct spots *level, struct spots *next, bool *room)
+// character leaves the grammar. Sets *ok to false if a table is full.
+static bool level_next(struct mask_cache *c, struct spots *level, struct spots *next, bool *ok)
 {
     for (uint32_t i = 0; i < level->count; i++) {
         struct spot spot = level->at[i];
         for (uint32_t e = c->edge_first[spot.place]; e < c->edge_first[spot.place + 1]; e++) {
             uint32_t to = mask_step(c, spot.state, c->edges[e].class);
-            *room = *room && to != STATE_NO_ROOM;
+            *ok = *ok && to != STATE_FAILED;
             if (to < STATE_FIRST)
                 return false;
             spot_add(c->edges[e].to == 0 ? next : level, to, c->edges[e].to);
@@ -94,15 +94,14 @@ static bool level_next(struct mask_cache *c, struct spots *level, struct spots *
     return !level->full && !next->full;
 }
 
-// Returns true if no plain character can follow the first `count` spots of level. Sets *room to
+// Returns true if no plain character can follow the first `count` spots of level. Sets *ok to
 // false if a table is full.
-static bool level_is_last(struct mask_cache *c, const struct spots *level, uint32_t count,
-                          bool *room)
+static bool level_is_last(struct mask_cache *c, const struct spots *level, uint32_t count, bool *ok)
 {
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t e = c->edge_first[0]; e < c->edge_first[1]; e++) {
             uint32_t to = mask_step(c, level->at[i].state, c->edges[e].class);
-            *room = *room && to != STATE_NO_ROOM;
+            *ok = *ok && to != STATE_FAILED;
             if (to != STATE_DEAD)
                 return false;
         }
@@ -115,7 +114,7 @@ static bool level_is_last(struct mask_cache *c, const struct spots *level, uint3
 static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars, uint32_t *most)
 {
     struct spots seen = {.count = 0}, level, next = {.count = 0};
-    bool room = true;
+    bool ok = true;
     *most = PLAIN_WHOLE;
     spot_add(&next, state, 0);
     spot_add(&seen, state, 0);
@@ -123,10 +122,10 @@ static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars,
         level = next;
         next.count = 0;
         uint32_t count = level.count;
-        if (!level_next(c, &level, &next, &room)) {
-            if (room && level_is_last(c, &level, count, &room))
+        if (!level_next(c, &level, &next, &ok)) {
+            if (ok && level_is_last(c, &level, count, &ok))
                 *most = *chars;
-            return room;
+            return ok;
         }
         uint32_t before = seen.count;
         for (uint32_t i = 0; i < next.count; i++)
@@ -143,10 +142,10 @@ static bool measure_plain(struct mask_cache *c, uint32_t state, uint32_t *chars,
 static bool plain_find(struct mask_cache *c, uint32_t state)
 {
     struct spots level = {.count = 0}, next = {.count = 0};
-    bool room = true;
+    bool ok = true;
     spot_add(&level, state, 0);
-    bool all = level_next(c, &level, &next, &room);
-    if (!room)
+    bool all = level_next(c, &level, &next, &ok);
+    if (!ok)
         return false;
     all = all && next.count == 1 && next.at[0].state == state;
     c->a.states[state].flags |= STATE_PLAIN_KNOWN | (all ? STATE_PLAIN : 0);
@@ -160,19 +159,19 @@ static bool plain_stays(struct mask_cache *c, uint32_t state, bool *stays)
     return known;
 }
 
-// Finds the sorts of which each byte leads back to the state. Returns false if a table is full.
+// Finds the groups of which each byte leads back to the state. Returns false if a table is full.
 static bool loops_find(struct mask_cache *c, uint32_t state)
 {
-    uint64_t loops = SORTS_KNOWN, cut;
+    uint64_t loops = GROUPS_KNOWN, cut;
     if (c->a.states[state].loops != 0)
         return true;
     if (!automaton_cut(&c->a, state, &cut))
         return false;
-    for (uint32_t sort = 0; sort < BYTE_SORTS; sort++) {
-        uint32_t to = cut >> sort & 1 ? STATE_DEAD : mask_step(c, state, c->sort_class[sort]);
-        if (to == STATE_NO_ROOM)
+    for (uint32_t group = 0; group < BYTE_GROUPS; group++) {
+        uint32_t to = cut >> group & 1 ? STATE_DEAD : mask_step(c, state, c->group_class[group]);
+        if (to == STATE_FAILED)
             return false;
-        loops |= (uint64_t)(to == state) << sort;
+        loops |= (uint64_t)(to == state) << group;
     }
     c->a.states[state].loops = loops;
     return true;
@@ -181,13 +180,13 @@ static bool loops_find(struct mask_cache *c, uint32_t state)
 struct trie_walk {
     struct mask_cache *c;
     const struct token_trie *trie;
-    bool shapes; // true if the trie's bytes are sorts
+    bool shapes; // true if the trie's bytes are groups
     bool tails;  // true if the tokens are those of vocabulary.tails
-    struct walk_place *path;
+    struct walk_place *stack;
     uint32_t *words, *walked;
     struct found_ids *found; // list to append the ids to, or NULL
 };
-enum walk_result { WALK_ON, WALK_ALL, WALK_TAILS, WALK_CUT, WALK_NO_ROOM };
+enum walk_result { WALK_ON, WALK_ALL, WALK_TAILS, WALK_CUT, WALK_FAILED };
 
 static void ids_allow(const struct trie_walk *w, const int32_t *ids, uint32_t count)
 {
@@ -209,13 +208,13 @@ static enum walk_result node_judge(const struct trie_walk *w, const struct trie_
     struct mask_cache *c = w->c;
     bool stays;
     if (!loops_find(c, state))
-        return WALK_NO_ROOM;
-    if ((node->sorts & ~c->a.states[state].loops) == 0)
+        return WALK_FAILED;
+    if ((node->groups & ~c->a.states[state].loops) == 0)
         return WALK_ALL;
     if (!node->plain || (!node->whole && !w->tails))
         return WALK_ON;
     if (!plain_stays(c, state, &stays))
-        return WALK_NO_ROOM;
+        return WALK_FAILED;
     if (!stays)
         return WALK_ON;
     if (node->whole)
@@ -240,7 +239,7 @@ static bool node_allow(const struct trie_walk *w, const struct trie_node *node,
     const struct token_trie *trie = w->trie;
     const int32_t *ids = trie->ids + node->first;
     uint32_t count = trie->nodes[node->end].first - node->first;
-    if (judged == WALK_NO_ROOM || (judged == WALK_TAILS && !tails_find(w->c, state, w->walked)))
+    if (judged == WALK_FAILED || (judged == WALK_TAILS && !tails_find(w->c, state, w->walked)))
         return false;
     if (judged == WALK_TAILS)
         tails_allow(w, ids, count);
@@ -249,7 +248,7 @@ static bool node_allow(const struct trie_walk *w, const struct trie_node *node,
     return true;
 }
 
-// Returns the state after a byte of the trie; STATE_CUT: a sort whose bytes may lead to different
+// Returns the state after a byte of the trie; STATE_CUT: a group whose bytes may lead to different
 // states.
 #define STATE_CUT UINT32_MAX
 static uint32_t walk_step(const struct trie_walk *w, uint32_t state, uint8_t byte)
@@ -260,14 +259,14 @@ static uint32_t walk_step(const struct trie_walk *w, uint32_t state, uint8_t byt
         return mask_step(c, state, c->g->class_of[byte]);
     if (c->g->cut >> byte & 1) {
         if (!automaton_cut(&c->a, state, &cut))
-            return STATE_NO_ROOM;
+            return STATE_FAILED;
         if (cut >> byte & 1)
             return STATE_CUT;
     }
-    return mask_step(c, state, c->sort_class[byte]);
+    return mask_step(c, state, c->group_class[byte]);
 }
 
-// Walks the tokens of a node of shapes one by one, from the first byte on whose sort the state
+// Walks the tokens of a node of shapes one by one, from the first byte on whose group the state
 // splits. WALK_CUT: the node has too many tokens.
 static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie_node *node,
                                     struct walk_place at)
@@ -280,8 +279,8 @@ static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie
         uint32_t to = at.state;
         for (size_t k = at.bytes; k < token.bytes && to >= STATE_FIRST; k++, ++*w->walked)
             to = mask_step(w->c, to, w->c->g->class_of[(uint8_t)token.at[k]]);
-        if (to == STATE_NO_ROOM)
-            return WALK_NO_ROOM;
+        if (to == STATE_FAILED)
+            return WALK_FAILED;
         if (to != STATE_DEAD)
             ids_allow(w, w->trie->ids + i, 1);
     }
@@ -289,20 +288,20 @@ static enum walk_result tokens_walk(const struct trie_walk *w, const struct trie
 }
 
 // Sets the bits of the allowed tokens of a top-level node and its subtree, and counts bytes in
-// *walked. WALK_CUT: some may be missing, because the state splits a sort near the root.
+// *walked. WALK_CUT: some may be missing, because the state splits a group near the root.
 static enum walk_result node_walk(const struct trie_walk *w, uint32_t first, uint32_t state)
 {
     const struct trie_node *nodes = w->trie->nodes;
-    struct walk_place *path = w->path;
-    path[0] = (struct walk_place){state, 0};
+    struct walk_place *stack = w->stack;
+    stack[0] = (struct walk_place){state, 0};
     for (uint32_t i = first, end = nodes[first].end; i < end;) {
         const struct trie_node *node = &nodes[i];
-        struct walk_place at = path[node->level];
+        struct walk_place at = stack[node->level];
         uint32_t to = walk_step(w, at.state, node->byte), done = 0;
         // If one byte leaves the state, the node cannot be accepted as a whole.
         enum walk_result judged = to == at.state ? node_judge(w, node, to) : WALK_ON;
         if (judged != WALK_ON && !node_allow(w, node, judged, to))
-            return WALK_NO_ROOM;
+            return WALK_FAILED;
         while (judged == WALK_ON && to >= STATE_FIRST && to != STATE_CUT) {
             at = (struct walk_place){to, at.bytes + 1};
             if (++done == node->count)
@@ -312,29 +311,29 @@ static enum walk_result node_walk(const struct trie_walk *w, uint32_t first, uin
         *w->walked += done + 1;
         if (to == STATE_CUT)
             judged = tokens_walk(w, node, at);
-        if (to == STATE_NO_ROOM || judged == WALK_NO_ROOM || judged == WALK_CUT)
-            return to == STATE_NO_ROOM ? WALK_NO_ROOM : judged;
+        if (to == STATE_FAILED || judged == WALK_FAILED || judged == WALK_CUT)
+            return to == STATE_FAILED ? WALK_FAILED : judged;
         if (done < node->count) {
             i = node->end;
             continue;
         }
-        path[node->level + 1] = at;
+        stack[node->level + 1] = at;
         i++;
         ids_allow(w, w->trie->ids + node->first, nodes[i].first - node->first);
     }
     return WALK_ON;
 }
 
-// Applies node_walk to all top-level nodes of bytes that begin with a byte of the sort.
-static enum walk_result bytes_walk(const struct trie_walk *w, uint32_t sort, uint32_t state)
+// Applies node_walk to all top-level nodes of bytes that begin with a byte of the group.
+static enum walk_result bytes_walk(const struct trie_walk *w, uint32_t group, uint32_t state)
 {
     enum walk_result result = WALK_ON;
-    for (uint32_t byte = BYTE_SORT_FIRST[sort];
-         byte < BYTE_SORT_FIRST[sort + 1] && result == WALK_ON; byte++) {
+    for (uint32_t byte = BYTE_GROUP_FIRST[group];
+         byte < BYTE_GROUP_FIRST[group + 1] && result == WALK_ON; byte++) {
         uint32_t node = w->trie->root[byte];
         uint32_t to = node == TRIE_NONE ? STATE_DEAD : walk_step(w, state, (uint8_t)byte);
         if (to != STATE_DEAD)
-            result = to == STATE_NO_ROOM ? WALK_NO_ROOM : node_walk(w, node, state);
+            result = to == STATE_FAILED ? WALK_FAILED : node_walk(w, node, state);
     }
     return result;
 }
@@ -344,12 +343,12 @@ static enum walk_result bytes_walk(const struct trie_walk *w, uint32_t sort, uin
 static bool tails_walk(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked,
                        struct found_ids *found)
 {
-    struct walk_place *path = c->path + VOCABULARY_TOKEN_BYTES_MAX + 1;
-    struct trie_walk w = {c, &c->v->tails, false, false, path, words, walked, found};
-    bool room = true;
-    for (uint32_t sort = 0; sort < BYTE_SORTS && room; sort++)
-        room = bytes_walk(&w, sort, state) == WALK_ON;
-    return room;
+    struct walk_place *stack = c->walk_stack + VOCABULARY_TOKEN_BYTES_MAX + 1;
+    struct trie_walk w = {c, &c->v->tails, false, false, stack, words, walked, found};
+    bool ok = true;
+    for (uint32_t group = 0; group < BYTE_GROUPS && ok; group++)
+        ok = bytes_walk(&w, group, state) == WALK_ON;
+    return ok;
 }
 
 // tails_walk with the result cached in c->tails for all nodes of a walk.
@@ -366,25 +365,25 @@ static bool tails_find(struct mask_cache *c, uint32_t state, uint32_t *walked)
     return true;
 }
 
-// Finds the allowed tokens of one kind: by shapes if the grammar treats the bytes of a sort alike,
+// Finds the allowed tokens of one kind: by shapes if the grammar treats the bytes of a group alike,
 // else by bytes. Returns false if a table is full.
 static bool kind_walk(struct mask_cache *c, uint32_t kind, uint32_t state, uint32_t *words,
                       uint32_t *walked)
 {
     bool tails = kind == KIND_OTHER;
-    struct trie_walk bytes = {c,      &c->v->tries[kind], false, tails, c->path, words,
+    struct trie_walk bytes = {c,      &c->v->tries[kind], false, tails, c->walk_stack, words,
                               walked, &c->found};
     struct trie_walk shapes = bytes;
     shapes.trie = &c->v->shapes[kind];
     shapes.shapes = true;
-    for (uint32_t sort = 0; sort < BYTE_SORTS; sort++) {
-        uint32_t node = shapes.trie->root[sort];
-        uint32_t to = node == TRIE_NONE ? STATE_DEAD : walk_step(&shapes, state, (uint8_t)sort);
-        enum walk_result result = to == STATE_NO_ROOM ? WALK_NO_ROOM : WALK_ON;
+    for (uint32_t group = 0; group < BYTE_GROUPS; group++) {
+        uint32_t node = shapes.trie->root[group];
+        uint32_t to = node == TRIE_NONE ? STATE_DEAD : walk_step(&shapes, state, (uint8_t)group);
+        enum walk_result result = to == STATE_FAILED ? WALK_FAILED : WALK_ON;
         if (to >= STATE_FIRST && to != STATE_CUT)
             result = node_walk(&shapes, node, state);
         if (to == STATE_CUT || result == WALK_CUT)
-            result = bytes_walk(&bytes, sort, state);
+            result = bytes_walk(&bytes, group, state);
         if (result != WALK_ON)
             return false;
     }
@@ -394,8 +393,8 @@ static bool kind_walk(struct mask_cache *c, uint32_t kind, uint32_t state, uint3
 static bool may_walk(struct mask_cache *c)
 {
     c->limited = c->limited || !c->walks;
-    c->a.over = c->a.over || !c->walks || c->a.work >= c->a.work_max;
-    return !c->a.over;
+    c->a.limit_hit = c->a.limit_hit || !c->walks || c->a.work >= c->a.work_max;
+    return !c->a.limit_hit;
 }
 
 // Cached masks: a head (kinds << 28 | number of ids, or KEPT_WORDS), then the ids as found, or the
@@ -410,7 +409,7 @@ static void mask_begin(const struct vocabulary *v, uint32_t kinds, uint32_t *wor
         memcpy(words, v->plain[kinds - 1], v->words * sizeof *words);
 }
 
-static uint64_t more(uint64_t bound, uint64_t work)
+static uint64_t bound_raised(uint64_t bound, uint64_t work)
 {
     return bound > UINT64_MAX - work ? UINT64_MAX : bound + work;
 }
@@ -419,8 +418,8 @@ void mask_charge_forgotten(struct mask_cache *c, size_t bytes)
 {
     uint64_t work = bytes / FORGET_BYTES;
     c->a.work += work;
-    c->a.work_max = more(c->a.work_max, work);
-    c->work_limit = more(c->work_limit, work);
+    c->a.work_max = bound_raised(c->a.work_max, work);
+    c->work_limit = bound_raised(c->work_limit, work);
 }
 
 void mask_forget(struct mask_cache *c)
@@ -430,13 +429,13 @@ void mask_forget(struct mask_cache *c)
 }
 
 // Reserves `need` words and returns their position; 0: this many never fit.
-static uint32_t kept_take(struct mask_cache *c, size_t need)
+static uint32_t kept_alloc(struct mask_cache *c, size_t need)
 {
     if (need >= c->kept_capacity)
         return 0;
     if (c->kept_count + need > c->kept_capacity) {
         for (uint32_t s = STATE_FIRST; s < c->a.state_count; s++)
-            c->a.states[s].kept = c->a.states[s].kept_far = 0;
+            c->a.states[s].kept = c->a.states[s].kept_long = 0;
         mask_charge_forgotten(c, c->kept_count * sizeof *c->kept +
                                      c->a.state_count * sizeof *c->a.states);
         mask_forget(c);
@@ -449,7 +448,7 @@ static uint32_t kept_take(struct mask_cache *c, size_t need)
 // Begins a list of found ids, directly in the memory of the cached mask.
 static void found_begin(struct mask_cache *c)
 {
-    uint32_t place = kept_take(c, 1 + (size_t)c->v->words);
+    uint32_t place = kept_alloc(c, 1 + (size_t)c->v->words);
     uint32_t max = place == 0 ? 0 : c->v->words;
     c->found = (struct found_ids){(int32_t *)c->kept + place + 1, place, max, 0};
 }
@@ -487,9 +486,10 @@ static void mask_read(const struct mask_cache *c, uint32_t place, uint32_t *word
         words[from[i] / 32] |= 1u << (from[i] % 32);
 }
 
-// Finds the tokens of at most TOKEN_NEAR bytes. Returns false if a bound is exceeded or a table is
-// full.
-static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
+// Finds the tokens of at most TOKEN_SHORT_MAX bytes. Returns false if a bound is exceeded or a
+// table is full.
+static bool short_tokens_find(struct mask_cache *c, uint32_t state, uint32_t *words,
+                              uint32_t *walked)
 {
     uint32_t kinds = 0, chars, most;
     bool stays;
@@ -505,12 +505,12 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uin
     mask_begin(c->v, kinds, words);
     c->tails_of = c->tails_walks = 0;
     found_begin(c);
-    bool room = true;
-    for (uint32_t k = kinds; k < PLAIN_KINDS && (k == 0 || PLAIN_CHARS[k - 1] < most) && room; k++)
-        room = kind_walk(c, k, state, words, walked);
-    room = room && (stays ? tails_walk(c, state, words, walked, &c->found)
-                          : kind_walk(c, KIND_OTHER, state, words, walked));
-    if (!room) {
+    bool ok = true;
+    for (uint32_t k = kinds; k < PLAIN_KINDS && (k == 0 || PLAIN_CHARS[k - 1] < most) && ok; k++)
+        ok = kind_walk(c, k, state, words, walked);
+    ok = ok && (stays ? tails_walk(c, state, words, walked, &c->found)
+                      : kind_walk(c, KIND_OTHER, state, words, walked));
+    if (!ok) {
         found_drop(c);
         return false;
     }
@@ -520,9 +520,10 @@ static bool near_find(struct mask_cache *c, uint32_t state, uint32_t *words, uin
 }
 
 // Adds the longer tokens to words. They are few, so their ids are cached.
-static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
+static bool long_tokens_find(struct mask_cache *c, uint32_t state, uint32_t *words,
+                             uint32_t *walked)
 {
-    uint32_t place = c->a.states[state].kept_far;
+    uint32_t place = c->a.states[state].kept_long;
     if (place == 0) {
         if (!may_walk(c))
             return false;
@@ -533,7 +534,7 @@ static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint
             return false;
         }
         place = found_keep(c, 0, c->row);
-        c->a.states[state].kept_far = place;
+        c->a.states[state].kept_long = place;
         for (uint32_t w = 0; w < c->v->words; w++)
             words[w] |= c->row[w];
         return true;
@@ -549,24 +550,25 @@ static bool far_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint
     return true;
 }
 
-static bool both_find(struct mask_cache *c, uint32_t state, uint32_t *words, uint32_t *walked)
+static bool mask_tokens_find(struct mask_cache *c, uint32_t state, uint32_t *words,
+                             uint32_t *walked)
 {
-    uint32_t near = automaton_near(&c->a, state, 0);
-    c->far = 0;
-    if (near == STATE_NO_ROOM || !near_find(c, near, words, walked))
+    uint32_t for_short = automaton_coarse(&c->a, state, 0);
+    c->reach = 0;
+    if (for_short == STATE_FAILED || !short_tokens_find(c, for_short, words, walked))
         return false;
     if (c->v->tries[KIND_LONG].count == 0)
         return true;
-    uint32_t far = automaton_near(&c->a, state, 1);
-    c->far = 1;
-    return far != STATE_NO_ROOM && far_find(c, far, words, walked);
+    uint32_t for_long = automaton_coarse(&c->a, state, 1);
+    c->reach = 1;
+    return for_long != STATE_FAILED && long_tokens_find(c, for_long, words, walked);
 }
 
 // The work of a walk counts afterwards: a walk that is interrupted leaves no result.
 bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words)
 {
     uint32_t walked = 0;
-    bool found = both_find(c, state, words, &walked);
+    bool found = mask_tokens_find(c, state, words, &walked);
     c->a.work += walked / WALK_NODES;
     return found;
 }

@@ -37,31 +37,31 @@ struct mask_cache {
     struct pages pages;       // memory of kept
     struct plain_edge *edges; // [PLAIN_EDGES_MAX] grouped by source position
     uint32_t edge_first[UTF8_PLACES + 1];
-    uint8_t sort_class[BYTE_SORTS]; // class of the first byte of each sort
+    uint8_t group_class[BYTE_GROUPS]; // class of the first byte of each group
     struct walk_place
         // [2][VOCABULARY_TOKEN_BYTES_MAX + 1] [0]: main walk, [1]: walk over tails; by trie level
-        *path;
+        *walk_stack;
     // [words] allowed tokens of KIND_OTHER in state tails_of; valid if tails_of != 0
     uint32_t *tails;
     struct found_ids found;
-    bool counts; // true if the grammar has repeat bounds that automaton_near may remove
-    int far;     // index into automaton.reach for the mask being computed
+    bool has_far_bounds; // true if the grammar has repeat bounds that automaton_coarse may remove
+    int reach;           // index into automaton.reach for the mask being computed
     uint32_t tails_of;
     uint32_t tails_walks; // number of walks over tails for the mask being computed
     uint32_t *row;        // [words] scratch: long tokens of one mask
-    uint32_t *ask;        // [words] scratch of matcher_accept
-    uint64_t computed, reused, forgotten, over, starved; // see struct mask_cache_stats
-    uint64_t work_max;                                   // bound of the work of one call, in steps
+    uint32_t *accept_row; // [words] scratch of matcher_accept
+    uint64_t computed, reused, forgotten, over, out_of_memory; // see struct mask_cache_stats
+    uint64_t work_max;   // bound of the work of one call, in steps
     uint64_t work_limit; // bound of the automaton's total work, for all calls
     bool walks;          // true if walks over the vocabulary may begin
     bool limited;        // true if a call reached work_limit or needed a walk that was not allowed
     size_t bytes, bytes_most; // memory bound; most memory in use when a table was cleared
 };
 
-// Computes edges, edge_first and sort_class for the classes of the grammar.
+// Computes edges, edge_first and group_class for the classes of the grammar.
 void mask_classes_find(struct mask_cache *c);
 // Writes the mask of a state, without end ids. Returns false if a table of the automaton is full or
-// its work bound is exceeded (automaton.over).
+// its work bound is exceeded (automaton.limit_hit).
 bool mask_find(struct mask_cache *c, uint32_t state, uint32_t *words);
 // Drops all cached masks. The caller has already reset the references in the states.
 void mask_forget(struct mask_cache *c);

@@ -21,20 +21,20 @@ struct mask_cache *mask_cache_create(struct grammar *g, struct vocabulary *v,
     c->work_max = options && options->work_max != 0 ? options->work_max : WORK_MAX;
     c->work_limit = UINT64_MAX;
     c->walks = true;
-    c->g = grammar_take(g);
-    c->v = vocabulary_take(v);
-    automaton_open(&c->a, g, c->bytes / 2);
-    c->a.reach[0] = TOKEN_NEAR;
+    c->g = grammar_ref(g);
+    c->v = vocabulary_ref(v);
+    automaton_init(&c->a, g, c->bytes / 2);
+    c->a.reach[0] = TOKEN_SHORT_MAX;
     c->a.reach[1] = v->longest;
-    c->counts = automaton_has_far(&c->a);
+    c->has_far_bounds = automaton_has_far_bounds(&c->a);
     c->kept_capacity = (c->bytes / 2 - 64) / sizeof *c->kept;
-    pages_open(&c->pages, c->bytes / 2);
-    c->kept = pages_take(&c->pages, c->kept_capacity, sizeof *c->kept);
+    pages_init(&c->pages, c->bytes / 2);
+    c->kept = pages_alloc(&c->pages, c->kept_capacity, sizeof *c->kept);
     c->edges = heap_alloc(PLAIN_EDGES_MAX * sizeof *c->edges);
-    c->path = heap_alloc(2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path);
+    c->walk_stack = heap_alloc(2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->walk_stack);
     c->row = heap_alloc((3 * (size_t)v->words + 1) * sizeof *c->row);
-    c->ask = c->row + v->words;
-    c->tails = c->ask + v->words;
+    c->accept_row = c->row + v->words;
+    c->tails = c->accept_row + v->words;
     mask_classes_find(c);
     mask_forget(c);
     c->start = automaton_start(&c->a);
@@ -46,13 +46,13 @@ void mask_cache_destroy(struct mask_cache *c)
     if (!c)
         return;
     check(!c->matchers, "a matcher still stands in the cache");
-    automaton_close(&c->a);
-    pages_close(&c->pages);
+    automaton_deinit(&c->a);
+    pages_deinit(&c->pages);
     heap_free(c->edges);
-    heap_free(c->path);
+    heap_free(c->walk_stack);
     heap_free(c->row);
-    grammar_give(c->g);
-    vocabulary_give(c->v);
+    grammar_unref(c->g);
+    vocabulary_unref(c->v);
     heap_free(c);
 }
 
@@ -72,7 +72,7 @@ static size_t bytes_held(const struct mask_cache *c)
 {
     return sizeof *c + automaton_used(&c->a) + c->kept_count * sizeof *c->kept +
            PLAIN_EDGES_MAX * sizeof *c->edges +
-           2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->path +
+           2 * (VOCABULARY_TOKEN_BYTES_MAX + 1) * sizeof *c->walk_stack +
            (3 * (size_t)c->v->words + 1) * sizeof *c->row;
 }
 
@@ -83,7 +83,7 @@ struct mask_cache_stats mask_cache_stats(const struct mask_cache *c)
         .reused = c->reused,
         .forgotten = c->forgotten,
         .over = c->over,
-        .starved = c->starved,
+        .out_of_memory = c->out_of_memory,
         .work = c->a.work,
         .states = c->a.state_count - STATE_FIRST,
         .bytes = bytes_held(c),
@@ -92,13 +92,13 @@ struct mask_cache_stats mask_cache_stats(const struct mask_cache *c)
 }
 
 // Returns the matcher with the lightest state of those without the mark `kept`, or NULL.
-static struct matcher *lightest(struct mask_cache *c)
+static struct matcher *matcher_lightest(struct mask_cache *c)
 {
     struct matcher *least = NULL;
     uint64_t least_weight = 0;
     for (struct matcher *m = c->matchers; m; m = m->next) {
-        uint64_t weight = m->lost ? UINT64_MAX : automaton_weight(&c->a, m->state);
-        if (!m->lost && !m->kept && (!least || weight < least_weight)) {
+        uint64_t weight = m->evicted ? UINT64_MAX : automaton_weight(&c->a, m->state);
+        if (!m->evicted && !m->kept && (!least || weight < least_weight)) {
             least = m;
             least_weight = weight;
         }
@@ -107,7 +107,7 @@ static struct matcher *lightest(struct mask_cache *c)
 }
 
 // Returns true if matchers of other owners use the cache.
-static bool others_stand(const struct matcher *m)
+static bool others_use_cache(const struct matcher *m)
 {
     const struct matcher *other = m->cache->matchers;
     while (other && other->owner == m->owner)
@@ -115,39 +115,39 @@ static bool others_stand(const struct matcher *m)
     return other != NULL;
 }
 
-static void room_lacks(struct matcher *m)
+static void matcher_memory_lacks(struct matcher *m)
 {
-    m->starved = true;
-    m->crowded = m->crowded || others_stand(m);
-    m->cache->starved++;
+    m->out_of_memory = true;
+    m->memory_contended = m->memory_contended || others_use_cache(m);
+    m->cache->out_of_memory++;
 }
 
 // If the states of the matchers fill more than half of a table, the matchers that use most lose
 // their position, so that a few deeply nested answers do not end all others. The lightest one is
 // kept.
-static void places_share(struct mask_cache *c)
+static void positions_share(struct mask_cache *c)
 {
     uint32_t kept = 0;
     for (struct matcher *m = c->matchers; m; m = m->next)
         m->kept = false;
     automaton_unkeep(&c->a);
     automaton_keep(&c->a, c->start);
-    for (struct matcher *m; (m = lightest(c)) != NULL; kept++) {
+    for (struct matcher *m; (m = matcher_lightest(c)) != NULL; kept++) {
         automaton_keep(&c->a, m->state);
-        if (automaton_is_crowded(&c->a) && kept > 0)
+        if (automaton_half_full(&c->a) && kept > 0)
             break;
         m->kept = true;
     }
     for (struct matcher *m = c->matchers; m; m = m->next)
-        if (!m->kept && !m->lost) {
-            m->lost = true;
+        if (!m->kept && !m->evicted) {
+            m->evicted = true;
             m->state = c->start;
-            room_lacks(m);
+            matcher_memory_lacks(m);
         }
     automaton_unkeep(&c->a);
 }
 
-static void places_keep(struct mask_cache *c)
+static void positions_keep(struct mask_cache *c)
 {
     automaton_keep(&c->a, c->start);
     for (struct matcher *m = c->matchers; m; m = m->next)
@@ -160,10 +160,10 @@ static void cache_forget(struct mask_cache *c)
     size_t bytes = bytes_held(c);
     c->forgotten++;
     c->bytes_most = bytes > c->bytes_most ? bytes : c->bytes_most;
-    places_keep(c);
-    if (automaton_is_crowded(&c->a)) {
-        places_share(c);
-        places_keep(c);
+    positions_keep(c);
+    if (automaton_half_full(&c->a)) {
+        positions_share(c);
+        positions_keep(c);
     }
     automaton_compact(&c->a);
     mask_charge_forgotten(c, bytes);
@@ -182,9 +182,9 @@ struct attempt {
 static struct attempt call_begin(struct matcher *m)
 {
     struct automaton *a = &m->cache->a;
-    m->starved = m->starved && m->lost;
-    m->crowded = m->crowded && m->lost;
-    a->over = false;
+    m->out_of_memory = m->out_of_memory && m->evicted;
+    m->memory_contended = m->memory_contended && m->evicted;
+    a->limit_hit = false;
     a->work_max = a->work + m->cache->work_max;
     if (a->work_max > m->cache->work_limit)
         a->work_max = m->cache->work_limit;
@@ -196,14 +196,14 @@ static struct attempt call_begin(struct matcher *m)
 static bool call_again(struct attempt *call)
 {
     struct mask_cache *c = call->m->cache;
-    c->limited = c->limited || (c->a.over && c->a.work >= c->work_limit);
-    if (call->tries++ == 0 && !c->a.over)
+    c->limited = c->limited || (c->a.limit_hit && c->a.work >= c->work_limit);
+    if (call->tries++ == 0 && !c->a.limit_hit)
         cache_forget(c);
-    else if (c->a.over)
+    else if (c->a.limit_hit)
         c->over++;
     else
-        room_lacks(call->m);
-    return call->tries == 1 && !c->a.over && !call->m->lost;
+        matcher_memory_lacks(call->m);
+    return call->tries == 1 && !c->a.limit_hit && !call->m->evicted;
 }
 
 void matcher_init(struct matcher *m, struct mask_cache *c)
@@ -220,9 +220,9 @@ void matcher_copy(struct matcher *m, const struct matcher *from)
     m->owner = from->owner;
     m->state = from->state;
     m->done = from->done;
-    m->lost = from->lost;
-    m->starved = from->starved;
-    m->crowded = from->crowded;
+    m->evicted = from->evicted;
+    m->out_of_memory = from->out_of_memory;
+    m->memory_contended = from->memory_contended;
 }
 
 void matcher_belong(struct matcher *m, const void *owner)
@@ -255,7 +255,7 @@ static bool nothing_set(const struct vocabulary *v, const uint32_t *words)
 static int ends_here(struct matcher *m)
 {
     struct attempt call = call_begin(m);
-    if (m->done || m->lost)
+    if (m->done || m->evicted)
         return m->done ? 1 : -1;
     int ends = automaton_ends(&m->cache->a, m->state);
     while (ends < 0 && call_again(&call))
@@ -272,8 +272,8 @@ bool matcher_may_end(struct matcher *m)
 static bool tokens_find(struct matcher *m, uint32_t *words)
 {
     struct attempt call = call_begin(m);
-    bool found = !m->lost && mask_find(m->cache, m->state, words);
-    while (!found && !m->lost && call_again(&call))
+    bool found = !m->evicted && mask_find(m->cache, m->state, words);
+    while (!found && !m->evicted && call_again(&call))
         found = mask_find(m->cache, m->state, words);
     return found;
 }
@@ -295,29 +295,29 @@ enum matcher_result matcher_mask(struct matcher *m, uint32_t *words)
     return result;
 }
 
-static uint32_t step(struct matcher *m, uint8_t byte)
+static uint32_t matcher_step(struct matcher *m, uint8_t byte)
 {
     return automaton_step(&m->cache->a, m->state, m->cache->g->class_of[byte]);
 }
 
-// Returns the state after the bytes, STATE_DEAD, or STATE_NO_ROOM if a limit was exceeded. A text
+// Returns the state after the bytes, STATE_DEAD, or STATE_FAILED if a limit was exceeded. A text
 // longer than a token gets one work bound per VOCABULARY_TOKEN_BYTES_MAX bytes.
 static uint32_t state_after(struct matcher *m, struct text bytes)
 {
     struct matcher ahead;
     struct attempt call = call_begin(m);
     matcher_copy(&ahead, m);
-    for (size_t i = 0; i < bytes.bytes && ahead.state >= STATE_FIRST && !ahead.lost; i++) {
+    for (size_t i = 0; i < bytes.bytes && ahead.state >= STATE_FIRST && !ahead.evicted; i++) {
         if (i % VOCABULARY_TOKEN_BYTES_MAX == 0)
             call = call_begin(&ahead);
-        uint32_t to = step(&ahead, (uint8_t)bytes.at[i]);
-        while (to == STATE_NO_ROOM && call_again(&call))
-            to = step(&ahead, (uint8_t)bytes.at[i]);
+        uint32_t to = matcher_step(&ahead, (uint8_t)bytes.at[i]);
+        while (to == STATE_FAILED && call_again(&call))
+            to = matcher_step(&ahead, (uint8_t)bytes.at[i]);
         ahead.state = to;
     }
-    uint32_t state = m->lost || ahead.lost ? STATE_NO_ROOM : ahead.state;
-    m->starved = m->starved || ahead.starved;
-    m->crowded = m->crowded || ahead.crowded;
+    uint32_t state = m->evicted || ahead.evicted ? STATE_FAILED : ahead.state;
+    m->out_of_memory = m->out_of_memory || ahead.out_of_memory;
+    m->memory_contended = m->memory_contended || ahead.memory_contended;
     matcher_end(&ahead);
     return state;
 }
@@ -339,18 +339,18 @@ bool matcher_accept(struct matcher *m, int32_t token)
         return matcher_accept_bytes(m, bytes);
     if (!vocabulary_is_end(c->v, token))
         return false;
-    m->done = matcher_may_end(m) || matcher_mask(m, c->ask) != MATCHER_OK;
+    m->done = matcher_may_end(m) || matcher_mask(m, c->accept_row) != MATCHER_OK;
     return m->done;
 }
 
-bool matcher_starved(const struct matcher *m)
+bool matcher_out_of_memory(const struct matcher *m)
 {
-    return m->starved;
+    return m->out_of_memory;
 }
 
-bool matcher_crowded(const struct matcher *m)
+bool matcher_memory_contended(const struct matcher *m)
 {
-    return m->crowded;
+    return m->memory_contended;
 }
 
 bool matcher_is_done(const struct matcher *m)

@@ -48,7 +48,7 @@ struct mask_cache_stats {
     // calls that exceeded work_max, or reached a state with more than 16,384 members
     uint64_t over;
     // calls that failed for lack of memory, and matchers that lost their position
-    uint64_t starved;
+    uint64_t out_of_memory;
     uint64_t work;     // steps of all calls, including the clearing of tables
     uint32_t states;   // current number of automaton states
     size_t bytes;      // current memory in use, without pages returned to the kernel
@@ -63,18 +63,19 @@ struct matcher {
     struct matcher *previous, *next; // list of all matchers of the cache
     const void *owner;               // identity of the answer, only compared
     uint32_t state;                  // current automaton state
-    // done: an end id was accepted; lost: the position was dropped for lack of memory; kept: used
-    // by places_share
-    bool done, lost, kept;
-    bool starved, crowded; // results of matcher_starved and matcher_crowded
+    // done: an end id was accepted; evicted: the position was dropped for lack of memory; kept:
+    // used by positions_share
+    bool done, evicted, kept;
+    bool out_of_memory,
+        memory_contended; // results of matcher_out_of_memory and matcher_memory_contended
 };
 
 // Starts at the beginning of the grammar.
 void matcher_init(struct matcher *m, struct mask_cache *c);
 void matcher_copy(struct matcher *m, const struct matcher *from); // m must not be in use
 // Sets the owner of the answer. Matchers with the same owner do not count as "others" in
-// matcher_crowded, nor do a copy and its original. Without this call, each matcher that is not a
-// copy has a distinct owner.
+// matcher_memory_contended, nor do a copy and its original. Without this call, each matcher that is
+// not a copy has a distinct owner.
 void matcher_belong(struct matcher *m, const void *owner);
 void matcher_end(struct matcher *m); // removes m from the cache; a second call does nothing
 
@@ -104,10 +105,11 @@ bool matcher_accept(struct matcher *m, int32_t token);
 // are not allowed, or a limit was exceeded.
 bool matcher_accept_bytes(struct matcher *m, struct text bytes);
 
-// starved: the last failed call lacked memory; a larger cache might have had enough. crowded: it
-// also lacked memory, and matchers of other owners were in the cache, which may have used it up.
-bool matcher_starved(const struct matcher *m);
-bool matcher_crowded(const struct matcher *m);
+// out_of_memory: the last failed call lacked memory; a larger cache might have had enough.
+// memory_contended: it also lacked memory, and matchers of other owners were in the cache, which
+// may have used it up.
+bool matcher_out_of_memory(const struct matcher *m);
+bool matcher_memory_contended(const struct matcher *m);
 
 bool matcher_is_done(const struct matcher *m); // true if an end id was accepted
 // Returns true if the accepted bytes are a complete string. Also false if a limit was exceeded.

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-void pages_open(struct pages *p, size_t bytes)
+void pages_init(struct pages *p, size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -16,14 +16,14 @@ void pages_open(struct pages *p, size_t bytes)
     *p = (struct pages){at, 0, bytes};
 }
 
-void pages_close(struct pages *p)
+void pages_deinit(struct pages *p)
 {
     if (p->at)
         munmap(p->at, p->bytes);
     *p = (struct pages){0};
 }
 
-void *pages_take(struct pages *p, size_t count, size_t bytes_each)
+void *pages_alloc(struct pages *p, size_t count, size_t bytes_each)
 {
     size_t bytes = (count * bytes_each + 63) / 64 * 64;
     check(bytes <= p->bytes - p->used, "%zu bytes of tables, %zu are left", bytes,

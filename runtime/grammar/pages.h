@@ -10,10 +10,10 @@ struct pages {
 };
 
 // Maps `bytes` zero bytes; ends the process if the system has none.
-void pages_open(struct pages *p, size_t bytes);
-void pages_close(struct pages *p);
+void pages_init(struct pages *p, size_t bytes);
+void pages_deinit(struct pages *p);
 // Returns the next count * bytes_each bytes, aligned to 64 bytes; too few left is a failed check().
-void *pages_take(struct pages *p, size_t count, size_t bytes_each);
+void *pages_alloc(struct pages *p, size_t count, size_t bytes_each);
 // Returns the memory of items now..before-1 of a table to the system; they read as zero afterwards,
 // except on pages that also contain other items.
 void pages_drop(void *table, size_t bytes_each, size_t now, size_t before);

@@ -20,7 +20,7 @@ struct edge {
     uint8_t first, last;
 };
 
-struct token_product {
+struct grammar_product {
     struct grammar_builder *b;
     struct grammar *g[2];
     struct automaton a[2];
@@ -40,7 +40,7 @@ struct token_product {
 static void automaton_begin_within(struct automaton *a, const struct grammar_builder *b,
                                    const struct grammar *g)
 {
-    automaton_open(a, g, AUTOMATON_BYTES);
+    automaton_init(a, g, AUTOMATON_BYTES);
     a->work_max = b->limits.work_max - b->work;
 }
 
@@ -50,7 +50,7 @@ static bool bytes_fit(const struct grammar_builder *b, size_t used)
     return used <= b->limits.bytes_max / 2;
 }
 
-static bool product_fits(const struct token_product *p)
+static bool product_fits(const struct grammar_product *p)
 {
     return bytes_fit(p->b, automaton_used(&p->a[0]) + automaton_used(&p->a[1]) +
                                intern_bytes(&p->states) + p->edge_capacity * sizeof *p->edges);
@@ -66,7 +66,7 @@ static bool automaton_charge(struct grammar_builder *b, struct automaton *a, uin
     return fits;
 }
 
-static void classes_join(struct token_product *p)
+static void classes_join(struct grammar_product *p)
 {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t c = 0;
@@ -80,10 +80,10 @@ static void classes_join(struct token_product *p)
     }
 }
 
-// Returns the number + 1 of a pair of states, 0 if it leads nowhere; UINT32_MAX: no room.
-static uint32_t pair_put(struct token_product *p, uint32_t one, uint32_t other)
+// Returns the number + 1 of a pair of states, 0 if it leads nowhere; UINT32_MAX: a table is full.
+static uint32_t pair_put(struct grammar_product *p, uint32_t one, uint32_t other)
 {
-    if (one == STATE_NO_ROOM || other == STATE_NO_ROOM)
+    if (one == STATE_FAILED || other == STATE_FAILED)
         return UINT32_MAX;
     if (one == STATE_DEAD || (other == STATE_DEAD && !p->except))
         return 0;
@@ -97,7 +97,7 @@ static uint32_t pair_put(struct token_product *p, uint32_t one, uint32_t other)
     return number == INTERN_NONE ? UINT32_MAX : number + 1;
 }
 
-static bool pair_ends(struct token_product *p, uint32_t number)
+static bool pair_ends(struct grammar_product *p, uint32_t number)
 {
     const uint32_t *pair = p->states.at + 2 * (size_t)number;
     int one = automaton_ends(&p->a[0], pair[0]);
@@ -106,7 +106,7 @@ static bool pair_ends(struct token_product *p, uint32_t number)
     return one == 1 && (other == 1) != p->except;
 }
 
-static void edge_put(struct token_product *p, uint32_t pair, uint32_t class, uint32_t to)
+static void edge_put(struct grammar_product *p, uint32_t pair, uint32_t class, uint32_t to)
 {
     struct edge *last = p->edge_count > p->first[pair] ? &p->edges[p->edge_count - 1] : NULL;
     if (last && last->to == to && last->last + 1u == class) {
@@ -121,7 +121,7 @@ static void edge_put(struct token_product *p, uint32_t pair, uint32_t class, uin
 }
 
 // Finds the edges of a pair. Returns false if a limit was exceeded.
-static bool pair_walk(struct token_product *p, uint32_t i)
+static bool pair_walk(struct grammar_product *p, uint32_t i)
 {
     p->first[i] = p->edge_count;
     for (uint32_t c = 0; c < p->class_count; c++) {
@@ -141,7 +141,7 @@ static bool pair_walk(struct token_product *p, uint32_t i)
 }
 
 // Finds all pairs. Returns false if a limit was exceeded, or made an automaton drop an item.
-static bool pairs_walk(struct token_product *p)
+static bool pairs_walk(struct grammar_product *p)
 {
     if (pair_put(p, automaton_start(&p->a[0]), automaton_start(&p->a[1])) != 1)
         return false;
@@ -153,7 +153,7 @@ static bool pairs_walk(struct token_product *p)
 
 // Marks the pairs that can reach an end. Pairs are mostly followed by later pairs, so a few rounds
 // over them in reverse are enough.
-static bool pairs_find_alive(struct token_product *p)
+static bool pairs_find_alive(struct grammar_product *p)
 {
     bool changed = true;
     for (uint32_t i = 0; i < p->states.count; i++)
@@ -173,7 +173,7 @@ static bool pairs_find_alive(struct token_product *p)
 }
 
 // Collects the bytes of all edges of the pair that lead to the same pair as edge e.
-static void edges_bytes(const struct token_product *p, uint32_t number, uint32_t e,
+static void edges_bytes(const struct grammar_product *p, uint32_t number, uint32_t e,
                         uint32_t set[SET_WORDS])
 {
     for (uint32_t k = e; k < p->first[number + 1]; k++)
@@ -183,7 +183,7 @@ static void edges_bytes(const struct token_product *p, uint32_t number, uint32_t
                 set[w] |= p->class_bytes[c][w];
 }
 
-static bool edge_is_first(const struct token_product *p, uint32_t number, uint32_t e)
+static bool edge_is_first(const struct grammar_product *p, uint32_t number, uint32_t e)
 {
     for (uint32_t k = p->first[number]; k < e; k++)
         if (p->edges[k].to == p->edges[e].to)
@@ -192,7 +192,7 @@ static bool edge_is_first(const struct token_product *p, uint32_t number, uint32
 }
 
 // The body of a pair's rule: for each next pair, the bytes that lead there.
-static uint32_t pair_body(struct token_product *p, uint32_t number, const uint32_t *refs)
+static uint32_t pair_body(struct grammar_product *p, uint32_t number, const uint32_t *refs)
 {
     uint32_t body = pair_ends(p, number) ? GRAMMAR_EMPTY : GRAMMAR_NOTHING;
     uint64_t count = p->first[number + 1] - p->first[number];
@@ -209,7 +209,7 @@ static uint32_t pair_body(struct token_product *p, uint32_t number, const uint32
     return body;
 }
 
-static uint32_t pairs_rules(struct token_product *p)
+static uint32_t pairs_rules(struct grammar_product *p)
 {
     uint32_t count = p->states.count;
     if (!p->alive[0])
@@ -227,8 +227,8 @@ static uint32_t pairs_rules(struct token_product *p)
 }
 
 // Compiles a regular expression; *out is NULL with STATUS_OK if it matches nothing.
-static enum status regular(struct grammar_builder *b, uint32_t e, struct grammar **out,
-                           struct error *err)
+static enum status compile_regular(struct grammar_builder *b, uint32_t e, struct grammar **out,
+                                   struct error *err)
 {
     *out = NULL;
     uint8_t *wanted = heap_alloc(b->exprs.count);
@@ -249,7 +249,7 @@ static enum status too_large(struct error *err)
                      "two expressions that are compared have more than %d states", STATES_MAX);
 }
 
-static uint32_t product_make(struct token_product *p, enum status *status, struct error *err)
+static uint32_t product_make(struct grammar_product *p, enum status *status, struct error *err)
 {
     uint32_t result = GRAMMAR_NOTHING;
     p->states.words = 2;
@@ -264,7 +264,7 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
     if (grammar_failed(p->b))
         *status = error_set(err, p->b->failure.status, "%s", p->b->failure.text);
     for (int i = 0; i < 2; i++)
-        automaton_close(&p->a[i]);
+        automaton_deinit(&p->a[i]);
     intern_free(&p->states);
     heap_free(p->edges);
     return result;
@@ -273,26 +273,26 @@ static uint32_t product_make(struct token_product *p, enum status *status, struc
 static enum status compare_new(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
                                uint32_t *out, struct error *err)
 {
-    struct token_product *p = heap_alloc_zeroed(1, sizeof *p);
+    struct grammar_product *p = heap_alloc_zeroed(1, sizeof *p);
     p->b = b;
     p->except = except;
     *out = GRAMMAR_NOTHING;
-    enum status status = regular(b, one, &p->g[0], err);
+    enum status status = compile_regular(b, one, &p->g[0], err);
     if (status == STATUS_OK)
-        status = regular(b, other, &p->g[1], err);
+        status = compile_regular(b, other, &p->g[1], err);
     if (status == STATUS_OK && p->g[0] && p->g[1])
         *out = product_make(p, &status, err);
     else if (status == STATUS_OK && p->g[0] && except)
         *out = one;
-    grammar_give(p->g[0]);
-    grammar_give(p->g[1]);
+    grammar_unref(p->g[0]);
+    grammar_unref(p->g[1]);
     heap_free(p);
     return status;
 }
 
 // Caches the results: large grammars repeat comparisons, for example for each tool.
-static enum status compare(struct grammar_builder *b, uint32_t one, uint32_t other, bool except,
-                           uint32_t *out, struct error *err)
+static enum status compare_cached(struct grammar_builder *b, uint32_t one, uint32_t other,
+                                  bool except, uint32_t *out, struct error *err)
 {
     uint32_t place = builder_compared(b, one, other, except);
     *out = GRAMMAR_NOTHING;
@@ -316,29 +316,30 @@ enum status grammar_both(struct grammar_builder *b, uint32_t one, uint32_t other
                          struct error *err)
 {
     bool ordered = one < other;
-    return compare(b, ordered ? one : other, ordered ? other : one, false, out, err);
+    return compare_cached(b, ordered ? one : other, ordered ? other : one, false, out, err);
 }
 
 enum status grammar_except(struct grammar_builder *b, uint32_t one, uint32_t other, uint32_t *out,
                            struct error *err)
 {
-    return compare(b, one, other, true, out, err);
+    return compare_cached(b, one, other, true, out, err);
 }
 
-// 1: the text is a complete string, or with `begins` the prefix of one; 0: not; -1: no room.
-static int automaton_takes(struct automaton *a, const struct grammar *g, struct text bytes,
-                           bool begins)
+// 1: the text is a complete string, or with `begins` the prefix of one; 0: not; -1: a table is
+// full.
+static int automaton_matches(struct automaton *a, const struct grammar *g, struct text bytes,
+                             bool begins)
 {
     uint32_t state = automaton_start(a);
     for (size_t i = 0; i < bytes.bytes && state >= STATE_FIRST; i++)
         state = automaton_step(a, state, g->class_of[(uint8_t)bytes.at[i]]);
     if (state < STATE_FIRST)
-        return state == STATE_NO_ROOM ? -1 : 0;
+        return state == STATE_FAILED ? -1 : 0;
     return begins ? 1 : automaton_ends(a, state);
 }
 
-static enum status take_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
-                            uint32_t count, bool begins, bool *out, struct error *err)
+static enum status match_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
+                             uint32_t count, bool begins, bool *out, struct error *err)
 {
     struct grammar *g;
     struct automaton a;
@@ -350,27 +351,27 @@ static enum status take_all(struct grammar_builder *b, uint32_t one, const struc
         return status;
     automaton_begin_within(&a, b, g);
     for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
-        int ends = automaton_takes(&a, g, texts[i], begins);
+        int ends = automaton_matches(&a, g, texts[i], begins);
         if (!automaton_charge(b, &a, STEP_WORK + texts[i].bytes) || ends < 0 ||
             !bytes_fit(b, automaton_used(&a)))
             status = error_set(err, STATUS_TOO_LARGE, "an expression is too large to be tried");
         out[i] = ends > 0;
     }
-    automaton_close(&a);
-    grammar_give(g);
+    automaton_deinit(&a);
+    grammar_unref(g);
     return status;
 }
 
 enum status grammar_matches_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
                                 uint32_t count, bool *out, struct error *err)
 {
-    return take_all(b, one, texts, count, false, out, err);
+    return match_all(b, one, texts, count, false, out, err);
 }
 
 enum status grammar_begins_all(struct grammar_builder *b, uint32_t one, const struct text *texts,
                                uint32_t count, bool *out, struct error *err)
 {
-    return take_all(b, one, texts, count, true, out, err);
+    return match_all(b, one, texts, count, true, out, err);
 }
 
 enum status grammar_matches(struct grammar_builder *b, uint32_t one, struct text bytes, bool *out,

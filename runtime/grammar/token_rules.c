@@ -105,7 +105,7 @@ struct token_rules *token_rules_create(const struct token_rules_args *args)
     links_make(r);
     if (!mask_is_empty(r->allowed, r->words))
         return r;
-    token_rules_give(r);
+    token_rules_unref(r);
     return NULL;
 }
 
@@ -121,14 +121,14 @@ const struct token_budget *token_rules_budget(const struct token_rules *r)
     return r->budget;
 }
 
-struct token_rules *token_rules_take(struct token_rules *r)
+struct token_rules *token_rules_ref(struct token_rules *r)
 {
     // relaxed: the caller already holds a reference, so nothing has to be ordered
     atomic_fetch_add_explicit(&r->owners, 1, memory_order_relaxed);
     return r;
 }
 
-void token_rules_give(struct token_rules *r)
+void token_rules_unref(struct token_rules *r)
 {
     // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!r || atomic_fetch_sub_explicit(&r->owners, 1, memory_order_acq_rel) != 1)

@@ -25,9 +25,9 @@ struct token_rules_args {
 struct token_rules *token_rules_create(const struct token_rules_args *args);
 // Copies the budget into r. To be called once, before r is shared.
 void token_rules_limit(struct token_rules *r, const struct token_budget *budget);
-struct token_rules *token_rules_take(struct token_rules *r); // adds a reference; any thread
+struct token_rules *token_rules_ref(struct token_rules *r); // adds a reference; any thread
 // Drops a reference, the last frees it; NULL is allowed.
-void token_rules_give(struct token_rules *r);
+void token_rules_unref(struct token_rules *r);
 uint32_t token_rules_vocab(const struct token_rules *r);
 uint32_t token_rules_owners(const struct token_rules *r); // current number; for tests
 const struct token_budget *token_rules_budget(const struct token_rules *r); // NULL: none

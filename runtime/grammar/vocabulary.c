@@ -36,7 +36,7 @@ static bool is_plain(struct text token, uint32_t *chars)
 static uint32_t kind_of(struct text token)
 {
     uint32_t chars, kind = 0;
-    if (token.bytes > TOKEN_NEAR)
+    if (token.bytes > TOKEN_SHORT_MAX)
         return KIND_LONG;
     if (!is_plain(token, &chars))
         return KIND_OTHER;
@@ -61,7 +61,7 @@ static uint32_t node_add(struct token_trie *trie, struct text bytes, uint32_t le
 // The strings of a trie: tokens or shapes, or their rest from a byte on.
 struct trie_source {
     const struct vocabulary *v;
-    const char *text; // of all tokens, laid out as v->text; for shapes: the sorts of those bytes
+    const char *text; // of all tokens, laid out as v->text; for shapes: the groups of those bytes
     const uint16_t *from; // [vocab] offset at which the string begins, or NULL: 0
 };
 
@@ -79,12 +79,12 @@ static bool source_is_plain(const struct trie_source *s, struct text text, size_
     return plain_bytes(token, &chars) == bytes;
 }
 
-static uint32_t sort_at(const struct trie_source *s, uint8_t byte)
+static uint32_t group_at(const struct trie_source *s, uint8_t byte)
 {
-    return s->text == s->v->text ? s->v->sort_of[byte] : byte;
+    return s->text == s->v->text ? s->v->group_of[byte] : byte;
 }
 
-// Computes the summaries of the subtrees (sorts, whole) from the last node to the first.
+// Computes the summaries of the subtrees (groups, whole) from the last node to the first.
 static void nodes_close(const struct trie_source *s, struct token_trie *trie)
 {
     for (uint32_t i = trie->count, chars; i > 0; i--) {
@@ -93,12 +93,12 @@ static void nodes_close(const struct trie_source *s, struct token_trie *trie)
         for (uint32_t t = node->first; t < trie->nodes[i].first && whole; t++)
             whole = is_plain(vocabulary_text(s->v, trie->ids[t]), &chars);
         for (uint32_t child = i; child < node->end; child = trie->nodes[child].end) {
-            node->sorts |= trie->nodes[child].sorts;
+            node->groups |= trie->nodes[child].groups;
             whole = whole && trie->nodes[child].whole;
         }
         node->whole = whole;
         for (uint32_t k = 0; k < node->count; k++)
-            node->sorts |= 1ull << sort_at(s, trie->bytes[node->text + k]);
+            node->groups |= 1ull << group_at(s, trie->bytes[node->text + k]);
         if (node->level == 0)
             trie->root[node->byte] = i - 1;
     }
@@ -171,7 +171,7 @@ static void kinds_build(struct vocabulary *v, int32_t **tokens, const uint32_t *
     size_t bytes = v->first[v->vocab];
     char *shapes = heap_alloc(bytes + 1);
     for (size_t i = 0; i < bytes; i++)
-        shapes[i] = (char)v->sort_of[(uint8_t)v->text[i]];
+        shapes[i] = (char)v->group_of[(uint8_t)v->text[i]];
     for (int k = 0; k < TOKEN_KINDS; k++) {
         trie_build(v, &v->tries[k], &(struct trie_source){v, v->text, NULL}, tokens[k], counts[k]);
         trie_build(v, &v->shapes[k], &(struct trie_source){v, shapes, NULL}, tokens[k], counts[k]);
@@ -296,21 +296,21 @@ struct vocabulary *vocabulary_create(const struct vocabulary_args *args)
             v->ends[v->end_count++] = args->end_ids[i];
     v->bytes = sizeof *v + v->vocab * sizeof *v->first +
                (PLAIN_KINDS + 1) * (size_t)v->words * sizeof **v->plain;
-    byte_sorts_fill(v->sort_of);
+    byte_groups_fill(v->group_of);
     text_copy(v, args);
     alphabets_find(v);
     tries_build(v);
     return v;
 }
 
-struct vocabulary *vocabulary_take(struct vocabulary *v)
+struct vocabulary *vocabulary_ref(struct vocabulary *v)
 {
     // relaxed: the caller already holds a reference, so nothing has to be ordered
     atomic_fetch_add_explicit(&v->owners, 1, memory_order_relaxed);
     return v;
 }
 
-void vocabulary_give(struct vocabulary *v)
+void vocabulary_unref(struct vocabulary *v)
 {
     // acq_rel: all accesses by other owners happen before the last owner frees it
     if (!v || atomic_fetch_sub_explicit(&v->owners, 1, memory_order_acq_rel) != 1)

@@ -37,9 +37,9 @@ struct vocabulary_args {
 // Creates a vocabulary. Ends the process if no memory is left. Takes about 0.15 s and 10 MB for
 // 150,000 tokens.
 struct vocabulary *vocabulary_create(const struct vocabulary_args *args);
-struct vocabulary *vocabulary_take(struct vocabulary *v); // adds a reference; any thread
+struct vocabulary *vocabulary_ref(struct vocabulary *v); // adds a reference; any thread
 // Drops a reference, the last frees it; NULL is allowed.
-void vocabulary_give(struct vocabulary *v);
+void vocabulary_unref(struct vocabulary *v);
 
 uint32_t vocabulary_size(const struct vocabulary *v);  // number of ids
 uint32_t vocabulary_words(const struct vocabulary *v); // number of uint32 words of a mask row

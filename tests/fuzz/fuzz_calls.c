@@ -42,7 +42,7 @@ static void compile(const struct dialect *d, const struct grammar_calls *calls, 
     if (grammar_calls_put(&text, calls, TOOLS_BYTES_MAX)) {
         struct grammar_source source = {
             .kind = GRAMMAR_KIND_CALLS, .text = text_span(text.at, text.bytes), .dialect = d};
-        struct grammar_builder *b = grammar_begin(&limits);
+        struct grammar_builder *b = grammar_builder_create(&limits);
         enum status status = grammar_source_build(b, &source, &root, &err);
         check(status == STATUS_OK || root == GRAMMAR_NOTHING, "an error with a root");
         grammar_end(b, status, root, &err, data, bytes);

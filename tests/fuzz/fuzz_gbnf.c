@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct error err = {0};
     uint32_t root;
-    struct grammar_builder *b = grammar_begin(&(struct grammar_limits){.work_max = 3000000});
+    struct grammar_builder *b =
+        grammar_builder_create(&(struct grammar_limits){.work_max = 3000000});
     enum status status = gbnf_compile(b, text_span((const char *)data, bytes), &root, &err);
     grammar_end(b, status, root, &err, data, bytes);
     return 0;

@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct error err = {0};
     if (bytes < 1)
         return 0;
-    struct grammar_builder *b = grammar_begin(&(struct grammar_limits){.work_max = 3000000});
+    struct grammar_builder *b =
+        grammar_builder_create(&(struct grammar_limits){.work_max = 3000000});
     struct regex_args args = {.pattern = text_span((const char *)data + 1, bytes - 1),
                               .search = data[0] & 1,
                               .chars = data[0] & 2 ? json_grammar_chars : NULL};

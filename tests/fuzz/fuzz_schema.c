@@ -11,16 +11,16 @@ static void compile(const json_t *schema, enum schema_draft draft)
 {
     const struct grammar_limits limits = {.bytes_max = 16u << 20, .work_max = 4 * 1000 * 1000};
     const struct schema_args args = {.schema = schema, .draft = draft};
-    struct grammar_builder *b = grammar_begin(&limits);
+    struct grammar_builder *b = grammar_builder_create(&limits);
     struct grammar *g = NULL;
     struct error err = {0};
     uint32_t root;
     if (schema_compile(b, &args, &root, &err) != STATUS_OK) {
         if (root != GRAMMAR_NOTHING || err.text[0] == '\0')
             abort();
-        grammar_abandon(b);
+        grammar_builder_destroy(b);
     } else if (grammar_finish(b, root, &g, &err) == STATUS_OK) {
-        grammar_give(g);
+        grammar_unref(g);
     }
 }
 

@@ -42,7 +42,7 @@ static void grammar_walk(struct grammar *g, const uint8_t *data, size_t bytes)
     }
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 // The end of a compiler's run: the grammar is walked, or there is a sentence. Takes the builder.
@@ -52,7 +52,7 @@ static void grammar_end(struct grammar_builder *b, enum status status, uint32_t 
     struct error err = *compiled;
     struct grammar *g;
     if (status != STATUS_OK)
-        grammar_abandon(b);
+        grammar_builder_destroy(b);
     else
         status = grammar_finish(b, root, &g, &err);
     if (status == STATUS_OK)

@@ -36,7 +36,7 @@ static struct text text_value(const json_t *value)
 
 static enum status compile(const json_t *in, struct grammar **g, struct error *err)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct text kind = text_value(json_object_get(in, "kind"));
     struct text source = text_value(json_object_get(in, "source"));
     uint32_t root = GRAMMAR_NOTHING;
@@ -57,7 +57,7 @@ static enum status compile(const json_t *in, struct grammar **g, struct error *e
     }
     if (status == STATUS_OK)
         return grammar_finish(b, root, g, err);
-    grammar_abandon(b);
+    grammar_builder_destroy(b);
     return status;
 }
 
@@ -115,7 +115,7 @@ static json_t *answer(const json_t *in, struct vocabulary *v)
     for (json_int_t d = json_integer_value(json_object_get(in, "draw")); d > 0; d--)
         json_array_append_new(drawn, draw(c, &seed));
     mask_cache_destroy(c);
-    grammar_give(g);
+    grammar_unref(g);
     return json_pack("{s:o,s:o,s:o}", "full", full, "bytes", read, "drawn", drawn);
 }
 
@@ -135,6 +135,6 @@ int main(void)
         json_decref(in);
     }
     free(line);
-    vocabulary_give(v);
+    vocabulary_unref(v);
     return 0;
 }

@@ -8,7 +8,8 @@
 static inline bool matcher_needs_mask(struct matcher *m)
 {
     struct mask_cache *c = m->cache;
-    return matcher_mask(m, c->ask) != MATCHER_OK || !vocabulary_allows_all(c->v, c->ask);
+    return matcher_mask(m, c->accept_row) != MATCHER_OK ||
+           !vocabulary_allows_all(c->v, c->accept_row);
 }
 
 // The string is complete, and nothing can follow.

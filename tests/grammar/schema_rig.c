@@ -24,11 +24,11 @@ void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_d
     struct vocabulary_args args = {2, &a, 1, NULL, &end, 1};
     struct schema_args in = {.schema = schema, .draft = draft};
     *rig = (struct schema_rig){.bytes = vocabulary_create(&args)};
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint64_t start = clock_ns();
     rig->status = schema_compile(b, &in, &root, &rig->err);
     if (rig->status != STATUS_OK || (root == GRAMMAR_NOTHING && !grammar_failed(b)))
-        grammar_abandon(b);
+        grammar_builder_destroy(b);
     else
         rig->status = grammar_finish(b, root, &rig->grammar, &rig->err);
     if (rig->status == STATUS_INVALID && strstr(rig->err.text, "no text at all"))
@@ -41,8 +41,8 @@ void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_d
 void schema_rig_close(struct schema_rig *rig)
 {
     mask_cache_destroy(rig->cache);
-    grammar_give(rig->grammar);
-    vocabulary_give(rig->bytes);
+    grammar_unref(rig->grammar);
+    vocabulary_unref(rig->bytes);
 }
 
 static bool run(struct matcher *m, const struct todo *todo);

@@ -280,7 +280,7 @@ static void *compile(void *context)
 {
     struct trial *t = context;
     struct grammar *g = NULL;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t root = GRAMMAR_NOTHING;
     if (t->kind == GBNF)
         t->status = gbnf_compile(b, text_span(t->source->at, t->source->bytes), &root, &t->err);
@@ -289,8 +289,8 @@ static void *compile(void *context)
     if (t->status == STATUS_OK)
         t->status = grammar_finish(b, root, &g, &t->err);
     else
-        grammar_abandon(b);
-    grammar_give(g);
+        grammar_builder_destroy(b);
+    grammar_unref(g);
     return NULL;
 }
 

@@ -42,7 +42,7 @@ static struct mask_cache *cache_of(struct grammar_builder *b, uint32_t root, str
     if (grammar_finish(b, root, &g, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     struct mask_cache *c = mask_cache_create(g, v, NULL);
-    grammar_give(g);
+    grammar_unref(g);
     return c;
 }
 
@@ -58,7 +58,7 @@ static void test_free_parts_end_at_the_marker(void **state)
     int32_t end = 12;
     struct vocabulary_args args = {13, tokens, 12, specials, &end, 1};
     struct vocabulary *v = vocabulary_create(&args);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar_marker markers[] = {
         {.text = text_of("<c>"), .then = literal(b, "[]")},
         {.text = text_of("\xFF<other>"), .then = literal(b, "]")}, // the token alone
@@ -93,7 +93,7 @@ static void test_free_parts_end_at_the_marker(void **state)
         matcher_end(&m);
     }
     mask_cache_destroy(c);
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 enum { MARKERS = 4, TEXT = 16 };
@@ -179,7 +179,7 @@ static void test_the_marker_that_ends_first_decides(void **state)
     struct vocabulary *v = byte_vocabulary();
     uint64_t seed = 31;
     for (uint32_t round = 0; round < 150; round++) {
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         struct search s;
         bool must = round % 3 == 0;
         search_make(&s, b, &seed);
@@ -196,7 +196,7 @@ static void test_the_marker_that_ends_first_decides(void **state)
         }
         mask_cache_destroy(c);
     }
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 // Thoughts up to their end, in which marks of calls are text, then a call that must come.
@@ -205,7 +205,7 @@ static void test_a_free_part_may_stand_before_another(void **state)
     (void)state;
     struct vocabulary *v = byte_vocabulary();
     for (int must = 0; must < 2; must++) {
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         struct grammar_marker calls = {.text = text_of("<c>"), .then = literal(b, "{}")};
         struct grammar_marker over = {
             .text = text_of("</t>"),
@@ -223,14 +223,14 @@ static void test_a_free_part_may_stand_before_another(void **state)
         matcher_end(&m);
         mask_cache_destroy(c);
     }
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 static void test_a_free_part_without_markers_is_any_text(void **state)
 {
     (void)state;
     struct vocabulary *v = byte_vocabulary();
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct mask_cache *c = cache_of(b, grammar_free_part(b, &(struct grammar_free_part){0}), v);
     struct matcher m;
     matcher_init(&m, c);
@@ -239,7 +239,7 @@ static void test_a_free_part_without_markers_is_any_text(void **state)
     assert_false(matcher_needs_mask(&m));
     matcher_end(&m);
     mask_cache_destroy(c);
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 int main(void)

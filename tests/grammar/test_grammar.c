@@ -46,7 +46,7 @@ static struct grammar *tree_grammar(const struct oracle *o)
 {
     struct error err = {0};
     struct grammar *g;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     if (grammar_finish(b, oracle_build(o, b), &g, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     return g;
@@ -128,8 +128,8 @@ static void test_masks_match_the_simplest_matcher(void **state)
         for (uint64_t walk = 0; walk < 4; walk++)
             walk_tree(&o, v, c, seed * 100 + walk);
         mask_cache_destroy(c);
-        grammar_give(g);
-        vocabulary_give(v);
+        grammar_unref(g);
+        vocabulary_unref(v);
     }
 }
 
@@ -157,7 +157,7 @@ static void compare_product(const struct oracle *x, const struct oracle *y, stru
                 fail_msg("seed %llu: %.*s %d", (unsigned long long)seed, (int)bytes, text, got);
         }
     mask_cache_destroy(c);
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 static void test_common_and_excepted_strings(void **state)
@@ -169,24 +169,24 @@ static void test_common_and_excepted_strings(void **state)
         bool except = seed % 2;
         struct error err;
         struct grammar *g = NULL;
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         oracle_grow(&x, 2 * seed + 5000, false);
         oracle_grow(&y, 2 * seed + 5001, false);
         uint32_t out, one = oracle_build(&x, b), other = oracle_build(&y, b);
         enum status status = except ? grammar_except(b, one, other, &out, &err)
                                     : grammar_both(b, one, other, &out, &err);
         if (status == STATUS_TOO_LARGE) { // two long counts
-            grammar_abandon(b);
+            grammar_builder_destroy(b);
             continue;
         }
         assert_int_equal(status, STATUS_OK);
         empty += out == GRAMMAR_NOTHING;
         if (out == GRAMMAR_NOTHING)
-            grammar_abandon(b);
+            grammar_builder_destroy(b);
         else
             assert_int_equal(grammar_finish(b, out, &g, &err), STATUS_OK);
         compare_product(&x, &y, g, except, seed);
-        grammar_give(g);
+        grammar_unref(g);
     }
     assert_in_range(empty, 1, 100);
 }
@@ -198,7 +198,7 @@ static void test_expressions_are_tried_before_they_are_finished(void **state)
     uint64_t seed = 1;
     for (uint64_t tree = 0; tree < 30; tree++) {
         struct error err;
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         oracle_grow(&o, 9000 + tree, tree % 2);
         uint32_t e = oracle_build(&o, b);
         for (int i = 0; i < 20; i++) {
@@ -211,7 +211,7 @@ static void test_expressions_are_tried_before_they_are_finished(void **state)
                              STATUS_OK);
             assert_int_equal(matches, oracle_match(&o, text_span(text, bytes)).matches);
         }
-        grammar_abandon(b);
+        grammar_builder_destroy(b);
     }
 }
 
@@ -222,7 +222,7 @@ static void test_large_products_are_refused(void **state)
     static const struct grammar_range any = {0, 0x10FFFF};
     struct error err;
     struct grammar *g;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t out, one = grammar_chars(b, &any, 1);
     uint32_t pairs = grammar_repeat(b, grammar_join(b, one, one), 0, 100000);
     uint32_t count = grammar_repeat(b, one, 7, 90000);
@@ -231,7 +231,7 @@ static void test_large_products_are_refused(void **state)
     assert_int_equal(out, GRAMMAR_NOTHING);
     assert_false(grammar_failed(b));
     assert_int_equal(grammar_finish(b, pairs, &g, &err), STATUS_OK);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 // What the automata of a product look at counts, not only their steps.
@@ -241,7 +241,7 @@ static void test_products_of_many_ways_are_work(void **state)
     for (int i = 0; i < 2; i++) {
         struct error err;
         struct grammar_limits limits = {.work_max = i == 0 ? 100 * 1000 * 1000 : 6 * 1000 * 1000};
-        struct grammar_builder *b = grammar_begin(&limits);
+        struct grammar_builder *b = grammar_builder_create(&limits);
         uint32_t out, any = grammar_byte(b, ' ', '~'), ways = GRAMMAR_NOTHING;
         for (uint32_t k = 0; k < 200; k++) {
             char word[16];
@@ -252,7 +252,7 @@ static void test_products_of_many_ways_are_work(void **state)
         enum status status = grammar_both(b, ways, grammar_repeat(b, any, 0, 50), &out, &err);
         assert_int_equal(status, i == 0 ? STATUS_OK : STATUS_TOO_LARGE);
         assert_int_equal(grammar_failed(b), i == 1);
-        grammar_abandon(b);
+        grammar_builder_destroy(b);
     }
 }
 
@@ -283,7 +283,7 @@ static struct grammar *finished(struct grammar_builder *b, uint32_t root)
 static void compare_chars(const struct grammar_range *ranges, uint32_t count, bool except)
 {
     struct vocabulary *v = words_vocabulary(1);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t e = except ? grammar_chars_except(b, ranges, count) : grammar_chars(b, ranges, count);
     struct grammar *g = finished(b, e);
     struct mask_cache *c = mask_cache_create(g, v, NULL);
@@ -310,8 +310,8 @@ static void compare_chars(const struct grammar_range *ranges, uint32_t count, bo
         assert_false(matcher_accept_bytes(&start, text_of(wrong[i])));
     matcher_end(&start);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static void test_code_points_become_utf8(void **state)
@@ -325,13 +325,13 @@ static void test_code_points_become_utf8(void **state)
     };
     for (int i = 0; i < 4; i++)
         compare_chars(ranges[i], 4, i % 2);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     assert_int_equal(grammar_chars(b, NULL, 0), GRAMMAR_NOTHING);
     struct grammar_range surrogates = {0xD800, 0xDFFF}, all = {0, 0x10FFFF};
     assert_int_equal(grammar_chars(b, &surrogates, 1), GRAMMAR_NOTHING);
     assert_int_equal(grammar_chars_except(b, &all, 1), GRAMMAR_NOTHING);
     assert_int_equal(grammar_chars_except(b, NULL, 0), grammar_chars(b, &all, 1));
-    grammar_abandon(b);
+    grammar_builder_destroy(b);
 }
 
 static void test_choices_share_their_beginnings(void **state)
@@ -345,7 +345,7 @@ static void test_choices_share_their_beginnings(void **state)
         strings[i] = text_span(store[i], (size_t)snprintf(store[i], 12, "word%d", i * 7));
     strings[STRINGS] = strings[5];
     strings[STRINGS + 1] = text_of("");
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar *g = finished(b, grammar_choice(b, strings, STRINGS + 2));
     assert_in_range(grammar_bytes(g), 1, 400000);
     bool ends;
@@ -360,8 +360,8 @@ static void test_choices_share_their_beginnings(void **state)
         assert_int_equal(length_of(g, v, cases[i].text, &ends), cases[i].bytes);
         assert_int_equal(ends, cases[i].ends);
     }
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static void test_large_repeats_stay_small(void **state)
@@ -370,7 +370,7 @@ static void test_large_repeats_stay_small(void **state)
     enum { MOST = 100000 };
     static char text[MOST + 2];
     struct vocabulary *v = words_vocabulary(1);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     // Counts that can be read in many ways: one or two letters a turn.
     uint32_t pair =
         grammar_either(b, grammar_literal(b, text_of("a")), grammar_literal(b, text_of("aa")));
@@ -383,8 +383,8 @@ static void test_large_repeats_stay_small(void **state)
     text[999] = 'b';
     assert_int_equal(length_of(g, v, text, &ends), 999);
     assert_false(ends);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // Thousands of alternatives that begin alike and are no choice: all are followed, in a small cache,
@@ -395,7 +395,7 @@ static void test_many_ways_at_once(void **state)
     enum { WAYS = 6000 };
     static uint32_t ways[WAYS];
     struct vocabulary *v = words_vocabulary(1);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     for (uint32_t i = 0; i < WAYS; i++) {
         char text[16];
         ways[i] = grammar_literal(b, text_span(text, (size_t)snprintf(text, 16, "x%u.", i)));
@@ -410,8 +410,8 @@ static void test_many_ways_at_once(void **state)
     assert_true(matcher_must_end(&m));
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // One or four letters a turn, six turns: lengths in between do not match.
@@ -419,7 +419,7 @@ static void test_counts_with_gaps(void **state)
 {
     (void)state;
     struct vocabulary *v = words_vocabulary(1);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t turn =
         grammar_either(b, grammar_literal(b, text_of("a")), grammar_literal(b, text_of("aaaa")));
     struct grammar *g = finished(b, grammar_repeat(b, turn, 6, 6));
@@ -430,13 +430,13 @@ static void test_counts_with_gaps(void **state)
         assert_int_equal(length_of(g, v, text, &ends), bytes);
         assert_int_equal(ends, bytes >= 6 && bytes % 3 == 0);
     }
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static struct grammar *brackets_grammar(void)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t rule, list = grammar_rule(b, text_of("list"), &rule);
     uint32_t parts[] = {grammar_literal(b, text_of("(")), grammar_optional(b, list),
                         grammar_literal(b, text_of(")"))};
@@ -462,8 +462,8 @@ static void test_nesting_is_followed_and_bounded(void **state)
     memset(text + bytes, ')', bytes + 1); // what is open can still be closed
     assert_int_equal(length_of(g, v, text, &ends), 2 * bytes);
     assert_true(ends);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // Inside of brackets something must stand: it still finds room at the deepest place.
@@ -475,7 +475,7 @@ static void test_what_is_open_can_be_closed(void **state)
     struct vocabulary *v = words_vocabulary(1);
     static const char *const inside[] = {"ab", "abcaaaabbbb", "a"};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         uint32_t rule, list = grammar_rule(b, text_of("list"), &rule);
         uint32_t parts[] = {grammar_literal(b, text_of("(")),
                             grammar_repeat(b, list, 1, 1 + (uint32_t)i),
@@ -495,9 +495,9 @@ static void test_what_is_open_can_be_closed(void **state)
         text[2 * levels + (uint32_t)bytes] = '\0';
         assert_int_equal(length_of(g, v, text, &ends), 2 * levels + (uint32_t)bytes);
         assert_true(ends);
-        grammar_give(g);
+        grammar_unref(g);
     }
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 // "(" inside ")", which closes a level.
@@ -515,7 +515,7 @@ static void test_levels_are_bounded(void **state)
     enum { TOO_DEEP = 300 };
     struct vocabulary *v = words_vocabulary(1);
     for (uint32_t inner = 0; inner < 3; inner++) {
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         uint32_t rule, list = grammar_rule(b, text_of("list"), &rule);
         uint32_t leaf = grammar_literal(b, text_of("a"));
         char text[3 * TOO_DEEP];
@@ -538,16 +538,16 @@ static void test_levels_are_bounded(void **state)
         text[bytes + levels] = '\0';
         assert_int_equal(length_of(g, v, text, &ends), bytes + levels);
         assert_true(ends);
-        grammar_give(g);
+        grammar_unref(g);
     }
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 static void test_levels_that_must_be_are_bounded(void **state)
 {
     (void)state;
     for (uint32_t levels = GRAMMAR_LEVELS_MAX; levels <= GRAMMAR_LEVELS_MAX + 1; levels++) {
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         struct error err = {0};
         struct grammar *g;
         uint32_t e = GRAMMAR_EMPTY;
@@ -555,7 +555,7 @@ static void test_levels_that_must_be_are_bounded(void **state)
             e = level_around(b, e);
         assert_int_equal(grammar_finish(b, e, &g, &err),
                          levels == GRAMMAR_LEVELS_MAX ? STATUS_OK : STATUS_TOO_LARGE);
-        grammar_give(g);
+        grammar_unref(g);
     }
 }
 
@@ -566,7 +566,7 @@ static void test_grammars_that_cannot_be_read_are_refused(void **state)
     for (uint32_t levels = 3000; levels <= 5000; levels += 2000) {
         struct error err;
         struct grammar *g;
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         uint32_t e = grammar_literal(b, text_of("x"));
         for (uint32_t i = 0; i < levels; i++)
             e = grammar_join(b, e, grammar_literal(b, text_of(i % 2 ? "a" : "b")));
@@ -574,7 +574,7 @@ static void test_grammars_that_cannot_be_read_are_refused(void **state)
         assert_int_equal(status, levels < 4000 ? STATUS_OK : STATUS_TOO_LARGE);
         if (status != STATUS_OK)
             assert_non_null(strstr(err.text, "nested too deep"));
-        grammar_give(g);
+        grammar_unref(g);
     }
 }
 
@@ -591,12 +591,12 @@ static void finish_fails(struct grammar_builder *b, uint32_t root, enum status s
 static void test_errors_name_the_rule(void **state)
 {
     (void)state;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t one, other, x = grammar_rule(b, text_of("x"), &one),
                          y = grammar_rule(b, text_of("y"), &other);
     finish_fails(b, x, STATUS_INVALID, "the rule x is used and not defined");
 
-    b = grammar_begin(NULL);
+    b = grammar_builder_create(NULL);
     x = grammar_rule(b, text_of("x"), &one);
     y = grammar_rule(b, text_of("y"), &other);
     grammar_rule_set(b, one,
@@ -608,19 +608,19 @@ static void test_errors_name_the_rule(void **state)
     assert_int_equal(grammar_finish(b, y, &g, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, " begins with itself (left recursion): write it as a repeat"));
 
-    b = grammar_begin(NULL);
+    b = grammar_builder_create(NULL);
     x = grammar_rule(b, text_of("x"), &one);
     grammar_rule_set(b, one, grammar_join(b, grammar_literal(b, text_of("a")), x));
     finish_fails(b, x, STATUS_INVALID, "no text at all matches the grammar");
 
-    b = grammar_begin(&(struct grammar_limits){.work_max = 1000});
+    b = grammar_builder_create(&(struct grammar_limits){.work_max = 1000});
     for (int i = 0; i < 1000; i++)
         x = grammar_literal(b, text_of("abcdefgh"));
     assert_true(grammar_failed(b));
     finish_fails(b, x, STATUS_TOO_LARGE,
                  "the grammar takes too long to compile: make it smaller or simpler");
 
-    b = grammar_begin(&(struct grammar_limits){.bytes_max = 1 << 20});
+    b = grammar_builder_create(&(struct grammar_limits){.bytes_max = 1 << 20});
     for (uint32_t i = 0; i < 100000; i++)
         x = grammar_repeat(b, grammar_byte(b, 1, (uint8_t)(1 + i % 2)), i, i + 1);
     for (uint32_t i = 0; i < 100000; i++)
@@ -629,7 +629,7 @@ static void test_errors_name_the_rule(void **state)
     assert_true(grammar_failed(b));
     assert_int_equal(grammar_finish(b, x, &g, &err), STATUS_TOO_LARGE);
 
-    b = grammar_begin(NULL); // nested, so it has no finite automaton
+    b = grammar_builder_create(NULL); // nested, so it has no finite automaton
     x = grammar_rule(b, text_of("x"), &one);
     grammar_rule_set(
         b, one,
@@ -637,8 +637,8 @@ static void test_errors_name_the_rule(void **state)
                      grammar_join(b, grammar_optional(b, x), grammar_literal(b, text_of(")")))));
     assert_int_equal(grammar_both(b, x, x, &y, &err), STATUS_UNSUPPORTED);
     assert_false(grammar_failed(b));
-    grammar_abandon(b);
-    grammar_abandon(NULL);
+    grammar_builder_destroy(b);
+    grammar_builder_destroy(NULL);
 }
 
 // The limit may be met at any step of the making: the same sentence, and nothing is read that was
@@ -653,11 +653,11 @@ static void test_the_steps_that_were_taken_are_told(void **state)
         struct grammar *g = NULL;
         struct grammar_limits limits = {.work_max = pass == 0 ? 0 : worked - (pass == 2),
                                         .worked = pass == 0 ? &worked : &again};
-        struct grammar_builder *b = grammar_begin(&limits);
+        struct grammar_builder *b = grammar_builder_create(&limits);
         uint32_t x = grammar_optional(b, grammar_literal(b, text_of("abc")));
         enum status status = grammar_finish(b, grammar_repeat(b, x, 2, 7), &g, &err);
         assert_int_equal(status, pass < 2 ? STATUS_OK : STATUS_TOO_LARGE);
-        grammar_give(g);
+        grammar_unref(g);
     }
     assert_true(worked > 100);
     assert_int_equal(again, worked);
@@ -673,14 +673,15 @@ static void test_limits_are_met_anywhere(void **state)
     for (uint64_t work = 500; made == 0; work += 500) {
         struct error err;
         struct grammar *g = NULL;
-        struct grammar_builder *b = grammar_begin(&(struct grammar_limits){.work_max = work});
+        struct grammar_builder *b =
+            grammar_builder_create(&(struct grammar_limits){.work_max = work});
         uint32_t e = grammar_literal(b, text_span(letters, sizeof letters));
         enum status status = grammar_finish(b, grammar_repeat(b, e, 2, 7), &g, &err);
         made += status == STATUS_OK;
         failed += status == STATUS_TOO_LARGE;
         assert_true(status == STATUS_OK || status == STATUS_TOO_LARGE);
         assert_int_equal(g != NULL, status == STATUS_OK);
-        grammar_give(g);
+        grammar_unref(g);
     }
     mallopt(M_PERTURB, 0);
     assert_in_range(failed, 5, 1000);
@@ -691,7 +692,7 @@ static void test_dead_ends_are_cut(void **state)
 {
     (void)state;
     struct vocabulary *v = words_vocabulary(1);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t rule, endless = grammar_rule(b, text_of("endless"), &rule);
     grammar_rule_set(b, rule, grammar_join(b, grammar_literal(b, text_of("a")), endless));
     uint32_t root = grammar_either(
@@ -702,8 +703,8 @@ static void test_dead_ends_are_cut(void **state)
     assert_int_equal(length_of(g, v, "ba", &ends), 0);
     assert_true(ends);
     assert_int_equal(length_of(g, v, "ccccccc", &ends), 6);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static void test_equal_grammars_have_equal_hashes(void **state)
@@ -712,7 +713,7 @@ static void test_equal_grammars_have_equal_hashes(void **state)
     struct grammar *g[3];
     static const char *const words[] = {"same", "same", "other"};
     for (int i = 0; i < 3; i++) {
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         uint32_t root = grammar_repeat(b, grammar_literal(b, text_of(words[i])), 1, 9);
         if (i == 1) // what is not used does not count
             grammar_literal(b, text_of("unused"));
@@ -722,7 +723,7 @@ static void test_equal_grammars_have_equal_hashes(void **state)
     assert_memory_equal(&a, &c, sizeof a);
     assert_true(a.at[0] != d.at[0] && a.at[1] != d.at[1]);
     for (int i = 0; i < 3; i++)
-        grammar_give(g[i]);
+        grammar_unref(g[i]);
 }
 
 int main(void)

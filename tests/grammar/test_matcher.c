@@ -65,7 +65,7 @@ static uint32_t literal(struct grammar_builder *b, const char *text)
 static struct grammar *object_grammar(void)
 {
     static const struct grammar_range special[] = {{'"', '"'}, {'\\', '\\'}, {0, 0x1F}};
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t one = grammar_either(b, grammar_chars_except(b, special, 3), literal(b, "\\\""));
     uint32_t string[] = {literal(b, "\""), grammar_repeat(b, one, 3, 40), literal(b, "\"")};
     uint32_t number = grammar_repeat(b, grammar_byte(b, '0', '9'), 1, GRAMMAR_UNBOUNDED);
@@ -81,7 +81,7 @@ static struct grammar *object_grammar(void)
 static struct grammar *line_grammar(void)
 {
     static const struct grammar_range ends[] = {{'\n', '\n'}};
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t text = grammar_repeat(b, grammar_chars_except(b, ends, 1), 0, GRAMMAR_UNBOUNDED);
     return finished(b, grammar_join(b, text, literal(b, "\n")));
 }
@@ -133,8 +133,8 @@ static void test_bits_are_bytes_one_by_one(void **state)
     assert_true(matcher_may_end(&m) && matcher_must_end(&m) && !matcher_is_done(&m));
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static void test_bits_inside_of_a_loop(void **state)
@@ -154,8 +154,8 @@ static void test_bits_inside_of_a_loop(void **state)
     compare_bits(&m, v);
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // A small and a large cache say the same, although the small one forgets.
@@ -172,7 +172,7 @@ static void test_small_caches_forget_and_go_on(void **state)
         strings[i] = text_span(store[i], LENGTH);
     }
     struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t words = grammar_choice(b, strings, STRINGS);
     struct grammar *g = finished(b, grammar_repeat(b, words, 1, 3));
     struct mask_cache_options options[2] = {{.bytes_max = 1}, {.bytes_max = 1 << 28}};
@@ -210,8 +210,8 @@ static void test_small_caches_forget_and_go_on(void **state)
     }
     mask_cache_destroy(small);
     mask_cache_destroy(large);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static void test_vocabularies_have_masks_of_their_own(void **state)
@@ -233,16 +233,16 @@ static void test_vocabularies_have_masks_of_their_own(void **state)
         assert_int_equal(bit(words[0], t), bit(words[1], (t + 13) % TOKENS));
     for (int i = 0; i < 2; i++) {
         mask_cache_destroy(c[i]);
-        vocabulary_give(v[i]);
+        vocabulary_unref(v[i]);
     }
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 static void test_ends_and_states(void **state)
 {
     (void)state;
     struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t x = literal(b, "x");
     struct grammar *g = finished(b, grammar_repeat(b, x, 1, 2));
     struct mask_cache *c = mask_cache_create(g, v, NULL);
@@ -277,8 +277,8 @@ static void test_ends_and_states(void **state)
     matcher_end(&copy);
     mask_cache_destroy(c);
     mask_cache_destroy(NULL);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // The vocabulary has no token for what must come: said, and the row holds the ends.
@@ -289,7 +289,7 @@ static void test_nothing_allowed_is_stuck(void **state)
     int32_t ends[] = {2, 3};
     struct vocabulary_args args = {40, tokens, 2, NULL, ends, 2};
     struct vocabulary *v = vocabulary_create(&args);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar *g = finished(b, literal(b, "ac"));
     struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
@@ -307,8 +307,8 @@ static void test_nothing_allowed_is_stuck(void **state)
     assert_true(matcher_is_done(&m));
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static bool has_byte(const uint32_t *alphabet, char byte)
@@ -330,7 +330,7 @@ static void test_alphabets_are_of_what_can_be_written(void **state)
         assert_int_equal(has_byte(text, *c), strchr("ab", *c) != NULL);
         assert_int_equal(has_byte(all, *c), strchr("ab<c\xFF", *c) != NULL);
     }
-    vocabulary_give(v);
+    vocabulary_unref(v);
 
     // Marks may make up for a byte that no token of text has.
     static struct text bytes[257], marks[257];
@@ -344,13 +344,13 @@ static void test_alphabets_are_of_what_can_be_written(void **state)
     v = vocabulary_create(&args);
     assert_false(has_byte(vocabulary_alphabet(v, false), 'q'));
     assert_null(vocabulary_alphabet(v, true));
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 // Ways that differ in their counts: each state has thousands of members, each step looks at all.
 static struct grammar *ways_grammar(uint32_t ways)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t all = GRAMMAR_NOTHING;
     for (uint32_t i = 0; i < ways; i++) {
         char word[16];
@@ -394,8 +394,8 @@ static void test_work_of_a_mask_is_bounded(void **state)
         assert_true(matcher_accept_bytes(&m, text_span(text, 1)));
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // The walk over the vocabulary counts once it is done; nothing new is begun beyond a limit.
@@ -403,7 +403,7 @@ static void test_walks_count(void **state)
 {
     (void)state;
     struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t letters = grammar_repeat(b, grammar_byte(b, 'a', 'z'), 1, GRAMMAR_UNBOUNDED);
     uint32_t digits = grammar_repeat(b, grammar_byte(b, '0', '9'), 1, GRAMMAR_UNBOUNDED);
     struct grammar *g = finished(b, grammar_join(b, letters, digits));
@@ -438,8 +438,8 @@ static void test_walks_count(void **state)
         matcher_end(&m);
         mask_cache_destroy(c);
     }
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // A text that needs more items than there are is read in one call, in a cache that forgets.
@@ -452,7 +452,7 @@ static void test_long_texts_are_read_at_once(void **state)
     for (int i = 0; i < BYTES; i++)
         text[i] = (char)('a' + oracle_random(&seed, 26));
     struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar *g = finished(b, grammar_literal(b, text_span(text, BYTES)));
     struct mask_cache *c = mask_cache_create(g, v, NULL);
     struct matcher m;
@@ -460,11 +460,11 @@ static void test_long_texts_are_read_at_once(void **state)
     assert_true(matcher_accept_bytes(&m, text_span(text, BYTES)));
     assert_true(matcher_must_end(&m));
     assert_in_range(mask_cache_stats(c).forgotten, 1, 10);
-    assert_int_equal(mask_cache_stats(c).over + mask_cache_stats(c).starved, 0);
+    assert_int_equal(mask_cache_stats(c).over + mask_cache_stats(c).out_of_memory, 0);
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // A string of at least so many characters has one mask while they are out of reach.
@@ -472,7 +472,7 @@ static void test_least_counts_share_a_mask(void **state)
 {
     (void)state;
     struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t one = grammar_byte(b, 'a', 'z');
     struct grammar *g = finished(b, grammar_repeat(b, one, 5000, GRAMMAR_UNBOUNDED));
     struct mask_cache *c = mask_cache_create(g, v, NULL);
@@ -490,8 +490,8 @@ static void test_least_counts_share_a_mask(void **state)
     assert_in_range(mask_cache_stats(c).computed, 2, 40);
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 static size_t resident_bytes(void)
@@ -510,7 +510,7 @@ static void test_what_is_forgotten_is_given_back(void **state)
     (void)state;
     enum { STEPS = 500000, SLACK = 5 << 20 };
     struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t word = grammar_repeat(b, grammar_byte(b, 'a', 'z'), 1, 2 * STEPS);
     struct grammar *g = finished(b, grammar_join(b, word, word));
     size_t before = resident_bytes(), most = 0;
@@ -542,8 +542,8 @@ static void test_what_is_forgotten_is_given_back(void **state)
 #endif
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // More ways at once than are followed are no end of the answer.
@@ -553,7 +553,7 @@ static void test_too_many_ways_are_said(void **state)
     enum { WAYS = 17000 };
     static uint32_t ways[WAYS];
     struct vocabulary *v = mixed_vocabulary(0);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     for (uint32_t i = 0; i < WAYS; i++) {
         char text[16];
         ways[i] = grammar_literal(b, text_span(text, (size_t)snprintf(text, 16, "a%05u", i)));
@@ -566,17 +566,17 @@ static void test_too_many_ways_are_said(void **state)
     assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
     assert_false(matcher_accept(&m, 'a'));
     assert_true(mask_cache_stats(c).over >= 2);
-    assert_false(matcher_starved(&m) || matcher_crowded(&m));
+    assert_false(matcher_out_of_memory(&m) || matcher_memory_contended(&m));
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // Lists and objects of digits, as deep as one likes.
 static struct grammar *nested_lists(void)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t rule, value = grammar_rule(b, text_of("value"), &rule);
     uint32_t lists[] = {literal(b, "["), value, literal(b, "]")};
     uint32_t other[] = {literal(b, "{"), value, literal(b, "}")};
@@ -613,11 +613,11 @@ static void test_nested_answers_do_not_end_others(void **state)
         }
     for (int i = 0; i < NESTED; i++)
         if (matcher_mask(&nested[i], words) == MATCHER_OVER) {
-            assert_true(matcher_starved(&nested[i]) && matcher_crowded(&nested[i]));
+            assert_true(matcher_out_of_memory(&nested[i]) && matcher_memory_contended(&nested[i]));
             lost++;
         }
     assert_in_range(lost, NESTED / 2, NESTED - 1);
-    assert_true(mask_cache_stats(c).starved >= lost);
+    assert_true(mask_cache_stats(c).out_of_memory >= lost);
     compare_bits(&small, v);
     assert_true(matcher_accept_bytes(&small, text_of("2]]")));
     assert_true(matcher_must_end(&small));
@@ -625,8 +625,8 @@ static void test_nested_answers_do_not_end_others(void **state)
         matcher_end(&nested[i]);
     matcher_end(&small);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 // An answer that alone needs more than its cache has room for is starved, and nobody crowds it.
@@ -644,16 +644,16 @@ static void test_an_answer_alone_is_not_crowded(void **state)
     matcher_init(&m, c);
     while (level < LEVELS &&
            matcher_accept_bytes(&m, text_of(oracle_random(&seed, 2) ? "[" : "{"))) {
-        assert_false(matcher_starved(&m));
+        assert_false(matcher_out_of_memory(&m));
         level++;
     }
     assert_in_range(level, 100, LEVELS - 1);
-    assert_true(matcher_starved(&m));
-    assert_false(matcher_crowded(&m));
+    assert_true(matcher_out_of_memory(&m));
+    assert_false(matcher_memory_contended(&m));
     matcher_end(&m);
     mask_cache_destroy(c);
-    grammar_give(g);
-    vocabulary_give(v);
+    grammar_unref(g);
+    vocabulary_unref(v);
 }
 
 int main(void)

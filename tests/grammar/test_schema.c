@@ -722,7 +722,7 @@ static void test_blanks_where_they_are_asked(void **state)
 {
     (void)state;
     struct error err;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct schema_args args = {.style = {json_grammar_loose_blank(b)}};
     uint32_t root;
     bool fits;
@@ -732,7 +732,7 @@ static void test_blanks_where_they_are_asked(void **state)
     assert_int_equal(grammar_matches(b, root, text_of("{\n  }"), &fits, &err), STATUS_OK);
     assert_true(fits);
     json_decref(object);
-    grammar_abandon(b);
+    grammar_builder_destroy(b);
 }
 
 int main(void)

@@ -46,7 +46,7 @@ static struct vocabulary *words_vocabulary(void)
 
 static struct mask_cache *cache_of(const char *source, struct vocabulary *v)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct error err = {0};
     struct grammar *g = NULL;
     uint32_t root;
@@ -54,7 +54,7 @@ static struct mask_cache *cache_of(const char *source, struct vocabulary *v)
         grammar_finish(b, root, &g, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     struct mask_cache *c = mask_cache_create(g, v, NULL);
-    grammar_give(g);
+    grammar_unref(g);
     return c;
 }
 
@@ -115,7 +115,7 @@ static void test_every_bit_is_that_of_the_bytes(void **state)
         matcher_end(&m);
         mask_cache_destroy(c);
     }
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 // Steps of work of the first mask after a text.
@@ -146,7 +146,7 @@ static void test_what_a_walk_costs(void **state)
     uint64_t none = work_after("root ::= \"<\" [a-z\"]* \">\"", "<", v);
     uint64_t bound = work_after("root ::= \"<\" [a-z\"]{0,90} \">\"", "<", v);
     assert_in_range(bound, 1, none * 2);
-    vocabulary_give(v);
+    vocabulary_unref(v);
 }
 
 int main(void)

@@ -46,7 +46,7 @@ static void open_tails(struct tails *t, uint32_t letters, bool all, bool any)
     int32_t end = t->count;
     struct vocabulary_args args = {
         (uint32_t)t->count + 1, t->tokens, (uint32_t)t->count, NULL, &end, 1};
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct error err = {0};
     struct grammar *g;
     uint32_t root;
@@ -55,7 +55,7 @@ static void open_tails(struct tails *t, uint32_t letters, bool all, bool any)
         grammar_finish(b, root, &g, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     t->cache = mask_cache_create(g, t->v, NULL);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 static void mask_check(struct tails *t, struct matcher *m)
@@ -83,7 +83,7 @@ static void first_mask(uint32_t letters, bool all)
     assert_int_equal(mask_cache_stats(t.cache).reused, 1);
     matcher_end(&m);
     mask_cache_destroy(t.cache);
-    vocabulary_give(t.v);
+    vocabulary_unref(t.v);
 }
 
 static void test_each_state_has_its_own_tails(void **state)
@@ -118,7 +118,7 @@ static void test_tails_are_walked_for_a_few_states(void **state)
     assert_in_range(mask_cache_stats(t.cache).work - built, bytes / 4, bytes);
     matcher_end(&m);
     mask_cache_destroy(t.cache);
-    vocabulary_give(t.v);
+    vocabulary_unref(t.v);
 }
 
 int main(void)

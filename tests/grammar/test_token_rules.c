@@ -91,7 +91,7 @@ static void test_rows_are_what_the_rules_say(void **state)
         struct token_rules *r = create(&p);
         assert_non_null(r);
         rows_compare(r, &p);
-        token_rules_give(r);
+        token_rules_unref(r);
     }
 }
 
@@ -115,11 +115,11 @@ static void test_rules_that_leave_no_id_are_none(void **state)
     token_rules_row(r, row);
     assert_int_equal(row[0], 1u << 5);
     assert_int_equal(row[1] | row[2], 0);
-    assert_ptr_equal(token_rules_take(r), r);
+    assert_ptr_equal(token_rules_ref(r), r);
     assert_int_equal(token_rules_owners(r), 2);
-    token_rules_give(r);
-    token_rules_give(r);
-    token_rules_give(NULL);
+    token_rules_unref(r);
+    token_rules_unref(r);
+    token_rules_unref(NULL);
 }
 
 int main(void)

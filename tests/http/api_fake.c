@@ -181,8 +181,8 @@ void fake_end(void)
     free(fake.sent);
     free(fake.tokens);
     free(fake.values);
-    grammar_give(fake.grammar);
-    token_rules_give(fake.rules);
+    grammar_unref(fake.grammar);
+    token_rules_unref(fake.rules);
     grammars_destroy(served.grammars);
     memset(&fake, 0, sizeof fake);
 }
@@ -707,10 +707,10 @@ enum admission port_submit(struct port *p, const struct submit_args *args, struc
     fake.prompts_differ = args->prompts_differ;
     memcpy(fake.cache_salt, args->cache_salt, sizeof fake.cache_salt);
     fake.ignore_end = args->ignore_end;
-    grammar_give(fake.grammar);
-    fake.grammar = args->grammar && fake.admission == ADMITTED ? grammar_take(args->grammar) : NULL;
-    token_rules_give(fake.rules);
-    fake.rules = args->rules && fake.admission == ADMITTED ? token_rules_take(args->rules) : NULL;
+    grammar_unref(fake.grammar);
+    fake.grammar = args->grammar && fake.admission == ADMITTED ? grammar_ref(args->grammar) : NULL;
+    token_rules_unref(fake.rules);
+    fake.rules = args->rules && fake.admission == ADMITTED ? token_rules_ref(args->rules) : NULL;
     fake.key_id = args->key_id;
     fake.deadline_ns = args->deadline_ns;
     fake.has_types = args->type_from != NULL;
@@ -780,6 +780,6 @@ bool fake_grammar_has(const char *text)
     bool does = matcher_accept_bytes(&m, text_of(text)) && matcher_may_end(&m);
     matcher_end(&m);
     mask_cache_destroy(cache);
-    vocabulary_give(v);
+    vocabulary_unref(v);
     return does;
 }

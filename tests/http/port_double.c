@@ -81,8 +81,8 @@ void port_double_close(struct port *port)
 {
     while (port->requests) {
         struct request *next = port->requests->next;
-        grammar_give(port->requests->grammar);
-        token_rules_give(port->requests->rules);
+        grammar_unref(port->requests->grammar);
+        token_rules_unref(port->requests->rules);
         heap_free(port->requests);
         port->requests = next;
     }
@@ -101,9 +101,9 @@ enum admission port_submit(struct port *port, const struct submit_args *args, st
     request->prompt_tokens = args->token_count;
     request->submitted_ns = clock_ns();
     if (args->grammar)
-        request->grammar = grammar_take(args->grammar);
+        request->grammar = grammar_ref(args->grammar);
     if (args->rules)
-        request->rules = token_rules_take(args->rules);
+        request->rules = token_rules_ref(args->rules);
     pthread_mutex_lock(&port->lock);
     struct request **link = &port->requests;
     while (*link)
@@ -149,8 +149,8 @@ void port_free(struct port *port, struct request *request)
         link = &(*link)->next;
     *link = request->next;
     pthread_mutex_unlock(&port->lock);
-    grammar_give(request->grammar);
-    token_rules_give(request->rules);
+    grammar_unref(request->grammar);
+    token_rules_unref(request->rules);
     heap_free(request);
 }
 

@@ -107,21 +107,21 @@ static void test_the_cache_is_bounded_by_bytes(void **state)
     for (int i = 0; i < 100; i++) {
         sprintf(texts[i], "a%db", i);
         assert_int_equal(compile(cache, regex(texts[i]), &g, &err), GRAMMARS_FOUND);
-        grammar_give(g);
+        grammar_unref(g);
         assert_int_equal(find(cache, regex(texts[0]), &g), GRAMMARS_FOUND);
-        grammar_give(g);
+        grammar_unref(g);
         assert_true(grammars_stats(cache).bytes <= ROOM);
     }
     uint64_t count = grammars_stats(cache).count;
     assert_true(count > 3 && count < 100);
     assert_int_equal(find(cache, regex(texts[1]), &g), GRAMMARS_UNKNOWN);
     assert_int_equal(find(cache, regex("used"), &g), GRAMMARS_FOUND); // found by nobody meanwhile
-    grammar_give(g);
-    grammar_give(used);
+    grammar_unref(g);
+    grammar_unref(used);
     assert_int_equal(find(cache, regex(texts[99]), &kept), GRAMMARS_FOUND);
     grammars_destroy(cache);
     assert_true(grammar_bytes(kept) > 0); // it outlives the cache
-    grammar_give(kept);
+    grammar_unref(kept);
 }
 
 // However many are refused: what was compiled stays, and of those the latest.
@@ -134,14 +134,14 @@ static void test_what_is_refused_pushes_out_no_grammar(void **state)
     char text[16];
     (void)state;
     assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_FOUND);
-    grammar_give(g);
+    grammar_unref(g);
     for (int i = 0; i < COUNT; i++) {
         snprintf(text, sizeof text, "(%d", i);
         assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_REFUSED);
     }
     assert_int_equal(grammars_stats(cache).count, 1 + GRAMMARS_OTHERS_MAX);
     assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_FOUND);
-    grammar_give(g);
+    grammar_unref(g);
     assert_int_equal(find(cache, regex(text), &g), GRAMMARS_REFUSED);
     assert_int_equal(find(cache, regex("(0"), &g), GRAMMARS_UNKNOWN);
     grammars_destroy(cache);
@@ -161,7 +161,7 @@ static void test_few_entries_are_looked_at(void **state)
     for (int i = 0; i < KEPT; i++) {
         snprintf(text, sizeof text, "%dk", i);
         assert_int_equal(compile(cache, regex(text), &g, &err), GRAMMARS_FOUND);
-        grammar_give(g);
+        grammar_unref(g);
     }
     while (found == GRAMMARS_FOUND && count < 1000) {
         snprintf(text, sizeof text, "a%db", count);
@@ -171,7 +171,7 @@ static void test_few_entries_are_looked_at(void **state)
     assert_int_equal(found, GRAMMARS_BUSY);
     int few = count / 2;
     while (count > few)
-        grammar_give(held[--count]);
+        grammar_unref(held[--count]);
     char *large = malloc(WORDS * 16); // needs more than what is left gives away
     size_t bytes = 0;
     for (uint32_t i = 0; i < WORDS; i++)
@@ -184,7 +184,7 @@ static void test_few_entries_are_looked_at(void **state)
     uint64_t looks = grammars_stats(cache).examined - before;
     assert_int_equal(looks, (ASKED + 1) * (uint64_t)few);
     while (count > 0)
-        grammar_give(held[--count]);
+        grammar_unref(held[--count]);
     grammars_destroy(cache);
     free(large);
 }
@@ -220,7 +220,7 @@ static void test_the_values_of_a_source_are_bounded(void **state)
         } else {
             assert_int_equal(status, STATUS_OK);
         }
-        grammar_give(g);
+        grammar_unref(g);
     }
     free(text);
 }
@@ -239,7 +239,7 @@ static void test_grammars_in_use_are_bounded(void **state)
     enum grammars_found found = GRAMMARS_FOUND;
     (void)state;
     assert_int_equal(compile(cache, regex("x{1,3}yy|[a-k]+"), &g, &err), GRAMMARS_FOUND);
-    grammar_give(g);
+    grammar_unref(g);
     while (found == GRAMMARS_FOUND && count < MOST) {
         snprintf(text, sizeof text, "a%db", count);
         found = compile(cache, regex(text), &held[count], &err);
@@ -254,11 +254,11 @@ static void test_grammars_in_use_are_bounded(void **state)
     assert_true(grammar_bytes(held[0]) > (ROOM - full.used_bytes) / 4 - 200);
     assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED); // as ever
     assert_int_equal(find(cache, regex("a0b"), &g), GRAMMARS_FOUND);          // costs nothing
-    grammar_give(g);
-    grammar_give(held[--count]);
+    grammar_unref(g);
+    grammar_unref(held[--count]);
     assert_int_equal(compile(cache, regex(text), &held[count], &err), GRAMMARS_FOUND);
     while (count >= 0)
-        grammar_give(held[count--]);
+        grammar_unref(held[count--]);
     assert_int_equal(grammars_stats(cache).used_bytes, 0);
     grammars_destroy(cache);
 }
@@ -273,11 +273,11 @@ static void test_a_grammar_that_is_found_again_is_in_use(void **state)
     assert_int_equal(compile(cache, regex("kept"), &g, &err), GRAMMARS_FOUND);
     uint64_t used = grammars_stats(cache).used_bytes;
     assert_true(used > 0);
-    grammar_give(g);
+    grammar_unref(g);
     assert_int_equal(grammars_stats(cache).used_bytes, 0);
     assert_int_equal(find(cache, regex("kept"), &g), GRAMMARS_FOUND);
     assert_int_equal(grammars_stats(cache).used_bytes, used);
-    grammar_give(g);
+    grammar_unref(g);
     grammars_destroy(cache);
 }
 
@@ -290,7 +290,7 @@ static void test_a_grammar_without_room_is_compiled_once(void **state)
     struct grammar_source source = regex("aa|bb|c{1,40}d");
     assert_int_equal(grammar_source_compile(&source, &g, &err), STATUS_OK);
     size_t most = 4 * (grammar_bytes(g) + 200); // has room for one of these, and not for two
-    grammar_give(g);
+    grammar_unref(g);
     struct grammars *cache = grammars_create(most);
     assert_int_equal(compile(cache, source, &held, &err), GRAMMARS_FOUND);
     assert_true(grammar_bytes(held) > (most - grammars_stats(cache).used_bytes) / GRAMMARS_SHARE);
@@ -305,11 +305,11 @@ static void test_a_grammar_without_room_is_compiled_once(void **state)
     assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED);
     assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED);
     assert_int_equal(grammars_stats(cache).compiled, 3);
-    grammar_give(held);
+    grammar_unref(held);
     assert_int_equal(find(cache, regex("ee|ff|g{1,40}h"), &g), GRAMMARS_UNKNOWN);
     assert_int_equal(compile(cache, regex("ee|ff|g{1,40}h"), &g, &err), GRAMMARS_FOUND);
     assert_int_equal(grammars_stats(cache).compiled, 4);
-    grammar_give(g);
+    grammar_unref(g);
     grammars_destroy(cache);
 }
 
@@ -413,8 +413,8 @@ static void test_a_form_that_the_model_cannot_write(void **state)
     assert_int_equal(fake.status, 400);
     assert_null(strstr(fake.sent, "tokens lack bytes"));
     fake_end();
-    vocabulary_give(most);
-    vocabulary_give(ascii);
+    vocabulary_unref(most);
+    vocabulary_unref(ascii);
 }
 
 // A source is looked up however large it is.
@@ -584,7 +584,7 @@ static void test_an_equal_source_is_compiled_by_another(void **state)
     fake_compile(false);
     assert_int_equal(fake.submits, 1);
     assert_ptr_equal(fake.grammar, g);
-    grammar_give(g);
+    grammar_unref(g);
     assert_int_equal(stats().compiled, 1);
 }
 

@@ -316,7 +316,7 @@ static void test_a_source_is_compiled_once(void **state)
 {
     (void)state;
     fake_request(PATH, "{" HI "," FORMAT(SCHEMA) "}");
-    struct grammar *first = grammar_take(fake.grammar);
+    struct grammar *first = grammar_ref(fake.grammar);
     assert_int_equal(fake.compiles, 1);
     assert_int_equal(stats().compiled, 1);
     assert_int_equal(stats().hits, 0);
@@ -329,7 +329,7 @@ static void test_a_source_is_compiled_once(void **state)
     assert_int_equal(stats().hits, 1);
     assert_int_equal(stats().count, 2);
     assert_int_equal(fake.submits, 3);
-    grammar_give(first);
+    grammar_unref(first);
 }
 
 // Keys are written in the order of the schema, so their order is part of what was asked; a text is

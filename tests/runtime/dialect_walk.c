@@ -70,7 +70,7 @@ void subject_open(struct subject *s, const char *name, bool special)
 
 void subject_close(struct subject *s)
 {
-    vocabulary_give(s->v);
+    vocabulary_unref(s->v);
     tokenizer_close(s->tokenizer);
 }
 
@@ -265,7 +265,7 @@ void heard_line(struct heard *h)
 
 struct mask_cache *subject_cache(const struct subject *s, const struct dialect_grammar_args *args)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct error err = {0};
     struct grammar *g;
     uint32_t root;
@@ -276,7 +276,7 @@ struct mask_cache *subject_cache(const struct subject *s, const struct dialect_g
         grammar_finish(b, root, &g, &err) != STATUS_OK)
         fail_msg("%s: %s", dialect_name(&s->d), err.text);
     struct mask_cache *c = mask_cache_create(g, s->v, NULL);
-    grammar_give(g);
+    grammar_unref(g);
     return c;
 }
 

@@ -349,7 +349,7 @@ static uint32_t form_of(struct grammar_builder *b, enum form form)
 static struct mask_cache *form_cache(const struct subject *s, enum form form,
                                      struct dialect_grammar_args *args)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct error err = {0};
     struct grammar *g;
     uint32_t root = form_of(b, form);
@@ -362,7 +362,7 @@ static struct mask_cache *form_cache(const struct subject *s, enum form form,
     if (grammar_finish(b, root, &g, &err) != STATUS_OK)
         fail_msg("%s: %s", dialect_name(&s->d), err.text);
     struct mask_cache *c = mask_cache_create(g, s->v, NULL);
-    grammar_give(g);
+    grammar_unref(g);
     return c;
 }
 
@@ -488,14 +488,14 @@ static enum status form_refused(const char *dialect, const char *pattern, struct
     struct subject s;
     subject_open(&s, dialect, false);
     json_t *tools = parsed("[{\"name\":\"f\"},{\"name\":\"g\"}]"), *allowed = parsed("[\"f\"]");
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar_source source = {.kind = GRAMMAR_KIND_REGEX, .text = text_of(pattern)};
     struct dialect_grammar_args args = {
         .dialect = &s.d, .tools = tools, .allowed = allowed, .reasoning = true, .formed = true};
     uint32_t root;
     assert_int_equal(grammar_source_build(b, &source, &args.content, err), STATUS_OK);
     enum status status = dialect_grammar(b, &args, &root, err);
-    grammar_abandon(b);
+    grammar_builder_destroy(b);
     json_decref(allowed);
     json_decref(tools);
     subject_close(&s);

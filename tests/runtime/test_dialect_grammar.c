@@ -418,7 +418,7 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
     (void)state;
     struct subject s;
     subject_open(&s, "hermes", false);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct dialect_grammar_args args = {.dialect = &s.d,
                                         .tools = tools,
                                         .reasoning = true,
@@ -450,7 +450,7 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
         matcher_end(&m);
     }
     mask_cache_destroy(c);
-    grammar_give(g);
+    grammar_unref(g);
     subject_close(&s);
 }
 
@@ -537,7 +537,7 @@ static void test_schemas_that_cannot_be_forced_are_named(void **state)
         json_t *function = json_object_get(json_array_get(one, 0), "function");
         json_object_set_new(function, "parameters",
                             json_loads(cases[i].parameters, JSON_DECODE_ANY, NULL));
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         struct dialect_grammar_args args = {.dialect = &s.d, .tools = one, .must = true};
         struct error err = {0};
         uint32_t root;
@@ -549,7 +549,7 @@ static void test_schemas_that_cannot_be_forced_are_named(void **state)
             if (!strstr(err.text, cases[i].part))
                 fail_msg("%s: %s", cases[i].parameters, err.text);
         }
-        grammar_abandon(b);
+        grammar_builder_destroy(b);
         json_decref(one);
         subject_close(&s);
     }
@@ -579,7 +579,7 @@ static void many_functions(const struct subject *s, uint64_t *seed)
 {
     (void)seed;
     struct grammar_limits limits = {.work_max = 20 * 1000 * 1000};
-    struct grammar_builder *b = grammar_begin(&limits);
+    struct grammar_builder *b = grammar_builder_create(&limits);
     json_t *many = tools_many();
     struct dialect_grammar_args args = {
         .dialect = &s->d, .tools = many, .must = true, .parallel = true, .reasoning = true};
@@ -590,10 +590,10 @@ static void many_functions(const struct subject *s, uint64_t *seed)
     if (status == STATUS_OK)
         status = grammar_finish(b, root, &g, &err);
     else
-        grammar_abandon(b);
+        grammar_builder_destroy(b);
     if (status != STATUS_OK)
         fail_msg("%s: %s", dialect_name(&s->d), err.text);
-    grammar_give(g);
+    grammar_unref(g);
     json_decref(many);
 }
 
@@ -646,7 +646,7 @@ static void test_a_limit_names_the_function(void **state)
 {
     (void)state;
     struct grammar_limits limits = {.work_max = 10 * 1000};
-    struct grammar_builder *b = grammar_begin(&limits);
+    struct grammar_builder *b = grammar_builder_create(&limits);
     struct subject s;
     struct error err = {0};
     uint32_t root;
@@ -656,14 +656,14 @@ static void test_a_limit_names_the_function(void **state)
     assert_int_equal(dialect_grammar(b, &args, &root, &err), STATUS_TOO_LARGE);
     assert_non_null(strstr(err.text, "tool 'f"));
     assert_non_null(strstr(err.text, "': the grammar takes too long to compile"));
-    grammar_abandon(b);
+    grammar_builder_destroy(b);
     json_decref(many);
     subject_close(&s);
 }
 
 static struct grammar_hash hash_of_args(const struct dialect_grammar_args *args, const char *regex)
 {
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct dialect_grammar_args own = *args;
     struct grammar_source source = {.kind = GRAMMAR_KIND_REGEX,
                                     .text = text_of(regex ? regex : "")};
@@ -677,7 +677,7 @@ static struct grammar_hash hash_of_args(const struct dialect_grammar_args *args,
         grammar_finish(b, root, &g, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     struct grammar_hash hash = grammar_hash(g);
-    grammar_give(g);
+    grammar_unref(g);
     return hash;
 }
 
@@ -693,7 +693,7 @@ static struct grammar_hash hash_of_source(const struct grammar_calls *calls,
     if (grammar_source_compile(&source, &g, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     struct grammar_hash hash = grammar_hash(g);
-    grammar_give(g);
+    grammar_unref(g);
     json_buffer_free(&text);
     return hash;
 }

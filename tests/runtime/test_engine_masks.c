@@ -88,7 +88,7 @@ static struct grammar *grammar_of(int kind)
     json_t *value = NULL;
     uint32_t root = GRAMMAR_NOTHING;
     struct text texts[3];
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     enum status status = STATUS_OK;
     if (kind == KIND_REGEX) {
         struct regex_args args = {.pattern = text_of(pattern)};
@@ -143,10 +143,10 @@ static void fixture_close(struct fixture *f)
     engine_close(f->engine);
     waker_close(f->waker);
     rig_close(&f->rig);
-    vocabulary_give(f->vocabulary);
+    vocabulary_unref(f->vocabulary);
     for (int kind = 0; kind < KINDS; kind++) {
         assert_int_equal(grammar_owners(f->grammars[kind]), 1);
-        grammar_give(f->grammars[kind]);
+        grammar_unref(f->grammars[kind]);
     }
 }
 

@@ -16,7 +16,7 @@ static inline void open_letters(struct rig *rig)
 {
     rig->options.vocabulary = rig_letters(rig);
     rig_open(rig);
-    vocabulary_give(rig->options.vocabulary); // the engine has its own count
+    vocabulary_unref(rig->options.vocabulary); // the engine has its own count
 }
 
 static inline struct submit_args request_args(struct grammar *g)

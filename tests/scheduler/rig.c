@@ -122,7 +122,7 @@ struct grammar *rig_cycle(uint32_t letters)
     char text[RIG_TOKENS_MAX];
     for (uint32_t i = 0; i < letters; i++)
         text[i] = (char)('a' + i % 7);
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t root = grammar_literal(b, text_span(text, letters));
     check(grammar_finish(b, root, &g, &err) == STATUS_OK, "%s", err.text);
     return g;

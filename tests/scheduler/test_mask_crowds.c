@@ -16,7 +16,7 @@ static struct grammar *varied(uint32_t which)
 {
     struct grammar *g = NULL;
     struct error err;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t letters = grammar_byte(b, 'a', 'z'), root = grammar_literal(b, text_of("a"));
     for (uint32_t i = 0; i < 6 + which; i++)
         root = grammar_join(b, root, grammar_repeat(b, letters, 1, 2 + which));
@@ -67,7 +67,7 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
         args.sampling.seed = i;
         args.sampling.repetition = i < 2 ? 1.5f : 1.0f; // there are two rows of penalties
         requests[i] = rig_submit(&rig, &args, ADMITTED);
-        grammar_give(g);
+        grammar_unref(g);
     }
     for (uint32_t i = 0, most = 0; i < CHOICES; i++) {
         while (!got[i].last) {
@@ -128,7 +128,7 @@ static void crowd_come(struct crowd *c, uint32_t keys)
         args.sampling.seed = 10 + i;
         args.key_id = 7 + i % keys;
         c->requests[i] = rig_submit(&c->rig, &args, ADMITTED);
-        grammar_give(g);
+        grammar_unref(g);
     }
 }
 
@@ -231,7 +231,7 @@ static void test_nobody_waits_for_the_block_of_a_postponed_row(void **state)
             tokens[i] = 100 + i;
         args.tokens = tokens, args.sequence_start = start, args.token_count = 16;
         struct request *r = rig_submit(&rig, &args, ADMITTED);
-        grammar_give(g);
+        grammar_unref(g);
         struct request *other = NULL;
         for (uint32_t i = 0; i < 10; i++, rig_step(&rig))
             if (i == 5)
@@ -261,8 +261,8 @@ static uint32_t steps_beside_a_crowd(uint32_t flight, uint32_t keys, bool cheap,
         crowd_come(&c, keys);
     struct request *r = rig_submit(&c.rig, &args, ADMITTED);
     struct request *beside = rig_submit(&c.rig, &args_third, ADMITTED);
-    grammar_give(g);
-    grammar_give(little);
+    grammar_unref(g);
+    grammar_unref(little);
     for (uint32_t i = 0; spent && i < 5; i++) {
         rig_step(&c.rig);
         for (uint32_t k = 0; i == 3 && k < c.rig.engine->mask_order.key_count; k++)
@@ -347,7 +347,7 @@ static void test_requests_of_a_key_take_turns_at_their_masks(void **state)
         args.choice_count = i < 2 ? CHOICES - 1 : 1;
         args.sampling.seed = i;
         r[i] = rig_submit(&c.rig, &args, ADMITTED);
-        grammar_give(g[i]);
+        grammar_unref(g[i]);
         for (uint32_t k = 0; i == 1 && postponed_now(&c) < CHOICES && k < ROUNDS; k++)
             rig_step(&c.rig);
     }
@@ -381,7 +381,7 @@ static void test_choices_of_a_request_are_no_crowd(void **state)
     args.choice_count = 2;
     for (uint32_t i = 0; i < 2; i++)
         r[i] = rig_submit(&rig, &args, ADMITTED);
-    grammar_give(g);
+    grammar_unref(g);
     for (uint32_t i = 0; i < 4; i++)
         rig_step(&rig);
     const void *owner[2][2];
@@ -414,7 +414,7 @@ static void test_one_choice_has_as_many_turns_as_seven(void **state)
         struct submit_args args = request_args(g);
         args.choice_count = i == 0 ? CHOICES - 1 : 1;
         r[i] = rig_submit(&c.rig, &args, ADMITTED);
-        grammar_give(g);
+        grammar_unref(g);
     }
     uint32_t steps = 0;
     for (; !c.got[1].last; steps++) {
@@ -441,7 +441,7 @@ static void test_rows_take_turns_at_their_masks(void **state)
     struct submit_args args = request_args(g);
     args.choice_count = 4;
     struct request *r = rig_submit(&rig, &args, ADMITTED);
-    grammar_give(g);
+    grammar_unref(g);
     for (uint32_t i = 0; i < 4; i++)
         rig_step(&rig); // all run
     uint32_t first = 0;
@@ -462,7 +462,7 @@ static struct grammar *cheap_or_dear(void)
 {
     struct grammar *g = NULL;
     struct error err;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t letters = grammar_byte(b, 'a', 'z'), dear = grammar_byte(b, 'n', 'z');
     for (uint32_t i = 0; i < 13; i++)
         dear = grammar_join(b, dear, grammar_repeat(b, letters, 1, 9));
@@ -497,7 +497,7 @@ static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
             args = request_args(dear);
             args.sampling.seed = i + k;
             others[k] = rig_submit(&rig, &args, ADMITTED);
-            grammar_give(dear);
+            grammar_unref(dear);
         }
         rig_step(&rig);
         take(&rig, r, &got);
@@ -521,7 +521,7 @@ static void test_cheap_rows_do_not_take_the_turn_of_their_request(void **state)
     for (uint32_t k = 0; k < OTHERS; k++)
         if (others[k])
             run(&rig, others[k], &other[k]);
-    grammar_give(g);
+    grammar_unref(g);
     rig_close(&rig);
 }
 

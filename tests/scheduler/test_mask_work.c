@@ -57,7 +57,7 @@ static void job_push(struct alone *a, struct mask_job job)
 // Of a request of its own, or of one of many choices.
 static void begin_of(struct alone *a, uint32_t sequence, struct grammar *g, bool choice)
 {
-    job_push(a, (struct mask_job){.grammar = grammar_take(g),
+    job_push(a, (struct mask_job){.grammar = grammar_ref(g),
                                   .request = a->rows[choice ? 0 : sequence],
                                   .words = a->rows[sequence],
                                   .sequence = sequence,
@@ -96,9 +96,9 @@ static void test_a_table_of_caches_is_full(void **state)
     assert_int_equal(a.stats.mask_caches, 0);
     assert_int_equal(grammar_owners(one), 1);
     assert_int_equal(grammar_owners(other), 1);
-    grammar_give(one);
-    grammar_give(other);
-    vocabulary_give(a.worker.vocabulary);
+    grammar_unref(one);
+    grammar_unref(other);
+    vocabulary_unref(a.worker.vocabulary);
 }
 
 // Where the memory of large caches is taken, a grammar more has a small one.
@@ -116,9 +116,9 @@ static void test_a_cache_beside_large_ones_is_small(void **state)
     assert_int_equal(a.verdicts[1], MASK_USABLE);
     assert_int_equal(a.caches[1].bytes_max, 4 << 20);
     mask_worker_empty(&a.worker);
-    vocabulary_give(a.worker.vocabulary);
-    grammar_give(one);
-    grammar_give(other);
+    vocabulary_unref(a.worker.vocabulary);
+    grammar_unref(one);
+    grammar_unref(other);
 }
 
 static void token_push(struct alone *a, uint32_t sequence, int32_t token, uint64_t step)
@@ -136,7 +136,7 @@ static struct grammar *fan(void)
     struct grammar *g = NULL;
     struct error err;
     uint32_t parts[SEATS];
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     for (uint32_t i = 0; i < SEATS; i++) {
         char text[] = {(char)('a' + i), 'x', (char)('b' + i)};
         parts[i] = grammar_repeat(b, grammar_literal(b, text_span(text, 3)), 1, 5);
@@ -173,7 +173,7 @@ static int32_t seat_letter(uint32_t s)
 static void fan_close(struct alone *a)
 {
     mask_worker_empty(&a->worker);
-    vocabulary_give(a->worker.vocabulary);
+    vocabulary_unref(a->worker.vocabulary);
 }
 
 // What tells the device to drop the row.
@@ -259,8 +259,8 @@ static void test_the_work_of_a_step_is_bounded(void **state)
         fan_close(&a);
     }
     fan_close(&free);
-    grammar_give(g);
-    grammar_give(other);
+    grammar_unref(g);
+    grammar_unref(other);
 }
 
 // A row that may have all there is for one, and needs more, ends, whoever comes after it.
@@ -283,8 +283,8 @@ static void test_a_row_that_needs_too_much_is_over(void **state)
         assert_int_equal(a.verdicts[1], which == 0 ? MASK_OVER : MASK_POSTPONED);
         fan_close(&a);
     }
-    grammar_give(g);
-    grammar_give(other);
+    grammar_unref(g);
+    grammar_unref(other);
 }
 
 // Making a cache counts, too: as many as a step has room for, the others in the next one.
@@ -312,7 +312,7 @@ static void test_new_caches_are_postponed(void **state)
     fan_close(&a);
     for (uint32_t s = 0; s < 2; s++) {
         assert_int_equal(grammar_owners(g[s]), 1);
-        grammar_give(g[s]);
+        grammar_unref(g[s]);
     }
 }
 
@@ -356,7 +356,7 @@ static void test_a_step_destroys_no_cache(void **state)
         assert_int_equal(a.caches[0].bytes_max, 32 << 20);
         fan_close(&a);
         for (uint32_t i = 0; i <= last; i++)
-            grammar_give(g[i]);
+            grammar_unref(g[i]);
     }
 }
 
@@ -387,8 +387,8 @@ static void test_an_idle_cache_gives_way(void **state)
     assert_int_equal(grammar_owners(one), 1);
     assert_int_equal(a.stats.mask_caches, 0);
     fan_close(&a);
-    grammar_give(one);
-    grammar_give(other);
+    grammar_unref(one);
+    grammar_unref(other);
 }
 
 // Letters, so many that what a token can be does not depend on their count yet.
@@ -396,7 +396,7 @@ static struct grammar *letters(void)
 {
     struct grammar *g = NULL;
     struct error err;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t root = grammar_repeat(b, grammar_byte(b, 'a', 'z'), 90, 100);
     assert_int_equal(grammar_finish(b, root, &g, &err), STATUS_OK);
     return g;
@@ -428,8 +428,8 @@ static void test_a_row_has_work_of_its_own(void **state)
         fan_close(&a);
     }
     assert_in_range(own, 2, 1000);
-    grammar_give(g);
-    grammar_give(other);
+    grammar_unref(g);
+    grammar_unref(other);
 }
 
 // Its own is no walk over the vocabulary: a step has those that the share pays, and one more.
@@ -463,8 +463,8 @@ static void test_who_has_no_share_begins_no_walk(void **state)
         fan_close(&a);
     }
     fan_close(&free);
-    grammar_give(g);
-    grammar_give(other);
+    grammar_unref(g);
+    grammar_unref(other);
 }
 
 // Rules that leave nothing of a grammar do not ask for its row again: where no mask is kept, and
@@ -480,8 +480,8 @@ static void test_rules_that_leave_nothing_need_no_second_mask(void **state)
     for (bool made = false; !made;) {
         struct alone a;
         alone_open(&a, 1);
-        job_push(&a, (struct mask_job){.grammar = grammar_take(g),
-                                       .rules = token_rules_take(rules),
+        job_push(&a, (struct mask_job){.grammar = grammar_ref(g),
+                                       .rules = token_rules_ref(rules),
                                        .words = a.rows[0],
                                        .round = 1,
                                        .token = MASK_NO_TOKEN});
@@ -498,13 +498,13 @@ static void test_rules_that_leave_nothing_need_no_second_mask(void **state)
         fan_close(&a);
     }
     assert_true(row > 1);
-    grammar_give(g);
-    token_rules_give(rules);
+    grammar_unref(g);
+    token_rules_unref(rules);
 }
 
 static void rules_push(struct alone *a, struct token_rules *rules)
 {
-    job_push(a, (struct mask_job){.rules = token_rules_take(rules),
+    job_push(a, (struct mask_job){.rules = token_rules_ref(rules),
                                   .words = a->rows[0],
                                   .round = 1,
                                   .token = MASK_NO_TOKEN});
@@ -540,7 +540,7 @@ static void test_rules_follow_the_answer(void **state)
         mask_work(&a.worker);
         assert_int_equal(a.rows[0][0], 0xE);
         fan_close(&a);
-        token_rules_give(rules[i]);
+        token_rules_unref(rules[i]);
     }
 }
 
@@ -568,8 +568,8 @@ static void test_what_a_mask_takes_is_counted(void **state)
     mask_work(&a.worker);
     assert_int_equal(a.spent[0], 0);
     fan_close(&a);
-    grammar_give(g);
-    grammar_give(other);
+    grammar_unref(g);
+    grammar_unref(other);
 }
 
 // A token whose place was forgotten meanwhile and is not built in this step is taken in the next.
@@ -602,7 +602,7 @@ static void test_a_token_that_is_not_taken_yet_is_kept(void **state)
     assert_int_equal(a.verdicts[0], MASK_USABLE);
     assert_int_equal(a.rows[0][0], 1u << ('x' - 'a'));
     fan_close(&a);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 // A token that a mask let through and that is not taken met a bound.
@@ -618,7 +618,7 @@ static void test_a_token_that_is_not_taken_is_over(void **state)
     assert_int_equal(a.verdicts[0], MASK_OVER);
     assert_int_equal(a.stats.mask_tokens_refused, 1);
     fan_close(&a);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 // "a...b" and "c...d" in each other, as deep as one likes.
@@ -626,7 +626,7 @@ static struct grammar *nested(void)
 {
     struct grammar *g = NULL;
     struct error err;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t rule, value = grammar_rule(b, text_of("value"), &rule);
     uint32_t one[] = {grammar_byte(b, 'a', 'a'), value, grammar_byte(b, 'b', 'b')};
     uint32_t other[] = {grammar_byte(b, 'c', 'c'), value, grammar_byte(b, 'd', 'd')};
@@ -676,7 +676,7 @@ static void test_who_finds_no_memory_is_told_why(void **state)
                          which == 0 || which == 3 ? MASK_OVER : MASK_CROWDED);
         fan_close(&a);
     }
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 // A cache that gives way is destroyed once no step waits; so are those of large grammars that
@@ -710,8 +710,8 @@ static void test_caches_are_destroyed_while_nothing_waits(void **state)
     assert_int_equal(grammar_owners(other), 1);
     assert_int_equal(a.stats.mask_caches, 0);
     fan_close(&a);
-    grammar_give(one);
-    grammar_give(other);
+    grammar_unref(one);
+    grammar_unref(other);
 }
 
 static void test_jobs_that_nobody_did_give_their_counts_back(void **state)
@@ -723,16 +723,16 @@ static void test_jobs_that_nobody_did_give_their_counts_back(void **state)
     struct grammar *g = rig_cycle(3);
     struct token_rules_args rules = {1000, allowed, 1, NULL, NULL, 0};
     struct token_rules *r = token_rules_create(&rules);
-    job_push(&a, (struct mask_job){.grammar = grammar_take(g),
-                                   .rules = token_rules_take(r),
+    job_push(&a, (struct mask_job){.grammar = grammar_ref(g),
+                                   .rules = token_rules_ref(r),
                                    .words = a.rows[0],
                                    .token = MASK_NO_TOKEN});
     mask_worker_empty(&a.worker);
     assert_int_equal(grammar_owners(g), 1);
     assert_int_equal(token_rules_owners(r), 1);
-    grammar_give(g);
-    token_rules_give(r);
-    vocabulary_give(a.worker.vocabulary);
+    grammar_unref(g);
+    token_rules_unref(r);
+    vocabulary_unref(a.worker.vocabulary);
 }
 
 int main(void)

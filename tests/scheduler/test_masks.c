@@ -16,7 +16,7 @@ static struct grammar *literal(const char *text)
 {
     struct grammar *g = NULL;
     struct error err;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     uint32_t root = grammar_literal(b, text_of(text));
     assert_int_equal(grammar_finish(b, root, &g, &err), STATUS_OK);
     return g;
@@ -63,7 +63,7 @@ static void test_an_admitted_request_holds_its_grammar(void **state)
         assert_int_equal(event.finish, FINISH_CANCEL);
     port_free(rig.port, r);
     assert_int_equal(grammar_owners(g), 1);
-    grammar_give(g);
+    grammar_unref(g);
     rig_close(&rig);
 }
 
@@ -98,7 +98,7 @@ static void test_an_answer_is_of_its_grammar(void **state)
         assert_int_equal(grammar_owners(g), 2); // ours and the cache's
         rig_close(&rig);
         assert_int_equal(grammar_owners(g), 1);
-        grammar_give(g);
+        grammar_unref(g);
     }
 }
 
@@ -122,7 +122,7 @@ static void test_a_stop_id_of_a_grammar_waits_for_the_least_tokens(void **state)
         run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
         assert_int_equal(got.finish[0], FINISH_STOP);
         assert_int_equal(got.count[0], 10); // "abcdefgabc"
-        grammar_give(g);
+        grammar_unref(g);
         rig_close(&rig);
     }
 }
@@ -138,7 +138,7 @@ static void test_a_mask_that_costs_too_much_ends_its_choice(void **state)
     struct grammar *g = rig_cycle(30);
     struct submit_args args = request_args(g);
     run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
-    grammar_give(g);
+    grammar_unref(g);
     assert_int_equal(got.count[0], 0);
     assert_int_equal(got.finish[0], FINISH_OVER);
     assert_int_equal(engine_stats(rig.engine)->grammars_over, 1);
@@ -174,7 +174,7 @@ static void test_a_choice_without_a_cache_is_crowded_out(void **state)
     assert_cycle(&first, 0, 20);
     assert_int_equal(stats->grammars_crowded, 1);
     for (int i = 0; i < 2; i++)
-        grammar_give(g[i]);
+        grammar_unref(g[i]);
     rig_close(&rig);
 }
 
@@ -193,8 +193,8 @@ static void test_a_stuck_choice_fails_alone(void **state)
         struct request *first = rig_submit(&rig, &args, ADMITTED);
         args.grammar = good;
         struct request *second = rig_submit(&rig, &args, ADMITTED);
-        grammar_give(bad);
-        grammar_give(good);
+        grammar_unref(bad);
+        grammar_unref(good);
         run(&rig, first, &stuck);
         run(&rig, second, &other);
         assert_int_equal(stuck.count[0], 1);
@@ -219,7 +219,7 @@ static void test_a_model_without_end_ids_ends_its_answers(void **state)
     open_letters(&rig);
     struct grammar *g = literal("weft");
     answered(&rig, g, &got);
-    grammar_give(g);
+    grammar_unref(g);
     assert_int_equal(got.count[0], 4);
     assert_int_equal(got.finish[0], FINISH_STOP);
     rig_close(&rig);
@@ -242,7 +242,7 @@ static void test_a_masked_step_is_launched_before_the_last_is_settled(void **sta
     uint64_t before = fake_overlaps(rig.model), steps = fake_steps(rig.model);
     struct grammar *g = rig_cycle(30);
     answered(&rig, g, &got);
-    grammar_give(g);
+    grammar_unref(g);
     assert_cycle(&got, 0, 30);
     // All but the first of them; the last is the row of one that has ended.
     assert_int_equal(fake_overlaps(rig.model) - before, fake_steps(rig.model) - steps - 1);
@@ -282,10 +282,10 @@ static void test_rules_hold_with_and_without_a_grammar(void **state)
         args.choice_count = 1;
         run(&rig, rig_submit(&rig, &args, ADMITTED), &got);
         assert_cycle(&got, 0, 12);
-        grammar_give(args.grammar);
+        grammar_unref(args.grammar);
         rig_close(&rig);
         assert_int_equal(token_rules_owners(args.rules), 1);
-        token_rules_give(args.rules);
+        token_rules_unref(args.rules);
     }
 }
 
@@ -320,7 +320,7 @@ static struct grammar *thoughts_then_abc(void)
 {
     struct grammar *g = NULL;
     struct error err;
-    struct grammar_builder *b = grammar_begin(NULL);
+    struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar_marker marker = {.text = text_of("yz"),
                                     .then = grammar_literal(b, text_of("abc"))};
     struct grammar_free_part part = {.markers = &marker, .count = 1, .must = true};
@@ -347,7 +347,7 @@ static void test_a_budget_may_close_with_an_end(void **state)
         if (got.token[0][i] == END || i == 6)
             assert_true(got.token[0][i] == END && i == 6);
     rig_close(&rig);
-    token_rules_give(args.rules);
+    token_rules_unref(args.rules);
 }
 
 // What ends reasoning comes in each choice after so many tokens, although no other rule allows it;
@@ -383,14 +383,14 @@ static void test_a_budget_ends_the_reasoning(void **state)
         static const int32_t end[] = {'y' - 'a', 'z' - 'a', 0, 1, 2, END};
         assert_int_equal(got.count[0], 11);
         assert_memory_equal(got.token[0] + 5, end, sizeof end);
-        grammar_give(args.grammar);
+        grammar_unref(args.grammar);
         args.grammar = rig_cycle(12);
         run(&rig, rig_submit(&rig, &args, ADMITTED), &cycle);
         assert_cycle(&cycle, 0, 12);
-        grammar_give(args.grammar);
+        grammar_unref(args.grammar);
         rig_close(&rig);
         assert_int_equal(token_rules_owners(args.rules), 1);
-        token_rules_give(args.rules);
+        token_rules_unref(args.rules);
     }
 }
 
@@ -408,7 +408,7 @@ static void test_a_first_mask_waits_for_no_step(void **state)
         rig_step(&rig);
     struct grammar *g = rig_cycle(9);
     answered(&rig, g, &got);
-    grammar_give(g);
+    grammar_unref(g);
     assert_cycle(&got, 0, 9);
     assert_int_equal(fake_ahead(rig.model), 1);
     run(&rig, running, &free);
@@ -430,7 +430,7 @@ static void test_free_choices_do_not_change(void **state)
         struct submit_args args = request_args(g);
         args.choice_count = 4;
         struct request *r = rig_submit(&rig, &args, ADMITTED);
-        grammar_give(g);
+        grammar_unref(g);
         run(&rig, rig_generate(&rig, 10, 20, 30, 4), &beside);
         run(&rig, r, &got);
         assert_memory_equal(&alone, &beside, sizeof alone);
@@ -451,14 +451,14 @@ static void test_caches_of_old_grammars_give_way(void **state)
     struct grammar *first = rig_cycle(3);
     for (uint32_t i = 0; i < most + 20; i++) {
         struct got got = {.last = false};
-        struct grammar *g = i == 0 ? grammar_take(first) : rig_cycle(1 + i % 30);
+        struct grammar *g = i == 0 ? grammar_ref(first) : rig_cycle(1 + i % 30);
         answered(&rig, g, &got);
         assert_cycle(&got, 0, i == 0 ? 3 : 1 + i % 30);
-        grammar_give(g);
+        grammar_unref(g);
         assert_true(engine_stats(rig.engine)->mask_caches <= most);
     }
     assert_int_equal(grammar_owners(first), 1);
-    grammar_give(first);
+    grammar_unref(first);
     rig_close(&rig);
 }
 
@@ -479,7 +479,7 @@ static void test_a_fault_between_launch_and_sample_gives_the_turn_back(void **st
     assert_false(fake_turn(rig.model));
     rig_close(&rig);
     assert_int_equal(grammar_owners(g), 1);
-    grammar_give(g);
+    grammar_unref(g);
 }
 
 int main(void)

@@ -76,7 +76,7 @@ static void ticket_submit(struct side *side, struct ticket *t)
             fake_feed(&t->alone[c], tokens[i]);
     }
     enum admission got = port_submit(side->port, &args, &t->request);
-    grammar_give(args.grammar);
+    grammar_unref(args.grammar);
     if (got != ADMITTED) {
         t->request = NULL;
         return;
@@ -221,7 +221,7 @@ static void test_threads_agree(void **state)
         rig.options.max_queued_requests = 16; // fewer than both sides want: some are refused
         rig.options.vocabulary = rig_letters(&rig);
         rig_open(&rig);
-        vocabulary_give(rig.options.vocabulary);
+        vocabulary_unref(rig.options.vocabulary);
         static struct side sides[THREADS];
         pthread_t engine, threads[THREADS];
         memset(sides, 0, sizeof sides);

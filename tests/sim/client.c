@@ -125,7 +125,7 @@ static void matchers_end(struct client *c)
 {
     for (uint32_t i = 0; i < SIM_CHOICES; i++)
         matcher_end(&c->matchers[i]); // those that began
-    token_rules_give(c->args.rules);
+    token_rules_unref(c->args.rules);
     c->args.rules = NULL;
 }
 

@@ -59,7 +59,7 @@ void grammars_open(struct sim *sim)
     sim->options.vocabulary = vocabulary_roll(sim);
     for (uint32_t i = 0; i < SIM_GRAMMARS; i++) {
         struct error err;
-        struct grammar_builder *b = grammar_begin(NULL);
+        struct grammar_builder *b = grammar_builder_create(NULL);
         uint32_t root = expression(b, i);
         check(grammar_finish(b, root, &sim->grammars[i], &err) == STATUS_OK, "%s", err.text);
         struct mask_cache_options options = {.bytes_max = 0};
@@ -74,9 +74,9 @@ void grammars_close(struct sim *sim)
         mask_cache_destroy(sim->caches[i]);
         sim_check(sim, grammar_owners(sim->grammars[i]) == 1, "grammar %u has %u owners", i,
                   grammar_owners(sim->grammars[i]));
-        grammar_give(sim->grammars[i]);
+        grammar_unref(sim->grammars[i]);
     }
-    vocabulary_give(sim->options.vocabulary);
+    vocabulary_unref(sim->options.vocabulary);
 }
 
 enum next grammar_next(struct client *c, uint32_t choice, uint32_t *mask)

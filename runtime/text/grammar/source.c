@@ -191,11 +191,11 @@ static enum status compile(const struct grammar_source *source, const struct gra
 {
     uint32_t root;
     *out = NULL;
-    struct grammar_builder *b = grammar_begin(limits);
+    struct grammar_builder *b = grammar_builder_create(limits);
     enum status status = grammar_source_build(b, source, &root, err);
     if (status == STATUS_OK)
         return grammar_finish(b, root, out, err);
-    grammar_abandon(b);
+    grammar_builder_destroy(b);
     return status;
 }
 
@@ -212,7 +212,7 @@ enum status grammar_source_compile(const struct grammar_source *source, struct g
         return status;
     limits = (struct grammar_limits){.work_max = GRAMMAR_WORK_MAX - worked};
     bool other = compile(source, &limits, out, &own) == STATUS_OK;
-    grammar_give(*out);
+    grammar_unref(*out);
     *out = NULL;
     return other ? error_set(err, STATUS_INVALID,
                              "the model's tokens lack bytes that every text of it needs: use "

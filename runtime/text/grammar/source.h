@@ -50,7 +50,8 @@ bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *call
 enum status grammar_source_build(struct grammar_builder *b, const struct grammar_source *source,
                                  uint32_t *root, struct error *err) MUST_USE;
 
-// Compiles the source with the default limits of grammar_begin. Errors as grammar_source_build and
-// grammar_finish; STATUS_INVALID also if no text is possible with the alphabet.
+// Compiles the source with the default limits of grammar_builder_create. Errors as
+// grammar_source_build and grammar_finish; STATUS_INVALID also if no text is possible with the
+// alphabet.
 enum status grammar_source_compile(const struct grammar_source *source, struct grammar **out,
                                    struct error *err) MUST_USE;
