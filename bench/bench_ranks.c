@@ -30,7 +30,7 @@ static void side_open(struct bench *b, uint32_t threads, uint32_t ranks, int dty
     check(bench_device_open(b, &args), "no cpu");
     for (uint32_t r = 0; ranks > 1 && r < ranks; r++) {
         struct device_options rank = {
-            .index = r, .ranks = ranks, .whole = b->device, .exact = true};
+            .index = r, .ranks = ranks, .parent = b->device, .exact = true};
         must(b->api.open(&b->ranks[r], &rank, &err), &err);
     }
     options.share.tp_size = ranks;

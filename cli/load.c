@@ -192,7 +192,7 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
         struct device_options rank = device->options;
         rank.index = gpus ? m->choices[ranks->count]->index : ranks->count;
         rank.ranks = size;
-        rank.whole = gpus ? NULL : device->device;
+        rank.parent = gpus ? NULL : device->device;
         rank.exact = device->facts.exact;
         m->rank_names[ranks->count] = gpus ? m->choices[ranks->count]->label : NULL;
         status = device->api->open(&ranks->devices[ranks->count], &rank, err);

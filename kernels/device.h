@@ -24,7 +24,7 @@ struct graph; // ops of one stream, recorded for replay
 struct comm;  // a communicator: one stream of each rank (kernels/collective.h)
 
 struct device_options {
-    uint32_t index;   // number of the GPU; cpu: 0, or the rank if `whole` is set
+    uint32_t index;   // number of the GPU; cpu: 0, or the rank if `parent` is set
     uint32_t threads; // cpu: number of threads, including the caller's; 0: all usable cores
     int exact;        // 1: exact mode (docs/ARCHITECTURE.md); 0: off; -1: the device's default
     bool serial;      // cuda: true if kernels must not overlap, even on cards that can overlap them
@@ -35,8 +35,8 @@ struct device_options {
     uint32_t ranks;
     // cpu: NULL, or the device that this one is a part of, as rank `index` of `ranks`. The device
     // then gets a share of that device's number of threads (at least one per rank), and its streams
-    // share the device turns of `whole`. Close it before `whole`.
-    struct device *whole;
+    // share the device slot of `parent`. Close it before `parent`.
+    struct device *parent;
 };
 
 struct device_facts {
@@ -103,19 +103,20 @@ struct device_api {
                                struct error *);
     void (*stream_close)(struct stream *);
 
-    // A step begins with turn_take and ends with turn_give; the stream's thread calls both, and
-    // between them copies, ops and graph launches. On a GPU turn_take makes the device current for
-    // the calling thread, which all launches of the step require, and turn_more is NULL. Engines
-    // that share a CPU run one at a time: turn_take blocks until it is the stream's device turn,
-    // and the stream whose last turn is longest ago is next. After turn_more(true) a stream is
-    // expected to take another turn: the others wait for it once it is overdue, so that with k
-    // engines that have work it gets at least one of every k + 1 steps. Its thread must not block
-    // until that turn or until it calls turn_more(false).
-    void (*turn_take)(struct stream *);
-    void (*turn_give)(struct stream *);
-    void (*turn_more)(struct stream *, bool more);
-    // Prepares the calling thread, which runs a rank of a model, for the calls of a step without a
-    // device turn of its own. NULL if nothing is needed.
+    // A step begins with device_slot_acquire and ends with device_slot_release; the stream's thread
+    // calls both, and between them copies, ops and graph launches. On a GPU device_slot_acquire
+    // makes the device current for the calling thread, which all launches of the step require, and
+    // device_slot_announce is NULL. Engines that share a CPU run one step at a time:
+    // device_slot_acquire blocks until the stream holds the device slot, and the stream whose last
+    // step is longest ago is next. After device_slot_announce(true) a stream is expected to acquire
+    // the slot again: the others wait for it once it is overdue, so that with k engines that have
+    // work it gets at least one of every k + 1 steps. Its thread must not block until then or until
+    // it calls device_slot_announce(false).
+    void (*device_slot_acquire)(struct stream *);
+    void (*device_slot_release)(struct stream *);
+    void (*device_slot_announce)(struct stream *, bool more);
+    // Prepares the calling thread, which runs a rank of a model, for the calls of a step without
+    // holding the device slot itself. NULL if nothing is needed.
     void (*thread_begin)(struct stream *);
 
     // The device's private part of the step record (attention work lists). step_private_bytes

@@ -18,7 +18,7 @@ export TSAN_OPTIONS=halt_on_error=1
 
 # conformance and the simulation have runs of their own; they walk the same code for minutes here.
 stage "units and parsers under ASan and UBSan" preset_tests dev -L 'unit|cpu' -E '^sim$|conformance'
-tsan_tests="test_ring test_waker test_port_stress test_engine test_interleave test_cpu_threads test_cpu_turns test_cpu_comm test_server test_exchange
+tsan_tests="test_ring test_waker test_port_stress test_engine test_interleave test_cpu_threads test_cpu_device_slot test_cpu_comm test_server test_exchange
     test_drain test_group test_copies"
 # shellcheck disable=SC2086
 tsan() {

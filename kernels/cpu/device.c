@@ -1,6 +1,6 @@
-// The cpu device: opening, streams, their scratch memory and device turns. The asynchronous part of
-// the contract is simple here: an op is done when it returns, and wait() never blocks. Ops are in
-// op_*.c.
+// The cpu device: opening, streams, their scratch memory and the device slot. The asynchronous part
+// of the contract is simple here: an op is done when it returns, and wait() never blocks. Ops are
+// in op_*.c.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/memory.h"
 
@@ -14,15 +14,15 @@
 
 static enum status index_check(const struct device_options *options, struct error *err)
 {
-    if (!options->whole && options->index != 0)
+    if (!options->parent && options->index != 0)
         return error_set(err, STATUS_NO_DEVICE, "the cpu device has index 0, not %u",
                          options->index);
-    if (!options->whole)
+    if (!options->parent)
         return STATUS_OK;
     if (options->index >= options->ranks)
         return error_set(err, STATUS_NO_DEVICE, "there is no rank %u of %u", options->index,
                          options->ranks);
-    uint32_t threads = threads_count(options->whole->threads);
+    uint32_t threads = threads_count(options->parent->threads);
     if (options->ranks > threads) // ranks on one core would wait for each other in every layer
         return error_set(err, STATUS_UNSUPPORTED,
                          "--tensor-parallel-size %u needs as many threads and the cpu device has "
@@ -31,13 +31,13 @@ static enum status index_check(const struct device_options *options, struct erro
     return STATUS_OK;
 }
 
-// Returns the number of threads of the device; for a rank, its share of the threads of `whole`,
+// Returns the number of threads of the device; for a rank, its share of the threads of `parent`,
 // divided as evenly as possible.
 static uint32_t threads_wanted(const struct device_options *options)
 {
-    if (!options->whole)
+    if (!options->parent)
         return options->threads;
-    uint32_t all = threads_count(options->whole->threads), rank = options->index;
+    uint32_t all = threads_count(options->parent->threads), rank = options->index;
     return all * (rank + 1) / options->ranks - all * rank / options->ranks;
 }
 
@@ -52,15 +52,15 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
     if (!device)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open the cpu device");
     // before the threads start, because they inherit the permission to use tiles
-    device->level = options->whole ? options->whole->level : cpu_level_find(highest);
+    device->level = options->parent ? options->parent->level : cpu_level_find(highest);
     device->kernels = cpu_level_kernels(device->level);
-    device->whole = options->whole;
+    device->parent = options->parent;
     status = threads_open(&device->threads, threads_wanted(options), err);
     if (status != STATUS_OK) {
         free(device);
         return status;
     }
-    turns_open(&device->turns);
+    device_slot_init(&device->slot);
     *out = device;
     return STATUS_OK;
 }
@@ -76,7 +76,7 @@ static void cpu_close(struct device *device)
     if (!device)
         return;
     threads_close(device->threads);
-    turns_close(&device->turns);
+    device_slot_deinit(&device->slot);
     free(device);
 }
 
@@ -85,7 +85,7 @@ static void cpu_close(struct device *device)
 // panel is as fast.
 static uint32_t step_tokens(const struct device *device)
 {
-    const struct device *all = device->whole ? device->whole : device; // ranks share a step
+    const struct device *all = device->parent ? device->parent : device; // ranks share a step
     return threads_count(all->threads) < 8 ? PANEL_ROWS / 2 : PANEL_ROWS;
 }
 
@@ -154,10 +154,10 @@ static enum status cpu_need(const struct device *device, const struct stream_lim
     return STATUS_OK;
 }
 
-static struct turns *turns_of(const struct stream *stream)
+static struct device_slot *device_slot_of(const struct stream *stream)
 {
     struct device *device = stream->device;
-    return device->whole ? &device->whole->turns : &device->turns;
+    return device->parent ? &device->parent->slot : &device->slot;
 }
 
 static enum status cpu_stream_open(struct device *device, struct stream **out,
@@ -190,7 +190,7 @@ static enum status cpu_stream_open(struct device *device, struct stream **out,
     stream->attn_capacity = attn_capacity_of(device, limits);
     stream->partial = (float *)(void *)(at += sizes.attn);
     stream->sample = (float *)(void *)(at += sizes.partial);
-    turns_join(turns_of(stream), &stream->turn);
+    device_slot_join(device_slot_of(stream), &stream->slot_user);
     *out = stream;
     return STATUS_OK;
 }
@@ -199,7 +199,7 @@ static void cpu_stream_close(struct stream *stream)
 {
     if (!stream)
         return;
-    turns_leave(turns_of(stream), &stream->turn);
+    device_slot_leave(device_slot_of(stream), &stream->slot_user);
     cpu_memory_free(stream->device, stream->scratch, stream->scratch_bytes);
     free(stream);
 }
@@ -213,24 +213,24 @@ static enum status cpu_upload(struct device *device, void *to, const void *from,
     return STATUS_OK;
 }
 
-static void cpu_turn_take(struct stream *stream)
+static void cpu_slot_acquire(struct stream *stream)
 {
-    turns_take(turns_of(stream), &stream->turn);
+    device_slot_acquire(device_slot_of(stream), &stream->slot_user);
 }
 
-static void cpu_turn_give(struct stream *stream)
+static void cpu_slot_release(struct stream *stream)
 {
-    turns_give(turns_of(stream), &stream->turn);
+    device_slot_release(device_slot_of(stream), &stream->slot_user);
 }
 
-static void cpu_turn_more(struct stream *stream, bool more)
+static void cpu_slot_announce(struct stream *stream, bool more)
 {
-    turns_more(turns_of(stream), &stream->turn, more);
+    device_slot_announce(device_slot_of(stream), &stream->slot_user, more);
 }
 
-uint64_t cpu_stream_turns(const struct stream *stream)
+uint64_t cpu_stream_steps(const struct stream *stream)
 {
-    return stream->turn.taken;
+    return stream->slot_user.acquired;
 }
 
 static size_t cpu_private_bytes(const struct device *device, const struct stream_limits *limits)
@@ -325,9 +325,9 @@ const struct device_api *device_cpu(void)
         .weight_finish = cpu_weight_finish,
         .stream_open = cpu_stream_open,
         .stream_close = cpu_stream_close,
-        .turn_take = cpu_turn_take,
-        .turn_give = cpu_turn_give,
-        .turn_more = cpu_turn_more,
+        .device_slot_acquire = cpu_slot_acquire,
+        .device_slot_release = cpu_slot_release,
+        .device_slot_announce = cpu_slot_announce,
         .step_private_bytes = cpu_private_bytes,
         .step_plan = cpu_step_plan,
         .copy_in = cpu_copy_in,

@@ -8,8 +8,8 @@
 
 #include "kernels/attn_plan.h"
 #include "kernels/cpu/bytes.h"
+#include "kernels/cpu/device_slot.h"
 #include "kernels/cpu/threads.h"
-#include "kernels/cpu/turns.h"
 #include "kernels/device.h"
 
 // ISA levels; they differ in summation order. AVX512BF16 is AVX512 with bf16 pair instructions for
@@ -130,8 +130,8 @@ struct device {
     struct threads *threads;
     struct cpu_kernels kernels;
     enum cpu_level level;
-    struct device *whole; // device of which this one is a rank, or NULL
-    struct turns turns;   // device turns of its streams; ranks use those of `whole`
+    struct device *parent;   // device of which this one is a rank, or NULL
+    struct device_slot slot; // shared by its streams; ranks use that of `parent`
 };
 
 struct stream {
@@ -147,7 +147,7 @@ struct stream {
     float *partial; // [attn_capacity.partials][attn_state_floats()]
     struct attn_capacity attn_capacity;
     float *sample; // [threads][3][vocab]
-    struct turns_member turn;
+    struct device_slot_user slot_user;
     struct comm *comm; // communicator, or NULL
     uint32_t rank;     // rank in comm
 };
@@ -166,7 +166,8 @@ struct cpu_kernels cpu_level_kernels(enum cpu_level level);
 // permission, which threads started later inherit.
 bool cpu_level_named(enum cpu_level level);
 
-uint64_t cpu_stream_turns(const struct stream *stream);
+// Returns how many times the stream has held the device slot.
+uint64_t cpu_stream_steps(const struct stream *stream);
 
 // Floats of scratch that one thread needs for attention with heads of this dim.
 size_t attn_scratch_floats(uint32_t dim);

@@ -213,7 +213,7 @@ enum status cpu_weight_put(struct device *device, struct weight *weight, uint32_
         return STATUS_OK;
     }
     // ranks are loaded one after the other, so all threads work on each
-    const struct device *all = device->whole ? device->whole : device;
+    const struct device *all = device->parent ? device->parent : device;
     uint32_t each = 1 + (64 << 10) / (shape->k > 0 ? shape->k : 1);
     put.rows_each = (uint32_t)round_up(each, 32);
     threads_run(all->threads, put_chunk, &put, (source->rows + put.rows_each - 1) / put.rows_each);

@@ -5,8 +5,8 @@
 // Threads: the loading thread calls open, close, memory and weights; the engine's thread uses its
 // stream. Nothing is allocated on the device after stream_open. The current device of CUDA is a
 // property of the calling thread: functions that take a device, and stream_open and stream_close,
-// set it; turn_take sets it for all calls of a step, and graphs are recorded by the thread that
-// opened the stream.
+// set it; device_slot_acquire sets it for all calls of a step, and graphs are recorded by the
+// thread that opened the stream.
 #include "kernels/cuda/comm.h"
 #include "kernels/cuda/internal.h"
 
@@ -456,12 +456,12 @@ static enum status stream_open(struct device *device, struct stream **out,
 }
 
 // A GPU runs several streams at once; the call only makes the device current.
-static void turn_take(struct stream *stream)
+static void device_slot_acquire(struct stream *stream)
 {
     device_current(stream->device);
 }
 
-static void turn_give(struct stream *stream)
+static void device_slot_release(struct stream *stream)
 {
     (void)stream;
 }
@@ -644,9 +644,9 @@ static const struct device_api api = {
     .weight_finish = weight_finish,
     .stream_open = stream_open,
     .stream_close = stream_close,
-    .turn_take = turn_take,
-    .turn_give = turn_give,
-    .thread_begin = turn_take,
+    .device_slot_acquire = device_slot_acquire,
+    .device_slot_release = device_slot_release,
+    .thread_begin = device_slot_acquire,
     .step_private_bytes = step_private_bytes,
     .step_plan = step_plan,
     .copy_in = copy_in,

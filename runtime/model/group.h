@@ -37,7 +37,7 @@ enum status group_collect(struct model_group *group, struct model_output *out, u
                           struct error *err) MUST_USE;
 
 // The calls of one rank's model. rank_begin comes first on the thread that makes the others. If the
-// device has turns, the caller holds one (model.c, open.c).
+// device has a slot, the caller holds it (model.c, open.c).
 void rank_begin(const struct model *m);
 enum status rank_record(struct model *m, struct error *err) MUST_USE;
 enum status rank_launch(struct model *m, struct batch *batch, struct error *err) MUST_USE;

@@ -118,7 +118,7 @@ struct model {
     uint8_t *top_of_slot;                  // [slots_max] top_logprobs of the sequence in each slot
     struct model_graph graphs[MODEL_GRAPHS_MAX];
     uint32_t graph_count;
-    bool turn, more;      // turn: the device turn is held; more: last value passed to the device
+    bool slot_held, more; // true while the device slot is held; last value announced to the device
     uint64_t block_bytes; // KV block of this rank
     _Atomic uint64_t meetings;       // number of collectives started
     struct model *others[RANKS_MAX]; // rank 0 of several: models of ranks 1 .. ranks - 1

@@ -17,17 +17,17 @@ static enum status fault(enum status status, const char *what, struct error *err
     return error_set(err, status, "the device refused %s", what);
 }
 
-static void turn_end(struct model *m)
+static void device_slot_end(struct model *m)
 {
-    if (m->turn && m->api->turn_give)
-        m->api->turn_give(m->stream);
-    m->turn = false;
+    if (m->slot_held && m->api->device_slot_release)
+        m->api->device_slot_release(m->stream);
+    m->slot_held = false;
 }
 
 void model_more(struct model *m, bool more)
 {
-    if (m->more != more && m->api->turn_more)
-        m->api->turn_more(m->stream, more);
+    if (m->more != more && m->api->device_slot_announce)
+        m->api->device_slot_announce(m->stream, more);
     m->more = more;
 }
 
@@ -35,7 +35,7 @@ void model_drop(struct model *m)
 {
     if (m->group)
         group_end(m->group);
-    turn_end(m);
+    device_slot_end(m);
 }
 
 void model_step_deadline(struct model *m, uint64_t ns)
@@ -132,12 +132,12 @@ enum status model_launch(struct model *m, struct batch *batch, struct error *err
           "%llu steps in flight, the device takes %u",
           (unsigned long long)(m->launched - m->collected), m->facts.steps_in_flight);
     check(batch->row_count >= 1, "a step without rows");
-    if (m->api->turn_take)
-        m->api->turn_take(m->stream);
-    m->turn = true;
+    if (m->api->device_slot_acquire)
+        m->api->device_slot_acquire(m->stream);
+    m->slot_held = true;
     enum status status = m->group ? group_launch(m->group, batch, err) : rank_launch(m, batch, err);
     if (status != STATUS_OK)
-        turn_end(m);
+        device_slot_end(m);
     return status;
 }
 
@@ -195,7 +195,7 @@ enum status model_sample(struct model *m, const uint32_t *masks, uint32_t count,
     check(m->launched == m->sampled + 1, "sample without a launch");
     enum status status =
         m->group ? group_sample(m->group, masks, count, err) : rank_sample(m, masks, count, err);
-    turn_end(m);
+    device_slot_end(m);
     return status;
 }
 

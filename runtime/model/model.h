@@ -174,7 +174,7 @@ uint32_t *model_masks(struct model *model);
 enum status model_sample(struct model *model, const uint32_t *masks, uint32_t count,
                          struct error *err) MUST_USE;
 
-// Releases the device turn after a fault between launch and sample, if it is held. No step may
+// Releases the device slot after a fault between launch and sample, if it is held. No step may
 // follow.
 void model_drop(struct model *model);
 

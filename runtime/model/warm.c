@@ -91,12 +91,12 @@ enum status rank_warm(struct model *m, struct error *err)
 {
     if (!m->api->tune)
         return STATUS_OK;
-    if (m->api->turn_take)
-        m->api->turn_take(m->stream);
+    if (m->api->device_slot_acquire)
+        m->api->device_slot_acquire(m->stream);
     enum status status = products_tune(m, err);
     if (status == STATUS_OK)
         status = steps_run(m, err);
-    if (m->api->turn_give)
-        m->api->turn_give(m->stream);
+    if (m->api->device_slot_release)
+        m->api->device_slot_release(m->stream);
     return status == STATUS_OK ? status : error_prefix(err, "the steps before the first");
 }

@@ -194,10 +194,10 @@ static void ranks_run(struct ranks *s)
 static float *fetched(struct ranks *s, uint32_t r)
 {
     struct trial *at = &s->rank[r].at;
-    at->api->turn_take(at->stream);
+    at->api->device_slot_acquire(at->stream);
     float *out = trial_fetch_floats(at, s->rank[r].out, (size_t)ROUNDS * COUNT_MAX,
                                     s->gather ? DTYPE_F32 : s->act);
-    at->api->turn_give(at->stream);
+    at->api->device_slot_release(at->stream);
     return out;
 }
 

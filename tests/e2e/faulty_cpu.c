@@ -50,7 +50,7 @@ static enum status faulty_open(struct device **out, const struct device_options 
                                struct error *err)
 {
     enum status status = __real_device_cpu()->open(out, options, err);
-    if (options->whole && options->index == 1 && options->ranks == 2)
+    if (options->parent && options->index == 1 && options->ranks == 2)
         odd_device = *out;
     return status;
 }

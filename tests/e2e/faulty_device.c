@@ -179,9 +179,9 @@ static enum status faulty_all_reduce(struct stream *stream, const struct all_red
     return real->ops->all_reduce(stream, args);
 }
 
-static void faulty_turn_more(struct stream *stream, bool more)
+static void faulty_slot_announce(struct stream *stream, bool more)
 {
-    (void)stream; // the emulated device has no turns
+    (void)stream; // the emulated device has no slot
     (void)more;
     wait_while("still");
 }
@@ -218,6 +218,6 @@ const struct device_api *weft_device_plugin(void)
     api.weight_put = faulty_weight_put;
     api.comm_open = faulty_comm_open;
     api.wait = faulty_wait;
-    api.turn_more = faulty_turn_more;
+    api.device_slot_announce = faulty_slot_announce;
     return &api;
 }

@@ -209,7 +209,7 @@ static void test_devices_of_ranks(void **state)
             struct device_facts facts;
             char name[32];
             options =
-                (struct device_options){.index = i, .ranks = ranks, .whole = whole, .exact = true};
+                (struct device_options){.index = i, .ranks = ranks, .parent = whole, .exact = true};
             assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
             device_cpu()->facts(rank, &facts);
             snprintf(name, sizeof name, "cpu: %u threads, ", threads[ranks][i]);
@@ -219,7 +219,7 @@ static void test_devices_of_ranks(void **state)
     options.index = 5;
     assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_NO_DEVICE);
     assert_string_equal(err.text, "there is no rank 5 of 5");
-    options = (struct device_options){.ranks = 6, .whole = whole, .exact = true};
+    options = (struct device_options){.ranks = 6, .parent = whole, .exact = true};
     assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_UNSUPPORTED);
     assert_string_equal(err.text, "--tensor-parallel-size 6 needs as many threads and the cpu "
                                   "device has 5: lower it, or raise --threads");
@@ -235,7 +235,7 @@ static void test_all_threads_pack_the_weights_of_a_rank(void **state)
     struct device *whole, *rank;
     struct device_options options = {.threads = 2, .exact = true};
     assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
-    options = (struct device_options){.index = 1, .ranks = 2, .whole = whole, .exact = true};
+    options = (struct device_options){.index = 1, .ranks = 2, .parent = whole, .exact = true};
     assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
     struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}};
     weight.bytes = device_cpu()->weight_bytes(rank, &weight.shape);
@@ -290,7 +290,7 @@ static void test_large_collectives_are_cut(void **state)
     struct device_options options = {.threads = 5, .exact = true};
     assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
     for (uint32_t r = 0; r < 2; r++) {
-        options = (struct device_options){.index = r, .ranks = 2, .whole = whole, .exact = true};
+        options = (struct device_options){.index = r, .ranks = 2, .parent = whole, .exact = true};
         assert_int_equal(device_cpu()->open(&device[r], &options, &err), STATUS_OK);
         assert_int_equal(device_cpu()->stream_open(device[r], &stream[r], &t.limits, &err),
                          STATUS_OK);
@@ -335,7 +335,7 @@ static void test_ranks_plan_steps_of_the_whole_device(void **state)
     struct device_facts all, part;
     struct device_options options = {.threads = 8};
     assert_int_equal(device_cpu()->open(&whole, &options, &err), STATUS_OK);
-    options = (struct device_options){.index = 1, .ranks = 2, .whole = whole};
+    options = (struct device_options){.index = 1, .ranks = 2, .parent = whole};
     assert_int_equal(device_cpu()->open(&rank, &options, &err), STATUS_OK);
     device_cpu()->facts(whole, &all);
     device_cpu()->facts(rank, &part);
@@ -348,23 +348,23 @@ struct taker {
     pthread_t thread;
     struct stream *stream;
     _Atomic uint32_t *inside;
-    uint32_t met; // turns in which another was inside, too
+    uint32_t met; // steps in which the other stream also held the slot
 };
 
 static void *taker_main(void *argument)
 {
     struct taker *t = argument;
     for (int i = 0; i < 300; i++) {
-        device_cpu()->turn_take(t->stream);
+        device_cpu()->device_slot_acquire(t->stream);
         t->met += atomic_fetch_add(t->inside, 1) != 0;
         sched_yield();
         atomic_fetch_sub(t->inside, 1);
-        device_cpu()->turn_give(t->stream);
+        device_cpu()->device_slot_release(t->stream);
     }
     return NULL;
 }
 
-static void test_ranks_take_the_turns_of_the_whole(void **state)
+static void test_ranks_share_the_slot_of_their_parent(void **state)
 {
     (void)state;
     struct error err;
@@ -375,7 +375,7 @@ static void test_ranks_take_the_turns_of_the_whole(void **state)
     assert_true(trial_open_cpu(&t, CPU_PLAIN, 1));
     struct device_options options = {.threads = 2, .exact = true};
     assert_int_equal(device_cpu()->open(&device[0], &options, &err), STATUS_OK);
-    options = (struct device_options){.ranks = 2, .whole = device[0], .exact = true};
+    options = (struct device_options){.ranks = 2, .parent = device[0], .exact = true};
     assert_int_equal(device_cpu()->open(&device[1], &options, &err), STATUS_OK);
     for (int i = 0; i < 2; i++) {
         taker[i] = (struct taker){.inside = &inside};
@@ -387,7 +387,7 @@ static void test_ranks_take_the_turns_of_the_whole(void **state)
     for (int i = 0; i < 2; i++) {
         pthread_join(taker[i].thread, NULL);
         assert_int_equal(taker[i].met, 0);
-        assert_int_equal(cpu_stream_turns(taker[i].stream), 300);
+        assert_int_equal(cpu_stream_steps(taker[i].stream), 300);
     }
     for (int i = 1; i >= 0; i--) {
         device_cpu()->stream_close(taker[i].stream);
@@ -408,7 +408,7 @@ int main(void)
         cmocka_unit_test(test_all_threads_pack_the_weights_of_a_rank),
         cmocka_unit_test(test_large_collectives_are_cut),
         cmocka_unit_test(test_ranks_plan_steps_of_the_whole_device),
-        cmocka_unit_test(test_ranks_take_the_turns_of_the_whole),
+        cmocka_unit_test(test_ranks_share_the_slot_of_their_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,8 +94,8 @@ static void process_now(uint64_t *pages, uint32_t *threads)
     *pages = mapped;
 }
 
-// Devices and streams that come and go leave neither memory nor threads, nor a place among the
-// turns of the device: who is left is not waited for.
+// Devices and streams that come and go leave neither memory nor threads, nor a user of
+// the device slot: the remaining streams do not wait for one that was closed.
 static void test_nothing_stays(void **state)
 {
     (void)state;
@@ -116,11 +116,11 @@ static void test_nothing_stays(void **state)
         assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
         assert_int_equal(device_cpu()->stream_open(device, &stream, &limits, NULL), STATUS_OK);
         assert_int_equal(device_cpu()->stream_open(device, &other, &limits, NULL), STATUS_OK);
-        device_cpu()->turn_more(other, true);
-        device_cpu()->stream_close(other); // it had announced a turn
-        for (int turn = 0; turn < 4; turn++) {
-            device_cpu()->turn_take(stream);
-            device_cpu()->turn_give(stream);
+        device_cpu()->device_slot_announce(other, true);
+        device_cpu()->stream_close(other); // it had announced a step
+        for (int step = 0; step < 4; step++) {
+            device_cpu()->device_slot_acquire(stream);
+            device_cpu()->device_slot_release(stream);
         }
         assert_int_equal(device_cpu()->memory_alloc(device, &piece, 5 << 20, NULL), STATUS_OK);
         device_cpu()->memory_free(device, piece, 5 << 20);
@@ -233,10 +233,10 @@ static void test_streams_are_refused(void **state)
         .width_max = 64,
         .layers = 1};
     assert_int_equal(device_cpu()->stream_open(device, &stream, &limits, &err), STATUS_OK);
-    assert_int_equal(cpu_stream_turns(stream), 0);
-    device_cpu()->turn_take(stream);
-    device_cpu()->turn_give(stream);
-    assert_int_equal(cpu_stream_turns(stream), 1);
+    assert_int_equal(cpu_stream_steps(stream), 0);
+    device_cpu()->device_slot_acquire(stream);
+    device_cpu()->device_slot_release(stream);
+    assert_int_equal(cpu_stream_steps(stream), 1);
     uint32_t word = 4;
     assert_int_equal(device_cpu()->wait(stream, &word, 5, 0, &err), STATUS_TIMEOUT);
     assert_string_equal(err.text,

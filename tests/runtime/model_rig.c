@@ -74,7 +74,7 @@ static void ranks_open(struct rig *rig, struct model_options *options, uint32_t 
     options->devices = rig->ranks;
     for (uint32_t i = 0; i < count; i++) {
         struct device_options rank = {
-            .index = i, .ranks = count, .whole = rig->device, .exact = true};
+            .index = i, .ranks = count, .parent = rig->device, .exact = true};
         must(rig->api->open(&rig->ranks[i], &rank, &err), &err);
     }
 }

@@ -389,16 +389,16 @@ static void step_prepare(struct rig *rig, struct rig_sequence *s)
     rig_prefill(rig, s, PROMPT, WANT_TOKEN);
 }
 
-// Another model of the device gets its turn; nothing has to be dropped for that.
-static void turn_is_free(struct rig *rig)
+// Another model of the device can acquire the slot; nothing has to be dropped for that.
+static void slot_is_free(struct rig *rig)
 {
     struct error err;
     struct stream *other;
-    assert_false(rig->model->turn); // else the next line but one would wait for ever
+    assert_false(rig->model->slot_held); // otherwise device_slot_acquire would block forever
     assert_int_equal(device_cpu()->stream_open(rig->device, &other, &rig->model->limits, &err),
                      STATUS_OK);
-    device_cpu()->turn_take(other);
-    device_cpu()->turn_give(other);
+    device_cpu()->device_slot_acquire(other);
+    device_cpu()->device_slot_release(other);
     device_cpu()->stream_close(other);
 }
 
@@ -423,7 +423,7 @@ static void test_a_rank_that_fails_ends_the_step(void **state)
         assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
         snprintf(words, sizeof words, "rank %u of 4: the device refused a forward pass", rank);
         assert_string_equal(err.text, words);
-        turn_is_free(&v.rig);
+        slot_is_free(&v.rig);
         rig_close(&v.rig);
     }
     folder_remove(folder);
@@ -502,7 +502,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
         assert_string_equal(err.text, words);
         assert_int_equal(model_failed_rank(v.rig.model), cases[i].rank);
         assert_true(odd_aborts > 0); // the others end now, and not when the late one comes
-        turn_is_free(&v.rig);
+        slot_is_free(&v.rig);
         atomic_store(&odd_held, false);
         rig_close(&v.rig);
     }
@@ -528,7 +528,7 @@ static void test_a_fault_is_told_before_who_is_late(void **state)
     model_step_deadline(v.rig.model, HANG_NS);
     assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
     assert_string_equal(err.text, "rank 1 of 2: the device refused a forward pass");
-    turn_is_free(&v.rig);
+    slot_is_free(&v.rig);
     atomic_store(&odd_held, false);
     rig_close(&v.rig);
     folder_remove(folder);

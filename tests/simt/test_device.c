@@ -325,10 +325,10 @@ static void *other_thread(void *context)
     struct stream_limits limits = {.step = {.rows_max = 1, .tokens_max = 1}, .width_max = WIDTH};
     if (w->api->stream_open(w->device, &stream, &limits, NULL) != STATUS_OK)
         return NULL;
-    w->api->turn_take(stream);
+    w->api->device_slot_acquire(stream);
     bool good = w->api->signal(stream, w->word, 5) == STATUS_OK;
     w->api->stream_close(stream);
-    w->api->turn_take(w->stream); // what an engine's thread does first
+    w->api->device_slot_acquire(w->stream); // what an engine's thread does first
     return good && launch(w) == STATUS_OK ? w : NULL;
 }
 

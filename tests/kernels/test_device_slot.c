@@ -1,6 +1,6 @@
-// Turns of streams on a CPU device: one at a time, at least one of every k + 1 for each of k
-// streams with work however late its thread comes back, and nobody waits for a stream without
-// work. Run under TSan, too.
+// The device slot of a CPU device: streams run steps one at a time; each of k streams with work
+// gets at least one of every k + 1 steps, however late its thread returns; no stream waits for one
+// without work. Also run under TSan.
 #include "kernels/cpu/internal.h"
 
 #include <stdatomic.h>
@@ -16,9 +16,9 @@
 
 enum { ENGINES = 4, STEPS = 200 };
 
-struct table {                       // of one run
-    uint32_t inside;                 // engines in their turn: never more than one
-    uint32_t order[ENGINES * STEPS]; // engine of each turn
+struct table {                       // record of one run
+    uint32_t inside;                 // number of engines that hold the slot: at most one
+    uint32_t order[ENGINES * STEPS]; // engine that ran each step
     uint32_t count;
 };
 
@@ -28,10 +28,10 @@ struct engine {
     struct table *table;
     pthread_t thread;
     uint32_t number, steps;
-    long works_ns; // in a turn
+    long works_ns; // duration of a step
     bool more;
-    // Before its turn i it stays away until `others` have had first + i * between turns, or all
-    // theirs.
+    // Before its step i the thread stays away until `others` have run first + i * between steps, or
+    // all their steps.
     const struct engine *others;
     uint32_t other_count, first, between;
     _Atomic uint32_t done;
@@ -43,7 +43,7 @@ static void pass(long ns)
     nanosleep(&time, NULL);
 }
 
-static void stay_away(const struct engine *e, uint32_t turns)
+static void stay_away(const struct engine *e, uint32_t wanted)
 {
     for (;;) {
         uint32_t done = 0, steps = 0;
@@ -51,7 +51,7 @@ static void stay_away(const struct engine *e, uint32_t turns)
             done += atomic_load(&e->others[i].done);
             steps += e->others[i].steps;
         }
-        if (done >= turns || done == steps)
+        if (done >= wanted || done == steps)
             return;
         pass(20000);
     }
@@ -62,19 +62,19 @@ static void *engine_main(void *argument)
     struct engine *e = argument;
     for (uint32_t i = 0; i < e->steps; i++) {
         if (e->more)
-            e->api->turn_more(e->stream, true);
+            e->api->device_slot_announce(e->stream, true);
         stay_away(e, e->first + i * e->between);
         if ((i == 0 && e->first > 1) || (i > 0 && e->more && e->between > 0))
-            pass(1000000); // members that do not wait for it go on now
-        e->api->turn_take(e->stream);
+            pass(1000000); // lets the others run if they do not wait for this one
+        e->api->device_slot_acquire(e->stream);
         assert_int_equal(++e->table->inside, 1);
         e->table->order[e->table->count++] = e->number;
         pass(e->works_ns);
         --e->table->inside;
-        e->api->turn_give(e->stream);
+        e->api->device_slot_release(e->stream);
         atomic_fetch_add(&e->done, 1);
     }
-    e->api->turn_more(e->stream, false);
+    e->api->device_slot_announce(e->stream, false);
     return NULL;
 }
 
@@ -97,13 +97,13 @@ static void run(struct engine *engine, uint32_t count, struct table *table)
     for (uint32_t i = 0; i < count; i++)
         pthread_join(engine[i].thread, NULL);
     for (uint32_t i = 0; i < count; i++) {
-        assert_int_equal(cpu_stream_turns(engine[i].stream), engine[i].steps);
+        assert_int_equal(cpu_stream_steps(engine[i].stream), engine[i].steps);
         api->stream_close(engine[i].stream);
     }
     api->close(device);
 }
 
-// Most turns of others between two turns of an engine.
+// Returns the largest number of steps of others between two steps of an engine.
 static uint32_t longest_gap(const struct table *table, uint32_t engine)
 {
     uint32_t longest = 0, gap = 0;
@@ -120,9 +120,9 @@ static uint32_t longest_gap(const struct table *table, uint32_t engine)
     return longest;
 }
 
-// The first engine comes back when the others have had k turns, and then takes its time: of k
-// members it is overdue, so they wait for it.
-static void test_late_ones_get_their_share(void **state)
+// The first engine returns late, after the others have run k steps. It is then overdue, because k
+// streams have work, so the others wait for it.
+static void test_late_streams_get_their_share(void **state)
 {
     (void)state;
     for (uint32_t k = 2; k <= ENGINES; k++) {
@@ -147,9 +147,9 @@ static void test_late_ones_get_their_share(void **state)
     }
 }
 
-// Two that have had no turn yet come when the second has had two: both are older than the first,
-// whose gap may not grow by that.
-static void test_starters_are_of_different_age(void **state)
+// Two engines without a step start when the second engine has run two: both have waited longer than
+// the first, and still the gap of the first must not exceed k.
+static void test_new_streams_have_different_ages(void **state)
 {
     (void)state;
     struct engine engine[ENGINES] = {
@@ -165,9 +165,9 @@ static void test_starters_are_of_different_age(void **state)
     assert_int_equal(longest_gap(&table, 0), ENGINES);
 }
 
-// A member that does not announce another turn makes nobody wait: it takes its second turn when the
-// other has had half of its own.
-static void test_nobody_waits_for_the_idle(void **state)
+// No stream waits for one that does not announce another step: it runs its second step after the
+// other has run half of its steps.
+static void test_idle_streams_are_not_waited_for(void **state)
 {
     (void)state;
     struct engine engine[2] = {{.steps = 2,
@@ -186,7 +186,7 @@ static void test_nobody_waits_for_the_idle(void **state)
     assert_in_range(longest_gap(&table, 0), STEPS / 2, STEPS);
 }
 
-static void test_all_turns_are_had(void **state)
+static void test_all_steps_are_run(void **state)
 {
     (void)state;
     struct engine engine[ENGINES] = {{.number = 0}};
@@ -200,11 +200,11 @@ static void test_all_turns_are_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_late_ones_get_their_share),
-        cmocka_unit_test(test_starters_are_of_different_age),
-        cmocka_unit_test(test_nobody_waits_for_the_idle),
-        cmocka_unit_test(test_all_turns_are_had),
+        cmocka_unit_test(test_late_streams_get_their_share),
+        cmocka_unit_test(test_new_streams_have_different_ages),
+        cmocka_unit_test(test_idle_streams_are_not_waited_for),
+        cmocka_unit_test(test_all_steps_are_run),
     };
-    alarm(600); // ends the program if a member waits for ever
+    alarm(600); // ends the program if a stream waits forever
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
