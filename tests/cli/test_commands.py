@@ -228,12 +228,12 @@ class Commands(unittest.TestCase):
         self.assertIn("--no-special leaves them out", says("detokenize"))
 
     def test_every_option_stands_in_the_guide(self):
-        guide = (ROOT / "docs/OPERATING.md").read_text()
+        guide = (ROOT / "docs/OPTIONS.md").read_text()
         for command in COMMANDS:
             names = re.findall(r"^  --(?:\[no-\])?([a-z0-9-]+)", weft(command, "--help").stdout.decode(), re.M)
             self.assertTrue(names, command)
             for name in names:
-                self.assertRegex(guide, rf"`[^`\n]*--(no-)?{name}(?![\w-])", f"{command}: docs/OPERATING.md")
+                self.assertRegex(guide, rf"`[^`\n]*--(no-)?{name}(?![\w-])", f"{command}: docs/OPTIONS.md")
 
     def test_wrong_options_of_a_server_exit_2(self):
         for says, *options in (("--api-key: an API key must be", "--api-key", ""),
