@@ -5,9 +5,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 enum { LOOKED_BYTES = 8 }; // scanning this many bytes costs as much as parsing one
 
 // The number of values is limited because a parsed value takes up to 100 times its bytes in the
@@ -180,7 +177,7 @@ void call_fail(struct body_call *call, enum http_error error, const char *format
     char message[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    message_format(message, sizeof message, format, args);
     va_end(args);
     exchange_fail(call->exchange,
                   &(struct http_failure){.error = error, .message = text_of(message)});

@@ -2,7 +2,6 @@
 #include "http/api/fields.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,11 +42,11 @@ static void failure_set(struct fields *f, enum http_error error, const char *pat
     };
 }
 
-// If snprintf truncated the text, cuts it back to a complete character. wanted: snprintf's result.
-static void cut_text(char *text, size_t size, int wanted)
+void message_format(char *out, size_t out_bytes, const char *format, va_list args)
 {
-    if (wanted >= 0 && (size_t)wanted >= size)
-        text[utf8_whole(text, size - 1)] = 0;
+    int wanted = vsnprintf(out, out_bytes, format, args);
+    if (wanted >= 0 && (size_t)wanted >= out_bytes)
+        out[utf8_whole(out, out_bytes - 1)] = 0;
 }
 
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,
@@ -58,7 +57,7 @@ void fields_fail_plain(struct fields *f, enum http_error error, const char *path
     if (f->failed)
         return;
     va_start(args, format);
-    cut_text(message, sizeof message, vsnprintf(message, sizeof message, format, args));
+    message_format(message, sizeof message, format, args);
     va_end(args);
     failure_set(f, error, path, message);
 }
@@ -73,9 +72,8 @@ void fields_fail(struct fields *f, enum http_error error, const char *path, cons
     const char *form = f->shape == SHAPE_OPENAI ? "'%s' " : "%s: ";
     int n = snprintf(message, sizeof message, form, shown); // NOLINT: one of two literals
     va_start(args, format);
-    n += vsnprintf(message + n, sizeof message - (size_t)n, format, args);
+    message_format(message + n, sizeof message - (size_t)n, format, args);
     va_end(args);
-    cut_text(message, sizeof message, n);
     failure_set(f, error, path, message);
 }
 
@@ -103,7 +101,7 @@ const char *fields_path(struct fields *f, const char *format, ...)
     char *path = f->paths[f->path_next++ % (sizeof f->paths / sizeof f->paths[0])];
     va_list args;
     va_start(args, format);
-    cut_text(path, FIELD_PATH_MAX, vsnprintf(path, FIELD_PATH_MAX, format, args));
+    message_format(path, FIELD_PATH_MAX, format, args);
     va_end(args);
     return path;
 }

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -147,6 +148,10 @@ struct field_path {
 struct field_path fields_path_keep(const char *path);
 struct text json_text(const json_t *string); // at is NULL if it is not a string
 const json_t *json_member(const json_t *object, const char *name); // NULL if absent or null
+
+// Formats a C string into out, [out_bytes]. A text that is too long is cut at a character boundary.
+void message_format(char *out, size_t out_bytes, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 // Returns the first bytes_max bytes of a text at most, cut at a character boundary.
 static inline struct text text_head(struct text t, size_t bytes_max)

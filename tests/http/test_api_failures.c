@@ -1,6 +1,7 @@
 // How generations fail, against the doubles: before the first token by a status, in a stream by its
 // last event in the shape of the endpoint; ends by the server; every refusal of the engine.
 #include "api_fake.h"
+#include "http/api/call.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -211,6 +212,32 @@ static void test_refusals_of_copies(void **state)
     }
 }
 
+// A message that is too long for call_fail's buffer ends with a complete character, whatever comes
+// before the characters of two bytes.
+static void test_a_long_message_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (int offset = 0; offset < 2; offset++) {
+        struct body_call call = {0};
+        char text[1024], *end = text;
+        fake_again();
+        for (int i = 0; i < offset; i++)
+            *end++ = 'x';
+        for (; end + 3 <= text + sizeof text; end += 2)
+            memcpy(end, "\xC3\xA9", 2);
+        *end = 0;
+        call_fail(&call, HTTP_INTERNAL, "%s", text);
+        json_t *body = fake_json(); // fails for a text that is not UTF-8
+        const char *message =
+            json_string_value(json_object_get(json_object_get(body, "error"), "message"));
+        size_t bytes = strlen(message);
+        assert_in_range(bytes, 510, 511);
+        assert_memory_equal(message, text, bytes);
+        assert_int_equal((unsigned char)message[bytes - 1], 0xA9);
+        json_decref(body);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)
 
 int main(void)
@@ -221,6 +248,7 @@ int main(void)
         TEST(test_62_an_error_between_the_200_and_the_first_token),
         TEST(test_refusals_of_the_engine),
         TEST(test_refusals_of_copies),
+        TEST(test_a_long_message_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
