@@ -90,10 +90,10 @@ struct limit {
     const char *name;
     void (*peak)(uint64_t rounds); // NULL: reading
     uint64_t rounds;
-    double operations;    // operations per round
-    enum cpu_level level; // lowest ISA level at which the device uses it
-    enum dtype dtype;     // dtype of the weights it is for
-    const char *unit;     // name of its operands
+    double operations;  // operations per round
+    enum cpu_isa level; // lowest ISA level at which the device uses it
+    enum dtype dtype;   // dtype of the weights it is for
+    const char *unit;   // name of its operands
 };
 
 static const struct limit limits[] = {
@@ -269,7 +269,7 @@ static void attention(struct pass *p, uint32_t layer)
         .qkv = p->qkv,
         .cos_sin = p->angles,
         .position = p->position,
-        .kv_place = p->place,
+        .kv_write_offset = p->place,
         .kv_base = p->cache,
         .layer_offset = layer * p->layer_bytes,
         .value_offset = p->layer_bytes / 2,

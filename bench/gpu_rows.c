@@ -110,7 +110,7 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
                                  .k_norm = &k_norm,
                                  .cos_sin = table.data,
                                  .position = take(b, tokens * sizeof *position),
-                                 .kv_place = take(b, tokens * sizeof *place),
+                                 .kv_write_offset = take(b, tokens * sizeof *place),
                                  .kv_base = kv.data,
                                  .value_offset = head_bytes * s.kv_heads,
                                  .head_bytes = head_bytes,
@@ -119,7 +119,7 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
                                  .rotary_dim = s.dim,
                                  .epsilon = 1e-6f};
     char shape[64];
-    void *rooms[] = {(void *)(uintptr_t)args.position, (void *)(uintptr_t)args.kv_place};
+    void *rooms[] = {(void *)(uintptr_t)args.position, (void *)(uintptr_t)args.kv_write_offset};
     need(b->api->upload(b->device, rooms[0], position, tokens * sizeof *position, NULL), "tables");
     need(b->api->upload(b->device, rooms[1], place, tokens * sizeof *place, NULL), "tables");
     need(b->api->ops->qkv_post(stream, &args), "qkv_post");

@@ -20,7 +20,7 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
     uint64_t tiles = limits->step.rows_max + queries / ATTN_WIDE_ROWS + 1;
     check(limits->step.rows_max <= UINT16_MAX + 1, "%u rows, an item of attention counts to 65535",
           limits->step.rows_max);
-    check(queries <= UINT32_MAX && (tiles + ATTN_APART_MAX) * shape->kv_heads <= UINT32_MAX,
+    check(queries <= UINT32_MAX && (tiles + ATTN_SEPARATE_MAX) * shape->kv_heads <= UINT32_MAX,
           "a step of %u tokens has more attention than 32 bits count", limits->step.tokens_max);
     uint64_t keys = (uint64_t)limits->step.blocks_max * KV_BLOCK_TOKENS;
     uint64_t parts = (keys + ATTN_PART_TOKENS - 1) / ATTN_PART_TOKENS;
@@ -36,13 +36,13 @@ struct attn_capacity attn_plan_capacity(const struct stream_limits *limits,
         partials = partials > filling ? partials : filling;
         partials = partials < fit ? partials : fit;
     }
-    uint64_t apart = partials / shape->kv_heads;
-    apart = apart < ATTN_APART_MAX ? apart : ATTN_APART_MAX;
+    uint64_t separate = partials / shape->kv_heads;
+    separate = separate < ATTN_SEPARATE_MAX ? separate : ATTN_SEPARATE_MAX;
     capacity.partials = (uint32_t)partials;
-    capacity.apart = (uint32_t)apart;
+    capacity.separate = (uint32_t)separate;
     uint64_t narrow = limits->step.rows_max + workers / shape->kv_heads; // narrow tiles
-    capacity.merges = (uint32_t)(apart / 2 < narrow ? apart / 2 : narrow);
-    capacity.items = (uint32_t)(tiles + workers / shape->kv_heads + apart);
+    capacity.merges = (uint32_t)(separate / 2 < narrow ? separate / 2 : narrow);
+    capacity.items = (uint32_t)(tiles + workers / shape->kv_heads + separate);
     return capacity;
 }
 
@@ -61,7 +61,7 @@ struct attn_planner {
     struct attn_work *work;
     struct attn_item *items; // wide items, then narrow items
     struct attn_merge *merges;
-    uint32_t item_count, apart_count;
+    uint32_t item_count, separate_count;
 };
 
 static bool row_is_narrow(const struct attn_planner *p, const struct step_row *row)
@@ -174,11 +174,11 @@ static uint32_t part_tokens_of(const struct attn_planner *p, const struct step_r
     return (uint32_t)(tiles < most ? tiles : most) * ATTN_TILE_KEYS;
 }
 
-static void item_add(struct attn_planner *p, uint32_t row, uint32_t merge, uint32_t at)
+static void item_add(struct attn_planner *p, uint32_t row, uint32_t merge, uint32_t tile_part)
 {
     check(p->item_count < p->capacity->items, "%u attention items", p->item_count);
     p->items[p->item_count++] =
-        (struct attn_item){.row = (uint16_t)row, .merge = (uint16_t)merge, .at = at};
+        (struct attn_item){.row = (uint16_t)row, .merge = (uint16_t)merge, .tile_part = tile_part};
 }
 
 // Adds the items of a narrow row. The tiles of a part are next to each other in the list, because
@@ -193,10 +193,10 @@ static void narrow_add(struct attn_planner *p, uint32_t index, const struct step
     uint64_t items = (uint64_t)count * tiles;
     uint64_t partials = work->partial_count + items * p->shape->kv_heads;
     if (count <= 1 || partials > p->capacity->partials ||
-        p->apart_count + items > p->capacity->apart ||
+        p->separate_count + items > p->capacity->separate ||
         work->merge_count + tiles > p->capacity->merges) {
         for (uint32_t tile = 0; tile < tiles; tile++)
-            item_add(p, index, ATTN_WALK, tile);
+            item_add(p, index, ATTN_ALL_PARTS, tile);
         return;
     }
     for (uint32_t part = parts[0]; part < parts[1]; part++)
@@ -204,10 +204,10 @@ static void narrow_add(struct attn_planner *p, uint32_t index, const struct step
             item_add(p, index, work->merge_count + tile, part | tile << ATTN_TILE_SHIFT);
     for (uint32_t tile = 0; tile < tiles; tile++) {
         p->merges[work->merge_count++] = (struct attn_merge){
-            .row = index, .partial = work->partial_count, .part = parts[0], .parts = count};
+            .row = index, .partial = work->partial_count, .first_part = parts[0], .parts = count};
         work->partial_count += count * p->shape->kv_heads;
     }
-    p->apart_count += (uint32_t)items;
+    p->separate_count += (uint32_t)items;
 }
 
 // Adds all narrow rows, those with many parts first (by powers of two): they get the part states
@@ -234,7 +234,7 @@ static void wide_add(struct attn_planner *p, uint32_t index, const struct step_r
 {
     uint32_t tiles = divide_round_up(row->q_len * p->group, p->capacity->wide_rows);
     while (tiles-- > 0)
-        item_add(p, index, ATTN_WALK, tiles);
+        item_add(p, index, ATTN_ALL_PARTS, tiles);
 }
 
 size_t attn_plan_fill(const struct stream_limits *limits, const struct attn_capacity *capacity,

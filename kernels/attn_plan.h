@@ -16,19 +16,25 @@
 #include "kernels/attn_tiles.h"
 #include "kernels/device.h"
 
-// ATTN_WALK, ATTN_TILE_SHIFT: see attn_item. ATTN_WIDE_ROWS: default of wide_rows. ATTN_APART_MAX:
-// upper limit of attn_capacity.apart.
-enum { ATTN_WALK = 0xFFFF, ATTN_WIDE_ROWS = 64, ATTN_APART_MAX = 4096, ATTN_TILE_SHIFT = 20 };
+// ATTN_ALL_PARTS, ATTN_TILE_SHIFT: see attn_item. ATTN_WIDE_ROWS: default of wide_rows.
+// ATTN_SEPARATE_MAX: upper limit of attn_capacity.separate.
+enum {
+    ATTN_ALL_PARTS = 0xFFFF,
+    ATTN_WIDE_ROWS = 64,
+    ATTN_SEPARATE_MAX = 4096,
+    ATTN_TILE_SHIFT = 20
+};
 
 // A unit of attention work: the packed queries (query token x head of one KV head) of one tile of a
 // row, and either one part of the keys, whose state is merged later, or all parts in order. All KV
 // heads have the same items, so an item is listed once: piece i of a list is KV head i % kv_heads
 // of item i / kv_heads.
-struct attn_item {  // 8 bytes
-    uint16_t row;   // index of the row in the step
-    uint16_t merge; // index of the merge that uses the part, or ATTN_WALK: all parts
-    uint32_t at; // ATTN_WALK: index of the tile (of 16 or wide_rows queries). Else tile index from
-                 // bit ATTN_TILE_SHIFT on, and below it the index of the part (of part_tokens keys)
+struct attn_item {      // 8 bytes
+    uint16_t row;       // index of the row in the step
+    uint16_t merge;     // index of the merge that uses the part, or ATTN_ALL_PARTS: all parts
+    uint32_t tile_part; // ATTN_ALL_PARTS: index of the tile (of 16 or wide_rows queries). Else tile
+                        // index from bit ATTN_TILE_SHIFT on, and below it the index of the part (of
+                        // part_tokens keys)
 };
 
 // The merge of a narrow tile of a row whose parts are separate items. The last part is the row's
@@ -36,9 +42,9 @@ struct attn_item {  // 8 bytes
 // at index partial + h * parts.
 struct attn_merge { // 16 bytes
     uint32_t row;
-    uint32_t partial; // index of the state of the first part, first KV head
-    uint32_t part;    // index of the first part within the row
-    uint32_t parts;   // number of parts
+    uint32_t partial;    // index of the state of the first part, first KV head
+    uint32_t first_part; // index of the first part within the row
+    uint32_t parts;      // number of parts
 };
 
 // The private part of a step record: this header, then the lists. Narrow items directly follow wide
@@ -56,7 +62,7 @@ struct attn_work {
 // Sizes of the lists of a plan and of the scratch memory it refers to.
 struct attn_capacity {
     uint32_t items, merges; // most items and merges of a step
-    uint32_t apart;         // most items that are parts; bounds the bytes that are copied
+    uint32_t separate;      // most items that are parts; bounds the bytes that are copied
     uint32_t partials;      // part states, of all KV heads
     uint32_t wide_rows;     // packed queries of a wide item
     uint32_t workers; // items that can run at the same time; 0: parts have ATTN_PART_TOKENS keys

@@ -27,7 +27,7 @@ const char *prep_check(const struct prep_args *a)
 {
     if (!a->step)
         return "prep: no step record";
-    if (!a->token || !a->position || !a->row_of || !a->type || !a->kv_place)
+    if (!a->token || !a->position || !a->row_of || !a->type || !a->kv_write_offset)
         return "prep: an output array is missing";
     if (a->row_count > a->limits.rows_max)
         return "prep: more rows than the limits say";
@@ -150,7 +150,7 @@ const char *qkv_post_check(const struct qkv_post_args *a)
         return "qkv_post: the norm of keys must be a vector of the head's width";
     if (a->token_count > 0 && !a->qkv)
         return "qkv_post: no activations";
-    if (a->shape.paged && (!a->kv_place || !a->kv_base))
+    if (a->shape.paged && (!a->kv_write_offset || !a->kv_base))
         return "qkv_post: paged attention needs places and the KV base";
     return "";
 }

@@ -31,13 +31,13 @@ struct prep_args {
     struct step_limits limits;
     uint32_t row_count, token_count, newcomer_count, change_count; // as in the record
     struct slot_state state;
-    int32_t *token;       // [T]
-    uint32_t *position;   // [T] within the sequence
-    uint32_t *row_of;     // [T]
-    uint32_t *type;       // [T] token type, 0 or 1 (BERT)
-    uint64_t *kv_place;   // [T] offset of (block, token) from the KV base; UINT64_MAX: writes no KV
-    uint32_t block_shift; // log2 of the tokens per block
-    uint64_t token_bytes; // bytes from one token to the next inside a block
+    int32_t *token;            // [T]
+    uint32_t *position;        // [T] within the sequence
+    uint32_t *row_of;          // [T]
+    uint32_t *type;            // [T] token type, 0 or 1 (BERT)
+    uint64_t *kv_write_offset; // [T] bytes from the KV base; UINT64_MAX: writes no KV
+    uint32_t block_shift;      // log2 of the tokens per block
+    uint64_t token_bytes;      // bytes from one token to the next inside a block
 };
 
 // out[t] = row token[t] of the vocabulary; a token outside the vocabulary counts as token 0. The
@@ -102,7 +102,7 @@ struct qkv_post_args {
     const struct weight *q_norm, *k_norm; // [dim] or NULL
     const float *cos_sin;                 // [positions][rotary_dim / 2][2] f32
     const uint32_t *position;             // [T]
-    const uint64_t *kv_place;             // [T]
+    const uint64_t *kv_write_offset;      // [T]
     void *kv_base;
     uint64_t layer_offset, value_offset, head_bytes; // bytes: to the layer, K to V, KV head to next
     struct attn_shape shape;

@@ -6,7 +6,7 @@
 _Static_assert(sizeof(struct step_row) == 32, "step_row is part of the record format");
 _Static_assert(sizeof(struct step) <= 256, "the header has 256 bytes");
 
-static size_t place(size_t *at, size_t bytes)
+static size_t section_add(size_t *at, size_t bytes)
 {
     size_t here = *at;
     *at = (here + bytes + 255) & ~(size_t)255;
@@ -14,15 +14,16 @@ static size_t place(size_t *at, size_t bytes)
 }
 
 // Sets the offsets of the sections after private_part, and the size of the record.
-static void rest_place(struct step_layout *layout, size_t private_bytes, const struct step *counts)
+static void sections_layout(struct step_layout *layout, size_t private_bytes,
+                            const struct step *counts)
 {
     size_t at = layout->private_part;
-    place(&at, private_bytes);
-    layout->tokens = place(&at, counts->token_listed * sizeof(int32_t));
-    layout->changes = place(&at, counts->change_count * sizeof(struct step_change));
-    layout->newcomers = place(&at, counts->newcomer_count * sizeof(struct step_newcomer));
-    layout->bias = place(&at, counts->bias_count * sizeof(struct step_bias));
-    layout->history = place(&at, counts->history_count * sizeof(int32_t));
+    section_add(&at, private_bytes);
+    layout->tokens = section_add(&at, counts->token_listed * sizeof(int32_t));
+    layout->changes = section_add(&at, counts->change_count * sizeof(struct step_change));
+    layout->newcomers = section_add(&at, counts->newcomer_count * sizeof(struct step_newcomer));
+    layout->bias = section_add(&at, counts->bias_count * sizeof(struct step_bias));
+    layout->history = section_add(&at, counts->history_count * sizeof(int32_t));
     layout->bytes = at;
 }
 
@@ -37,13 +38,13 @@ void step_layout_init(struct step_layout *layout, const struct step_limits *limi
         .history_count = limits->history_max,
     };
     size_t at = 256;
-    layout->rows = place(&at, limits->rows_max * sizeof(struct step_row));
-    layout->sampled = place(&at, limits->rows_max * sizeof(struct step_sampled));
+    layout->rows = section_add(&at, limits->rows_max * sizeof(struct step_row));
+    layout->sampled = section_add(&at, limits->rows_max * sizeof(struct step_sampled));
     layout->private_part = at;
-    rest_place(layout, private_bytes, &most);
+    sections_layout(layout, private_bytes, &most);
 }
 
 void step_layout_pack(struct step *step, size_t private_bytes)
 {
-    rest_place(&step->layout, private_bytes, step);
+    sections_layout(&step->layout, private_bytes, step);
 }

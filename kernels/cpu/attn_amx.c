@@ -195,7 +195,7 @@ static void keys_load(const struct amx_walk *w, uint32_t first, uint32_t count)
     }
 }
 
-static void scores(const struct amx_walk *w, const struct amx_tile *tile)
+static void amx_scores(const struct amx_walk *w, const struct amx_tile *tile)
 {
     _tile_zero(0);
     _tile_zero(1);
@@ -243,7 +243,7 @@ static inline __m512i pair_up(__m512 p0, __m512 p1)
 }
 
 // Transposes 16 x 16 words.
-static void transpose(char *to, const __m512i in[16])
+static void amx_transpose(char *to, const __m512i in[16])
 {
     __m512i a[16], b[16];
     for (int i = 0; i < 16; i += 2) {
@@ -270,7 +270,7 @@ static void transpose(char *to, const __m512i in[16])
 
 // Softmax of a tile: turns `score` into P [2][16 queries][32 keys] bf16; returns the factor that
 // rescales the earlier sums.
-static __m512 weights(const struct amx_walk *w, struct amx_tile *tile)
+static __m512 amx_weights(const struct amx_walk *w, struct amx_tile *tile)
 {
     __m512 scale = _mm512_set1_ps(w->job->args->shape.scale * 1.44269504f);
     __m512 most[4];
@@ -297,12 +297,12 @@ static __m512 weights(const struct amx_walk *w, struct amx_tile *tile)
     _mm512_storeu_ps(tile->top, top);
     _mm512_storeu_ps(tile->mass, _mm512_fmadd_ps(_mm512_loadu_ps(tile->mass), factor,
                                                  _mm512_add_ps(sum[0], sum[1])));
-    transpose((char *)w->score, pairs[0]);
-    transpose((char *)w->score + 1024, pairs[1]);
+    amx_transpose((char *)w->score, pairs[0]);
+    amx_transpose((char *)w->score + 1024, pairs[1]);
     return factor;
 }
 
-static void values(const struct amx_walk *w, struct amx_tile *tile, const float factor[16])
+static void amx_values(const struct amx_walk *w, struct amx_tile *tile, const float factor[16])
 {
     const char *p = (const char *)w->score;
     _tile_loadd(4, p, 64);
@@ -336,11 +336,11 @@ static void values(const struct amx_walk *w, struct amx_tile *tile, const float 
 static void tile_step(const struct amx_walk *w, struct amx_tile *tile, uint32_t first)
 {
     float factor[16];
-    scores(w, tile);
+    amx_scores(w, tile);
     if (first < tile->low_most || first + ATTN_TILE_KEYS - 1 > tile->high_least)
         scores_mask(w, tile, first);
-    _mm512_storeu_ps(factor, weights(w, tile));
-    values(w, tile, factor);
+    _mm512_storeu_ps(factor, amx_weights(w, tile));
+    amx_values(w, tile, factor);
 }
 
 // Merges the current part into the earlier ones. If a query has no key in one of the two, it takes

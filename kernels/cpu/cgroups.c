@@ -72,7 +72,7 @@ static uint64_t quota_cores(uint64_t quota, uint64_t period, uint64_t least)
     return cores < least ? cores : least;
 }
 
-static uint64_t cores(const char *folder, uint64_t least)
+static uint64_t cores_usable(const char *folder, uint64_t least)
 {
     least = quota_cores(number_in(folder, "cpu.cfs_quota_us", ""),
                         number_in(folder, "cpu.cfs_period_us", ""), least);
@@ -89,18 +89,18 @@ static uint64_t cores(const char *folder, uint64_t least)
     return least;
 }
 
-typedef uint64_t group_look(const char *folder, uint64_t least);
+typedef uint64_t group_read(const char *folder, uint64_t least);
 
 // Returns the smallest value of a group and its parents up to the root. In a container the named
 // group may be outside the mounted tree; then the root is the container's group.
-static uint64_t climb(const char *root, const char *group, group_look *look, uint64_t least)
+static uint64_t groups_climb(const char *root, const char *group, group_read *read, uint64_t least)
 {
     char folder[PATH_BYTES];
     size_t root_length = strlen(root);
     if (snprintf(folder, sizeof folder, "%s%s", root, group) >= (int)sizeof folder)
-        return look(root, least);
+        return read(root, least);
     for (;;) {
-        least = look(folder, least);
+        least = read(folder, least);
         char *slash = strrchr(folder, '/');
         if (!slash || slash < folder + root_length)
             return least;
@@ -110,7 +110,7 @@ static uint64_t climb(const char *root, const char *group, group_look *look, uin
 
 // Evaluates one line of the file of groups, "NUMBER:CONTROLLERS:GROUP"; version 2 names no
 // controllers.
-static uint64_t line_look(const char *mount, char *line, const char *controller, group_look *look,
+static uint64_t line_read(const char *mount, char *line, const char *controller, group_read *read,
                           uint64_t least)
 {
     char root[PATH_BYTES];
@@ -121,18 +121,18 @@ static uint64_t line_look(const char *mount, char *line, const char *controller,
     *names++ = *group++ = '\0';
     group[strcspn(group, "\n")] = '\0';
     if (*names == '\0')
-        return climb(mount, group, look, least);
+        return groups_climb(mount, group, read, least);
     for (char *rest, *name = strtok_r(names, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
         if (strcmp(name, controller) != 0 ||
             snprintf(root, sizeof root, "%s/%s", mount, controller) >= (int)sizeof root)
             continue;
-        return climb(root, group, look, least);
+        return groups_climb(root, group, read, least);
     }
     return least;
 }
 
 static uint64_t groups_least(const struct cgroups_place *place, const char *controller,
-                             group_look *look)
+                             group_read *read)
 {
     char line[PATH_BYTES];
     uint64_t least = UINT64_MAX;
@@ -140,7 +140,7 @@ static uint64_t groups_least(const struct cgroups_place *place, const char *cont
     if (!file)
         return least;
     while (fgets(line, sizeof line, file))
-        least = line_look(place->mount, line, controller, look, least);
+        least = line_read(place->mount, line, controller, read, least);
     fclose(file);
     return least;
 }
@@ -152,7 +152,7 @@ uint64_t cgroups_memory_available(const struct cgroups_place *place)
 
 uint32_t cgroups_cores(const struct cgroups_place *place)
 {
-    uint64_t least = groups_least(place, "cpu", cores);
+    uint64_t least = groups_least(place, "cpu", cores_usable);
     return least < UINT32_MAX ? (uint32_t)least : UINT32_MAX;
 }
 

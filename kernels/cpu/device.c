@@ -42,7 +42,7 @@ static uint32_t threads_wanted(const struct device_options *options)
 }
 
 enum status cpu_device_open(struct device **out, const struct device_options *options,
-                            enum cpu_level highest, struct error *err)
+                            enum cpu_isa highest, struct error *err)
 {
     *out = NULL;
     enum status status = index_check(options, err);
@@ -52,8 +52,8 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
     if (!device)
         return error_set(err, STATUS_NO_MEMORY, "no memory to open the cpu device");
     // before the threads start, because they inherit the permission to use tiles
-    device->level = options->parent ? options->parent->level : cpu_level_find(highest);
-    device->kernels = cpu_level_kernels(device->level);
+    device->level = options->parent ? options->parent->level : cpu_isa_find(highest);
+    device->kernels = cpu_isa_kernels(device->level);
     device->parent = options->parent;
     status = threads_open(&device->threads, threads_wanted(options), err);
     if (status != STATUS_OK) {
@@ -68,7 +68,7 @@ enum status cpu_device_open(struct device **out, const struct device_options *op
 static enum status cpu_open(struct device **out, const struct device_options *options,
                             struct error *err)
 {
-    return cpu_device_open(out, options, CPU_LEVELS, err);
+    return cpu_device_open(out, options, CPU_ISA_COUNT, err);
 }
 
 static void cpu_close(struct device *device)
@@ -100,7 +100,7 @@ static void cpu_facts(const struct device *device, struct device_facts *out)
                                  .step_stretch = STEP_STRETCH,
                                  .ranks_max = RANKS_MAX};
     snprintf(out->name, sizeof out->name, "cpu: %u threads, %s", threads_count(device->threads),
-             cpu_level_name(device->level));
+             cpu_isa_name(device->level));
     for (int i = 0; i < DTYPE_COUNT; i++)
         out->activation[i] = DTYPE_F32;
 }

@@ -14,7 +14,7 @@
 
 // ISA levels; they differ in summation order. AVX512BF16 is AVX512 with bf16 pair instructions for
 // bf16 products and attention over bf16; AMX is AVX512 with tiles for these and for int8 products.
-enum cpu_level { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_LEVELS };
+enum cpu_isa { CPU_PLAIN, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_AMX, CPU_ISA_COUNT };
 
 enum {
     SLAB_COLUMNS = 32,  // output columns that are packed and computed together
@@ -129,7 +129,7 @@ struct cpu_kernels cpu_kernels_amx(void);
 struct device {
     struct threads *threads;
     struct cpu_kernels kernels;
-    enum cpu_level level;
+    enum cpu_isa level;
     struct device *parent;   // device of which this one is a rank, or NULL
     struct device_slot slot; // shared by its streams; ranks use that of `parent`
 };
@@ -153,18 +153,18 @@ struct stream {
 };
 
 // Opens the device at ISA level `highest`, or at the best lower level that works on this machine.
-// CPU_LEVELS: the best of all.
+// CPU_ISA_COUNT: the best of all.
 enum status cpu_device_open(struct device **out, const struct device_options *options,
-                            enum cpu_level highest, struct error *err) MUST_USE;
+                            enum cpu_isa highest, struct error *err) MUST_USE;
 
 // Returns the best ISA level up to `highest` that this processor has and whose results are verified
 // to be right.
-enum cpu_level cpu_level_find(enum cpu_level highest);
-const char *cpu_level_name(enum cpu_level level);
-struct cpu_kernels cpu_level_kernels(enum cpu_level level);
+enum cpu_isa cpu_isa_find(enum cpu_isa highest);
+const char *cpu_isa_name(enum cpu_isa level);
+struct cpu_kernels cpu_isa_kernels(enum cpu_isa level);
 // Returns true if CPUID reports the level's instructions. For AMX it also requests the kernel's
 // permission, which threads started later inherit.
-bool cpu_level_named(enum cpu_level level);
+bool cpu_isa_reported(enum cpu_isa level);
 
 // Returns how many times the stream has held the device slot.
 uint64_t cpu_stream_steps(const struct stream *stream);

@@ -23,14 +23,14 @@ static void fault_handler(int number)
     raise(number);
 }
 
-const char *cpu_level_name(enum cpu_level level)
+const char *cpu_isa_name(enum cpu_isa level)
 {
-    static const char *const names[CPU_LEVELS] = {"plain C", "AVX2", "AVX-512", "AVX-512 BF16",
-                                                  "AMX"};
-    return (unsigned)level < CPU_LEVELS ? names[level] : "none";
+    static const char *const names[CPU_ISA_COUNT] = {"plain C", "AVX2", "AVX-512", "AVX-512 BF16",
+                                                     "AMX"};
+    return (unsigned)level < CPU_ISA_COUNT ? names[level] : "none";
 }
 
-struct cpu_kernels cpu_level_kernels(enum cpu_level level)
+struct cpu_kernels cpu_isa_kernels(enum cpu_isa level)
 {
     switch (level) {
     case CPU_AMX:
@@ -165,9 +165,9 @@ static bool trial_attn(struct trial *t, uint32_t first, uint32_t end)
     return true;
 }
 
-static bool trial_all(struct trial *t, enum cpu_level level)
+static bool trial_all(struct trial *t, enum cpu_isa level)
 {
-    t->device.kernels = cpu_level_kernels(level);
+    t->device.kernels = cpu_isa_kernels(level);
     if (!trial_attn(t, 0, TRY_TOKENS * TRY_HEADS) ||
         !trial_attn(t, (TRY_TOKENS - 2) * TRY_HEADS, TRY_TOKENS * TRY_HEADS))
         return false;
@@ -178,7 +178,7 @@ static bool trial_all(struct trial *t, enum cpu_level level)
 }
 
 // Returns true if the level's products and attention are right. Catches faulting instructions.
-static bool level_proves(struct trial *t, enum cpu_level level)
+static bool level_verify(struct trial *t, enum cpu_isa level)
 {
     struct sigaction old_ill, old_segv;
     struct sigaction action = {.sa_handler = fault_handler};
@@ -195,9 +195,9 @@ static bool level_proves(struct trial *t, enum cpu_level level)
     return right;
 }
 
-enum cpu_level cpu_level_find(enum cpu_level highest)
+enum cpu_isa cpu_isa_find(enum cpu_isa highest)
 {
-    enum cpu_level level = highest < CPU_LEVELS ? highest : CPU_AMX;
+    enum cpu_isa level = highest < CPU_ISA_COUNT ? highest : CPU_AMX;
     size_t weight_bytes = 64 * 1024 * sizeof(float);
     size_t scratch = PANEL_ROWS * SLAB_COLUMNS * sizeof(float);
     struct trial *t = aligned_alloc(64, (sizeof *t + 63) & ~(size_t)63);
@@ -229,10 +229,10 @@ enum cpu_level cpu_level_find(enum cpu_level highest)
     for (uint32_t i = 0; i < TRY_ROWS * TRY_N; i++)
         for (uint32_t k = 0; k < TRY_K; k++)
             t->sum[i] += (double)t->x[i / TRY_N * TRY_K + k] * (double)t->w[i % TRY_N * TRY_K + k];
-    bool free_choice = highest >= CPU_LEVELS;
+    bool free_choice = highest >= CPU_ISA_COUNT;
     while (level > CPU_PLAIN &&
-           (!cpu_level_named(level) || (free_choice && level == CPU_AVX512BF16 && pairs_slow()) ||
-            !level_proves(t, level)))
+           (!cpu_isa_reported(level) || (free_choice && level == CPU_AVX512BF16 && pairs_slow()) ||
+            !level_verify(t, level)))
         level--;
     threads_close(threads);
     free(memory);

@@ -1,5 +1,5 @@
 // The AMX level: the AVX-512 kernels, but tiles for products of bf16 and int8 (attention over bf16
-// is in attn_amx.c). Compiled with the flags of the ISA level; runs only if cpu_level_find allowed
+// is in attn_amx.c). Compiled with the flags of the ISA level; runs only if cpu_isa_find allowed
 // it.
 //
 // A tile register holds 16 rows of 64 bytes. Weights are packed so that a tile is one contiguous
@@ -65,7 +65,7 @@ static char *panel_at(const struct product *p, uint32_t tile, uint32_t first)
 }
 
 // Loads columns [i, i + 16) of a row of k elements; columns past k are zero.
-static inline __m512 columns(const float *x, uint32_t i, uint32_t k)
+static inline __m512 row_columns(const float *x, uint32_t i, uint32_t k)
 {
     uint32_t left = i < k ? k - i : 0;
     __mmask16 mask = left >= 16 ? 0xFFFF : (__mmask16)((1u << left) - 1);
@@ -74,7 +74,7 @@ static inline __m512 columns(const float *x, uint32_t i, uint32_t k)
 
 static inline __m512i block_bf16(const float *x, uint32_t i, uint32_t k) // nearest even
 {
-    return (__m512i)_mm512_cvtne2ps_pbh(columns(x, i + 16, k), columns(x, i, k));
+    return (__m512i)_mm512_cvtne2ps_pbh(row_columns(x, i + 16, k), row_columns(x, i, k));
 }
 
 static void pack_pairs(const struct product *p, uint32_t tile)
@@ -332,7 +332,7 @@ static struct group group_make(const struct product *p, uint32_t first, uint32_t
 }
 
 // Prefetches the lines of y that slab_end_write will fill.
-static void rows_ask(const struct slab_end *e, uint32_t first, uint32_t rows)
+static void rows_prefetch(const struct slab_end *e, uint32_t first, uint32_t rows)
 {
     const struct product *p = e->p;
     for (uint32_t r = 0; r < rows; r++) {
@@ -407,7 +407,7 @@ static void part_run(const struct part *part)
             const struct slab_end *end = &g->ends[s - g->first];
             struct walk walk = walk_make(part, s, r);
             if (part->last)
-                rows_ask(end, r, walk.rows);
+                rows_prefetch(end, r, walk.rows);
             walk_run(&walk, g->p->dtype == DTYPE_I8);
             pending_do(&before);
             if (part->last)

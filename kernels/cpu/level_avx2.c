@@ -1,5 +1,5 @@
 // The kernels in AVX2, FMA and F16C. This file and what it includes are compiled with the flags of
-// the ISA level (CMakeLists.txt); its kernels run only after cpu_level_find has checked the
+// the ISA level (CMakeLists.txt); its kernels run only after cpu_isa_find has checked the
 // processor.
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/lanes_avx2.h"

@@ -23,18 +23,18 @@ static bool f16c_named(void) // clang's __builtin_cpu_supports does not know "f1
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
-bool cpu_level_named(enum cpu_level level)
+bool cpu_isa_reported(enum cpu_isa level)
 {
     __builtin_cpu_init();
     switch (level) {
     case CPU_AMX:
-        return cpu_level_named(CPU_AVX512BF16) && amx_detect();
+        return cpu_isa_reported(CPU_AVX512BF16) && amx_detect();
     case CPU_AVX512BF16:
-        return cpu_level_named(CPU_AVX512) && __builtin_cpu_supports("avx512bf16");
+        return cpu_isa_reported(CPU_AVX512) && __builtin_cpu_supports("avx512bf16");
     case CPU_AVX512:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-               __builtin_cpu_supports("avx512vnni") && cpu_level_named(CPU_AVX2);
+               __builtin_cpu_supports("avx512vnni") && cpu_isa_reported(CPU_AVX2);
     case CPU_AVX2:
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c_named();
     default:

@@ -79,8 +79,8 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     uint32_t queries = index < wide ? ATTN_WIDE_ROWS : ATTN_TILE_ROWS;
     const struct attn_item *item = work_at(call, call->work->wide_at);
     item += index < wide ? index : wide + call->work->narrow_count - 1 - (index - wide);
-    bool walk = item->merge == ATTN_WALK;
-    uint32_t first = walk ? item->at * queries : 0;
+    bool all_parts = item->merge == ATTN_ALL_PARTS;
+    uint32_t first = all_parts ? item->tile_part * queries : 0;
     if (call->rows[item->row].kv_len == 0) { // padding row, which sees no keys: one item clears it
         if (kv_head == 0 && first == 0)
             row_clear(call, &call->rows[item->row]);
@@ -88,11 +88,11 @@ static void attn_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     }
     struct attn_job job = job_make(call, item->row, kv_head, first, queries);
     job.scratch = call->stream->attn + worker * call->stream->attn_floats;
-    if (!walk) {
+    if (!all_parts) {
         const struct attn_merge *merge = work_at(call, call->work->merge_at);
         merge += item->merge;
-        uint32_t begin = item->at * ATTN_PART_TOKENS;
-        job.state = state_at(call, merge, kv_head, item->at - merge->part);
+        uint32_t begin = item->tile_part * ATTN_PART_TOKENS;
+        job.state = state_at(call, merge, kv_head, item->tile_part - merge->first_part);
         job.key_first = job.key_first > begin ? job.key_first : begin;
         job.key_end = attn_part_end(&job, begin);
         if (job.key_first >= job.key_end)
@@ -110,7 +110,7 @@ static void merge_chunk(void *opaque, uint32_t chunk, uint32_t worker)
     merge += chunk / kv_heads;
     struct attn_job job = job_make(call, merge->row, kv_head, 0, ATTN_TILE_ROWS);
     job.scratch = call->stream->attn + worker * call->stream->attn_floats;
-    uint32_t unseen = job.key_first / ATTN_PART_TOKENS - merge->part;
+    uint32_t unseen = job.key_first / ATTN_PART_TOKENS - merge->first_part;
     job.state = state_at(call, merge, kv_head, unseen);
     job.parts = merge->parts - unseen;
     call->stream->device->kernels.attn_merge(&job);

@@ -1,5 +1,5 @@
 // Collectives between ranks that are threads of this process; each rank has a device and a stream.
-// A rank stores its arguments in `place` and waits until all ranks have done so. Then each rank
+// A rank stores its arguments in `comm.args` and waits until all ranks have done so. Then each rank
 // reads what it needs from all of them, on its threads, and waits for the others again; after that
 // inputs may be overwritten. A rank that waits spins, then sleeps on a futex.
 #include "kernels/cpu/internal.h"
@@ -17,11 +17,11 @@ enum {
 struct comm {
     uint32_t size;
     struct stream *streams[RANKS_MAX];
-    struct comm_place { // arguments of a rank in the current collective
+    struct comm_args { // arguments of a rank in the current collective
         _Alignas(64) const float *in;
         void *out;
         uint64_t count, rows, stride, first;
-    } place[RANKS_MAX];
+    } args[RANKS_MAX];
     _Alignas(64) _Atomic uint32_t arrived; // ranks that have arrived at the current meeting
     // Futex word: ROUND_ONE for each meeting that has ended, and ROUND_ABORTED.
     _Alignas(64) _Atomic uint32_t round;
@@ -63,7 +63,7 @@ void cpu_comm_close(struct comm *comm)
 }
 
 // Returns OK when all ranks have arrived, DEVICE_FAULT if the communicator is aborted.
-static enum status meet(struct comm *comm)
+static enum status ranks_meet(struct comm *comm)
 {
     uint32_t round = atomic_load(&comm->round);
     if (round & ROUND_ABORTED)
@@ -81,15 +81,15 @@ static enum status meet(struct comm *comm)
 // Publishes this rank's arguments and waits for those of the others. Returns INVALID if they do not
 // match.
 static enum status collective_begin(const struct stream *stream, uint32_t ranks,
-                                    const struct comm_place *mine)
+                                    const struct comm_args *mine)
 {
     struct comm *comm = stream->comm;
     if (!comm || comm->size != ranks)
         return STATUS_INVALID;
-    comm->place[stream->rank] = *mine;
-    enum status status = meet(comm);
+    comm->args[stream->rank] = *mine;
+    enum status status = ranks_meet(comm);
     for (uint32_t r = 1; r < ranks && status == STATUS_OK; r++) {
-        const struct comm_place *a = &comm->place[0], *b = &comm->place[r];
+        const struct comm_args *a = &comm->args[0], *b = &comm->args[r];
         bool sum = a->stride == 0;
         if (a->rows != b->rows || a->stride != b->stride || (sum && a->count != b->count))
             status = STATUS_INVALID;
@@ -115,12 +115,12 @@ static void sums_make(void *opaque, uint32_t chunk, uint32_t worker)
     float sum[PIECE];
     for (uint64_t at = from; at < end; at += PIECE) {
         uint32_t n = end - at < PIECE ? (uint32_t)(end - at) : PIECE;
-        memcpy(sum, comm->place[0].in + at, n * sizeof *sum);
+        memcpy(sum, comm->args[0].in + at, n * sizeof *sum);
         for (uint32_t r = 1; r < comm->size; r++)
             for (uint32_t i = 0; i < n; i++)
-                sum[i] += comm->place[r].in[at + i];
+                sum[i] += comm->args[r].in[at + i];
         for (uint32_t r = 0; r < comm->size; r++)
-            memcpy((float *)comm->place[r].out + at, sum, n * sizeof *sum);
+            memcpy((float *)comm->args[r].out + at, sum, n * sizeof *sum);
     }
 }
 
@@ -132,10 +132,10 @@ static void rows_gather(void *opaque, uint32_t chunk, uint32_t worker)
     uint64_t from = chunk * job->each;
     uint64_t end = job->end - from < job->each ? job->end : from + job->each;
     for (uint64_t at = from; at < end; at++) {
-        const struct comm_place *place = &job->stream->comm->place[at % args->ranks];
+        const struct comm_args *source = &job->stream->comm->args[at % args->ranks];
         uint64_t row = at / args->ranks;
-        memcpy(args->out + row * args->stride + place->first, place->in + row * place->count,
-               place->count * sizeof(float));
+        memcpy(args->out + row * args->stride + source->first, source->in + row * source->count,
+               source->count * sizeof(float));
     }
 }
 
@@ -147,7 +147,7 @@ static void job_run(threads_work *work, struct collective_job *job)
 
 enum status cpu_all_reduce(struct stream *stream, const struct all_reduce_args *args)
 {
-    struct comm_place mine = {.in = args->in, .out = args->out, .count = args->count};
+    struct comm_args mine = {.in = args->in, .out = args->out, .count = args->count};
     enum status status = collective_begin(stream, args->ranks, &mine);
     if (status != STATUS_OK)
         return status;
@@ -158,16 +158,16 @@ enum status cpu_all_reduce(struct stream *stream, const struct all_reduce_args *
                                  .end = count * (rank + 1) / args->ranks,
                                  .each = ROWS_CHUNK};
     job_run(sums_make, &job);
-    return meet(stream->comm);
+    return ranks_meet(stream->comm);
 }
 
 enum status cpu_all_gather(struct stream *stream, const struct all_gather_args *args)
 {
-    struct comm_place mine = {.in = args->in,
-                              .count = gather_count(args, stream->rank),
-                              .rows = args->rows,
-                              .stride = args->stride,
-                              .first = gather_first(args, stream->rank)};
+    struct comm_args mine = {.in = args->in,
+                             .count = gather_count(args, stream->rank),
+                             .rows = args->rows,
+                             .stride = args->stride,
+                             .first = gather_first(args, stream->rank)};
     enum status status = collective_begin(stream, args->ranks, &mine);
     if (status != STATUS_OK)
         return status;
@@ -176,5 +176,5 @@ enum status cpu_all_gather(struct stream *stream, const struct all_gather_args *
                                  .end = (uint64_t)args->rows * args->ranks,
                                  .each = 1 + ROWS_CHUNK * args->ranks / (args->stride + 1)};
     job_run(rows_gather, &job);
-    return meet(stream->comm);
+    return ranks_meet(stream->comm);
 }

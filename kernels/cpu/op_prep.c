@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const void *section(const struct prep_args *args, size_t offset)
+static const void *record_section(const struct prep_args *args, size_t offset)
 {
     return (const char *)args->step + offset;
 }
@@ -16,7 +16,7 @@ static void history_apply(const struct prep_args *args, const struct step_newcom
         return;
     uint32_t vocab = args->limits.vocab;
     uint16_t *seen = args->state.penalty + (size_t)p->penalty_row * vocab;
-    const int32_t *history = section(args, args->step->layout.history);
+    const int32_t *history = record_section(args, args->step->layout.history);
     history += newcomer->history_at;
     memset(seen, 0, vocab * sizeof *seen);
     for (uint32_t i = 0; i < newcomer->history_prompt; i++)
@@ -35,7 +35,7 @@ static void newcomer_apply(const struct prep_args *args, const struct step_newco
     uint32_t slot = newcomer->slot;
     state->params[slot] = newcomer->params;
     state->done[slot] = 0;
-    const struct step_bias *bias = section(args, args->step->layout.bias);
+    const struct step_bias *bias = record_section(args, args->step->layout.bias);
     uint32_t most = args->limits.bias_max;
     uint32_t count = newcomer->params.bias_count < most ? newcomer->params.bias_count : most;
     if (count > 0)
@@ -46,7 +46,7 @@ static void newcomer_apply(const struct prep_args *args, const struct step_newco
 static void row_expand(const struct prep_args *args, const struct step_row *row, uint32_t index)
 {
     const struct slot_state *state = &args->state;
-    const int32_t *listed = section(args, args->step->layout.tokens);
+    const int32_t *listed = record_section(args, args->step->layout.tokens);
     bool still = row->kv_len == 0 || (state->done && state->done[row->slot] != 0);
     bool stored = !still && args->limits.blocks_max > 0 && state->block_table;
     const uint32_t *blocks =
@@ -64,10 +64,11 @@ static void row_expand(const struct prep_args *args, const struct step_row *row,
         args->position[t] = position;
         args->row_of[t] = index;
         args->type[t] = position >= row->type_from ? 1 : 0;
-        args->kv_place[t] = UINT64_MAX;
+        args->kv_write_offset[t] = UINT64_MAX;
         if (stored && position >> args->block_shift < args->limits.blocks_max)
-            args->kv_place[t] = (uint64_t)blocks[position >> args->block_shift] * TABLE_UNIT_BYTES +
-                                (position & mask) * args->token_bytes;
+            args->kv_write_offset[t] =
+                (uint64_t)blocks[position >> args->block_shift] * TABLE_UNIT_BYTES +
+                (position & mask) * args->token_bytes;
     }
     if (row->token_at != (uint32_t)STEP_TOKEN_FED && state->last_token)
         state->last_token[row->slot] = listed[row->token_at + row->q_len - 1];
@@ -77,15 +78,15 @@ enum status cpu_prep(struct stream *stream, const struct prep_args *args)
 {
     (void)stream;
     const struct step_layout *layout = &args->step->layout;
-    const struct step_newcomer *newcomers = section(args, layout->newcomers);
+    const struct step_newcomer *newcomers = record_section(args, layout->newcomers);
     for (uint32_t i = 0; i < args->newcomer_count; i++)
         newcomer_apply(args, &newcomers[i]);
-    const struct step_change *changes = section(args, layout->changes);
+    const struct step_change *changes = record_section(args, layout->changes);
     for (uint32_t i = 0; i < args->change_count; i++)
         args->state
             .block_table[(size_t)changes[i].slot * args->limits.blocks_max + changes[i].index] =
             changes[i].units;
-    const struct step_row *rows = section(args, layout->rows);
+    const struct step_row *rows = record_section(args, layout->rows);
     for (uint32_t i = 0; i < args->row_count; i++)
         row_expand(args, &rows[i], i);
     return STATUS_OK;

@@ -41,9 +41,9 @@ struct threads {
 static void threads_drain(struct threads *threads, uint32_t number)
 {
     struct ticket_seen seen;
-    while (ticket_look(&threads->box, &seen)) {
+    while (ticket_load(&threads->box, &seen)) {
         ticket_read(&threads->box, &seen);
-        if (!ticket_take(&threads->box, &seen))
+        if (!ticket_claim(&threads->box, &seen))
             continue;
         seen.work(seen.job, ticket_chunk(&seen), number);
         if (ticket_finish(&threads->box) && atomic_load(&threads->caller_sleeps) != 0)

@@ -46,7 +46,7 @@ static inline void ticket_publish(struct ticket_box *box, uint32_t number, uint3
 }
 
 // Reads the ticket. Returns false if no chunk is left.
-static inline bool ticket_look(struct ticket_box *box, struct ticket_seen *seen)
+static inline bool ticket_load(struct ticket_box *box, struct ticket_seen *seen)
 {
     // acquire: the fields were written before this ticket
     seen->ticket = atomic_load_explicit(&box->ticket, memory_order_acquire);
@@ -61,7 +61,7 @@ static inline void ticket_read(struct ticket_box *box, struct ticket_seen *seen)
 }
 
 // Tries to take a chunk. Returns true if chunk ticket_chunk() is the calling thread's.
-static inline bool ticket_take(struct ticket_box *box, struct ticket_seen *seen)
+static inline bool ticket_claim(struct ticket_box *box, struct ticket_seen *seen)
 {
     uint64_t ticket = seen->ticket;
     return atomic_compare_exchange_weak_explicit(&box->ticket, &ticket, ticket - 1,

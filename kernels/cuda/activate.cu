@@ -6,7 +6,7 @@ struct flat_run {
     const void *in;
     void *out;
     uint32_t width;
-    bool whole;
+    bool vectors;
     enum activation kind;
     prefetch_run next;
 };
@@ -33,11 +33,11 @@ template <class T> static __global__ void __launch_bounds__(FLAT_THREADS) swiglu
         return;
     const T *gate = (const T *)a.in + (size_t)r * 2 * a.width;
     float g[8], u[8];
-    load8_row(gate, at, a.width, a.whole, g);
-    load8_row(gate + a.width, at, a.width, a.whole, u);
+    load8_row(gate, at, a.width, a.vectors, g);
+    load8_row(gate + a.width, at, a.width, a.vectors, u);
     for (int j = 0; j < 8; j++)
         g[j] = mul_rn(silu(g[j]), u[j]);
-    store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.whole, g);
+    store8_row((T *)a.out + (size_t)r * a.width, at, a.width, a.vectors, g);
 }
 
 // The negative tail is computed with erfc: 1 + erf would cancel there.
@@ -72,15 +72,15 @@ static __global__ void __launch_bounds__(FLAT_THREADS) activate_kernel(flat_run 
         return;
     T *x = (T *)a.out + (size_t)r * a.width;
     float v[8];
-    load8_row(x, at, a.width, a.whole, v);
+    load8_row(x, at, a.width, a.vectors, v);
     for (int j = 0; j < 8; j++)
         v[j] = activated(v[j], a.kind);
-    store8_row(x, at, a.width, a.whole, v);
+    store8_row(x, at, a.width, a.vectors, v);
 }
 
 struct gather_run {
     gather_args args;
-    bool whole;
+    bool vectors;
 };
 
 // One block of 128 per row. Bytes: 2 * n * width elements.
@@ -93,8 +93,8 @@ template <class T> static __global__ void __launch_bounds__(128) gather_kernel(g
     T *out = (T *)a.args.out + (size_t)blockIdx.x * a.args.width;
     for (uint32_t at = threadIdx.x * 8; at < a.args.width; at += 1024) {
         float v[8];
-        load8_row(in, at, a.args.width, a.whole, v);
-        store8_row(out, at, a.args.width, a.whole, v);
+        load8_row(in, at, a.args.width, a.vectors, v);
+        store8_row(out, at, a.args.width, a.vectors, v);
     }
 }
 

@@ -118,7 +118,7 @@ static uint32_t form_of(uint32_t dim)
     return 4 + (dim - 1) / 64;
 }
 
-enum status attn_workers_ask(struct device *device)
+enum status attn_workers_query(struct device *device)
 {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < ATTN_DIMS && status == STATUS_OK; i++) {

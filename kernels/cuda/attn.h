@@ -61,7 +61,7 @@ static __device__ __forceinline__ attn_item item_of(const attn_run &run, uint32_
 }
 static __device__ __forceinline__ uint32_t part_of(const attn_item &item)
 {
-    return item.at & ((1u << ATTN_TILE_SHIFT) - 1u);
+    return item.tile_part & ((1u << ATTN_TILE_SHIFT) - 1u);
 }
 template <class F>
 static __device__ __forceinline__ attn_span span_of(const attn_run &run, const attn_item &item,
@@ -71,7 +71,9 @@ static __device__ __forceinline__ attn_span span_of(const attn_run &run, const a
     attn_span w;
     w.row = ((const step_row *)((const char *)step + step->layout.rows))[item.row];
     w.kv_head = piece % run.args.shape.kv_heads;
-    w.first_row = (item.merge == ATTN_WALK ? item.at : item.at >> ATTN_TILE_SHIFT) * F::ROWS;
+    w.first_row =
+        (item.merge == ATTN_ALL_PARTS ? item.tile_part : item.tile_part >> ATTN_TILE_SHIFT) *
+        F::ROWS;
     w.position = w.row.kv_len > w.row.q_len ? w.row.kv_len - w.row.q_len : 0;
     return w;
 }
@@ -96,7 +98,7 @@ static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
     using F = attn_form<T, DIM, ROWS>;
     SHARED_DYNAMIC(char, shared);
     const attn_args &a = run.args;
-    attn_place<F> at = place_of<F>(a, shared);
+    attn_tiles<F> at = tiles_of<F>(a, shared);
     if (F::WARPS == 1)
         prefetch_share(run.next, blockIdx.x * 32 + threadIdx.x, gridDim.x * 32);
     grid_begin();
@@ -112,7 +114,7 @@ static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
         attn_state<F> st[F::TILES];
         state_clear<F>(st);
         first = first / ATTN_TILE_KEYS * ATTN_TILE_KEYS;
-        if (F::WARPS != 1 || item.merge == ATTN_WALK) {
+        if (F::WARPS != 1 || item.merge == ATTN_ALL_PARTS) {
             walk_run<F>(run, w, at, first, last, st);
             cp_async_wait<0>();
             w = span_of<F>(run, item_of<F>(run, i), i); // reloaded, to save registers
@@ -127,9 +129,9 @@ static __global__ void __launch_bounds__(ROWS == ATTN_TILE_ROWS ? 32 : 128,
             w = span_of<F>(run, item, i);
             const attn_merge &merge =
                 ((const attn_merge *)((const char *)run.work + run.work->merge_at))[item.merge];
-            part_store<F>(run, w, partial_first(merge, w.kv_head) + part_of(item) - merge.part,
-                          &st[0]);
-            if (part_last(run, item.merge * a.shape.kv_heads + w.kv_head, merge.parts))
+            part_store<F>(
+                run, w, partial_first(merge, w.kv_head) + part_of(item) - merge.first_part, &st[0]);
+            if (part_is_last(run, item.merge * a.shape.kv_heads + w.kv_head, merge.parts))
                 merge_run<F>(run, w, merge, (attn_weights *)shared);
         }
         block_sync<F>();

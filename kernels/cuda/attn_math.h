@@ -59,7 +59,7 @@ template <class F> static __device__ __forceinline__ uint32_t warp_row(uint32_t 
 
 // S = Q K^T for the rows of a warp x 64 keys; the tiles of a warp share the loads of K.
 template <class F>
-static __device__ __forceinline__ void tile_scores(float s[F::TILES][8][4], const attn_place<F> &at,
+static __device__ __forceinline__ void tile_scores(float s[F::TILES][8][4], const attn_tiles<F> &at,
                                                    uint32_t dim)
 {
     uint32_t lane = threadIdx.x % 32;

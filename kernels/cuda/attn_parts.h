@@ -41,8 +41,8 @@ static __device__ __forceinline__ void part_store(const attn_run &run, const att
 
 // Returns true if all other parts have arrived. Release: the last warp must see this part; acquire:
 // it sees the others. The last warp resets the counter for the next launch.
-static __device__ __forceinline__ bool part_last(const attn_run &run, uint32_t merge,
-                                                 uint32_t parts)
+static __device__ __forceinline__ bool part_is_last(const attn_run &run, uint32_t merge,
+                                                    uint32_t parts)
 {
     uint32_t before = 0;
     cta_sync(); // all lanes have stored

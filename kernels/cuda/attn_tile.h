@@ -59,12 +59,12 @@ template <uint32_t ROWS> struct attn_tile {
         return at + panel * PANEL + row * 128 + ((chunk ^ (row & 7u)) << 4);
     }
 };
-template <class F> struct attn_place {
+template <class F> struct attn_tiles {
     attn_tile<F::ROWS> query;
     attn_tile<ATTN_TILE_KEYS> keys, values;
 };
 template <class F>
-static __device__ __forceinline__ attn_place<F> place_of(const attn_args &a, char *shared)
+static __device__ __forceinline__ attn_tiles<F> tiles_of(const attn_args &a, char *shared)
 {
     uint32_t panels = (dim_of<F>(a) + 63) / 64;
     char *keys = shared + panels * F::ROWS * 128;

@@ -40,7 +40,7 @@ static __device__ __forceinline__ bool tile_whole(const attn_run &run, const att
 // queries are zeros and their results are not used.
 template <class F>
 static __device__ __forceinline__ void part_run(const attn_run &run, const attn_span &w,
-                                                const attn_place<F> &at, uint32_t first,
+                                                const attn_tiles<F> &at, uint32_t first,
                                                 uint32_t last, attn_state<F> st[F::TILES])
 {
     const attn_args &a = run.args;
@@ -138,7 +138,7 @@ static __device__ __forceinline__ void walk_fold(attn_state<F> *st, const float 
 // Computes all parts in order. Uses the scratch only if there is more than one part.
 template <class F>
 static __device__ __forceinline__ void walk_run(const attn_run &run, const attn_span &w,
-                                                const attn_place<F> &at, uint32_t first,
+                                                const attn_tiles<F> &at, uint32_t first,
                                                 uint32_t last, attn_state<F> st[F::TILES])
 {
     for (uint32_t from = first; from < last;) {

@@ -20,7 +20,7 @@ static uint32_t key_hash(const struct plan_key *key)
     return hash;
 }
 
-static struct blas_plan *plan_place(struct blas *blas, const struct plan_key *key)
+static struct blas_plan *plan_slot_find(struct blas *blas, const struct plan_key *key)
 {
     uint32_t i = key_hash(key) % PLANS_MAX;
     while (blas->plan[i].desc && memcmp(&blas->plan[i].key, key, sizeof *key) != 0)
@@ -127,31 +127,31 @@ enum status plan_run(struct stream *stream, const struct blas_plan *plan,
 {
     float one = 1.0f;
     float zero = 0.0f;
-    const struct product_way *way = &plan->way;
-    if (way->by != BY_LIBRARY)
-        return way->by == BY_SMALL ? gemm_small(stream, args) : gemm_wide(stream, args);
+    const struct product_choice *choice = &plan->choice;
+    if (choice->by != BY_LIBRARY)
+        return choice->by == BY_SMALL ? gemm_small(stream, args) : gemm_wide(stream, args);
     stream->after_kernel = false; // cuBLASLt's kernels are not kernels of a step (early.h)
     cublasStatus_t result =
         cublasLtMatmul(stream->blas->handle, plan->desc, &one, args->weight->data, plan->weight,
-                       args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &way->algo,
-                       stream->blas_workspace, way->workspace, stream->cuda);
+                       args->x, plan->x, &zero, args->y, plan->y, args->y, plan->y, &choice->algo,
+                       stream->blas_workspace, choice->workspace, stream->cuda);
     return result == CUBLAS_STATUS_SUCCESS ? STATUS_OK : STATUS_UNSUPPORTED;
 }
 
 // Returns the plan for the key, which is made if needed. NULL: nothing was chosen for this shape,
 // and the caller uses weft's kernels.
-static struct blas_plan *plan_take(struct stream *stream, const struct plan_key *key,
-                                   const struct gemm_args *args)
+static struct blas_plan *plan_find_or_make(struct stream *stream, const struct plan_key *key,
+                                           const struct gemm_args *args)
 {
     struct blas *blas = stream->blas;
-    struct blas_plan *plan = plan_place(blas, key);
+    struct blas_plan *plan = plan_slot_find(blas, key);
     if (plan->desc)
         return plan;
     if (blas->plan_count > PLANS_MAX / 2) { // the table must stay half empty: start over
         for (uint32_t i = 0; i < PLANS_MAX; i++)
             plan_close(&blas->plan[i]);
         blas->plan_count = 0;
-        plan = plan_place(blas, key);
+        plan = plan_slot_find(blas, key);
     }
     plan->key = *key;
     if (!plan_describe(plan) || !bias_set(plan, args) || !blas_choose(stream, plan, args)) {
@@ -185,7 +185,7 @@ enum status blas_gemm(struct stream *stream, const struct gemm_args *args)
     key.weight_align = alignment_of(args->weight->data);
     key.x_align = alignment_of(args->x);
     key.y_align = alignment_of(args->y);
-    struct blas_plan *plan = plan_take(stream, &key, args);
+    struct blas_plan *plan = plan_find_or_make(stream, &key, args);
     if (!plan)
         return STATUS_UNSUPPORTED;
     if (!bias_set(plan, args))

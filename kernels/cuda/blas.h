@@ -18,7 +18,7 @@ struct plan_key {
 
 // How a product is computed: by an algorithm of cuBLASLt, or by a kernel of weft.
 enum product_by { BY_LIBRARY, BY_SMALL, BY_WIDE, PRODUCT_BY_COUNT };
-struct product_way {
+struct product_choice {
     uint64_t by;               // enum product_by
     cublasLtMatmulAlgo_t algo; // BY_LIBRARY: the algorithm
     uint64_t workspace;
@@ -28,14 +28,14 @@ struct blas_plan {
     struct plan_key key;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t weight, x, y;
-    struct product_way way;
-    bool of_bucket; // true if `way` was chosen for the bucket: it may not support these rows
+    struct product_choice choice;
+    bool of_bucket; // true if `choice` was chosen for the bucket: it may not support these rows
 };
 
 // One record of the cache file: the choice for a bucket of rows (key.rows is its upper end).
-struct tuned_way {
+struct tuned_choice {
     struct plan_key key;
-    struct product_way way;
+    struct product_choice choice;
     uint64_t sum;
 };
 
@@ -45,21 +45,21 @@ struct blas {
     cudaEvent_t begin, end;
     struct blas_plan *plan; // [PLANS_MAX], open addressing by key
     uint32_t plan_count;
-    struct tuned_way *tuned; // [TUNED_MAX]
+    struct tuned_choice *tuned; // [TUNED_MAX]
     uint32_t tuned_count;
     char identity[160]; // card, SM count, driver and library that the choices are for
     char cache[512];    // path of the file of choices; "": no file
 };
 
-// Sets plan->way to an earlier choice, to the fastest by timing at startup, or to the library's
+// Sets plan->choice to an earlier choice, to the fastest by timing at startup, or to the library's
 // first choice. Returns false if nothing runs the product.
 bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gemm_args *args);
-// Sets plan->way to the library's first choice for exactly these rows; false if there is none.
+// Sets plan->choice to the library's first choice for exactly these rows; false if there is none.
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan);
 // blas_cache.c: earlier choices of this or another process. tuned_find returns NULL if there is
 // none.
 void tuned_read(struct blas *blas, const struct device *device);
-const struct tuned_way *tuned_find(const struct blas *blas, const struct plan_key *key);
+const struct tuned_choice *tuned_find(const struct blas *blas, const struct plan_key *key);
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan);
 // Runs the product. Returns UNSUPPORTED if the algorithm does not support these rows.
 enum status plan_run(struct stream *stream, const struct blas_plan *plan,

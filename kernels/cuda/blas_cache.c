@@ -19,16 +19,16 @@ struct cache_head {
     char identity[sizeof((struct blas *)NULL)->identity];
 };
 
-static uint64_t record_sum(const struct tuned_way *record)
+static uint64_t record_sum(const struct tuned_choice *record)
 {
     const unsigned char *bytes = (const unsigned char *)record;
     uint64_t sum = 14695981039346656037u;
-    for (size_t i = 0; i < offsetof(struct tuned_way, sum); i++)
+    for (size_t i = 0; i < offsetof(struct tuned_choice, sum); i++)
         sum = (sum ^ bytes[i]) * 1099511628211u;
     return sum;
 }
 
-const struct tuned_way *tuned_find(const struct blas *blas, const struct plan_key *key)
+const struct tuned_choice *tuned_find(const struct blas *blas, const struct plan_key *key)
 {
     for (uint32_t i = 0; i < blas->tuned_count; i++)
         if (memcmp(&blas->tuned[i].key, key, sizeof *key) == 0)
@@ -42,7 +42,7 @@ static struct cache_head head_of(const struct blas *blas)
     memset(&head, 0, sizeof head);
     memcpy(head.magic, "weftprod", sizeof head.magic);
     head.version = CACHE_VERSION;
-    head.record_bytes = sizeof(struct tuned_way);
+    head.record_bytes = sizeof(struct tuned_choice);
     memcpy(head.identity, blas->identity, sizeof head.identity);
     return head;
 }
@@ -57,7 +57,7 @@ static const char *file_read(struct blas *blas)
     const char *wrong = NULL;
     struct cache_head head;
     struct cache_head want = head_of(blas);
-    struct tuned_way record;
+    struct tuned_choice record;
     size_t got = fread(&head, 1, sizeof head, file);
     if (got != sizeof head)
         wrong = "it is too short";
@@ -66,8 +66,8 @@ static const char *file_read(struct blas *blas)
     while (!wrong && (got = fread(&record, 1, sizeof record, file)) != 0)
         if (got != sizeof record)
             wrong = "its last record is cut off";
-        else if (record.sum != record_sum(&record) || record.way.by >= PRODUCT_BY_COUNT ||
-                 record.way.workspace > BLAS_WORKSPACE)
+        else if (record.sum != record_sum(&record) || record.choice.by >= PRODUCT_BY_COUNT ||
+                 record.choice.workspace > BLAS_WORKSPACE)
             wrong = "a record is damaged";
         else if (blas->tuned_count < TUNED_MAX && !tuned_find(blas, &record.key))
             blas->tuned[blas->tuned_count++] = record;
@@ -78,9 +78,9 @@ static const char *file_read(struct blas *blas)
 // Writes the file. Errors are ignored: later starts are only slower.
 static void file_write(const struct blas *blas)
 {
-    char beside[sizeof blas->cache + 8];
-    snprintf(beside, sizeof beside, "%s.XXXXXX", blas->cache);
-    int fd = mkstemp(beside);
+    char temporary[sizeof blas->cache + 8];
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", blas->cache);
+    int fd = mkstemp(temporary);
     FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (!file) {
         if (fd >= 0)
@@ -88,11 +88,11 @@ static void file_write(const struct blas *blas)
         return;
     }
     struct cache_head head = head_of(blas);
-    bool whole =
+    bool written =
         fwrite(&head, sizeof head, 1, file) == 1 &&
         fwrite(blas->tuned, sizeof *blas->tuned, blas->tuned_count, file) == blas->tuned_count;
-    if (fclose(file) != 0 || !whole || rename(beside, blas->cache) != 0)
-        (void)unlink(beside);
+    if (fclose(file) != 0 || !written || rename(temporary, blas->cache) != 0)
+        (void)unlink(temporary);
 }
 
 void tuned_read(struct blas *blas, const struct device *device)
@@ -123,10 +123,10 @@ void tuned_read(struct blas *blas, const struct device *device)
 
 void tuned_add(struct blas *blas, const struct plan_key *key, const struct blas_plan *plan)
 {
-    struct tuned_way record;
+    struct tuned_choice record;
     memset(&record, 0, sizeof record);
     record.key = *key;
-    record.way = plan->way;
+    record.choice = plan->choice;
     record.sum = record_sum(&record);
     if (blas->cache[0] != 0)
         (void)file_read(blas); // another process may have made the same choice; either is fine

@@ -12,7 +12,7 @@ enum { TIMED_ROWS_MAX = 1024, TUNE_ROWS_MAX = 16384, TUNE_RUNS = 8 };
 enum {
     TIMED_SMALL_MAX = 64, // rows; beyond this the small product reads its weights too often
     TIMED_WIDE_MIN = 16,  // rows; below this most of the wide product's tiles are padding
-    WAYS_MAX = CANDIDATES_MAX + PRODUCT_BY_COUNT - 1,
+    CHOICES_MAX = CANDIDATES_MAX + PRODUCT_BY_COUNT - 1,
 };
 #define TUNE_MS 20000.0f // GPU time per start; products not timed by then get the first choice
 
@@ -77,15 +77,15 @@ static struct weight rotated(const struct device *device, const struct weight *w
     return out;
 }
 
-// Logs how many products (by shape and row count) each way computes.
-static void ways_note(const struct stream *stream)
+// Logs how many products (by shape and row count) each implementation computes.
+static void choices_log(const struct stream *stream)
 {
     const struct blas *blas = stream->blas;
     uint32_t by[PRODUCT_BY_COUNT] = {0};
     char line[160];
     for (uint32_t i = 0; i < PLANS_MAX; i++)
         if (blas->plan[i].desc)
-            by[blas->plan[i].way.by]++;
+            by[blas->plan[i].choice.by]++;
     snprintf(line, sizeof line,
              "products, by shape and rows: %u by cuBLASLt, %u by the small kernel, %u by the wide",
              by[BY_LIBRARY], by[BY_SMALL], by[BY_WIDE]);
@@ -101,7 +101,7 @@ uint32_t blas_tune(struct stream *stream, uint32_t rows)
         stream->tune_ms = TUNE_MS;
     if (rows >= most) {
         stream->tune_ms = 0;
-        ways_note(stream);
+        choices_log(stream);
         return 0;
     }
     uint32_t next = rows_bucket(rows + 1);
@@ -167,8 +167,8 @@ static bool preference_set(struct blas *blas, const struct blas_plan *plan)
 }
 
 // Lists the candidates that the library reports as runnable, best first. Returns their number.
-static uint32_t library_ways(struct blas *blas, const struct blas_plan *plan,
-                             struct product_way *out, int wanted)
+static uint32_t library_choices(struct blas *blas, const struct blas_plan *plan,
+                                struct product_choice *out, int wanted)
 {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES_MAX];
     int count = 0;
@@ -180,39 +180,40 @@ static uint32_t library_ways(struct blas *blas, const struct blas_plan *plan,
         return 0;
     for (int i = 0; i < count; i++)
         if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= BLAS_WORKSPACE)
-            out[good++] = (struct product_way){BY_LIBRARY, found[i].algo, found[i].workspaceSize};
+            out[good++] =
+                (struct product_choice){BY_LIBRARY, found[i].algo, found[i].workspaceSize};
     return good;
 }
 
 // Lists weft's kernels that may be faster than the library for the key's rows. Returns their
 // number. gemm_plain is for types that tensor cores do not multiply, not for speed.
-static uint32_t own_ways(const struct plan_key *key, struct product_way *out)
+static uint32_t own_choices(const struct plan_key *key, struct product_choice *out)
 {
     uint32_t count = 0;
     if (key->x_dtype == DTYPE_F32)
         return 0;
     if (key->rows <= TIMED_SMALL_MAX)
-        out[count++] = (struct product_way){.by = BY_SMALL};
+        out[count++] = (struct product_choice){.by = BY_SMALL};
     if (key->rows >= TIMED_WIDE_MIN)
-        out[count++] = (struct product_way){.by = BY_WIDE};
+        out[count++] = (struct product_choice){.by = BY_WIDE};
     return count;
 }
 
-// Sets plan->way to the fastest candidate; false if none runs. bucket: the key with the upper end
-// of its bucket of rows.
+// Sets plan->choice to the fastest candidate; false if none runs. bucket: the key with the upper
+// end of its bucket of rows.
 static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struct plan_key *bucket,
                       const struct gemm_args *args)
 {
-    struct product_way way[WAYS_MAX];
-    uint32_t count = library_ways(stream->blas, plan, way, CANDIDATES_MAX);
-    count += own_ways(bucket, way + count);
+    struct product_choice choice[CHOICES_MAX];
+    uint32_t count = library_choices(stream->blas, plan, choice, CANDIDATES_MAX);
+    count += own_choices(bucket, choice + count);
     if (count == 0)
         return false;
     uint32_t best = 0;
     float least = -1;
     pthread_mutex_lock(&stream->device->known_lock); // weights must not be freed meanwhile
     for (uint32_t i = 0; i < count && count > 1; i++) {
-        plan->way = way[i];
+        plan->choice = choice[i];
         float ms = candidate_time(stream, plan, args);
         stream->tune_ms -= ms > 0 ? 2 * ms : 0; // the candidate ran twice
         if (ms >= 0 && (least < 0 || ms < least)) {
@@ -223,32 +224,32 @@ static bool plan_tune(struct stream *stream, struct blas_plan *plan, const struc
     pthread_mutex_unlock(&stream->device->known_lock);
     if (count > 1 && least < 0)
         return false; // none of them runs
-    plan->way = way[best];
+    plan->choice = choice[best];
     return true;
 }
 
 bool blas_first_choice(struct blas *blas, struct blas_plan *plan)
 {
-    struct product_way first[4];
-    if (library_ways(blas, plan, first, 4) == 0)
+    struct product_choice first[4];
+    if (library_choices(blas, plan, first, 4) == 0)
         return false;
-    plan->way = first[0];
+    plan->choice = first[0];
     plan->of_bucket = false;
     return true;
 }
 
 // Uses an earlier choice if it still runs: an algorithm may be unknown to this library.
-static bool tuned_take(const struct blas *blas, struct blas_plan *plan,
-                       const struct tuned_way *tuned)
+static bool tuned_use(const struct blas *blas, struct blas_plan *plan,
+                      const struct tuned_choice *tuned)
 {
     cublasLtMatmulHeuristicResult_t result;
-    plan->way = tuned->way;
-    if (plan->way.by != BY_LIBRARY)
+    plan->choice = tuned->choice;
+    if (plan->choice.by != BY_LIBRARY)
         return true;
     if (cublasLtMatmulAlgoCheck(blas->handle, plan->desc, plan->weight, plan->x, plan->y, plan->y,
-                                &plan->way.algo, &result) != CUBLAS_STATUS_SUCCESS)
+                                &plan->choice.algo, &result) != CUBLAS_STATUS_SUCCESS)
         return false;
-    plan->way.workspace = result.workspaceSize;
+    plan->choice.workspace = result.workspaceSize;
     return result.workspaceSize <= BLAS_WORKSPACE;
 }
 
@@ -257,9 +258,9 @@ bool blas_choose(struct stream *stream, struct blas_plan *plan, const struct gem
     struct blas *blas = stream->blas;
     struct plan_key key = plan->key;
     key.rows = rows_bucket(key.rows);
-    const struct tuned_way *tuned = tuned_find(blas, &key);
+    const struct tuned_choice *tuned = tuned_find(blas, &key);
     plan->of_bucket = true;
-    if (tuned && tuned_take(blas, plan, tuned))
+    if (tuned && tuned_use(blas, plan, tuned))
         return true;
     if (tuned || stream->capturing || stream->tune_ms <= 0)
         return blas_first_choice(blas, plan);

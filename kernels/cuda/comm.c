@@ -162,7 +162,7 @@ enum status comm_watch(const struct stream *own, struct error *err)
         status = rank_watch(comm, i, err);
         // querying a stream that is capturing would invalidate the capture
         if (status == STATUS_OK && stream != own && !stream->capturing)
-            status = stream_ask(stream, &idle, err);
+            status = stream_query(stream, &idle, err);
         pthread_mutex_unlock(&comm->ranks[i].lock);
         if (status != STATUS_OK)
             error_prefix(err, "rank %u of %u", i, comm->size);
@@ -214,24 +214,25 @@ static enum status nccl_status(ncclResult_t result)
     return result == ncclSuccess || result == ncclInProgress ? STATUS_OK : STATUS_DEVICE_FAULT;
 }
 
-// Sums pieces that fit ranks_room. In exact mode the size of the pieces does not affect the sums.
+// Sums pieces that fit ranks_scratch. In exact mode the size of the pieces does not affect the
+// sums.
 static enum status sums_make(struct stream *stream, const struct all_reduce_args *args)
 {
     const struct nccl *nccl = stream->comm->nccl;
     ncclComm_t comm = rank_of(stream)->nccl;
     uint32_t parts = stream->device->exact ? args->ranks : 1;
-    uint64_t most = stream->ranks_room_bytes / sizeof(float) / parts;
+    uint64_t most = stream->ranks_scratch_bytes / sizeof(float) / parts;
     enum status status = STATUS_OK;
     for (uint64_t at = 0; at < args->count && status == STATUS_OK; at += most) {
         uint64_t n = args->count - at < most ? args->count - at : most;
         const float *in = args->in + at;
-        float *room = stream->ranks_room;
+        float *scratch = stream->ranks_scratch;
         status = NCCL_CALL(
-            stream, parts > 1
-                        ? nccl->AllGather(in, room, n, ncclFloat32, comm, stream->cuda)
-                        : nccl->AllReduce(in, room, n, ncclFloat32, ncclSum, comm, stream->cuda));
-        struct ranks_add add = {room, (char *)args->out + at * dtype_bytes(args->act), (uint32_t)n,
-                                parts};
+            stream,
+            parts > 1 ? nccl->AllGather(in, scratch, n, ncclFloat32, comm, stream->cuda)
+                      : nccl->AllReduce(in, scratch, n, ncclFloat32, ncclSum, comm, stream->cuda));
+        struct ranks_add add = {scratch, (char *)args->out + at * dtype_bytes(args->act),
+                                (uint32_t)n, parts};
         if (status == STATUS_OK)
             status = ranks_sum(stream, args->act, &add);
     }
@@ -248,7 +249,7 @@ enum status cuda_all_reduce(struct stream *stream, const struct all_reduce_args 
 
 // Ranks may have unequal columns, so each rank broadcasts its columns to all others, in one group.
 static enum status columns_send(struct stream *stream, const struct all_gather_args *args,
-                                float *room)
+                                float *scratch)
 {
     const struct nccl *nccl = stream->comm->nccl;
     ncclComm_t comm = rank_of(stream)->nccl;
@@ -257,7 +258,7 @@ static enum status columns_send(struct stream *stream, const struct all_gather_a
         return status;
     for (uint32_t r = 0; r < args->ranks && status == STATUS_OK; r++) {
         size_t count = (size_t)args->rows * gather_count(args, r);
-        float *to = room + (size_t)args->rows * gather_first(args, r);
+        float *to = scratch + (size_t)args->rows * gather_first(args, r);
         const float *from = r == stream->rank ? args->in : to;
         if (count > 0)
             status = NCCL_CALL(
@@ -271,9 +272,9 @@ static enum status columns_send(struct stream *stream, const struct all_gather_a
 // Uses the logits buffer of sampling, which runs later in the stream.
 enum status cuda_all_gather(struct stream *stream, const struct all_gather_args *args)
 {
-    size_t room = (size_t)stream->limits.step.rows_max * stream->limits.step.vocab;
+    size_t capacity = (size_t)stream->limits.step.rows_max * stream->limits.step.vocab;
     size_t needed = (size_t)args->rows * args->ends[args->ranks - 1];
-    enum status status = needed > room ? STATUS_INVALID : collective_begin(stream, args->ranks);
+    enum status status = needed > capacity ? STATUS_INVALID : collective_begin(stream, args->ranks);
     if (status != STATUS_OK || needed == 0)
         return status == STATUS_OK ? collective_end(stream, status) : status;
     status = columns_send(stream, args, stream->logits);

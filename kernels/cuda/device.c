@@ -134,7 +134,7 @@ static void device_close(struct device *device)
     free(device);
 }
 
-static enum status staging_take(struct device *device, struct error *err)
+static enum status staging_alloc(struct device *device, struct error *err)
 {
     cudaError_t code = cudaStreamCreateWithFlags(&device->loading, cudaStreamNonBlocking);
     size_t bytes = STAGING_BYTES + STAGING_SLACK;
@@ -169,7 +169,7 @@ static enum status device_try(struct device *device, struct error *err)
 
 static enum status early_choose(struct device *device)
 {
-    enum status status = early_ask(&device->early);
+    enum status status = early_query(&device->early);
     device->early = device->early && !device->options.serial;
     return status;
 }
@@ -189,11 +189,11 @@ static enum status device_open(struct device **out, const struct device_options 
     if (status == STATUS_OK && options->ranks > 0)
         status = nccl_open(&device->nccl, err);
     if (status == STATUS_OK)
-        status = staging_take(device, err);
+        status = staging_alloc(device, err);
     if (status == STATUS_OK)
         status = device_try(device, err);
     if (status == STATUS_OK &&
-        (early_choose(device) != STATUS_OK || attn_workers_ask(device) != STATUS_OK))
+        (early_choose(device) != STATUS_OK || attn_workers_query(device) != STATUS_OK))
         status = error_set(err, STATUS_NO_DEVICE, "%s does not take the plugin's kernels: %s",
                            device->name, call_failure());
     if (status != STATUS_OK) {
@@ -351,8 +351,8 @@ static void host_free(struct device *device, void *at, size_t bytes)
     (void)call_status(cudaFreeHost(at));
 }
 
-static enum status upload(struct device *device, void *to, const void *from, size_t bytes,
-                          struct error *err)
+static enum status table_upload(struct device *device, void *to, const void *from, size_t bytes,
+                                struct error *err)
 {
     device_current(device);
     cudaError_t code = cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice);
@@ -392,18 +392,18 @@ static void stream_close(struct stream *stream)
     if (stream->cuda)
         (void)cudaStreamSynchronize(stream->cuda);
     blas_close(stream->blas);
-    void *rooms[] = {stream->partial_out, stream->partial_state,  stream->arrived,
-                     stream->walk_out,    stream->logits,         stream->chunk,
-                     stream->sample,      stream->blas_workspace, stream->ranks_room};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        (void)cudaFree(rooms[i]);
+    void *buffers[] = {stream->partial_out, stream->partial_state,  stream->arrived,
+                       stream->walk_out,    stream->logits,         stream->chunk,
+                       stream->sample,      stream->blas_workspace, stream->ranks_scratch};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        (void)cudaFree(buffers[i]);
     if (stream->cuda)
         (void)cudaStreamDestroy(stream->cuda);
     error_forget(); // the errors of a failed stream were reported before
     free(stream);
 }
 
-static cudaError_t workspace_take(void *field, size_t bytes)
+static cudaError_t workspace_alloc(void *field, size_t bytes)
 {
     void *at = NULL;
     cudaError_t code = bytes != 0 ? cudaMalloc(&at, bytes) : cudaSuccess;
@@ -423,15 +423,15 @@ static enum status stream_fill(struct stream *stream, struct error *err)
         {&stream->arrived, bytes.arrived},         {&stream->walk_out, bytes.walk_out},
         {&stream->logits, bytes.logits},           {&stream->chunk, bytes.chunk},
         {&stream->sample, bytes.sample},           {&stream->blas_workspace, bytes.blas},
-        {&stream->ranks_room, bytes.ranks},
+        {&stream->ranks_scratch, bytes.ranks},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0] && code == cudaSuccess; i++)
-        code = workspace_take(want[i].field, want[i].bytes);
+        code = workspace_alloc(want[i].field, want[i].bytes);
     if (code == cudaSuccess && bytes.arrived != 0)
         code = cudaMemsetAsync(stream->arrived, 0, bytes.arrived, stream->cuda);
     if (code != cudaSuccess)
         return cuda_error(err, code, "a stream's workspaces");
-    stream->ranks_room_bytes = bytes.ranks;
+    stream->ranks_scratch_bytes = bytes.ranks;
     stream->attn_capacity = attn_capacity_of(stream->device, &stream->limits);
     return stream->device->exact ? STATUS_OK : blas_open(&stream->blas, stream->device, err);
 }
@@ -511,7 +511,7 @@ static void core_pause(void)
 #endif
 }
 
-enum status stream_ask(const struct stream *stream, bool *idle, struct error *err)
+enum status stream_query(const struct stream *stream, bool *idle, struct error *err)
 {
     device_current(stream->device);
     cudaError_t code = cudaStreamQuery(stream->cuda);
@@ -525,7 +525,7 @@ enum status stream_ask(const struct stream *stream, bool *idle, struct error *er
 
 // Returns DEVICE_FAULT if a rank has failed or the communicator was aborted: the results of a step
 // must then not be used.
-static enum status ranks_ask(const struct stream *stream, struct error *err)
+static enum status ranks_query(const struct stream *stream, struct error *err)
 {
     if (!stream->comm)
         return STATUS_OK;
@@ -552,16 +552,16 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
             continue;
         }
         query_at = patience.seen_ns + QUERY_NS;
-        enum status status = ranks_ask(stream, err);
+        enum status status = ranks_query(stream, err);
         if (status == STATUS_OK)
-            status = stream_ask(stream, &idle, err);
+            status = stream_query(stream, &idle, err);
         if (status != STATUS_OK)
             return status;
         if (idle && !word_reached(host_word, value))
             return error_set(err, STATUS_DEVICE_FAULT,
                              "the device has nothing left to do and never gave its signal");
     }
-    return stream->comm && comm_aborted(stream->comm) ? ranks_ask(stream, err) : STATUS_OK;
+    return stream->comm && comm_aborted(stream->comm) ? ranks_query(stream, err) : STATUS_OK;
 }
 
 // Relaxed mode: other models may load during the capture, which stricter modes forbid.
@@ -638,7 +638,7 @@ static const struct device_api api = {
     .memory_free = memory_free,
     .host_alloc = host_alloc,
     .host_free = host_free,
-    .upload = upload,
+    .upload = table_upload,
     .weight_bytes = weight_bytes,
     .weight_put = loader_put,
     .weight_finish = weight_finish,

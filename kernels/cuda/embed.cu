@@ -45,7 +45,7 @@ struct embed_run {
     void *out;            // [T][width] act
     uint32_t token_count, width;
     uint32_t first, vocab; // vocabulary index of the table's first row; vocabulary size
-    bool whole;
+    bool vectors;
 };
 
 // One warp per token, 8 tokens per block, 8 elements per lane. Bound: memory, 2 * T * width
@@ -62,7 +62,7 @@ template <class T> static __global__ void __launch_bounds__(256) embed_kernel(em
         float v[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         if (row < a.words.rows) // else another rank holds the row
             table_load8(a.words, row, at, v);
-        store8_row(out, at, a.width, a.whole, v);
+        store8_row(out, at, a.width, a.vectors, v);
     }
 }
 
@@ -74,7 +74,7 @@ struct bert_run {
     void *out;
     uint32_t token_count, width, position_offset;
     float epsilon;
-    bool whole;
+    bool vectors;
 };
 
 static __device__ __forceinline__ void bert_sum8(const bert_run &a, const uint32_t row[3],
@@ -122,7 +122,7 @@ template <class T> static __global__ void __launch_bounds__(256) embed_bert_kern
         bert_sum8(a, row, at, v);
         for (uint32_t i = 0; i < 8 && at + i < a.width; i++)
             v[i] = fmaf((v[i] - mean) * scale, a.norm_weight[at + i], a.norm_bias[at + i]);
-        store8_row(out, at, a.width, a.whole, v);
+        store8_row(out, at, a.width, a.vectors, v);
     }
 }
 

@@ -24,7 +24,7 @@ struct gemm_run {
     void *y;            // [rows][n]
     enum dtype y_dtype;
     uint32_t rows, n, k, stride, x_stride, y_stride;
-    bool whole; // true if x can be read in vectors of 8
+    bool vectors; // true if x can be read in vectors of 8
 };
 
 static __device__ __forceinline__ void mma_of(bf16, float c[4], const uint32_t a[4],
@@ -109,6 +109,6 @@ static inline gemm_run gemm_run_of(const struct gemm_args *args)
     g.stride = weight_stride(&w->shape);
     g.x_stride = args->x_stride;
     g.y_stride = args->y_stride;
-    g.whole = g.k % 8 == 0 && g.x_stride % 8 == 0 && (uintptr_t)g.x % 16 == 0;
+    g.vectors = g.k % 8 == 0 && g.x_stride % 8 == 0 && (uintptr_t)g.x % 16 == 0;
     return g;
 }

@@ -21,7 +21,7 @@ template <class T>
 static __device__ __forceinline__ uint4 token_row8(const gemm_run &g, const T *row, uint32_t k)
 {
     uint4 w = {0, 0, 0, 0};
-    if (g.whole)
+    if (g.vectors)
         return k < g.k ? ldg128(row + k) : w;
     float v[8];
     load8_row(row, k, g.k, false, v);
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void small_sum(const gemm_run &g, float c[TILE
                                                  uint32_t end, const small_rows<T, W, TILES> &rows)
 {
     uint32_t mine = threadIdx.x % 4 * 8, batch = SMALL_SLABS * PRODUCT_SLAB;
-    uint32_t plain = !g.whole ? 0 : end < g.k ? end : g.k; // until then lanes have all elements
+    uint32_t plain = !g.vectors ? 0 : end < g.k ? end : g.k; // until then lanes have all elements
     const W *lo = rows.lo + k, *hi = rows.hi + k;
     const T *token[TILES];
 #pragma unroll

@@ -125,7 +125,7 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
             for (int e = 0; e < 4; e++)
                 c[i][j][e] = total[i][j][e] = 0;
     grid_begin();
-    uint32_t steps = (g.stride + WIDE_K - 1) / WIDE_K, whole = g.stride / WIDE_K;
+    uint32_t steps = (g.stride + WIDE_K - 1) / WIDE_K, full = g.stride / WIDE_K;
     for (uint32_t s = 0; s < WIDE_STAGES - 1; s++)
         wide_issue(&shares, shared + s * bytes, g.k);      // zeros if there is no such step
     uint32_t now = 0, free_at = (WIDE_STAGES - 1) * bytes; // offset of the previous step's stage
@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(256) gemm_wide_kernel(gemm_run g)
             cta_sync();
             wide_issue(&shares, shared + free_at, g.k);
             wide_slab<T, W>(c, shared + weight_at, shared + token_at);
-            if (s < whole) // a missing slab is not added, as in the small kernel
+            if (s < full) // a missing slab is not added, as in the small kernel
                 wide_slab<T, W>(c, shared + (weight_at ^ wide_row<W>::SLAB),
                                 shared + (token_at ^ wide_row<T>::SLAB));
             free_at = now;
@@ -230,7 +230,7 @@ template <class T, class W> static enum status wide_launch(struct stream *stream
 enum status gemm_wide(struct stream *stream, const struct gemm_args *args)
 {
     gemm_run g = gemm_run_of(args);
-    if (!g.whole) // rows of x that cannot be read in vectors
+    if (!g.vectors) // rows of x that cannot be read in vectors
         return gemm_small(stream, args);
     bool rows8 = args->weight->shape.dtype == DTYPE_I8;
     if (args->x_dtype == DTYPE_BF16)

@@ -90,8 +90,8 @@ struct stream {
     struct blas *blas;
     struct comm *comm; // NULL: no ranks, or not joined yet
     uint32_t rank;
-    float *ranks_room; // [ranks][n] f32 partial sums of a piece
-    size_t ranks_room_bytes;
+    float *ranks_scratch; // [ranks][n] f32 partial sums of a piece
+    size_t ranks_scratch_bytes;
 };
 
 // call_status converts the result of a runtime call and clears the thread's last error.
@@ -147,12 +147,12 @@ struct attn_kernels {
 extern const struct attn_kernels attn_d64, attn_d96, attn_d128, attn_d256, attn_any;
 extern const struct attn_kernels attn_d96_small, attn_d128_small;
 const struct attn_kernels *attn_kernels_of(const struct device *device, uint32_t dim);
-enum status attn_workers_ask(struct device *device); // at open; fills device->attn_workers
+enum status attn_workers_query(struct device *device); // at open; fills device->attn_workers
 uint32_t attn_workers_of(const struct device *device, uint32_t dim);
 enum status attn_plain(struct stream *stream, const struct attn_args *args);
 
 // device.c: returns DEVICE_FAULT if the stream has failed; *idle: true if it has no work left.
-enum status stream_ask(const struct stream *stream, bool *idle, struct error *err);
+enum status stream_query(const struct stream *stream, bool *idle, struct error *err);
 // The functions of the device table; also used to time products inside a graph.
 enum status graph_begin(struct stream *stream);
 enum status graph_end(struct stream *stream, struct graph **out, struct error *err);
@@ -161,7 +161,7 @@ void graph_close(struct graph *graph);
 
 // *out: true if the kernels loaded on this thread's card can start early. They cannot if the driver
 // made them from PTX for a card before sm_90, whatever card runs them.
-enum status early_ask(bool *out);
+enum status early_query(bool *out);
 
 enum status signal_run(cudaStream_t stream, uint32_t *host_word, uint32_t value);
 

@@ -95,12 +95,13 @@ template <> __device__ __forceinline__ void store8<float>(float *p, const float 
 }
 
 // load8 and store8 at element `at` of a row of `width`: elements past the end are read as zero and
-// not written. whole: the row's length allows vectors; otherwise elements are accessed one by one.
+// not written. vectors: the row's length allows vectors; otherwise elements are accessed one by
+// one.
 template <class T>
 static __device__ __forceinline__ void load8_row(const T *row, uint32_t at, uint32_t width,
-                                                 bool whole, float v[8])
+                                                 bool vectors, float v[8])
 {
-    if (whole) {
+    if (vectors) {
         load8(row + at, v);
         return;
     }
@@ -108,10 +109,10 @@ static __device__ __forceinline__ void load8_row(const T *row, uint32_t at, uint
         v[i] = at + i < width ? widen(row[at + i]) : 0.0f;
 }
 template <class T>
-static __device__ __forceinline__ void store8_row(T *row, uint32_t at, uint32_t width, bool whole,
+static __device__ __forceinline__ void store8_row(T *row, uint32_t at, uint32_t width, bool vectors,
                                                   const float v[8])
 {
-    if (whole) {
+    if (vectors) {
         store8(row + at, v);
         return;
     }

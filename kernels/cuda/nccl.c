@@ -40,12 +40,12 @@ enum status nccl_open(struct nccl *out, struct error *err)
                          "GPUs that share a model need NCCL, which could not be opened (%s): "
                          "install libnccl2 or name its folder in LD_LIBRARY_PATH",
                          dlerror());
-    bool whole = true;
+    bool complete = true;
 #define NCCL_FIND(result, name, arguments)                                                         \
-    whole = whole && symbol_find(out, &out->name, "nccl" #name, err);
+    complete = complete && symbol_find(out, &out->name, "nccl" #name, err);
     NCCL_LIST(NCCL_FIND)
 #undef NCCL_FIND
-    if (whole && version_check(out, err) == STATUS_OK)
+    if (complete && version_check(out, err) == STATUS_OK)
         return STATUS_OK;
     nccl_close(out);
     return STATUS_NO_DEVICE;

@@ -10,7 +10,7 @@ struct norm_run {
     void *out;           // [rows][width] act
     uint32_t rows, width;
     float epsilon;
-    bool whole;
+    bool vectors;
     prefetch_run next; // prefetched by the blocks that have no row
 };
 
@@ -67,23 +67,23 @@ static __device__ __forceinline__ void rms_walked(const norm_run &a, size_t row,
     const T *add = (const T *)a.add + row;
     float squares = 0, v[8], w[8];
     for (uint32_t at = first; at < a.width; at += step) {
-        load8_row(x, at, a.width, a.whole, v);
+        load8_row(x, at, a.width, a.vectors, v);
         if (a.add) {
-            load8_row(add, at, a.width, a.whole, w);
+            load8_row(add, at, a.width, a.vectors, w);
             for (int i = 0; i < 8; i++)
                 v[i] = rounded<T>(add_rn(v[i], w[i]));
-            store8_row(x, at, a.width, a.whole, v);
+            store8_row(x, at, a.width, a.vectors, v);
         }
         for (int i = 0; i < 8; i++)
             squares = fmaf(v[i], v[i], squares);
     }
     float scale = 1.0f / sqrtf(row_sum<WARPS>(squares, shared) / (float)a.width + a.epsilon);
     for (uint32_t at = first; at < a.width; at += step) {
-        load8_row(x, at, a.width, a.whole, v);
-        load8_row(a.weight, at, a.width, a.whole, w);
+        load8_row(x, at, a.width, a.vectors, v);
+        load8_row(a.weight, at, a.width, a.vectors, w);
         for (int i = 0; i < 8; i++)
             v[i] = mul_rn(mul_rn(v[i], scale), w[i]);
-        store8_row(out, at, a.width, a.whole, v);
+        store8_row(out, at, a.width, a.vectors, v);
     }
 }
 
@@ -99,9 +99,9 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
     if (r >= a.rows)
         return;
     size_t row = (size_t)r * a.width;
-    if (a.whole && a.width <= 256 * WARPS)
+    if (a.vectors && a.width <= 256 * WARPS)
         rms_kept<T, WARPS, 1>(a, row, shared);
-    else if (a.whole && a.width <= NORM_KEPT * 256 * WARPS)
+    else if (a.vectors && a.width <= NORM_KEPT * 256 * WARPS)
         rms_kept<T, WARPS, NORM_KEPT>(a, row, shared);
     else
         rms_walked<T, WARPS>(a, row, shared);
@@ -110,11 +110,11 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) rms_
 template <class T>
 static __device__ __forceinline__ void sum8(const norm_run &a, size_t row, uint32_t at, float v[8])
 {
-    load8_row((const T *)a.residual + row, at, a.width, a.whole, v);
+    load8_row((const T *)a.residual + row, at, a.width, a.vectors, v);
     if (!a.add)
         return;
     float w[8];
-    load8_row((const T *)a.add + row, at, a.width, a.whole, w);
+    load8_row((const T *)a.add + row, at, a.width, a.vectors, w);
     for (int i = 0; i < 8; i++)
         v[i] = add_rn(v[i], w[i]);
 }
@@ -146,11 +146,11 @@ template <class T, int WARPS> static __global__ void __launch_bounds__(256) laye
     for (uint32_t at = first; at < a.width; at += step) {
         float w[8], b[8];
         sum8<T>(a, row, at, v);
-        load8_row(a.weight, at, a.width, a.whole, w);
-        load8_row(a.bias, at, a.width, a.whole, b);
+        load8_row(a.weight, at, a.width, a.vectors, w);
+        load8_row(a.bias, at, a.width, a.vectors, b);
         for (int i = 0; i < 8; i++)
             v[i] = fmaf(mul_rn(v[i] - mean, scale), w[i], b[i]);
-        store8_row((T *)a.out + row, at, a.width, a.whole, v);
+        store8_row((T *)a.out + row, at, a.width, a.vectors, v);
     }
 }
 

@@ -4,7 +4,7 @@
 
 struct pool_run {
     pool_args args;
-    bool whole;
+    bool vectors;
 };
 
 // One block of 256 per sequence; a thread owns 8 columns at a time. Shared: 32 bytes. Bound:
@@ -28,7 +28,7 @@ template <class T> static __global__ void __launch_bounds__(256, 4) pool_kernel(
         float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         for (uint32_t t = 0; t < count; t++) {
             float v[8];
-            load8_row((const T *)a.args.in + (size_t)(first + t) * width, at, width, a.whole, v);
+            load8_row((const T *)a.args.in + (size_t)(first + t) * width, at, width, a.vectors, v);
             for (int i = 0; i < 8; i++)
                 sum[i] = add_rn(sum[i], v[i]);
         }
@@ -36,7 +36,7 @@ template <class T> static __global__ void __launch_bounds__(256, 4) pool_kernel(
             sum[i] = sum[i] / divisor;
             squares = fmaf(sum[i], sum[i], squares);
         }
-        store8_row(out, at, width, a.whole, sum);
+        store8_row(out, at, width, a.vectors, sum);
     }
     if (!a.args.normalize || (row.pool & STEP_POOL_RAW))
         return;
@@ -44,10 +44,10 @@ template <class T> static __global__ void __launch_bounds__(256, 4) pool_kernel(
     float scale = 1.0f / fmaxf(length, 1e-12f);
     for (uint32_t at = threadIdx.x * 8; at < width; at += 2048) {
         float v[8];
-        load8_row(out, at, width, a.whole, v);
+        load8_row(out, at, width, a.vectors, v);
         for (int i = 0; i < 8; i++)
             v[i] = mul_rn(v[i], scale);
-        store8_row(out, at, width, a.whole, v);
+        store8_row(out, at, width, a.vectors, v);
     }
 }
 

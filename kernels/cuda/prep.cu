@@ -102,7 +102,7 @@ static __global__ void __launch_bounds__(256) prep_rows(prep_args a)
         a.position[t] = position;
         a.row_of[t] = r;
         a.type[t] = row.type_from != STEP_NO_TYPE && position >= row.type_from;
-        a.kv_place[t] = place;
+        a.kv_write_offset[t] = place;
     }
 }
 
@@ -129,7 +129,7 @@ enum status cuda_prep(struct stream *stream, const struct prep_args *args)
     return launch_status();
 }
 
-enum status early_ask(bool *out)
+enum status early_query(bool *out)
 {
     struct cudaFuncAttributes facts;
     enum status status = call_status(cudaFuncGetAttributes(&facts, (const void *)prep_rows));

@@ -79,9 +79,9 @@ static __device__ void post_rotate(const qkv_post_args &a, T *x, const float *no
     }
 }
 
-// One warp per (token, head) of q, k and v; 8 per block. A token with kv_place UINT64_MAX still
-// rotates q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T * (heads + 2
-// kv_heads) * dim elements.
+// One warp per (token, head) of q, k and v; 8 per block. A token with kv_write_offset UINT64_MAX
+// still rotates q. Without KV blocks (encoders) k is rotated in place. Bound: memory, 2 * T *
+// (heads + 2 kv_heads) * dim elements.
 template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel(post_run run)
 {
     const qkv_post_args &a = run.args;
@@ -103,7 +103,7 @@ template <class T> static __global__ void __launch_bounds__(256) qkv_post_kernel
             post_rotate(a, x, run.k_norm, t, NULL);
         return;
     }
-    uint64_t place = a.kv_place[t];
+    uint64_t place = a.kv_write_offset[t];
     if (place == UINT64_MAX)
         return;
     uint32_t kv_head = head - heads - (value ? kv_heads : 0);

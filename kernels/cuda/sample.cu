@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
         return;
     const sample_params &p = a.state.params[s.slot];
     const float *raw = a.logits + (size_t)n * a.stride + base;
-    best_pair top = {0, NOBODY};
+    best_pair top = {0, NO_TOKEN};
     float bad = 0;
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         float l = raw[i];
@@ -56,7 +56,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
     bad = row_sum<8>(bad, sums);
     float sum = 0;
     for (uint32_t i = threadIdx.x; i < count; i += 256)
-        sum = add_rn(sum, raw_top.id != NOBODY ? expf(shared[i] - raw_top.value) : 0.0f);
+        sum = add_rn(sum, raw_top.id != NO_TOKEN ? expf(shared[i] - raw_top.value) : 0.0f);
     sum = row_sum<8>(sum, sums);
     const step_bias *bias = a.state.bias + (size_t)s.slot * a.limits.bias_max;
     for (uint32_t i = 0; i < p.bias_count; i++) { // a token may be listed twice
@@ -74,7 +74,7 @@ static __global__ void __launch_bounds__(256) sample_process(sample_run run)
                                ? a.state.penalty + (size_t)p.penalty_row * vocab
                                : NULL;
     float *out = run.processed + (size_t)n * vocab + base;
-    top.id = NOBODY;
+    top.id = NO_TOKEN;
     for (uint32_t i = threadIdx.x; i < count; i += 256) {
         uint32_t token = base + i;
         float l = shared[i];
@@ -100,7 +100,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     grid_begin();
     const sample_args &a = run.args;
     uint32_t n = blockIdx.x;
-    sample_decision row = {0, 0, -INFINITY, 0, NOBODY, 0, 0, 0};
+    sample_decision row = {0, 0, -INFINITY, 0, NO_TOKEN, 0, 0, 0};
     uint32_t slot = a.sampled[n].slot;
     if (threadIdx.x != 0)
         return;
@@ -110,7 +110,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
         return;
     }
     const sample_params &p = a.state.params[slot];
-    best_pair raw = {0, NOBODY}, top = {0, NOBODY};
+    best_pair raw = {0, NO_TOKEN}, top = {0, NO_TOKEN};
     const sample_chunk *chunk = run.chunk + (size_t)n * run.chunks;
     for (uint32_t i = 0; i < run.chunks; i++) {
         best_pair r = {chunk[i].raw_max, chunk[i].raw_best}, t = {chunk[i].max, chunk[i].best};
@@ -121,7 +121,7 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
         if (chunk[i].bad != 0)
             row.flags = SAMPLED_NOT_FINITE;
     }
-    if (raw.id == NOBODY)
+    if (raw.id == NO_TOKEN)
         row.flags = SAMPLED_NOT_FINITE;
     if (row.flags != 0) {
         a.state.done[slot] = 1; // the sequence cannot continue
@@ -130,12 +130,12 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
     }
     float sum = 0;
     for (uint32_t i = 0; i < run.chunks; i++)
-        sum = chunk[i].raw_best == NOBODY
+        sum = chunk[i].raw_best == NO_TOKEN
                   ? sum
                   : fmaf(chunk[i].raw_sum, expf(chunk[i].raw_max - raw.value), sum);
     row.raw_max = raw.value;
     row.raw_log_sum = raw.value + logf(sum);
-    row.banned = top.id == NOBODY;
+    row.banned = top.id == NO_TOKEN;
     if (row.banned != 0)
         row.greedy = raw.id;
     else if (p.temperature < 1e-5f || p.top_p <= 0.0f || p.top_k == 1)
@@ -153,15 +153,15 @@ static __global__ void __launch_bounds__(32) sample_decide(sample_run run)
 // Reads logits i to i + 3 of a chunk, divided by the temperature; -infinity if they are filtered or
 // past the end.
 static __device__ __forceinline__ void scaled4(const float *in, uint32_t i, uint32_t count,
-                                               bool whole, float inverse, float threshold,
+                                               bool vectors, float inverse, float threshold,
                                                float z[4])
 {
     uint4 v = {0, 0, 0, 0};
-    if (whole)
+    if (vectors)
         v = ldg128(in + i);
     const uint32_t word[4] = {v.x, v.y, v.z, v.w};
     for (uint32_t k = 0; k < 4; k++) {
-        float l = whole ? bits_float(word[k]) : i + k < count ? in[i + k] : -INFINITY;
+        float l = vectors ? bits_float(word[k]) : i + k < count ? in[i + k] : -INFINITY;
         z[k] = mul_rn(l, inverse);
         if (z[k] < threshold)
             z[k] = -INFINITY;
@@ -178,12 +178,12 @@ static __global__ void __launch_bounds__(256) sample_draw(sample_run run)
     uint32_t count = chunk_count(vocab, base);
     grid_begin();
     sample_decision row = run.row[n];
-    if (row.flags != 0 || row.greedy != NOBODY)
+    if (row.flags != 0 || row.greedy != NO_TOKEN)
         return;
     const sample_params &p = a.state.params[a.sampled[n].slot];
     const float *in = run.processed + (size_t)n * vocab + base;
     float inverse = temperature_inverse(row);
-    best_pair top = {0, NOBODY};
+    best_pair top = {0, NO_TOKEN};
     for (uint32_t i = threadIdx.x * 4; i < count; i += 1024) {
         float z[4];
         scaled4(in, i, count, vocab % 4 == 0, inverse, row.threshold, z);
@@ -232,7 +232,7 @@ static __device__ void sample_commit(const sample_args &a, uint32_t slot, int32_
 static __device__ uint32_t banned_best(const float *raw, const uint32_t *mask, uint32_t vocab,
                                        best_pair *pairs)
 {
-    best_pair top = {0, NOBODY};
+    best_pair top = {0, NO_TOKEN};
     for (uint32_t i = threadIdx.x; i < vocab; i += 256) {
         best_pair mine = {raw[i], i};
         if (mask_allows(mask, i) && raw[i] > -INFINITY && pair_better(mine, top))
@@ -245,11 +245,11 @@ static __device__ uint32_t banned_best(const float *raw, const uint32_t *mask, u
 // call it.
 static __device__ bool mask_is_empty(const uint32_t *mask, uint32_t words, best_pair *pairs)
 {
-    best_pair some = {0, NOBODY};
+    best_pair some = {0, NO_TOKEN};
     for (uint32_t i = threadIdx.x; i < words; i += 256)
         if (mask[i] != 0)
             some.id = i;
-    return block_best(some, pairs).id == NOBODY;
+    return block_best(some, pairs).id == NO_TOKEN;
 }
 
 // Writes the greatest raw logits. Each thread first finds the best of its share, every 256th logit.
@@ -258,7 +258,7 @@ static __device__ bool mask_is_empty(const uint32_t *mask, uint32_t words, best_
 static __device__ uint32_t tops_write(const float *raw, uint32_t vocab, uint32_t wanted,
                                       float log_sum, sample_top *out, best_pair *pairs)
 {
-    best_pair mine = {0, NOBODY};
+    best_pair mine = {0, NO_TOKEN};
     for (uint32_t i = threadIdx.x; wanted != 0 && i < vocab; i += 256) {
         best_pair one = {raw[i], i};
         if (pair_better(one, mine))
@@ -266,7 +266,7 @@ static __device__ uint32_t tops_write(const float *raw, uint32_t vocab, uint32_t
     }
     for (uint32_t k = 0; k < wanted; k++) {
         best_pair best = block_best(mine, pairs);
-        if (best.id == NOBODY)
+        if (best.id == NO_TOKEN)
             return k;
         if (threadIdx.x == 0) {
             sample_top top = {(int32_t)best.id, best.value - log_sum};
@@ -275,7 +275,7 @@ static __device__ uint32_t tops_write(const float *raw, uint32_t vocab, uint32_t
         uint32_t owner = best.id % 256;
         if (threadIdx.x / 32 != owner / 32)
             continue;
-        best_pair next = {0, NOBODY};
+        best_pair next = {0, NO_TOKEN};
         for (uint32_t i = owner + threadIdx.x % 32 * 256; i < vocab; i += 8192) {
             best_pair one = {raw[i], i};
             if (pair_better(best, one) && pair_better(one, next))
@@ -316,13 +316,13 @@ static __global__ void __launch_bounds__(256) sample_finish(sample_run run)
     wanted = a.top ? wanted : 0;
     result.top_count = tops_write(raw, vocab, wanted < vocab ? wanted : vocab, row.raw_log_sum,
                                   a.top + (size_t)n * SAMPLE_TOP_MAX, pairs);
-    uint32_t best = mask ? banned_best(raw, mask, vocab, pairs) : NOBODY;
-    row.greedy = best != NOBODY ? best : row.greedy;
+    uint32_t best = mask ? banned_best(raw, mask, vocab, pairs) : NO_TOKEN;
+    row.greedy = best != NO_TOKEN ? best : row.greedy;
     cta_sync(); // all have read the parameters that sample_commit changes
     if (threadIdx.x != 0)
         return;
-    if (row.greedy == NOBODY) {
-        best_pair top = {0, NOBODY};
+    if (row.greedy == NO_TOKEN) {
+        best_pair top = {0, NO_TOKEN};
         for (uint32_t i = 0; i < run.chunks; i++) {
             const sample_chunk &c = run.chunk[(size_t)n * run.chunks + i];
             best_pair mine = {c.max, c.best};

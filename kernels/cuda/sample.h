@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/lane.h"
 
-const uint32_t NOBODY = STEP_NO_ROW; // no token
+const uint32_t NO_TOKEN = STEP_NO_ROW;
 
 struct sample_run {
     sample_args args;
@@ -53,7 +53,7 @@ static __device__ __forceinline__ float order_value(uint32_t key)
     return bits_float(key >> 31 ? key & 0x7FFFFFFFu : ~key);
 }
 
-// The better pair has the greater value, or at equal values the lower id; an id of NOBODY always
+// The better pair has the greater value, or at equal values the lower id; an id of NO_TOKEN always
 // loses. block_best returns the best pair of 256 threads to all of them; shared: 8 pairs. Every
 // thread of the block must call it.
 struct best_pair {
@@ -62,8 +62,8 @@ struct best_pair {
 };
 static __device__ __forceinline__ bool pair_better(best_pair a, best_pair b)
 {
-    if (a.id == NOBODY || b.id == NOBODY)
-        return b.id == NOBODY && a.id != NOBODY;
+    if (a.id == NO_TOKEN || b.id == NO_TOKEN)
+        return b.id == NO_TOKEN && a.id != NO_TOKEN;
     return a.value > b.value || (a.value == b.value && a.id < b.id);
 }
 static __device__ __forceinline__ best_pair warp_best(best_pair mine)

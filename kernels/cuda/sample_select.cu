@@ -138,7 +138,7 @@ static __global__ void __launch_bounds__(SELECT_THREADS, 1) sample_select_kernel
     SHARED(select_shared, shared, [1]);
     grid_begin();
     sample_decision row = run.row[blockIdx.x];
-    if (row.flags != 0 || row.greedy != NOBODY)
+    if (row.flags != 0 || row.greedy != NO_TOKEN)
         return;
     const sample_params &p = run.args.state.params[run.args.sampled[blockIdx.x].slot];
     uint32_t top_k = p.top_k;

@@ -74,7 +74,7 @@ static enum status qkv_post(struct forward *f, const struct forward_op *op)
         .k_norm = weight_at(f->weights, LAYER_K_NORM),
         .cos_sin = model->rope,
         .position = model_state(model, model->layout.position),
-        .kv_place = model_state(model, model->layout.kv_place),
+        .kv_write_offset = model_state(model, model->layout.kv_write_offset),
         .kv_base = model->kv.base,
         .layer_offset = strides.layer,
         .value_offset = strides.value,

@@ -28,7 +28,7 @@ enum status forward_prep(struct model *model, const struct step *host)
         .position = model_state(model, at->position),
         .row_of = model_state(model, at->row_of),
         .type = model_state(model, at->type),
-        .kv_place = model_state(model, at->kv_place),
+        .kv_write_offset = model_state(model, at->kv_write_offset),
         .block_shift =
             model->facts.block_tokens ? (uint32_t)__builtin_ctz(model->facts.block_tokens) : 0,
         .token_bytes = model->sizes.head_dim * dtype_bytes(model->facts.kv_dtype),

@@ -45,7 +45,7 @@ struct model_layout {
     size_t activation_bytes;
     // Offsets in the state, device memory.
     size_t last_token, block_table, params, done, penalty, bias;
-    size_t token, position, row_of, type, kv_place, record, masks;
+    size_t token, position, row_of, type, kv_write_offset, record, masks;
     size_t state_bytes, penalty_bytes; // total; part for penalty rows
     // Offsets in host-visible memory.
     size_t records, results, tops, host_values, host_masks; // [MODEL_HOST_STEPS] each

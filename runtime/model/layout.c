@@ -71,7 +71,7 @@ static void state(struct model_layout *out, const struct model_facts *facts)
     out->position = place(&at, tokens, sizeof(uint32_t));
     out->row_of = place(&at, tokens, sizeof(uint32_t));
     out->type = place(&at, tokens, sizeof(uint32_t));
-    out->kv_place = place(&at, tokens, sizeof(uint64_t));
+    out->kv_write_offset = place(&at, tokens, sizeof(uint64_t));
     out->record = place(&at, 1, out->record_bytes);
     out->masks = place(&at, 1, out->masks_bytes);
     out->state_bytes = at;

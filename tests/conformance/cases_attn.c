@@ -260,7 +260,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .k_norm = norm ? &k_norm.twin : NULL,
         .cos_sin = angle,
         .position = position,
-        .kv_place = place,
+        .kv_write_offset = place,
         .kv_base = s.cache,
         .layer_offset = s.layer_bytes,
         .value_offset = s.value_offset,
@@ -277,7 +277,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     args.k_norm = norm ? &k_norm.device : NULL;
     args.cos_sin = trial_put(t, angle, (size_t)64 * 256 * sizeof *angle);
     args.position = trial_put(t, position, s.tokens * sizeof *position);
-    args.kv_place = trial_put(t, place, s.tokens * sizeof *place);
+    args.kv_write_offset = trial_put(t, place, s.tokens * sizeof *place);
     args.kv_base = cache_there;
     trial_true(t, "qkv_post runs", t->api->ops->qkv_post(t->stream, &args) == STATUS_OK);
     size_t q_width = (size_t)shape.heads * shape.dim; // k and v columns are scratch afterwards

@@ -45,7 +45,7 @@ static bool ranks_open(struct ranks *s, struct trial *t, uint32_t size)
         at->limits = (struct stream_limits){.step = {.rows_max = 8, .tokens_max = 16, .vocab = 512},
                                             .width_max = 64}; // sums are made in several pieces
         struct device_options options = {.threads = 1 + r % 2, .exact = true};
-        bool cpu = t->level != CPU_LEVELS;
+        bool cpu = t->level != CPU_ISA_COUNT;
         if (!cpu) {
             options.index = r;
             options.ranks = size;

@@ -179,12 +179,12 @@ static struct prep_args prep_run(struct trial *t, struct prep_args *args, struct
     args->position = trial_device(t, n * 4);
     args->row_of = trial_device(t, n * 4);
     args->type = trial_device(t, n * 4);
-    args->kv_place = trial_device(t, n * 8);
+    args->kv_write_offset = trial_device(t, n * 8);
     trial_true(t, "prep runs", t->api->ops->prep(t->stream, args) == STATUS_OK);
     same(t, "prep tokens", args->token, want.token, n * 4);
     same(t, "prep positions", args->position, want.position, n * 4);
     same(t, "prep types", args->type, want.type, n * 4);
-    same(t, "prep places", args->kv_place, want.kv_place, n * 8);
+    same(t, "prep places", args->kv_write_offset, want.kv_write_offset, n * 8);
     return want;
 }
 
@@ -212,7 +212,7 @@ static void prep_without_state(struct trial *t)
                              .position = trial_heap(t, n * 4),
                              .row_of = trial_heap(t, n * 4),
                              .type = trial_heap(t, n * 4),
-                             .kv_place = trial_heap(t, n * 8)};
+                             .kv_write_offset = trial_heap(t, n * 8)};
     prep_run(t, &args, args.state);
 }
 
@@ -260,7 +260,7 @@ void try_prep(struct trial *t, enum dtype act)
             .position = trial_heap(t, n * 4),
             .row_of = trial_heap(t, n * 4),
             .type = trial_heap(t, n * 4),
-            .kv_place = trial_heap(t, n * 8),
+            .kv_write_offset = trial_heap(t, n * 8),
             .block_shift = shift,
             .token_bytes = 128,
         };

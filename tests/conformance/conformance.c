@@ -59,9 +59,9 @@ static bool is_op(const char *name)
 static uint32_t cpu_walk(const char *op, uint32_t *tested)
 {
     uint32_t failures = 0;
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 3))
             continue;
         ops_walk(&t, op);
         trial_close(&t);

@@ -45,30 +45,30 @@ static bool trial_stream(struct trial *t, const char *name)
 
 const char *trial_only_level;
 
-bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads)
+bool trial_open_cpu(struct trial *t, enum cpu_isa level, uint32_t threads)
 {
     struct error err = {0};
     struct device_options options = {.threads = threads, .exact = true};
     *t = (struct trial){.api = device_cpu(), .level = level};
-    if (trial_only_level && strcmp(trial_only_level, cpu_level_name(level)) != 0)
+    if (trial_only_level && strcmp(trial_only_level, cpu_isa_name(level)) != 0)
         return false;
     if (cpu_device_open(&t->device, &options, level, &err) != STATUS_OK) {
         printf("cpu: %s\n", err.text);
         return false;
     }
     if (t->device->level != level) {
-        printf("skipped: this processor has no %s\n", cpu_level_name(level));
+        printf("skipped: this processor has no %s\n", cpu_isa_name(level));
         t->api->close(t->device);
         return false;
     }
-    return trial_stream(t, cpu_level_name(level));
+    return trial_stream(t, cpu_isa_name(level));
 }
 
 bool trial_open_plugin(struct trial *t, const char *name, const char *path)
 {
     struct error err = {0};
     struct device_options options = {.exact = true};
-    *t = (struct trial){.level = CPU_LEVELS};
+    *t = (struct trial){.level = CPU_ISA_COUNT};
     if (device_plugin_open(&t->api, name, path, &err) != STATUS_OK ||
         t->api->open(&t->device, &options, &err) != STATUS_OK) {
         printf("skipped: %s\n", err.text);
@@ -289,7 +289,7 @@ static void row_to_groups(float *row, float *rotated, uint32_t k)
 static void weight_to_bytes(struct trial *t, struct trial_weight *out, float *x)
 {
     const struct weight_shape *shape = &out->device.shape;
-    bool groups = t->level < CPU_LEVELS;
+    bool groups = t->level < CPU_ISA_COUNT;
     uint32_t depth = byte_depth(shape->k);
     float *rotated = groups ? trial_heap(t, (size_t)shape->n * depth * sizeof *rotated) : NULL;
     for (uint32_t r = 0; r < shape->n; r++)

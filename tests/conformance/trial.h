@@ -13,8 +13,8 @@ struct trial {
     struct device *device;
     struct stream *stream;
     struct device_facts facts;
-    const char *name;     // of the device, with its level
-    enum cpu_level level; // cpu only; CPU_LEVELS elsewhere
+    const char *name;   // of the device, with its level
+    enum cpu_isa level; // cpu only; CPU_ISA_COUNT elsewhere
     struct stream_limits limits;
     uint64_t seed, state;
     uint32_t cases, failures;
@@ -35,7 +35,7 @@ struct trial_weight {
 // Opens the device: cpu at a level, or a plugin by name or path. false: not there (a line on stdout
 // says so), or another level than the one asked for by name.
 extern const char *trial_only_level; // NULL: all
-bool trial_open_cpu(struct trial *t, enum cpu_level level, uint32_t threads);
+bool trial_open_cpu(struct trial *t, enum cpu_isa level, uint32_t threads);
 bool trial_open_plugin(struct trial *t, const char *name, const char *path);
 void trial_close(struct trial *t);
 

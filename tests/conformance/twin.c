@@ -57,13 +57,13 @@ void twin_prep(const struct prep_args *a)
             a->position[t] = position;
             a->row_of[t] = r;
             a->type[t] = position >= row->type_from;
-            a->kv_place[t] = UINT64_MAX;
+            a->kv_write_offset[t] = UINT64_MAX;
             if (row->kv_len == 0 || a->limits.blocks_max == 0 || a->state.done[row->slot])
                 continue;
             uint32_t block = position >> a->block_shift;
             uint32_t units = a->state.block_table[(size_t)row->slot * a->limits.blocks_max + block];
-            a->kv_place[t] = (uint64_t)units * TABLE_UNIT_BYTES +
-                             (position - (block << a->block_shift)) * a->token_bytes;
+            a->kv_write_offset[t] = (uint64_t)units * TABLE_UNIT_BYTES +
+                                    (position - (block << a->block_shift)) * a->token_bytes;
         }
         if (row->token_at != (uint32_t)STEP_TOKEN_FED && a->state.last_token)
             a->state.last_token[row->slot] = listed[row->token_at + row->q_len - 1];
@@ -256,11 +256,11 @@ void twin_qkv_post(const struct qkv_post_args *a)
             head_rope(q + h * s->dim, a, data_of(a->q_norm), position);
         for (uint32_t h = 0; h < s->kv_heads; h++)
             head_rope(k + h * s->dim, a, data_of(a->k_norm), position);
-        if (!s->paged || a->kv_place[t] == UINT64_MAX)
+        if (!s->paged || a->kv_write_offset[t] == UINT64_MAX)
             continue;
         for (uint32_t h = 0; h < s->kv_heads; h++)
             for (uint32_t i = 0; i < s->dim; i++) {
-                char *at = (char *)a->kv_base + a->kv_place[t] + a->layer_offset +
+                char *at = (char *)a->kv_base + a->kv_write_offset[t] + a->layer_offset +
                            h * a->head_bytes + i * each;
                 kv_put(at, a->kv, k[h * s->dim + i]);
                 kv_put(at + a->value_offset, a->kv, v[h * s->dim + i]);

@@ -91,34 +91,34 @@ static void tile_check(const struct scene *s, uint32_t index, uint32_t tile, boo
     const struct attn_item *item = work_at(s, wide ? work->wide_at : work->narrow_at);
     const struct attn_merge *merge = work_at(s, work->merge_at);
     uint32_t count = wide ? work->wide_count : work->narrow_count;
-    uint32_t walks = 0, apart = 0, merging = 0, parts[2];
+    uint32_t walks = 0, separate = 0, merging = 0, parts[2];
     parts_of(s, &rows_of(s)[index], parts);
     for (uint32_t i = 0; i < count; i++) {
         if (item[i].row != index)
             continue;
-        if (item[i].merge == ATTN_WALK) {
-            walks += item[i].at == tile;
+        if (item[i].merge == ATTN_ALL_PARTS) {
+            walks += item[i].tile_part == tile;
             continue;
         }
         const struct attn_merge *m = &merge[item[i].merge];
         assert_true(item[i].merge < work->merge_count && m->row == index && !wide);
-        if (item[i].at >> ATTN_TILE_SHIFT != tile)
+        if (item[i].tile_part >> ATTN_TILE_SHIFT != tile)
             continue;
-        uint32_t part = item[i].at & ((1u << ATTN_TILE_SHIFT) - 1);
-        merging = apart == 0 ? item[i].merge : merging;
+        uint32_t part = item[i].tile_part & ((1u << ATTN_TILE_SHIFT) - 1);
+        merging = separate == 0 ? item[i].merge : merging;
         assert_int_equal(item[i].merge, merging);
-        assert_int_equal(part, parts[0] + apart++);
-        assert_int_equal(m->part, parts[0]);
+        assert_int_equal(part, parts[0] + separate++);
+        assert_int_equal(m->first_part, parts[0]);
         assert_int_equal(m->parts, parts[1] - parts[0]);
         for (uint32_t head = 0; head < s->limits.attn.kv_heads; head++) {
-            uint32_t partial = m->partial + head * m->parts + part - m->part;
+            uint32_t partial = m->partial + head * m->parts + part - m->first_part;
             assert_true(partial < s->capacity.partials);
             assert_int_equal(s->used[partial]++, 0);
         }
     }
-    uint32_t merges = apart > 0;
+    uint32_t merges = separate > 0;
     assert_int_equal(walks + merges, 1);
-    assert_true(apart == 0 || (merges == 1 && apart == parts[1] - parts[0] && apart > 1));
+    assert_true(separate == 0 || (merges == 1 && separate == parts[1] - parts[0] && separate > 1));
 }
 
 static bool row_is_wide(const struct scene *s, uint32_t index)
@@ -155,7 +155,7 @@ static void plan_check(const struct scene *s)
     assert_true(s->capacity.workers > 0 || tokens == ATTN_PART_TOKENS);
     // tiles that are of no row: each part but one of a tile is one item more than the tile
     uint32_t parts_more = work->partial_count / s->limits.attn.kv_heads - work->merge_count;
-    assert_true(parts_more + work->merge_count <= s->capacity.apart);
+    assert_true(parts_more + work->merge_count <= s->capacity.separate);
     assert_int_equal(work->wide_count + work->narrow_count, items + parts_more);
 }
 
@@ -226,7 +226,7 @@ static void test_a_long_chunk_has_all_its_tiles(void **state)
     const struct attn_item *item = work_at(&s, attn_plan_of(s.step)->wide_at);
     assert_int_equal(attn_plan_of(s.step)->wide_count, TILES);
     for (uint32_t i = 0; i < TILES; i++)
-        assert_int_equal(item[i].at, TILES - 1 - i);
+        assert_int_equal(item[i].tile_part, TILES - 1 - i);
     free(s.step);
 }
 
@@ -254,7 +254,7 @@ static void test_a_narrow_row_begins_with_its_first_window(void **state)
         lists_check(&s, attn_plan_fill(&limits, &capacity, s.step));
         plan_check(&s);
         const struct attn_item *item = work_at(&s, attn_plan_of(s.step)->narrow_at);
-        assert_int_equal(item[0].at, beyond < QUERIES - 1 ? 1 : 2);
+        assert_int_equal(item[0].tile_part, beyond < QUERIES - 1 ? 1 : 2);
         free(s.step);
         free(s.used);
     }
@@ -389,7 +389,7 @@ static void test_few_wide_rows_fill_the_processors(void **state)
     }
 }
 
-// Behind 255 rows of 4K keys a row of 128K has all its parts apart, though there is not room for
+// Behind 255 rows of 4K keys a row of 128K has all its parts separate, though there is not room for
 // all.
 static void test_the_longest_row_takes_partials_first(void **state)
 {
@@ -398,10 +398,10 @@ static void test_the_longest_row_takes_partials_first(void **state)
     struct scene s = fast_make(256, 4096, 131072, 0, 2048 * (size_t)STATE);
     const struct attn_work *work = attn_plan_of(s.step);
     const struct attn_item *item = work_at(&s, work->narrow_at);
-    uint32_t apart = 0;
+    uint32_t separate = 0;
     for (uint32_t i = 0; i < work->narrow_count; i++)
-        apart += item[i].row == 255 && item[i].merge != ATTN_WALK;
-    assert_int_equal(apart, 128);
+        separate += item[i].row == 255 && item[i].merge != ATTN_ALL_PARTS;
+    assert_int_equal(separate, 128);
     assert_int_equal(item[0].row, 255);
     assert_in_range(work->partial_count, 2044, 2048);
     free(s.step);
@@ -444,7 +444,7 @@ static void test_the_plan_of_256_rows_is_small(void **state)
         }
         free(s.step);
     }
-    assert_in_range(most, ATTN_APART_MAX * 7, 40 << 10); // the limit of parts was met
+    assert_in_range(most, ATTN_SEPARATE_MAX * 7, 40 << 10); // the limit of parts was met
 }
 
 // An item counts rows in 16 bits; a model without attention has no plan.

@@ -266,7 +266,7 @@ static void test_the_best_level_is_taken(void **state)
     (void)state;
     struct device *device;
     struct device_options options = {.threads = 1};
-    enum cpu_level best = CPU_PLAIN;
+    enum cpu_isa best = CPU_PLAIN;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         best = CPU_AVX2;
     if (best == CPU_AVX2 && __builtin_cpu_supports("avx512f") &&
@@ -276,7 +276,7 @@ static void test_the_best_level_is_taken(void **state)
     assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
     assert_true(device->level >= best); // pairs and tiles depend on more than the processor
     device_cpu()->close(device);
-    for (enum cpu_level level = CPU_PLAIN; level <= best; level++) {
+    for (enum cpu_isa level = CPU_PLAIN; level <= best; level++) {
         assert_int_equal(cpu_device_open(&device, &options, level, NULL), STATUS_OK);
         assert_int_equal(device->level, level);
         device_cpu()->close(device);
@@ -461,9 +461,9 @@ static int32_t sampled_token(struct trial *t, const float *logits, uint32_t row,
 static void test_sample_alone(void **state)
 {
     (void)state;
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 3))
             continue;
         trial_begin(&t, 9);
         float *logits = trial_floats(&t, (size_t)ROWS * VOCAB, DTYPE_F32, 2);

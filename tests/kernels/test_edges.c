@@ -12,9 +12,9 @@
 
 static void with_levels(void (*run)(struct trial *))
 {
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 2))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 2))
             continue;
         run(&t);
         trial_close(&t);
@@ -134,7 +134,7 @@ static void ties(struct trial *t)
             .act = DTYPE_F32,
             .kv = DTYPE_BF16,
             .qkv = qkv,
-            .kv_place = place,
+            .kv_write_offset = place,
             .kv_base = cache,
             .value_offset = bytes,
             .head_bytes = WIDE * sizeof(uint16_t),

@@ -49,9 +49,9 @@ static void product_rows(struct trial *t, enum dtype dtype)
 
 static void with_levels(void (*run)(struct trial *))
 {
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 3))
             continue;
         run(&t);
         trial_close(&t);
@@ -134,12 +134,12 @@ static void test_products_threads(void **state)
 {
     (void)state;
     enum { K = 600, N = 300, M = 20 };
-    for (int level = 0; level < CPU_LEVELS; level++)
+    for (int level = 0; level < CPU_ISA_COUNT; level++)
         for (int dtype = 0; dtype < DTYPE_COUNT; dtype++) {
             float first[M * N];
             for (uint32_t threads = 1; threads <= 4; threads++) {
                 struct trial t;
-                if (!trial_open_cpu(&t, (enum cpu_level)level, threads))
+                if (!trial_open_cpu(&t, (enum cpu_isa)level, threads))
                     break;
                 trial_begin(&t, 200);
                 struct weight_shape shape = {WEIGHT_PRODUCT, (enum dtype)dtype, N, K};
@@ -223,7 +223,7 @@ static void parts_join(struct prompt *p)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < work->narrow_count; i++)
         if (i == 0 || item[i].row != item[kept - 1].row)
-            item[kept++] = (struct attn_item){.row = item[i].row, .merge = ATTN_WALK};
+            item[kept++] = (struct attn_item){.row = item[i].row, .merge = ATTN_ALL_PARTS};
     work->narrow_count = kept;
     work->merge_count = work->partial_count = 0;
 }

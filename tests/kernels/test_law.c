@@ -37,8 +37,8 @@ static void judge(struct trial *t, const struct law *law, enum law_draws kind)
 static void with_trial(void (*run)(struct trial *))
 {
     struct trial t;
-    for (int level = CPU_LEVELS - 1; level >= 0; level--) {
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 2))
+    for (int level = CPU_ISA_COUNT - 1; level >= 0; level--) {
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 2))
             continue;
         trial_begin(&t, 5);
         run(&t);

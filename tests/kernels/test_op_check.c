@@ -54,7 +54,7 @@ static void test_prep(void **state)
         .position = there,
         .row_of = there,
         .type = there,
-        .kv_place = there,
+        .kv_write_offset = there,
         .block_shift = 12};
     TRY(prep, NULL, );
     TRY(prep, "no step record", a.step = NULL);
@@ -62,7 +62,7 @@ static void test_prep(void **state)
     TRY(prep, "an output array is missing", a.position = NULL);
     TRY(prep, "an output array is missing", a.row_of = NULL);
     TRY(prep, "an output array is missing", a.type = NULL);
-    TRY(prep, "an output array is missing", a.kv_place = NULL);
+    TRY(prep, "an output array is missing", a.kv_write_offset = NULL);
     TRY(prep, "more rows than the limits say", a.row_count = 5);
     TRY(prep, "more tokens than the limits say", a.token_count = 10);
     TRY(prep, "a row has at least one token", a.token_count = 3);
@@ -245,7 +245,7 @@ static void test_qkv_post(void **state)
         .qkv = there,
         .cos_sin = there,
         .position = there,
-        .kv_place = there,
+        .kv_write_offset = there,
         .kv_base = there,
         .shape = {.heads = 4, .kv_heads = 2, .dim = 16, .causal = 1, .paged = 1},
         .token_count = 2,
@@ -262,9 +262,9 @@ static void test_qkv_post(void **state)
     TRY(qkv_post, "the norm of keys", a.k_norm = &other);
     TRY(qkv_post, "no activations", a.qkv = NULL);
     TRY(qkv_post, NULL, a.token_count = 0; a.qkv = NULL);
-    TRY(qkv_post, "needs places and the KV base", a.kv_place = NULL);
+    TRY(qkv_post, "needs places and the KV base", a.kv_write_offset = NULL);
     TRY(qkv_post, "needs places and the KV base", a.kv_base = NULL);
-    TRY(qkv_post, NULL, a.shape.paged = 0; a.kv_place = NULL; a.kv_base = NULL);
+    TRY(qkv_post, NULL, a.shape.paged = 0; a.kv_write_offset = NULL; a.kv_base = NULL);
 }
 
 static void test_attn(void **state)

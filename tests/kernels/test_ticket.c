@@ -83,7 +83,7 @@ static void step_take(struct state *s, uint32_t thread)
         s->at[thread] = AT_LOOK;
         break;
     case AT_LOOK:
-        if (ticket_look(&s->box, seen))
+        if (ticket_load(&s->box, seen))
             s->at[thread] = AT_READ;
         else if (thread == 0)
             s->at[thread] = AT_WAIT;
@@ -93,7 +93,7 @@ static void step_take(struct state *s, uint32_t thread)
         s->at[thread] = AT_TAKE;
         break;
     case AT_TAKE:
-        s->at[thread] = ticket_take(&s->box, seen) ? AT_RUN : AT_LOOK;
+        s->at[thread] = ticket_claim(&s->box, seen) ? AT_RUN : AT_LOOK;
         break;
     case AT_RUN:
         chunk_run(s, thread);

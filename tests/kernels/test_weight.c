@@ -41,9 +41,9 @@ static void test_dummy(void **state)
 {
     (void)state;
     enum { N = 300, K = 700 };
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 3))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 3))
             continue;
         trial_begin(&t, 1);
         struct weight w;
@@ -69,9 +69,9 @@ static void test_dummy_carry(void **state)
     (void)state;
     enum { COUNT = 40 };
     const uint64_t first = UINT32_MAX - 20ull;
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 1))
             continue;
         float x[COUNT];
         t.device->kernels.normal(x, 42, first, COUNT, 0.5f);
@@ -190,9 +190,9 @@ static void test_refused(void **state)
 static void test_bytes_poison(void **state)
 {
     (void)state;
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 1))
             continue;
         trial_begin(&t, 3);
         struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_I8, 40, 72};
@@ -217,9 +217,9 @@ static void test_bytes_poison(void **state)
 static void test_bytes_tiny(void **state)
 {
     (void)state;
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 1))
             continue;
         for (int tiny = 0; tiny < 2; tiny++) { // the activations, the weights
             trial_begin(&t, 6);
@@ -285,9 +285,9 @@ static void test_bytes_outliers(void **state)
 {
     (void)state;
     enum { M = 19, N = 48, K = 1088, EVERY = 119, LARGE = 60 };
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 1))
             continue;
         trial_begin(&t, 4);
         float *x = trial_floats(&t, M * K, DTYPE_F32, 1);
@@ -318,9 +318,9 @@ static void test_bytes_outliers(void **state)
 static void test_bytes_poisoned_weight(void **state)
 {
     (void)state;
-    for (int level = 0; level < CPU_LEVELS; level++) {
+    for (int level = 0; level < CPU_ISA_COUNT; level++) {
         struct trial t;
-        if (!trial_open_cpu(&t, (enum cpu_level)level, 1))
+        if (!trial_open_cpu(&t, (enum cpu_isa)level, 1))
             continue;
         trial_begin(&t, 5);
         float *w = trial_floats(&t, 40 * 72, DTYPE_F32, 1);

@@ -33,16 +33,16 @@ static void refuse(const char *what)
 // and where not even AVX2 is; elsewhere it must not fall back to the level below.
 static __attribute__((constructor)) void only_with_tiles(void)
 {
-    if (cpu_level_find(CPU_AVX512BF16) != CPU_AVX512BF16) {
+    if (cpu_isa_find(CPU_AVX512BF16) != CPU_AVX512BF16) {
         printf(
             "skipped: this processor lacks what the level is emulated on, AVX512-BF16 or AVX2\n");
         exit(NOTHING_TESTED);
     }
-    if (cpu_level_find(CPU_AMX) != CPU_AMX)
+    if (cpu_isa_find(CPU_AMX) != CPU_AMX)
         refuse("the AMX level fails its trial at start");
 }
 
-bool cpu_level_named(enum cpu_level level)
+bool cpu_isa_reported(enum cpu_isa level)
 {
     (void)level;
     return true;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOBODY = PTX_WARPS_MAX };
+enum { NO_WARP = PTX_WARPS_MAX };
 
 static bool unusable(struct ptx_warp *w, const struct ptx_ins *i, const struct ptx_cell *c,
                      uint64_t at, uint32_t bytes)
@@ -52,7 +52,7 @@ static bool ordered(const struct ptx_warp *w, int lane, const struct ptx_user *u
 }
 
 // A warp with a use that is not before what this lane does now, of the last one and of those of
-// `warps` in this phase; NOBODY: there is none.
+// `warps` in this phase; NO_WARP: there is none.
 static uint32_t unordered(const struct ptx_warp *w, int lane, const struct ptx_user *last,
                           uint32_t warps)
 {
@@ -65,7 +65,7 @@ static uint32_t unordered(const struct ptx_warp *w, int lane, const struct ptx_u
         if (b->seen[w->index][o] < b->warps[o].phase_stamp)
             return o;
     }
-    return NOBODY;
+    return NO_WARP;
 }
 
 static void used(struct ptx_user *u, const struct ptx_warp *w, int lane)
@@ -87,7 +87,7 @@ static bool cell_read(struct ptx_warp *w, const struct ptx_ins *i, struct ptx_ce
 {
     phase_enter(w->block, c);
     uint32_t writer = unordered(w, lane, &c->write, c->writers);
-    if (writer != NOBODY)
+    if (writer != NO_WARP)
         return race(w, i, at, "read", "written", writer);
     used(&c->read, w, lane);
     c->readers |= 1u << w->index;
@@ -115,10 +115,10 @@ static bool cell_write(struct ptx_warp *w, const struct ptx_ins *i, struct ptx_c
     bool joins = use == USE_ATOMIC ? c->atomic : equal && !c->atomic;
     uint32_t writer =
         joins ? unordered(w, lane, &c->before, 0) : unordered(w, lane, &c->write, c->writers);
-    if (writer != NOBODY)
+    if (writer != NO_WARP)
         return race(w, i, at, "written", "written", writer);
     uint32_t reader = unordered(w, lane, &c->read, c->readers);
-    if (reader != NOBODY)
+    if (reader != NO_WARP)
         return race(w, i, at, "written", "read", reader);
     cell_written(w, c, lane, use, joins);
     return true;

@@ -401,7 +401,7 @@ static void state_apart(const struct model_plan *plan)
         {"position", at->position, tokens * 4},
         {"row_of", at->row_of, tokens * 4},
         {"type", at->type, tokens * 4},
-        {"kv_place", at->kv_place, tokens * 8},
+        {"kv_write_offset", at->kv_write_offset, tokens * 8},
         {"record", at->record, plan->parts->step.bytes},
         {"masks", at->masks, masks},
     };

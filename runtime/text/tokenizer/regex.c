@@ -7,7 +7,7 @@
 
 #include <pcre2.h>
 
-enum { WAYS_MAX = 10 * 1000 * 1000 }; // match limit; Oniguruma's retry limit has this value
+enum { CHOICES_MAX = 10 * 1000 * 1000 }; // match limit; Oniguruma's retry limit has this value
 
 struct regex {
     pcre2_code *code;
@@ -52,7 +52,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
     struct regex *regex = heap_alloc(sizeof *regex);
     *regex = (struct regex){compiled, pcre2_match_context_create(NULL)};
     check(regex->context, "no memory for a match context");
-    pcre2_set_match_limit(regex->context, WAYS_MAX);
+    pcre2_set_match_limit(regex->context, CHOICES_MAX);
     pcre2_set_heap_limit(regex->context, 64 * 1024);
     *out = regex;
     return STATUS_OK;
