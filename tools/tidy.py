@@ -89,7 +89,9 @@ def functions(code):
 def check_file(path, findings):
     with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
         text = file.read()
-    lines = text.count("\n")
+    license_line = re.match(r"// SPDX-License-Identifier: [^\n]*\n", text)
+    opening = text[license_line.end():] if license_line else text
+    lines = opening.count("\n")
     limit = 200 if path.endswith(".h") and not path.startswith("tests/") else 800
     if lines > limit:
         findings.append(("size", path, "", "%d lines, at most %d" % (lines, limit)))
@@ -107,7 +109,7 @@ def check_file(path, findings):
             allowed = False
         if not allowed:
             findings.append(("include", path, target, "may not include %s" % target))
-    if not text.startswith("//"):
+    if not opening.startswith("//"):
         findings.append(("opening", path, "", "does not begin with a paragraph that says what it is"))
     code = strip_comments(text)
     limit = 120 if path.startswith("kernels/") or path.startswith("tests/") else 70
