@@ -30,7 +30,7 @@ static const char grammar_source[] =
     "string ::= \"\\\"\" ([^\"\\\\\\x00-\\x1F] | \"\\\\\" [\"\\\\/bfnrt])* \"\\\"\"\n"
     "number ::= \"-\"? (\"0\" | [1-9] [0-9]*) (\".\" [0-9]+)?\n";
 
-struct asked {
+struct submitted {
     struct request *request;
     int32_t tokens[TOKENS];
     uint32_t count;
@@ -46,7 +46,7 @@ struct masks {
     struct engine *engine;
     struct port *port;
     uint32_t rows;
-    struct asked asked[2 * ROWS_MAX];
+    struct submitted submitted[2 * ROWS_MAX];
 };
 
 static void vocabulary_open(struct masks *m, uint32_t vocab)
@@ -102,12 +102,12 @@ static void masks_close(struct masks *m)
     tokenizer_close(m->tokenizer);
 }
 
-static void submit(struct masks *m, uint32_t number, bool masked)
+static void request_submit(struct masks *m, uint32_t number, bool masked)
 {
     int32_t tokens[PROMPT];
     uint32_t start[2] = {0, PROMPT};
-    struct asked *a = &m->asked[number];
-    *a = (struct asked){0};
+    struct submitted *a = &m->submitted[number];
+    *a = (struct submitted){0};
     for (uint32_t i = 0; i < PROMPT; i++)
         tokens[i] = (int32_t)((number * 31 + i * 7) % 256);
     struct submit_args args = {
@@ -124,7 +124,7 @@ static void submit(struct masks *m, uint32_t number, bool masked)
     check(port_submit(m->port, &args, &a->request) == ADMITTED, "request %u", number);
 }
 
-static void take(struct masks *m, struct asked *a)
+static void tokens_read(struct masks *m, struct submitted *a)
 {
     struct token_event event;
     while (!a->over && port_next(m->port, a->request, &event, NULL)) {
@@ -137,12 +137,12 @@ static void take(struct masks *m, struct asked *a)
 }
 
 // Runs twice `rows` requests; returns the median time of the steps in which all of them decode.
-static double run(struct masks *m, bool masked)
+static double rows_run(struct masks *m, bool masked)
 {
     static double steps[STEPS_MAX];
     uint32_t all = 2 * m->rows, begun = 0, over = 0, count = 0;
     for (uint32_t i = 0; i < all; i++)
-        submit(m, i, masked && i >= m->rows);
+        request_submit(m, i, masked && i >= m->rows);
     while (over < all) {
         bool decodes = begun == all && over == 0;
         double start = now_ms();
@@ -151,10 +151,10 @@ static double run(struct masks *m, bool masked)
             steps[count++] = now_ms() - start;
         begun = over = 0;
         for (uint32_t i = 0; i < all; i++) {
-            if (!m->asked[i].over)
-                take(m, &m->asked[i]);
-            begun += m->asked[i].count > 0;
-            over += m->asked[i].over;
+            if (!m->submitted[i].over)
+                tokens_read(m, &m->submitted[i]);
+            begun += m->submitted[i].count > 0;
+            over += m->submitted[i].over;
         }
     }
     return median(steps, count);
@@ -165,9 +165,9 @@ static bool tokens_equal(const struct masks *m, int32_t (*first)[TOKENS], bool k
     bool equal = true;
     for (uint32_t i = 0; i < m->rows; i++) {
         if (keep)
-            memcpy(first[i], m->asked[i].tokens, sizeof first[i]);
-        equal &= m->asked[i].count == TOKENS &&
-                 memcmp(first[i], m->asked[i].tokens, sizeof first[i]) == 0;
+            memcpy(first[i], m->submitted[i].tokens, sizeof first[i]);
+        equal &= m->submitted[i].count == TOKENS &&
+                 memcmp(first[i], m->submitted[i].tokens, sizeof first[i]) == 0;
     }
     return equal;
 }
@@ -188,9 +188,9 @@ int main(int argc, char **argv)
         return 77;
     bool equal = true;
     for (uint32_t i = 0; i < rounds; i++) {
-        free_ms[i] = run(&m, false);
+        free_ms[i] = rows_run(&m, false);
         equal &= tokens_equal(&m, first, i == 0);
-        masked_ms[i] = run(&m, true);
+        masked_ms[i] = rows_run(&m, true);
         equal &= tokens_equal(&m, first, false);
         ratio[i] = masked_ms[i] / free_ms[i];
         printf("pair %u: step %.2f and %.2f ms, ratio %.3f\n", i + 1, free_ms[i], masked_ms[i],

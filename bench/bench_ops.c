@@ -69,7 +69,7 @@ static void must(enum status status, const struct error *err)
     check(status == STATUS_OK, "%s: %s", status_name(status), err ? err->text : "");
 }
 
-static void *take(const struct bench *b, size_t bytes)
+static void *device_alloc(const struct bench *b, size_t bytes)
 {
     void *at = NULL;
     struct error err = {0};
@@ -146,7 +146,7 @@ static void limit_once(void *context)
 static void limits_measure(struct bench *b)
 {
     size_t bytes = (size_t)1 << 30;
-    char *memory = take(b, bytes);
+    char *memory = device_alloc(b, bytes);
     memset(memory, 1, bytes);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         const struct limit *limit = &limits[i];
@@ -179,7 +179,7 @@ static struct weight weight_make(const struct bench *b, enum weight_use use, enu
     struct error err = {0};
     struct weight w = {.shape = {use, dtype, n, k}};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
-    w.data = take(b, w.bytes);
+    w.data = device_alloc(b, w.bytes);
     struct weight_source source = {NULL, -1, 0, DTYPE_BF16, n, k, n + k, 0.02f, 0, 0};
     must(b->api->weight_put(b->device, &w, 0, &source, &err), &err);
     must(b->api->weight_finish(b->device, &w, &err), &err);
@@ -375,7 +375,7 @@ static void pass_run(void *context)
 
 static float *floats(const struct bench *b, size_t n)
 {
-    float *x = take(b, n * sizeof *x);
+    float *x = device_alloc(b, n * sizeof *x);
     floats_fill(b, x, n, 1);
     return x;
 }
@@ -385,7 +385,7 @@ static void pass_rows(struct pass *p, uint32_t before)
     const struct step_limits *l = &p->b->limits.step;
     struct step_layout layout;
     step_layout_init(&layout, l, p->b->api->step_private_bytes(p->b->device, &p->b->limits));
-    p->step = take(p->b, layout.bytes);
+    p->step = device_alloc(p->b, layout.bytes);
     p->step->layout = layout;
     p->step->row_count = p->rows;
     p->step->token_count = p->tokens;
@@ -427,21 +427,21 @@ static struct pass pass_make(const struct bench *b, const struct loaded *m, uint
     p.last = floats(b, (size_t)rows * s->hidden);
     p.logits = floats(b, (size_t)rows * s->vocab);
     p.angles = floats(b, (size_t)CONTEXT_MAX * s->dim);
-    p.position = take(b, t * sizeof *p.position);
-    p.place = take(b, t * sizeof *p.place);
-    p.table = take(b, (size_t)rows * l->blocks_max * sizeof *p.table);
+    p.position = device_alloc(b, t * sizeof *p.position);
+    p.place = device_alloc(b, t * sizeof *p.place);
+    p.table = device_alloc(b, (size_t)rows * l->blocks_max * sizeof *p.table);
     p.token_bytes = s->dim * sizeof(uint16_t);
     p.head_bytes = 64 * p.token_bytes;
     p.layer_bytes = 2 * s->kv_heads * p.head_bytes;
     p.block_bytes = s->layers * p.layer_bytes;
     p.cache_bytes = (size_t)rows * l->blocks_max * p.block_bytes;
-    p.cache = take(b, p.cache_bytes);
+    p.cache = device_alloc(b, p.cache_bytes);
     memset(p.cache, 0x3B, p.cache_bytes); // finite numbers, and touches the pages
-    p.sampled = take(b, rows * sizeof *p.sampled);
-    p.result = take(b, rows * sizeof *p.result);
-    p.state.params = take(b, rows * sizeof *p.state.params);
-    p.state.done = take(b, rows * sizeof *p.state.done);
-    p.state.last_token = take(b, rows * sizeof *p.state.last_token);
+    p.sampled = device_alloc(b, rows * sizeof *p.sampled);
+    p.result = device_alloc(b, rows * sizeof *p.result);
+    p.state.params = device_alloc(b, rows * sizeof *p.state.params);
+    p.state.done = device_alloc(b, rows * sizeof *p.state.done);
+    p.state.last_token = device_alloc(b, rows * sizeof *p.state.last_token);
     pass_rows(&p, before);
     return p;
 }

@@ -49,13 +49,13 @@ OP_LIST(TIME)
 
 static void products_open(struct bench *b, const struct step_args *args)
 {
-    timed_ops = b->whole;
+    timed_ops = b->all_ops;
 #define FIELD(name)                                                                                \
     b->products.name = skip_##name;                                                                \
     b->timed.name = time_##name;
     OP_LIST(FIELD)
 #undef FIELD
-    b->products.gemm = b->whole->gemm;
+    b->products.gemm = b->all_ops->gemm;
     struct model_options options = bench_options(args->dtype, CONTEXT, ROWS_MAX, PREFILL);
     bench_model_open(b, shape_find("qwen2.5-0.5b"), &options, CONTEXT * ROWS_MAX);
 }
@@ -115,7 +115,7 @@ static void shares_print(struct bench *b)
     memset(spent_ms, 0, sizeof spent_ms);
     b->api.ops = &b->timed;
     double whole = step_ms(b);
-    b->api.ops = b->whole;
+    b->api.ops = b->all_ops;
     printf("            ");
     for (int i = 0; i < OP_COUNT; i++)
         if (spent_ms[i] > 0.01 * whole)
@@ -135,13 +135,13 @@ static void prefill(struct bench *b, uint32_t rows, uint32_t tokens)
 static void decode_bench(struct bench *b, uint32_t rows)
 {
     double whole[STEPS], products[STEPS];
-    b->api.ops = b->whole;
+    b->api.ops = b->all_ops;
     prefill(b, rows, PROMPT);
     for (uint32_t i = 0; i < 2 * STEPS; i++) {
         batch_clear(b->batch, b->step++);
         for (uint32_t row = 0; row < rows; row++)
             row_add(b, row, 1, PROMPT + 1 + i / 2, true);
-        b->api.ops = i % 2 ? &b->products : b->whole;
+        b->api.ops = i % 2 ? &b->products : b->all_ops;
         *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
     }
     char what[32];
@@ -156,7 +156,7 @@ static void prefill_bench(struct bench *b)
     for (uint32_t i = 0; i < 2 * STEPS; i++) {
         batch_clear(b->batch, b->step++);
         row_add(b, 0, PREFILL, PREFILL, false);
-        b->api.ops = i % 2 ? &b->products : b->whole;
+        b->api.ops = i % 2 ? &b->products : b->all_ops;
         *(i % 2 ? &products[i / 2] : &whole[i / 2]) = step_ms(b);
     }
     report("prefill 512", PREFILL, whole, products, STEPS);

@@ -15,7 +15,7 @@ void need(enum status status, const char *what)
     exit(1);
 }
 
-void *take(struct bench *b, size_t bytes)
+void *device_alloc(struct bench *b, size_t bytes)
 {
     void *at = NULL;
     need(b->api->memory_alloc(b->device, &at, bytes, NULL), "memory");
@@ -38,7 +38,7 @@ static struct weight weight_of(struct bench *b, enum dtype held, uint32_t n, uin
 {
     struct weight w = {.shape = {WEIGHT_PRODUCT, held, n, k}};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
-    w.data = take(b, w.bytes);
+    w.data = device_alloc(b, w.bytes);
     struct weight_source source = {
         .fd = -1, .rows = n, .cols = k, .seed = seed, .deviation = 0.02f};
     need(b->api->weight_put(b->device, &w, 0, &source, NULL), "weight");
@@ -72,7 +72,7 @@ void bench_gemm(struct bench *b, enum dtype held, uint32_t n, uint32_t k, const 
     for (size_t m = 0; m < count; m++)
         most = rows[m] > most ? rows[m] : most;
     struct weight x = random_weight(b, most, k, 99);
-    void *y = take(b, (size_t)most * n * 2);
+    void *y = device_alloc(b, (size_t)most * n * 2);
     for (size_t m = count; m-- > 0;) { // most rows first, for the best rate
         struct gemm_args args = {.x_dtype = DTYPE_BF16,
                                  .y_dtype = DTYPE_BF16,
@@ -112,7 +112,7 @@ static void attn_record(struct bench *b, struct stream *stream, const struct str
     struct step_layout layout;
     step_layout_init(&layout, &limits->step, b->api->step_private_bytes(b->device, limits));
     need(b->api->host_alloc(b->device, (void **)host, layout.bytes, NULL), "record");
-    *device = take(b, layout.bytes);
+    *device = device_alloc(b, layout.bytes);
     (*host)->layout = layout;
     (*host)->row_count = c->rows;
     (*host)->token_count = c->rows * c->q_len;
@@ -153,14 +153,14 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     uint32_t *table = calloc((size_t)c->rows * blocks + 1, 4);
     for (uint32_t i = 0; i < c->rows * blocks; i++)
         table[i] = (uint32_t)(i % held * block_bytes / 256);
-    void *table_device = take(b, ((size_t)c->rows * blocks + 1) * 4);
+    void *table_device = device_alloc(b, ((size_t)c->rows * blocks + 1) * 4);
     need(b->api->upload(b->device, table_device, table, (size_t)c->rows * blocks * 4, NULL),
          "table");
     size_t out_bytes = (size_t)c->rows * c->q_len * c->shape.heads * c->shape.dim * 2;
     struct attn_args args = {.act = DTYPE_BF16,
                              .kv = DTYPE_BF16,
                              .qkv = qkv.data,
-                             .out = take(b, out_bytes),
+                             .out = device_alloc(b, out_bytes),
                              .step = record,
                              .step_host = host,
                              .block_table = table_device,
@@ -185,9 +185,9 @@ void bench_attn(struct bench *b, const struct attn_bench *c)
     double bytes = 4.0 * c->rows * c->kv_len * c->shape.kv_heads * c->shape.dim;
     b->print(b, &(struct bench_row){"attn", c->name, (clock_s() - start) / b->repeats, bytes,
                                     4.0 * c->shape.dim * c->shape.heads * pairs});
-    void *rooms[] = {qkv.data, kv.data, table_device, args.out, record};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        b->api->memory_free(b->device, rooms[i], 0);
+    void *buffers[] = {qkv.data, kv.data, table_device, args.out, record};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        b->api->memory_free(b->device, buffers[i], 0);
     b->api->host_free(b->device, host, host->layout.bytes);
     free(table);
     b->api->stream_close(stream);

@@ -37,8 +37,8 @@ static void bench_copy(struct bench *b)
     uint32_t rows = b->small ? 4 : 65536;
     size_t bytes = (size_t)rows * width * 2;
     struct swiglu_args args = {.act = DTYPE_BF16,
-                               .in = take(b, 2 * bytes),
-                               .out = take(b, bytes),
+                               .in = device_alloc(b, 2 * bytes),
+                               .out = device_alloc(b, bytes),
                                .rows = rows,
                                .width = width};
     need(b->api->ops->swiglu(stream, &args), "swiglu");

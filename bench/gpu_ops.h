@@ -26,7 +26,7 @@ struct bench {
 
 // gpu_cases.c
 void need(enum status status, const char *what); // exits if it is not OK
-void *take(struct bench *b, size_t bytes);
+void *device_alloc(struct bench *b, size_t bytes);
 void settle(struct bench *b, struct stream *stream); // waits for all that was launched
 struct weight random_weight(struct bench *b, uint32_t n, uint32_t k, uint64_t seed);
 struct stream *open_stream(struct bench *b, const struct stream_limits *limits);

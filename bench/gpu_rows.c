@@ -24,7 +24,7 @@ struct stream *rows_stream(struct bench *b)
     return open_stream(b, &limits);
 }
 
-static void give(struct bench *b, struct weight w)
+static void weight_free(struct bench *b, struct weight w)
 {
     b->api->memory_free(b->device, w.data, w.bytes);
 }
@@ -33,7 +33,7 @@ static struct weight ones_of(struct bench *b, uint32_t n)
 {
     struct weight w = {.shape = {WEIGHT_VECTOR, DTYPE_F32, n, 1}};
     w.bytes = b->api->weight_bytes(b->device, &w.shape);
-    w.data = take(b, w.bytes);
+    w.data = device_alloc(b, w.bytes);
     struct weight_source source = {.fd = -1, .rows = n, .cols = 1, .seed = 5, .deviation = 1};
     need(b->api->weight_put(b->device, &w, 0, &source, NULL), "vector");
     need(b->api->weight_finish(b->device, &w, NULL), "vector");
@@ -63,10 +63,10 @@ void bench_norm(struct bench *b, struct stream *stream, uint32_t rows, uint32_t 
     snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
     b->print(b, &(struct bench_row){"add_rms_norm", shape, (clock_s() - start) / b->repeats,
                                     8.0 * rows * width, 0});
-    give(b, residual);
-    give(b, add);
-    give(b, out);
-    give(b, weight);
+    weight_free(b, residual);
+    weight_free(b, add);
+    weight_free(b, out);
+    weight_free(b, weight);
 }
 
 void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_t width)
@@ -84,8 +84,8 @@ void bench_swiglu(struct bench *b, struct stream *stream, uint32_t rows, uint32_
     snprintf(shape, sizeof shape, "rows %u width %u", rows, width);
     b->print(b, &(struct bench_row){"swiglu", shape, (clock_s() - start) / b->repeats,
                                     6.0 * rows * width, 0});
-    give(b, in);
-    give(b, out);
+    weight_free(b, in);
+    weight_free(b, out);
 }
 
 void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
@@ -109,8 +109,8 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
                                  .q_norm = &q_norm,
                                  .k_norm = &k_norm,
                                  .cos_sin = table.data,
-                                 .position = take(b, tokens * sizeof *position),
-                                 .kv_write_offset = take(b, tokens * sizeof *place),
+                                 .position = device_alloc(b, tokens * sizeof *position),
+                                 .kv_write_offset = device_alloc(b, tokens * sizeof *place),
                                  .kv_base = kv.data,
                                  .value_offset = head_bytes * s.kv_heads,
                                  .head_bytes = head_bytes,
@@ -119,9 +119,10 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
                                  .rotary_dim = s.dim,
                                  .epsilon = 1e-6f};
     char shape[64];
-    void *rooms[] = {(void *)(uintptr_t)args.position, (void *)(uintptr_t)args.kv_write_offset};
-    need(b->api->upload(b->device, rooms[0], position, tokens * sizeof *position, NULL), "tables");
-    need(b->api->upload(b->device, rooms[1], place, tokens * sizeof *place, NULL), "tables");
+    void *buffers[] = {(void *)(uintptr_t)args.position, (void *)(uintptr_t)args.kv_write_offset};
+    need(b->api->upload(b->device, buffers[0], position, tokens * sizeof *position, NULL),
+         "tables");
+    need(b->api->upload(b->device, buffers[1], place, tokens * sizeof *place, NULL), "tables");
     need(b->api->ops->qkv_post(stream, &args), "qkv_post");
     settle(b, stream);
     double start = clock_s();
@@ -133,10 +134,10 @@ void bench_qkv_post(struct bench *b, struct stream *stream, uint32_t tokens)
         (double)tokens * s.dim * (2.0 * (2 * (s.heads + s.kv_heads) + 2 * s.kv_heads) + 4);
     b->print(b, &(struct bench_row){"qkv_post", shape, (clock_s() - start) / b->repeats, moved, 0});
     for (size_t i = 0; i < 2; i++)
-        b->api->memory_free(b->device, rooms[i], 0);
-    struct weight taken[] = {qkv, kv, q_norm, k_norm, table};
-    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
-        give(b, taken[i]);
+        b->api->memory_free(b->device, buffers[i], 0);
+    struct weight weights[] = {qkv, kv, q_norm, k_norm, table};
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
+        weight_free(b, weights[i]);
     free(position);
     free(place);
 }
@@ -208,7 +209,7 @@ void bench_sample(struct bench *b, uint32_t vocab, uint32_t most)
     struct sample_bench s = {.stream = open_stream(b, &limits)};
     s.logits = (struct weight){.shape = {WEIGHT_PRODUCT, DTYPE_F32, most, vocab}};
     s.logits.bytes = b->api->weight_bytes(b->device, &s.logits.shape);
-    s.logits.data = take(b, s.logits.bytes);
+    s.logits.data = device_alloc(b, s.logits.bytes);
     struct weight_source source = {
         .fd = -1, .rows = most, .cols = vocab, .seed = 1, .deviation = 2};
     need(b->api->weight_put(b->device, &s.logits, 0, &source, NULL), "logits");
@@ -217,7 +218,7 @@ void bench_sample(struct bench *b, uint32_t vocab, uint32_t most)
     for (uint32_t i = 0; i < most; i++)
         sampled[i] = (struct step_sampled){i, i, i, STEP_NO_ROW};
     size_t sampled_bytes = most * sizeof *sampled;
-    void *rows = take(b, sampled_bytes), *result = NULL, *top = NULL;
+    void *rows = device_alloc(b, sampled_bytes), *result = NULL, *top = NULL;
     need(b->api->upload(b->device, rows, sampled, sampled_bytes, NULL), "rows");
     size_t top_bytes = (size_t)most * SAMPLE_TOP_MAX * sizeof(struct sample_top);
     need(b->api->host_alloc(b->device, &result, most * sizeof(struct sample_result), NULL),
@@ -229,21 +230,21 @@ void bench_sample(struct bench *b, uint32_t vocab, uint32_t most)
                                   .top = top,
                                   .limits = limits.step,
                                   .stride = vocab};
-    s.args.state.params = take(b, most * sizeof(struct sample_params));
-    s.args.state.done = take(b, most * sizeof(uint32_t));
-    s.args.state.last_token = take(b, most * sizeof(int32_t));
-    s.args.state.penalty = take(b, (size_t)most * vocab * sizeof(uint16_t));
+    s.args.state.params = device_alloc(b, most * sizeof(struct sample_params));
+    s.args.state.done = device_alloc(b, most * sizeof(uint32_t));
+    s.args.state.last_token = device_alloc(b, most * sizeof(int32_t));
+    s.args.state.penalty = device_alloc(b, (size_t)most * vocab * sizeof(uint16_t));
     static const uint32_t counts[] = {1, 16, 64, 256};
     for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++)
         for (size_t i = 0; i < 4 && counts[i] <= most; i++)
             sample_run(b, &s, &forms[f], counts[i]);
-    void *rooms[] = {rows, s.args.state.params, s.args.state.done, s.args.state.last_token,
-                     s.args.state.penalty};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        b->api->memory_free(b->device, rooms[i], 0);
+    void *buffers[] = {rows, s.args.state.params, s.args.state.done, s.args.state.last_token,
+                       s.args.state.penalty};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        b->api->memory_free(b->device, buffers[i], 0);
     b->api->host_free(b->device, result, most * sizeof(struct sample_result));
     b->api->host_free(b->device, top, top_bytes);
-    give(b, s.logits);
+    weight_free(b, s.logits);
     free(sampled);
     b->api->stream_close(s.stream);
 }
@@ -288,8 +289,8 @@ static void bench_gap(struct bench *b, struct stream *stream)
     settle(b, stream);
     gap_row(b, "graph of 400 nodes, each", (clock_s() - start) / b->repeats / NODES);
     b->api->graph_close(graph);
-    give(b, x);
-    give(b, weight);
+    weight_free(b, x);
+    weight_free(b, weight);
 }
 
 static int by_size(const void *a, const void *b)

@@ -56,7 +56,7 @@ void load_poll_close(struct load_poll *p)
         close(p->epoll);
 }
 
-void load_poll_turn(struct load_poll *p, double until)
+void load_poll_wait(struct load_poll *p, double until)
 {
     struct epoll_event events[EVENTS_MAX];
     double now = clock_s();

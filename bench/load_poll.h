@@ -13,4 +13,4 @@ struct load_poll {
 
 enum status load_poll_open(struct load_poll *p, long connections, struct error *err) MUST_USE;
 void load_poll_close(struct load_poll *p);
-void load_poll_turn(struct load_poll *p, double until); // waits at most until then
+void load_poll_wait(struct load_poll *p, double until); // waits at most until then

@@ -26,7 +26,7 @@ struct slot {
     } head;
     uint32_t target, prompt;
     bool leaves, has_left, too_large;
-    uint64_t turns; // requests that this slot has sent so far
+    uint64_t sent; // number of requests that this slot has sent
 };
 
 struct runner {
@@ -39,11 +39,11 @@ struct runner {
     uint32_t idle_count;
     uint32_t retired; // slots of a closed loop whose server is unreachable
     struct curl_slist *headers[ENDPOINT_COUNT];
-    uint32_t *turn_target; // [weight_sum] targets, each repeated by its weight
+    uint32_t *target_cycle; // [weight_sum] targets, each repeated by its weight
     uint32_t weight_sum;
     uint64_t sent, sent_max;
-    uint64_t *alone; // [target_count x prompts] hash of the answer if sent alone; 0: unknown
-    bool recording;  // true in the pass that fills `alone`
+    uint64_t *reference_hash; // [target_count][prompts] hash of the answer if sent alone
+    bool recording;           // true in the pass that fills `reference_hash`
     double started;
 };
 
@@ -140,7 +140,7 @@ static void slot_start(struct runner *r, struct slot *s, struct want want)
     r->sent++;
     s->leaves =
         !r->recording && o->leave_every > 0 && s->reply.streamed && r->sent % o->leave_every == 0;
-    s->turns++;
+    s->sent++;
     if (!r->recording)
         r->result->targets[s->target].sent++;
     slot_prepare(r, s, target->endpoint);
@@ -148,16 +148,16 @@ static void slot_start(struct runner *r, struct slot *s, struct want want)
     curl_multi_add_handle(r->poll.multi, s->easy);
 }
 
-static void check_alone(struct runner *r, const struct slot *s, struct load_stats *stats)
+static void check_reference(struct runner *r, const struct slot *s, struct load_stats *stats)
 {
-    uint64_t *alone = &r->alone[s->target * r->o->prompts + s->prompt];
+    uint64_t *reference = &r->reference_hash[s->target * r->o->prompts + s->prompt];
     if (r->recording)
-        *alone = s->reply.hash;
-    else if (r->o->check && *alone != s->reply.hash)
+        *reference = s->reply.hash;
+    else if (r->o->check && *reference != s->reply.hash)
         stats->differing++;
 }
 
-static void answered(struct runner *r, struct slot *s, struct load_stats *stats, double now)
+static void answer_count(struct runner *r, struct slot *s, struct load_stats *stats, double now)
 {
     struct reply *reply = &s->reply;
     reply_end(reply, now);
@@ -178,7 +178,7 @@ static void answered(struct runner *r, struct slot *s, struct load_stats *stats,
     if (reply->streamed && reply->tokens > 1)
         histogram_add(&stats->per_token,
                       (reply->last_at - reply->first_at) / (double)(reply->tokens - 1));
-    check_alone(r, s, stats);
+    check_reference(r, s, stats);
 }
 
 // Counts the outcome of the request and frees its slot.
@@ -205,7 +205,7 @@ static void slot_settle(struct runner *r, struct slot *s, CURLcode code)
         stats->status[status > 0 && status < STATUS_CODES ? status : 0]++;
         stats->no_retry_after += refusal && !s->head.retry_after;
         if (status == 200)
-            answered(r, s, stats, now);
+            answer_count(r, s, stats, now);
     }
     curl_multi_remove_handle(r->poll.multi, s->easy);
     if (!closed || code != CURLE_COULDNT_CONNECT)
@@ -239,9 +239,9 @@ static void fill_closed(struct runner *r, double now)
     while (r->idle_count > 0 && r->sent < r->sent_max && now - r->started < r->o->seconds_max) {
         uint32_t place = r->idle[--r->idle_count];
         struct slot *s = &r->slots[place];
-        uint64_t prompt = s->turns * r->o->concurrency + place;
+        uint64_t prompt = s->sent * r->o->concurrency + place;
         slot_start(r, s,
-                   (struct want){.target = r->turn_target[place % r->weight_sum],
+                   (struct want){.target = r->target_cycle[place % r->weight_sum],
                                  .prompt = (uint32_t)(prompt % r->o->prompts)});
     }
 }
@@ -258,7 +258,7 @@ static double fill_open(struct runner *r, double now)
         histogram_add(&r->result->late, now - due);
         struct slot *s = &r->slots[r->idle[--r->idle_count]];
         slot_start(r, s,
-                   (struct want){.target = r->turn_target[r->sent % r->weight_sum],
+                   (struct want){.target = r->target_cycle[r->sent % r->weight_sum],
                                  .prompt = (uint32_t)(r->sent % r->o->prompts),
                                  .arrival = a});
         s->reply.started = due; // the wait for a free slot counts as time of the request
@@ -285,7 +285,7 @@ static void runner_pass(struct runner *r)
                     (r->recording || r->trace || now - r->started < r->o->seconds_max);
         if (busy == 0 && !more)
             break;
-        load_poll_turn(&r->poll, until);
+        load_poll_wait(&r->poll, until);
         settle_all(r);
     }
     r->result->seconds = clock_s() - r->started;
@@ -309,13 +309,14 @@ static enum status runner_open(struct runner *r, struct error *err)
     }
     for (uint32_t i = 0; i < o->target_count; i++)
         r->weight_sum += o->targets[i].weight;
-    r->turn_target = heap_alloc_zeroed(r->weight_sum, sizeof *r->turn_target);
+    r->target_cycle = heap_alloc_zeroed(r->weight_sum, sizeof *r->target_cycle);
     for (uint32_t i = 0, at = 0; i < o->target_count; i++)
         for (uint32_t w = 0; w < o->targets[i].weight; w++)
-            r->turn_target[at++] = i;
+            r->target_cycle[at++] = i;
     r->slots = heap_alloc_zeroed(o->concurrency, sizeof *r->slots);
     r->idle = heap_alloc_zeroed(o->concurrency, sizeof *r->idle);
-    r->alone = heap_alloc_zeroed((size_t)o->target_count * o->prompts, sizeof *r->alone);
+    r->reference_hash =
+        heap_alloc_zeroed((size_t)o->target_count * o->prompts, sizeof *r->reference_hash);
     for (uint32_t i = 0; i < o->concurrency; i++) {
         r->slots[i] = (struct slot){.runner = r, .easy = curl_easy_init()};
         r->idle[r->idle_count++] = o->concurrency - 1 - i;
@@ -335,8 +336,8 @@ static void runner_close(struct runner *r)
         curl_slist_free_all(r->headers[e]);
     heap_free(r->slots);
     heap_free(r->idle);
-    heap_free(r->alone);
-    heap_free(r->turn_target);
+    heap_free(r->reference_hash);
+    heap_free(r->target_cycle);
 }
 
 // Records the answers of all prompts, one at a time; the figures of this pass are dropped.
@@ -355,7 +356,7 @@ static enum status runner_record(struct runner *r, struct error *err)
     r->recording = false;
     r->sent = 0;
     for (uint32_t i = 0; i < r->o->concurrency; i++)
-        r->slots[i].turns = 0;
+        r->slots[i].sent = 0;
     return STATUS_OK;
 }
 

@@ -30,7 +30,7 @@ struct step_case {
 
 struct bench {
     struct device_api api; // a copy, because its op table is switched between runs
-    const struct op_table *whole;
+    const struct op_table *all_ops;
     struct op_table products, timed;
     struct device *device, *ranks[RANKS_MAX]; // ranks of `device`, or NULL
     struct model_plan *plan;

@@ -91,7 +91,7 @@ bool bench_device_open(struct bench *b, const struct step_args *args)
         return false;
     }
     b->api = *api;
-    b->whole = api->ops;
+    b->all_ops = api->ops;
     return true;
 }
 

@@ -42,7 +42,7 @@ static void model_count(const struct device_api *api, uint32_t layers, bool exac
                                     .load_dummy = true,
                                     .yes_id = -1,
                                     .no_id = -1};
-    struct bench b = {.api = *api, .whole = api->ops, .share_blocks = true};
+    struct bench b = {.api = *api, .all_ops = api->ops, .share_blocks = true};
     struct device_options how = {.exact = exact};
     struct error err;
     must(api->open(&b.device, &how, &err), &err);
