@@ -173,7 +173,8 @@ typedef const struct device_api *device_plugin_entry(void);
 
 // Opens the shared object of device `name`: library_path if not NULL, else libweft_NAME.so in the
 // executable's folder, else in the install libdir; without library_path, never in the working
-// directory. Returns NOT_FOUND if neither file exists, NO_DEVICE with the reason if it cannot be
-// opened. The object stays loaded until the process ends.
+// directory. Returns NOT_FOUND if library_path is NULL and neither file exists, NO_DEVICE with the
+// reason if library_path does not exist or the object cannot be opened. The object stays loaded
+// until the process ends.
 enum status device_plugin_open(const struct device_api **out, const char *name,
                                const char *library_path, struct error *err) MUST_USE;

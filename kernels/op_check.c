@@ -30,9 +30,9 @@ const char *prep_check(const struct prep_args *a)
     if (!a->token || !a->position || !a->row_of || !a->type || !a->kv_write_offset)
         return "prep: an output array is missing";
     if (a->row_count > a->limits.rows_max)
-        return "prep: more rows than the limits say";
+        return "prep: row_count exceeds limits.rows_max";
     if (a->token_count > a->limits.tokens_max)
-        return "prep: more tokens than the limits say";
+        return "prep: token_count exceeds limits.tokens_max";
     if (a->token_count < a->row_count)
         return "prep: a row has at least one token";
     if (a->newcomer_count > a->limits.newcomers_max || a->change_count > a->limits.changes_max)
@@ -125,21 +125,27 @@ const char *gemm_check(const struct gemm_args *a)
     return "";
 }
 
-static const char *shape_wrong(const struct attn_shape *s)
+#define HEADS_RULE "the KV heads must divide the query heads"
+#define DIM_RULE "a head must have 16 to 256 columns, a multiple of 8"
+
+static bool heads_wrong(const struct attn_shape *s)
 {
-    if (s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0)
-        return "the KV heads must divide the query heads";
-    if (s->dim < 16 || s->dim > 256 || s->dim % 8 != 0)
-        return "a head has 16 to 256 columns, a multiple of 8";
-    return "";
+    return s->heads == 0 || s->kv_heads == 0 || s->heads % s->kv_heads != 0;
+}
+
+static bool dim_wrong(const struct attn_shape *s)
+{
+    return s->dim < 16 || s->dim > 256 || s->dim % 8 != 0;
 }
 
 const char *qkv_post_check(const struct qkv_post_args *a)
 {
     if (act_wrong(a->act) || act_wrong(a->kv))
         return "qkv_post: activations, keys and values are float32, bfloat16 or float16";
-    if (shape_wrong(&a->shape)[0] != '\0')
-        return "qkv_post: the shape of attention is not possible";
+    if (heads_wrong(&a->shape))
+        return "qkv_post: " HEADS_RULE;
+    if (dim_wrong(&a->shape))
+        return "qkv_post: " DIM_RULE;
     if (a->rotary_dim > a->shape.dim || a->rotary_dim % 2 != 0)
         return "qkv_post: the rotary part must be even and within the head";
     if (a->rotary_dim > 0 && (!a->cos_sin || !a->position))
@@ -151,7 +157,7 @@ const char *qkv_post_check(const struct qkv_post_args *a)
     if (a->token_count > 0 && !a->qkv)
         return "qkv_post: no activations";
     if (a->shape.paged && (!a->kv_write_offset || !a->kv_base))
-        return "qkv_post: paged attention needs places and the KV base";
+        return "qkv_post: paged attention needs kv_write_offset and the KV base";
     return "";
 }
 
@@ -159,8 +165,10 @@ const char *attn_check(const struct attn_args *a)
 {
     if (act_wrong(a->act) || act_wrong(a->kv))
         return "attn: activations, keys and values are float32, bfloat16 or float16";
-    if (shape_wrong(&a->shape)[0] != '\0')
-        return "attn: the shape of attention is not possible";
+    if (heads_wrong(&a->shape))
+        return "attn: " HEADS_RULE;
+    if (dim_wrong(&a->shape))
+        return "attn: " DIM_RULE;
     if (!a->step || !a->step_host)
         return "attn: no step record";
     if (a->row_count > a->token_count)
@@ -233,7 +241,7 @@ const char *sample_check(const struct sample_args *a)
     if (a->max_top > SAMPLE_TOP_MAX)
         return "sample: more top logprobs than fit";
     if (a->count > a->limits.rows_max)
-        return "sample: more rows than the limits say";
+        return "sample: count exceeds limits.rows_max";
     if (a->count == 0)
         return "";
     if (!a->logits || !a->sampled || !a->result)

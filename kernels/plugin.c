@@ -42,7 +42,7 @@ static enum status entry_open(const struct device_api **out, void *library, cons
         return error_set(err, STATUS_NO_DEVICE, "the %s device library offers no device", name);
     if (api->abi != DEVICE_ABI)
         return error_set(err, STATUS_NO_DEVICE,
-                         "the %s device library speaks ABI %u, this weft %u; build both from one "
+                         "the %s device library has ABI %u, this weft %u; build both from one "
                          "source",
                          name, api->abi, (unsigned)DEVICE_ABI);
     *out = api;
@@ -77,14 +77,20 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
         snprintf(installed, sizeof installed, "%s/libweft_%s.so", WEFT_LIBDIR, name);
         tried[1] = installed;
     }
-    char reason[512] = "no place to look in";
+    char reason[512] = "";
     bool absent = true;
     for (int i = 0; i < 2; i++) {
         if (!tried[i])
             continue;
         if (!library_path && access(tried[i], R_OK) != 0) {
-            snprintf(reason, sizeof reason, "neither %.200s nor %.200s is there", beside,
-                     installed);
+            if (beside[0])
+                snprintf(reason, sizeof reason, "neither %.200s nor %.200s exists", beside,
+                         installed);
+            else
+                snprintf(reason, sizeof reason,
+                         "the executable's folder could not be determined and %.200s does not "
+                         "exist",
+                         installed);
             continue;
         }
         absent = false;

@@ -145,8 +145,8 @@ enum status threads_open(struct threads **out, uint32_t count, struct error *err
     if (count == 0)
         count = cgroups_cores_usable(&cgroups_system);
     if (count > THREADS_MAX)
-        return error_set(err, STATUS_INVALID, "%u threads asked for, at most %u are possible",
-                         count, (unsigned)THREADS_MAX);
+        return error_set(err, STATUS_INVALID, "--threads %u: at most %u are possible", count,
+                         (unsigned)THREADS_MAX);
     size_t bytes = sizeof(struct threads) + count * sizeof(struct worker);
     struct threads *threads = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
     if (!threads)

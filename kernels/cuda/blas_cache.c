@@ -114,7 +114,7 @@ void tuned_read(struct blas *blas, const struct device *device)
     if (!wrong)
         return;
     char line[sizeof blas->cache + 128];
-    snprintf(line, sizeof line, "%s: %s; %u choices of it are kept, the rest is made again",
+    snprintf(line, sizeof line, "%s: %s; keeps %u tuned products, times the others again",
              blas->cache, wrong, blas->tuned_count);
     if (device->options.note)
         device->options.note(line);

@@ -194,7 +194,7 @@ static enum status device_open(struct device **out, const struct device_options 
         status = device_try(device, err);
     if (status == STATUS_OK &&
         (early_choose(device) != STATUS_OK || attn_workers_query(device) != STATUS_OK))
-        status = error_set(err, STATUS_NO_DEVICE, "%s does not take the plugin's kernels: %s",
+        status = error_set(err, STATUS_NO_DEVICE, "querying the plugin's kernels on %s failed: %s",
                            device->name, call_failure());
     if (status != STATUS_OK) {
         device_close(device);
@@ -559,7 +559,7 @@ static enum status stream_wait(struct stream *stream, const uint32_t *host_word,
             return status;
         if (idle && !word_reached(host_word, value))
             return error_set(err, STATUS_DEVICE_FAULT,
-                             "the device has nothing left to do and never gave its signal");
+                             "the device is idle but did not write its signal");
     }
     return stream->comm && comm_aborted(stream->comm) ? ranks_query(stream, err) : STATUS_OK;
 }
@@ -585,7 +585,7 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
     stream->capturing = stream->after_kernel = false;
     comm_unlock(stream);
     if (code != cudaSuccess)
-        return cuda_error(err, code, "recording a graph");
+        return cuda_error(err, code, "ending the recording of a graph");
     struct graph *graph = calloc(1, sizeof *graph);
     code = graph ? cudaGraphInstantiate(&graph->exec, recorded, 0) : cudaErrorMemoryAllocation;
     (void)cudaGraphDestroy(recorded);
@@ -596,7 +596,7 @@ enum status graph_end(struct stream *stream, struct graph **out, struct error *e
     }
     if (code != cudaSuccess) {
         free(graph);
-        return cuda_error(err, code, "making a graph");
+        return cuda_error(err, code, "instantiating a graph");
     }
     *out = graph;
     return STATUS_OK;

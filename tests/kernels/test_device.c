@@ -198,8 +198,8 @@ static void test_plugin_answers(void **state)
     const struct device_api *api = device_cpu();
     struct error err = {0};
     char path[4200], said[80];
-    snprintf(said, sizeof said, "the odd device library speaks ABI %d, this weft %d",
-             DEVICE_ABI + 1, DEVICE_ABI);
+    snprintf(said, sizeof said, "the odd device library has ABI %d, this weft %d", DEVICE_ABI + 1,
+             DEVICE_ABI);
     assert_int_equal(device_plugin_open(&api, "odd", ODD_PLUGIN, &err), STATUS_NO_DEVICE);
     assert_string_equal(err.text, "the odd device library offers no device");
     assert_null(api);

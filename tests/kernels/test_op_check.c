@@ -63,8 +63,8 @@ static void test_prep(void **state)
     TRY(prep, "an output array is missing", a.row_of = NULL);
     TRY(prep, "an output array is missing", a.type = NULL);
     TRY(prep, "an output array is missing", a.kv_write_offset = NULL);
-    TRY(prep, "more rows than the limits say", a.row_count = 5);
-    TRY(prep, "more tokens than the limits say", a.token_count = 10);
+    TRY(prep, "row_count exceeds limits.rows_max", a.row_count = 5);
+    TRY(prep, "token_count exceeds limits.tokens_max", a.token_count = 10);
     TRY(prep, "a row has at least one token", a.token_count = 3);
     TRY(prep, NULL, a.token_count = 4);
     TRY(prep, "more newcomers or block-table changes", a.newcomer_count = 3);
@@ -220,18 +220,19 @@ static void test_gemm(void **state)
 
 #define SHAPES(op)                                                                                 \
     do {                                                                                           \
-        static const char impossible[] = "the shape of attention is not possible";                 \
+        static const char heads[] = "the KV heads must divide the query heads";                    \
+        static const char dim[] = "a head must have 16 to 256 columns, a multiple of 8";           \
         TRY(op, NULL, );                                                                           \
         TRY(op, acts, a.act = DTYPE_I8);                                                           \
         TRY(op, acts, a.kv = DTYPE_I8);                                                            \
-        TRY(op, impossible, a.shape.heads = 0);                                                    \
-        TRY(op, impossible, a.shape.kv_heads = 0);                                                 \
-        TRY(op, impossible, a.shape.kv_heads = 3);                                                 \
+        TRY(op, heads, a.shape.heads = 0);                                                         \
+        TRY(op, heads, a.shape.kv_heads = 0);                                                      \
+        TRY(op, heads, a.shape.kv_heads = 3);                                                      \
         TRY(op, NULL, a.shape.kv_heads = 4);                                                       \
-        TRY(op, impossible, a.shape.dim = 8);                                                      \
+        TRY(op, dim, a.shape.dim = 8);                                                             \
         TRY(op, NULL, a.shape.dim = 24);                                                           \
-        TRY(op, impossible, a.shape.dim = 20);                                                     \
-        TRY(op, impossible, a.shape.dim = 264);                                                    \
+        TRY(op, dim, a.shape.dim = 20);                                                            \
+        TRY(op, dim, a.shape.dim = 264);                                                           \
     } while (0)
 
 static void test_qkv_post(void **state)
@@ -262,8 +263,8 @@ static void test_qkv_post(void **state)
     TRY(qkv_post, "the norm of keys", a.k_norm = &other);
     TRY(qkv_post, "no activations", a.qkv = NULL);
     TRY(qkv_post, NULL, a.token_count = 0; a.qkv = NULL);
-    TRY(qkv_post, "needs places and the KV base", a.kv_write_offset = NULL);
-    TRY(qkv_post, "needs places and the KV base", a.kv_base = NULL);
+    TRY(qkv_post, "needs kv_write_offset and the KV base", a.kv_write_offset = NULL);
+    TRY(qkv_post, "needs kv_write_offset and the KV base", a.kv_base = NULL);
     TRY(qkv_post, NULL, a.shape.paged = 0; a.kv_write_offset = NULL; a.kv_base = NULL);
 }
 
@@ -369,7 +370,7 @@ static void test_sample(void **state)
     TRY(sample, "no vocabulary, or a stride shorter", a.limits.vocab = 0);
     TRY(sample, "no vocabulary, or a stride shorter", a.stride = VOCAB - 1);
     TRY(sample, "more top logprobs than fit", a.max_top = SAMPLE_TOP_MAX + 1);
-    TRY(sample, "more rows than the limits say", a.count = 4);
+    TRY(sample, "count exceeds limits.rows_max", a.count = 4);
     TRY(sample, "logits, rows or results are missing", a.logits = NULL);
     TRY(sample, "logits, rows or results are missing", a.sampled = NULL);
     TRY(sample, "logits, rows or results are missing", a.result = NULL);

@@ -96,7 +96,7 @@ static void test_refused(void **state)
     struct error err = {0};
     assert_int_equal(threads_open(&threads, 1025, &err), STATUS_INVALID);
     assert_null(threads);
-    assert_string_equal(err.text, "1025 threads asked for, at most 1024 are possible");
+    assert_string_equal(err.text, "--threads 1025: at most 1024 are possible");
     threads_close(NULL);
 }
 

@@ -427,7 +427,7 @@ static void test_waits_that_fail(void **state)
     assert_int_equal(w.api->wait(w.stream, w.word, 2, 0, &err), STATUS_TIMEOUT);
     assert_string_equal(err.text, "the device did not finish a step in time");
     assert_int_equal(w.api->wait(w.stream, w.word, 2, FOREVER, &err), STATUS_DEVICE_FAULT);
-    assert_string_equal(err.text, "the device has nothing left to do and never gave its signal");
+    assert_string_equal(err.text, "the device is idle but did not write its signal");
     assert_int_equal(w.api->wait(w.stream, w.word, 1, 0, &err), STATUS_OK); // it is there
     assert_int_equal(launch(&w), STATUS_OK);
     wait_for(&w, 2);
