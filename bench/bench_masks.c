@@ -146,7 +146,7 @@ static double rows_run(struct masks *m, bool masked)
     while (over < all) {
         bool decodes = begun == all && over == 0;
         double start = now_ms();
-        check(engine_step(m->engine, clock_ns()) != ENGINE_FAULT, "the engine is at fault");
+        check(engine_step(m->engine, clock_ns()) != ENGINE_FAULT, "the engine failed");
         if (decodes && count < STEPS_MAX)
             steps[count++] = now_ms() - start;
         begun = over = 0;
@@ -199,12 +199,12 @@ int main(int argc, char **argv)
     }
     const struct engine_stats *stats = engine_stats(m.engine);
     double without = median(free_ms, rounds), with = median(masked_ms, rounds);
-    printf("%s, vocabulary of %u: %u free rows beside %u free ones: step %.2f ms; beside %u with a "
-           "grammar: %.2f ms, ratio of a pair %.3f\n",
+    printf("%s, vocabulary of %u: %u free rows with %u free rows: step %.2f ms; with %u rows with "
+           "a grammar: %.2f ms, ratio of a pair %.3f\n",
            shape->name, shape->vocab, m.rows, m.rows, without, m.rows, with, median(ratio, rounds));
     printf("%llu of %llu steps waited for masks; the tokens of the free rows are %s\n",
            (unsigned long long)stats->mask_waits, (unsigned long long)stats->steps_masked,
-           equal ? "the same" : "OTHERS");
+           equal ? "the same" : "DIFFERENT");
     masks_close(&m);
     return equal ? 0 : 1;
 }

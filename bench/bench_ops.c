@@ -522,8 +522,8 @@ static void step_report(const struct bench *b, const struct loaded *m, uint32_t 
     p.products_only = true;
     double products = median(b, pass_run, &p);
     p.products_only = false;
-    printf("step    %-14s %-8s %s %3u behind %5u  %8.2f ms, products alone %8.2f: %.2f times  "
-           "%7.1f tokens/s\n",
+    printf("step    %-14s %-8s %s %3u tokens after a context of %5u  %8.2f ms, products alone "
+           "%8.2f: %.2f times  %7.1f tokens/s\n",
            m->shape->name, dtype_name(m->dtype), q_len == 1 ? "decode, batch" : "prefill of   ",
            q_len == 1 ? rows : q_len, before, whole * 1e3, products * 1e3, whole / products,
            p.tokens / whole);
@@ -555,7 +555,7 @@ static void model_report(struct bench *b, const struct model_shape *s, enum dtyp
     must(b->api->stream_open(b->device, &b->stream, &b->limits, &err), &err);
     double begin = clock_s();
     struct loaded m = model_load(b, s, dtype);
-    printf("load    %-14s %-8s %.2f GB of products made and packed in %.2f s\n", s->name,
+    printf("load    %-14s %-8s %.2f GB of weights generated and packed in %.2f s\n", s->name,
            dtype_name(dtype), (double)m.bytes / 1e9, clock_s() - begin);
     if (strcmp(what, "steps") != 0)
         products_report(b, &m);

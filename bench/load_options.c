@@ -33,40 +33,43 @@ static const struct option_row rows[] = {
     OPTION_NUMBER("concurrency", OPTION_COUNT, AT(concurrency), 1, 65536, "8",
                   "closed loop: clients; open loop: most requests in flight"),
     OPTION_NUMBER("requests", OPTION_BYTES, AT(requests_max), 1, 1e9, "1000",
-                  "requests sent at most"),
+                  "most requests to send"),
     OPTION_NUMBER("seconds", OPTION_REAL, AT(seconds_max), 0.01, 86400, "60",
-                  "no request is sent later"),
+                  "seconds during which requests are sent"),
     OPTION_NUMBER("timeout", OPTION_REAL, AT(request_timeout_s), 0.1, 86400, "120",
-                  "seconds a request may take"),
+                  "most seconds per request"),
     OPTION_NUMBER("rate", OPTION_REAL, AT(rate), 1e-3, 1e6, "closed loop",
                   "open loop: requests a second, Poisson arrivals"),
     OPTION_ROW("trace", OPTION_TEXT, AT(trace_path), "none",
                "open loop: arrivals of an Azure csv or Mooncake jsonl file"),
     OPTION_NUMBER("rate-scale", OPTION_REAL, AT(rate_scale), 1e-3, 1e6, "1",
-                  "the trace runs this much faster"),
+                  "factor by which the trace runs faster"),
     OPTION_NUMBER("input-max", OPTION_COUNT, AT(input_max), 1, 1 << 20, "2048",
-                  "words of a trace prompt at most"),
+                  "most words of a trace prompt"),
     OPTION_NUMBER("output-max", OPTION_COUNT, AT(output_max), 1, 1 << 20, "256",
-                  "tokens of a trace answer at most"),
+                  "most tokens of a trace answer"),
     OPTION_NUMBER("prompt-words", OPTION_COUNT, AT(prompt_words), 1, 1 << 20, "32",
-                  "words of a made prompt, input or document"),
-    OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "none", "this text instead of made ones"),
-    OPTION_NUMBER("prompts", OPTION_COUNT, AT(prompts), 1, PROMPTS_MAX, "16", "different prompts"),
+                  "words of a generated prompt, input or document"),
+    OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "generated", "prompt text of all requests"),
+    OPTION_NUMBER("prompts", OPTION_COUNT, AT(prompts), 1, PROMPTS_MAX, "16",
+                  "number of different prompts"),
     OPTION_NUMBER("inputs", OPTION_COUNT, AT(inputs), 1, 1 << 20, "8",
-                  "texts of an embeddings request, documents of a rerank one"),
+                  "texts per embeddings request, documents per rerank request"),
     OPTION_NUMBER("max-tokens", OPTION_COUNT, AT(max_tokens), 1, 1 << 20, "64",
-                  "tokens of an answer at most"),
+                  "most tokens of an answer"),
     OPTION_NUMBER("temperature", OPTION_REAL, AT(temperature), 0, 2, "0", "sampling temperature"),
-    OPTION_NUMBER("seed", OPTION_BYTES, AT(seed), 0, 1e18, "1", "of made text and arrivals"),
-    OPTION_ROW("stream", OPTION_FLAG, AT(stream), "on", "streams instead of whole answers"),
+    OPTION_NUMBER("seed", OPTION_BYTES, AT(seed), 0, 1e18, "1",
+                  "seed of generated text and arrivals"),
+    OPTION_ROW("stream", OPTION_FLAG, AT(stream), "on",
+               "request streams instead of complete answers"),
     OPTION_ROW("ignore-eos", OPTION_FLAG, AT(ignore_eos), "off",
                "chat answers run to --max-tokens"),
     OPTION_ROW("check", OPTION_FLAG, AT(check), "off",
-               "each prompt alone first; then answers are compared with it"),
+               "send each prompt alone first and compare later answers with that one"),
     OPTION_NUMBER("leave-every", OPTION_COUNT, AT(leave_every), 0, 1e9, "0",
-                  "each n-th stream is dropped by its client (0: none)"),
+                  "the client closes every N-th stream early (0: none)"),
     OPTION_NUMBER("leave-after", OPTION_COUNT, AT(leave_after), 1, 1e9, "4",
-                  "... after so many pieces"),
+                  "pieces after which --leave-every drops a stream"),
     OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "one JSON object instead of a table"),
 };
 
@@ -115,7 +118,7 @@ static int options_check(const struct load_options *o)
     for (uint32_t i = 0; i < o->target_count; i++)
         weights += o->targets[i].weight;
     if (o->target_count == 0)
-        wrong = "name what is sent: --send chat:MODEL";
+        wrong = "no target: add --send chat:MODEL";
     else if (!url_allowed(o->url))
         wrong = "--url must be a loopback address (127.x.x.x, [::1] or localhost)";
     else if (o->trace_path && o->rate > 0)
@@ -123,7 +126,7 @@ static int options_check(const struct load_options *o)
     else if (o->check && (o->trace_path || o->temperature > 0))
         wrong = "--check needs a temperature of 0 and no trace";
     else if (!o->trace_path && !(o->rate > 0) && o->concurrency < weights)
-        wrong = "--concurrency must be at least the sum of the weights, a client for each";
+        wrong = "--concurrency must be at least the sum of the weights";
     else if (o->leave_every > 0 && !o->stream)
         wrong = "--leave-every needs streams";
     if (wrong)
@@ -164,7 +167,8 @@ int load_options_read(struct load_options *out, int argc, char **argv)
     arena_destroy(arena);
     if (help) {
         puts("bench_load --send ENDPOINT:MODEL... [options]: load on a weft server, in a closed "
-             "loop\n(clients that ask again at once) or an open one (--rate, --trace).\n"
+             "loop\n(each client sends its next request immediately) or an open one (--rate, "
+             "--trace).\n"
              "Exit code 1: a request was lost, incomplete, failed in its stream or differed.");
         options_help(stdout, &table, "options:");
         return 0;

@@ -350,7 +350,8 @@ static enum status runner_record(struct runner *r, struct error *err)
     for (uint32_t i = 0; i < r->o->target_count; i++)
         good += r->result->targets[i].whole.count;
     if (good != r->sent_max)
-        return error_set(err, STATUS_REFUSED, "%llu of %llu prompts sent alone got no answer",
+        return error_set(err, STATUS_REFUSED,
+                         "--check: %llu of %llu prompts that were sent alone got no answer",
                          (unsigned long long)(r->sent_max - good), (unsigned long long)r->sent_max);
     memset(r->result, 0, sizeof *r->result);
     r->recording = false;
