@@ -5,8 +5,8 @@ documents, the same vocabulary of 150,000 tokens, one thread, time of the proces
   bench/grammar_peers.py [TIKTOKEN]      WEFT_BUILD: build folder; WEFT_PEERS_VENV: where the peers are installed from
                                          PyPI (a folder of the system's temporary files)
 
-TIKTOKEN is a rank file (../shared/assets/tokenizer/cl100k_base.tiktoken), which joins of its tokens fill up. The schemas are
-those of CASES and, where ../shared/assets/schema is there, of the JSON Schema test suite with their valid instances. A mask
+TIKTOKEN is a rank file (WEFT_ASSETS/tokenizer/cl100k_base.tiktoken), which joins of its tokens fill up. The schemas are
+those of CASES and, where WEFT_ASSETS/schema is there, of the JSON Schema test suite with their valid instances. A mask
 is counted with the token that is accepted after it: the first time that a document is followed, with nothing computed
 before, and the second time. Where documents are compared, all three take them; xgrammar and llguidance are called from
 Python, which is about a microsecond a call. Prints median, 99th percentile and longest, and asserts nothing.
@@ -23,8 +23,9 @@ import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BENCH = ROOT / os.environ.get("WEFT_BUILD", "build/release") / "bin/bench_grammar"
-RANKS = ROOT.parent / "shared/assets/tokenizer/cl100k_base.tiktoken"
-SUITE = ROOT.parent / "shared/assets/schema/JSON-Schema-Test-Suite/tests"
+ASSETS = pathlib.Path(os.environ.get("WEFT_ASSETS") or "WEFT_ASSETS is not set").absolute()
+RANKS = ASSETS / "tokenizer/cl100k_base.tiktoken"
+SUITE = ASSETS / "schema/JSON-Schema-Test-Suite/tests"
 VENV = pathlib.Path(os.environ.get("WEFT_PEERS_VENV", pathlib.Path(tempfile.gettempdir()) / "weft-grammar-peers"))
 VOCAB, LONGEST = 150_000, 64
 END = VOCAB - 1

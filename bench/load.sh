@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Load on a whole server: starts `weft serve` with the demo models, or with the folder given, and
 # walks bench_load through closed loops of growing size, one of all endpoints, and the recorded
-# traces where the assets are there. WEFT_BUILD names the build folder (build/release), SECONDS_EACH
+# traces if WEFT_ASSETS has them. WEFT_BUILD names the build folder (build/release), SECONDS_EACH
 # the length of each part (5). Everything is on loopback and ends with the server's own exit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${WEFT_BUILD:-build/release}/bin
 each=${SECONDS_EACH:-5}
-traces=../shared/assets/trace
+traces=${WEFT_ASSETS:-none}/trace
 chat=${1:-models/weft-demo-chat}
 log=$(mktemp)
 trap 'kill "$server" 2>/dev/null || true; rm -f "$log"' EXIT

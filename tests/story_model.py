@@ -20,6 +20,8 @@ import struct
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Extra data for tests: published models, tokenizers, templates and traces.
+ASSETS = pathlib.Path(os.environ.get("WEFT_ASSETS") or "WEFT_ASSETS is not set").absolute()
 sys.path.insert(0, str(HERE.parent / "tools"))
 import demo_models  # noqa: E402
 
@@ -209,9 +211,9 @@ def make(path):
 
 
 def stories(beside):
-    """The folder of TinyStories-656K where the shared data are (WEFT_STORY=made: left out of
-    account), else of the stand-in, made in the folder `beside`."""
-    real = HERE.parents[1] / "shared/assets/decoder/tinystories-656k"
+    """The folder of TinyStories-656K of WEFT_ASSETS (WEFT_STORY=made ignores it), otherwise of the
+    stand-in, which is made in the folder `beside`."""
+    real = ASSETS / "decoder/tinystories-656k"
     if (real / "model.safetensors").exists() and os.environ.get("WEFT_STORY") != "made":
         return real
     made = pathlib.Path(beside) / f"story-{hashlib.sha256(GOLDEN.read_bytes()).hexdigest()[:12]}"

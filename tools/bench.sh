@@ -4,7 +4,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 text=README.md
-[ -f ../shared/assets/text/tinyshakespeare.txt ] && text=../shared/assets/text/tinyshakespeare.txt
+longer=${WEFT_ASSETS:-none}/text/tinyshakespeare.txt
+[ ! -f "$longer" ] || text=$longer
 for name in bench_ops bench_step bench_ranks bench_engine bench_masks bench_text bench_http; do
     program=build/release/bin/$name
     [ -x "$program" ] || continue

@@ -76,7 +76,7 @@ venv='[ -x build/soak-venv/bin/python ] || { python3 -m venv build/soak-venv &&
 torch='[ -x build/torch-venv/bin/python ] || { apt-get install -y -qq python3-torch python3-venv &&
     /usr/bin/python3 -m venv --system-site-packages build/torch-venv &&
     build/torch-venv/bin/pip install -q "transformers==4.45.2" "numpy<2"; }'
-templates=../shared/assets/chat/templates
+templates=${WEFT_ASSETS:-none}/chat/templates
 [ -d "$templates" ] || templates=tests/runtime/recorded/templates
 suite() { # preset, arguments of ctest
     local preset=$1

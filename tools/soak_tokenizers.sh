@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Differential test of the tokenizers against the reference library: the patterns of published
-# tokenizers, every code point through every normalizer and pre-tokenizer, every folder of the
-# assets, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
+# tokenizers, every code point through every normalizer and pre-tokenizer, every folder of
+# WEFT_ASSETS, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=build/soak-venv/bin/python
@@ -10,11 +10,12 @@ probe=build/release/bin/tokenizer_probe
 "$python" tools/unicode_diff.py "$probe"
 kinds=build/soak-kinds
 text=README.md
-[ -f ../shared/assets/text/tinyshakespeare.txt ] && text=../shared/assets/text/tinyshakespeare.txt
+assets=${WEFT_ASSETS:-none}
+[ ! -f "$assets/text/tinyshakespeare.txt" ] || text=$assets/text/tinyshakespeare.txt
 "$python" tests/runtime/tokenizer_kinds.py "$text" "$kinds"
 folders="$kinds/*"
-[ -d ../shared/assets/tokenizer/hf ] && # these take longest
-    folders="../shared/assets/tokenizer/hf/t5-small ../shared/assets/tokenizer/hf/roberta-base \
-        ../shared/assets/tokenizer/hf/phi-2 ../shared/assets/decoder/tinystories-656k $folders"
+[ ! -d "$assets/tokenizer/hf" ] || # these take longest
+    folders="$assets/tokenizer/hf/t5-small $assets/tokenizer/hf/roberta-base \
+        $assets/tokenizer/hf/phi-2 $assets/decoder/tinystories-656k $folders"
 # shellcheck disable=SC2086
 printf '%s\n' $folders | xargs -P "$(nproc)" -n 1 "$python" tools/tokenizer_diff.py "$probe"

@@ -4,7 +4,7 @@
 Two kinds of cases, both seeded: every template of a folder over random conversations, and small
 generated templates over fixed values. Needs jinja2 and the chat_batch program of the build:
 
-    tools/template_diff.py --program build/dev/bin/chat_batch --templates ../shared/assets/chat/templates
+    tools/template_diff.py --program build/dev/bin/chat_batch --templates $WEFT_ASSETS/chat/templates
 """
 import argparse
 import copy

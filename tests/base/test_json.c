@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/json_keys.h"
 #include "tests/base/counted.h"
+#include "tests/assets.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -215,7 +216,7 @@ static void test_letter_of_the_grammar(void **state)
 static void test_suite(void **state)
 {
     (void)state;
-    const char *folder = WEFT_ASSETS_DIR "/schema/JSONTestSuite/test_parsing";
+    const char *folder = assets_path("schema/JSONTestSuite/test_parsing");
     DIR *listing = opendir(folder);
     if (!listing) {
         print_message("%s: not there, so the suite is left out\n", folder);

@@ -18,6 +18,7 @@ import unittest
 
 from program import CHAT, EMBED, RERANK, ROOT, WEFT, weft
 
+ASSETS = pathlib.Path(os.environ.get("WEFT_ASSETS") or "WEFT_ASSETS is not set").absolute()
 COMMANDS = ("serve", "generate", "embed", "rerank", "tokenize", "detokenize", "render", "inspect",
             "perplexity", "chat")
 GENERATE = ("generate", CHAT, "--prompt", "hi", "--max-tokens", "4")
@@ -429,7 +430,7 @@ class Commands(unittest.TestCase):
                          ["perplexity", "tokens", "bits", "window"])
 
     def test_perplexity_of_a_trained_model(self):
-        folder = ROOT.parent / "shared/assets/decoder/tinystories-656k"
+        folder = ASSETS / "decoder/tinystories-656k"
         if not folder.exists():
             self.skipTest(f"no {folder}")
         for case in json.loads((folder / "golden.json").read_text())["cases"][:3]:

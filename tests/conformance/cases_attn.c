@@ -217,7 +217,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
 void try_attn(struct trial *t, enum dtype act)
 {
     // i % 3 also chooses paged or ragged: each meets each dtype
-    for (uint64_t i = 0; i < ATTN_CASES; i++)
+    for (uint64_t i = 0; i < trial_cases(ATTN_CASES); i++)
         attn_case(t, act, act == DTYPE_F32 ? (enum dtype)((i + i / 12) % 3) : act, i);
 }
 

@@ -72,9 +72,9 @@ void try_gemm(struct trial *t, enum dtype act)
     for (int d = 0; d < DTYPE_COUNT; d++) {
         if (t->facts.activation[d] != act)
             continue;
-        for (uint64_t i = 0; i < 32; i++)
+        for (uint64_t i = 0; i < trial_cases(32); i++)
             product_case(t, (enum dtype)d, act, 9000 + 100 * (uint64_t)d + i, false);
-        for (uint64_t i = 0; i < 8; i++)
+        for (uint64_t i = 0; i < trial_cases(8); i++)
             product_case(t, (enum dtype)d, act, 9600 + 100 * (uint64_t)d + i, true);
     }
 }

@@ -434,7 +434,7 @@ void try_sample(struct trial *t, enum dtype act)
 {
     (void)act;
     sample_edges(t);
-    for (uint64_t i = 0; i < 60; i++) {
+    for (uint64_t i = 0; i < trial_cases(60); i++) {
         trial_begin(t, 50000 + i);
         struct sample_scene s = sample_make(t, i);
         struct slot_state there = state_put(t, &s.state, &s.l);

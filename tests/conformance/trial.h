@@ -35,6 +35,11 @@ struct trial_weight {
 // Opens the device: cpu at a level, or a plugin by name or path. false: not there (a line on stdout
 // says so), or another level than the one asked for by name.
 extern const char *trial_only_level; // NULL: all
+extern bool trial_few;               // bfloat16 and at most four shapes of the costly ops
+static inline uint64_t trial_cases(uint64_t n)
+{
+    return trial_few && n > 4 ? 4 : n;
+}
 bool trial_open_cpu(struct trial *t, enum cpu_isa level, uint32_t threads);
 bool trial_open_plugin(struct trial *t, const char *name, const char *path);
 void trial_close(struct trial *t);

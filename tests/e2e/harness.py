@@ -21,6 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import story_model  # noqa: E402
 
+ASSETS = story_model.ASSETS
+
 WEFT = os.environ.get("WEFT_BIN", str(ROOT / "build/release/bin/weft"))
 MODELS = ROOT / "models"
 CHATML = pathlib.Path(__file__).parent / "chatml.jinja"

@@ -16,9 +16,9 @@ from openai.types.chat import ChatCompletionMessageFunctionToolCall
 
 import caller_model
 import harness
-from harness import KEY, MODELS, ROOT, expect, user
+from harness import ASSETS, KEY, MODELS, ROOT, expect, user
 
-TEMPLATES = ROOT.parent / "shared/assets/chat/templates"
+TEMPLATES = ASSETS / "chat/templates"
 # A template of the shared data, or None: none of them is of this dialect.
 DIALECTS = {
     "hermes": "Qwen-Qwen3-0.6B", "qwen3-coder": "Qwen3-Coder", "seed": "ByteDance-Seed-OSS", "glm": "GLM-4.6",

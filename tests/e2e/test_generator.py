@@ -38,7 +38,7 @@ def test_generator_refuses():
 
 def traces(folder):
     """The two recorded traces where they are, else short ones of the same forms: bursts and pauses."""
-    recorded = harness.ROOT.parent / "shared/assets/trace"
+    recorded = harness.ASSETS / "trace"
     names = "AzureLLMInferenceTrace_conv.csv", "mooncake_conversation_trace.jsonl"
     if all((recorded / name).exists() for name in names):
         return [recorded / name for name in names]

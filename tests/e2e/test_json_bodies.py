@@ -1,14 +1,14 @@
 """What is JSON and what is not, as bodies of requests, in both shapes of errors.
 
-The texts are those of JSONTestSuite in the shared assets; where these are not beside the checkout, a short list of the same
-kinds. What is JSON is taken as the value of a field that nobody knows; alone as a body it is an object or 400 of its type.
+The texts are those of JSONTestSuite in WEFT_ASSETS, otherwise a short list of the same kinds. Each text is sent as the value of
+an unknown field, which must be accepted if it is JSON, and as a body, which must be an object.
 """
 
 import functools
 
 import harness
 
-SUITE = harness.ROOT.parent / "shared/assets/schema/JSONTestSuite/test_parsing"
+SUITE = harness.ASSETS / "schema/JSONTestSuite/test_parsing"
 GOOD = [
     b"0", b"-0.0e+1", b"[]", b"{}", b" [ 1 ,\t2\r\n] ", b'""', b"null", b"[[[[1]]]]", b'{"a":{"b":[{}]}}',
     b'"\\u00e9\\ud83d\\ude00\\"\\/"', b'"\x7f"', b'"\\u0000"', b'{"":0,"":1}', b"1.5e-3", '"\u00e9\u2028"'.encode(),

@@ -3,6 +3,7 @@
 // the keywords every schema may use (MAY_USE), but for those that are listed here with the reason,
 // and what is refused beside these is counted by keyword.
 #include "tests/grammar/schema_rig.h"
+#include "tests/assets.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -223,7 +224,7 @@ static void check_draft(const char *folder, enum schema_draft draft, uint32_t le
     static struct suite both[2];
     struct suite *s = &both[draft == SCHEMA_DRAFT_7];
     char path[4096];
-    snprintf(path, sizeof path, "%s/schema/JSON-Schema-Test-Suite/tests/%s", WEFT_ASSETS_DIR,
+    snprintf(path, sizeof path, "%s/%s", assets_path("schema/JSON-Schema-Test-Suite/tests"),
              folder);
     s->draft = draft;
     run_folder(s, path);

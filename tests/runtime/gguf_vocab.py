@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a tokenizer.json from the vocabulary of a GGUF file: gguf_vocab.py FILE.gguf FOLDER.
 
-For tests only: the vectors of shared/assets/tokenizer/gguf-vocab have their vocabularies in that
+For tests only: the vectors of WEFT_ASSETS/tokenizer/gguf-vocab have their vocabularies in that
 form. The settings that such a file does not hold are known by the name of its pre-tokenizer.
 """
 import json

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "runtime/text/dialect/dialect.h"
 #include "runtime/text/dialect/switch.h"
+#include "tests/assets.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -54,8 +55,11 @@ static const struct row {
     {"thinking.jinja", "enable_thinking", ""}, // of recorded/
 };
 
-static const char *const folders[] = {WEFT_ASSETS_DIR "/chat/templates",
-                                      WEFT_SOURCE_DIR "/tests/runtime/recorded/templates"};
+static const char *folders_at(size_t i)
+{
+    return i == 0 ? assets_path("chat/templates")
+                  : WEFT_SOURCE_DIR "/tests/runtime/recorded/templates";
+}
 
 static struct text file_text(const char *folder, const char *name)
 {
@@ -163,12 +167,12 @@ static void templates_check(unsigned (*check_one)(const char *folder, const char
 {
     unsigned wrong = 0;
     for (size_t f = 0; f < 2; f++) {
-        DIR *folder = opendir(folders[f]);
+        DIR *folder = opendir(folders_at(f));
         if (!folder && f == 0)
-            printf("%s: not there, so its templates are left out\n", folders[f]);
+            printf("%s: not there, so its templates are left out\n", folders_at(f));
         for (struct dirent *entry; folder && (entry = readdir(folder));)
             if (strstr(entry->d_name, ".jinja"))
-                wrong += check_one(folders[f], entry->d_name);
+                wrong += check_one(folders_at(f), entry->d_name);
         if (folder)
             closedir(folder);
     }

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "runtime/text/chat.h"
 #include "tests/runtime/dialect_rig.h"
+#include "tests/assets.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -137,8 +138,11 @@ static const struct row {
     {"turns.jinja", "none", "none", "", "", NO_CALLS},
 };
 
-static const char *const folders[] = {WEFT_ASSETS_DIR "/chat/templates",
-                                      WEFT_SOURCE_DIR "/tests/runtime/recorded/templates"};
+static const char *folders_at(size_t i)
+{
+    return i == 0 ? assets_path("chat/templates")
+                  : WEFT_SOURCE_DIR "/tests/runtime/recorded/templates";
+}
 
 static const char question[] = "Weather, please?", answer[] = "Let me look.",
                   thought[] = "They ask\nfor weather.";
@@ -161,8 +165,8 @@ static struct text file_text(const char *folder, const char *name)
 
 static struct text template_text(const struct row *row)
 {
-    struct text source = file_text(folders[0], row->file);
-    return source.at ? source : file_text(folders[1], row->file);
+    struct text source = file_text(folders_at(0), row->file);
+    return source.at ? source : file_text(folders_at(1), row->file);
 }
 
 static const struct row *row_of(const char *file)
@@ -178,13 +182,13 @@ static void test_every_template_is_listed_with_its_dialect(void **state)
     (void)state;
     unsigned wrong = 0, seen = 0;
     for (size_t f = 0; f < 2; f++) {
-        DIR *folder = opendir(folders[f]);
+        DIR *folder = opendir(folders_at(f));
         if (!folder && f == 0)
-            printf("%s: not there, so its templates are left out\n", folders[f]);
+            printf("%s: not there, so its templates are left out\n", folders_at(f));
         for (struct dirent *entry; folder && (entry = readdir(folder));) {
             if (entry->d_name[0] == '.' || !strstr(entry->d_name, ".jinja"))
                 continue;
-            struct text source = file_text(folders[f], entry->d_name);
+            struct text source = file_text(folders_at(f), entry->d_name);
             const struct row *row = row_of(entry->d_name);
             struct dialect d;
             struct error err;

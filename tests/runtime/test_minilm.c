@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/model_rig.h"
+#include "tests/assets.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -32,7 +33,7 @@ static char folder[4096];
 // two lines of "---".
 static uint32_t recorded_read(float *out, uint32_t room)
 {
-    FILE *file = fopen(WEFT_ASSETS_DIR "/encoder-expected/test_bert__bert_batch.snap", "r");
+    FILE *file = fopen(assets_path("encoder-expected/test_bert__bert_batch.snap"), "r");
     assert_non_null(file);
     char line[256];
     uint32_t count = 0;
@@ -120,8 +121,8 @@ int main(void)
         return 77;
     }
     snprintf(folder, sizeof folder, "%s/all-MiniLM-L6-v2", models);
-    if (access(folder, R_OK) != 0 || access(WEFT_ASSETS_DIR "/encoder-expected", R_OK) != 0) {
-        printf("skipped: no %s or no assets\n", folder);
+    if (access(folder, R_OK) != 0 || access(assets_path("encoder-expected"), R_OK) != 0) {
+        printf("skipped: no %s or no WEFT_ASSETS\n", folder);
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_vectors_match),

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/model_rig.h"
+#include "tests/assets.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -18,7 +19,7 @@
 
 enum { CASES = 10, TOKENS_MAX = 512, GREEDY_MAX = 48 };
 
-static const char folder[] = WEFT_ASSETS_DIR "/decoder/tinystories-656k";
+static const char *folder; // of the model
 
 struct fixture {
     json_t *golden;
@@ -40,8 +41,8 @@ static int setup(void **state)
     struct fixture *f = heap_alloc_zeroed(1, sizeof *f);
     struct error err;
     assert_int_equal(json_file_parse(&f->golden,
-                                     WEFT_ASSETS_DIR "/decoder/tinystories-656k/golden.json",
-                                     1 << 20, &err),
+                                     assets_path("decoder/tinystories-656k/golden.json"), 1 << 20,
+                                     &err),
                      STATUS_OK);
     const json_t *cases = json_object_get(f->golden, "cases");
     assert_int_equal(json_array_size(cases), CASES);
@@ -326,8 +327,9 @@ static void test_int8_costs_little_perplexity(void **state)
 
 int main(void)
 {
-    if (access(WEFT_ASSETS_DIR "/decoder/tinystories-656k/golden.json", R_OK) != 0) {
-        puts("skipped: no shared/assets beside the checkout (the trained weights have no licence)");
+    folder = strdup(assets_path("decoder/tinystories-656k"));
+    if (access(assets_path("decoder/tinystories-656k/golden.json"), R_OK) != 0) {
+        puts("skipped: WEFT_ASSETS is not set (the trained weights have no licence)");
         return 77;
     }
     if (!rig_device_usable())

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "tests/assets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +17,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define ASSETS WEFT_ASSETS_DIR "/tokenizer/"
 
 enum { TOKENS_MAX = 1 << 16 };
 
@@ -40,7 +39,7 @@ static struct tokenizer *open_gguf(const char *name)
     snprintf(folder, sizeof folder, "%s/%s", made_folder, name);
     snprintf(command, sizeof command,
              "python3 %s/tests/runtime/gguf_vocab.py %sgguf-vocab/ggml-vocab-%s.gguf %s",
-             WEFT_SOURCE_DIR, ASSETS, name, folder);
+             WEFT_SOURCE_DIR, assets_path("tokenizer/"), name, folder);
     if (system(command) != 0) {
         printf("skipped: no python3 to read the vocabulary %s\n", name);
         return NULL;
@@ -100,8 +99,8 @@ static struct text text_field(const json_t *object, const char *key)
 static void test_golden_prompts(void **state)
 {
     (void)state;
-    struct tokenizer *t = open_folder(WEFT_ASSETS_DIR "/decoder/tinystories-656k");
-    json_t *root = load(WEFT_ASSETS_DIR "/decoder/tinystories-656k/golden.json"), *item;
+    struct tokenizer *t = open_folder(assets_path("decoder/tinystories-656k"));
+    json_t *root = load(assets_path("decoder/tinystories-656k/golden.json")), *item;
     size_t i;
     json_array_foreach(json_object_get(root, "cases"), i, item)
         check_ids(t, "tinystories", text_field(item, "prompt"),
@@ -141,12 +140,14 @@ static void gguf_vectors(const char *name, bool direct)
 {
     static const char mark[] = "\n__ggml_vocab_test__\n";
     char path[512];
-    snprintf(path, sizeof path, ASSETS "gguf-vocab/ggml-vocab-%s.gguf", name);
+    snprintf(path, sizeof path, "%s/gguf-vocab/ggml-vocab-%s.gguf", assets_path("tokenizer"), name);
     struct tokenizer *t = direct ? open_folder(path) : open_gguf(name);
     struct arena *arena = arena_create(0, 0);
-    snprintf(path, sizeof path, ASSETS "gguf-vocab/ggml-vocab-%s.gguf.inp", name);
+    snprintf(path, sizeof path, "%s/gguf-vocab/ggml-vocab-%s.gguf.inp", assets_path("tokenizer"),
+             name);
     struct text in = read_all(arena, path);
-    snprintf(path, sizeof path, ASSETS "gguf-vocab/ggml-vocab-%s.gguf.out", name);
+    snprintf(path, sizeof path, "%s/gguf-vocab/ggml-vocab-%s.gguf.out", assets_path("tokenizer"),
+             name);
     struct text out = read_all(arena, path);
     size_t line = 0;
     while (in.bytes > 0 && line < out.bytes) {
@@ -183,7 +184,7 @@ static void test_gguf_vocabularies(void **state)
 static struct tokenizer *open_model(const char *name)
 {
     if (strstr(name, "bert-base-uncased"))
-        return open_folder(ASSETS "bert-uncased");
+        return open_folder(assets_path("tokenizer/bert-uncased"));
     if (strcmp(name, "distilgpt2") == 0)
         return open_gguf("gpt-2");
     if (strstr(name, "Llama-2"))
@@ -191,14 +192,14 @@ static struct tokenizer *open_model(const char *name)
     if (strstr(name, "falcon"))
         return open_gguf("falcon");
     if (strcmp(name, "t5-base") == 0)
-        return open_folder(ASSETS "hf/t5-small");
+        return open_folder(assets_path("tokenizer/hf/t5-small"));
     return NULL;
 }
 
 static void test_named_models(void **state)
 {
     (void)state;
-    json_t *root = load(ASSETS "vectors/tokenizer_tests.json"), *cases, *item;
+    json_t *root = load(assets_path("tokenizer/vectors/tokenizer_tests.json")), *cases, *item;
     const char *name;
     size_t i;
     json_object_foreach(root, name, cases)
@@ -220,7 +221,7 @@ static void test_named_models(void **state)
 static void long_text(const char *file, struct tokenizer *t, unsigned flags)
 {
     char path[512];
-    snprintf(path, sizeof path, ASSETS "vectors/%s", file);
+    snprintf(path, sizeof path, "%s/vectors/%s", assets_path("tokenizer"), file);
     json_t *root = load(path);
     if (t)
         check_ids(t, file, text_field(root, "text"), flags, json_object_get(root, "token_ids"));
@@ -234,18 +235,20 @@ static void test_long_texts(void **state)
 {
     (void)state;
     unsigned special = ENCODE_ADDED_TOKENS | ENCODE_SPECIAL;
-    long_text("bert_uncased_encoded.json", open_folder(ASSETS "bert-uncased"), special);
+    long_text("bert_uncased_encoded.json", open_folder(assets_path("tokenizer/bert-uncased")),
+              special);
     long_text("gpt2_encoded_tokens.json", open_gguf("gpt-2"), ENCODE_ADDED_TOKENS);
-    long_text("llama_encoded.json", open_folder(ASSETS "hf/llama2"), special);
-    long_text("t5_base_encoded.json", open_folder(ASSETS "hf/t5-small"), special);
+    long_text("llama_encoded.json", open_folder(assets_path("tokenizer/hf/llama2")), special);
+    long_text("t5_base_encoded.json", open_folder(assets_path("tokenizer/hf/t5-small")), special);
 }
 
 static void test_questions(void **state)
 {
     (void)state;
-    struct tokenizer *t = open_folder(ASSETS "bert-uncased");
+    struct tokenizer *t = open_folder(assets_path("tokenizer/bert-uncased"));
     struct arena *arena = arena_create(0, 0);
-    struct text lines = read_all(arena, ASSETS "vectors/bert_uncased_questions.jsonl");
+    struct text lines =
+        read_all(arena, assets_path("tokenizer/vectors/bert_uncased_questions.jsonl"));
     struct error err;
     while (lines.bytes > 0) {
         const char *end = memchr(lines.at, '\n', lines.bytes);
@@ -266,9 +269,9 @@ static void test_questions(void **state)
 static void test_folders_round_trip(void **state)
 {
     (void)state;
-    static const char *const folders[] = {ASSETS "hf/llama2", ASSETS "hf/phi-2",
-                                          ASSETS "hf/roberta-base",
-                                          WEFT_ASSETS_DIR "/decoder/tinystories-656k"};
+    const char *const folders[] = {
+        assets_path("tokenizer/hf/llama2"), assets_path("tokenizer/hf/phi-2"),
+        assets_path("tokenizer/hf/roberta-base"), assets_path("decoder/tinystories-656k")};
     static const char sample[] = "Once upon a time,\n there was 1 little girl. It isn't far.";
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         struct tokenizer *t = open_folder(folders[i]);
@@ -358,10 +361,11 @@ int main(void)
         return 1;
     int failed = cmocka_run_group_tests(here, NULL, NULL);
     struct stat facts;
-    if (stat(ASSETS "vectors", &facts) == 0)
+    if (stat(assets_path("tokenizer/vectors"), &facts) == 0)
         failed += cmocka_run_group_tests(tests, NULL, NULL);
     else
-        printf("%s: not there, so published vocabularies are left out\n", ASSETS "vectors");
+        printf("%s: not there, so published vocabularies are left out\n",
+               assets_path("tokenizer/vectors"));
     rmdir(made_folder);
     return failed;
 }

@@ -16,6 +16,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "tests/assets.h"
 
 #include <inttypes.h>
 
@@ -341,7 +342,7 @@ static void test_the_trace_of_mooncake(void **state)
 {
     (void)state;
     struct trace t;
-    if (!trace_read(&t, WEFT_ASSETS_DIR "/trace/mooncake_conversation_trace.jsonl")) {
+    if (!trace_read(&t, assets_path("trace/mooncake_conversation_trace.jsonl"))) {
         trace_free(&t);
         skip();
     }
