@@ -3,7 +3,7 @@
 // emulated kernels of all streams and host threads run one after another.
 #pragma once
 
-#include "simt.h"
+#include "kernels/cuda/dev_host.h"
 #include "control.h"
 
 #include <deque>

@@ -1,0 +1,136 @@
+// The scalar functions of dev.h: approximations, integer operations, conversions and atomics.
+// Included by dev.h for nvcc only; dev_host_math.h has the versions for the host compiler.
+#pragma once
+
+// Approximate functions: tests do not compare their bits.
+DEV float ex2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+    return y;
+}
+DEV float rcp(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+    return y;
+}
+DEV float rsqrt_approx(float x)
+{
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+    return y;
+}
+DEV float mul_rn(float a, float b)
+{
+    return __fmul_rn(a, b);
+}
+DEV float add_rn(float a, float b)
+{
+    return __fadd_rn(a, b);
+}
+DEV uint32_t mulhi(uint32_t a, uint32_t b)
+{
+    return __umulhi(a, b);
+}
+DEV uint32_t byte_perm(uint32_t a, uint32_t b, uint32_t order)
+{
+    return __byte_perm(a, b, order);
+}
+DEV int find_msb(uint32_t x)
+{
+    return 31 - __clz((int)x);
+}
+DEV uint32_t pop_count(uint32_t x)
+{
+    return (uint32_t)__popc(x);
+}
+DEV uint32_t float_bits(float x)
+{
+    return __float_as_uint(x);
+}
+DEV float bits_float(uint32_t u)
+{
+    return __uint_as_float(u);
+}
+DEV float f16_to_float(uint16_t h)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;\n" : "=f"(x) : "h"(h));
+    return x;
+}
+DEV uint16_t float_to_f16(float x)
+{
+    uint16_t h;
+    asm("cvt.rn.f16.f32 %0, %1;\n" : "=h"(h) : "f"(x));
+    return h;
+}
+DEV float bf16_to_float(uint16_t h)
+{
+    return __uint_as_float((uint32_t)h << 16);
+}
+DEV uint16_t float_to_bf16(float x)
+{
+    uint16_t h;
+    asm("cvt.rn.bf16.f32 %0, %1;\n" : "=h"(h) : "f"(x));
+    return h;
+}
+DEV uint32_t pack_bf16(float lo, float hi)
+{
+    uint32_t d;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(d) : "f"(hi), "f"(lo));
+    return d;
+}
+DEV uint32_t pack_f16(float lo, float hi)
+{
+    uint32_t d;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(d) : "f"(hi), "f"(lo));
+    return d;
+}
+
+// Atomics. Functions without a suffix are relaxed; the others name their order and scope.
+DEV uint32_t atom_add(uint32_t *p, uint32_t v)
+{
+    return atomicAdd(p, v);
+}
+DEV uint64_t atom_add(uint64_t *p, uint64_t v)
+{
+    return atomicAdd((unsigned long long *)p, (unsigned long long)v);
+}
+DEV uint32_t atom_or(uint32_t *p, uint32_t v)
+{
+    return atomicOr(p, v);
+}
+DEV uint32_t atom_max(uint32_t *p, uint32_t v)
+{
+    return atomicMax(p, v);
+}
+DEV uint32_t atom_add_acqrel_gpu(uint32_t *p, uint32_t v)
+{
+    uint32_t old;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;\n"
+                 : "=r"(old)
+                 : "l"(p), "r"(v)
+                 : "memory");
+    return old;
+}
+DEV uint32_t ld_acquire_gpu(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+DEV void st_release_gpu(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.release.gpu.global.u32 [%0], %1;\n" ::"l"(p), "r"(v) : "memory");
+}
+DEV uint32_t ld_acquire_sys(const uint32_t *p)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];\n" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+DEV void st_release_sys(uint32_t *p, uint32_t v)
+{
+    asm volatile("st.release.sys.global.u32 [%0], %1;\n" ::"l"(p), "r"(v) : "memory");
+}
