@@ -28,7 +28,7 @@ bool choice_open(struct choice *c, const struct choice_options *o)
     *c = (struct choice){0};
     detok_init(&c->detok, o->tokenizer, !o->special_shown && !o->reads_reply);
     if (o->reply.formed)
-        detok_exact(&c->detok);
+        detok_keep_edges(&c->detok);
     else if (o->continues)
         detok_continue(&c->detok);
     c->logprobs = (struct logprobs){.arena = o->arena, .top_max = o->top_logprobs};
@@ -174,7 +174,7 @@ static void token_handle(struct choice *c, const struct choice_options *o,
                             .top_count = event->top_count,
                             .from = c->generated_bytes,
                             .end = c->generated_bytes + bytes + (c->detok.held_bytes > 0),
-                            .chars = c->generated_chars + c->detok.given_up};
+                            .chars = c->generated_chars + c->detok.replaced_chars};
     if (has_entry(o, event->token))
         logprobs_add(&c->logprobs, &entry, tops);
     piece_handle(c, o, bytes, special_bytes(o, event->token, bytes));

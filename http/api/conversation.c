@@ -245,7 +245,7 @@ bool conversation_settle_system(struct conversation *c, const struct chat_templa
     json_t *rest;
     size_t i;
     json_t *message;
-    if (!system_is_inside(c) || chat_template_takes_system_inside(chat))
+    if (!system_is_inside(c) || chat_template_accepts_late_system(chat))
         return false;
     rest = json_array();
     json_array_foreach(c->messages, i, message)

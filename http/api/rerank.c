@@ -56,8 +56,8 @@ struct rerank {
     size_t document_bytes;
     uint32_t count, top_n;
     bool return_documents, raw_scores, truncate, left;
-    uint32_t document_max; // maximum tokens of a document; 0: what fits
-    uint32_t tokens_max;   // maximum tokens of query and document together
+    uint32_t document_tokens_max; // maximum tokens of a document; 0: what fits
+    uint32_t tokens_max;          // maximum tokens of query and document together
     struct token_list list;
     uint32_t *type_from;         // [count] first token of type 1
     struct rerank_score *ranked; // [count], sorted by score
@@ -120,12 +120,12 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
     enum status status = rerank_prompt_encode(prompt, document_text(document), arena, &input, &err);
     if (status != STATUS_OK) {
         input_fail(r, status, path, &err);
-    } else if (input.cut && !r->truncate) {
+    } else if (input.truncated && !r->truncate) {
         uint32_t window = r->pooled.call.model->facts->max_model_len;
         fields_fail(f, HTTP_CONTEXT_LENGTH, path,
                     "is too long: with the query it has %s%u tokens, %u fit",
-                    input.stopped ? "more than " : "", input.whole_count, window);
-        f->failure.prompt_tokens = input.whole_count + input.stopped;
+                    input.stopped ? "more than " : "", input.count_before_truncation, window);
+        f->failure.prompt_tokens = input.count_before_truncation + input.stopped;
         f->failure.tokens_more = input.stopped;
         f->failure.context_tokens = window;
     } else if (input.token_count == 0) {
@@ -156,9 +156,10 @@ static void inputs_make(struct rerank *r, struct text query, const json_t *docum
         .query = query,
         .instruction = r->instruction,
         .tokens_max = r->tokens_max,
-        .left = r->left,
-        .document_max = r->document_max,
-        .stop = !r->truncate && (r->document_max == 0 || r->document_max >= r->tokens_max),
+        .truncate_left = r->left,
+        .document_tokens_max = r->document_tokens_max,
+        .stop_at_limit = !r->truncate &&
+                         (r->document_tokens_max == 0 || r->document_tokens_max >= r->tokens_max),
         .arena = exchange_scratch(call->exchange),
         .slice = call->slice,
     };
@@ -234,7 +235,7 @@ static void truncate_read(struct rerank *r)
     r->truncate = pooled_flag(f, "truncate", "truncation", cut);
     r->tokens_max = pooled_truncate(&r->pooled, r->truncate);
     r->left = pooled_cuts_left(f);
-    r->document_max = fields_count(f, "max_tokens_per_doc", 0);
+    r->document_tokens_max = fields_count(f, "max_tokens_per_doc", 0);
 }
 
 // Reads whether scores are the model's logits: raw_scores, or an activation that is turned off.

@@ -58,7 +58,7 @@ bool chat_template_uses(const struct chat_template *chat, const char *name);
 
 // Returns true if the template accepts a conversation with a system message in the middle and
 // outputs that message's text. Renders such a conversation once.
-bool chat_template_takes_system_inside(const struct chat_template *chat);
+bool chat_template_accepts_late_system(const struct chat_template *chat);
 
 // Returns the source of the template for models without one: the contents, joined by newlines.
 struct text chat_template_plain(void);

@@ -26,7 +26,7 @@ static void trusted_variables(json_t *variables, const struct tokenizer *tokeniz
 
 // Truncates text and segments before the last occurrence of `until`. Returns false if there is
 // none.
-static bool cut_before(struct chat_output *rendered, struct text until)
+static bool prompt_truncate_before(struct chat_output *rendered, struct text until)
 {
     const char *found = NULL;
     for (size_t end = rendered->text.bytes; end >= until.bytes && !found; end--) {
@@ -60,7 +60,7 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
     enum status status = chat_render(args->chat, &in, args->arena, &rendered, err);
     if (status != STATUS_OK)
         return status;
-    if (args->until.bytes > 0 && !cut_before(&rendered, args->until))
+    if (args->until.bytes > 0 && !prompt_truncate_before(&rendered, args->until))
         return error_set(err, STATUS_UNSUPPORTED,
                          "the template cannot end in the middle of a message");
     uint32_t bound = tokenizer_bound(args->tokenizer, rendered.text.bytes);

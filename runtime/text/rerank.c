@@ -26,8 +26,9 @@ struct rerank_prompt {
     uint32_t head_count; // number of tokens of `head`, or of a pair before the document
 };
 
-static enum status encode_most(const struct tokenizer *tokenizer, const struct encode_args *args,
-                               uint32_t most, int32_t **tokens, uint32_t *count, struct error *err)
+static enum status encode_alloc_limited(const struct tokenizer *tokenizer,
+                                        const struct encode_args *args, uint32_t most,
+                                        int32_t **tokens, uint32_t *count, struct error *err)
 {
     size_t bytes = args->text.bytes + (args->pair ? args->pair->bytes : 0);
     uint32_t bound = tokenizer_bound(tokenizer, bytes);
@@ -38,21 +39,22 @@ static enum status encode_most(const struct tokenizer *tokenizer, const struct e
     return tokenizer_encode(tokenizer, args, *tokens, bound, count, err);
 }
 
-static enum status encode(const struct tokenizer *tokenizer, const struct encode_args *args,
-                          int32_t **tokens, uint32_t *count, struct error *err)
+static enum status encode_alloc_all(const struct tokenizer *tokenizer,
+                                    const struct encode_args *args, int32_t **tokens,
+                                    uint32_t *count, struct error *err)
 {
-    return encode_most(tokenizer, args, UINT32_MAX, tokens, count, err);
+    return encode_alloc_limited(tokenizer, args, UINT32_MAX, tokens, count, err);
 }
 
-// Returns true if the input is too long and encoding stopped; fills `out` then. taken: tokens of
-// the prompt that are not part of `count`.
-static bool stopped(const struct rerank_prompt *p, enum status status, uint32_t taken,
-                    uint32_t count, struct rerank_input *out)
+// Returns true if the input is too long and encoding stopped; fills `out` then. fixed_count: tokens
+// of the prompt that are not part of `count`.
+static bool encoding_has_stopped(const struct rerank_prompt *p, enum status status,
+                                 uint32_t fixed_count, uint32_t count, struct rerank_input *out)
 {
     uint32_t most = p->args.tokens_max;
-    out->stopped = p->args.stop && encoding_stopped(status, taken + count, most);
-    out->cut = out->stopped;
-    out->whole_count = most;
+    out->stopped = p->args.stop_at_limit && encoding_stopped(status, fixed_count + count, most);
+    out->truncated = out->stopped;
+    out->count_before_truncation = most;
     return out->stopped;
 }
 
@@ -76,7 +78,7 @@ static enum status query_measure(struct rerank_prompt *p, struct error *err)
     int32_t *tokens;
     uint32_t count, pair_start = 0;
     struct encode_args in = {.text = args->query, .arena = args->arena, .slice = args->slice};
-    enum status status = encode(args->tokenizer, &in, &tokens, &count, err);
+    enum status status = encode_alloc_all(args->tokenizer, &in, &tokens, &count, err);
     if (status == STATUS_OK)
         status = query_check(args, count, err);
     if (status != STATUS_OK || args->yes_no)
@@ -84,7 +86,7 @@ static enum status query_measure(struct rerank_prompt *p, struct error *err)
     in.pair = &nothing;
     in.flags = ENCODE_SPECIAL;
     in.pair_start = &pair_start;
-    status = encode(args->tokenizer, &in, &tokens, &count, err);
+    status = encode_alloc_all(args->tokenizer, &in, &tokens, &count, err);
     if (status != STATUS_OK)
         return status;
     p->head_count = pair_start;
@@ -109,15 +111,15 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
             return error_set(err, STATUS_NO_SPACE, "no room for the prompt");
     p->head = text_span(head.at, head.bytes);
     in.text = text_of(published_before);
-    enum status status = encode(args->tokenizer, &in, &p->before, &p->before_count, err);
+    enum status status = encode_alloc_all(args->tokenizer, &in, &p->before, &p->before_count, err);
     if (status == STATUS_OK) {
         in.text = text_of(published_after);
-        status = encode(args->tokenizer, &in, &p->after, &p->tail_count, err);
+        status = encode_alloc_all(args->tokenizer, &in, &p->after, &p->tail_count, err);
     }
     if (status == STATUS_OK) {
         in.text = p->head;
         in.flags = ENCODE_PLAIN;
-        status = encode(args->tokenizer, &in, &tokens, &p->head_count, err);
+        status = encode_alloc_all(args->tokenizer, &in, &tokens, &p->head_count, err);
     }
     return status;
 }
@@ -143,26 +145,26 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
 }
 
 // Truncates a document of `count` tokens, which `tail` more tokens follow, to `keep` tokens.
-static void document_cut(const struct rerank_prompt *p, int32_t *document, uint32_t count,
-                         uint32_t keep, uint32_t tail)
+static void document_truncate(const struct rerank_prompt *p, int32_t *document, uint32_t count,
+                              uint32_t keep, uint32_t tail)
 {
-    if (p->args.left)
+    if (p->args.truncate_left)
         memmove(document, document + count - keep, (keep + tail) * sizeof *document);
     else
         memmove(document + keep, document + count, tail * sizeof *document);
 }
 
-// Number of a document's `count` tokens within document_max.
+// Number of a document's `count` tokens within document_tokens_max.
 static uint32_t document_wanted(const struct rerank_prompt *p, uint32_t count)
 {
-    return p->args.document_max > 0 ? smaller(count, p->args.document_max) : count;
+    return p->args.document_tokens_max > 0 ? smaller(count, p->args.document_tokens_max) : count;
 }
 
 // Number of document tokens kept after truncation.
-static uint32_t document_keep(const struct rerank_prompt *p, uint32_t taken, uint32_t count)
+static uint32_t document_keep(const struct rerank_prompt *p, uint32_t fixed_count, uint32_t count)
 {
-    uint32_t room = p->args.tokens_max > taken ? p->args.tokens_max - taken : 0;
-    return smaller(document_wanted(p, count), room);
+    uint32_t space = p->args.tokens_max > fixed_count ? p->args.tokens_max - fixed_count : 0;
+    return smaller(document_wanted(p, count), space);
 }
 
 static enum status encode_pair(const struct rerank_prompt *p, struct text document,
@@ -180,10 +182,10 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
                              .slice = p->args.slice,
                              .type_ids = types,
                              .pair_start = &pair_start};
-    uint32_t most = p->args.stop ? p->args.tokens_max : UINT32_MAX;
+    uint32_t most = p->args.stop_at_limit ? p->args.tokens_max : UINT32_MAX;
     enum status status =
-        encode_most(p->args.tokenizer, &in, most, &out->tokens, &out->token_count, err);
-    if (stopped(p, status, 0, out->token_count, out))
+        encode_alloc_limited(p->args.tokenizer, &in, most, &out->tokens, &out->token_count, err);
+    if (encoding_has_stopped(p, status, 0, out->token_count, out))
         return STATUS_OK;
     if (status != STATUS_OK)
         return status;
@@ -192,11 +194,11 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
         type_from++;
     uint32_t count = out->token_count - pair_start - p->tail_count;
     uint32_t keep = document_keep(p, pair_start + p->tail_count, count);
-    document_cut(p, out->tokens + pair_start, count, keep, p->tail_count);
-    out->whole_count = out->token_count;
+    document_truncate(p, out->tokens + pair_start, count, keep, p->tail_count);
+    out->count_before_truncation = out->token_count;
     out->token_count = pair_start + keep + p->tail_count;
     out->type_from = type_from < out->token_count ? type_from : out->token_count;
-    out->cut = keep < document_wanted(p, count);
+    out->truncated = keep < document_wanted(p, count);
     return STATUS_OK;
 }
 
@@ -214,10 +216,10 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     struct encode_args in = {.text = text_span(joined, p->head.bytes + document.bytes),
                              .arena = arena,
                              .slice = p->args.slice};
-    uint32_t taken = p->before_count + p->tail_count;
-    uint32_t most = p->args.stop ? p->args.tokens_max - taken : UINT32_MAX;
-    enum status status = encode_most(p->args.tokenizer, &in, most, &middle, &count, err);
-    if (stopped(p, status, taken, count, out))
+    uint32_t fixed_count = p->before_count + p->tail_count;
+    uint32_t most = p->args.stop_at_limit ? p->args.tokens_max - fixed_count : UINT32_MAX;
+    enum status status = encode_alloc_limited(p->args.tokenizer, &in, most, &middle, &count, err);
+    if (encoding_has_stopped(p, status, fixed_count, count, out))
         return STATUS_OK;
     if (status != STATUS_OK)
         return status;
@@ -225,7 +227,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     // tokens of the head alone is taken as the boundary.
     uint32_t head = p->head_count < count ? p->head_count : count;
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
-    document_cut(p, middle + head, count - head, keep - head, 0);
+    document_truncate(p, middle + head, count - head, keep - head, 0);
     out->token_count = p->before_count + keep + p->tail_count;
     out->tokens = arena_alloc(arena, out->token_count * sizeof *out->tokens);
     if (!out->tokens)
@@ -234,8 +236,8 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     memcpy(out->tokens + p->before_count, middle, keep * sizeof *out->tokens);
     memcpy(out->tokens + p->before_count + keep, p->after, p->tail_count * sizeof *out->tokens);
     out->type_from = out->token_count;
-    out->whole_count = p->before_count + count + p->tail_count;
-    out->cut = keep - head < document_wanted(p, count - head);
+    out->count_before_truncation = p->before_count + count + p->tail_count;
+    out->truncated = keep - head < document_wanted(p, count - head);
     return STATUS_OK;
 }
 

@@ -12,12 +12,12 @@ struct rerank_args {
     struct text query;
     struct text instruction; // for yes_no; empty: the published one
     uint32_t tokens_max;     // limit of one input, special tokens and prompt included
-    bool stop; // true: if an input exceeds tokens_max, encoding stops instead of truncating the
-               // document
-    bool left; // true: documents are truncated at their beginning
-    uint32_t document_max; // limit of a document; 0: as many as fit
-    struct arena *arena;   // memory of the prompt
-    struct slice *slice;   // the work is charged to it; NULL: not counted
+    // true: if an input exceeds tokens_max, encoding stops instead of truncating the document
+    bool stop_at_limit;
+    bool truncate_left;           // true: documents are truncated at their beginning
+    uint32_t document_tokens_max; // limit of a document; 0: as many as fit
+    struct arena *arena;          // memory of the prompt
+    struct slice *slice;          // the work is charged to it; NULL: not counted
 };
 
 struct rerank_prompt; // the parts that all documents of a query share
@@ -30,10 +30,11 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
 struct rerank_input {
     int32_t *tokens; // [token_count] i32, in the arena of the call
     uint32_t token_count;
-    uint32_t type_from;   // index of the first token of type 1 (pairs); token_count: none
-    uint32_t whole_count; // tokens before truncation
-    bool cut;             // true if the document, limited to document_max, did not fit
-    bool stopped; // true if there are more than whole_count tokens; `tokens` is then invalid
+    uint32_t type_from; // index of the first token of type 1 (pairs); token_count: none
+    uint32_t count_before_truncation; // tokens of the complete input
+    bool truncated; // true if the document, limited to document_tokens_max, did not fit
+    bool stopped;   // true if there are more than count_before_truncation tokens; `tokens` is then
+                    // invalid
 };
 
 // Encodes one document. arena: for scratch and tokens; the caller resets it after copying the

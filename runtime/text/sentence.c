@@ -16,7 +16,8 @@ static enum status prompts_fill(struct sentence_prompts *out, const json_t *json
         return STATUS_OK;
     if (!json_is_object(prompts))
         return error_set(err, STATUS_INVALID, "%s/%s: prompts must be an object", folder, file);
-    struct sentence_prompt *at = arena_alloc_zeroed(arena, json_object_size(prompts), sizeof *at);
+    struct sentence_prompt *items =
+        arena_alloc_zeroed(arena, json_object_size(prompts), sizeof *items);
     const char *name;
     size_t bytes;
     json_t *value;
@@ -26,11 +27,11 @@ static enum status prompts_fill(struct sentence_prompts *out, const json_t *json
             return error_set(err, STATUS_INVALID, "%s/%s: the prompt '%.64s' must be a string",
                              folder, file, name);
         struct text text = text_span(json_string_value(value), json_string_length(value));
-        at[out->count++] =
+        items[out->count++] =
             (struct sentence_prompt){arena_copy(arena, text_span(name, bytes)),
                                      arena_copy(arena, text.at ? text : text_of(""))};
     }
-    out->at = at;
+    out->items = items;
     return STATUS_OK;
 }
 
@@ -38,8 +39,8 @@ const struct sentence_prompt *sentence_prompts_find(const struct sentence_prompt
                                                     struct text name)
 {
     for (uint32_t i = 0; i < prompts->count; i++)
-        if (text_equal(prompts->at[i].name, name))
-            return &prompts->at[i];
+        if (text_equal(prompts->items[i].name, name))
+            return &prompts->items[i];
     return NULL;
 }
 
@@ -48,7 +49,7 @@ struct text sentence_prompts_names(const struct sentence_prompts *prompts, struc
     struct json_buffer out = {0};
     for (uint32_t i = 0; i < prompts->count; i++) {
         json_put_literal(&out, i > 0 ? ", '" : "'");
-        json_put_raw(&out, prompts->at[i].name);
+        json_put_raw(&out, prompts->items[i].name);
         json_put_literal(&out, "'");
     }
     struct text names = arena_copy(arena, json_buffer_text(&out));

@@ -10,7 +10,7 @@ struct sentence_prompt {
 };
 
 struct sentence_prompts {
-    const struct sentence_prompt *at; // [count], in the arena
+    const struct sentence_prompt *items; // [count], in the arena
     uint32_t count;
     const struct sentence_prompt *default_prompt; // for inputs that name none; NULL: no prompt
 };

@@ -123,11 +123,12 @@ uint32_t tokenizer_length(const struct tokenizer *t); // model_max_length; 0: no
 struct detok {
     const struct tokenizer *tokenizer;
     bool skip_special;
-    bool begun;         // true after the first token: the next is not the start of the text
-    bool exact;         // true after detok_exact
-    uint8_t held_bytes; // bytes in `held`, of an incomplete character
-    uint8_t given_up; // number of U+FFFD that the last push wrote for held bytes of earlier tokens
-    uint8_t strip_left;  // leading characters that the decoder has yet to strip
+    bool begun;             // true after the first token: the next is not the start of the text
+    bool keep_edges;        // true after detok_keep_edges
+    uint8_t held_bytes;     // bytes in `held`, of an incomplete character
+    uint8_t replaced_chars; // number of U+FFFD that the last push wrote for held bytes of earlier
+                            // tokens
+    uint8_t strip_left;     // leading characters that the decoder has yet to strip
     uint8_t held_spaces; // trailing spaces held back, because the end of the text would strip them
     int32_t previous;    // last token, for decoders that drop repeated tokens
     char held[4];
@@ -138,7 +139,7 @@ void detok_init(struct detok *d, const struct tokenizer *t, bool skip_special);
 void detok_continue(struct detok *d);
 // Makes the text exactly the bytes of the tokens, as a grammar defines it: spaces at both ends and
 // repeated tokens are kept.
-void detok_exact(struct detok *d);
+void detok_keep_edges(struct detok *d);
 // Writes the text that one token completes. Returns the number of bytes, at most out_max, which
 // must be at least detok_bound(t). Ids outside the vocabulary produce nothing.
 uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max);

@@ -50,7 +50,7 @@ void fake_prompts(const char *standard)
 {
     static const struct sentence_prompt prompts[] = {{{"query", 5}, {"Q: ", 3}},
                                                      {{"document", 8}, {"", 0}}};
-    model.prompts = (struct sentence_prompts){.at = prompts, .count = 2};
+    model.prompts = (struct sentence_prompts){.items = prompts, .count = 2};
     if (standard)
         model.prompts.default_prompt = sentence_prompts_find(&model.prompts, text_of(standard));
 }

@@ -13,7 +13,7 @@ bool chat_template_uses(const struct chat_template *chat, const char *name)
     return chat->thinks && strcmp(name, "enable_thinking") == 0;
 }
 
-bool chat_template_takes_system_inside(const struct chat_template *chat)
+bool chat_template_accepts_late_system(const struct chat_template *chat)
 {
     return chat->system_inside;
 }

@@ -137,9 +137,9 @@ void detok_continue(struct detok *d)
     d->begun = true;
 }
 
-void detok_exact(struct detok *d)
+void detok_keep_edges(struct detok *d)
 {
-    d->begun = d->exact = true;
+    d->begun = d->keep_edges = true;
 }
 
 uint32_t detok_bound(const struct tokenizer *t)
@@ -180,12 +180,12 @@ uint32_t detok_push(struct detok *d, int32_t token, char *out, uint32_t out_max)
     uint8_t space = token == FAKE_SPACE && d->begun, before = d->held_spaces;
     (void)out_max;
     d->begun = true;
-    d->held_spaces = d->exact ? 0 : space;
+    d->held_spaces = d->keep_edges ? 0 : space;
     memset(out, ' ', before);
     if (token != FAKE_SPACE)
         return before + push(d, token, out + before);
     out[before] = ' ';
-    return before + (space && d->exact);
+    return before + (space && d->keep_edges);
 }
 
 uint32_t detok_finish(struct detok *d, char *out, uint32_t out_max)

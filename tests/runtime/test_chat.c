@@ -294,13 +294,13 @@ static void test_questions(void **state)
                      STATUS_OK);
     assert_true(chat_template_uses(chat, "tools"));
     assert_false(chat_template_uses(chat, "thinking"));
-    assert_false(chat_template_takes_system_inside(chat));
+    assert_false(chat_template_accepts_late_system(chat));
     chat_template_close(chat);
     assert_int_equal(chat_template_open(&chat, text_of(refuses), NULL), STATUS_OK);
-    assert_false(chat_template_takes_system_inside(chat));
+    assert_false(chat_template_accepts_late_system(chat));
     chat_template_close(chat);
     assert_int_equal(chat_template_open(&chat, chat_template_plain(), NULL), STATUS_OK);
-    assert_true(chat_template_takes_system_inside(chat));
+    assert_true(chat_template_accepts_late_system(chat));
     struct arena *arena = arena_create(0, 0);
     json_t *variables = json_pack("{s:[{s:s}, {s:s}]}", "messages", "content", "a", "content", "b");
     const struct chat_input in = {.variables = variables};

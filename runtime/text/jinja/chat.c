@@ -200,7 +200,7 @@ enum status chat_render(const struct chat_template *chat, const struct chat_inpu
     return run.status;
 }
 
-bool chat_template_takes_system_inside(const struct chat_template *chat)
+bool chat_template_accepts_late_system(const struct chat_template *chat)
 {
     static const char marker[] = "weft-probe-7f3a";
     struct chat_output out;

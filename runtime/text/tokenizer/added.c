@@ -1,19 +1,19 @@
 // Added tokens: reads their list, and splits a text at them before and after normalization.
 #include "runtime/text/tokenizer/internal.h"
 
-static bool word_before(struct nstr s, size_t end)
+static bool word_before(struct marked_text s, size_t end)
 {
     size_t bytes;
     return end > 0 && char_is_word(utf8_read(s.at + utf8_before(s.at, end), &bytes));
 }
 
-static bool word_after(struct nstr s, size_t start)
+static bool word_after(struct marked_text s, size_t start)
 {
     size_t bytes;
     return start < s.bytes && char_is_word(utf8_read(s.at + start, &bytes));
 }
 
-static size_t spaces_before(struct nstr s, size_t end)
+static size_t spaces_before(struct marked_text s, size_t end)
 {
     while (end > 0) {
         size_t bytes, start = utf8_before(s.at, end);
@@ -24,7 +24,7 @@ static size_t spaces_before(struct nstr s, size_t end)
     return end;
 }
 
-static size_t spaces_after(struct nstr s, size_t start)
+static size_t spaces_after(struct marked_text s, size_t start)
 {
     size_t bytes = 0;
     while (start < s.bytes && char_is_space(utf8_read(s.at + start, &bytes)))
@@ -33,7 +33,7 @@ static size_t spaces_after(struct nstr s, size_t start)
 }
 
 // Returns the first position at or after `from` where some added token could begin.
-static size_t next_candidate(const struct added_matcher *m, struct nstr s, size_t from)
+static size_t next_candidate(const struct added_matcher *m, struct marked_text s, size_t from)
 {
     if (m->only_byte >= 0) {
         const char *found = memchr(s.at + from, m->only_byte, s.bytes - from);
@@ -45,7 +45,8 @@ static size_t next_candidate(const struct added_matcher *m, struct nstr s, size_
 }
 
 // Returns the index of the longest added token at `at` without a byte marked plain, or -1.
-static int32_t longest_at(const struct added_matcher *m, struct nstr s, size_t at, size_t *end)
+static int32_t longest_at(const struct added_matcher *m, struct marked_text s, size_t at,
+                          size_t *end)
 {
     int32_t best = -1;
     uint32_t node = 0;
@@ -61,16 +62,16 @@ static int32_t longest_at(const struct added_matcher *m, struct nstr s, size_t a
     return best;
 }
 
-static void emit_stretch(struct encode *e, struct nstr s, size_t start, size_t end,
+static void emit_stretch(struct encode *e, struct marked_text s, size_t start, size_t end,
                          const struct added_sink *sink)
 {
     if (start >= end)
         return;
-    struct nstr piece = {s.at + start, end - start, s.plain ? s.plain + start : NULL};
+    struct marked_text piece = {s.at + start, end - start, s.plain ? s.plain + start : NULL};
     sink->stretch(e, piece, sink->first && start == 0);
 }
 
-void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
+void added_split(struct encode *e, const struct added_matcher *m, struct marked_text s,
                  const struct added_sink *sink)
 {
     size_t done = 0;
@@ -124,7 +125,7 @@ static enum status matchers_put(struct tokenizer *t, bool special, struct error 
         const struct added_token *token = &t->added[i];
         if (token->special != special)
             continue;
-        struct nstr s = {token->content.at, token->content.bytes, NULL};
+        struct marked_text s = {token->content.at, token->content.bytes, NULL};
         if (token->normalized && !normalize(&e, &s))
             return error_set(err, STATUS_INVALID, "an added token cannot be normalized");
         enum status status = matcher_put(token->normalized ? &t->normalized : &t->raw,

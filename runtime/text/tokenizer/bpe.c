@@ -66,7 +66,7 @@ static size_t merge_scan(const struct bpe *b, uint32_t *symbols, size_t count)
 
 // A long word: symbols in a linked list, possible merges in a heap ordered by rank, then position.
 // A heap entry is stale if the symbol at its position has another rank by now.
-struct chain {
+struct merge_chain {
     const struct bpe *bpe;
     // [count] u32 each; ranks and ids: the merge with the next symbol
     uint32_t *symbols, *next, *before, *ranks, *ids;
@@ -78,7 +78,7 @@ struct chain {
 
 enum { NONE = -1 };
 
-static void heap_down(struct chain *c, size_t i)
+static void heap_down(struct merge_chain *c, size_t i)
 {
     uint64_t entry = c->heap[i];
     for (;;) {
@@ -95,7 +95,7 @@ static void heap_down(struct chain *c, size_t i)
     c->heap[i] = entry;
 }
 
-static void heap_put(struct chain *c, uint64_t entry)
+static void heap_put(struct merge_chain *c, uint64_t entry)
 {
     size_t i = c->heap_count++;
     while (i > 0 && c->heap[(i - 1) / 2] > entry) {
@@ -106,7 +106,7 @@ static void heap_put(struct chain *c, uint64_t entry)
 }
 
 // Looks up the merge of a symbol with its right neighbour. Returns true if there is one.
-static bool rate(struct chain *c, uint32_t place)
+static bool merge_rate(struct merge_chain *c, uint32_t place)
 {
     uint32_t right = c->next[place];
     const struct merge_entry *entry = NULL;
@@ -117,13 +117,13 @@ static bool rate(struct chain *c, uint32_t place)
     return entry != NULL;
 }
 
-static void rate_and_put(struct chain *c, uint32_t place)
+static void merge_rate_and_put(struct merge_chain *c, uint32_t place)
 {
-    if (place != (uint32_t)NONE && rate(c, place))
+    if (place != (uint32_t)NONE && merge_rate(c, place))
         heap_put(c, (uint64_t)c->ranks[place] << 32 | place);
 }
 
-static void merge_best(struct chain *c)
+static void merge_best(struct merge_chain *c)
 {
     uint64_t best = c->heap[0];
     c->heap[0] = c->heap[--c->heap_count];
@@ -138,13 +138,13 @@ static void merge_best(struct chain *c)
     c->next[place] = c->next[right];
     if (c->next[place] != (uint32_t)NONE)
         c->before[c->next[place]] = place;
-    rate_and_put(c, place);
-    rate_and_put(c, c->before[place]);
+    merge_rate_and_put(c, place);
+    merge_rate_and_put(c, c->before[place]);
 }
 
 static size_t merge_heap(struct encode *e, uint32_t *symbols, size_t count)
 {
-    struct chain c = {.bpe = &e->t->bpe, .symbols = symbols};
+    struct merge_chain c = {.bpe = &e->t->bpe, .symbols = symbols};
     uint32_t *work = encode_scratch(e, 1, count * 8 + 2);
     if (!work)
         return 0;
@@ -158,7 +158,7 @@ static size_t merge_heap(struct encode *e, uint32_t *symbols, size_t count)
         c.before[i] = i > 0 ? i - 1 : (uint32_t)NONE;
     }
     for (uint32_t i = 0; i < count && encode_spend(e, RATE_WORK); i++)
-        if (rate(&c, i))
+        if (merge_rate(&c, i))
             c.heap[c.heap_count++] = (uint64_t)c.ranks[i] << 32 | i;
     for (size_t i = c.heap_count / 2; i-- > 0;)
         heap_down(&c, i);
@@ -188,8 +188,9 @@ static void push_merged(struct encode *e, uint32_t *symbols, size_t count)
 struct symbols {
     uint32_t *ids, *ends;
     size_t count;
-    bool odd;       // true if characters are unknown or missing: the symbols do not spell the piece
-    bool unk_waits; // true if an unknown token is still to be added
+    // true if characters are unknown or missing: the symbols do not spell the piece
+    bool incomplete;
+    bool unk_pending; // true if an unknown token is still to be added
 };
 
 static void add_symbol(struct symbols *s, uint32_t id, size_t end)
@@ -225,7 +226,7 @@ static int32_t char_id(const struct tokenizer *t, struct text c, bool first, boo
         n += b->suffix.bytes;
     }
     const struct word_entry *entry = word_table_find(&t->by_piece, word, n);
-    return entry ? (int32_t)(entry->id & ~WORD_WHOLE) : -1;
+    return entry ? (int32_t)(entry->id & ~SINGLE_TOKEN) : -1;
 }
 
 // Adds a character that is not in the vocabulary: its byte tokens, or the unknown token.
@@ -239,12 +240,12 @@ static void add_unknown(const struct bpe *b, struct symbols *s, struct text c, s
             add_symbol(s, (uint32_t)b->byte_ids[(unsigned char)c.at[i]], end - c.bytes + i + 1);
         return;
     }
-    s->odd = true;
+    s->incomplete = true;
     if (b->unk < 0)
         return;
-    if (s->unk_waits && !b->fuse_unk)
+    if (s->unk_pending && !b->fuse_unk)
         add_symbol(s, (uint32_t)b->unk, end);
-    s->unk_waits = true;
+    s->unk_pending = true;
 }
 
 static void read_symbols(struct encode *e, struct text piece, struct symbols *s)
@@ -260,12 +261,12 @@ static void read_symbols(struct encode *e, struct text piece, struct symbols *s)
             add_unknown(b, s, c, i);
             continue;
         }
-        if (s->unk_waits)
+        if (s->unk_pending)
             add_symbol(s, (uint32_t)b->unk, i);
-        s->unk_waits = false;
+        s->unk_pending = false;
         add_symbol(s, (uint32_t)id, i);
     }
-    if (s->unk_waits)
+    if (s->unk_pending)
         add_symbol(s, (uint32_t)b->unk, piece.bytes);
 }
 
@@ -277,10 +278,10 @@ static void encode_chunk(struct encode *e, struct symbols *s, size_t from, size_
         encode_push(e, s->ids[from]);
         return;
     }
-    if (!s->odd) {
+    if (!s->incomplete) {
         const struct word_entry *entry = word_table_find(&e->t->by_piece, text.at, text.bytes);
-        if (entry && (entry->id & WORD_WHOLE) != 0) {
-            encode_push(e, entry->id & ~WORD_WHOLE);
+        if (entry && (entry->id & SINGLE_TOKEN) != 0) {
+            encode_push(e, entry->id & ~SINGLE_TOKEN);
             return;
         }
     }
@@ -331,8 +332,8 @@ void bpe_encode(struct encode *e, struct text piece)
 {
     const struct bpe *b = &e->t->bpe;
     const struct word_entry *entry = word_table_find(&e->t->by_piece, piece.at, piece.bytes);
-    if (entry && (b->ignore_merges || (entry->id & WORD_WHOLE) != 0)) {
-        encode_push(e, entry->id & ~WORD_WHOLE);
+    if (entry && (b->ignore_merges || (entry->id & SINGLE_TOKEN) != 0)) {
+        encode_push(e, entry->id & ~SINGLE_TOKEN);
         return;
     }
     if (too_long(e, piece))
@@ -358,7 +359,7 @@ int32_t bpe_single(struct encode *e, struct text word)
         return -1;
     s.ends = s.ids + most;
     read_symbols(e, word, &s);
-    if (s.odd || bpe_merge(e, s.ids, s.count) != 1)
+    if (s.incomplete || bpe_merge(e, s.ids, s.count) != 1)
         return -1;
     return (int32_t)s.ids[0];
 }

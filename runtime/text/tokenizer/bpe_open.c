@@ -46,8 +46,8 @@ struct joiner {
 };
 
 // Returns the token that a merge produces: left + right without the continuing-subword prefix.
-static const struct word_entry *joined(const struct tokenizer *t, struct joiner *j,
-                                       struct text left, struct text right)
+static const struct word_entry *merge_token(const struct tokenizer *t, struct joiner *j,
+                                            struct text left, struct text right)
 {
     size_t skip = t->bpe.prefix.bytes;
     if (right.bytes < skip)
@@ -87,7 +87,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
         }
         const struct word_entry *a = word_table_find(&t->by_name, left.at, left.bytes);
         const struct word_entry *z = word_table_find(&t->by_name, right.at, right.bytes);
-        const struct word_entry *made = joined(t, &j, left, right);
+        const struct word_entry *made = merge_token(t, &j, left, right);
         if (!a || !z || !made)
             status = error_set(err, STATUS_INVALID,
                                "merge %u (%.*s %.*s) names a token that the vocabulary lacks", i,
@@ -160,7 +160,7 @@ struct edges {
     bool good;
 };
 
-static bool settle(uint32_t *place, uint32_t value)
+static bool edge_set(uint32_t *place, uint32_t value)
 {
     bool same = *place == UINT32_MAX || *place == value;
     *place = value;
@@ -182,7 +182,7 @@ static uint32_t edges_pass(const struct bpe *b, struct edges *edges)
             open++;
             continue;
         }
-        edges->good = settle(&edges->first[m->id], first) && settle(&edges->last[m->id], last);
+        edges->good = edge_set(&edges->first[m->id], first) && edge_set(&edges->last[m->id], last);
     }
     return open;
 }
@@ -230,7 +230,7 @@ static void pairs_open(struct tokenizer *t)
 }
 
 // Marks the tokens whose own text is encoded as just that token.
-static void whole_words_open(struct tokenizer *t)
+static void single_tokens_mark(struct tokenizer *t)
 {
     if (t->bpe.prefix.bytes > 0 || t->bpe.suffix.bytes > 0)
         return;
@@ -242,7 +242,7 @@ static void whole_words_open(struct tokenizer *t)
             continue;
         struct word_entry *entry = word_table_find(&t->by_piece, piece.at, piece.bytes);
         if (entry && entry->id == id && bpe_single(&e, piece) == (int32_t)id)
-            entry->id |= WORD_WHOLE;
+            entry->id |= SINGLE_TOKEN;
     }
     arena_destroy(scratch);
 }
@@ -287,6 +287,6 @@ enum status bpe_open(struct tokenizer *t, const struct jnode *node, struct error
     if (status != STATUS_OK)
         return status;
     pairs_open(t);
-    whole_words_open(t);
+    single_tokens_mark(t);
     return STATUS_OK;
 }

@@ -14,7 +14,8 @@ static uint32_t unit_offset(uint32_t unit)
 }
 
 // Finds the replacement of a unit. Returns false if there is none: the unit stays.
-static bool replacement(const struct charsmap *map, const char *at, size_t bytes, struct text *out)
+static bool charsmap_find(const struct charsmap *map, const char *at, size_t bytes,
+                          struct text *out)
 {
     uint32_t place = unit_offset(map->units[0]);
     for (size_t i = 0; i < bytes; i++) {
@@ -42,28 +43,28 @@ static bool replacement(const struct charsmap *map, const char *at, size_t bytes
     return false;
 }
 
-static bool put_grapheme(struct nbuf *b, const struct charsmap *map, const struct nstr *s,
-                         size_t start, size_t end)
+static bool put_grapheme(struct marked_builder *b, const struct charsmap *map,
+                         const struct marked_text *s, size_t start, size_t end)
 {
     struct text to;
-    if (end - start < GRAPHEME_BYTES_MAX && replacement(map, s->at + start, end - start, &to))
-        return nbuf_put(b, to.at, to.bytes, plain_at(s, start));
+    if (end - start < GRAPHEME_BYTES_MAX && charsmap_find(map, s->at + start, end - start, &to))
+        return marked_builder_put(b, to.at, to.bytes, plain_at(s, start));
     for (size_t i = start; i < end;) {
         size_t bytes = utf8_length(s->at + i);
         struct text piece = text_span(s->at + i, bytes);
-        if (replacement(map, s->at + i, bytes, &to))
+        if (charsmap_find(map, s->at + i, bytes, &to))
             piece = to;
-        if (!nbuf_put(b, piece.at, piece.bytes, plain_at(s, i)))
+        if (!marked_builder_put(b, piece.at, piece.bytes, plain_at(s, i)))
             return false;
         i += bytes;
     }
     return true;
 }
 
-bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct nstr *s)
+bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct marked_text *s)
 {
-    struct nbuf b;
-    if (!nbuf_init(&b, e, s->bytes, s->plain != NULL))
+    struct marked_builder b;
+    if (!marked_builder_init(&b, e, s->bytes, s->plain != NULL))
         return false;
     utf8proc_int32_t state = 0;
     size_t start = 0, bytes;
@@ -86,6 +87,6 @@ bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct nst
     }
     if (start < s->bytes && !put_grapheme(&b, map, s, start, s->bytes))
         return false;
-    *s = nbuf_done(&b);
+    *s = marked_builder_done(&b);
     return true;
 }

@@ -73,7 +73,7 @@ static bool class_adds_bos(const struct jnode *config)
 
 // True if the model receives token types. model_input_names decides; without it the tokenizer's
 // class does. Newer files name the last class in the list for any tokenizer.
-static bool types_given(const struct jnode *config)
+static bool model_reads_types(const struct jnode *config)
 {
     static const char *const without[] = {
         "RobertaTokenizer",    "RobertaTokenizerFast",
@@ -133,7 +133,7 @@ void config_open(struct tokenizer *t, const struct jnode *config, const struct j
             text = token_content(jtree_get(map, names[i]));
         t->special_texts[i] = text;
     }
-    t->gives_types = types_given(config);
+    t->gives_types = model_reads_types(config);
     // A tokenizer without a limit has 1e30 here.
     int64_t length = jtree_integer(jtree_get(config, "model_max_length"), 1 << 24);
     t->length = length > 0 ? (uint32_t)length : 0;

@@ -107,8 +107,8 @@ static struct text replace_all(struct arena *arena, struct text in, struct text 
 {
     if (from.bytes == 0 || !memmem(in.at, in.bytes, from.at, from.bytes))
         return in;
-    size_t room = in.bytes + in.bytes / from.bytes * to.bytes + 1;
-    char *out = arena_alloc(arena, room);
+    size_t capacity = in.bytes + in.bytes / from.bytes * to.bytes + 1;
+    char *out = arena_alloc(arena, capacity);
     if (!out)
         return text_span(NULL, 0);
     size_t n = 0, at = 0;
@@ -128,17 +128,17 @@ static struct text replace_all(struct arena *arena, struct text in, struct text 
 }
 
 static struct text replace_regex(const struct decoder *d, struct arena *arena, struct text in,
-                                 bool *over)
+                                 bool *limit_hit)
 {
-    struct regex_room *room = regex_room_create(arena);
+    struct regex_scratch *scratch = regex_scratch_create(arena);
     enum regex_found found = REGEX_NONE;
     struct regex_span m;
     struct text out = text_span("", 0);
     size_t done = 0, from = 0;
-    if (!room)
+    if (!scratch)
         return text_span(NULL, 0);
     while (in.bytes > 0 && out.at &&
-           (found = regex_find(d->regex, room, in, from, &m)) == REGEX_FOUND) {
+           (found = regex_find(d->regex, scratch, in, from, &m)) == REGEX_FOUND) {
         from = m.end > m.start    ? m.end
                : m.end < in.bytes ? m.end + utf8_length(in.at + m.end)
                                   : m.end + 1;
@@ -148,8 +148,8 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
                            in.at + done, (int)d->to.bytes, d->to.at);
         done = m.end;
     }
-    *over = *over || found == REGEX_OVER;
-    if (found == REGEX_OVER)
+    *limit_hit = *limit_hit || found == REGEX_LIMIT;
+    if (found == REGEX_LIMIT)
         return text_span(NULL, 0);
     if (out.at && done < in.bytes)
         out = arena_format(arena, "%.*s%.*s", (int)out.bytes, out.at, (int)(in.bytes - done),
@@ -157,7 +157,7 @@ static struct text replace_regex(const struct decoder *d, struct arena *arena, s
     return out;
 }
 
-static struct text strip(const struct decoder *d, struct text in)
+static struct text decoder_strip(const struct decoder *d, struct text in)
 {
     size_t bytes = d->from.bytes;
     for (uint32_t i = 0;
@@ -172,7 +172,7 @@ static struct text strip(const struct decoder *d, struct text in)
 }
 
 // Removes the spaces that tokenization put into English text.
-static struct text clean(struct arena *arena, struct text in)
+static struct text decoder_cleanup(struct arena *arena, struct text in)
 {
     static const char *const pairs[][2] = {
         {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -193,19 +193,19 @@ static struct text decode_wordpiece(const struct decoder *d, struct arena *arena
         else
             token = arena_format(arena, " %.*s", (int)token.bytes, token.at);
     }
-    return d->cleanup && token.at ? clean(arena, token) : token;
+    return d->cleanup && token.at ? decoder_cleanup(arena, token) : token;
 }
 
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
-                         bool first, bool last, bool *over)
+                         bool first, bool last, bool *limit_hit)
 {
     switch (d->kind) {
     case DECODE_REPLACE:
         if (d->regex)
-            return replace_regex(d, arena, token, over);
+            return replace_regex(d, arena, token, limit_hit);
         return replace_all(arena, token, d->from, d->to, UINT32_MAX);
     case DECODE_STRIP:
-        return strip(d, token);
+        return decoder_strip(d, token);
     case DECODE_METASPACE:
         return replace_all(arena, token, d->from, first && d->drop_first ? text_span("", 0) : d->to,
                            UINT32_MAX);
@@ -217,7 +217,7 @@ struct text decode_token(const struct decoder *d, struct arena *arena, struct te
     case DECODE_CTC:
         token = replace_all(arena, token, d->from, text_span("", 0), UINT32_MAX);
         if (d->cleanup && token.at) {
-            token = clean(arena, token);
+            token = decoder_cleanup(arena, token);
             if (token.at)
                 token = replace_all(arena, token, d->to, text_of(" "), UINT32_MAX);
         }

@@ -7,7 +7,7 @@ struct list {
     uint32_t count;
 };
 
-static bool join(struct arena *arena, struct list *list, const char *between)
+static bool list_join(struct arena *arena, struct list *list, const char *between)
 {
     size_t bytes = 0, gap = strlen(between);
     for (uint32_t i = 0; i < list->count; i++)
@@ -37,7 +37,7 @@ static bool byte_level(struct arena *arena, struct list *list)
         if (!list->items[i].at)
             return false;
     }
-    if (!join(arena, list, ""))
+    if (!list_join(arena, list, ""))
         return false;
     list->items[0] = utf8_lossy(arena, list->items[0]);
     return list->items[0].at != NULL;
@@ -90,18 +90,20 @@ static void drop_repeated(struct list *list)
     list->count = to;
 }
 
-static bool run(struct arena *arena, const struct decoder *d, struct list *list, bool *over)
+static bool decoder_run(struct arena *arena, const struct decoder *d, struct list *list,
+                        bool *limit_hit)
 {
     if (d->kind == DECODE_BYTE_LEVEL)
         return byte_level(arena, list);
     if (d->kind == DECODE_FUSE)
-        return join(arena, list, "");
+        return list_join(arena, list, "");
     if (d->kind == DECODE_BYTE_FALLBACK)
         return byte_fallback(arena, list);
     if (d->kind == DECODE_CTC)
         drop_repeated(list);
     for (uint32_t i = 0; i < list->count; i++) {
-        list->items[i] = decode_token(d, arena, list->items[i], i == 0, i + 1 == list->count, over);
+        list->items[i] =
+            decode_token(d, arena, list->items[i], i == 0, i + 1 == list->count, limit_hit);
         if (!list->items[i].at)
             return false;
     }
@@ -113,7 +115,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
 {
     struct list list = {arena_alloc(args->arena, ((size_t)args->count + 1) * sizeof(struct text)),
                         0};
-    bool good = list.items != NULL, over = false;
+    bool good = list.items != NULL, limit_hit = false;
     for (uint32_t i = 0; good && i < args->count; i++) {
         int32_t id = args->tokens[i];
         if (id < 0 || (uint32_t)id >= t->vocab || !t->names[id].at ||
@@ -125,11 +127,11 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
     if (good && list.count == 0)
         return STATUS_OK;
     for (uint32_t i = 0; good && i < t->decoder_count; i++)
-        good = run(args->arena, &t->decoders[i], &list, &over);
+        good = decoder_run(args->arena, &t->decoders[i], &list, &limit_hit);
     if (good)
-        good = join(args->arena, &list, t->has_decoder ? "" : " ");
-    if (over)
-        return error_set(err, STATUS_NO_SPACE, PATTERN_OVER);
+        good = list_join(args->arena, &list, t->has_decoder ? "" : " ");
+    if (limit_hit)
+        return error_set(err, STATUS_NO_SPACE, PATTERN_LIMIT);
     if (!good)
         return error_set(err, STATUS_NO_SPACE, "the text needs more memory than it may have");
     *out = list.items[0];

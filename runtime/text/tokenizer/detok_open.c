@@ -11,7 +11,7 @@ static struct text one_byte(struct arena *arena, int32_t byte)
 }
 
 struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_t id, bool first,
-                       bool *over)
+                       bool *limit_hit)
 {
     struct text text = t->names[id];
     bool fused = false;
@@ -26,7 +26,7 @@ struct text detok_text(const struct tokenizer *t, struct arena *scratch, uint32_
             if (byte_token_value(text) >= 0)
                 text = one_byte(scratch, byte_token_value(text));
         } else if (d->kind != DECODE_STRIP || !fused) {
-            text = decode_token(d, scratch, text, first, false, over);
+            text = decode_token(d, scratch, text, first, false, limit_hit);
         }
     }
     return text;
@@ -58,15 +58,15 @@ static void ends_open(struct tokenizer *t)
 static enum status texts_find(struct tokenizer *t, struct arena *scratch, size_t *total,
                               struct error *err)
 {
-    bool over = false;
+    bool limit_hit = false;
     for (uint32_t id = 0; id < t->vocab; id++) {
         if (!t->names[id].at)
             continue;
-        t->bytes[id] = detok_text(t, scratch, id, false, &over);
+        t->bytes[id] = detok_text(t, scratch, id, false, &limit_hit);
         *total += t->bytes[id].bytes;
         if (t->stream_first_drops)
-            (void)detok_text(t, scratch, id, true, &over);
-        if (over)
+            (void)detok_text(t, scratch, id, true, &limit_hit);
+        if (limit_hit)
             return error_set(err, STATUS_UNSUPPORTED,
                              "a pattern of the decoder takes too long on token %u", id);
     }

@@ -5,7 +5,7 @@
 
 enum { PASSED_BYTES = 8 }; // bytes copied or scanned at the cost of parsing one byte of JSON
 
-void *encode_take(struct encode *e, size_t bytes)
+void *encode_alloc(struct encode *e, size_t bytes)
 {
     void *piece = arena_alloc(e->arena, bytes > 0 ? bytes : 1);
     if (!piece && e->status == STATUS_OK)
@@ -18,7 +18,7 @@ uint32_t *encode_scratch(struct encode *e, int which, size_t words)
     if (words > e->scratch_words[which]) {
         enum { LARGE = 1 << 20 }; // longer words are rare, so they get no extra space
         size_t wanted = words < 1024 ? 1024 : words < LARGE ? words + words / 2 : words;
-        e->scratch[which] = encode_take(e, wanted * sizeof *e->scratch[which]);
+        e->scratch[which] = encode_alloc(e, wanted * sizeof *e->scratch[which]);
         e->scratch_words[which] = e->scratch[which] ? wanted : 0;
     }
     return e->scratch[which];
@@ -27,33 +27,34 @@ uint32_t *encode_scratch(struct encode *e, int which, size_t words)
 bool encode_find(struct encode *e, const struct regex *regex, struct text text, size_t from,
                  struct regex_span *out)
 {
-    if (!e->room)
-        e->room = regex_room_create(e->arena);
-    enum regex_found found = e->room ? regex_find(regex, e->room, text, from, out) : REGEX_NONE;
-    e->over = e->over || found == REGEX_OVER;
-    if (!e->room || e->over)
+    if (!e->regex_scratch)
+        e->regex_scratch = regex_scratch_create(e->arena);
+    enum regex_found found =
+        e->regex_scratch ? regex_find(regex, e->regex_scratch, text, from, out) : REGEX_NONE;
+    e->limit_hit = e->limit_hit || found == REGEX_LIMIT;
+    if (!e->regex_scratch || e->limit_hit)
         e->status = STATUS_NO_SPACE;
     return found == REGEX_FOUND;
 }
 
-bool nbuf_init(struct nbuf *b, struct encode *e, size_t bytes, bool track)
+bool marked_builder_init(struct marked_builder *b, struct encode *e, size_t bytes, bool track)
 {
-    size_t room = bytes + bytes / 8 + 64;
-    *b = (struct nbuf){.e = e, .bytes_max = room, .at = encode_take(e, room)};
+    size_t capacity = bytes + bytes / 8 + 64;
+    *b = (struct marked_builder){.e = e, .bytes_max = capacity, .at = encode_alloc(e, capacity)};
     if (track && b->at)
-        b->plain = encode_take(e, room);
+        b->plain = encode_alloc(e, capacity);
     return b->at && (!track || b->plain);
 }
 
-static bool nbuf_grow(struct nbuf *b, size_t bytes)
+static bool marked_builder_grow(struct marked_builder *b, size_t bytes)
 {
     size_t wanted = (b->bytes + bytes) * 2;
     if (wanted > TEXT_BYTES_MAX) {
         b->e->status = STATUS_TOO_LARGE;
         return false;
     }
-    char *at = encode_take(b->e, wanted);
-    uint8_t *plain = b->plain ? encode_take(b->e, wanted) : NULL;
+    char *at = encode_alloc(b->e, wanted);
+    uint8_t *plain = b->plain ? encode_alloc(b->e, wanted) : NULL;
     if (!at || (b->plain && !plain))
         return false;
     memcpy(at, b->at, b->bytes);
@@ -65,10 +66,10 @@ static bool nbuf_grow(struct nbuf *b, size_t bytes)
     return true;
 }
 
-bool nbuf_put(struct nbuf *b, const char *at, size_t bytes, uint8_t plain)
+bool marked_builder_put(struct marked_builder *b, const char *at, size_t bytes, uint8_t plain)
 {
     if (!encode_spend(b->e, 1 + bytes / PASSED_BYTES) ||
-        (b->bytes + bytes > b->bytes_max && !nbuf_grow(b, bytes)))
+        (b->bytes + bytes > b->bytes_max && !marked_builder_grow(b, bytes)))
         return false;
     if (bytes > 0)
         memcpy(b->at + b->bytes, at, bytes);
@@ -78,23 +79,23 @@ bool nbuf_put(struct nbuf *b, const char *at, size_t bytes, uint8_t plain)
     return true;
 }
 
-bool nbuf_put_char(struct nbuf *b, uint32_t c, uint8_t plain)
+bool marked_builder_put_char(struct marked_builder *b, uint32_t c, uint8_t plain)
 {
     char utf8[4];
-    return nbuf_put(b, utf8, utf8_write(c, utf8), plain);
+    return marked_builder_put(b, utf8, utf8_write(c, utf8), plain);
 }
 
-struct nstr nbuf_done(const struct nbuf *b)
+struct marked_text marked_builder_done(const struct marked_builder *b)
 {
-    return (struct nstr){b->at, b->bytes, b->plain};
+    return (struct marked_text){b->at, b->bytes, b->plain};
 }
 
-static void normalized_stretch(struct encode *e, struct nstr piece, bool first)
+static void normalized_stretch(struct encode *e, struct marked_text piece, bool first)
 {
     pretokenize(e, 0, text_span(piece.at, piece.bytes), first);
 }
 
-static void raw_stretch(struct encode *e, struct nstr piece, bool first)
+static void raw_stretch(struct encode *e, struct marked_text piece, bool first)
 {
     if (e->status != STATUS_OK || !normalize(e, &piece) || piece.bytes == 0)
         return;
@@ -111,25 +112,25 @@ void encode_text(struct encode *e, struct text text, uint8_t type_id)
         return;
     e->type_id = type_id;
     struct added_sink sink = {raw_stretch, true};
-    added_split(e, &e->t->raw, (struct nstr){text.at, text.bytes, e->plain}, &sink);
+    added_split(e, &e->t->raw, (struct marked_text){text.at, text.bytes, e->plain}, &sink);
 }
 
-static enum status finish(struct encode *e, uint32_t *token_count, struct error *err)
+static enum status encode_finish(struct encode *e, uint32_t *token_count, struct error *err)
 {
     *token_count = e->token_count;
     if (e->status == STATUS_UNWANTED)
         return error_set(err, e->status, "nobody waits for the tokens any more");
     if (e->status == STATUS_TOO_LARGE)
         return error_set(err, e->status, "the text has more than %u tokens", e->token_max);
-    if (e->over)
-        return error_set(err, e->status, PATTERN_OVER);
+    if (e->limit_hit)
+        return error_set(err, e->status, PATTERN_LIMIT);
     if (e->status != STATUS_OK)
         return error_set(err, e->status, "the text needs more memory than it may have");
     return STATUS_OK;
 }
 
-static struct encode begin(const struct tokenizer *t, const struct encode_args *args,
-                           int32_t *tokens, uint32_t token_max)
+static struct encode encode_begin(const struct tokenizer *t, const struct encode_args *args,
+                                  int32_t *tokens, uint32_t token_max)
 {
     return (struct encode){.t = t,
                            .arena = args->arena,
@@ -144,19 +145,19 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
                              int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                              struct error *err)
 {
-    struct encode e = begin(t, args, tokens, token_max);
+    struct encode e = encode_begin(t, args, tokens, token_max);
     if (args->text.bytes > TEXT_BYTES_MAX || (args->pair && args->pair->bytes > TEXT_BYTES_MAX))
         e.status = STATUS_TOO_LARGE;
     else
         encode_post(&e, args);
     if (args->type_ids && !t->gives_types)
         memset(args->type_ids, 0, e.token_count);
-    return finish(&e, token_count, err);
+    return encode_finish(&e, token_count, err);
 }
 
 // Joins the segments and marks the plain bytes. A segment that ends inside a character is repaired
 // first, so that the marks stay correct.
-static bool join(struct encode *e, const struct encode_args *args, struct text *joined)
+static bool segments_join(struct encode *e, const struct encode_args *args, struct text *joined)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < args->segment_count; i++) {
@@ -166,14 +167,14 @@ static bool join(struct encode *e, const struct encode_args *args, struct text *
             return false;
         }
     }
-    struct nbuf all;
-    if (!nbuf_init(&all, e, bytes, true))
+    struct marked_builder all;
+    if (!marked_builder_init(&all, e, bytes, true))
         return false;
     for (uint32_t i = 0; i < args->segment_count; i++) {
         struct text text = args->segments[i].text;
         text = text.bytes > 0 ? utf8_lossy(e->arena, text) : text;
         if ((!text.at && text.bytes > 0) ||
-            !nbuf_put(&all, text.at, text.bytes, args->segments[i].plain))
+            !marked_builder_put(&all, text.at, text.bytes, args->segments[i].plain))
             return false;
     }
     *joined = text_span(all.at, all.bytes);
@@ -185,13 +186,13 @@ enum status tokenizer_encode_segments(const struct tokenizer *t, const struct en
                                       int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                                       struct error *err)
 {
-    struct encode e = begin(t, args, tokens, token_max);
+    struct encode e = encode_begin(t, args, tokens, token_max);
     struct encode_args whole = *args;
     e.added_tokens = true;
     whole.pair = NULL;
-    if (join(&e, args, &whole.text))
+    if (segments_join(&e, args, &whole.text))
         encode_post(&e, &whole);
-    return finish(&e, token_count, err);
+    return encode_finish(&e, token_count, err);
 }
 
 uint32_t tokenizer_bound(const struct tokenizer *t, size_t text_bytes)

@@ -30,9 +30,9 @@ struct encode {
     size_t scratch_words[2];
     char *stage_text[STAGES_MAX]; // text rewritten by each pre-tokenizer stage
     size_t stage_bytes[STAGES_MAX];
-    struct regex_room *room; // created when the first regex is used
-    enum status status;      // STATUS_OK until something fails
-    bool over;               // true if a regex failed with REGEX_OVER
+    struct regex_scratch *regex_scratch; // created when the first regex is used
+    enum status status;                  // STATUS_OK until something fails
+    bool limit_hit;                      // true if a regex failed with REGEX_LIMIT
 };
 
 // Appends a token; sets STATUS_TOO_LARGE if the output is full.
@@ -58,36 +58,36 @@ static inline bool encode_spend(struct encode *e, uint64_t work)
 }
 
 // Allocates from the arena of the call. Returns NULL after setting e->status.
-void *encode_take(struct encode *e, size_t bytes);
+void *encode_alloc(struct encode *e, size_t bytes);
 // Returns scratch buffer `which` (0 or 1) with at least `words` uint32, contents undefined; NULL
 // after setting e->status. Invalidates what the buffer held before.
 uint32_t *encode_scratch(struct encode *e, int which, size_t words);
 
-// Finds the next match at or after `from`; creates e->room on first use. Returns false if there is
-// none or after setting e->status.
+// Finds the next match at or after `from`; creates e->regex_scratch on first use. Returns false if
+// there is none or after setting e->status.
 bool encode_find(struct encode *e, const struct regex *regex, struct text text, size_t from,
                  struct regex_span *out);
 
 // A text between two stages. `plain` marks the bytes in which no added token may be found.
-struct nstr {
+struct marked_text {
     const char *at;
     size_t bytes;
     const uint8_t *plain; // [bytes], or NULL: no byte is marked
 };
 
 // A text under construction in the arena of e. The functions return false after setting e->status.
-struct nbuf {
+struct marked_builder {
     struct encode *e;
     char *at;
-    uint8_t *plain; // marks as in struct nstr; NULL: not tracked
+    uint8_t *plain; // marks as in struct marked_text; NULL: not tracked
     size_t bytes, bytes_max;
 };
 // bytes: initial capacity. track: also keep `plain`.
-bool nbuf_init(struct nbuf *b, struct encode *e, size_t bytes, bool track);
-bool nbuf_put(struct nbuf *b, const char *at, size_t bytes, uint8_t plain);
-bool nbuf_put_char(struct nbuf *b, uint32_t c, uint8_t plain);
-struct nstr nbuf_done(const struct nbuf *b);
-static inline uint8_t plain_at(const struct nstr *s, size_t i)
+bool marked_builder_init(struct marked_builder *b, struct encode *e, size_t bytes, bool track);
+bool marked_builder_put(struct marked_builder *b, const char *at, size_t bytes, uint8_t plain);
+bool marked_builder_put_char(struct marked_builder *b, uint32_t c, uint8_t plain);
+struct marked_text marked_builder_done(const struct marked_builder *b);
+static inline uint8_t plain_at(const struct marked_text *s, size_t i)
 {
     return s->plain ? s->plain[i] : 0;
 }

@@ -57,10 +57,10 @@ struct tokenizer {
 // ---- stages of tokenizer_encode
 
 // Applies all normalizers to s. Returns false after setting e->status.
-bool normalize(struct encode *e, struct nstr *s);
+bool normalize(struct encode *e, struct marked_text *s);
 // The Unicode forms NFC to NFKD, and the Precompiled normalizer; results as for normalize.
-bool normalize_form(struct encode *e, enum normalizer_kind form, struct nstr *s);
-bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct nstr *s);
+bool normalize_form(struct encode *e, enum normalizer_kind form, struct marked_text *s);
+bool normalize_charsmap(struct encode *e, const struct charsmap *map, struct marked_text *s);
 // Runs the pre-tokenizers from index `stage` on, and the model on each resulting piece. first: the
 // piece is at the beginning of the input.
 void pretokenize(struct encode *e, unsigned stage, struct text piece, bool first);
@@ -82,19 +82,19 @@ size_t bpe_merge(struct encode *e, uint32_t *symbols, size_t count);
 // Splits s at added tokens: pushes the id of each added token and calls `stretch` for the text
 // before, between and after them.
 struct added_sink {
-    void (*stretch)(struct encode *e, struct nstr piece, bool first);
+    void (*stretch)(struct encode *e, struct marked_text piece, bool first);
     bool first; // true if s begins the input; passed on to `stretch`
 };
-void added_split(struct encode *e, const struct added_matcher *m, struct nstr s,
+void added_split(struct encode *e, const struct added_matcher *m, struct marked_text s,
                  const struct added_sink *sink);
 
 // Returns what decoder d turns one token into. first and last: the token's position in the
-// sequence. at == NULL: a pattern took too long (*over is set) or the arena is full.
+// sequence. at == NULL: a pattern took too long (*limit_hit is set) or the arena is full.
 struct text decode_token(const struct decoder *d, struct arena *arena, struct text token,
-                         bool first, bool last, bool *over);
+                         bool first, bool last, bool *limit_hit);
 bool decoder_joins(const struct decoder *d); // true if it joins all tokens to one text
 // Error text for an input on which a pattern took too long.
-#define PATTERN_OVER "a pattern of the tokenizer takes too long on this text"
+#define PATTERN_LIMIT "a pattern of the tokenizer takes too long on this text"
 
 // ---- reading a file, part by part
 
@@ -140,7 +140,7 @@ enum status detok_open(struct tokenizer *t, struct error *err);
 // Returns the bytes of one token, either as the first of a text or inside a text. at == NULL: as
 // for decode_token.
 struct text detok_text(const struct tokenizer *t, struct arena *arena, uint32_t id, bool first,
-                       bool *over);
+                       bool *limit_hit);
 // Encodes the text or pair of args with the tokens that the post-processor adds.
 void encode_post(struct encode *e, const struct encode_args *args);
 // Encodes one text without special tokens. Errors are set in e->status.

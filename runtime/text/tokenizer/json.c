@@ -19,7 +19,7 @@ struct reader {
     const char *wrong; // first fault; NULL: none
 };
 
-static bool fail(struct reader *r, const char *what)
+static bool reader_fail(struct reader *r, const char *what)
 {
     if (!r->wrong)
         r->wrong = what;
@@ -32,7 +32,7 @@ static void skip_space(struct reader *r)
         r->at++;
 }
 
-static bool push(struct reader *r, const struct jnode *node)
+static bool reader_push(struct reader *r, const struct jnode *node)
 {
     if (r->stack_count == r->stack_max) {
         r->stack_max = r->stack_max == 0 ? 1024 : r->stack_max * 2;
@@ -47,7 +47,7 @@ static bool close_list(struct reader *r, struct jnode *out, size_t base)
     size_t count = r->stack_count - base;
     struct jnode *items = arena_alloc(r->arena, count * sizeof *items);
     if (!items)
-        return fail(r, "too many values");
+        return reader_fail(r, "too many values");
     if (count > 0)
         memcpy(items, r->stack + base, count * sizeof *items);
     out->items = items;
@@ -61,7 +61,7 @@ static bool read_unicode_escape(struct reader *r, char **out)
 {
     int64_t high = text_hex_read(text_span(r->at, (size_t)(r->end - r->at)), 4);
     if (high < 0)
-        return fail(r, "a \\u escape without four hex digits");
+        return reader_fail(r, "a \\u escape without four hex digits");
     r->at += 4;
     uint32_t c = (uint32_t)high;
     if (c >= 0xD800 && c < 0xDC00 && r->end - r->at >= 6 && r->at[0] == '\\' && r->at[1] == 'u') {
@@ -86,7 +86,7 @@ static bool read_escape(struct reader *r, char **out)
         return read_unicode_escape(r, out);
     const char *which = c != '\0' ? strchr(from, c) : NULL;
     if (!which)
-        return fail(r, "an unknown escape in a string");
+        return reader_fail(r, "an unknown escape in a string");
     *(*out)++ = to[which - from];
     return true;
 }
@@ -99,7 +99,7 @@ static bool read_escaped(struct reader *r, const char *start, struct jnode *out)
         close += *close == '\\' && close + 1 < r->end ? 2 : 1;
     char *copy = arena_alloc(r->arena, (size_t)(close - start) + 4);
     if (!copy)
-        return fail(r, "strings that are too long");
+        return reader_fail(r, "strings that are too long");
     size_t plain = (size_t)(r->at - start);
     memcpy(copy, start, plain);
     char *to = copy + plain;
@@ -124,7 +124,7 @@ static bool read_string(struct reader *r, struct jnode *out)
     if (r->at < r->end && *r->at == '\\' && !read_escaped(r, start, out))
         return false;
     if (r->at >= r->end)
-        return fail(r, "a string without its end");
+        return reader_fail(r, "a string without its end");
     r->at++;
     return true;
 }
@@ -207,10 +207,10 @@ static bool read_number(struct reader *r, struct jnode *out)
         good = p;
     }
     if (!good)
-        return fail(r, "something that is not a value");
+        return reader_fail(r, "something that is not a value");
     double value = decimal_value(number);
     if (value > DBL_MAX)
-        return fail(r, "a number that is too large");
+        return reader_fail(r, "a number that is too large");
     *out = (struct jnode){.type = J_NUMBER, .number = negative ? -value : value};
     r->at = p;
     return true;
@@ -220,7 +220,7 @@ static bool read_word(struct reader *r, struct jnode *out, const char *word, enu
 {
     size_t bytes = strlen(word);
     if ((size_t)(r->end - r->at) < bytes || memcmp(r->at, word, bytes) != 0)
-        return fail(r, "something that is not a value");
+        return reader_fail(r, "something that is not a value");
     r->at += bytes;
     *out = (struct jnode){.type = type};
     return true;
@@ -232,20 +232,20 @@ static bool read_member(struct reader *r, int depth)
 {
     struct jnode node;
     if (r->at >= r->end || *r->at != '"')
-        return fail(r, "an object key that is not a string");
-    if (!read_string(r, &node) || !push(r, &node))
+        return reader_fail(r, "an object key that is not a string");
+    if (!read_string(r, &node) || !reader_push(r, &node))
         return false;
     skip_space(r);
     if (r->at >= r->end || *r->at != ':')
-        return fail(r, "an object key without a colon");
+        return reader_fail(r, "an object key without a colon");
     r->at++;
-    return read_value(r, &node, depth) && push(r, &node);
+    return read_value(r, &node, depth) && reader_push(r, &node);
 }
 
 static bool read_list(struct reader *r, struct jnode *out, int depth)
 {
     if (depth >= DEPTH_MAX)
-        return fail(r, "too many levels");
+        return reader_fail(r, "too many levels");
     char close = *r->at == '{' ? '}' : ']';
     *out = (struct jnode){.type = close == '}' ? J_OBJECT : J_ARRAY};
     size_t base = r->stack_count;
@@ -259,7 +259,7 @@ static bool read_list(struct reader *r, struct jnode *out, int depth)
         struct jnode node;
         skip_space(r);
         if (close == '}' ? !read_member(r, depth + 1)
-                         : !(read_value(r, &node, depth + 1) && push(r, &node)))
+                         : !(read_value(r, &node, depth + 1) && reader_push(r, &node)))
             return false;
         skip_space(r);
         if (r->at < r->end && *r->at == ',') {
@@ -267,7 +267,7 @@ static bool read_list(struct reader *r, struct jnode *out, int depth)
             continue;
         }
         if (r->at >= r->end || *r->at != close)
-            return fail(r, "a list without a comma or its end");
+            return reader_fail(r, "a list without a comma or its end");
         r->at++;
         return close_list(r, out, base);
     }
@@ -277,7 +277,7 @@ static bool read_value(struct reader *r, struct jnode *out, int depth)
 {
     skip_space(r);
     if (r->at >= r->end)
-        return fail(r, "an early end");
+        return reader_fail(r, "an early end");
     switch (*r->at) {
     case '"':
         return read_string(r, out);
@@ -293,7 +293,7 @@ static bool read_value(struct reader *r, struct jnode *out, int depth)
     default:
         if (*r->at == '-' || (*r->at >= '0' && *r->at <= '9'))
             return read_number(r, out);
-        return fail(r, "something that is not a value");
+        return reader_fail(r, "something that is not a value");
     }
 }
 
@@ -313,7 +313,7 @@ enum status jtree_parse(const struct jnode **out, struct arena *arena, struct te
     bool good = root && read_value(&r, root, 0);
     skip_space(&r);
     if (good && r.at < r.end)
-        good = fail(&r, "text after the value");
+        good = reader_fail(&r, "text after the value");
     heap_free(r.stack);
     if (!good)
         return error_set(err, STATUS_INVALID, "%s is not JSON: %s at byte %zu", name,

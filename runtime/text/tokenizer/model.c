@@ -70,8 +70,8 @@ struct text bytes_unmapped(struct arena *arena, struct text name)
     return bytes_unmap(name, raw, &bytes) ? text_span(raw, bytes) : name;
 }
 
-static enum status vocab_room(struct tokenizer *t, uint32_t vocab, uint32_t count,
-                              struct error *err)
+static enum status vocab_alloc(struct tokenizer *t, uint32_t vocab, uint32_t count,
+                               struct error *err)
 {
     t->vocab = t->model_vocab = vocab;
     t->names = arena_alloc_zeroed(t->arena, vocab + 1, sizeof *t->names);
@@ -93,7 +93,7 @@ static enum status vocab_object(struct tokenizer *t, const struct jnode *vocab, 
                 vocab->items[2 * i].at, IDS_MAX);
         largest = id > largest ? id : largest;
     }
-    enum status status = vocab_room(t, (uint32_t)(largest + 1), vocab->count, err);
+    enum status status = vocab_alloc(t, (uint32_t)(largest + 1), vocab->count, err);
     for (uint32_t i = 0; i < vocab->count && status == STATUS_OK; i++) {
         uint32_t id = (uint32_t)vocab->items[2 * i + 1].number;
         t->names[id] = jtree_text(&vocab->items[2 * i]);
@@ -107,7 +107,7 @@ static enum status vocab_list(struct tokenizer *t, const struct jnode *vocab, st
 {
     if (vocab->count > IDS_MAX)
         return error_set(err, STATUS_TOO_LARGE, "the vocabulary has over %d tokens", IDS_MAX);
-    enum status status = vocab_room(t, vocab->count, vocab->count, err);
+    enum status status = vocab_alloc(t, vocab->count, vocab->count, err);
     for (uint32_t id = 0; id < vocab->count && status == STATUS_OK; id++) {
         const struct jnode *pair = &vocab->items[id];
         t->names[id] = jtree_is(pair, J_ARRAY) && pair->count > 0 ? jtree_text(&pair->items[0])

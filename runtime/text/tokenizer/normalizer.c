@@ -10,7 +10,7 @@ struct mapper {
 };
 
 static bool map_chars(struct encode *e, const struct normalizer *n, const struct mapper *mapper,
-                      struct nstr *s)
+                      struct marked_text *s)
 {
     size_t i = 0;
     while (i < s->bytes && (unsigned char)s->at[i] < 0x80 &&
@@ -18,19 +18,19 @@ static bool map_chars(struct encode *e, const struct normalizer *n, const struct
         i++;
     if (i == s->bytes)
         return true;
-    struct nbuf b;
-    if (!nbuf_init(&b, e, s->bytes, s->plain != NULL))
+    struct marked_builder b;
+    if (!marked_builder_init(&b, e, s->bytes, s->plain != NULL))
         return false;
     for (i = 0; i < s->bytes;) {
         size_t bytes;
         uint32_t out[3];
         int count = mapper->map(n, utf8_read(s->at + i, &bytes), out);
         for (int k = 0; k < count; k++)
-            if (!nbuf_put_char(&b, out[k], plain_at(s, i)))
+            if (!marked_builder_put_char(&b, out[k], plain_at(s, i)))
                 return false;
         i += bytes;
     }
-    *s = nbuf_done(&b);
+    *s = marked_builder_done(&b);
     return true;
 }
 
@@ -52,7 +52,7 @@ static int map_accents(const struct normalizer *n, uint32_t c, uint32_t out[3])
     return n->kind == NORMALIZE_BERT ? !char_is_mark_nonspacing(c) : !char_is_mark(c);
 }
 
-static bool always(const struct normalizer *n, unsigned char c)
+static bool byte_stays(const struct normalizer *n, unsigned char c)
 {
     (void)n;
     (void)c;
@@ -99,9 +99,9 @@ static bool bert_stays(const struct normalizer *n, unsigned char c)
     return !n->clean || (c >= ' ' && c != 0x7F);
 }
 
-static bool normalize_bert(struct encode *e, const struct normalizer *n, struct nstr *s)
+static bool normalize_bert(struct encode *e, const struct normalizer *n, struct marked_text *s)
 {
-    static const struct mapper clean = {map_bert, bert_stays}, accents = {map_accents, always},
+    static const struct mapper clean = {map_bert, bert_stays}, accents = {map_accents, byte_stays},
                                lower = {map_lower, not_upper};
     if (!map_chars(e, n, &clean, s))
         return false;
@@ -110,12 +110,12 @@ static bool normalize_bert(struct encode *e, const struct normalizer *n, struct 
     return !n->lower || map_chars(e, n, &lower, s);
 }
 
-static bool normalize_prepend(struct encode *e, struct text what, struct nstr *s)
+static bool normalize_prepend(struct encode *e, struct text what, struct marked_text *s)
 {
-    struct nbuf b;
+    struct marked_builder b;
     if (s->bytes == 0 || what.bytes == 0)
         return true;
-    if (!nbuf_init(&b, e, s->bytes + what.bytes, s->plain != NULL))
+    if (!marked_builder_init(&b, e, s->bytes + what.bytes, s->plain != NULL))
         return false;
     memcpy(b.at, what.at, what.bytes);
     memcpy(b.at + what.bytes, s->at, s->bytes);
@@ -124,11 +124,11 @@ static bool normalize_prepend(struct encode *e, struct text what, struct nstr *s
         memcpy(b.plain + what.bytes, s->plain, s->bytes);
     }
     b.bytes = what.bytes + s->bytes;
-    *s = nbuf_done(&b);
+    *s = marked_builder_done(&b);
     return true;
 }
 
-static void normalize_strip(const struct normalizer *n, struct nstr *s)
+static void normalize_strip(const struct normalizer *n, struct marked_text *s)
 {
     size_t start = 0, end = s->bytes, bytes = 0;
     while (n->left && start < end && char_is_space(utf8_read(s->at + start, &bytes)))
@@ -139,21 +139,22 @@ static void normalize_strip(const struct normalizer *n, struct nstr *s)
             break;
         end = before;
     }
-    *s = (struct nstr){s->at + start, end - start, s->plain ? s->plain + start : NULL};
+    *s = (struct marked_text){s->at + start, end - start, s->plain ? s->plain + start : NULL};
 }
 
-static bool put_stretch(struct nbuf *b, const struct nstr *s, size_t start, size_t end)
+static bool put_stretch(struct marked_builder *b, const struct marked_text *s, size_t start,
+                        size_t end)
 {
     if (!s->plain)
-        return nbuf_put(b, s->at + start, end - start, 0);
+        return marked_builder_put(b, s->at + start, end - start, 0);
     size_t at = b->bytes;
-    if (!nbuf_put(b, s->at + start, end - start, 0))
+    if (!marked_builder_put(b, s->at + start, end - start, 0))
         return false;
     memcpy(b->plain + at, s->plain + start, end - start);
     return true;
 }
 
-static bool find_replace(struct encode *e, const struct normalizer *n, const struct nstr *s,
+static bool find_replace(struct encode *e, const struct normalizer *n, const struct marked_text *s,
                          size_t from, struct regex_span *out)
 {
     if (n->regex)
@@ -170,7 +171,7 @@ static bool find_replace(struct encode *e, const struct normalizer *n, const str
     return true;
 }
 
-static uint8_t plain_between(const struct nstr *s, size_t start, size_t end)
+static uint8_t plain_between(const struct marked_text *s, size_t start, size_t end)
 {
     for (size_t i = start; s->plain && i < end; i++)
         if (s->plain[i] != 0)
@@ -178,14 +179,15 @@ static uint8_t plain_between(const struct nstr *s, size_t start, size_t end)
     return 0;
 }
 
-static bool normalize_replace(struct encode *e, const struct normalizer *n, struct nstr *s)
+static bool normalize_replace(struct encode *e, const struct normalizer *n, struct marked_text *s)
 {
     struct regex_span m;
     size_t done = 0, from = 0;
     if (s->bytes == 0 || !find_replace(e, n, s, 0, &m))
         return e->status == STATUS_OK;
-    struct nbuf b;
-    if (!nbuf_init(&b, e, s->bytes * (n->to.bytes > n->from.bytes ? 2 : 1), s->plain != NULL))
+    struct marked_builder b;
+    if (!marked_builder_init(&b, e, s->bytes * (n->to.bytes > n->from.bytes ? 2 : 1),
+                             s->plain != NULL))
         return false;
     while (from <= s->bytes && find_replace(e, n, s, from, &m)) {
         // After an empty match the search continues one character later.
@@ -195,31 +197,31 @@ static bool normalize_replace(struct encode *e, const struct normalizer *n, stru
         if (m.end == m.start && m.start == done && done > 0)
             continue; // an empty match directly after a match does not count
         if (!put_stretch(&b, s, done, m.start) ||
-            !nbuf_put(&b, n->to.at, n->to.bytes, plain_between(s, m.start, m.end)))
+            !marked_builder_put(&b, n->to.at, n->to.bytes, plain_between(s, m.start, m.end)))
             return false;
         done = m.end;
     }
     if (!put_stretch(&b, s, done, s->bytes))
         return false;
-    *s = nbuf_done(&b);
+    *s = marked_builder_done(&b);
     return true;
 }
 
-static bool normalize_bytes(struct encode *e, struct nstr *s)
+static bool normalize_bytes(struct encode *e, struct marked_text *s)
 {
-    struct nbuf b;
-    if (!nbuf_init(&b, e, s->bytes * 2, s->plain != NULL))
+    struct marked_builder b;
+    if (!marked_builder_init(&b, e, s->bytes * 2, s->plain != NULL))
         return false;
     for (size_t i = 0; i < s->bytes; i++)
-        if (!nbuf_put_char(&b, byte_char((unsigned char)s->at[i]), plain_at(s, i)))
+        if (!marked_builder_put_char(&b, byte_char((unsigned char)s->at[i]), plain_at(s, i)))
             return false;
-    *s = nbuf_done(&b);
+    *s = marked_builder_done(&b);
     return true;
 }
 
-static bool normalize_one(struct encode *e, const struct normalizer *n, struct nstr *s)
+static bool normalize_one(struct encode *e, const struct normalizer *n, struct marked_text *s)
 {
-    static const struct mapper accents = {map_accents, always}, lower = {map_lower, not_upper},
+    static const struct mapper accents = {map_accents, byte_stays}, lower = {map_lower, not_upper},
                                nmt = {map_nmt, nmt_stays};
     switch (n->kind) {
     case NORMALIZE_LOWERCASE:
@@ -246,7 +248,7 @@ static bool normalize_one(struct encode *e, const struct normalizer *n, struct n
     }
 }
 
-bool normalize(struct encode *e, struct nstr *s)
+bool normalize(struct encode *e, struct marked_text *s)
 {
     for (uint32_t i = 0; i < e->t->normalizer_count; i++)
         if (s->bytes > 0 && !normalize_one(e, &e->t->normalizers[i], s))

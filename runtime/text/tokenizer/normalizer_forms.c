@@ -63,7 +63,7 @@ static struct form form_of(enum normalizer_kind kind)
 }
 
 // Writes the decomposition of c; returns the number of characters.
-static size_t decompose(uint32_t c, struct form form, int32_t out[DECOMPOSED_MAX])
+static size_t char_decompose(uint32_t c, struct form form, int32_t out[DECOMPOSED_MAX])
 {
     int last_class = 0;
     utf8proc_ssize_t made = -1;
@@ -84,7 +84,7 @@ static bool combines_back(uint32_t c, struct form form)
     const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)c);
     if (p->decomp_type != 0 && (form.decompose & UTF8PROC_COMPAT) != 0) {
         int32_t parts[DECOMPOSED_MAX];
-        (void)decompose(c, form, parts);
+        (void)char_decompose(c, form, parts);
         c = (uint32_t)parts[0];
         p = utf8proc_get_property(parts[0]);
     }
@@ -95,7 +95,7 @@ static bool combines_back(uint32_t c, struct form form)
 
 // Composes in place; returns the new count. An inert character (char_is_inert) can only be the
 // first and is not composed.
-static size_t compose(int32_t *chars, size_t count)
+static size_t chars_compose(int32_t *chars, size_t count)
 {
     size_t kept = count > 0 && char_is_inert((uint32_t)chars[0]);
     utf8proc_ssize_t composed = utf8proc_normalize_utf32(
@@ -104,37 +104,37 @@ static size_t compose(int32_t *chars, size_t count)
 }
 
 // Appends the run s[start..end) in `form`.
-static bool put_run(struct nbuf *b, const struct nstr *s, size_t start, size_t end,
+static bool put_run(struct marked_builder *b, const struct marked_text *s, size_t start, size_t end,
                     struct form form)
 {
     int32_t short_run[RUN_SHORT * 2];
     // A character becomes at most six characters per byte of its UTF-8.
-    size_t room = (end - start) * 6 + DECOMPOSED_MAX;
+    size_t capacity = (end - start) * 6 + DECOMPOSED_MAX;
     int32_t *chars = short_run, *copy = short_run + RUN_SHORT;
-    if (room > RUN_SHORT) {
-        chars = (int32_t *)encode_scratch(b->e, 0, room * 2);
+    if (capacity > RUN_SHORT) {
+        chars = (int32_t *)encode_scratch(b->e, 0, capacity * 2);
         if (!chars)
             return false;
-        copy = chars + room;
+        copy = chars + capacity;
     }
     size_t count = 0;
     uint8_t plain = 0;
     for (size_t i = start; i < end;) {
         size_t bytes;
-        count += decompose(utf8_read(s->at + i, &bytes), form, chars + count);
+        count += char_decompose(utf8_read(s->at + i, &bytes), form, chars + count);
         plain |= plain_at(s, i);
         i += bytes;
     }
     order_marks(chars, count, copy);
     if (form.compose)
-        count = compose(chars, count);
+        count = chars_compose(chars, count);
     for (size_t i = 0; i < count; i++)
-        if (!nbuf_put_char(b, (uint32_t)chars[i], plain))
+        if (!marked_builder_put_char(b, (uint32_t)chars[i], plain))
             return false;
     return true;
 }
 
-bool normalize_form(struct encode *e, enum normalizer_kind kind, struct nstr *s)
+bool normalize_form(struct encode *e, enum normalizer_kind kind, struct marked_text *s)
 {
     struct form form = form_of(kind);
     size_t ascii = 0;
@@ -142,8 +142,8 @@ bool normalize_form(struct encode *e, enum normalizer_kind kind, struct nstr *s)
         ascii++;
     if (ascii == s->bytes)
         return true;
-    struct nbuf b;
-    if (!nbuf_init(&b, e, s->bytes, s->plain != NULL))
+    struct marked_builder b;
+    if (!marked_builder_init(&b, e, s->bytes, s->plain != NULL))
         return false;
     for (size_t start = 0; start < s->bytes;) {
         size_t bytes;
@@ -157,11 +157,11 @@ bool normalize_form(struct encode *e, enum normalizer_kind kind, struct nstr *s)
         }
         // Below U+00A0 nothing decomposes; below U+0300 NFC changes nothing.
         bool stays = alone && c < (kind == NORMALIZE_NFC ? 0x300 : 0xA0);
-        if (stays ? !nbuf_put(&b, s->at + start, end - start, plain_at(s, start))
+        if (stays ? !marked_builder_put(&b, s->at + start, end - start, plain_at(s, start))
                   : !put_run(&b, s, start, end, form))
             return false;
         start = end;
     }
-    *s = nbuf_done(&b);
+    *s = marked_builder_done(&b);
     return true;
 }

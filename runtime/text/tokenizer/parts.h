@@ -86,9 +86,9 @@ struct merge_entry {
     uint32_t rank, id;    // rank: index in the file, lower merges first; id: the merged token
 };
 
-// PAIR_BITS: size of bpe.pairs in bits. WORD_WHOLE: bit in an id of by_piece, set if the token's
+// PAIR_BITS: size of bpe.pairs in bits. SINGLE_TOKEN: bit in an id of by_piece, set if the token's
 // own text is encoded as just this token.
-enum { PAIR_BITS = 1 << 17, WORD_WHOLE = 1u << 31 };
+enum { PAIR_BITS = 1 << 17, SINGLE_TOKEN = 1u << 31 };
 
 struct bpe {
     bool bytes;     // true if pieces are raw bytes (byte-level vocabulary)

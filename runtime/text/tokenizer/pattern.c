@@ -9,7 +9,7 @@
 // Kind of the item just written; only an atom can be repeated.
 enum piece { PIECE_NONE, PIECE_ATOM, PIECE_ANCHOR };
 
-static enum status alternatives(struct pattern *p);
+static enum status alternatives_read(struct pattern *p);
 
 enum status pattern_refuse(struct pattern *p, const char *format, ...)
 {
@@ -23,16 +23,16 @@ enum status pattern_refuse(struct pattern *p, const char *format, ...)
                      (int)(p->in.bytes < 300 ? p->in.bytes : 300), p->in.at, why, p->at);
 }
 
-bool pattern_is_over(const struct pattern *p)
+bool pattern_is_too_large(const struct pattern *p)
 {
-    return p->out.full || arena_bytes(p->arena) > PATTERN_ROOM_MAX;
+    return p->out.full || arena_bytes(p->arena) > PATTERN_ARENA_MAX;
 }
 
 enum status pattern_refuse_size(struct pattern *p)
 {
     return pattern_refuse(
         p, "it is too large: %d MiB written for PCRE2 and %d MiB to get there are allowed",
-        PATTERN_BYTES_MAX >> 20, PATTERN_ROOM_MAX >> 20);
+        PATTERN_BYTES_MAX >> 20, PATTERN_ARENA_MAX >> 20);
 }
 
 bool pattern_next_is(const struct pattern *p, const char *what)
@@ -41,7 +41,7 @@ bool pattern_next_is(const struct pattern *p, const char *what)
     return p->in.bytes - p->at >= bytes && memcmp(p->in.at + p->at, what, bytes) == 0;
 }
 
-static void put(struct pattern *p, const char *string)
+static void pattern_write(struct pattern *p, const char *string)
 {
     pattern_put_string(&p->out, string);
 }
@@ -55,7 +55,7 @@ static bool pair_is_one(uint32_t a, uint32_t b)
     return (a == 'f' && (b == 'f' || b == 'i' || b == 'l')) || (a == 's' && (b == 's' || b == 't'));
 }
 
-static enum status put_literal(struct pattern *p, uint32_t code)
+static enum status pattern_write_literal(struct pattern *p, uint32_t code)
 {
     uint32_t before = p->letter_before;
     p->letter_before = 0;
@@ -76,7 +76,7 @@ static enum status put_literal(struct pattern *p, uint32_t code)
     return cased ? pattern_refuse(p, "(?i) over a character outside of ASCII") : STATUS_OK;
 }
 
-static enum status put_set(struct pattern *p, const struct set *set)
+static enum status pattern_write_set(struct pattern *p, const struct set *set)
 {
     p->letter_before = 0;
     bool several = set->intersection || set->first;
@@ -86,14 +86,14 @@ static enum status put_set(struct pattern *p, const struct set *set)
     return STATUS_OK;
 }
 
-static void put_boundary(struct pattern *p, bool negated)
+static void pattern_write_boundary(struct pattern *p, bool negated)
 {
     struct set *word = set_create(p->arena);
     (void)set_add_letter(word, 'w', false);
     static const char *const parts[2][5] = {{"(?:(?<=", ")(?!", ")|(?<!", ")(?=", "))"},
                                             {"(?:(?<=", ")(?=", ")|(?<!", ")(?!", "))"}};
     for (int i = 0; i < 5; i++) {
-        put(p, parts[negated][i]);
+        pattern_write(p, parts[negated][i]);
         if (i < 4)
             set_put(&p->out, word);
     }
@@ -114,7 +114,7 @@ static enum status back_reference(struct pattern *p)
             return pattern_refuse(p, "a back reference over 9");
         snprintf(text, sizeof text, "\\g{%c}", from[1]);
         p->at += 2;
-        put(p, text);
+        pattern_write(p, text);
         return STATUS_OK;
     }
     const char *close = memchr(from, '>', p->in.bytes - p->at);
@@ -127,7 +127,7 @@ static enum status back_reference(struct pattern *p)
     return STATUS_OK;
 }
 
-static enum status escaped(struct pattern *p, enum piece *piece)
+static enum status escape_read(struct pattern *p, enum piece *piece)
 {
     struct escape e;
     char letter = p->at + 1 < p->in.bytes ? p->in.at[p->at + 1] : '\0';
@@ -149,14 +149,14 @@ static enum status escaped(struct pattern *p, enum piece *piece)
             p->letter_before = 0;
             p->at += 2;
             *piece = same[i].piece;
-            put(p, same[i].text);
+            pattern_write(p, same[i].text);
             return STATUS_OK;
         }
     if (letter == 'b' || letter == 'B') {
         p->letter_before = 0;
         p->at += 2;
         *piece = PIECE_ANCHOR;
-        put_boundary(p, letter == 'B');
+        pattern_write_boundary(p, letter == 'B');
         return STATUS_OK;
     }
     if (letter == 'X' || letter == 'y' || letter == 'Y' || letter == 'g')
@@ -164,26 +164,26 @@ static enum status escaped(struct pattern *p, enum piece *piece)
     enum status status = pattern_escape(p, false, &e);
     if (status != STATUS_OK)
         return status;
-    return e.set ? put_set(p, e.set) : put_literal(p, e.code);
+    return e.set ? pattern_write_set(p, e.set) : pattern_write_literal(p, e.code);
 }
 
 // ---- groups
 
 static enum status group_body(struct pattern *p, const char *open)
 {
-    put(p, open);
-    enum status status = alternatives(p);
+    pattern_write(p, open);
+    enum status status = alternatives_read(p);
     if (status != STATUS_OK)
         return status;
     if (!pattern_next_is(p, ")"))
         return pattern_refuse(p, "a group is not closed");
     p->at++;
-    put(p, ")");
+    pattern_write(p, ")");
     return STATUS_OK;
 }
 
 // Reads (?imx-imx), which lasts to the end of the enclosing group, or (?imx-imx:...).
-static enum status options(struct pattern *p)
+static enum status options_read(struct pattern *p)
 {
     bool on = true;
     struct pattern before = *p;
@@ -205,8 +205,8 @@ static enum status options(struct pattern *p)
         return pattern_refuse(p, "a group (?%.1s is not known here",
                               p->at < p->in.bytes ? p->in.at + p->at : "");
     p->at++;
-    put(p, p->caseless ? "(?i:" : "(?-i:");
-    enum status status = alternatives(p);
+    pattern_write(p, p->caseless ? "(?i:" : "(?-i:");
+    enum status status = alternatives_read(p);
     p->caseless = before.caseless;
     p->extended = before.extended;
     p->dot_all = before.dot_all;
@@ -215,7 +215,7 @@ static enum status options(struct pattern *p)
     if (!rest && !pattern_next_is(p, ")"))
         return pattern_refuse(p, "a group is not closed");
     p->at += !rest; // the enclosing group itself reads its )
-    put(p, ")");
+    pattern_write(p, ")");
     return STATUS_OK;
 }
 
@@ -232,7 +232,7 @@ static enum status named_group(struct pattern *p)
     return group_body(p, open);
 }
 
-static enum status group(struct pattern *p, enum piece *piece)
+static enum status group_read(struct pattern *p, enum piece *piece)
 {
     static const struct {
         const char *open;
@@ -261,7 +261,7 @@ static enum status group(struct pattern *p, enum piece *piece)
     }
     if (pattern_next_is(p, "(?")) {
         p->at += 2;
-        return options(p);
+        return options_read(p);
     }
     p->at++;
     return group_body(p, p->captures && !p->named ? "(" : "(?:");
@@ -326,13 +326,13 @@ static void repeat_write(struct pattern *p, const struct repeat *r)
         snprintf(text, sizeof text, "{%u,}", r->low);
     else
         snprintf(text, sizeof text, "{%u,%u}", r->low, r->high);
-    put(p, text);
+    pattern_write(p, text);
 }
 
 // Encloses the output from `start` on in a group.
-static void wrap(struct pattern *p, size_t start)
+static void output_wrap(struct pattern *p, size_t start)
 {
-    put(p, "(?:)");
+    pattern_write(p, "(?:)");
     if (p->out.full)
         return;
     memmove(p->out.at + start + 3, p->out.at + start, p->out.bytes - start - 4);
@@ -355,7 +355,7 @@ static bool comment_skip(struct pattern *p)
     return space;
 }
 
-static enum status repeats(struct pattern *p, enum piece piece, size_t start)
+static enum status repeats_read(struct pattern *p, enum piece piece, size_t start)
 {
     struct repeat r;
     while (p->at < p->in.bytes && comment_skip(p))
@@ -377,14 +377,14 @@ static enum status repeats(struct pattern *p, enum piece piece, size_t start)
         if (count > 0 && (count > 1 || r.interval || p->in.at[from - 1] != '}'))
             return pattern_refuse(p, "a repeat of a repeat");
         if (count > 0)
-            wrap(p, start);
+            output_wrap(p, start);
         repeat_write(p, &r);
         if (pattern_next_is(p, "?") && !r.fixed) {
             p->at++;
-            put(p, "?");
+            pattern_write(p, "?");
         } else if (pattern_next_is(p, "+") && !r.interval) {
             p->at++;
-            put(p, "+");
+            pattern_write(p, "+");
         }
     }
     return STATUS_OK;
@@ -392,7 +392,7 @@ static enum status repeats(struct pattern *p, enum piece piece, size_t start)
 
 // ---- sequences
 
-static enum status one(struct pattern *p, enum piece *piece)
+static enum status piece_read(struct pattern *p, enum piece *piece)
 {
     size_t bytes;
     struct set *set;
@@ -402,35 +402,35 @@ static enum status one(struct pattern *p, enum piece *piece)
     p->empty = false;
     switch (c) {
     case '\\':
-        return escaped(p, piece);
+        return escape_read(p, piece);
     case '(':
-        return group(p, piece);
+        return group_read(p, piece);
     case '[':
         p->at++;
         status = pattern_class(p, &set);
-        return status == STATUS_OK ? put_set(p, set) : status;
+        return status == STATUS_OK ? pattern_write_set(p, set) : status;
     case '.':
         p->at++;
         p->letter_before = 0;
-        put(p, p->dot_all ? "(?s:.)" : "[^\\n]");
+        pattern_write(p, p->dot_all ? "(?s:.)" : "[^\\n]");
         return STATUS_OK;
     case '^':
     case '$':
         p->at++;
         p->letter_before = 0;
         *piece = PIECE_ANCHOR;
-        put(p, c == '^' ? "^" : "$");
+        pattern_write(p, c == '^' ? "^" : "$");
         return STATUS_OK;
     default:
         break;
     }
     uint32_t code = utf8_read(p->in.at + p->at, &bytes);
     p->at += bytes;
-    return put_literal(p, code);
+    return pattern_write_literal(p, code);
 }
 
 // Reads alternatives up to the ) that closes the group, or to the end.
-static enum status alternatives(struct pattern *p)
+static enum status alternatives_read(struct pattern *p)
 {
     if (++p->depth > PATTERN_DEPTH_MAX)
         return pattern_refuse(p, "it is nested deeper than %d", PATTERN_DEPTH_MAX);
@@ -442,14 +442,14 @@ static enum status alternatives(struct pattern *p)
     while (status == STATUS_OK && p->at < p->in.bytes && !pattern_next_is(p, ")")) {
         struct repeat r;
         size_t start = p->out.bytes;
-        if (pattern_is_over(p))
+        if (pattern_is_too_large(p))
             return pattern_refuse_size(p);
         if (comment_skip(p))
             continue;
         if (pattern_next_is(p, "|")) {
             p->at++;
             p->letter_before = 0;
-            put(p, "|");
+            pattern_write(p, "|");
             empty = empty || !filled;
             filled = false;
             continue;
@@ -458,9 +458,9 @@ static enum status alternatives(struct pattern *p)
         if (repeat_read(p, &r))
             return pattern_refuse(p, "nothing stands before a repeat");
         p->at = from;
-        status = one(p, &piece);
+        status = piece_read(p, &piece);
         if (status == STATUS_OK && piece != PIECE_NONE)
-            status = repeats(p, piece, start);
+            status = repeats_read(p, piece, start);
         filled = filled || (piece == PIECE_ATOM && !p->empty);
     }
     p->letter_before = 0;
@@ -492,7 +492,7 @@ enum status pattern_translate(struct text *out, struct text pattern, struct aren
     if (utf8_valid_prefix(pattern) != pattern.bytes)
         return pattern_refuse(&p, "it is not UTF-8");
     p.captures = refers_back(pattern, &p.named);
-    enum status status = alternatives(&p);
+    enum status status = alternatives_read(&p);
     if (status == STATUS_OK && p.at < pattern.bytes)
         status = pattern_refuse(&p, "a ) closes no group");
     if (status == STATUS_OK && p.out.full)

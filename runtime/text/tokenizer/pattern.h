@@ -18,15 +18,15 @@ enum status pattern_translate(struct text *out, struct text pattern, struct aren
 // ---- shared by pattern*.c
 
 enum {
-    PATTERN_BYTES_MAX = 16 << 20,             // of the pattern written for PCRE2
-    PATTERN_ROOM_MAX = 8 * PATTERN_BYTES_MAX, // of the arena, checked before each piece is read
+    PATTERN_BYTES_MAX = 16 << 20,              // of the pattern written for PCRE2
+    PATTERN_ARENA_MAX = 8 * PATTERN_BYTES_MAX, // of the arena, checked before each piece is read
 };
 
 // Text that grows in its arena.
 struct pattern_text {
     struct arena *arena;
     char *at;
-    size_t bytes, room;
+    size_t bytes, capacity;
     bool full; // true if PATTERN_BYTES_MAX was exceeded: the pattern is refused
 };
 void pattern_put(struct pattern_text *t, const char *at, size_t bytes);
@@ -39,11 +39,11 @@ void pattern_put_code(struct pattern_text *t, uint32_t code);
 struct set {
     struct arena *arena;
     bool negated, intersection;
-    bool as_it_is; // true: categories are written as PCRE2 defines them, plus newer characters (see
-                   // without_lost)
-    bool cased;    // true if it contains ASCII letters
-    bool folds;    // true if PCRE2 might fold the case of a member differently from Oniguruma
-    uint32_t categories;      // bit per general category, numbered as in utf8proc
+    bool no_exclusions; // true: categories are written as PCRE2 defines them, plus newer characters
+                        // (see without_lost)
+    bool cased;          // true if it contains ASCII letters
+    bool folds;          // true if PCRE2 might fold the case of a member differently from Oniguruma
+    uint32_t categories; // bit per general category, numbered as in utf8proc
     struct pattern_text body; // ranges and properties as items of a PCRE2 class
     // members, and the next member of the set that contains this one
     struct set *first, *last, *next;

@@ -11,17 +11,17 @@ struct class_state {
     bool range; // true if `value-` was read
 };
 
-static void value_flush(struct class_state *c)
+static void class_value_flush(struct class_state *c)
 {
     if (c->before == BEFORE_CHARACTER)
         set_add_range(c->set, c->value, c->value);
     c->before = BEFORE_NOTHING;
 }
 
-static enum status value_take(struct pattern *p, struct class_state *c, uint32_t code)
+static enum status class_value_handle(struct pattern *p, struct class_state *c, uint32_t code)
 {
     if (!c->range) {
-        value_flush(c);
+        class_value_flush(c);
         c->value = code;
         c->before = BEFORE_CHARACTER;
         return STATUS_OK;
@@ -35,11 +35,11 @@ static enum status value_take(struct pattern *p, struct class_state *c, uint32_t
 }
 
 // Notes that the item just read is a set (a property, a nested class).
-static enum status set_take(struct pattern *p, struct class_state *c)
+static enum status class_set_handle(struct pattern *p, struct class_state *c)
 {
     if (c->range)
         return pattern_refuse(p, "a range in [...] ends with a set of characters");
-    value_flush(c);
+    class_value_flush(c);
     c->before = BEFORE_SET;
     return STATUS_OK;
 }
@@ -49,22 +49,22 @@ static bool dash_is_plain(const struct pattern *p)
     return pattern_next_is(p, "]") || pattern_next_is(p, "&&") || pattern_next_is(p, "[");
 }
 
-static enum status dash_take(struct pattern *p, struct class_state *c)
+static enum status class_dash_handle(struct pattern *p, struct class_state *c)
 {
     if (c->range || c->before == BEFORE_NOTHING || c->before == BEFORE_RANGE)
-        return value_take(p, c, '-');
+        return class_value_handle(p, c, '-');
     if (dash_is_plain(p))
-        return value_take(p, c, '-');
+        return class_value_handle(p, c, '-');
     if (c->before == BEFORE_SET)
         return pattern_refuse(p, "a range in [...] begins with a set of characters");
     c->range = true;
     return STATUS_OK;
 }
 
-static enum status posix_take(struct pattern *p, struct class_state *c, bool *taken)
+static enum status class_posix_handle(struct pattern *p, struct class_state *c, bool *handled)
 {
     struct text rest = text_span(p->in.at + p->at, p->in.bytes - p->at); // after the "["
-    *taken = false;
+    *handled = false;
     const char *close = rest.bytes > 0 && *rest.at == ':'
                             ? memmem(rest.at, rest.bytes < 24 ? rest.bytes : 24, ":]", 2)
                             : NULL;
@@ -80,48 +80,48 @@ static enum status posix_take(struct pattern *p, struct class_state *c, bool *ta
         return pattern_refuse(p, "[:%.*s:] is not a POSIX bracket", (int)name.bytes, name.at);
     if (negated)
         set_add(c->set, member);
-    *taken = true;
+    *handled = true;
     p->at += (size_t)(close + 2 - rest.at);
-    return set_take(p, c);
+    return class_set_handle(p, c);
 }
 
-static enum status open_take(struct pattern *p, struct class_state *c)
+static enum status class_open_handle(struct pattern *p, struct class_state *c)
 {
-    bool taken;
+    bool handled;
     struct set *nested;
-    enum status status = posix_take(p, c, &taken);
-    if (status != STATUS_OK || taken)
+    enum status status = class_posix_handle(p, c, &handled);
+    if (status != STATUS_OK || handled)
         return status;
     status = pattern_class(p, &nested);
     if (status != STATUS_OK)
         return status;
     set_add(c->set, nested);
-    return set_take(p, c);
+    return class_set_handle(p, c);
 }
 
-static enum status escape_take(struct pattern *p, struct class_state *c)
+static enum status class_escape_handle(struct pattern *p, struct class_state *c)
 {
     struct escape e;
     enum status status = pattern_escape(p, true, &e);
     if (status != STATUS_OK)
         return status;
     if (!e.set)
-        return value_take(p, c, e.code);
+        return class_value_handle(p, c, e.code);
     set_add(c->set, e.set);
-    return set_take(p, c);
+    return class_set_handle(p, c);
 }
 
-static enum status member_take(struct pattern *p, struct class_state *c)
+static enum status class_member_handle(struct pattern *p, struct class_state *c)
 {
     char first = p->in.at[p->at];
     size_t bytes;
     if (first == '\\')
-        return escape_take(p, c);
+        return class_escape_handle(p, c);
     uint32_t code = utf8_read(p->in.at + p->at, &bytes);
     p->at += bytes;
     if (first == '[')
-        return open_take(p, c);
-    return first == '-' ? dash_take(p, c) : value_take(p, c, code);
+        return class_open_handle(p, c);
+    return first == '-' ? class_dash_handle(p, c) : class_value_handle(p, c, code);
 }
 
 // Reads one operand of &&, up to && or ].
@@ -134,12 +134,12 @@ static enum status operand_read(struct pattern *p, struct set **out, bool begins
         if (!memchr(p->in.at + p->at + 1, ']', p->in.bytes - p->at - 1))
             return pattern_refuse(p, "a class [] is empty");
         p->at++;
-        status = value_take(p, &c, ']');
+        status = class_value_handle(p, &c, ']');
     }
     while (status == STATUS_OK && p->at < p->in.bytes && !pattern_next_is(p, "]") &&
            !pattern_next_is(p, "&&"))
-        status = pattern_is_over(p) ? pattern_refuse_size(p) : member_take(p, &c);
-    value_flush(&c);
+        status = pattern_is_too_large(p) ? pattern_refuse_size(p) : class_member_handle(p, &c);
+    class_value_flush(&c);
     *out = c.set;
     return status;
 }

@@ -29,7 +29,7 @@ struct escape {
 // Fills p->err with the pattern, the reason and the offset; returns STATUS_UNSUPPORTED.
 enum status pattern_refuse(struct pattern *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-bool pattern_is_over(const struct pattern *p); // true if a size limit is exceeded
+bool pattern_is_too_large(const struct pattern *p); // true if a size limit is exceeded
 enum status pattern_refuse_size(struct pattern *p);
 // True if the rest of the pattern begins with `what`.
 bool pattern_next_is(const struct pattern *p, const char *what);

@@ -13,11 +13,11 @@ void pattern_put(struct pattern_text *t, const char *at, size_t bytes)
     t->full |= bytes > PATTERN_BYTES_MAX - t->bytes;
     if (bytes == 0 || t->full)
         return;
-    if (t->bytes + bytes > t->room) {
-        size_t room = (t->bytes + bytes) * 2 + 64;
-        t->at = arena_grow(t->arena, t->at, t->room, room);
+    if (t->bytes + bytes > t->capacity) {
+        size_t capacity = (t->bytes + bytes) * 2 + 64;
+        t->at = arena_grow(t->arena, t->at, t->capacity, capacity);
         check(t->at, "a pattern of over %zu bytes", t->bytes);
-        t->room = room;
+        t->capacity = capacity;
     }
     memcpy(t->at + t->bytes, at, bytes);
     t->bytes += bytes;
@@ -180,7 +180,7 @@ static struct set *without_lost(const struct set *set)
     put_added(&lost->body, set->categories, false);
     set_add(both, lost);
     set_add(both, kept);
-    kept->as_it_is = true;
+    kept->no_exclusions = true;
     *rest = *set;
     rest->categories = 0;
     rest->next = NULL;
@@ -229,7 +229,7 @@ void set_put(struct pattern_text *out, const struct set *set)
         return;
     if (set->intersection)
         put_intersection(out, set);
-    else if (loses_some(set->categories) && !set->as_it_is)
+    else if (loses_some(set->categories) && !set->no_exclusions)
         put_union(out, without_lost(set));
     else
         put_union(out, set);

@@ -14,30 +14,30 @@ struct cutter {
     size_t start, end; // the part that is still open, if `waiting`
 };
 
-static void emit(struct cutter *c, size_t start, size_t end)
+static void cutter_emit(struct cutter *c, size_t start, size_t end)
 {
     if (start < end && c->e->status == STATUS_OK && encode_spend(c->e, 1 + (end - start) / 2))
         pretokenize(c->e, c->next, text_span(c->piece.at + start, end - start),
                     c->first && start == 0);
 }
 
-static void flush(struct cutter *c)
+static void cutter_flush(struct cutter *c)
 {
     if (c->waiting)
-        emit(c, c->start, c->end);
+        cutter_emit(c, c->start, c->end);
     c->waiting = false;
 }
 
-static void open_part(struct cutter *c, size_t start, size_t end)
+static void cutter_open_part(struct cutter *c, size_t start, size_t end)
 {
-    flush(c);
+    cutter_flush(c);
     c->start = start;
     c->end = end;
     c->waiting = true;
 }
 
 // Applies the split behavior to one match, or to the text between two matches.
-static void cut(struct cutter *c, size_t start, size_t end, bool match)
+static void cutter_cut(struct cutter *c, size_t start, size_t end, bool match)
 {
     match = match != c->invert;
     bool before = c->match_before;
@@ -45,31 +45,31 @@ static void cut(struct cutter *c, size_t start, size_t end, bool match)
     switch (c->behavior) {
     case SPLIT_REMOVED:
         if (!match)
-            emit(c, start, end);
+            cutter_emit(c, start, end);
         break;
     case SPLIT_ISOLATED:
-        emit(c, start, end);
+        cutter_emit(c, start, end);
         break;
     case SPLIT_CONTIGUOUS:
         if (match == before && c->waiting)
             c->end = end;
         else
-            open_part(c, start, end);
+            cutter_open_part(c, start, end);
         break;
     case SPLIT_PREVIOUS:
         if (match && !before && c->waiting)
             c->end = end;
         else
-            open_part(c, start, end);
+            cutter_open_part(c, start, end);
         break;
     case SPLIT_NEXT:
         if (!match && c->waiting) {
-            emit(c, c->start, end);
+            cutter_emit(c, c->start, end);
             c->waiting = false;
         } else if (match) {
-            open_part(c, start, end);
+            cutter_open_part(c, start, end);
         } else {
-            emit(c, start, end);
+            cutter_emit(c, start, end);
         }
         break;
     }
@@ -80,7 +80,7 @@ static void cut_by_scan(struct cutter *c, const struct pre_tokenizer *p)
     scan_function *scan = p->scan;
     for (size_t at = 0; at < c->piece.bytes && c->e->status == STATUS_OK;) {
         size_t end = scan(p, c->piece, at);
-        cut(c, at, end, true);
+        cutter_cut(c, at, end, true);
         at = end;
     }
 }
@@ -98,12 +98,12 @@ static void cut_by_regex(struct cutter *c, const struct pre_tokenizer *p)
             continue;
         }
         if (done < m.start)
-            cut(c, done, m.start, false);
-        cut(c, m.start, m.end, true);
+            cutter_cut(c, done, m.start, false);
+        cutter_cut(c, m.start, m.end, true);
         done = m.end;
     }
     if (done < c->piece.bytes)
-        cut(c, done, c->piece.bytes, false);
+        cutter_cut(c, done, c->piece.bytes, false);
 }
 
 static void cut_by_text(struct cutter *c, struct text what)
@@ -115,12 +115,12 @@ static void cut_by_text(struct cutter *c, struct text what)
             break;
         size_t start = (size_t)(found - c->piece.at);
         if (done < start)
-            cut(c, done, start, false);
-        cut(c, start, start + what.bytes, true);
+            cutter_cut(c, done, start, false);
+        cutter_cut(c, start, start + what.bytes, true);
         done = start + what.bytes;
     }
     if (done < c->piece.bytes)
-        cut(c, done, c->piece.bytes, false);
+        cutter_cut(c, done, c->piece.bytes, false);
 }
 
 static void cut_by_class(struct cutter *c, bool (*is)(uint32_t))
@@ -130,12 +130,12 @@ static void cut_by_class(struct cutter *c, bool (*is)(uint32_t))
         if (!is(utf8_read(c->piece.at + i, &bytes)))
             continue;
         if (done < i)
-            cut(c, done, i, false);
-        cut(c, i, i + bytes, true);
+            cutter_cut(c, done, i, false);
+        cutter_cut(c, i, i + bytes, true);
         done = i + bytes;
     }
     if (done < c->piece.bytes)
-        cut(c, done, c->piece.bytes, false);
+        cutter_cut(c, done, c->piece.bytes, false);
 }
 
 // Drops white space; each punctuation mark becomes its own part.
@@ -147,12 +147,12 @@ static void cut_bert(struct cutter *c)
         bool space = char_is_space(code);
         if (!space && !char_is_punctuation(code))
             continue;
-        emit(c, done, i);
+        cutter_emit(c, done, i);
         if (!space)
-            emit(c, i, i + bytes);
+            cutter_emit(c, i, i + bytes);
         done = i + bytes;
     }
-    emit(c, done, c->piece.bytes);
+    cutter_emit(c, done, c->piece.bytes);
 }
 
 // Splits by \w+|[^\w\s]+ : runs of word characters and runs of others; white space is dropped.
@@ -166,12 +166,12 @@ static void cut_words(struct cutter *c)
         if (kind == before)
             continue;
         if (before > 0)
-            emit(c, start, i);
+            cutter_emit(c, start, i);
         start = i;
         before = kind;
     }
     if (before > 0)
-        emit(c, start, c->piece.bytes);
+        cutter_emit(c, start, c->piece.bytes);
 }
 
 // Splits into parts of one script each. Characters without a script continue a part but begin none.
@@ -183,11 +183,11 @@ static void cut_scripts(struct cutter *c)
         int32_t script = char_script(utf8_read(c->piece.at + i, &bytes));
         if (script < 0 || script == before)
             continue;
-        emit(c, start, i);
+        cutter_emit(c, start, i);
         start = i;
         before = script;
     }
-    emit(c, start, c->piece.bytes);
+    cutter_emit(c, start, c->piece.bytes);
 }
 
 static void cut_lengths(struct cutter *c, uint32_t length)
@@ -198,18 +198,18 @@ static void cut_lengths(struct cutter *c, uint32_t length)
         i += utf8_length(c->piece.at + i);
         if (++chars < length && i < c->piece.bytes)
             continue;
-        emit(c, start, i);
+        cutter_emit(c, start, i);
         start = i;
         chars = 0;
     }
 }
 
 // Returns a stage's buffer for a rewritten piece; it is reused for the stage's next piece.
-static char *stage_room(struct encode *e, unsigned stage, size_t bytes)
+static char *stage_buffer(struct encode *e, unsigned stage, size_t bytes)
 {
     if (bytes > e->stage_bytes[stage]) {
         size_t wanted = bytes + bytes / 2 + 256;
-        e->stage_text[stage] = encode_take(e, wanted);
+        e->stage_text[stage] = encode_alloc(e, wanted);
         e->stage_bytes[stage] = e->stage_text[stage] ? wanted : 0;
     }
     return e->stage_text[stage];
@@ -229,7 +229,7 @@ static void run_metaspace(struct cutter *c, const struct pre_tokenizer *p)
     bool has = begins_with(piece, mark) || (piece.bytes > 0 && *piece.at == ' ');
     bool prepend =
         !has && (p->scheme == PREPEND_ALWAYS || (p->scheme == PREPEND_FIRST && c->first));
-    char *to = stage_room(c->e, c->next - 1, piece.bytes + (spaces + 1) * mark.bytes);
+    char *to = stage_buffer(c->e, c->next - 1, piece.bytes + (spaces + 1) * mark.bytes);
     if (!to)
         return;
     size_t n = 0;
@@ -250,14 +250,14 @@ static void run_metaspace(struct cutter *c, const struct pre_tokenizer *p)
     if (p->split)
         cut_by_text(c, mark);
     else
-        emit(c, 0, n);
-    flush(c);
+        cutter_emit(c, 0, n);
+    cutter_flush(c);
 }
 
 // Converts bytes to byte-level characters and passes them to the next stage.
 static void emit_mapped(struct cutter *c, unsigned stage, size_t start, size_t end)
 {
-    char *to = stage_room(c->e, stage, (end - start) * 2);
+    char *to = stage_buffer(c->e, stage, (end - start) * 2);
     if (!to)
         return;
     size_t n = 0;
@@ -270,7 +270,7 @@ static void run_byte_level(struct cutter *c, const struct pre_tokenizer *p)
 {
     struct text piece = c->piece;
     if (p->add_prefix_space && piece.bytes > 0 && *piece.at != ' ') {
-        char *to = encode_take(c->e, piece.bytes + 1);
+        char *to = encode_alloc(c->e, piece.bytes + 1);
         if (!to)
             return;
         to[0] = ' ';
@@ -282,7 +282,7 @@ static void run_byte_level(struct cutter *c, const struct pre_tokenizer *p)
         if (p->map_bytes)
             emit_mapped(c, c->next - 1, at, end);
         else
-            emit(c, at, end);
+            cutter_emit(c, at, end);
         at = end;
     }
 }
@@ -295,7 +295,7 @@ static void run_split(struct cutter *c, const struct pre_tokenizer *p)
         cut_by_regex(c, p);
     else
         cut_by_text(c, p->text);
-    flush(c);
+    cutter_flush(c);
 }
 
 void pretokenize(struct encode *e, unsigned stage, struct text piece, bool first)
@@ -346,5 +346,5 @@ void pretokenize(struct encode *e, unsigned stage, struct text piece, bool first
         cut_lengths(&c, p->length);
         break;
     }
-    flush(&c);
+    cutter_flush(&c);
 }

@@ -2,30 +2,34 @@
 // exactly the words of the regular expression above it, several times faster.
 #include "runtime/text/tokenizer/internal.h"
 
-enum class { OTHER, LETTER, NUMBER, SPACE };
+enum char_kind { OTHER, LETTER, NUMBER, SPACE };
 
-static const uint8_t ascii_classes[128] = {
+static const uint8_t ascii_kinds[128] = {
     ['\t'] = SPACE,         ['\n'] = SPACE,         ['\v'] = SPACE,
     ['\f'] = SPACE,         ['\r'] = SPACE,         [' '] = SPACE,
     ['0' ... '9'] = NUMBER, ['A' ... 'Z'] = LETTER, ['a' ... 'z'] = LETTER,
 };
 
-static enum class class_of(struct text text, size_t at, size_t *bytes) {
+static enum char_kind kind_of(struct text text, size_t at, size_t *bytes)
+{
     unsigned char lead = (unsigned char)text.at[at];
-    if (lead < 0x80){ *bytes = 1; return ascii_classes[lead];}
-uint32_t c = utf8_read(text.at + at, bytes);
-if (char_is_letter(c))
-    return LETTER;
-if (char_is_number(c))
-    return NUMBER;
-return char_is_space(c) ? SPACE : OTHER;
+    if (lead < 0x80) {
+        *bytes = 1;
+        return ascii_kinds[lead];
+    }
+    uint32_t c = utf8_read(text.at + at, bytes);
+    if (char_is_letter(c))
+        return LETTER;
+    if (char_is_number(c))
+        return NUMBER;
+    return char_is_space(c) ? SPACE : OTHER;
 }
 
-// Returns the end of the run of one class that begins at `at`.
-static size_t run_end(struct text text, size_t at, enum class class)
+// Returns the end of the run of one kind that begins at `at`.
+static size_t run_end(struct text text, size_t at, enum char_kind kind)
 {
     size_t bytes;
-    while (at < text.bytes && class_of(text, at, &bytes) == class)
+    while (at < text.bytes && kind_of(text, at, &bytes) == kind)
         at += bytes;
     return at;
 }
@@ -73,10 +77,10 @@ size_t scan_gpt2(const struct pre_tokenizer *p, struct text text, size_t from)
     }
     size_t bytes;
     size_t at = from + (text.at[from] == ' ' && from + 1 < text.bytes);
-    enum class class = class_of(text, at, &bytes);
-    if (class == SPACE)
+    enum char_kind kind = kind_of(text, at, &bytes);
+    if (kind == SPACE)
         return space_end(text, from);
-    return run_end(text, at + bytes, class);
+    return run_end(text, at + bytes, kind);
 }
 
 // \s*[\r\n]+ : returns the position after the last line end of the run; 0: the run has none.
@@ -90,7 +94,7 @@ static size_t line_end(struct text text, size_t from, size_t run)
 static size_t numbers_end(struct text text, size_t from, unsigned most)
 {
     size_t bytes;
-    while (most > 0 && from < text.bytes && class_of(text, from, &bytes) == NUMBER) {
+    while (most > 0 && from < text.bytes && kind_of(text, from, &bytes) == NUMBER) {
         from += bytes;
         most--;
     }
@@ -107,18 +111,18 @@ static size_t scan_cl100k(const struct pre_tokenizer *p, struct text text, size_
             return end;
     }
     size_t bytes, next_bytes;
-    enum class class = class_of(text, from, &bytes);
-    if (class == LETTER)
+    enum char_kind kind = kind_of(text, from, &bytes);
+    if (kind == LETTER)
         return run_end(text, from + bytes, LETTER);
-    if (class == NUMBER)
+    if (kind == NUMBER)
         return numbers_end(text, from, p->digits_max);
     size_t next = from + bytes;
     bool end_of_text = next >= text.bytes;
-    enum class second = end_of_text ? SPACE : class_of(text, next, &next_bytes);
+    enum char_kind second = end_of_text ? SPACE : kind_of(text, next, &next_bytes);
     bool line = text.at[from] == '\n' || text.at[from] == '\r';
     if (second == LETTER && !line)
         return run_end(text, next + next_bytes, LETTER);
-    if (class == OTHER || (text.at[from] == ' ' && second == OTHER)) {
+    if (kind == OTHER || (text.at[from] == ' ' && second == OTHER)) {
         size_t end = run_end(text, next, OTHER);
         while (end < text.bytes && (text.at[end] == '\n' || text.at[end] == '\r'))
             end++;

@@ -14,8 +14,8 @@ struct regex {
     pcre2_match_context *context;
 };
 
-static enum status compile(pcre2_code **out, struct text pattern, struct text translated,
-                           struct error *err)
+static enum status regex_compile(pcre2_code **out, struct text pattern, struct text translated,
+                                 struct error *err)
 {
     int code;
     PCRE2_SIZE offset;
@@ -43,7 +43,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
     enum status status = pattern_translate(&translated, pattern, arena, err);
     pcre2_code *compiled = NULL;
     if (status == STATUS_OK)
-        status = compile(&compiled, pattern, translated, err);
+        status = regex_compile(&compiled, pattern, translated, err);
     arena_destroy(arena);
     if (status != STATUS_OK)
         return status;
@@ -67,29 +67,30 @@ void regex_close(struct regex *regex)
     heap_free(regex);
 }
 
-static void *room_take(PCRE2_SIZE bytes, void *arena)
+static void *scratch_alloc(PCRE2_SIZE bytes, void *arena)
 {
     return arena_alloc(arena, bytes);
 }
 
-static void room_give(void *piece, void *arena)
+static void scratch_free(void *piece, void *arena)
 {
     (void)piece;
     (void)arena;
 }
 
-struct regex_room *regex_room_create(struct arena *arena)
+struct regex_scratch *regex_scratch_create(struct arena *arena)
 {
-    pcre2_general_context *memory = pcre2_general_context_create(room_take, room_give, arena);
+    pcre2_general_context *memory =
+        pcre2_general_context_create(scratch_alloc, scratch_free, arena);
     // One pair of offsets, for the entire match. If the pattern has groups, pcre2_match then
     // returns 0, which is no error.
-    return memory ? (struct regex_room *)pcre2_match_data_create(1, memory) : NULL;
+    return memory ? (struct regex_scratch *)pcre2_match_data_create(1, memory) : NULL;
 }
 
-enum regex_found regex_find(const struct regex *regex, struct regex_room *room, struct text text,
-                            size_t from, struct regex_span *out)
+enum regex_found regex_find(const struct regex *regex, struct regex_scratch *scratch,
+                            struct text text, size_t from, struct regex_span *out)
 {
-    pcre2_match_data *data = (pcre2_match_data *)room;
+    pcre2_match_data *data = (pcre2_match_data *)scratch;
     if (from > text.bytes)
         return REGEX_NONE;
     int found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from, PCRE2_NO_UTF_CHECK,
@@ -98,7 +99,7 @@ enum regex_found regex_find(const struct regex *regex, struct regex_room *room, 
         found = pcre2_match(regex->code, (PCRE2_SPTR)text.at, text.bytes, from,
                             PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data, regex->context);
     if (found < 0)
-        return found == PCRE2_ERROR_NOMATCH ? REGEX_NONE : REGEX_OVER;
+        return found == PCRE2_ERROR_NOMATCH ? REGEX_NONE : REGEX_LIMIT;
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(data);
     *out = (struct regex_span){at[0], at[1]};
     // \K can put the start of a match after its end.

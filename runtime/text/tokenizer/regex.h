@@ -14,8 +14,8 @@ struct regex;
 enum status regex_open(struct regex **out, struct text pattern, struct error *err) MUST_USE;
 void regex_close(struct regex *regex); // NULL is allowed
 // Match memory of one thread, for use with any regex; lives as long as the arena.
-struct regex_room;
-struct regex_room *regex_room_create(struct arena *arena); // NULL: the arena is full
+struct regex_scratch;
+struct regex_scratch *regex_scratch_create(struct arena *arena); // NULL: the arena is full
 
 // A match: the bytes [start, end) of the text.
 struct regex_span {
@@ -24,9 +24,9 @@ struct regex_span {
 enum regex_found {
     REGEX_NONE,
     REGEX_FOUND,
-    REGEX_OVER, // the search was abandoned at the match or heap limit (10 million tries, as in
-                // Oniguruma)
+    REGEX_LIMIT, // the search was abandoned at the match or heap limit (10 million tries, as in
+                 // Oniguruma)
 };
 // Finds the first match at or after byte `from` of a text in valid UTF-8.
-enum regex_found regex_find(const struct regex *regex, struct regex_room *room, struct text text,
-                            size_t from, struct regex_span *out);
+enum regex_found regex_find(const struct regex *regex, struct regex_scratch *scratch,
+                            struct text text, size_t from, struct regex_span *out);

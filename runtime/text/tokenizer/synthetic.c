@@ -17,29 +17,29 @@ static const char bert_head[] =
     "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\","
     "\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,\"vocab\":{";
 
-static void escape(struct nbuf *b, struct text line)
+static void put_escaped(struct marked_builder *b, struct text line)
 {
     for (size_t i = 0; i < line.bytes; i++) {
         unsigned char c = (unsigned char)line.at[i];
         char code[8];
         if (c >= ' ' && c != '"' && c != '\\')
-            (void)nbuf_put(b, line.at + i, 1, 0);
+            (void)marked_builder_put(b, line.at + i, 1, 0);
         else
-            (void)nbuf_put(b, code, (size_t)snprintf(code, sizeof code, "\\u%04x", c), 0);
+            (void)marked_builder_put(b, code, (size_t)snprintf(code, sizeof code, "\\u%04x", c), 0);
     }
 }
 
-static void put_format(struct nbuf *b, const char *format, ...)
+static void put_format(struct marked_builder *b, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void put_format(struct nbuf *b, const char *format, ...)
+static void put_format(struct marked_builder *b, const char *format, ...)
 {
     char text[1024];
     va_list args;
     va_start(args, format);
     int bytes = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    (void)nbuf_put(b, text, (size_t)bytes, 0);
+    (void)marked_builder_put(b, text, (size_t)bytes, 0);
 }
 
 // Writes the words of vocab.txt as a tokenizer.json and opens that.
@@ -57,8 +57,8 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
         return status;
     int64_t ids[5] = {-1, -1, -1, -1, -1}, id = 0;
     struct encode e = {.t = t, .arena = t->arena};
-    struct nbuf b;
-    (void)nbuf_init(&b, &e, words.bytes * 3, false);
+    struct marked_builder b;
+    (void)marked_builder_init(&b, &e, words.bytes * 3, false);
     put_format(&b, bert_head, jtree_get_bool(config, "do_lower_case", true) ? "true" : "false");
     for (size_t at = 0; at < words.bytes; id++) {
         const char *end = memchr(words.at + at, '\n', words.bytes - at);
@@ -69,7 +69,7 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
         for (int k = 0; k < 5; k++)
             ids[k] = text_is(line, specials[k]) ? id : ids[k];
         put_format(&b, id > 0 ? ",\"" : "\"");
-        escape(&b, line);
+        put_escaped(&b, line);
         put_format(&b, "\":%lld", (long long)id);
     }
     put_format(&b, "}},\"added_tokens\":[");
@@ -83,12 +83,12 @@ enum status word_list_open(struct tokenizer *t, const char *folder, const struct
                    ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",%lld],"
                    "\"cls\":[\"[CLS]\",%lld]}",
                    (long long)ids[3], (long long)ids[2]);
-    (void)nbuf_put(&b, "}", 2, 0);
+    (void)marked_builder_put(&b, "}", 2, 0);
     return tokenizer_open_parts(t, text_span(b.at, b.bytes - 1), path, err);
 }
 
 // Writes the word of an id: only letters, so that the pre-tokenizer does not split it.
-static void put_word(struct nbuf *b, uint32_t id)
+static void put_word(struct marked_builder *b, uint32_t id)
 {
     char word[16];
     size_t n = sizeof word;
@@ -104,8 +104,8 @@ enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab, struct 
         return error_set(err, STATUS_INVALID, "a vocabulary of %u tokens", vocab);
     struct tokenizer *t = tokenizer_create();
     struct encode e = {.t = t, .arena = t->arena};
-    struct nbuf b;
-    (void)nbuf_init(&b, &e, (size_t)vocab * 20, false);
+    struct marked_builder b;
+    (void)marked_builder_init(&b, &e, (size_t)vocab * 20, false);
     put_format(&b, "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
                    "\"decoder\":{\"type\":\"ByteLevel\"},"
                    "\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"merges\":[],\"vocab\":{");
@@ -115,7 +115,7 @@ enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab, struct 
         else
             put_word(&b, id);
     put_format(&b, "}}}");
-    (void)nbuf_put(&b, "", 1, 0);
+    (void)marked_builder_put(&b, "", 1, 0);
     enum status status =
         tokenizer_open_parts(t, text_span(b.at, b.bytes - 1), "the word list", err);
     if (status != STATUS_OK) {

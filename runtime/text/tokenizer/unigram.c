@@ -11,14 +11,14 @@ struct place {
 
 enum { PLACE_WORDS = sizeof(struct place) / sizeof(uint32_t) };
 
-static void reach(struct place *place, double score, size_t start, uint32_t id)
+static void offset_update(struct place *place, double score, size_t start, uint32_t id)
 {
     if (place->start != UINT32_MAX && score <= place->score)
         return;
     *place = (struct place){score, (uint32_t)start, id};
 }
 
-static void forward(struct encode *e, struct text piece, struct place *places, uint32_t unk)
+static void offsets_fill(struct encode *e, struct text piece, struct place *places, uint32_t unk)
 {
     // Work for the tokens that begin at one offset, in bytes of JSON parsed.
     enum { START_WORK = 8 };
@@ -35,11 +35,11 @@ static void forward(struct encode *e, struct text piece, struct place *places, u
             int32_t id = u->trie.values[node];
             if (id < 0)
                 continue;
-            reach(&places[i + 1], score + u->scores[id], start, (uint32_t)id);
+            offset_update(&places[i + 1], score + u->scores[id], start, (uint32_t)id);
             single = single || i + 1 - start == length;
         }
         if (!single)
-            reach(&places[start + length], score + u->unk_score, start, unk);
+            offset_update(&places[start + length], score + u->unk_score, start, unk);
         start += length;
     }
 }
@@ -88,7 +88,7 @@ void unigram_encode(struct encode *e, struct text piece)
     for (size_t i = 0; i <= piece.bytes; i++)
         places[i] = (struct place){0, UINT32_MAX, 0};
     uint32_t unk = u->unk >= 0 ? (uint32_t)u->unk : UINT32_MAX;
-    forward(e, piece, places, unk);
+    offsets_fill(e, piece, places, unk);
     if (e->status != STATUS_OK)
         return;
     starts_reverse(places, piece.bytes);

@@ -32,7 +32,7 @@ static struct word_key key_of(const char *at, size_t bytes)
     return (struct word_key){low, 0};
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t hash_mix(uint64_t a, uint64_t b)
 {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -40,9 +40,10 @@ static uint64_t mix(uint64_t a, uint64_t b)
 
 static uint64_t hash_of(struct word_key key, const char *at, size_t bytes)
 {
-    uint64_t hash = mix(key.low ^ 0x9E3779B97F4A7C15u, key.high ^ (0xC2B2AE3D27D4EB4Fu + bytes));
+    uint64_t hash =
+        hash_mix(key.low ^ 0x9E3779B97F4A7C15u, key.high ^ (0xC2B2AE3D27D4EB4Fu + bytes));
     for (size_t i = 8; i + 8 < bytes; i += 8)
-        hash = mix(hash ^ load_eight(at + i), 0x9E3779B97F4A7C15u);
+        hash = hash_mix(hash ^ load_eight(at + i), 0x9E3779B97F4A7C15u);
     return hash;
 }
 

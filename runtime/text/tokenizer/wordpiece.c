@@ -10,7 +10,7 @@ static size_t count_chars(struct text text)
     return count;
 }
 
-static int32_t longest(const struct trie *trie, struct text piece, size_t from, size_t *end)
+static int32_t longest_match(const struct trie *trie, struct text piece, size_t from, size_t *end)
 {
     int32_t best = -1;
     uint32_t node = 0;
@@ -35,7 +35,7 @@ void wordpiece_encode(struct encode *e, struct text piece)
         return;
     for (size_t start = 0; start < piece.bytes && !bad;) {
         size_t end = start;
-        int32_t id = longest(start == 0 ? &w->first : &w->rest, piece, start, &end);
+        int32_t id = longest_match(start == 0 ? &w->first : &w->rest, piece, start, &end);
         bad = id < 0;
         if (!bad)
             encode_push(e, (uint32_t)id);
@@ -61,17 +61,17 @@ enum status wordpiece_open(struct tokenizer *t, const struct jnode *node, struct
     trie_init(&w->first);
     trie_init(&w->rest);
     t->pieces = t->names;
-    bool room = true;
-    for (uint32_t id = 0; id < t->vocab && room; id++) {
+    bool fits = true;
+    for (uint32_t id = 0; id < t->vocab && fits; id++) {
         struct text name = t->names[id];
-        room = trie_put(&w->first, name, (int32_t)id);
-        if (room && name.bytes >= w->prefix.bytes &&
+        fits = trie_put(&w->first, name, (int32_t)id);
+        if (fits && name.bytes >= w->prefix.bytes &&
             memcmp(name.at, w->prefix.at, w->prefix.bytes) == 0)
-            room = trie_put(&w->rest,
+            fits = trie_put(&w->rest,
                             text_span(name.at + w->prefix.bytes, name.bytes - w->prefix.bytes),
                             (int32_t)id);
     }
-    if (!room)
+    if (!fits)
         return error_set(err, STATUS_TOO_LARGE, "the vocabulary is too large");
     return STATUS_OK;
 }
