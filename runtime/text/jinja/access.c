@@ -7,7 +7,7 @@ struct jinja_value jinja_undefined_name(struct jinja_run *run, struct text name)
     struct text why =
         arena_format(run->arena, "'%.*s' is undefined", jinja_name_precision(name), name.at);
     if (!why.at)
-        jinja_full(run);
+        jinja_fail_memory(run);
     return jinja_undefined(why.at);
 }
 
@@ -17,7 +17,7 @@ static bool undefined_attribute(struct jinja_run *run, struct jinja_value of, st
     struct text why = arena_format(run->arena, "a value of type %s has no attribute '%.*s'",
                                    jinja_kind_name(of), jinja_name_precision(name), name.at);
     *out = jinja_undefined(why.at);
-    return why.at || jinja_full(run);
+    return why.at || jinja_fail_memory(run);
 }
 
 // Sets *out to an attribute of a running loop. Returns false if it does not exist.
@@ -60,7 +60,7 @@ static bool method_bind(struct jinja_run *run, struct jinja_value of, struct tex
     const struct jinja_row *row = jinja_method_find(of, name);
     if (!row)
         return false;
-    struct jinja_function *function = jinja_take(run, 1, sizeof *function);
+    struct jinja_function *function = jinja_alloc(run, 1, sizeof *function);
     if (!function)
         return false;
     *function = (struct jinja_function){.row = row, .self = of};
@@ -172,7 +172,7 @@ static bool item_at(struct jinja_run *run, struct jinja_value of, int64_t index,
 }
 
 // True if items can be accessed by index.
-static bool has_order(struct jinja_value of)
+static bool is_indexable(struct jinja_value of)
 {
     return of.kind == JINJA_STRING || (of.kind == JINJA_LIST && of.flavour <= JINJA_IS_RANGE);
 }
@@ -192,7 +192,7 @@ bool jinja_getitem(struct jinja_run *run, struct jinja_value of, struct jinja_va
             return true;
         }
     }
-    if (has_order(of) && (key.kind == JINJA_INT || key.kind == JINJA_BOOL))
+    if (is_indexable(of) && (key.kind == JINJA_INT || key.kind == JINJA_BOOL))
         return item_at(run, of, jinja_as_int(key), out);
     if (key.kind != JINJA_STRING) {
         *out = jinja_undefined("an item is not there");
@@ -234,7 +234,7 @@ bool jinja_getslice(struct jinja_run *run, struct jinja_value of, const struct j
 {
     if (of.kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, of);
-    if (!has_order(of))
+    if (!is_indexable(of))
         return jinja_fail(run, STATUS_INVALID, "a value of type %s cannot be sliced",
                           jinja_kind_name(of));
     struct text text =

@@ -13,14 +13,14 @@ const struct jinja_row *jinja_row_find(const struct jinja_row *rows, size_t coun
 }
 
 static bool keyword_add(struct jinja_run *run, struct jinja_call *call, struct text name,
-                        struct jinja_value value, uint32_t room)
+                        struct jinja_value value, uint32_t capacity)
 {
     if (!jinja_spend(run, 1 + call->keyword_count / 4))
         return false;
     for (uint32_t i = 0; i < call->keyword_count; i++)
         if (text_equal(call->keywords[i].name, name))
             return jinja_fail(run, STATUS_INVALID, "an argument is given twice");
-    if (call->keyword_count == room)
+    if (call->keyword_count == capacity)
         return jinja_fail(run, STATUS_INVALID, "too many arguments");
     ((struct jinja_keyword *)call->keywords)[call->keyword_count++] =
         (struct jinja_keyword){.name = name, .value = value};
@@ -28,13 +28,13 @@ static bool keyword_add(struct jinja_run *run, struct jinja_call *call, struct t
 }
 
 static bool keywords_expand(struct jinja_run *run, struct jinja_value from, struct jinja_call *call,
-                            uint32_t room)
+                            uint32_t capacity)
 {
     for (size_t i = 0; i < from.as.dict->count; i++) {
         const struct jinja_pair *pair = &from.as.dict->pairs[i];
         if (pair->key.kind != JINJA_STRING)
             return jinja_fail(run, STATUS_INVALID, "the keys after ** must be strings");
-        if (!keyword_add(run, call, jinja_string_text(pair->key.as.string), pair->value, room))
+        if (!keyword_add(run, call, jinja_string_text(pair->key.as.string), pair->value, capacity))
             return false;
     }
     return true;
@@ -63,18 +63,18 @@ bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
         return false;
     if (args->b && (extra.kind != JINJA_DICT || extra.as.dict->count > ARGS_MAX))
         return jinja_fail(run, STATUS_INVALID, "what follows ** must be a dict");
-    size_t room = args->more_count + (args->b ? extra.as.dict->count : 0);
+    size_t capacity = args->more_count + (args->b ? extra.as.dict->count : 0);
     call->args = items.items;
     call->count = (uint32_t)items.count;
     // + 1: the caller of a call block
-    call->keywords = jinja_take(run, room + 1, sizeof *call->keywords);
+    call->keywords = jinja_alloc(run, capacity + 1, sizeof *call->keywords);
     if (!call->keywords)
         return false;
     for (uint32_t i = 0; i < args->more_count; i++)
         if (!jinja_eval(run, frame, args->more[i]->a, &star) ||
-            !keyword_add(run, call, args->more[i]->text, star, (uint32_t)room))
+            !keyword_add(run, call, args->more[i]->text, star, (uint32_t)capacity))
             return false;
-    return !args->b || keywords_expand(run, extra, call, (uint32_t)room);
+    return !args->b || keywords_expand(run, extra, call, (uint32_t)capacity);
 }
 
 // Returns the index of the parameter with this name; -1: none.
@@ -132,7 +132,7 @@ bool jinja_row_call(struct jinja_run *run, const struct jinja_row *row,
     return row->apply(run, &bound, out);
 }
 
-static struct jinja_value keyword_take(struct jinja_call *call, struct text name)
+static struct jinja_value keyword_pop(struct jinja_call *call, struct text name)
 {
     struct jinja_keyword *keywords = (struct jinja_keyword *)call->keywords;
     for (uint32_t i = 0; i < call->keyword_count; i++)
@@ -157,7 +157,7 @@ bool jinja_args_list(struct jinja_run *run, const struct jinja_call *call, uint3
 bool jinja_keywords_dict(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out)
 {
-    struct jinja_pair *pairs = jinja_take(run, call->keyword_count, sizeof *pairs);
+    struct jinja_pair *pairs = jinja_alloc(run, call->keyword_count, sizeof *pairs);
     if (!pairs)
         return false;
     for (uint32_t i = 0; i < call->keyword_count; i++) {
@@ -175,8 +175,7 @@ static bool params_bind(struct jinja_run *run, struct jinja_frame *frame,
     const struct text *names = run->program->names;
     for (uint32_t i = 0; i < node->count; i++) {
         uint32_t name = node->items[i]->name;
-        struct jinja_value value =
-            i < call->count ? call->args[i] : keyword_take(call, names[name]);
+        struct jinja_value value = i < call->count ? call->args[i] : keyword_pop(call, names[name]);
         if (value.kind == JINJA_MISSING && node->more[i]) {
             if (!jinja_eval(run, frame, node->more[i], &value))
                 return false;
@@ -196,7 +195,7 @@ static bool caller_bind(struct jinja_run *run, struct jinja_frame *frame,
         // A parameter of that name already has the value.
         if (node->items[i]->name == NAME_CALLER)
             return true;
-    struct jinja_value caller = keyword_take(call, text_of("caller"));
+    struct jinja_value caller = keyword_pop(call, text_of("caller"));
     if (caller.kind == JINJA_MISSING || caller.kind == JINJA_NONE)
         caller = jinja_undefined("there is no caller");
     return jinja_frame_set(run, frame, NAME_CALLER, caller);
@@ -208,7 +207,7 @@ static bool macro_call(struct jinja_run *run, const struct jinja_macro *macro,
     const struct jinja_node *node = macro->node;
     struct jinja_call call = *given;
     struct jinja_value rest;
-    struct jinja_frame *frame = jinja_take(run, 1, sizeof *frame);
+    struct jinja_frame *frame = jinja_alloc(run, 1, sizeof *frame);
     if (!frame)
         return false;
     *frame = (struct jinja_frame){.parent = macro->frame};

@@ -124,7 +124,7 @@ bool jinja_char_is_title(uint32_t point)
 }
 
 // Unicode's Case_Ignorable: characters that can occur within words but have no case.
-bool jinja_char_is_passed_by_case(uint32_t point)
+bool jinja_char_is_case_ignorable(uint32_t point)
 {
     static const uint16_t within[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,
                                       0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,

@@ -53,54 +53,56 @@ struct text chat_template_plain(void)
                    "{% if not loop.last %}{{ '\\n' }}{% endif %}{% endfor %}");
 }
 
-static bool value_of(struct jinja_run *run, const json_t *json, bool plain,
+static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
                      struct jinja_value *out);
 
-static bool array_of(struct jinja_run *run, const json_t *json, bool plain, struct jinja_value *out)
+static bool array_of(struct jinja_run *run, const json_t *json, bool untrusted,
+                     struct jinja_value *out)
 {
     struct jinja_items items = {0};
     for (size_t i = 0; i < json_array_size(json); i++) {
         struct jinja_value item;
-        if (!value_of(run, json_array_get(json, i), plain, &item) ||
+        if (!value_of(run, json_array_get(json, i), untrusted, &item) ||
             !jinja_items_add(run, &items, item))
             return false;
     }
     return jinja_items_list(run, &items, JINJA_IS_LIST, out);
 }
 
-static bool object_of(struct jinja_run *run, const json_t *json, bool plain,
+static bool object_of(struct jinja_run *run, const json_t *json, bool untrusted,
                       struct jinja_value *out)
 {
     size_t count = 0;
-    struct jinja_pair *pairs = jinja_take(run, json_object_size(json), sizeof *pairs);
+    struct jinja_pair *pairs = jinja_alloc(run, json_object_size(json), sizeof *pairs);
     if (!pairs)
         return false;
     json_t *object = (json_t *)json; // iterators take no const, but do not modify it
     for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
         struct text key = text_span(json_object_iter_key(at), json_object_iter_key_len(at));
-        if (!jinja_string_make(run, key, plain, &pairs[count].key) ||
-            !value_of(run, json_object_iter_value(at), plain, &pairs[count].value))
+        if (!jinja_string_make(run, key, untrusted, &pairs[count].key) ||
+            !value_of(run, json_object_iter_value(at), untrusted, &pairs[count].value))
             return false;
         count++;
     }
     return jinja_dict_make(run, pairs, count, out);
 }
 
-static bool value_of(struct jinja_run *run, const json_t *json, bool plain, struct jinja_value *out)
+static bool value_of(struct jinja_run *run, const json_t *json, bool untrusted,
+                     struct jinja_value *out)
 {
     if (!jinja_enter(run))
         return false;
     bool fine = true;
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        fine = object_of(run, json, plain, out);
+        fine = object_of(run, json, untrusted, out);
         break;
     case JSON_ARRAY:
-        fine = array_of(run, json, plain, out);
+        fine = array_of(run, json, untrusted, out);
         break;
     case JSON_STRING:
         fine = jinja_string_make(run, text_span(json_string_value(json), json_string_length(json)),
-                                 plain, out);
+                                 untrusted, out);
         break;
     case JSON_INTEGER:
         *out = jinja_int(json_integer_value(json));
@@ -132,7 +134,7 @@ static bool is_trusted(const struct chat_input *in, struct text name)
 static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
 {
     const struct jinja_program *program = run->program;
-    run->globals = jinja_take(run, program->name_count, sizeof *run->globals);
+    run->globals = jinja_alloc(run, program->name_count, sizeof *run->globals);
     if (!run->globals)
         return false;
     for (uint32_t i = 0; i < program->name_count; i++) {
@@ -144,7 +146,7 @@ static bool globals_fill(struct jinja_run *run, const struct chat_input *in)
             if (!value_of(run, json, !is_trusted(in, name), &run->globals[i]))
                 return false;
         } else if (row) {
-            struct jinja_function *function = jinja_take(run, 1, sizeof *function);
+            struct jinja_function *function = jinja_alloc(run, 1, sizeof *function);
             if (!function)
                 return false;
             *function = (struct jinja_function){.row = row};
@@ -159,11 +161,12 @@ static bool segments_cut(struct jinja_run *run, const struct jinja_builder *b,
 {
     out->text = text_span(b->bytes > 0 ? b->at : "", b->bytes);
     out->segment_count = b->count;
-    out->segments = jinja_take(run, b->count, sizeof *out->segments);
+    out->segments = jinja_alloc(run, b->count, sizeof *out->segments);
     size_t from = 0;
     for (uint32_t i = 0; out->segments && i < b->count; i++) {
-        out->segments[i] = (struct text_segment){
-            .text = text_span(b->at + from, b->marks[i].end - from), .plain = b->marks[i].plain};
+        out->segments[i] =
+            (struct text_segment){.text = text_span(b->at + from, b->marks[i].end - from),
+                                  .plain = b->marks[i].untrusted};
         from = b->marks[i].end;
     }
     return out->segments != NULL;

@@ -96,7 +96,7 @@ bool jinja_dict_find(struct jinja_run *run, const struct jinja_dict *dict, struc
 bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t count,
                      struct jinja_value *out)
 {
-    struct jinja_dict *dict = jinja_take(run, 1, sizeof *dict);
+    struct jinja_dict *dict = jinja_alloc(run, 1, sizeof *dict);
     if (!dict || !jinja_spend(run, 1 + count))
         return false;
     *dict = (struct jinja_dict){.pairs = pairs};
@@ -105,7 +105,7 @@ bool jinja_dict_make(struct jinja_run *run, struct jinja_pair *pairs, size_t cou
         dict->index_count = 32;
         while (dict->index_count < count * 2)
             dict->index_count *= 2;
-        index = jinja_take(run, dict->index_count, sizeof *index);
+        index = jinja_alloc(run, dict->index_count, sizeof *index);
         if (!index)
             return false;
         memset(index, 0, dict->index_count * sizeof *index);

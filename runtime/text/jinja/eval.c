@@ -38,7 +38,7 @@ static bool eval_items(struct jinja_run *run, struct jinja_frame *frame,
 static bool eval_dict(struct jinja_run *run, struct jinja_frame *frame,
                       const struct jinja_node *node, struct jinja_value *out)
 {
-    struct jinja_pair *pairs = jinja_take(run, node->count / 2, sizeof *pairs);
+    struct jinja_pair *pairs = jinja_alloc(run, node->count / 2, sizeof *pairs);
     if (!pairs)
         return false;
     for (uint32_t i = 0; i < node->count / 2; i++)

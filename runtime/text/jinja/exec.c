@@ -4,14 +4,14 @@
 
 static struct jinja_frame *frame_create(struct jinja_run *run, struct jinja_frame *parent)
 {
-    struct jinja_frame *frame = jinja_take(run, 1, sizeof *frame);
+    struct jinja_frame *frame = jinja_alloc(run, 1, sizeof *frame);
     if (frame)
         *frame = (struct jinja_frame){.parent = parent};
     return frame;
 }
 
-static bool assign(struct jinja_run *run, struct jinja_frame *frame,
-                   const struct jinja_node *target, struct jinja_value value)
+static bool target_assign(struct jinja_run *run, struct jinja_frame *frame,
+                          const struct jinja_node *target, struct jinja_value value)
 {
     if (target->kind == NODE_NAME)
         return jinja_frame_set(run, frame, target->name, value);
@@ -32,7 +32,7 @@ static bool assign(struct jinja_run *run, struct jinja_frame *frame,
         return jinja_fail(run, STATUS_INVALID, "%zu values for %u variables", list.count,
                           target->count);
     for (uint32_t i = 0; i < target->count; i++)
-        if (!assign(run, frame, target->items[i], list.items[i]))
+        if (!target_assign(run, frame, target->items[i], list.items[i]))
             return false;
     return true;
 }
@@ -82,7 +82,7 @@ static bool loop_filter(struct jinja_run *run, struct jinja_frame *frame,
     for (size_t i = 0; scope && i < list->count; i++) {
         struct jinja_value passed;
         scope->count = 0;
-        if (!assign(run, scope, node->a, list->items[i]) ||
+        if (!target_assign(run, scope, node->a, list->items[i]) ||
             !jinja_eval(run, scope, node->more[0], &passed))
             return false;
         struct jinja_value item = list->items[i];
@@ -105,7 +105,7 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
         (node->more[0] && !loop_filter(run, frame, node, &list)))
         return false;
     struct jinja_frame *scope = frame_create(run, frame);
-    struct jinja_loop *loop = jinja_take(run, 1, sizeof *loop);
+    struct jinja_loop *loop = jinja_alloc(run, 1, sizeof *loop);
     if (!scope || !loop)
         return false;
     *loop = (struct jinja_loop){.items = list.items,
@@ -126,7 +126,7 @@ bool jinja_for(struct jinja_run *run, struct jinja_frame *frame, const struct ji
         scope->count = 0;
         loop->index0 = i;
         if (!jinja_spend(run, 1) || !jinja_frame_set(run, scope, NAME_LOOP, loop_value) ||
-            !assign(run, scope, node->a, list.items[i]) || !jinja_exec(run, scope, node->c))
+            !target_assign(run, scope, node->a, list.items[i]) || !jinja_exec(run, scope, node->c))
             return false;
         uint8_t jump = run->jump;
         run->jump = 0;
@@ -151,12 +151,12 @@ static bool exec_set(struct jinja_run *run, struct jinja_frame *frame,
                      const struct jinja_node *node)
 {
     struct jinja_value value;
-    return jinja_eval(run, frame, node->b, &value) && assign(run, frame, node->a, value);
+    return jinja_eval(run, frame, node->b, &value) && target_assign(run, frame, node->a, value);
 }
 
 // Executes a body in its own scope and returns its output as a string.
-static bool capture(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *body,
-                    struct jinja_value *out)
+static bool body_capture(struct jinja_run *run, struct jinja_frame *frame,
+                         const struct jinja_node *body, struct jinja_value *out)
 {
     struct jinja_builder *outer = run->out;
     struct jinja_frame *scope = frame_create(run, frame);
@@ -186,22 +186,22 @@ static bool exec_set_block(struct jinja_run *run, struct jinja_frame *frame,
                            const struct jinja_node *node)
 {
     struct jinja_value text;
-    return capture(run, frame, node->c, &text) && filter_chain(run, frame, node->b, &text) &&
-           assign(run, frame, node->a, text);
+    return body_capture(run, frame, node->c, &text) && filter_chain(run, frame, node->b, &text) &&
+           target_assign(run, frame, node->a, text);
 }
 
 static bool exec_filter_block(struct jinja_run *run, struct jinja_frame *frame,
                               const struct jinja_node *node)
 {
     struct jinja_value text;
-    return capture(run, frame, node->c, &text) && filter_chain(run, frame, node->b, &text) &&
+    return body_capture(run, frame, node->c, &text) && filter_chain(run, frame, node->b, &text) &&
            jinja_print(run, run->out, text);
 }
 
 static bool macro_make(struct jinja_run *run, struct jinja_frame *frame,
                        const struct jinja_node *node, struct jinja_value *out)
 {
-    struct jinja_macro *macro = jinja_take(run, 1, sizeof *macro);
+    struct jinja_macro *macro = jinja_alloc(run, 1, sizeof *macro);
     if (!macro)
         return false;
     *macro = (struct jinja_macro){.node = node, .frame = frame};
@@ -243,7 +243,7 @@ static bool exec_with(struct jinja_run *run, struct jinja_frame *frame,
     for (uint32_t i = 0; i < node->count; i += 2) {
         struct jinja_value value;
         if (!jinja_eval(run, frame, node->items[i + 1], &value) ||
-            !assign(run, scope, node->items[i], value))
+            !target_assign(run, scope, node->items[i], value))
             return false;
     }
     return jinja_exec(run, scope, node->c);

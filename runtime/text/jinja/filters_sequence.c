@@ -51,7 +51,7 @@ static bool fold_case(struct jinja_run *run, struct jinja_value *key)
 {
     if (key->kind != JINJA_STRING)
         return true;
-    return jinja_reform(run, key->as.string, FORM_LOWER, key);
+    return jinja_change_case(run, key->as.string, FORM_LOWER, key);
 }
 
 // Returns one sort key: a list of the attributes "a,b", or of the value itself. It is always a
@@ -134,7 +134,7 @@ static bool filter_first(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_list list;
     if (call->self.kind == JINJA_LIST && call->self.flavour == JINJA_IS_ITERATOR) {
         struct jinja_list *iterator = call->self.as.list; // consumes only one item
-        *out = iterator->rest < iterator->count ? iterator->items[iterator->rest++]
+        *out = iterator->next < iterator->count ? iterator->items[iterator->next++]
                                                 : jinja_undefined("there is no first item");
         return true;
     }
@@ -183,8 +183,8 @@ bool jinja_sort(struct jinja_run *run, struct jinja_value *keys, struct jinja_va
 {
     if (count < 2)
         return true;
-    uint32_t *order = jinja_take(run, 2 * count, sizeof *order);
-    struct jinja_value *copy = jinja_take(run, 2 * count, sizeof *copy);
+    uint32_t *order = jinja_alloc(run, 2 * count, sizeof *order);
+    struct jinja_value *copy = jinja_alloc(run, 2 * count, sizeof *copy);
     if (!order || !copy || !jinja_spend(run, count))
         return false;
     uint32_t *other = order + count;
@@ -251,7 +251,7 @@ static bool filter_dictsort(struct jinja_run *run, const struct jinja_call *call
     struct jinja_items keys = {0};
     struct jinja_items values = {0};
     const struct jinja_string *by = NULL;
-    if (!jinja_self_must(run, call, call->self.kind == JINJA_DICT, "a dict") ||
+    if (!jinja_self_check(run, call, call->self.kind == JINJA_DICT, "a dict") ||
         !jinja_arg_string(run, call, 1, &by))
         return false;
     bool by_value = by && text_is(jinja_string_text(by), "value");
@@ -295,7 +295,7 @@ static bool filter_unique(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_items items = {0};
     if (!jinja_iterate(run, call->self, &list))
         return false;
-    struct jinja_pair *pairs = jinja_take(run, list.count, sizeof *pairs);
+    struct jinja_pair *pairs = jinja_alloc(run, list.count, sizeof *pairs);
     struct jinja_value seen;
     if (!pairs)
         return false;
@@ -312,7 +312,7 @@ static bool filter_unique(struct jinja_run *run, const struct jinja_call *call,
         pairs[i] = pairs[list.count - 1 - i];
         pairs[list.count - 1 - i] = swap;
     }
-    bool *first = jinja_take(run, list.count, sizeof *first);
+    bool *first = jinja_alloc(run, list.count, sizeof *first);
     if (!first || !jinja_dict_make(run, pairs, list.count, &seen))
         return false;
     memset(first, 0, list.count * sizeof *first);

@@ -19,7 +19,7 @@ static bool self_string(struct jinja_run *run, const struct jinja_call *call,
 // For filters that call a string method: fails unless the operand is a string.
 static bool self_must_be_string(struct jinja_run *run, const struct jinja_call *call)
 {
-    return jinja_self_must(run, call, call->self.kind == JINJA_STRING, "a string");
+    return jinja_self_check(run, call, call->self.kind == JINJA_STRING, "a string");
 }
 
 static bool filter_tojson(struct jinja_run *run, const struct jinja_call *call,
@@ -66,7 +66,7 @@ static bool filter_form(struct jinja_run *run, const struct jinja_call *call,
                           : call->name[0] == 'l' ? FORM_LOWER
                           : call->name[0] == 't' ? FORM_WORDS
                                                  : FORM_CAPITALIZE;
-    return self_string(run, call, &string) && jinja_reform(run, string, form, out);
+    return self_string(run, call, &string) && jinja_change_case(run, string, form, out);
 }
 
 static bool filter_trim(struct jinja_run *run, const struct jinja_call *call,
@@ -175,7 +175,7 @@ static bool filter_abs(struct jinja_run *run, const struct jinja_call *call,
         *out = jinja_float(fabs(call->self.as.real));
         return true;
     }
-    if (!jinja_self_must(run, call, jinja_is_number(call->self), "a number"))
+    if (!jinja_self_check(run, call, jinja_is_number(call->self), "a number"))
         return false;
     int64_t value = jinja_as_int(call->self);
     return jinja_binary(run, '*', jinja_int(value), jinja_int(value < 0 ? -1 : 1), out);
@@ -200,7 +200,7 @@ static bool filter_round(struct jinja_run *run, const struct jinja_call *call,
 {
     int64_t digits = 0;
     const struct jinja_string *how = NULL;
-    if (!jinja_self_must(run, call, jinja_is_number(call->self), "a number") ||
+    if (!jinja_self_check(run, call, jinja_is_number(call->self), "a number") ||
         !jinja_arg_int(run, call, 0, &digits) || !jinja_arg_string(run, call, 1, &how))
         return false;
     struct text method = how ? jinja_string_text(how) : text_of("common");
@@ -368,7 +368,7 @@ static bool url_quote(struct jinja_run *run, struct jinja_builder *b, struct jin
     if (!jinja_to_string(run, value, &string))
         return false;
     struct text text = jinja_string_text(string.as.string);
-    bool plain = jinja_string_plain(string.as.string);
+    bool untrusted = jinja_string_is_untrusted(string.as.string);
     for (size_t i = 0; i < text.bytes; i++) {
         unsigned char c = (unsigned char)text.at[i];
         char quoted[4] = {(char)c};
@@ -378,7 +378,8 @@ static bool url_quote(struct jinja_run *run, struct jinja_builder *b, struct jin
             quoted[0] = '+';
         else if (!kept)
             snprintf(quoted, sizeof quoted, "%%%02X", c);
-        if (!jinja_builder_add(run, b, text_span(quoted, kept || quoted[0] == '+' ? 1 : 3), plain))
+        if (!jinja_builder_add(run, b, text_span(quoted, kept || quoted[0] == '+' ? 1 : 3),
+                               untrusted))
             return false;
     }
     return true;

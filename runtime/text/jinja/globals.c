@@ -35,7 +35,7 @@ static bool global_range(struct jinja_run *run, const struct jinja_call *call,
         if (__builtin_add_overflow(at, step, &at))
             break;
     }
-    int64_t *given = jinja_take(run, 3, sizeof *given);
+    int64_t *given = jinja_alloc(run, 3, sizeof *given);
     if (!given || !jinja_items_list(run, &items, JINJA_IS_RANGE, out))
         return false;
     given[0] = from;
@@ -96,7 +96,7 @@ static bool global_dict(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_items values = {0};
     if (!entries_collect(run, call, &keys, &values))
         return false;
-    struct jinja_pair *pairs = jinja_take(run, keys.count, sizeof *pairs);
+    struct jinja_pair *pairs = jinja_alloc(run, keys.count, sizeof *pairs);
     if (!pairs)
         return false;
     for (size_t i = 0; i < keys.count; i++)
@@ -109,7 +109,7 @@ static bool global_namespace(struct jinja_run *run, const struct jinja_call *cal
 {
     struct jinja_items keys = {0};
     struct jinja_items values = {0};
-    struct jinja_namespace *space = jinja_take(run, 1, sizeof *space);
+    struct jinja_namespace *space = jinja_alloc(run, 1, sizeof *space);
     if (!space || !entries_collect(run, call, &keys, &values))
         return false;
     *space = (struct jinja_namespace){0};
@@ -146,7 +146,7 @@ static bool global_strftime(struct jinja_run *run, const struct jinja_call *call
 static bool cycler_make(struct jinja_run *run, struct jinja_value items, bool joiner,
                         struct jinja_value *out)
 {
-    struct jinja_cycler *cycler = jinja_take(run, 1, sizeof *cycler);
+    struct jinja_cycler *cycler = jinja_alloc(run, 1, sizeof *cycler);
     if (!cycler)
         return false;
     *cycler = (struct jinja_cycler){.items = items, .joiner = joiner};

@@ -74,7 +74,7 @@ const struct jinja_row *jinja_map_filter(struct text name);
 const struct jinja_row *jinja_test_find(struct text name);
 
 // '%s' % value and '{}'.format(value). Text of the format and of the arguments keeps its origin
-// (plain or not).
+// (trusted or not).
 bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *format,
                           struct jinja_value args, struct jinja_value *out);
 bool jinja_format_braces(struct jinja_run *run, const struct jinja_string *format,
@@ -130,8 +130,8 @@ bool jinja_replace(struct jinja_run *run, const struct jinja_string *string,
                    const struct replacement *r, struct jinja_value *out);
 // Changes upper and lower case. FORM_WORDS: the title filter, whose word boundaries differ from
 // those of the title method.
-bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum text_form form,
-                  struct jinja_value *out);
+bool jinja_change_case(struct jinja_run *run, const struct jinja_string *string,
+                       enum text_form form, struct jinja_value *out);
 // Appends the lines of a string to `lines`, with or without their line ends.
 bool jinja_lines(struct jinja_run *run, const struct jinja_string *string, bool keep_ends,
                  struct jinja_items *lines);
@@ -146,8 +146,8 @@ bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwis
 bool jinja_arg_given(const struct jinja_call *call, uint32_t index); // true if given and not none
 // For filters with an operand of one type. Fails unless `fits`; `what` names the type in the
 // message.
-bool jinja_self_must(struct jinja_run *run, const struct jinja_call *call, bool fits,
-                     const char *what);
+bool jinja_self_check(struct jinja_run *run, const struct jinja_call *call, bool fits,
+                      const char *what);
 
 // Python's int() and float() of a string. Return false if it is not a number.
 bool jinja_parse_int(struct text text, int base, int64_t *out);

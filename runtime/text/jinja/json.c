@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static bool put(struct jinja_run *run, struct jinja_builder *b, struct text text)
+static bool json_write(struct jinja_run *run, struct jinja_builder *b, struct text text)
 {
     return jinja_builder_add(run, b, text, true);
 }
@@ -30,7 +30,7 @@ static size_t json_escape(uint32_t point, bool ascii, char out[16])
 static bool json_text(struct jinja_run *run, struct jinja_builder *b, struct text text, bool ascii)
 {
     size_t from = 0;
-    if (!put(run, b, text_of("\"")))
+    if (!json_write(run, b, text_of("\"")))
         return false;
     for (size_t at = 0; at < text.bytes;) {
         uint32_t point;
@@ -40,12 +40,13 @@ static bool json_text(struct jinja_run *run, struct jinja_builder *b, struct tex
         at += bytes;
         if (escaped == 0)
             continue;
-        if (!put(run, b, text_span(text.at + from, at - bytes - from)) ||
-            !put(run, b, text_span(escape, escaped)))
+        if (!json_write(run, b, text_span(text.at + from, at - bytes - from)) ||
+            !json_write(run, b, text_span(escape, escaped)))
             return false;
         from = at;
     }
-    return put(run, b, text_span(text.at + from, text.bytes - from)) && put(run, b, text_of("\""));
+    return json_write(run, b, text_span(text.at + from, text.bytes - from)) &&
+           json_write(run, b, text_of("\""));
 }
 
 static struct text scalar_text(struct jinja_value value, char out[FLOAT_TEXT_MAX])
@@ -83,10 +84,10 @@ static bool line_break(struct json_writer *w)
 {
     if (!w->form->indent.at)
         return true;
-    if (!put(w->run, w->b, text_of("\n")))
+    if (!json_write(w->run, w->b, text_of("\n")))
         return false;
     for (uint32_t i = 0; i < w->level; i++)
-        if (!jinja_spend(w->run, 1) || !put(w->run, w->b, w->form->indent))
+        if (!jinja_spend(w->run, 1) || !json_write(w->run, w->b, w->form->indent))
             return false;
     return true;
 }
@@ -99,15 +100,16 @@ static bool json_key(struct json_writer *w, struct jinja_value key)
     if (!text.at)
         return jinja_fail(w->run, STATUS_INVALID, "tojson: a key of type %s is not possible",
                           jinja_kind_name(key));
-    return json_text(w->run, w->b, text, w->form->ascii) && put(w->run, w->b, w->form->between_key);
+    return json_text(w->run, w->b, text, w->form->ascii) &&
+           json_write(w->run, w->b, w->form->between_key);
 }
 
 // Returns the pairs sorted by key; NULL after failing.
 static const struct jinja_pair *pairs_sorted(struct jinja_run *run, const struct jinja_dict *dict)
 {
     size_t count = dict->count;
-    struct jinja_value *keys = jinja_take(run, 2 * count, sizeof *keys);
-    struct jinja_pair *pairs = jinja_take(run, count, sizeof *pairs);
+    struct jinja_value *keys = jinja_alloc(run, 2 * count, sizeof *keys);
+    struct jinja_pair *pairs = jinja_alloc(run, count, sizeof *pairs);
     for (size_t i = 0; keys && pairs && i < count; i++) {
         keys[i] = dict->pairs[i].key;
         keys[count + i] = dict->pairs[i].value;
@@ -122,28 +124,28 @@ static const struct jinja_pair *pairs_sorted(struct jinja_run *run, const struct
 static bool json_dict(struct json_writer *w, const struct jinja_dict *dict)
 {
     const struct jinja_pair *pairs = w->form->sorted ? pairs_sorted(w->run, dict) : dict->pairs;
-    if ((w->form->sorted && !pairs) || !put(w->run, w->b, text_of("{")))
+    if ((w->form->sorted && !pairs) || !json_write(w->run, w->b, text_of("{")))
         return false;
     w->level++;
     for (size_t i = 0; i < dict->count; i++)
-        if ((i > 0 && !put(w->run, w->b, w->form->between_items)) || !line_break(w) ||
+        if ((i > 0 && !json_write(w->run, w->b, w->form->between_items)) || !line_break(w) ||
             !json_key(w, pairs[i].key) || !json_inner(w, pairs[i].value))
             return false;
     w->level--;
-    return (dict->count == 0 || line_break(w)) && put(w->run, w->b, text_of("}"));
+    return (dict->count == 0 || line_break(w)) && json_write(w->run, w->b, text_of("}"));
 }
 
 static bool json_list(struct json_writer *w, const struct jinja_list *list)
 {
-    if (!put(w->run, w->b, text_of("[")))
+    if (!json_write(w->run, w->b, text_of("[")))
         return false;
     w->level++;
     for (size_t i = 0; i < list->count; i++)
-        if ((i > 0 && !put(w->run, w->b, w->form->between_items)) || !line_break(w) ||
+        if ((i > 0 && !json_write(w->run, w->b, w->form->between_items)) || !line_break(w) ||
             !json_inner(w, list->items[i]))
             return false;
     w->level--;
-    return (list->count == 0 || line_break(w)) && put(w->run, w->b, text_of("]"));
+    return (list->count == 0 || line_break(w)) && json_write(w->run, w->b, text_of("]"));
 }
 
 static bool json_inner(struct json_writer *w, struct jinja_value value)
@@ -151,7 +153,7 @@ static bool json_inner(struct json_writer *w, struct jinja_value value)
     char number[FLOAT_TEXT_MAX];
     struct text scalar = scalar_text(value, number);
     if (scalar.at)
-        return jinja_spend(w->run, 1) && put(w->run, w->b, scalar);
+        return jinja_spend(w->run, 1) && json_write(w->run, w->b, scalar);
     if (value.kind == JINJA_STRING)
         return json_text(w->run, w->b, jinja_string_text(value.as.string), w->form->ascii);
     bool list = value.kind == JINJA_LIST && value.flavour <= JINJA_IS_TUPLE;

@@ -49,12 +49,12 @@ static struct jinja_token *token_add(struct lexer *lx, enum jinja_token_kind kin
     return token;
 }
 
-static char peek(const struct lexer *lx, size_t ahead)
+static char lexer_peek(const struct lexer *lx, size_t ahead)
 {
     return lx->at + ahead < lx->source.bytes ? lx->source.at[lx->at + ahead] : '\0';
 }
 
-static bool here(const struct lexer *lx, size_t at, const char *what)
+static bool lexer_is_at(const struct lexer *lx, size_t at, const char *what)
 {
     size_t bytes = strlen(what);
     return lx->source.bytes - at >= bytes && memcmp(lx->source.at + at, what, bytes) == 0;
@@ -114,23 +114,23 @@ static bool data_add(struct lexer *lx, size_t from, size_t to)
 // that its sign trims.
 static bool close_at(const struct lexer *lx, size_t at, const char *tag, bool trims, size_t *end)
 {
-    if (here(lx, at, "-") && here(lx, at + 1, tag)) {
+    if (lexer_is_at(lx, at, "-") && lexer_is_at(lx, at + 1, tag)) {
         *end = space_end(lx, at + 1 + strlen(tag));
         return true;
     }
-    if (trims && here(lx, at, "+") && here(lx, at + 1, tag)) {
+    if (trims && lexer_is_at(lx, at, "+") && lexer_is_at(lx, at + 1, tag)) {
         *end = at + 1 + strlen(tag);
         return true;
     }
-    if (!here(lx, at, tag))
+    if (!lexer_is_at(lx, at, tag))
         return false;
     *end = at + strlen(tag);
-    if (trims && here(lx, *end, "\n"))
+    if (trims && lexer_is_at(lx, *end, "\n"))
         ++*end;
     return true;
 }
 
-static void jump(struct lexer *lx, size_t end)
+static void lexer_jump(struct lexer *lx, size_t end)
 {
     lx->line_starting = end > lx->at && lx->source.at[end - 1] == '\n';
     lx->at = end;
@@ -142,7 +142,7 @@ static bool lex_comment(struct lexer *lx)
         size_t end;
         if (!close_at(lx, at, "#}", true, &end))
             continue;
-        jump(lx, end);
+        lexer_jump(lx, end);
         return true;
     }
     return lex_fail(lx, "a comment that begins here is never closed; add #}");
@@ -151,13 +151,13 @@ static bool lex_comment(struct lexer *lx)
 // Returns true if "{%", a sign and the word are at `at`. *end: the offset after the white space.
 static bool raw_tag(const struct lexer *lx, size_t at, const char *word, size_t *end)
 {
-    if (!here(lx, at, "{%"))
+    if (!lexer_is_at(lx, at, "{%"))
         return false;
     at += 2;
-    if (here(lx, at, "-") || here(lx, at, "+"))
+    if (lexer_is_at(lx, at, "-") || lexer_is_at(lx, at, "+"))
         at++;
     at = space_end(lx, at);
-    if (!here(lx, at, word))
+    if (!lexer_is_at(lx, at, word))
         return false;
     *end = space_end(lx, at + strlen(word));
     return true;
@@ -172,7 +172,7 @@ static bool lex_raw(struct lexer *lx)
             continue;
         if (!data_add(lx, from, data_end(lx, from, at, lx->source.at[at + 2], false)))
             return false;
-        jump(lx, end);
+        lexer_jump(lx, end);
         return true;
     }
     return lex_fail(lx, "a raw block that begins here is never closed; add {% endraw %}");
@@ -217,7 +217,7 @@ static int escape_read(const char *at, size_t bytes, char *out, size_t *out_byte
 
 static bool lex_string(struct lexer *lx)
 {
-    char quote = peek(lx, 0);
+    char quote = lexer_peek(lx, 0);
     size_t end = lx->at + 1;
     while (end < lx->source.bytes && lx->source.at[end] != quote)
         end += lx->source.at[end] == '\\' ? 2 : 1;
@@ -254,11 +254,11 @@ static bool is_digit(char c)
 }
 
 // Counts the digits from lx->at + ahead on, with single underscores between them.
-static size_t digits(const struct lexer *lx, size_t ahead)
+static size_t lexer_digits(const struct lexer *lx, size_t ahead)
 {
     size_t start = ahead;
-    while (is_digit(peek(lx, ahead)) ||
-           (ahead > start && peek(lx, ahead) == '_' && is_digit(peek(lx, ahead + 1))))
+    while (is_digit(lexer_peek(lx, ahead)) ||
+           (ahead > start && lexer_peek(lx, ahead) == '_' && is_digit(lexer_peek(lx, ahead + 1))))
         ahead++;
     return ahead - start;
 }
@@ -268,14 +268,15 @@ static size_t float_length(const struct lexer *lx)
 {
     if (lx->at > 0 && lx->source.at[lx->at - 1] == '.')
         return 0;
-    size_t whole = digits(lx, 0);
+    size_t whole = lexer_digits(lx, 0);
     size_t length = whole;
-    size_t fraction = peek(lx, length) == '.' ? digits(lx, length + 1) : 0;
+    size_t fraction = lexer_peek(lx, length) == '.' ? lexer_digits(lx, length + 1) : 0;
     if (fraction > 0)
         length += 1 + fraction;
-    if (peek(lx, length) == 'e' || peek(lx, length) == 'E') {
-        size_t sign = peek(lx, length + 1) == '+' || peek(lx, length + 1) == '-' ? 1 : 0;
-        size_t exponent = digits(lx, length + 1 + sign);
+    if (lexer_peek(lx, length) == 'e' || lexer_peek(lx, length) == 'E') {
+        size_t sign =
+            lexer_peek(lx, length + 1) == '+' || lexer_peek(lx, length + 1) == '-' ? 1 : 0;
+        size_t exponent = lexer_digits(lx, length + 1 + sign);
         if (exponent > 0)
             return length + 1 + sign + exponent;
     }
@@ -284,12 +285,13 @@ static size_t float_length(const struct lexer *lx)
 
 static size_t integer_length(const struct lexer *lx, int *base)
 {
-    char mark = peek(lx, 0) == '0' ? (char)(peek(lx, 1) | 0x20) : '\0';
+    char mark = lexer_peek(lx, 0) == '0' ? (char)(lexer_peek(lx, 1) | 0x20) : '\0';
     *base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 10;
     size_t length = *base == 10 ? 0 : 2;
     size_t start = length;
     for (;; length++) {
-        char c = peek(lx, length) == '_' && length > 0 ? peek(lx, length + 1) : peek(lx, length);
+        char c = lexer_peek(lx, length) == '_' && length > 0 ? lexer_peek(lx, length + 1)
+                                                             : lexer_peek(lx, length);
         int digit = text_hex(c);
         if (digit < 0 || digit >= *base)
             break;
@@ -312,8 +314,8 @@ static bool lex_number(struct lexer *lx)
     char copy[64];
     size_t bytes = 0;
     for (size_t i = base == 10 ? 0 : 2; i < length; i++)
-        if (peek(lx, i) != '_' && bytes < sizeof copy)
-            copy[bytes++] = peek(lx, i);
+        if (lexer_peek(lx, i) != '_' && bytes < sizeof copy)
+            copy[bytes++] = lexer_peek(lx, i);
     if (bytes == sizeof copy)
         return lex_fail(lx, "this number has too many digits");
     copy[bytes] = '\0';
@@ -341,10 +343,10 @@ static bool lex_operator(struct lexer *lx)
 {
     static const char pairs[][3] = {"==", "!=", "<=", ">=", "//", "**"};
     static const char singles[] = "+-/*%~[](){}><=.:|,;";
-    char c = peek(lx, 0);
+    char c = lexer_peek(lx, 0);
     int op = 0;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (here(lx, lx->at, pairs[i]))
+        if (lexer_is_at(lx, lx->at, pairs[i]))
             op = pairs[i][0] | pairs[i][1] << 8;
     if (op == 0 && (c == '\0' || !strchr(singles, c)))
         return lex_fail(lx, "a character that has no meaning here");
@@ -376,11 +378,11 @@ static bool lex_inside(struct lexer *lx, bool variable)
         if (lx->open_count == 0 && close_at(lx, lx->at, variable ? "}}" : "%}", !variable, &end)) {
             if (!token_add(lx, variable ? TOKEN_VARIABLE_END : TOKEN_BLOCK_END))
                 return false;
-            jump(lx, end);
+            lexer_jump(lx, end);
             return true;
         }
         end = space_end(lx, lx->at);
-        char c = peek(lx, 0);
+        char c = lexer_peek(lx, 0);
         bool fine = true;
         if (end > lx->at) {
             lx->at = end;
@@ -389,7 +391,7 @@ static bool lex_inside(struct lexer *lx, bool variable)
         } else if (is_name(c, true)) {
             struct jinja_token *token = token_add(lx, TOKEN_NAME);
             size_t length = 1;
-            while (is_name(peek(lx, length), false))
+            while (is_name(lexer_peek(lx, length), false))
                 length++;
             if (token)
                 token->text = text_span(lx->source.at + lx->at, length);
@@ -409,8 +411,8 @@ static bool lex_root(struct lexer *lx)
 {
     size_t from = lx->at;
     size_t tag = from;
-    while (tag < lx->source.bytes &&
-           !(here(lx, tag, "{%") || here(lx, tag, "{{") || here(lx, tag, "{#")))
+    while (tag < lx->source.bytes && !(lexer_is_at(lx, tag, "{%") || lexer_is_at(lx, tag, "{{") ||
+                                       lexer_is_at(lx, tag, "{#")))
         tag++;
     if (tag == lx->source.bytes) {
         bool fine = data_add(lx, from, tag);
@@ -424,7 +426,7 @@ static bool lex_root(struct lexer *lx)
     lx->at = tag;
     size_t end;
     if (kind == '%' && raw_tag(lx, tag, "raw", &end) && close_at(lx, end, "%}", false, &end)) {
-        jump(lx, end);
+        lexer_jump(lx, end);
         return lex_raw(lx);
     }
     lx->line_starting = false;

@@ -166,7 +166,8 @@ static bool edge_is(const struct jinja_string *string, const struct jinja_string
 
 // Converts the arguments 1 and 2 (start, end) to a range of bytes. *from SIZE_MAX: an empty range
 // that matches nothing.
-static bool window(struct jinja_run *run, const struct jinja_call *call, size_t *from, size_t *to)
+static bool search_window(struct jinja_run *run, const struct jinja_call *call, size_t *from,
+                          size_t *to)
 {
     struct text text = jinja_string_text(call->self.as.string);
     int64_t count = (int64_t)jinja_utf8_count(text);
@@ -189,7 +190,7 @@ static bool method_edge(struct jinja_run *run, const struct jinja_call *call,
     size_t from;
     size_t to;
     bool start = call->name[0] == 's';
-    if (!window(run, call, &from, &to))
+    if (!search_window(run, call, &from, &to))
         return false;
     *out = jinja_bool(false);
     struct jinja_value one = call->args[0];
@@ -219,7 +220,7 @@ static bool method_find(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_string part = *call->self.as.string;
     size_t from;
     size_t to;
-    if (!jinja_arg_string(run, call, 0, &what) || !window(run, call, &from, &to))
+    if (!jinja_arg_string(run, call, 0, &what) || !search_window(run, call, &from, &to))
         return false;
     size_t found = SIZE_MAX;
     if (!jinja_spend(run, 1 + part.bytes / 8 * (1 + what->bytes / 64)))
@@ -250,7 +251,7 @@ static bool method_count(struct jinja_run *run, const struct jinja_call *call,
     size_t at;
     size_t to;
     int64_t count = 0;
-    if (!jinja_arg_string(run, call, 0, &what) || !window(run, call, &at, &to))
+    if (!jinja_arg_string(run, call, 0, &what) || !search_window(run, call, &at, &to))
         return false;
     struct text text = jinja_string_text(call->self.as.string);
     if (what->bytes == 0 && at != SIZE_MAX)
@@ -282,7 +283,7 @@ static bool method_form(struct jinja_run *run, const struct jinja_call *call,
                           : call->name[0] == 'l' ? FORM_LOWER
                           : call->name[0] == 't' ? FORM_TITLE
                                                  : FORM_CAPITALIZE;
-    return jinja_reform(run, call->self.as.string, form, out);
+    return jinja_change_case(run, call->self.as.string, form, out);
 }
 
 static bool method_join(struct jinja_run *run, const struct jinja_call *call,

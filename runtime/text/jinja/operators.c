@@ -120,8 +120,8 @@ static bool is_sequence(struct jinja_value value)
     return value.kind == JINJA_LIST && value.flavour <= JINJA_IS_TUPLE;
 }
 
-static bool repeat(struct jinja_run *run, struct jinja_value what, struct jinja_value times,
-                   struct jinja_value *out)
+static bool value_repeat(struct jinja_run *run, struct jinja_value what, struct jinja_value times,
+                         struct jinja_value *out)
 {
     if (what.kind == JINJA_STRING)
         return jinja_string_repeat(run, what.as.string, jinja_as_int(times), out);
@@ -147,9 +147,9 @@ bool jinja_binary(struct jinja_run *run, int op, struct jinja_value a, struct ji
     if (op == '+' && is_sequence(a) && is_sequence(b) && a.flavour == b.flavour)
         return list_join(run, a, b, out);
     if (op == '*' && is_int(b) && (a.kind == JINJA_STRING || is_sequence(a)))
-        return repeat(run, a, b, out);
+        return value_repeat(run, a, b, out);
     if (op == '*' && is_int(a) && (b.kind == JINJA_STRING || is_sequence(b)))
-        return repeat(run, b, a, out);
+        return value_repeat(run, b, a, out);
     return type_fail(run, op, a, b);
 }
 

@@ -72,14 +72,14 @@ bool next_is_name(const struct parser *p, const char *name)
     return p->token->kind == TOKEN_NAME && text_is(p->token->text, name);
 }
 
-bool take_op(struct parser *p, int op)
+bool accept_op(struct parser *p, int op)
 {
     bool found = next_is(p, op);
     p->token += found;
     return found;
 }
 
-bool take_name(struct parser *p, const char *name)
+bool accept_name(struct parser *p, const char *name)
 {
     bool found = next_is_name(p, name);
     p->token += found;
@@ -88,7 +88,7 @@ bool take_name(struct parser *p, const char *name)
 
 bool expect_op(struct parser *p, int op)
 {
-    if (take_op(p, op))
+    if (accept_op(p, op))
         return true;
     char what[] = "expected '  '";
     what[10] = (char)(op & 0xff);
@@ -207,7 +207,7 @@ struct jinja_node *parse_primary(struct parser *p)
     default:
         break;
     }
-    if (take_op(p, '(')) {
+    if (accept_op(p, '(')) {
         node = parse_tuple(p, true, true);
         return node && expect_op(p, ')') ? node : NULL;
     }
@@ -229,7 +229,7 @@ struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets
     struct jinja_node *tuple = node_make(p, NODE_TUPLE);
     bool comma = false;
     while (tuple) {
-        if (tuple->count > 0 && !take_op(p, ','))
+        if (tuple->count > 0 && !accept_op(p, ','))
             break;
         comma = comma || tuple->count > 0;
         if (tuple_ends(p))
@@ -244,7 +244,7 @@ struct jinja_node *parse_tuple(struct parser *p, bool conditional, bool brackets
 
 struct jinja_node *parse_target_one(struct parser *p, bool attributes)
 {
-    if (p->token->kind != TOKEN_NAME && take_op(p, '(')) {
+    if (p->token->kind != TOKEN_NAME && accept_op(p, '(')) {
         struct jinja_node *inner = parse_target(p, attributes);
         return inner && expect_op(p, ')') ? inner : NULL;
     }
@@ -255,7 +255,7 @@ struct jinja_node *parse_target_one(struct parser *p, bool attributes)
         return NULL;
     if (node->kind != NODE_NAME)
         return parser_fail(p, "a constant cannot be assigned to");
-    if (!attributes || !take_op(p, '.'))
+    if (!attributes || !accept_op(p, '.'))
         return node;
     node->kind = NODE_ATTR_TARGET;
     if (p->token->kind != TOKEN_NAME)
@@ -271,7 +271,7 @@ struct jinja_node *parse_target(struct parser *p, bool attributes)
     struct jinja_node *tuple = node_make(p, NODE_TUPLE);
     bool comma = false;
     while (tuple) {
-        if (tuple->count > 0 && !take_op(p, ','))
+        if (tuple->count > 0 && !accept_op(p, ','))
             break;
         comma = comma || tuple->count > 0;
         if (tuple->count > 0 && (tuple_ends(p) || next_is(p, '=')))
@@ -289,7 +289,7 @@ static struct jinja_node *parse_slice_or_index(struct parser *p)
     struct jinja_node *part[3] = {NULL, NULL, NULL};
     int at = 0;
     while (slice && !next_is(p, ']') && !next_is(p, ',')) {
-        if (take_op(p, ':')) {
+        if (accept_op(p, ':')) {
             if (++at == 3)
                 return parser_fail(p, "a slice has at most three parts");
             continue;
@@ -316,7 +316,7 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
     if (!node)
         return NULL;
     node->a = of;
-    if (take_op(p, '.')) {
+    if (accept_op(p, '.')) {
         if (p->token->kind == TOKEN_NAME) {
             node->kind = NODE_GETATTR;
             node->text = p->token++->text;
@@ -344,9 +344,9 @@ static struct jinja_node *parse_subscript(struct parser *p, struct jinja_node *o
 
 static bool parse_argument(struct parser *p, struct jinja_node *args, struct jinja_node *keywords)
 {
-    if (take_op(p, '*'))
+    if (accept_op(p, '*'))
         return !args->a && !args->b && (args->a = parse_expression(p)) != NULL;
-    if (take_op(p, OP_POWER))
+    if (accept_op(p, OP_POWER))
         return !args->b && (args->b = parse_expression(p)) != NULL;
     if (p->token->kind == TOKEN_NAME && p->token[1].kind == TOKEN_OPERATOR &&
         p->token[1].op == '=') {
@@ -409,7 +409,7 @@ static bool parse_dotted(struct parser *p, struct text *out)
     if (p->token->kind != TOKEN_NAME)
         return parser_fail(p, "expected the name of a filter or test") != NULL;
     struct text name = p->token++->text;
-    while (take_op(p, '.')) {
+    while (accept_op(p, '.')) {
         if (p->token->kind != TOKEN_NAME)
             return parser_fail(p, "expected the name of a filter or test") != NULL;
         name.bytes = (size_t)(p->token->text.at + p->token->text.bytes - name.at);
@@ -436,7 +436,7 @@ static bool test_argument_follows(const struct parser *p)
 static struct jinja_node *parse_test(struct parser *p, struct jinja_node *of)
 {
     p->token++;
-    bool negated = take_name(p, "not");
+    bool negated = accept_name(p, "not");
     struct jinja_node *node = node_make(p, NODE_TEST);
     if (!node || !parse_dotted(p, &node->text))
         return NULL;
@@ -475,7 +475,7 @@ static struct jinja_node *parse_filter(struct parser *p, struct jinja_node *of)
 struct jinja_node *parse_filters(struct parser *p)
 {
     struct jinja_node *node = parse_filter(p, NULL);
-    while (node && take_op(p, '|'))
+    while (node && accept_op(p, '|'))
         node = parse_filter(p, node);
     return node;
 }
@@ -483,7 +483,7 @@ struct jinja_node *parse_filters(struct parser *p)
 static struct jinja_node *parse_filter_expression(struct parser *p, struct jinja_node *node)
 {
     while (node)
-        if (take_op(p, '|'))
+        if (accept_op(p, '|'))
             node = parse_filter(p, node);
         else if (next_is_name(p, "is"))
             node = parse_test(p, node);
@@ -558,7 +558,7 @@ static struct jinja_node *parse_concat(struct parser *p)
     struct jinja_node *node = node_make(p, NODE_CONCAT);
     if (!node || !node_add(p, node, first))
         return NULL;
-    while (take_op(p, '~'))
+    while (accept_op(p, '~'))
         if (!node_add(p, node, parse_product(p)))
             return NULL;
     return node;
@@ -571,13 +571,13 @@ static struct jinja_node *parse_sum(struct parser *p)
 }
 
 // Consumes the next token(s) if they are a comparison operator and returns it; 0: none.
-static int take_comparison(struct parser *p)
+static int accept_comparison(struct parser *p)
 {
     static const int ops[] = {OP_EQ, OP_NE, '<', OP_LE, '>', OP_GE};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (take_op(p, ops[i]))
+        if (accept_op(p, ops[i]))
             return ops[i];
-    if (take_name(p, "in"))
+    if (accept_name(p, "in"))
         return OP_IN;
     bool not_in =
         next_is_name(p, "not") && p->token[1].kind == TOKEN_NAME && text_is(p->token[1].text, "in");
@@ -589,7 +589,7 @@ static struct jinja_node *parse_compare(struct parser *p)
 {
     struct jinja_node *first = parse_sum(p), *node = NULL;
     int op;
-    while (first && (op = take_comparison(p)) != 0) {
+    while (first && (op = accept_comparison(p)) != 0) {
         struct jinja_node *operand = node_make(p, NODE_OPERAND);
         node = node ? node : node_make(p, NODE_COMPARE);
         if (!operand || !node)
@@ -618,7 +618,7 @@ static struct jinja_node *parse_not(struct parser *p)
 static struct jinja_node *parse_and(struct parser *p)
 {
     struct jinja_node *left = parse_not(p);
-    while (left && take_name(p, "and"))
+    while (left && accept_name(p, "and"))
         left = node_pair(p, NODE_AND, left, parse_not(p));
     return left;
 }
@@ -626,7 +626,7 @@ static struct jinja_node *parse_and(struct parser *p)
 struct jinja_node *parse_or(struct parser *p)
 {
     struct jinja_node *left = parse_and(p);
-    while (left && take_name(p, "or"))
+    while (left && accept_name(p, "or"))
         left = node_pair(p, NODE_OR, left, parse_and(p));
     return left;
 }
@@ -636,10 +636,10 @@ struct jinja_node *parse_expression(struct parser *p)
     if (!parser_enter(p))
         return NULL;
     struct jinja_node *node = parse_or(p);
-    while (node && take_name(p, "if")) {
+    while (node && accept_name(p, "if")) {
         struct jinja_node *condition = parse_or(p);
         struct jinja_node *chosen = node_pair(p, NODE_COND, condition, node);
-        if (chosen && take_name(p, "else") && !(chosen->c = parse_expression(p)))
+        if (chosen && accept_name(p, "else") && !(chosen->c = parse_expression(p)))
             return NULL;
         node = chosen;
     }

@@ -41,21 +41,21 @@ static struct jinja_node *parse_if(struct parser *p)
         if (!node_add(p, node, condition) || !expect_tag_end(p) ||
             !node_add(p, node, parse_body(p, ends)))
             return NULL;
-        if (!take_name(p, "elif"))
+        if (!accept_name(p, "elif"))
             break;
     }
     if (!node)
         return NULL;
-    if (take_name(p, "else"))
+    if (accept_name(p, "else"))
         return (node->c = parse_body_to(p, "endif")) != NULL ? node : NULL;
     p->token++;
     return node;
 }
 
-static bool names_loop(const struct jinja_node *target)
+static bool target_has_loop(const struct jinja_node *target)
 {
     for (uint32_t i = 0; i < target->count; i++)
-        if (names_loop(target->items[i]))
+        if (target_has_loop(target->items[i]))
             return true;
     return target->kind == NODE_NAME && target->name == NAME_LOOP;
 }
@@ -66,24 +66,24 @@ static struct jinja_node *parse_for(struct parser *p)
     struct jinja_node *node = node_make(p, NODE_FOR);
     if (!node || !(node->a = parse_target(p, false)))
         return NULL;
-    if (names_loop(node->a))
+    if (target_has_loop(node->a))
         return parser_fail(p, "a variable of a for loop cannot be named loop");
-    if (!take_name(p, "in"))
+    if (!accept_name(p, "in"))
         return parser_fail(p, "expected 'in' after the variables of the loop");
     node->b = parse_tuple(p, false, false);
     node->more = arena_alloc_zeroed(p->program->arena, 2, sizeof *node->more);
     if (!node->b || !node->more)
         return NULL;
     node->more_count = 2;
-    if (take_name(p, "if") && !(node->more[0] = parse_expression(p)))
+    if (accept_name(p, "if") && !(node->more[0] = parse_expression(p)))
         return NULL;
-    node->flag = take_name(p, "recursive");
+    node->flag = accept_name(p, "recursive");
     p->loops++;
     node->c = expect_tag_end(p) ? parse_body(p, ends) : NULL;
     p->loops--;
     if (!node->c)
         return NULL;
-    if (take_name(p, "else"))
+    if (accept_name(p, "else"))
         return (node->more[1] = parse_body_to(p, "endfor")) != NULL ? node : NULL;
     p->token++;
     return node;
@@ -94,10 +94,10 @@ static struct jinja_node *parse_set(struct parser *p)
     struct jinja_node *node = node_make(p, NODE_SET);
     if (!node || !(node->a = parse_target(p, true)))
         return NULL;
-    if (take_op(p, '='))
+    if (accept_op(p, '='))
         return (node->b = parse_tuple(p, true, false)) != NULL ? node : NULL;
     node->kind = NODE_SET_BLOCK;
-    if (take_op(p, '|') && !(node->b = parse_filters(p)))
+    if (accept_op(p, '|') && !(node->b = parse_filters(p)))
         return NULL;
     return (node->c = parse_body_to(p, "endset")) != NULL ? node : NULL;
 }
@@ -117,7 +117,7 @@ static bool parse_parameters(struct parser *p, struct jinja_node *macro)
             return parser_fail(p, "expected the name of a parameter") != NULL;
         if (!node_add(p, macro, name) || !node_add(p, &defaults, name))
             return false;
-        bool given = take_op(p, '=');
+        bool given = accept_op(p, '=');
         struct jinja_node *value = given ? parse_expression(p) : NULL;
         had_default = had_default || given;
         if (!value && had_default)
@@ -250,7 +250,7 @@ static struct jinja_node *parse_statement(struct parser *p)
         {"break", parse_break},     {"continue", parse_continue},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (take_name(p, rows[i].name)) {
+        if (accept_name(p, rows[i].name)) {
             struct jinja_node *node = rows[i].parse(p);
             return node && expect_tag_end(p) ? node : NULL;
         }

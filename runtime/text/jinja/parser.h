@@ -35,10 +35,10 @@ void *parser_fail(struct parser *p, const char *what); // sets the first error; 
 // Enters one more level, which the caller leaves with p->depth--. Fails at JINJA_NEST_MAX.
 bool parser_enter(struct parser *p);
 
-// next_ functions test the next token. take_ functions also consume it if it matches. expect_op
+// next_ functions test the next token. accept_ functions also consume it if it matches. expect_op
 // also fails if it does not match.
 bool next_is(const struct parser *p, int op);
 bool next_is_name(const struct parser *p, const char *name);
-bool take_op(struct parser *p, int op);
-bool take_name(struct parser *p, const char *name);
+bool accept_op(struct parser *p, int op);
+bool accept_name(struct parser *p, const char *name);
 bool expect_op(struct parser *p, int op);

@@ -75,13 +75,13 @@ static bool repr_string(struct jinja_run *run, struct jinja_builder *b,
                         const struct jinja_string *string)
 {
     struct text text = jinja_string_text(string);
-    bool plain = jinja_string_plain(string);
+    bool untrusted = jinja_string_is_untrusted(string);
     bool single = text.bytes > 0 && memchr(text.at, '\'', text.bytes);
     bool twofold = text.bytes > 0 && memchr(text.at, '"', text.bytes);
     char quote = single && !twofold ? '"' : '\'';
     if (string->markup && !jinja_builder_literal(run, b, "Markup("))
         return false;
-    if (!jinja_builder_add(run, b, text_span(&quote, 1), plain))
+    if (!jinja_builder_add(run, b, text_span(&quote, 1), untrusted))
         return false;
     size_t from = 0;
     for (size_t at = 0; at < text.bytes;) {
@@ -92,13 +92,13 @@ static bool repr_string(struct jinja_run *run, struct jinja_builder *b,
         at += bytes;
         if (escaped == 0)
             continue;
-        if (!jinja_builder_add(run, b, text_span(text.at + from, at - bytes - from), plain) ||
-            !jinja_builder_add(run, b, text_span(escape, escaped), plain))
+        if (!jinja_builder_add(run, b, text_span(text.at + from, at - bytes - from), untrusted) ||
+            !jinja_builder_add(run, b, text_span(escape, escaped), untrusted))
             return false;
         from = at;
     }
-    return jinja_builder_add(run, b, text_span(text.at + from, text.bytes - from), plain) &&
-           jinja_builder_add(run, b, text_span(&quote, 1), plain) &&
+    return jinja_builder_add(run, b, text_span(text.at + from, text.bytes - from), untrusted) &&
+           jinja_builder_add(run, b, text_span(&quote, 1), untrusted) &&
            (!string->markup || jinja_builder_literal(run, b, ")"));
 }
 
@@ -159,7 +159,7 @@ static bool repr_namespace(struct jinja_run *run, struct jinja_builder *b,
         return false;
     for (uint32_t i = 0; i < space->count; i++) {
         struct jinja_string name = {
-            .at = space->items[i].name.at, .bytes = space->items[i].name.bytes, .plain = true};
+            .at = space->items[i].name.at, .bytes = space->items[i].name.bytes, .untrusted = true};
         if ((i > 0 && !jinja_builder_literal(run, b, ", ")) || !repr_string(run, b, &name) ||
             !jinja_builder_literal(run, b, ": ") || !jinja_repr(run, b, space->items[i].value))
             return false;

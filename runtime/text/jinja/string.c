@@ -7,7 +7,7 @@
 
 struct jinja_builder *jinja_builder_create(struct jinja_run *run)
 {
-    struct jinja_builder *b = jinja_take(run, 1, sizeof *b);
+    struct jinja_builder *b = jinja_alloc(run, 1, sizeof *b);
     if (b)
         *b = (struct jinja_builder){0};
     return b;
@@ -22,20 +22,20 @@ static bool builder_reserve(struct jinja_run *run, struct jinja_builder *b, size
     size_t wanted = b->bytes + bytes;
     if (wanted <= b->allocated)
         return true;
-    size_t room = b->allocated == 0 ? wanted : wanted + wanted / 2;
-    if (room < 64)
-        room = 64;
-    char *at = arena_grow(run->arena, b->at, b->bytes, room);
+    size_t capacity = b->allocated == 0 ? wanted : wanted + wanted / 2;
+    if (capacity < 64)
+        capacity = 64;
+    char *at = arena_grow(run->arena, b->at, b->bytes, capacity);
     if (!at)
-        return jinja_full(run);
+        return jinja_fail_memory(run);
     b->at = at;
-    b->allocated = room;
+    b->allocated = capacity;
     return true;
 }
 
-static bool builder_mark(struct jinja_run *run, struct jinja_builder *b, size_t end, bool plain)
+static bool builder_mark(struct jinja_run *run, struct jinja_builder *b, size_t end, bool untrusted)
 {
-    if (b->count > 0 && b->marks[b->count - 1].plain == plain) {
+    if (b->count > 0 && b->marks[b->count - 1].untrusted == untrusted) {
         b->marks[b->count - 1].end = end;
         return true;
     }
@@ -44,17 +44,18 @@ static bool builder_mark(struct jinja_run *run, struct jinja_builder *b, size_t 
     if (!marks)
         return false;
     b->marks = marks;
-    b->marks[b->count++] = (struct jinja_mark){.end = end, .plain = plain};
+    b->marks[b->count++] = (struct jinja_mark){.end = end, .untrusted = untrusted};
     return true;
 }
 
-bool jinja_builder_add(struct jinja_run *run, struct jinja_builder *b, struct text text, bool plain)
+bool jinja_builder_add(struct jinja_run *run, struct jinja_builder *b, struct text text,
+                       bool untrusted)
 {
     if (text.bytes == 0)
         return true;
     if (!jinja_spend(run, 1 + text.bytes / 32) || !builder_reserve(run, b, text.bytes))
         return false;
-    if (!builder_mark(run, b, b->bytes + text.bytes, plain))
+    if (!builder_mark(run, b, b->bytes + text.bytes, untrusted))
         return false;
     memcpy(b->at + b->bytes, text.at, text.bytes);
     b->bytes += text.bytes;
@@ -70,13 +71,14 @@ bool jinja_builder_part(struct jinja_run *run, struct jinja_builder *b,
                         const struct jinja_string *string, size_t from, size_t to)
 {
     if (string->mark_count == 0)
-        return jinja_builder_add(run, b, text_span(string->at + from, to - from), string->plain);
+        return jinja_builder_add(run, b, text_span(string->at + from, to - from),
+                                 string->untrusted);
     size_t start = 0;
     for (uint32_t i = 0; i < string->mark_count && start < to; i++) {
         size_t end = string->marks[i].end < to ? string->marks[i].end : to;
         size_t first = start > from ? start : from;
         if (end > first && !jinja_builder_add(run, b, text_span(string->at + first, end - first),
-                                              string->marks[i].plain))
+                                              string->marks[i].untrusted))
             return false;
         start = string->marks[i].end;
     }
@@ -91,7 +93,7 @@ bool jinja_builder_string(struct jinja_run *run, struct jinja_builder *b,
 
 bool jinja_builder_done(struct jinja_run *run, struct jinja_builder *b, struct jinja_value *out)
 {
-    struct jinja_string *string = jinja_take(run, 1, sizeof *string);
+    struct jinja_string *string = jinja_alloc(run, 1, sizeof *string);
     if (!string)
         return false;
     *string = (struct jinja_string){.at = b->bytes > 0 ? b->at : "", .bytes = b->bytes, .home = b};
@@ -99,18 +101,19 @@ bool jinja_builder_done(struct jinja_run *run, struct jinja_builder *b, struct j
         string->marks = b->marks;
         string->mark_count = b->count;
     } else if (b->count == 1) {
-        string->plain = b->marks[0].plain;
+        string->untrusted = b->marks[0].untrusted;
     }
     *out = jinja_of_string(string);
     return true;
 }
 
-bool jinja_string_make(struct jinja_run *run, struct text text, bool plain, struct jinja_value *out)
+bool jinja_string_make(struct jinja_run *run, struct text text, bool untrusted,
+                       struct jinja_value *out)
 {
-    struct jinja_string *string = jinja_take(run, 1, sizeof *string);
+    struct jinja_string *string = jinja_alloc(run, 1, sizeof *string);
     if (!string)
         return false;
-    *string = (struct jinja_string){.at = text.at, .bytes = text.bytes, .plain = plain};
+    *string = (struct jinja_string){.at = text.at, .bytes = text.bytes, .untrusted = untrusted};
     *out = jinja_of_string(string);
     return true;
 }
@@ -118,14 +121,14 @@ bool jinja_string_make(struct jinja_run *run, struct text text, bool plain, stru
 bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string, size_t from,
                         size_t to, struct jinja_value *out)
 {
-    struct jinja_string *part = jinja_take(run, 1, sizeof *part);
+    struct jinja_string *part = jinja_alloc(run, 1, sizeof *part);
     if (!part)
         return false;
     if (to < from)
         to = from;
     *part = (struct jinja_string){.at = string->at + from,
                                   .bytes = to - from,
-                                  .plain = string->plain,
+                                  .untrusted = string->untrusted,
                                   .markup = string->markup};
     *out = jinja_of_string(part);
     uint32_t first = 0;
@@ -138,15 +141,15 @@ bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string
         return false;
     if (string->mark_count == 0 || from == to)
         return true;
-    part->plain = string->marks[first].plain;
+    part->untrusted = string->marks[first].untrusted;
     if (first == last)
         return true;
-    struct jinja_mark *marks = jinja_take(run, last - first + 1, sizeof *marks);
+    struct jinja_mark *marks = jinja_alloc(run, last - first + 1, sizeof *marks);
     if (!marks)
         return false;
     for (uint32_t i = first; i <= last; i++)
         marks[i - first] = (struct jinja_mark){.end = string->marks[i].end - from,
-                                               .plain = string->marks[i].plain};
+                                               .untrusted = string->marks[i].untrusted};
     part->marks = marks;
     part->mark_count = last - first + 1;
     return true;
@@ -155,7 +158,7 @@ bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string
 bool jinja_string_markup(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_value *out)
 {
-    struct jinja_string *made = jinja_take(run, 1, sizeof *made);
+    struct jinja_string *made = jinja_alloc(run, 1, sizeof *made);
     if (!made)
         return false;
     *made = *string;
@@ -206,9 +209,10 @@ bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *strin
     return jinja_builder_done(run, b, out);
 }
 
-bool jinja_string_plain(const struct jinja_string *string)
+bool jinja_string_is_untrusted(const struct jinja_string *string)
 {
-    return string->mark_count > 0 || string->plain; // a string with marks has spans of both kinds
+    return string->mark_count > 0 ||
+           string->untrusted; // a string with marks has spans of both kinds
 }
 
 bool jinja_builder_padded(struct jinja_run *run, struct jinja_builder *b,
@@ -262,7 +266,7 @@ bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *strin
         if (!entity)
             continue;
         if (!jinja_builder_part(run, b, string, from, at) ||
-            !jinja_builder_add(run, b, text_of(entity), jinja_string_plain(string)))
+            !jinja_builder_add(run, b, text_of(entity), jinja_string_is_untrusted(string)))
             return false;
         from = at + 1;
     }

@@ -15,9 +15,9 @@ struct jinja_builder {
     size_t allocated_marks;
 };
 
-// Append to the builder. plain: text of the request; a literal is text of the template.
+// Append to the builder. untrusted: text of the request; a literal is text of the template.
 bool jinja_builder_add(struct jinja_run *run, struct jinja_builder *b, struct text text,
-                       bool plain);
+                       bool untrusted);
 bool jinja_builder_literal(struct jinja_run *run, struct jinja_builder *b, const char *text);
 bool jinja_builder_string(struct jinja_run *run, struct jinja_builder *b,
                           const struct jinja_string *string);
@@ -39,7 +39,7 @@ bool jinja_builder_done(struct jinja_run *run, struct jinja_builder *b, struct j
 struct jinja_builder *jinja_builder_create(struct jinja_run *run);
 
 // Create string values in the arena of the rendering. jinja_string_make does not copy the text.
-bool jinja_string_make(struct jinja_run *run, struct text text, bool plain,
+bool jinja_string_make(struct jinja_run *run, struct text text, bool untrusted,
                        struct jinja_value *out);
 bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string, size_t from,
                         size_t to, struct jinja_value *out);
@@ -47,7 +47,7 @@ bool jinja_string_join(struct jinja_run *run, struct jinja_value a, struct jinja
                        struct jinja_value *out); // a + b
 bool jinja_string_repeat(struct jinja_run *run, const struct jinja_string *string, int64_t times,
                          struct jinja_value *out);
-bool jinja_string_plain(const struct jinja_string *string); // true if any span is plain
+bool jinja_string_is_untrusted(const struct jinja_string *string); // true if any span is untrusted
 // Replaces &, <, >, ' and " by HTML entities and marks the result as markup.
 bool jinja_string_escape(struct jinja_run *run, const struct jinja_string *string,
                          struct jinja_value *out);
@@ -73,7 +73,7 @@ bool jinja_char_is_decimal(uint32_t point);
 int jinja_char_decimal(uint32_t point); // digit value 0 to 9; -1: no decimal digit
 bool jinja_char_is_upper(uint32_t point);
 bool jinja_char_is_title(uint32_t point);
-bool jinja_char_is_passed_by_case(uint32_t point); // Unicode's Case_Ignorable
+bool jinja_char_is_case_ignorable(uint32_t point); // Unicode's Case_Ignorable
 bool jinja_char_is_lower(uint32_t point);
 
 enum letter_case { CASE_UPPER, CASE_LOWER, CASE_TITLE };

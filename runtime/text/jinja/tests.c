@@ -1,7 +1,7 @@
 // Tests, the names after `is`.
 #include "runtime/text/jinja/internal.h"
 
-static bool answer(struct jinja_value *out, bool holds)
+static bool test_answer(struct jinja_value *out, bool holds)
 {
     *out = jinja_bool(holds);
     return true;
@@ -11,7 +11,7 @@ static bool test_undefined(struct jinja_run *run, const struct jinja_call *call,
                            struct jinja_value *out)
 {
     (void)run;
-    return answer(out, (call->self.kind == JINJA_UNDEFINED) == (call->name[0] == 'u'));
+    return test_answer(out, (call->self.kind == JINJA_UNDEFINED) == (call->name[0] == 'u'));
 }
 
 // Tests that depend only on the type; their name selects the row.
@@ -38,7 +38,7 @@ static bool test_type(struct jinja_run *run, const struct jinja_call *call, stru
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(call->name, rows[i].name) == 0)
             kinds = rows[i].kinds;
-    return answer(out, (kinds >> call->self.kind & 1u) != 0);
+    return test_answer(out, (kinds >> call->self.kind & 1u) != 0);
 }
 
 static bool test_sequence(struct jinja_run *run, const struct jinja_call *call,
@@ -46,22 +46,23 @@ static bool test_sequence(struct jinja_run *run, const struct jinja_call *call,
 {
     (void)run;
     bool list = call->self.kind == JINJA_LIST && call->self.flavour <= JINJA_IS_RANGE;
-    return answer(out, list || call->self.kind == JINJA_STRING || call->self.kind == JINJA_DICT ||
-                           call->self.kind == JINJA_UNDEFINED);
+    return test_answer(out, list || call->self.kind == JINJA_STRING ||
+                                call->self.kind == JINJA_DICT ||
+                                call->self.kind == JINJA_UNDEFINED);
 }
 
 static bool test_escaped(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out)
 {
     (void)run;
-    return answer(out, call->self.kind == JINJA_STRING && call->self.as.string->markup);
+    return test_answer(out, call->self.kind == JINJA_STRING && call->self.as.string->markup);
 }
 
 static bool test_bool(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
     (void)run;
-    return answer(out,
-                  call->self.kind == JINJA_BOOL && call->self.as.boolean == (call->name[0] == 't'));
+    return test_answer(out, call->self.kind == JINJA_BOOL &&
+                                call->self.as.boolean == (call->name[0] == 't'));
 }
 
 static bool test_parity(struct jinja_run *run, const struct jinja_call *call,
@@ -74,7 +75,7 @@ static bool test_parity(struct jinja_run *run, const struct jinja_call *call,
     if (call->name[0] == 'd')
         by = call->args[0];
     return jinja_binary(run, '%', call->self, by, &rest) &&
-           jinja_equal(run, rest, wanted, &equal) && answer(out, equal);
+           jinja_equal(run, rest, wanted, &equal) && test_answer(out, equal);
 }
 
 static bool test_case(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
@@ -111,7 +112,7 @@ static bool test_compare(struct jinja_run *run, const struct jinja_call *call,
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strstr(rows[i].names, wanted))
             op = rows[i].op;
-    return jinja_compare(run, op, call->self, call->args[0], &holds) && answer(out, holds);
+    return jinja_compare(run, op, call->self, call->args[0], &holds) && test_answer(out, holds);
 }
 
 static bool test_sameas(struct jinja_run *run, const struct jinja_call *call,
@@ -121,9 +122,9 @@ static bool test_sameas(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_value b = call->args[0];
     bool same = a.kind == b.kind;
     if (same && (jinja_is_number(a) || a.kind == JINJA_STRING))
-        return jinja_equal(run, a, b, &same) && answer(out, same);
+        return jinja_equal(run, a, b, &same) && test_answer(out, same);
     bool held = a.kind >= JINJA_LIST; // values compared by reference
-    return answer(out, same && (!held || a.as.space == b.as.space));
+    return test_answer(out, same && (!held || a.as.space == b.as.space));
 }
 
 static bool test_known(struct jinja_run *run, const struct jinja_call *call,
@@ -131,12 +132,12 @@ static bool test_known(struct jinja_run *run, const struct jinja_call *call,
 {
     (void)run;
     if (call->self.kind != JINJA_STRING)
-        return answer(out, false);
+        return test_answer(out, false);
     struct text name = jinja_string_text(call->self.as.string);
     if (call->name[0] == 't')
-        return answer(out, jinja_test_find(name) != NULL);
-    return answer(out,
-                  jinja_text_filter(name) || jinja_sequence_filter(name) || jinja_map_filter(name));
+        return test_answer(out, jinja_test_find(name) != NULL);
+    return test_answer(out, jinja_text_filter(name) || jinja_sequence_filter(name) ||
+                                jinja_map_filter(name));
 }
 
 const struct jinja_row *jinja_test_find(struct text name)

@@ -44,8 +44,8 @@ bool jinja_arg_bool(const struct jinja_call *call, uint32_t index, bool otherwis
     return call->args[index].kind == JINJA_MISSING ? otherwise : jinja_truth(call->args[index]);
 }
 
-bool jinja_self_must(struct jinja_run *run, const struct jinja_call *call, bool fits,
-                     const char *what)
+bool jinja_self_check(struct jinja_run *run, const struct jinja_call *call, bool fits,
+                      const char *what)
 {
     if (call->self.kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, call->self);
@@ -53,7 +53,7 @@ bool jinja_self_must(struct jinja_run *run, const struct jinja_call *call, bool 
                               jinja_kind_name(call->self));
 }
 
-static bool strips(uint32_t point, const struct jinja_string *chars)
+static bool char_is_stripped(uint32_t point, const struct jinja_string *chars)
 {
     if (!chars)
         return jinja_char_is_space(point);
@@ -72,7 +72,7 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
     uint32_t point;
     while ((side & STRIP_LEFT) != 0 && from < to) {
         size_t bytes = jinja_utf8_next(text, from, &point);
-        if (!strips(point, chars))
+        if (!char_is_stripped(point, chars))
             break;
         from += bytes;
         if (!jinja_spend(run, each + ((from & 15) == 0)))
@@ -81,7 +81,7 @@ bool jinja_strip(struct jinja_run *run, const struct jinja_string *string,
     while ((side & STRIP_RIGHT) != 0 && to > from) {
         size_t before = utf8_before(text.at, to);
         jinja_utf8_next(text, before, &point);
-        if (!strips(point, chars))
+        if (!char_is_stripped(point, chars))
             break;
         to = before;
         if (!jinja_spend(run, each + ((to & 15) == 0)))
@@ -130,13 +130,13 @@ static bool begins_word(enum text_form form, bool first, uint32_t before)
 
 // True if the nearest letter before or after a position has case. Skips characters without case
 // that can occur within words.
-static bool cased_beside(struct text text, size_t at, bool after)
+static bool cased_neighbour(struct text text, size_t at, bool after)
 {
     uint32_t point = 0;
     while (after ? at < text.bytes : at > 0) {
         at = after ? at : utf8_before(text.at, at);
         size_t next = at + jinja_utf8_next(text, at, &point);
-        if (!jinja_char_is_passed_by_case(point))
+        if (!jinja_char_is_case_ignorable(point))
             return jinja_char_is_upper(point) || jinja_char_is_lower(point) ||
                    jinja_char_is_title(point);
         at = after ? next : at;
@@ -148,11 +148,11 @@ static bool cased_beside(struct text text, size_t at, bool after)
 static bool sigma_ends_word(struct text text, size_t from, size_t at)
 {
     struct text piece = text_span(text.at + from, text.bytes - from);
-    return cased_beside(piece, at - from, false) && !cased_beside(piece, at - from + 2, true);
+    return cased_neighbour(piece, at - from, false) && !cased_neighbour(piece, at - from + 2, true);
 }
 
-bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum text_form form,
-                  struct jinja_value *out)
+bool jinja_change_case(struct jinja_run *run, const struct jinja_string *string,
+                       enum text_form form, struct jinja_value *out)
 {
     struct text text = jinja_string_text(string);
     struct jinja_builder *b = jinja_builder_create(run);
@@ -180,9 +180,9 @@ bool jinja_reform(struct jinja_run *run, const struct jinja_string *string, enum
             continue; // unchanged: copied later with its neighbours
         while (mark < string->mark_count && string->marks[mark].end < at)
             mark++;
-        bool plain = string->mark_count > 0 ? string->marks[mark].plain : string->plain;
+        bool untrusted = string->mark_count > 0 ? string->marks[mark].untrusted : string->untrusted;
         if (!jinja_builder_part(run, b, string, from, at - bytes) ||
-            !jinja_builder_add(run, b, text_span(cased, count), plain))
+            !jinja_builder_add(run, b, text_span(cased, count), untrusted))
             return false;
         from = at;
     }
@@ -214,7 +214,7 @@ bool jinja_lines(struct jinja_run *run, const struct jinja_string *string, bool 
     return true;
 }
 
-static struct text trimmed(struct text text)
+static struct text text_trimmed(struct text text)
 {
     uint32_t point;
     while (text.bytes > 0) {
@@ -252,7 +252,7 @@ static char number_next(struct text text, size_t *at)
 
 bool jinja_parse_int(struct text text, int base, int64_t *out)
 {
-    text = trimmed(text);
+    text = text_trimmed(text);
     bool negative = text.bytes > 0 && text.at[0] == '-';
     size_t at = negative || (text.bytes > 0 && text.at[0] == '+');
     bool digit_before = false; // true after a digit or the prefix of a base
@@ -289,7 +289,7 @@ bool jinja_parse_int(struct text text, int base, int64_t *out)
 bool jinja_parse_float(struct text text, double *out)
 {
     char copy[512];
-    text = trimmed(text);
+    text = text_trimmed(text);
     size_t bytes = 0;
     if (text.bytes == 0 || text.bytes >= sizeof copy)
         return false;

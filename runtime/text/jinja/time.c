@@ -8,7 +8,7 @@ enum { PIECE_MAX = 64 };
 
 // Writes the text of a conversion. Returns false if it is not supported. Microseconds are 0, and as
 // in Python a time without a zone has no zone name and no offset.
-static bool convert(const struct tm *tm, char what, char out[PIECE_MAX], size_t *bytes)
+static bool time_convert(const struct tm *tm, char what, char out[PIECE_MAX], size_t *bytes)
 {
     const char own[] = {'%', what, '\0'};
     const char *format = what == 'f' ? "000000" : what == 'z' || what == 'Z' ? "" : own;
@@ -29,7 +29,7 @@ static bool format_into(struct jinja_run *run, struct jinja_builder *b, const st
         bool conversion = format.at[at] == '%' && at + 1 < format.bytes;
         bool bare = conversion && format.at[at + 1] == '-' && at + 2 < format.bytes;
         at += bare ? 2 : conversion;
-        if (conversion && !convert(tm, format.at[at], piece, &bytes))
+        if (conversion && !time_convert(tm, format.at[at], piece, &bytes))
             return jinja_fail(run, STATUS_INVALID, "strftime_now: %%%c is not supported",
                               format.at[at]);
         bare = bare && !strchr("cDFRTxX", format.at[at]); // these consist of several conversions

@@ -58,32 +58,32 @@ struct jinja_value {
         struct jinja_loop *loop;
         const struct jinja_function *function;
         struct jinja_cycler *cycler;
-        const char *why; // undefined: error text for its use; NULL: unknown
+        const char *undefined_message; // undefined: error text for its use; NULL: unknown
     } as;
 };
 
-// Marks divide a string into spans of one origin. plain: true for text of the request, false for
-// text of the template.
+// Marks divide a string into spans of one origin. untrusted: true for text of the request, false
+// for text of the template.
 struct jinja_mark {
     size_t end; // offset of the span's end in bytes; the last may exceed the string
-    bool plain;
+    bool untrusted;
 };
 
 struct jinja_string {
     const char *at;
     size_t bytes;
     const struct jinja_mark *marks; // [mark_count], or NULL
-    uint32_t mark_count;            // 0: `plain` is the origin of the entire string
-    bool plain;
+    uint32_t mark_count;            // 0: `untrusted` is the origin of the entire string
+    bool untrusted;
     bool markup;                // true if produced by |safe or |escape: + escapes the other operand
     struct jinja_builder *home; // builder that owns these bytes, or NULL; + may append there
 };
 
-// The items of a list value. `rest`: next position of an iterator.
+// The items of a list value. `next`: next position of an iterator.
 struct jinja_list {
     const struct jinja_value *items; // [count]
     size_t count;
-    size_t rest;
+    size_t next;
     const int64_t *range; // [3] start, stop, step as given to range(); NULL: slice of a range
 };
 

@@ -37,18 +37,18 @@ bool jinja_spend(struct jinja_run *run, uint64_t steps)
     return jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too many steps; send less");
 }
 
-bool jinja_full(struct jinja_run *run)
+bool jinja_fail_memory(struct jinja_run *run)
 {
     return jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too much memory; send less");
 }
 
-void *jinja_take(struct jinja_run *run, size_t count, size_t bytes_each)
+void *jinja_alloc(struct jinja_run *run, size_t count, size_t bytes_each)
 {
     void *piece = NULL;
     if (count < SIZE_MAX / 8 / bytes_each)
         piece = arena_alloc(run->arena, count * bytes_each);
     if (!piece)
-        jinja_full(run);
+        jinja_fail_memory(run);
     return piece;
 }
 
@@ -56,7 +56,7 @@ void *jinja_extend(struct jinja_run *run, void *items, size_t count, size_t *all
 {
     void *grown = arena_extend(run->arena, items, count, allocated, each);
     if (!grown)
-        jinja_full(run);
+        jinja_fail_memory(run);
     return grown;
 }
 
@@ -82,7 +82,7 @@ struct jinja_value jinja_float(double real)
 
 struct jinja_value jinja_undefined(const char *why)
 {
-    return (struct jinja_value){.kind = JINJA_UNDEFINED, .as.why = why};
+    return (struct jinja_value){.kind = JINJA_UNDEFINED, .as.undefined_message = why};
 }
 
 struct jinja_value jinja_of_string(const struct jinja_string *string)
@@ -147,7 +147,8 @@ bool jinja_truth(struct jinja_value value)
 bool jinja_fail_undefined(struct jinja_run *run, struct jinja_value value)
 {
     return jinja_fail(run, STATUS_INVALID, "%s",
-                      value.as.why ? value.as.why : "a value is undefined");
+                      value.as.undefined_message ? value.as.undefined_message
+                                                 : "a value is undefined");
 }
 
 static bool numbers_order(struct jinja_value a, struct jinja_value b, int *order)
@@ -164,7 +165,7 @@ static bool numbers_order(struct jinja_value a, struct jinja_value b, int *order
     return true;
 }
 
-static bool deeper(struct jinja_run *run)
+static bool level_enter(struct jinja_run *run)
 {
     if (run->depth >= JINJA_DEPTH_MAX)
         return jinja_fail(run, STATUS_TOO_LARGE, "values or calls are nested too deeply");
@@ -214,7 +215,7 @@ bool jinja_equal(struct jinja_run *run, struct jinja_value a, struct jinja_value
     }
     if (a.kind != b.kind)
         return true;
-    bool fine = deeper(run);
+    bool fine = level_enter(run);
     if (!fine)
         return false;
     switch (a.kind) {
@@ -272,7 +273,7 @@ bool jinja_order(struct jinja_run *run, struct jinja_value a, struct jinja_value
     }
     if (a.kind == JINJA_LIST && b.kind == JINJA_LIST && a.flavour == b.flavour &&
         a.flavour <= JINJA_IS_TUPLE) {
-        bool fine = deeper(run) && lists_order(run, a.as.list, b.as.list, order);
+        bool fine = level_enter(run) && lists_order(run, a.as.list, b.as.list, order);
         if (fine)
             run->depth--;
         return fine;
@@ -306,7 +307,7 @@ bool jinja_items_add_all(struct jinja_run *run, struct jinja_items *items,
 bool jinja_items_list(struct jinja_run *run, const struct jinja_items *items,
                       enum jinja_flavour flavour, struct jinja_value *out)
 {
-    struct jinja_list *list = jinja_take(run, 1, sizeof *list);
+    struct jinja_list *list = jinja_alloc(run, 1, sizeof *list);
     if (!list)
         return false;
     *list = (struct jinja_list){.items = items->items, .count = items->count};
@@ -421,9 +422,9 @@ bool jinja_iterate(struct jinja_run *run, struct jinja_value value, struct jinja
         out->items = value.as.list->items;
         out->count = value.as.list->count;
         if (value.flavour == JINJA_IS_ITERATOR) {
-            out->items = out->count > 0 ? out->items + value.as.list->rest : NULL;
-            out->count -= value.as.list->rest;
-            value.as.list->rest = value.as.list->count;
+            out->items = out->count > 0 ? out->items + value.as.list->next : NULL;
+            out->count -= value.as.list->next;
+            value.as.list->next = value.as.list->count;
         }
         return true;
     case JINJA_DICT:

@@ -10,11 +10,11 @@ bool jinja_fail(struct jinja_run *run, enum status status, const char *format, .
 // Charges steps to the rendering and its slice. Fails if none are left or the result is unwanted.
 bool jinja_spend(struct jinja_run *run, uint64_t steps) MUST_USE;
 // Allocates from the arena of the rendering. NULL after failing it.
-void *jinja_take(struct jinja_run *run, size_t count, size_t bytes_each) MUST_USE;
+void *jinja_alloc(struct jinja_run *run, size_t count, size_t bytes_each) MUST_USE;
 // Makes space for one more item, like arena_extend. NULL after failing the rendering.
 void *jinja_extend(struct jinja_run *run, void *items, size_t count, size_t *allocated,
                    size_t each) MUST_USE;
-bool jinja_full(struct jinja_run *run); // fails because of the memory limit; returns false
+bool jinja_fail_memory(struct jinja_run *run); // fails because of the memory limit; returns false
 
 struct jinja_value jinja_none(void);
 struct jinja_value jinja_bool(bool boolean);
