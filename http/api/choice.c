@@ -27,7 +27,7 @@ bool choice_open(struct choice *c, const struct choice_options *o)
 {
     *c = (struct choice){0};
     detok_init(&c->detok, o->tokenizer, !o->special_shown && !o->reads_reply);
-    if (o->reply.formed)
+    if (o->reply.has_text_grammar)
         detok_keep_edges(&c->detok);
     else if (o->continues)
         detok_continue(&c->detok);

@@ -111,7 +111,7 @@ static void completions_read(struct generation *g)
     g->prompt_tokens = (uint32_t)prompts.list.count;
     g->submit.sequence_count = prompts.list.sequence_count;
     g->options.continues = true;
-    g->options.reply.formed = tools_form_text(g);
+    g->options.reply.has_text_grammar = tools_form_text(g);
     g->submit.max_tokens = smaller(g->submit.max_tokens, model->facts->max_model_len);
     if (echo)
         echoes_make(g, prompts.json);

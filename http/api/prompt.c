@@ -190,7 +190,7 @@ void prompt_make(struct generation *g)
     if (f->failed)
         return;
     g->options.continues = g->conversation.continued || g->call.model->chat_is_plain;
-    g->options.reply.formed = tools_form_text(g);
+    g->options.reply.has_text_grammar = tools_form_text(g);
     enum status status = prompt_try(g, &err);
     // Some templates reject arguments that are text.
     if (template_failed(status) && g->conversation.raw_arguments) {

@@ -205,19 +205,19 @@ void tools_constrain(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     struct json_buffer text = {0};
-    bool formed = tools_form_text(g);
+    bool has_text_grammar = tools_form_text(g);
     bool called = g->tools && (g->choice.must || g->choice.allowed || any_is_strict(g->tools));
     // A grammar for text leaves reasoning unconstrained.
-    if (!called && !(formed && g->options.reads_reply))
+    if (!called && !(has_text_grammar && g->options.reads_reply))
         return;
     struct grammar_calls calls = {.tools = g->tools,
                                   .allowed = g->choice.allowed,
                                   .must = g->choice.must,
                                   .parallel = !g->options.one_call,
                                   .reasoning = g->options.reply.reasoning,
-                                  .no_thoughts = thinking_is_off(g),
+                                  .no_reasoning = thinking_is_off(g),
                                   .start = start_of(g)};
-    if (formed)
+    if (has_text_grammar)
         calls.content = g->structured.source;
     if (!grammar_calls_put(&text, &calls, STRUCTURED_BYTES_MAX))
         fields_fail(f, HTTP_INVALID_VALUE, "tools",

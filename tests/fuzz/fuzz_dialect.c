@@ -1,7 +1,7 @@
 // Replies from hostile hands: the first bytes choose a dialect, what is asked for and the cuts, the
-// rest is the reply. Nothing may crash or be held beyond the bound; events are well formed,
-// arguments of complete calls are JSON objects, all that comes of a text is text, and the cuts make
-// no difference.
+// rest is the reply. Nothing may crash or be held beyond the bound; events are well
+// has_text_grammar, arguments of complete calls are JSON objects, all that comes of a text is text,
+// and the cuts make no difference.
 #include "runtime/text/dialect/reply.h"
 
 #include "base/json.h"
@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                     .calls = (data[2] & 4) == 0,
                                     .reasoning = (data[2] & 8) == 0,
                                     .keep_special = (data[2] & 16) != 0,
-                                    .formed = (data[2] & 64) != 0,
+                                    .has_text_grammar = (data[2] & 64) != 0,
                                     .tools = (data[2] & 32) == 0 ? tools : NULL};
     struct text text = text_span((const char *)data + 4, bytes - 4);
     bool utf8 = utf8_valid_prefix(text) == text.bytes;

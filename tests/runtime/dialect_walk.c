@@ -184,7 +184,7 @@ static struct reply *reader_of(const struct subject *s, const json_t *tools,
                                            .start = start,
                                            .calls = true,
                                            .reasoning = true,
-                                           .formed = s->formed,
+                                           .has_text_grammar = s->has_text_grammar,
                                            .tools = tools});
 }
 
@@ -270,7 +270,7 @@ struct mask_cache *subject_cache(const struct subject *s, const struct dialect_g
     struct grammar *g;
     uint32_t root;
     struct dialect_grammar_args own = *args;
-    if (own.formed && own.content == GRAMMAR_NOTHING)
+    if (own.has_text_grammar && own.content == GRAMMAR_NOTHING)
         own.content = grammar_repeat(b, grammar_byte(b, '0', '9'), 1, GRAMMAR_UNBOUNDED);
     if (dialect_grammar(b, &own, &root, &err) != STATUS_OK ||
         grammar_finish(b, root, &g, &err) != STATUS_OK)

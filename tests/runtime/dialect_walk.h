@@ -21,8 +21,8 @@ struct subject {
     struct vocabulary *v;
     struct text tokens[BYTES + SPECIALS], specials[BYTES + SPECIALS];
     char bytes[BYTES];
-    uint32_t count; // the end has this id
-    bool formed;    // its reader knows that text has a form
+    uint32_t count;        // the end has this id
+    bool has_text_grammar; // its reader knows that text has a form
 };
 
 // Ends the test's process where the row is not known. special: marks that look like special tokens

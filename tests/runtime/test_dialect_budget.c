@@ -111,7 +111,7 @@ static struct text answer_make(const struct dialect *d, bool calls, char *out)
 
 struct way {
     enum dialect_start start;
-    bool calls, formed;
+    bool calls, has_text_grammar;
     size_t before; // bytes that the answer continues
 };
 
@@ -141,10 +141,10 @@ static void compare(const struct dialect *d, struct text answer, const struct wa
                                .start = way->start,
                                .reasoning = true,
                                .calls = way->calls,
-                               .formed = way->formed};
+                               .has_text_grammar = way->has_text_grammar};
     struct reply *r = reply_open(&reply);
     uint32_t count;
-    bool loose = way->formed || (way->calls && looks_like_calls(d->row));
+    bool loose = way->has_text_grammar || (way->calls && looks_like_calls(d->row));
     // The rig's tokenizer has no text.
     (void)dialect_closing_make(&closing, d, d->tokenizer, 0, arena);
     (void)dialect_budget(d, &args, &budget);
@@ -213,7 +213,7 @@ static void test_it_is_inside_where_the_reader_is(void **state)
                     &d, text,
                     &(struct way){.start = round % 3 ? DIALECT_START_TEXT : DIALECT_START_REASONING,
                                   .calls = calls,
-                                  .formed = round % 7 == 0 && !brackets,
+                                  .has_text_grammar = round % 7 == 0 && !brackets,
                                   .before = round % 5 == 0 ? below(20) : 0});
             }
             tokenizer_close(t);

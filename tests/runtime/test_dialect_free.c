@@ -354,7 +354,7 @@ static struct mask_cache *form_cache(const struct subject *s, enum form form,
     struct grammar *g;
     uint32_t root = form_of(b, form);
     if (args) {
-        args->formed = true;
+        args->has_text_grammar = true;
         args->content = root;
         if (dialect_grammar(b, args, &root, &err) != STATUS_OK)
             fail_msg("%s: %s", dialect_name(&s->d), err.text);
@@ -429,7 +429,7 @@ static void pieces(const struct subject *s, uint64_t *seed)
 static void formed_pieces(const struct subject *s, uint64_t *seed)
 {
     struct subject own = *s;
-    own.formed = true;
+    own.has_text_grammar = true;
     for (int form = FORM_ANY; form < FORMS; form++)
         pieces_walk(&own, (enum form)form, seed);
 }
@@ -457,7 +457,7 @@ static void other_object(const struct subject *s, uint64_t *seed)
     static const char *const texts[] = {"{ \"name\" : \"f\", \"parameters\": {}}",
                                         "{ \"name\" : \"f\", \"arguments\": {}}"};
     struct subject own = *s;
-    own.formed = true;
+    own.has_text_grammar = true;
     json_t *tools = parsed("[{\"name\":\"f\"}]");
     for (size_t i = 0; i < 2; i++) {
         struct written w = {0};
@@ -490,8 +490,11 @@ static enum status form_refused(const char *dialect, const char *pattern, struct
     json_t *tools = parsed("[{\"name\":\"f\"},{\"name\":\"g\"}]"), *allowed = parsed("[\"f\"]");
     struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar_source source = {.kind = GRAMMAR_KIND_REGEX, .text = text_of(pattern)};
-    struct dialect_grammar_args args = {
-        .dialect = &s.d, .tools = tools, .allowed = allowed, .reasoning = true, .formed = true};
+    struct dialect_grammar_args args = {.dialect = &s.d,
+                                        .tools = tools,
+                                        .allowed = allowed,
+                                        .reasoning = true,
+                                        .has_text_grammar = true};
     uint32_t root;
     assert_int_equal(grammar_source_build(b, &source, &args.content, err), STATUS_OK);
     enum status status = dialect_grammar(b, &args, &root, err);

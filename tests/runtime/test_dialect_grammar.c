@@ -422,7 +422,7 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
     struct dialect_grammar_args args = {.dialect = &s.d,
                                         .tools = tools,
                                         .reasoning = true,
-                                        .formed = true,
+                                        .has_text_grammar = true,
                                         .content = grammar_literal(b, text_of("{\"a\":1}"))};
     struct error err = {0};
     struct grammar *g;
@@ -455,7 +455,7 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
 }
 
 // An answer that must call or has a form begins no thoughts; those that the prompt began go on.
-static void no_thoughts(const struct subject *s, uint64_t *seed)
+static void no_reasoning(const struct subject *s, uint64_t *seed)
 {
     struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(&s->d);
     (void)seed;
@@ -466,9 +466,9 @@ static void no_thoughts(const struct subject *s, uint64_t *seed)
         struct dialect_grammar_args args = {.dialect = &s->d,
                                             .tools = tools,
                                             .must = bits >> 1 & 1,
-                                            .formed = !(bits >> 1 & 1),
+                                            .has_text_grammar = !(bits >> 1 & 1),
                                             .reasoning = true,
-                                            .no_thoughts = off,
+                                            .no_reasoning = off,
                                             .start = inside ? DIALECT_START_REASONING
                                                             : DIALECT_START_TEXT};
         struct mask_cache *c = subject_cache(s, &args);
@@ -491,7 +491,7 @@ static void no_thoughts(const struct subject *s, uint64_t *seed)
 static void test_thoughts_that_are_off_do_not_begin(void **state)
 {
     (void)state;
-    subject_each(no_thoughts);
+    subject_each(no_reasoning);
 }
 
 // What cannot be written or compiled is said, with the name of the tool.
@@ -670,7 +670,7 @@ static struct grammar_hash hash_of_args(const struct dialect_grammar_args *args,
     struct error err = {0};
     struct grammar *g;
     uint32_t root;
-    own.formed = regex != NULL;
+    own.has_text_grammar = regex != NULL;
     if (regex)
         assert_int_equal(grammar_source_build(b, &source, &own.content, &err), STATUS_OK);
     if (dialect_grammar(b, &own, &root, &err) != STATUS_OK ||
@@ -708,18 +708,18 @@ static void test_a_source_of_calls_says_all(void **state)
     struct grammar_hash seen[64];
     size_t count = 0;
     for (unsigned bits = 0; bits < 256; bits++) {
-        bool must = bits & 1, formed = bits >> 1 & 1;
+        bool must = bits & 1, has_text_grammar = bits >> 1 & 1;
         enum dialect_start start = (enum dialect_start)(bits >> 2 & 3);
-        if (must && (formed || start == DIALECT_START_MIDST))
+        if (must && (has_text_grammar || start == DIALECT_START_MIDST))
             continue;
         struct grammar_calls calls = {.tools = tools,
                                       .allowed = bits >> 4 & 1 ? allowed : NULL,
                                       .must = must,
                                       .parallel = bits >> 5 & 1,
                                       .reasoning = bits >> 6 & 1,
-                                      .no_thoughts = bits >> 7 & 1,
+                                      .no_reasoning = bits >> 7 & 1,
                                       .start = start};
-        if (formed)
+        if (has_text_grammar)
             calls.content =
                 (struct grammar_source){.kind = GRAMMAR_KIND_REGEX, .text = text_of("[0-9]+")};
         struct dialect_grammar_args args = {.dialect = &s.d,
@@ -728,9 +728,9 @@ static void test_a_source_of_calls_says_all(void **state)
                                             .must = must,
                                             .parallel = calls.parallel,
                                             .reasoning = calls.reasoning,
-                                            .no_thoughts = calls.no_thoughts,
+                                            .no_reasoning = calls.no_reasoning,
                                             .start = start};
-        struct grammar_hash want = hash_of_args(&args, formed ? "[0-9]+" : NULL);
+        struct grammar_hash want = hash_of_args(&args, has_text_grammar ? "[0-9]+" : NULL);
         struct grammar_hash have = hash_of_source(&calls, &s.d);
         if (memcmp(&have, &want, sizeof have) != 0)
             fail_msg("members %u", bits);

@@ -6,7 +6,7 @@
 
 enum { KEY_CHARS_MAX = 128 };
 
-static uint32_t literal(struct write *w, const char *text)
+static uint32_t text_literal(struct write *w, const char *text)
 {
     return grammar_literal(w->b, text_of(text));
 }
@@ -22,7 +22,7 @@ static uint32_t chars_except(struct write *w, const char *bytes, uint32_t min, u
 }
 
 // Strings that contain the part.
-static uint32_t around(struct write *w, uint32_t part)
+static uint32_t chars_around(struct write *w, uint32_t part)
 {
     uint32_t any = chars_except(w, "", 0, GRAMMAR_UNBOUNDED);
     uint32_t parts[] = {any, part, any};
@@ -75,33 +75,33 @@ static uint32_t values_of(struct write *w, unsigned types)
     uint32_t open = GRAMMAR_NOTHING;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         for (size_t k = 0; k < 4 && words[i].words[k] && (types & words[i].type); k++)
-            whole = grammar_either(b, literal(w, words[i].words[k]), whole);
+            whole = grammar_either(b, text_literal(w, words[i].words[k]), whole);
     if (types & SCHEMA_OBJECT)
-        open = literal(w, "{");
+        open = text_literal(w, "{");
     if (types & SCHEMA_ARRAY)
-        open = grammar_either(b, literal(w, "["), open);
+        open = grammar_either(b, text_literal(w, "["), open);
     uint32_t wholes[] = {blank, whole, blank};
     uint32_t opens[] = {blank, open, chars_except(w, "", 0, GRAMMAR_UNBOUNDED)};
     return grammar_either(b, grammar_join_all(b, wholes, 3), grammar_join_all(b, opens, 3));
 }
 
 // Determines how the reader interprets a parameter, as read_value_begin does.
-static enum schema_reading reading(void *context, struct grammar_builder *b, struct text key,
-                                   struct schema_strings_clear *out)
+static enum schema_reading parameter_reading(void *context, struct grammar_builder *b,
+                                             struct text key, struct schema_unquoted_strings *out)
 {
     struct write *w = context;
-    bool told = w->parameters.string_open != w->parameters.other_open;
+    bool marks_strings = w->parameters.string_open != w->parameters.other_open;
     const json_t *known = json_object_getn(w->types, key.at, key.bytes);
     unsigned types = known ? (unsigned)json_integer_value(known) : w->types_of_any;
-    *out = (struct schema_strings_clear){w->ends, w->clear};
+    *out = (struct schema_unquoted_strings){w->ends, w->unambiguous};
     // If the schema need not match, the reader parses any text as JSON if possible, else as a
     // string.
-    if ((types == SCHEMA_STRING || !w->fitting) && !told)
+    if ((types == SCHEMA_STRING || !w->fitting) && !marks_strings)
         return SCHEMA_READS_STRING;
-    if (!told && (types & SCHEMA_STRING) == 0)
+    if (!marks_strings && (types & SCHEMA_STRING) == 0)
         return SCHEMA_READS_VALUE;
-    if (!told)
-        out->unclear = grammar_either(b, values_of(w, types), w->ends);
+    if (!marks_strings)
+        out->ambiguous = grammar_either(b, values_of(w, types), w->ends);
     return SCHEMA_READS_EITHER;
 }
 
@@ -122,13 +122,13 @@ static void parameters_begin(struct write *w)
                                    ROLE_BIT(ROLE_KEY_CLOSE) | ROLE_BIT(ROLE_KEY_STRING) |
                                        ROLE_BIT(ROLE_KEY_OTHER),
                                    "");
-    p->reading = reading;
+    p->reading = parameter_reading;
     p->context = w;
     uint32_t raw = markers_of(w, ROLE_BIT(ROLE_RAW_OPEN));
     w->ends = grammar_either(
-        w->b, around(w, markers_of(w, ROLE_BIT(ROLE_VALUE_CLOSE) | ROLE_BIT(ROLE_TAG))),
+        w->b, chars_around(w, markers_of(w, ROLE_BIT(ROLE_VALUE_CLOSE) | ROLE_BIT(ROLE_TAG))),
         grammar_join(w->b, raw, chars_except(w, "", 0, GRAMMAR_UNBOUNDED)));
-    w->clear = grammar_optional(
+    w->unambiguous = grammar_optional(
         w->b, grammar_join(w->b, chars_except(w, " \t\r\n-0123456789{[tfnTFN\"<", 1, 1),
                            chars_except(w, "<", 0, GRAMMAR_UNBOUNDED)));
 }
@@ -137,14 +137,14 @@ static void python_begin(struct write *w)
 {
     struct writer *out = &w->writer;
     out->strings = out->keys = WRITE_PYTHON;
-    out->string_open = out->string_close = out->key_open = out->key_close = literal(w, "'");
+    out->string_open = out->string_close = out->key_open = out->key_close = text_literal(w, "'");
     out->null_word = "None";
     out->true_word = "True";
     out->false_word = "False";
     w->parameters = (struct schema_parameters){
-        .separator = literal(w, ", "),
+        .separator = text_literal(w, ", "),
         .key_open = GRAMMAR_EMPTY,
-        .other_open = literal(w, "="),
+        .other_open = text_literal(w, "="),
         .value_close = GRAMMAR_EMPTY,
         .key = keys_up_to(w, 0, " \t\r\n,:=()[]{}\"'\\"),
     };
@@ -157,20 +157,20 @@ static void bare_keys_begin(struct write *w)
     out->string_open = write_literal(w, w->syntax->string_open, 0);
     out->string_close = write_literal(w, w->syntax->value_close, 0);
     out->key_open = out->key_close = GRAMMAR_EMPTY;
-    out->colon = literal(w, ":");
-    out->comma = literal(w, ",");
-    out->never = around(w, markers_of(w, ROLE_BIT(ROLE_QUOTE)));
+    out->colon = text_literal(w, ":");
+    out->comma = text_literal(w, ",");
+    out->never = chars_around(w, markers_of(w, ROLE_BIT(ROLE_QUOTE)));
     out->key = keys_up_to(w, 0, " \t\r\n,:=()[]{}\"'");
 }
 
 void write_arguments_begin(struct write *w)
 {
     struct grammar_builder *b = w->b;
-    uint32_t space = grammar_optional(b, literal(w, " "));
+    uint32_t space = grammar_optional(b, text_literal(w, " "));
     w->writer = writer_json(b, GRAMMAR_EMPTY);
     // models write a blank there
-    w->writer.comma = grammar_join(b, literal(w, ","), space);
-    w->writer.colon = grammar_join(b, literal(w, ":"), space);
+    w->writer.comma = grammar_join(b, text_literal(w, ","), space);
+    w->writer.colon = grammar_join(b, text_literal(w, ":"), space);
     switch (w->syntax->arguments) {
     case ARGUMENTS_JSON:
         break;

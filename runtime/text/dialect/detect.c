@@ -6,17 +6,17 @@
 
 enum { SPECIAL = 0x100 };
 
-static bool has(struct text source, const char *sign)
+static bool source_has(struct text source, const char *sign)
 {
     return *sign == 0 || (source.bytes > 0 && memmem(source.at, source.bytes, sign, strlen(sign)));
 }
 
 static bool row_fits(const struct dialect_row *row, struct text source)
 {
-    if (row->also && has(source, row->also))
+    if (row->also && source_has(source, row->also))
         return true;
     for (uint32_t i = 0; i < ROW_SIGNS; i++)
-        if (row->signs[i] && !has(source, row->signs[i]))
+        if (row->signs[i] && !source_has(source, row->signs[i]))
             return false;
     return true;
 }
@@ -124,7 +124,7 @@ enum status dialect_detect(struct dialect *out, struct text source,
     const struct dialect_reasoning *reasoning = dialect_reasonings;
     while (!row_fits(row, source))
         row++;
-    while (!has(source, reasoning->sign))
+    while (!source_has(source, reasoning->sign))
         reasoning++;
     *out = (struct dialect){.row = row, .reasoning = reasoning, .tokenizer = tokenizer};
     return markers_make(out, err);

@@ -90,7 +90,7 @@ static void tag_over(struct reply *r)
 
 // Ignores symbols between elements; symbols of an element without nested elements belong to its
 // value.
-static void content(struct reply *r, unsigned symbol)
+static void element_content(struct reply *r, unsigned symbol)
 {
     if (r->levels[r->depth - 1].kind == 0)
         read_value_put(r, symbol);
@@ -108,7 +108,7 @@ void read_elements(struct reply *r, unsigned symbol)
         return;
     }
     if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {
-        content(r, symbol);
+        element_content(r, symbol);
         return;
     }
     read_hold(r, symbol);
@@ -123,7 +123,7 @@ void read_elements(struct reply *r, unsigned symbol)
             return;
         unsigned first = r->held[0];
         read_drop(r, 1);
-        content(r, first);
+        element_content(r, first);
     }
 }
 

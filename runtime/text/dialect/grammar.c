@@ -189,7 +189,7 @@ static uint32_t calls_after_marker(struct calling *a, enum marker_role role, con
 }
 
 // The text after a marker in free text.
-static uint32_t opened(struct calling *a, enum marker_role role, const char *marker)
+static uint32_t calls_opened(struct calling *a, enum marker_role role, const char *marker)
 {
     uint32_t calls = calls_after_marker(a, role, marker);
     if ((a->w.d->row->flags & ROW_NAME_ALL) == 0)
@@ -251,36 +251,36 @@ static void bare_openings(struct calling *a, struct openings *o)
     o->rest[o->count - 1] = s->call_open;
 }
 
-static bool thoughts_begin(const struct dialect_grammar_args *args)
+static bool reasoning_allowed(const struct dialect_grammar_args *args)
 {
-    return args->reasoning && !(args->no_thoughts && (args->must || args->formed));
+    return args->reasoning && !(args->no_reasoning && (args->must || args->has_text_grammar));
 }
 
 // Adds the markers that the reader searches outside of calls.
 static void openings_find(struct calling *a, struct openings *o)
 {
     const struct dialect_row *row = a->w.d->row;
-    struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(a->w.d);
+    struct dialect_reasoning_syntax marks = dialect_reasoning_syntax(a->w.d);
     if (a->known_count > 0)
         bare_openings(a, o);
     for (uint32_t i = 0; i < ROW_MARKERS && row->markers[i].text; i++) {
         enum marker_role role = row->markers[i].role;
         const char *text = row->markers[i].text;
         if (role == ROLE_SECTION_OPEN || role == ROLE_CALL_OPEN || role == ROLE_CALL_FIRST)
-            opening_add(a, o, text, opened(a, role, text), role == ROLE_CALL_FIRST);
+            opening_add(a, o, text, calls_opened(a, role, text), role == ROLE_CALL_FIRST);
         else if ((role == ROLE_MESSAGE || role == ROLE_DROP) &&
-                 (!a->w.args->formed || begins_special(a->w.d, text)))
+                 (!a->w.args->has_text_grammar || begins_special(a->w.d, text)))
             opening_add(a, o, text, a->head, role == ROLE_DROP);
     }
-    if (a->w.args->reasoning && thoughts.open)
-        opening_add(a, o, thoughts.open, thoughts_begin(a->w.args) ? a->reasoning : GRAMMAR_NOTHING,
+    if (a->w.args->reasoning && marks.open)
+        opening_add(a, o, marks.open, reasoning_allowed(a->w.args) ? a->reasoning : GRAMMAR_NOTHING,
                     true);
 }
 
 // BLANKS blanks, and the bracket that makes it a call.
 static const char after_name[] = " \t\n\r(";
 
-static uint32_t blanks(struct grammar_builder *b)
+static uint32_t blanks_before_call(struct grammar_builder *b)
 {
     static const struct grammar_range ranges[] = {{' ', ' '}, {'\t', '\n'}, {'\r', '\r'}};
     return grammar_repeat(b, grammar_chars(b, ranges, 3), 0, GRAMMAR_UNBOUNDED);
@@ -353,7 +353,8 @@ static uint32_t opening_text(struct calling *a, const struct openings *o, uint32
     if (o->rest[i])
         return grammar_join(b, mark, grammar_literal(b, text_of(o->rest[i])));
     uint32_t names = grammar_choice(b, a->known, a->known_count);
-    uint32_t parts[] = {mark, blanks(b), names, blanks(b), grammar_literal(b, text_of("("))};
+    uint32_t parts[] = {mark, blanks_before_call(b), names, blanks_before_call(b),
+                        grammar_literal(b, text_of("("))};
     return grammar_join_all(b, parts, 5);
 }
 
@@ -384,7 +385,7 @@ static uint32_t content_apart(struct calling *a, const struct openings *o, bool 
         return out;
     for (uint32_t i = 0; i < o->count; i++)
         openings = grammar_either(b, opening_text(a, o, i), openings);
-    uint32_t parts[] = {blanks(b), openings, any};
+    uint32_t parts[] = {blanks_before_call(b), openings, any};
     uint32_t without = grammar_join_all(b, parts, 3);
     if (later)
         without =
@@ -403,7 +404,7 @@ static uint32_t head_of(struct calling *a, uint32_t again, bool later)
     struct grammar_builder *b = a->w.b;
     a->head = again;
     openings_find(a, &o);
-    if (!a->w.args->formed)
+    if (!a->w.args->has_text_grammar)
         return grammar_free_part(b, &(struct grammar_free_part){o.at, o.count, false});
     if (a->status != STATUS_OK)
         return GRAMMAR_NOTHING;
@@ -419,7 +420,7 @@ static uint32_t midst_of(struct calling *a)
 {
     struct openings o = {.count = 0};
     uint32_t count = 0;
-    if (a->w.args->formed)
+    if (a->w.args->has_text_grammar)
         return a->w.args->content;
     openings_find(a, &o);
     for (uint32_t i = 0; i < o.count; i++)
@@ -429,61 +430,61 @@ static uint32_t midst_of(struct calling *a)
 }
 
 // Reasoning up to its end, then `then`.
-static uint32_t thoughts_before(struct calling *a, uint32_t then)
+static uint32_t reasoning_before(struct calling *a, uint32_t then)
 {
     struct openings o = {.count = 0};
     opening_add(a, &o, dialect_reasoning_syntax(a->w.d).close, then, false);
-    bool must = a->w.args->must || a->w.args->formed;
+    bool must = a->w.args->must || a->w.args->has_text_grammar;
     return grammar_free_part(a->w.b, &(struct grammar_free_part){o.at, o.count, must});
 }
 
-static uint32_t forced(struct calling *a)
+static uint32_t forced_root(struct calling *a)
 {
     const struct dialect_grammar_args *args = a->w.args;
     const struct dialect_syntax *s = a->w.syntax;
-    struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(a->w.d);
+    struct dialect_reasoning_syntax marks = dialect_reasoning_syntax(a->w.d);
     struct grammar_builder *b = a->w.b;
     const char *message = marker_text(a->w.d, ROLE_MESSAGE), *open;
     uint32_t calls = calls_from(a, s->begin, s->call_open);
     if (args->start == DIALECT_START_CALL && (open = marker_text(a->w.d, ROLE_CALL_OPEN)))
         return calls_after_marker(a, ROLE_CALL_OPEN, open);
-    if (!args->reasoning || !thoughts.open)
+    if (!args->reasoning || !marks.open)
         return calls;
     uint32_t part =
         message ? grammar_optional(b, write_literal(&a->w, message, 0)) : (uint32_t)GRAMMAR_EMPTY;
     uint32_t later[] = {a->gap, part, calls};
-    uint32_t inside = thoughts_before(a, grammar_join_all(b, later, 3));
+    uint32_t inside = reasoning_before(a, grammar_join_all(b, later, 3));
     if (args->start == DIALECT_START_REASONING)
         return inside;
-    if (!thoughts_begin(args))
+    if (!reasoning_allowed(args))
         return calls;
-    return grammar_either(b, calls,
-                          grammar_join(b, write_literal(&a->w, thoughts.open, 0), inside));
+    return grammar_either(b, calls, grammar_join(b, write_literal(&a->w, marks.open, 0), inside));
 }
 
-static uint32_t unforced(struct calling *a)
+static uint32_t free_root(struct calling *a)
 {
     const struct dialect_grammar_args *args = a->w.args;
     struct grammar_builder *b = a->w.b;
     const char *open = marker_text(a->w.d, ROLE_CALL_OPEN);
     bool begun = args->reasoning && args->start == DIALECT_START_REASONING;
-    bool reasons = (begun || thoughts_begin(args)) && dialect_reasoning_syntax(a->w.d).open;
+    bool reasons = (begun || reasoning_allowed(args)) && dialect_reasoning_syntax(a->w.d).open;
     uint32_t head, reasoning, later, answer = grammar_rule(b, text_of("answer"), &head);
     uint32_t after = answer;
     a->reasoning = grammar_rule(b, text_of("reasoning"), &reasoning);
     grammar_rule_set(b, head, head_of(a, answer, false));
-    if (args->formed && reasons) {
+    if (args->has_text_grammar && reasons) {
         uint32_t last = grammar_rule(b, text_of("answer after reasoning"), &later);
         grammar_rule_set(b, later, head_of(a, last, true));
         after = grammar_join(b, a->gap, last);
         a->head = answer;
     }
-    grammar_rule_set(b, reasoning, reasons ? thoughts_before(a, after) : GRAMMAR_NOTHING);
+    grammar_rule_set(b, reasoning, reasons ? reasoning_before(a, after) : GRAMMAR_NOTHING);
     if (args->start == DIALECT_START_REASONING && reasons)
         return a->reasoning;
     if (args->start == DIALECT_START_MIDST)
         return midst_of(a);
-    return args->start == DIALECT_START_CALL && open ? opened(a, ROLE_CALL_OPEN, open) : a->head;
+    return args->start == DIALECT_START_CALL && open ? calls_opened(a, ROLE_CALL_OPEN, open)
+                                                     : a->head;
 }
 
 static bool is_allowed(const json_t *allowed, struct text name)
@@ -546,7 +547,7 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
     enum status status = STATUS_OK;
     *root = GRAMMAR_NOTHING;
     check(a.w.syntax || count == 0, "the dialect has no calls");
-    if (args->formed && args->content == GRAMMAR_NOTHING && !grammar_failed(b))
+    if (args->has_text_grammar && args->content == GRAMMAR_NOTHING && !grammar_failed(b))
         return error_set(err, STATUS_INVALID, "no text at all matches the grammar");
     a.names = heap_alloc((count + 1) * sizeof *a.names);
     a.arguments = heap_alloc((count + 1) * sizeof *a.arguments);
@@ -559,7 +560,7 @@ enum status dialect_grammar(struct grammar_builder *b, const struct dialect_gram
     for (size_t i = 0; i < count && status == STATUS_OK; i++)
         status = function_add(&a, json_array_get(args->tools, i));
     if (status == STATUS_OK)
-        *root = args->must ? forced(&a) : unforced(&a);
+        *root = args->must ? forced_root(&a) : free_root(&a);
     if (a.status != STATUS_OK)
         *root = GRAMMAR_NOTHING;
     heap_free(a.names);

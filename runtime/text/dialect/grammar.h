@@ -24,14 +24,15 @@ struct dialect_grammar_args {
     // schemas. false: free text, in which the grammar applies from the mark of a call on; arguments
     // of functions with "strict": true match their schemas, those of others are any object.
     bool must;
-    bool parallel;            // true: more than one call is allowed if the dialect can write that
-    bool reasoning;           // true: marks of reasoning count; calls inside of reasoning are text
-    bool no_thoughts;         // true: with `must` or `formed` the answer contains no reasoning
+    bool parallel;     // true: more than one call is allowed if the dialect can write that
+    bool reasoning;    // true: marks of reasoning count; calls inside of reasoning are text
+    bool no_reasoning; // true: with `must` or `has_text_grammar` the answer contains no reasoning
     enum dialect_start start; // MIDST is not allowed with `must`
     // true: the text of an answer without a call is a string of `content`, except those that begin
-    // like a call or like reasoning. The reader must get the same flag (reply_args.formed).
-    // Reasoning must then have an end, because this text follows it. Not allowed with `must`.
-    bool formed;
+    // like a call or like reasoning. The reader must get the same flag
+    // (reply_args.has_text_grammar). Reasoning must then have an end, because this text follows it.
+    // Not allowed with `must`.
+    bool has_text_grammar;
     uint32_t content;
 };
 

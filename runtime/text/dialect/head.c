@@ -119,7 +119,7 @@ static bool name_ended_by(struct reply *r, unsigned symbol)
 }
 
 // Adds a symbol to the name or id. Returns false if it is not allowed in the head of a call.
-static bool name_take(struct reply *r, unsigned symbol)
+static bool name_symbol_read(struct reply *r, unsigned symbol)
 {
     if (r->form == FORM_PYTHON && symbol == '[' && r->name_bytes == 0 && !r->listed)
         return r->listed = true;
@@ -149,7 +149,7 @@ void read_name_symbols(struct reply *r)
             name_marker(r, read_role(r, marker), first);
         } else if (name_ended_by(r, first)) {
             return;
-        } else if (!name_take(r, first)) {
+        } else if (!name_symbol_read(r, first)) {
             read_head_failed(r);
             return;
         } else {

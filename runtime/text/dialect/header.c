@@ -65,7 +65,8 @@ void read_header(struct reply *r, unsigned symbol)
 // Enters READ_HEADER if the held symbols begin a header. Returns true if they do.
 bool read_header_begin(struct reply *r)
 {
-    size_t mark = r->mode == READ_TEXT && r->args.reasoning && !r->args.formed ? header_mark(r) : 0;
+    size_t mark =
+        r->mode == READ_TEXT && r->args.reasoning && !r->args.has_text_grammar ? header_mark(r) : 0;
     if (mark == 0)
         return false;
     size_t blanks = r->from, end = r->held_count;

@@ -43,7 +43,7 @@ void read_literal_begin(struct reply *r, char open)
     read_arguments(r, "{");
 }
 
-static char closer(const struct read_level *level)
+static char level_closer(const struct read_level *level)
 {
     return level->kind == '(' ? ')' : level->kind == '[' ? ']' : '}';
 }
@@ -82,7 +82,7 @@ static bool is_quote(const struct reply *r, unsigned symbol)
 static bool key_begin(struct reply *r, unsigned symbol)
 {
     bool call = level_of(r)->kind == '(';
-    if (symbol == (unsigned char)closer(level_of(r)))
+    if (symbol == (unsigned char)level_closer(level_of(r)))
         return container_close(r);
     if (!call && is_quote(r, symbol))
         return string_begin(r, symbol, true);
@@ -112,7 +112,7 @@ static bool bare_key(struct reply *r, unsigned symbol)
 }
 
 static bool literal_symbol(struct reply *r, unsigned symbol);
-static bool number(struct reply *r, unsigned symbol);
+static bool literal_number(struct reply *r, unsigned symbol);
 
 static bool value_begin(struct reply *r, unsigned symbol, bool first)
 {
@@ -143,7 +143,7 @@ static bool value_begin(struct reply *r, unsigned symbol, bool first)
     if (symbol == '-' || (symbol >= '0' && symbol <= '9')) {
         r->literal = LITERAL_NUMBER;
         json_scan_begin(&r->scan);
-        return number(r, symbol);
+        return literal_number(r, symbol);
     }
     r->literal = LITERAL_WORD;
     r->word_bytes = symbol < 0x80 && symbol > ' ';
@@ -151,9 +151,9 @@ static bool value_begin(struct reply *r, unsigned symbol, bool first)
     return r->word_bytes > 0;
 }
 
-static bool after(struct reply *r, unsigned symbol)
+static bool literal_after(struct reply *r, unsigned symbol)
 {
-    if (symbol == (unsigned char)closer(level_of(r)))
+    if (symbol == (unsigned char)level_closer(level_of(r)))
         return container_close(r);
     r->literal = level_of(r)->kind == '[' ? LITERAL_FIRST : LITERAL_KEY;
     return symbol == ',';
@@ -193,7 +193,7 @@ static bool of_a_word(unsigned symbol)
 }
 
 // Numbers of any length are emitted while they are read.
-static bool number(struct reply *r, unsigned symbol)
+static bool literal_number(struct reply *r, unsigned symbol)
 {
     if (!of_a_word(symbol)) {
         r->literal = LITERAL_AFTER;
@@ -205,7 +205,7 @@ static bool number(struct reply *r, unsigned symbol)
     return true;
 }
 
-static bool word(struct reply *r, unsigned symbol)
+static bool literal_word(struct reply *r, unsigned symbol)
 {
     if (!of_a_word(symbol))
         return word_over(r) && literal_symbol(r, symbol);
@@ -222,7 +222,7 @@ static void string_over(struct reply *r)
     r->word_bytes = 0;
 }
 
-static bool string(struct reply *r, unsigned symbol)
+static bool literal_string(struct reply *r, unsigned symbol)
 {
     if (symbol == MARK && r->quote == MARK) {
         string_over(r);
@@ -241,7 +241,7 @@ static bool string(struct reply *r, unsigned symbol)
 // text.
 static bool after_quote(struct reply *r, unsigned symbol)
 {
-    bool fits = symbol == ',' || symbol == (unsigned char)closer(level_of(r));
+    bool fits = symbol == ',' || symbol == (unsigned char)level_closer(level_of(r));
     if (r->string_key ? symbol == ':' : fits) {
         string_over(r);
         return literal_symbol(r, symbol);
@@ -255,10 +255,10 @@ static bool after_quote(struct reply *r, unsigned symbol)
         read_argument_escaped(r, r->word[i]);
     r->word_bytes = 0;
     r->literal = LITERAL_STRING;
-    return string(r, symbol);
+    return literal_string(r, symbol);
 }
 
-static bool escape(struct reply *r, unsigned symbol)
+static bool literal_escape(struct reply *r, unsigned symbol)
 {
     static const char names[] = "nrtbfav0\\'\"", values[] = "\n\r\t\b\f\a\v\0\\'\"";
     r->literal = LITERAL_STRING;
@@ -276,10 +276,10 @@ static bool escape(struct reply *r, unsigned symbol)
         return true;
     }
     read_argument_escaped(r, '\\');
-    return string(r, symbol);
+    return literal_string(r, symbol);
 }
 
-static bool hex(struct reply *r, unsigned symbol)
+static bool literal_hex(struct reply *r, unsigned symbol)
 {
     char utf8[4], kind = r->word[0];
     size_t digits = kind == 'x' ? 2 : kind == 'u' ? 4 : 8;
@@ -322,23 +322,23 @@ static bool literal_symbol(struct reply *r, unsigned symbol)
     case LITERAL_FIRST:
         return value_begin(r, symbol, state == LITERAL_FIRST);
     case LITERAL_AFTER:
-        return after(r, symbol);
+        return literal_after(r, symbol);
     case LITERAL_WORD:
-        return word(r, symbol);
+        return literal_word(r, symbol);
     case LITERAL_NUMBER:
-        return number(r, symbol);
+        return literal_number(r, symbol);
     case LITERAL_STRING:
-        return string(r, symbol);
+        return literal_string(r, symbol);
     case LITERAL_QUOTE:
         return after_quote(r, symbol);
     case LITERAL_ESCAPE:
-        return escape(r, symbol);
+        return literal_escape(r, symbol);
     default:
-        return hex(r, symbol);
+        return literal_hex(r, symbol);
     }
 }
 
-static void take(struct reply *r, unsigned symbol)
+static void literal_handle(struct reply *r, unsigned symbol)
 {
     bool special = (symbol & READ_SPECIAL) != 0 && r->literal < LITERAL_STRING;
     if (!special && literal_symbol(r, symbol))
@@ -351,7 +351,7 @@ static void take(struct reply *r, unsigned symbol)
 void read_literal(struct reply *r, unsigned symbol)
 {
     if (r->held_count == 0 && !r->first_of[symbol & 0xFF]) {
-        take(r, symbol);
+        literal_handle(r, symbol);
         return;
     }
     read_hold(r, symbol);
@@ -361,7 +361,7 @@ void read_literal(struct reply *r, unsigned symbol)
             return;
         unsigned first = marker >= 0 ? (unsigned)MARK : r->held[0];
         read_drop(r, marker >= 0 ? r->held_count : 1);
-        take(r, first);
+        literal_handle(r, first);
     }
 }
 

@@ -55,7 +55,7 @@ static bool string_byte(struct reply *r, bool id, char byte)
 }
 
 // Reads a byte of the name or the id. Returns false if the string is malformed or too long.
-static bool string_take(struct reply *r, bool id, char c, bool *over)
+static bool string_byte_read(struct reply *r, bool id, char c, bool *over)
 {
     char out[8];
     uint32_t bytes;
@@ -98,12 +98,12 @@ static bool key_over(struct reply *r)
     return known || o->tail || !o->bare;
 }
 
-static bool key_take(struct reply *r, char c)
+static bool key_byte_read(struct reply *r, char c)
 {
     struct read_object *o = &r->object;
     bool over = c == '"';
     if ((r->row->flags & ROW_KEYED) != 0 && !o->tail) {
-        if (!string_take(r, false, c, &over))
+        if (!string_byte_read(r, false, c, &over))
             return false;
     } else if (!over && o->key_bytes < sizeof o->key) {
         o->key[o->key_bytes++] = c;
@@ -206,7 +206,7 @@ static bool between_keys(struct reply *r, char c)
     return true;
 }
 
-static bool skip(struct reply *r, char c)
+static bool object_skip(struct reply *r, char c)
 {
     struct read_object *o = &r->object;
     enum json_scan_step step = json_scan_byte(&o->scan, c);
@@ -220,11 +220,11 @@ static bool skip(struct reply *r, char c)
     return step == JSON_SCAN_DONE || read_blank((unsigned char)c) || between_keys(r, c);
 }
 
-static bool string(struct reply *r, char c)
+static bool object_string(struct reply *r, char c)
 {
     struct read_object *o = &r->object;
     bool over;
-    if (!string_take(r, o->kind == KEY_ID, c, &over))
+    if (!string_byte_read(r, o->kind == KEY_ID, c, &over))
         return false;
     if (over) {
         o->state = OBJECT_AFTER;
@@ -233,7 +233,7 @@ static bool string(struct reply *r, char c)
     return true;
 }
 
-static bool open(struct reply *r, char c)
+static bool object_open(struct reply *r, char c)
 {
     if (c == '[' && !r->object.list)
         return r->object.list = true;
@@ -250,19 +250,19 @@ static bool object_byte(struct reply *r, char c)
         return true;
     switch (state) {
     case OBJECT_OPEN:
-        return open(r, c);
+        return object_open(r, c);
     case OBJECT_KEY:
-        return key_take(r, c);
+        return key_byte_read(r, c);
     case OBJECT_COLON:
         r->object.state = OBJECT_VALUE;
         return c == ':';
     case OBJECT_VALUE:
         return value_first(r, c);
     case OBJECT_STRING:
-        return string(r, c);
+        return object_string(r, c);
     case OBJECT_ARGUMENTS:
     case OBJECT_SKIP:
-        return skip(r, c);
+        return object_skip(r, c);
     default:
         return between_keys(r, c);
     }

@@ -15,7 +15,7 @@
 
 enum {
     READ_SPECIAL = 0x100,
-    READ_GAP = 2,         // maximum line ends dropped between reasoning and `formed` text
+    READ_GAP = 2,         // maximum line ends dropped between reasoning and `has_text_grammar` text
     READ_BLANKS_MAX = 64, // maximum number of blanks held before a possible marker
     READ_DEPTH_MAX = 120, // of nested elements and literals; equals JSON_SCAN_DEPTH_MAX
     ESCAPE_BYTES = 6,     // length of \uXXXX

@@ -61,7 +61,7 @@ static void escape_out(struct reply *r, size_t count)
     escape_drop(r, count);
 }
 
-static void escape_mended(struct reply *r)
+static void escape_replace(struct reply *r)
 {
     event_put(r, REPLY_ARGUMENTS, "\\ufffd", ESCAPE_BYTES);
     escape_drop(r, ESCAPE_BYTES);
@@ -89,7 +89,7 @@ static void escape_settle(struct reply *r, bool over)
         if (!over && (first == TRY_PART || second == TRY_PART))
             return;
         if (low || (high && (second < 0xDC00 || second > 0xDFFF)))
-            escape_mended(r);
+            escape_replace(r);
         else if (high)
             escape_out(r, 2 * (size_t)ESCAPE_BYTES);
         else if (first >= 0)
@@ -197,7 +197,7 @@ enum marker_role read_role(const struct reply *r, int marker)
 // If the text has a grammar, a marker without special tokens may belong to it.
 static bool marker_is_text(const struct reply *r, const struct dialect_marker *marker)
 {
-    return r->args.formed && (ROLE_BIT(marker->role) & ROLES_PART) != 0 &&
+    return r->args.has_text_grammar && (ROLE_BIT(marker->role) & ROLES_PART) != 0 &&
            (marker->symbols[0] & READ_SPECIAL) == 0;
 }
 
@@ -237,18 +237,18 @@ void read_again(struct reply *r, size_t from)
 
 // --- text and reasoning ---
 
-static bool shown(const struct reply *r, unsigned symbol)
+static bool symbol_is_shown(const struct reply *r, unsigned symbol)
 {
     return r->args.keep_special || (symbol & READ_SPECIAL) == 0;
 }
 
 // Drops blanks after reasoning or a call. Text with a grammar may begin with blanks, so only up to
 // READ_GAP line ends are dropped before it (see `gap` in dialect/grammar.c).
-static bool trims(struct reply *r, unsigned symbol)
+static bool symbol_is_trimmed(struct reply *r, unsigned symbol)
 {
     if (!r->trim || !read_blank(symbol))
         return false;
-    if (!r->args.formed || r->mode == READ_REASONING)
+    if (!r->args.has_text_grammar || r->mode == READ_REASONING)
         return true;
     return symbol == '\n' && r->gap < READ_GAP && ++r->gap > 0;
 }
@@ -258,7 +258,7 @@ static void put_outside(struct reply *r, unsigned symbol, uint32_t at)
     bool reasoning = r->mode == READ_REASONING, blank = read_blank(symbol);
     if (!reasoning && !blank)
         r->head = false; // also for a special token that is not emitted: the grammar counts it
-    if (!shown(r, symbol) || trims(r, symbol))
+    if (!symbol_is_shown(r, symbol) || symbol_is_trimmed(r, symbol))
         return;
     r->trim = false;
     if (!reasoning && !blank)
@@ -295,7 +295,7 @@ static uint32_t outside_roles(const struct reply *r)
 {
     if (r->mode == READ_REASONING)
         return ROLE_BIT(ROLE_REASONING_CLOSE) | (r->trim ? ROLE_BIT(ROLE_REASONING_OPEN) : 0);
-    if (r->args.formed && !r->head)
+    if (r->args.has_text_grammar && !r->head)
         return 0;
     uint32_t roles = ROLES_PART;
     if (r->args.calls)
@@ -346,7 +346,7 @@ static int bare_try(const struct reply *r)
 {
     const char *open = r->row->syntax.call_open;
     size_t at = r->from + (r->held[r->from] == '[');
-    if (!r->args.formed || r->row->form == FORM_PYTHON)
+    if (!r->args.has_text_grammar || r->row->form == FORM_PYTHON)
         return 0;
     for (; at < r->held_count && *open && r->held[at] == (unsigned char)*open; at++)
         open++;
@@ -483,8 +483,8 @@ static bool between_character(struct reply *r, unsigned symbol)
 
 static void read_after_call(struct reply *r, unsigned symbol)
 {
-    bool room = read_hold(r, symbol);
-    check(room, "%zu symbols are held", r->held_count);
+    bool held = read_hold(r, symbol);
+    check(held, "%zu symbols are held", r->held_count);
     read_skip_blanks(r);
     if (r->from == r->held_count) {
         if (r->from <= READ_BLANKS_MAX)
@@ -555,7 +555,7 @@ void read_broken_symbol(struct reply *r, unsigned symbol)
         }
         if (marker != TRY_NONE)
             return;
-        if (shown(r, r->held[0]))
+        if (symbol_is_shown(r, r->held[0]))
             read_argument(r, (char)r->held[0]);
         read_drop(r, 1);
     }
@@ -661,7 +661,7 @@ static void outside_cut(struct reply *r)
     r->from = 0;
     read_skip_blanks(r);
     bool blank = r->from == r->held_count;
-    if (blank && (r->call > 0 || (r->trim && !r->args.formed)))
+    if (blank && (r->call > 0 || (r->trim && !r->args.has_text_grammar)))
         return;
     if (r->mode == READ_REASONING ? blank : !r->args.must)
         read_put_held(r, r->held_count);

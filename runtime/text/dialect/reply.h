@@ -51,7 +51,7 @@ struct reply_args {
     bool reasoning; // false: marks of reasoning are text
     // true: text has a grammar (dialect/grammar.h): no mark counts inside of it, and a call without
     // a mark must begin exactly as the dialect writes it
-    bool formed;
+    bool has_text_grammar;
     bool must;         // true: the grammar only allows calls and reasoning
     bool keep_special; // true: emit the texts of special tokens that are not marks
     // array of {"function": {"name", "parameters"}}; must outlive the reply. NULL: any name is a

@@ -29,12 +29,12 @@ enum {
 
 enum { UNESCAPE_PLAIN, UNESCAPE_BACKSLASH, UNESCAPE_HEX }; // UNESCAPE_HEX + n: n digits were read
 
-static bool blank(char c)
+static bool byte_is_blank(char c)
 {
     return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-static bool digit(char c)
+static bool byte_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -90,7 +90,7 @@ static enum json_scan_step string_begin(struct json_scan *s, bool key)
 static enum json_scan_step value_begin(struct json_scan *s, char c)
 {
     static const char *const words[] = {"true", "false", "null"};
-    if (blank(c))
+    if (byte_is_blank(c))
         return JSON_SCAN_MORE;
     if (s->state == SCAN_OBJECT && c != '{')
         return JSON_SCAN_BAD;
@@ -107,15 +107,15 @@ static enum json_scan_step value_begin(struct json_scan *s, char c)
             return JSON_SCAN_MORE;
         }
     }
-    if (c != '-' && !digit(c))
+    if (c != '-' && !byte_is_digit(c))
         return JSON_SCAN_BAD;
     s->state = c == '-' ? SCAN_MINUS : c == '0' ? SCAN_ZERO : SCAN_DIGITS;
     return JSON_SCAN_MORE;
 }
 
-static enum json_scan_step after(struct json_scan *s, char c)
+static enum json_scan_step scan_after(struct json_scan *s, char c)
 {
-    if (blank(c))
+    if (byte_is_blank(c))
         return JSON_SCAN_MORE;
     if (c == ',' && s->depth > 0) {
         s->state = in_object(s) ? SCAN_KEY : SCAN_VALUE;
@@ -154,20 +154,20 @@ static uint8_t number_next(uint8_t state, char c)
     bool e = c == 'e' || c == 'E';
     switch (state) {
     case SCAN_MINUS:
-        return c == '0' ? SCAN_ZERO : digit(c) ? SCAN_DIGITS : SCAN_AFTER;
+        return c == '0' ? SCAN_ZERO : byte_is_digit(c) ? SCAN_DIGITS : SCAN_AFTER;
     case SCAN_ZERO:
     case SCAN_DIGITS:
-        if (digit(c) && state == SCAN_DIGITS)
+        if (byte_is_digit(c) && state == SCAN_DIGITS)
             return SCAN_DIGITS;
         return c == '.' ? SCAN_POINT : e ? SCAN_E : SCAN_AFTER;
     case SCAN_POINT:
-        return digit(c) ? SCAN_FRACTION : SCAN_AFTER;
+        return byte_is_digit(c) ? SCAN_FRACTION : SCAN_AFTER;
     case SCAN_FRACTION:
-        return digit(c) ? SCAN_FRACTION : e ? SCAN_E : SCAN_AFTER;
+        return byte_is_digit(c) ? SCAN_FRACTION : e ? SCAN_E : SCAN_AFTER;
     case SCAN_E:
-        return digit(c) ? SCAN_EXPONENT : c == '+' || c == '-' ? SCAN_SIGN : SCAN_AFTER;
+        return byte_is_digit(c) ? SCAN_EXPONENT : c == '+' || c == '-' ? SCAN_SIGN : SCAN_AFTER;
     default: // SCAN_SIGN, SCAN_EXPONENT
-        return digit(c) ? SCAN_EXPONENT : SCAN_AFTER;
+        return byte_is_digit(c) ? SCAN_EXPONENT : SCAN_AFTER;
     }
 }
 
@@ -177,7 +177,7 @@ bool json_scan_number_ends(const struct json_scan *s)
                              s->state == SCAN_FRACTION || s->state == SCAN_EXPONENT);
 }
 
-static enum json_scan_step number(struct json_scan *s, char c)
+static enum json_scan_step scan_number(struct json_scan *s, char c)
 {
     uint8_t next = number_next(s->state, c);
     if (next != SCAN_AFTER) {
@@ -190,7 +190,7 @@ static enum json_scan_step number(struct json_scan *s, char c)
         return JSON_SCAN_BAD;
     if (value_over(s) == JSON_SCAN_DONE)
         return JSON_SCAN_BEFORE;
-    return after(s, c);
+    return scan_after(s, c);
 }
 
 enum json_scan_step json_scan_byte(struct json_scan *s, char c)
@@ -204,13 +204,13 @@ enum json_scan_step json_scan_byte(struct json_scan *s, char c)
     case SCAN_KEY:
         if (c == '}' && s->state == SCAN_FIRST_KEY)
             return container_close(s, c);
-        return blank(c) ? JSON_SCAN_MORE : c == '"' ? string_begin(s, true) : JSON_SCAN_BAD;
+        return byte_is_blank(c) ? JSON_SCAN_MORE : c == '"' ? string_begin(s, true) : JSON_SCAN_BAD;
     case SCAN_COLON:
         if (c == ':')
             s->state = SCAN_VALUE;
-        return c == ':' || blank(c) ? JSON_SCAN_MORE : JSON_SCAN_BAD;
+        return c == ':' || byte_is_blank(c) ? JSON_SCAN_MORE : JSON_SCAN_BAD;
     case SCAN_AFTER:
-        return after(s, c);
+        return scan_after(s, c);
     case SCAN_STRING:
     case SCAN_ESCAPE:
     case SCAN_HEX:
@@ -220,7 +220,7 @@ enum json_scan_step json_scan_byte(struct json_scan *s, char c)
             return JSON_SCAN_BAD;
         return *++s->word == 0 ? value_over(s) : JSON_SCAN_MORE;
     default:
-        return number(s, c);
+        return scan_number(s, c);
     }
 }
 

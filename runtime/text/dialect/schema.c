@@ -55,61 +55,62 @@ static const json_t *pointer_step(const json_t *at, struct text step)
 
 // A query and the number of schemas it may still visit. Clients write the schemas, and replies are
 // read on the event loop, so the work must be bounded.
-struct question {
+struct schema_query {
     const json_t *root;
     unsigned visits, work;
     // reference being followed; too large for the stack of a recursion
     char reference[REFERENCE_BYTES_MAX];
 };
 
-// Counts one more schema (visit) or list member (spend). Returns false if the limit is reached.
-static bool visit(struct question *q)
+// Counts one more schema (query_visit) or list member (query_spend). Returns false if the limit is
+// reached.
+static bool query_visit(struct schema_query *q)
 {
     return q->visits > 0 && q->visits-- > 0;
 }
 
-static bool spend(struct question *q)
+static bool query_spend(struct schema_query *q)
 {
     return q->work > 0 && q->work-- > 0;
 }
 
 // Returns the part of a reference after the #, with %XX decoded.
-static struct text fragment_of(struct question *q, const json_t *reference)
+static struct text fragment_of(struct schema_query *q, const json_t *reference)
 {
     struct text in = text_span(json_string_value(reference), json_string_length(reference));
     return text_percent_decode(text_span(in.at + 1, in.bytes - 1), q->reference);
 }
 
-static const json_t *pointed_at(struct question *q, struct text pointer)
+static const json_t *pointed_at(struct schema_query *q, struct text pointer)
 {
     const json_t *at = q->root;
     for (size_t from = 1; at && from <= pointer.bytes;) {
         size_t end = from;
         while (end < pointer.bytes && pointer.at[end] != '/')
             end++;
-        at = spend(q) ? pointer_step(at, text_span(pointer.at + from, end - from)) : NULL;
+        at = query_spend(q) ? pointer_step(at, text_span(pointer.at + from, end - from)) : NULL;
         from = end + 1;
     }
     return at;
 }
 
 // Returns the schema with this $anchor at or below `at`, or NULL.
-static const json_t *anchored(struct question *q, const json_t *at, struct text name)
+static const json_t *anchor_find(struct schema_query *q, const json_t *at, struct text name)
 {
     json_t *object = (json_t *)(uintptr_t)at;
     const json_t *own = json_object_get(at, "$anchor"), *found = NULL;
     if (json_is_string(own) &&
         text_equal(text_span(json_string_value(own), json_string_length(own)), name))
         return at;
-    for (void *i = json_object_iter(object); i && !found && spend(q);
+    for (void *i = json_object_iter(object); i && !found && query_spend(q);
          i = json_object_iter_next(object, i))
-        found = anchored(q, json_object_iter_value(i), name);
-    for (size_t i = 0; !found && i < json_array_size(at) && spend(q); i++)
-        found = anchored(q, json_array_get(at, i), name);
+        found = anchor_find(q, json_object_iter_value(i), name);
+    for (size_t i = 0; !found && i < json_array_size(at) && query_spend(q); i++)
+        found = anchor_find(q, json_array_get(at, i), name);
     return found;
 }
 
-static const json_t *resolved(struct question *q, const json_t *schema)
+static const json_t *reference_resolve(struct schema_query *q, const json_t *schema)
 {
     for (int i = 0; i < REFERENCES_MAX; i++) {
         const json_t *reference = json_object_get(schema, "$ref");
@@ -119,7 +120,7 @@ static const json_t *resolved(struct question *q, const json_t *schema)
             return NULL;
         struct text fragment = fragment_of(q, reference);
         bool pointer = fragment.bytes == 0 || fragment.at[0] == '/';
-        schema = pointer ? pointed_at(q, fragment) : anchored(q, q->root, fragment);
+        schema = pointer ? pointed_at(q, fragment) : anchor_find(q, q->root, fragment);
     }
     return NULL;
 }
@@ -157,10 +158,10 @@ static unsigned type_of_value(const json_t *value)
     }
 }
 
-static unsigned types_at(struct question *q, const json_t *schema);
+static unsigned types_at(struct schema_query *q, const json_t *schema);
 
 // Returns the types of several alternatives; 0 if the types of one are unknown.
-static unsigned types_of_any(struct question *q, const json_t *schemas)
+static unsigned types_of_any(struct schema_query *q, const json_t *schemas)
 {
     unsigned types = 0;
     for (size_t i = 0; i < json_array_size(schemas); i++) {
@@ -173,23 +174,23 @@ static unsigned types_of_any(struct question *q, const json_t *schemas)
 }
 
 // Returns the types of the members of a list, according to `type`; 0: too many members.
-static unsigned types_listed(struct question *q, const json_t *list,
+static unsigned types_listed(struct schema_query *q, const json_t *list,
                              unsigned (*type)(const json_t *))
 {
     unsigned types = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
-        if (!spend(q))
+        if (!query_spend(q))
             return 0;
         types |= type(json_array_get(list, i));
     }
     return types;
 }
 
-static unsigned types_at(struct question *q, const json_t *schema)
+static unsigned types_at(struct schema_query *q, const json_t *schema)
 {
-    if (!visit(q))
+    if (!query_visit(q))
         return 0;
-    schema = resolved(q, schema);
+    schema = reference_resolve(q, schema);
     const json_t *type = json_object_get(schema, "type"), *constant;
     unsigned types = type_named(type) | types_listed(q, type, type_named);
     if (types != 0)
@@ -202,30 +203,30 @@ static unsigned types_at(struct question *q, const json_t *schema)
     if (types == 0)
         types = types_of_any(q, json_object_get(schema, "oneOf"));
     const json_t *all = json_object_get(schema, "allOf");
-    for (size_t i = 0; types == 0 && i < json_array_size(all) && spend(q); i++)
+    for (size_t i = 0; types == 0 && i < json_array_size(all) && query_spend(q); i++)
         types = types_at(q, json_array_get(all, i));
     return types;
 }
 
 unsigned tool_types(const json_t *root, const json_t *schema)
 {
-    struct question q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
+    struct schema_query q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
     return types_at(&q, schema);
 }
 
 enum { UNIONS = 3 };
 static const char *const unions[UNIONS] = {"anyOf", "oneOf", "allOf"};
 
-static const json_t *property_at(struct question *q, const json_t *schema, struct text key)
+static const json_t *property_at(struct schema_query *q, const json_t *schema, struct text key)
 {
-    if (!visit(q))
+    if (!query_visit(q))
         return NULL;
-    schema = resolved(q, schema);
+    schema = reference_resolve(q, schema);
     const json_t *found =
         json_object_getn(json_object_get(schema, "properties"), key.at, key.bytes);
     for (size_t u = 0; !found && u < UNIONS; u++) {
         const json_t *list = json_object_get(schema, unions[u]);
-        for (size_t i = 0; !found && i < json_array_size(list) && spend(q); i++)
+        for (size_t i = 0; !found && i < json_array_size(list) && query_spend(q); i++)
             found = property_at(q, json_array_get(list, i), key);
     }
     if (!found)
@@ -235,14 +236,14 @@ static const json_t *property_at(struct question *q, const json_t *schema, struc
 
 const json_t *tool_property(const json_t *root, const json_t *schema, struct text key)
 {
-    struct question q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
+    struct schema_query q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
     return property_at(&q, schema, key);
 }
 
 unsigned tool_parameter(const json_t *schema, struct text key, unsigned *work)
 {
-    struct question property = {.root = schema, .visits = VISITS_MAX, .work = WORK_MAX};
-    struct question types = property;
+    struct schema_query property = {.root = schema, .visits = VISITS_MAX, .work = WORK_MAX};
+    struct schema_query types = property;
     unsigned found = types_at(&types, property_at(&property, schema, key));
     *work =
         2 * (VISITS_MAX + WORK_MAX) - property.visits - property.work - types.visits - types.work;
@@ -250,25 +251,25 @@ unsigned tool_parameter(const json_t *schema, struct text key, unsigned *work)
 }
 
 // Visits the same schemas as property_at does for all keys together.
-static void names_at(struct question *q, const json_t *schema, json_t *names)
+static void names_at(struct schema_query *q, const json_t *schema, json_t *names)
 {
-    if (!visit(q))
+    if (!query_visit(q))
         return;
-    schema = resolved(q, schema);
+    schema = reference_resolve(q, schema);
     json_t *properties = json_object_get(schema, "properties");
     for (void *at = json_object_iter(properties); at; at = json_object_iter_next(properties, at))
         json_object_setn_new(names, json_object_iter_key(at), json_object_iter_key_len(at),
                              json_true());
     for (size_t u = 0; u < UNIONS; u++) {
         const json_t *list = json_object_get(schema, unions[u]);
-        for (size_t i = 0; i < json_array_size(list) && spend(q); i++)
+        for (size_t i = 0; i < json_array_size(list) && query_spend(q); i++)
             names_at(q, json_array_get(list, i), names);
     }
 }
 
 json_t *tool_names(const json_t *schema)
 {
-    struct question q = {.root = schema, .visits = VISITS_MAX, .work = WORK_MAX};
+    struct schema_query q = {.root = schema, .visits = VISITS_MAX, .work = WORK_MAX};
     json_t *names = json_object();
     names_at(&q, schema, names);
     return names;
@@ -276,7 +277,7 @@ json_t *tool_names(const json_t *schema)
 
 const json_t *tool_items(const json_t *root, const json_t *schema)
 {
-    struct question q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
-    const json_t *items = json_object_get(resolved(&q, schema), "items");
+    struct schema_query q = {.root = root, .visits = VISITS_MAX, .work = WORK_MAX};
+    const json_t *items = json_object_get(reference_resolve(&q, schema), "items");
     return json_is_object(items) ? items : NULL;
 }

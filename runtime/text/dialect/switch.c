@@ -94,8 +94,8 @@ static bool switch_works(const struct dialect_switch *s, const struct chat_templ
     return works;
 }
 
-static uint32_t efforts_taken(const struct dialect_switch *by, const struct chat_template *chat,
-                              struct arena *arena)
+static uint32_t efforts_accepted(const struct dialect_switch *by, const struct chat_template *chat,
+                                 struct arena *arena)
 {
     uint32_t taken = 0;
     struct text prompt;
@@ -134,7 +134,7 @@ static json_t *calls_made(uint32_t calls)
                      "parameters", "type", "object", "properties", "a", "type", "integer");
 }
 
-static bool calls_taken(const struct chat_template *chat, uint32_t calls, struct arena *arena)
+static bool calls_accepted(const struct chat_template *chat, uint32_t calls, struct arena *arena)
 {
     struct text prompt;
     json_t *more = calls_made(calls);
@@ -146,7 +146,7 @@ static bool calls_taken(const struct chat_template *chat, uint32_t calls, struct
 bool dialect_one_call(const struct chat_template *chat)
 {
     struct arena *arena = arena_create(0, 64u * 1024 * 1024);
-    bool one = calls_taken(chat, 1, arena) && !calls_taken(chat, 2, arena);
+    bool one = calls_accepted(chat, 1, arena) && !calls_accepted(chat, 2, arena);
     arena_destroy(arena);
     return one;
 }
@@ -163,6 +163,6 @@ void dialect_thinking_find(struct dialect_thinking *out, const struct chat_templ
             out->by = s;
     }
     if (chat_template_uses(chat, "reasoning_effort"))
-        out->efforts = efforts_taken(out->by, chat, arena);
+        out->efforts = efforts_accepted(out->by, chat, arena);
     arena_destroy(arena);
 }

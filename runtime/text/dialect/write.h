@@ -15,8 +15,8 @@ struct write {
     // arguments.c
     struct writer writer; // writer of values
     struct schema_parameters parameters;
-    // ends: strings that contain the end of a value; clear: see schema_strings_clear
-    uint32_t ends, clear;
+    // ends: strings that contain the end of a value; unambiguous: see schema_unquoted_strings
+    uint32_t ends, unambiguous;
     bool fitting;          // true if the arguments must match the schema of the function
     json_t *types;         // name -> enum schema_type, as the reader interprets the parameter
     unsigned types_of_any; // types of parameters that are not in `types`

@@ -29,10 +29,10 @@ enum schema_reading {
     SCHEMA_READS_EITHER, // as a value if it can be parsed as one, else as a string
 };
 // Restrictions on the strings of a parameter that are written without quotes.
-struct schema_strings_clear {
-    uint32_t unclear; // strings that would not be read back unchanged; GRAMMAR_NOTHING: none
-    // a simple subset of the others, used if lengths make excluding `unclear` too large
-    uint32_t clear;
+struct schema_unquoted_strings {
+    uint32_t ambiguous; // strings that would not be read back unchanged; GRAMMAR_NOTHING: none
+    // a simple subset of the others, used if lengths make excluding `ambiguous` too large
+    uint32_t unambiguous;
 };
 
 // Writes the members of the top-level object as parameters of a call, each as
@@ -50,7 +50,7 @@ struct schema_parameters {
     // Returns how the parameter `key` is read, and sets *out; key.at NULL: a parameter that the
     // schema does not name. `reading` NULL: all parameters are SCHEMA_READS_VALUE.
     enum schema_reading (*reading)(void *context, struct grammar_builder *b, struct text key,
-                                   struct schema_strings_clear *out);
+                                   struct schema_unquoted_strings *out);
     void *context;
 };
 

@@ -114,7 +114,7 @@ bool grammar_calls_put(struct json_buffer *out, const struct grammar_calls *call
     flag_put(out, "must", calls->must);
     flag_put(out, "parallel", calls->parallel);
     flag_put(out, "reasoning", calls->reasoning);
-    flag_put(out, "no_thoughts", calls->no_thoughts);
+    flag_put(out, "no_reasoning", calls->no_reasoning);
     json_put_format(out, ",\"start\":%d", (int)calls->start);
     if (calls->allowed) {
         json_put_literal(out, ",\"allowed\":");
@@ -148,12 +148,12 @@ static enum status calls_build(struct grammar_builder *b, const struct grammar_s
         .must = json_is_true(json_object_get(all, "must")),
         .parallel = json_is_true(json_object_get(all, "parallel")),
         .reasoning = json_is_true(json_object_get(all, "reasoning")),
-        .no_thoughts = json_is_true(json_object_get(all, "no_thoughts")),
+        .no_reasoning = json_is_true(json_object_get(all, "no_reasoning")),
         .start = (enum dialect_start)json_integer_value(json_object_get(all, "start")),
     };
     if (content)
         status = grammar_source_build(b, &inner, &args.content, err);
-    args.formed = content != NULL;
+    args.has_text_grammar = content != NULL;
     if (status == STATUS_OK)
         status = dialect_grammar(b, &args, root, err);
     json_decref(all);
