@@ -34,7 +34,7 @@ struct gbnf {
     struct error *err;
 };
 
-static enum status refuse(struct gbnf *g, enum status status, size_t at, const char *what)
+static enum status gbnf_refuse(struct gbnf *g, enum status status, size_t at, const char *what)
 {
     uint32_t line = 1;
     for (size_t i = 0; i < at && i < g->in.bytes; i++)
@@ -200,7 +200,8 @@ static enum status read_char(struct gbnf *g, uint32_t *c)
     g->at++;
     int64_t value = read_escape(g);
     *c = (uint32_t)value;
-    return value < 0 ? refuse(g, STATUS_INVALID, start, "an escape that means nothing") : STATUS_OK;
+    return value < 0 ? gbnf_refuse(g, STATUS_INVALID, start, "an escape that means nothing")
+                     : STATUS_OK;
 }
 
 // Returns the number of bytes to the closing quote; SIZE_MAX: there is none in this line.
@@ -218,7 +219,7 @@ static enum status parse_literal(struct gbnf *g, uint32_t *out)
     char quote = g->in.at[g->at++];
     size_t bytes = 0, most = literal_bytes(g, quote);
     if (most == SIZE_MAX)
-        return refuse(g, STATUS_INVALID, start, "a text without its closing quote");
+        return gbnf_refuse(g, STATUS_INVALID, start, "a text without its closing quote");
     char *text = arena_alloc(g->arena, most + 4);
     for (size_t end = g->at + most; g->at < end;) {
         uint32_t c;
@@ -250,7 +251,7 @@ static enum status parse_class(struct gbnf *g, uint32_t *out)
             g->at++;
             status = read_char(g, &r.last);
             if (status == STATUS_OK && r.last < r.first)
-                status = refuse(g, STATUS_INVALID, start, "a range whose ends are reversed");
+                status = gbnf_refuse(g, STATUS_INVALID, start, "a range whose ends are reversed");
             if (status != STATUS_OK)
                 return status;
         }
@@ -258,7 +259,7 @@ static enum status parse_class(struct gbnf *g, uint32_t *out)
         ranges[count++] = r;
     }
     if (g->at >= g->in.bytes)
-        return refuse(g, STATUS_INVALID, start, "a [ without its ]");
+        return gbnf_refuse(g, STATUS_INVALID, start, "a [ without its ]");
     g->at++;
     *out = invert ? grammar_chars_except(g->b, ranges, (uint32_t)count)
                   : grammar_chars(g->b, ranges, (uint32_t)count);
@@ -271,14 +272,15 @@ static enum status parse_group(struct gbnf *g, uint32_t *out)
 {
     size_t start = g->at++;
     if (next_is(g, "="))
-        return refuse(g, STATUS_UNSUPPORTED, start, "a look-ahead (=, which is not supported,");
+        return gbnf_refuse(g, STATUS_UNSUPPORTED, start,
+                           "a look-ahead (=, which is not supported,");
     if (g->depth == DEPTH_MAX)
-        return refuse(g, STATUS_TOO_LARGE, start, "groups that are nested too deep");
+        return gbnf_refuse(g, STATUS_TOO_LARGE, start, "groups that are nested too deep");
     g->depth++;
     enum status status = parse_either(g, out);
     g->depth--;
     if (status == STATUS_OK && !next_is(g, ")"))
-        return refuse(g, STATUS_INVALID, start, "a ( without its )");
+        return gbnf_refuse(g, STATUS_INVALID, start, "a ( without its )");
     g->at++;
     return status;
 }
@@ -293,7 +295,7 @@ static enum status parse_atom(struct gbnf *g, uint32_t *out)
     if (c == '(')
         return parse_group(g, out);
     if (c == '<' || c == '!')
-        return refuse(g, STATUS_UNSUPPORTED, g->at, "a token <...>, which is not supported,");
+        return gbnf_refuse(g, STATUS_UNSUPPORTED, g->at, "a token <...>, which is not supported,");
     if (c == '.') {
         g->at++;
         *out = grammar_chars_except(g->b, NULL, 0);
@@ -305,7 +307,7 @@ static enum status parse_atom(struct gbnf *g, uint32_t *out)
         char what[80];
         snprintf(what, sizeof what, "%s%.1s%s", "'", c >= 0x20 && c < 0x7F ? &c : "?",
                  "' where a part should be");
-        return refuse(g, STATUS_INVALID, start, what);
+        return gbnf_refuse(g, STATUS_INVALID, start, what);
     }
     *out = rule_of(g, name)->expr;
     return STATUS_OK;
@@ -337,9 +339,9 @@ static enum status parse_braces(struct gbnf *g, uint32_t *min, uint32_t *max)
         blanks_skip(g);
     }
     if (!next_is(g, "}") || !(low || high) || *min > *max)
-        return refuse(g, STATUS_INVALID, start, "a {...} that is no count");
+        return gbnf_refuse(g, STATUS_INVALID, start, "a {...} that is no count");
     if (*min > COUNT_MAX || (high && *max > COUNT_MAX))
-        return refuse(g, STATUS_TOO_LARGE, start, "a count over 1000000");
+        return gbnf_refuse(g, STATUS_TOO_LARGE, start, "a count over 1000000");
     g->at++;
     return STATUS_OK;
 }
@@ -419,18 +421,18 @@ static enum status parse_rule(struct gbnf *g)
     struct text name = read_name(g);
     blanks_skip(g);
     if (name.bytes == 0 || !next_is(g, "::="))
-        return refuse(g, STATUS_INVALID, start,
-                      next_is(g, ":") ? "a rule with ':' instead of '::=' (Lark's form)"
-                                      : "no rule (name ::= ...)");
+        return gbnf_refuse(g, STATUS_INVALID, start,
+                           next_is(g, ":") ? "a rule with ':' instead of '::=' (Lark's form)"
+                                           : "no rule (name ::= ...)");
     g->at += 3;
     enum status status = parse_either(g, &body);
     if (status != STATUS_OK)
         return status;
     if (next_is(g, ")"))
-        return refuse(g, STATUS_INVALID, g->at, "a ) without its (");
+        return gbnf_refuse(g, STATUS_INVALID, g->at, "a ) without its (");
     struct gbnf_rule *rule = rule_of(g, name);
     if (rule->defined)
-        return refuse(g, STATUS_INVALID, start, "a rule that is there already");
+        return gbnf_refuse(g, STATUS_INVALID, start, "a rule that is there already");
     rule->defined = true;
     grammar_rule_set(g->b, rule->number, body);
     return STATUS_OK;

@@ -105,8 +105,8 @@ static enum status chars_node(struct regex_parser *p, struct regex_set *set, boo
     return STATUS_OK;
 }
 
-static enum status anchor(struct regex_parser *p, enum regex_kind kind, size_t bytes,
-                          struct regex_node **out)
+static enum status anchor_read(struct regex_parser *p, enum regex_kind kind, size_t bytes,
+                               struct regex_node **out)
 {
     *out = node_new(p, kind);
     if (!*out)
@@ -134,9 +134,9 @@ static enum status parse_atom(struct regex_parser *p, struct regex_node **out)
     size_t bytes;
     enum status status = STATUS_OK;
     if (next_is(p, "^") || next_is(p, "\\A"))
-        return anchor(p, REGEX_START, next_is(p, "^") ? 1 : 2, out);
+        return anchor_read(p, REGEX_START, next_is(p, "^") ? 1 : 2, out);
     if (next_is(p, "$") || next_is(p, "\\Z") || next_is(p, "\\z"))
-        return anchor(p, REGEX_END, next_is(p, "$") ? 1 : 2, out);
+        return anchor_read(p, REGEX_END, next_is(p, "$") ? 1 : 2, out);
     if (next_is(p, "."))
         return parse_dot(p, out);
     if (next_is(p, "(")) {

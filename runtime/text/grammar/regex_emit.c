@@ -28,9 +28,9 @@ static struct forms all_forms(uint32_t expr, bool empty)
     return (struct forms){{expr, expr, expr, expr}, {empty, empty, empty, empty}};
 }
 
-static struct forms emit(struct emit *e, const struct regex_node *node);
+static struct forms emit_node(struct emit *e, const struct regex_node *node);
 
-static struct forms join(struct emit *e, const struct forms *x, const struct forms *y)
+static struct forms forms_join(struct emit *e, const struct forms *x, const struct forms *y)
 {
     struct forms out;
     for (int f = 0; f < FORMS; f++) {
@@ -48,7 +48,7 @@ static struct forms join(struct emit *e, const struct forms *x, const struct for
 }
 
 // Reverses the list in place, so that its children can be visited from the last to the first.
-static struct regex_node *turned(struct regex_node *list)
+static struct regex_node *list_reverse(struct regex_node *list)
 {
     struct regex_node *out = NULL;
     while (list) {
@@ -63,18 +63,18 @@ static struct regex_node *turned(struct regex_node *list)
 static struct forms emit_join(struct emit *e, const struct regex_node *node)
 {
     struct forms out = all_forms(GRAMMAR_EMPTY, true);
-    struct regex_node *last = turned(node->child);
+    struct regex_node *last = list_reverse(node->child);
     bool anchors = false;
     for (const struct regex_node *child = last; child; child = child->next) {
-        struct forms one = emit(e, child);
+        struct forms one = emit_node(e, child);
         anchors |= child->anchors;
         if (anchors)
-            out = join(e, &one, &out);
+            out = forms_join(e, &one, &out);
         else
             out = all_forms(grammar_join(e->b, one.expr[0], out.expr[0]),
                             one.empty[0] && out.empty[0]);
     }
-    turned(last);
+    list_reverse(last);
     return out;
 }
 
@@ -82,7 +82,7 @@ static struct forms emit_either(struct emit *e, const struct regex_node *node)
 {
     struct forms out = all_forms(GRAMMAR_NOTHING, false);
     for (const struct regex_node *child = node->child; child; child = child->next) {
-        struct forms one = emit(e, child);
+        struct forms one = emit_node(e, child);
         for (int f = 0; f < FORMS; f++) {
             bool same = !node->anchors && f > 0;
             out.expr[f] = same ? out.expr[0] : grammar_either(e->b, one.expr[f], out.expr[f]);
@@ -93,15 +93,15 @@ static struct forms emit_either(struct emit *e, const struct regex_node *node)
 }
 
 // A repeat of a body with anchors: one repetition, or a first one, middle ones and a last one.
-static struct forms emit_turns(struct emit *e, const struct regex_node *node,
-                               const struct forms *one)
+static struct forms emit_repetitions(struct emit *e, const struct regex_node *node,
+                                     const struct forms *one)
 {
     struct forms out;
     uint32_t middle = grammar_repeat(e->b, one->expr[0], 0,
                                      node->max == GRAMMAR_UNBOUNDED ? node->max : node->max - 2);
     for (int f = 0; f < FORMS; f++) {
-        uint32_t turns[3] = {one->expr[f & FORM_START], middle, one->expr[f & FORM_END]};
-        uint32_t parts[3] = {one->expr[f], grammar_join_all(e->b, turns, 3),
+        uint32_t repetitions[3] = {one->expr[f & FORM_START], middle, one->expr[f & FORM_END]};
+        uint32_t parts[3] = {one->expr[f], grammar_join_all(e->b, repetitions, 3),
                              node->min == 0 ? GRAMMAR_EMPTY : GRAMMAR_NOTHING};
         out.expr[f] = grammar_either_of(e->b, parts, 3);
         out.empty[f] = node->min == 0 || one->empty[f];
@@ -111,7 +111,7 @@ static struct forms emit_turns(struct emit *e, const struct regex_node *node,
 
 static struct forms emit_repeat(struct emit *e, const struct regex_node *node)
 {
-    struct forms one = emit(e, node->child);
+    struct forms one = emit_node(e, node->child);
     if (node->max == 0)
         return all_forms(GRAMMAR_EMPTY, true);
     if (!node->anchors)
@@ -123,7 +123,7 @@ static struct forms emit_repeat(struct emit *e, const struct regex_node *node)
                               "supported",
                               node->at);
     if (node->max > 1)
-        return emit_turns(e, node, &one);
+        return emit_repetitions(e, node, &one);
     for (int f = 0; f < FORMS && node->min == 0; f++) {
         one.expr[f] = grammar_optional(e->b, one.expr[f]);
         one.empty[f] = true;
@@ -147,7 +147,7 @@ static uint32_t emit_chars(struct emit *e, const struct grammar_range *ranges, u
                           : grammar_chars(e->b, ranges, count);
 }
 
-static struct forms emit(struct emit *e, const struct regex_node *node)
+static struct forms emit_node(struct emit *e, const struct regex_node *node)
 {
     switch (node->kind) {
     case REGEX_CHARS:
@@ -170,16 +170,16 @@ enum status regex_emit(struct grammar_builder *b, const struct regex_args *args,
 {
     struct emit e = {.b = b, .args = args, .err = err};
     static const struct grammar_range all[] = {{0, 0x10FFFF}};
-    struct forms forms = emit(&e, root);
+    struct forms forms = emit_node(&e, root);
     *out = forms.expr[FORM_START | FORM_END];
     if (e.status != STATUS_OK || !args->search)
         return e.status;
     uint32_t any = grammar_repeat(b, emit_chars(&e, all, 1), 0, GRAMMAR_UNBOUNDED);
     uint32_t parts[4];
     for (int f = 0; f < FORMS; f++) {
-        uint32_t turns[3] = {f & FORM_START ? GRAMMAR_EMPTY : any, forms.expr[f],
-                             f & FORM_END ? GRAMMAR_EMPTY : any};
-        parts[f] = root->anchors || f == 0 ? grammar_join_all(b, turns, 3) : GRAMMAR_NOTHING;
+        uint32_t repetitions[3] = {f & FORM_START ? GRAMMAR_EMPTY : any, forms.expr[f],
+                                   f & FORM_END ? GRAMMAR_EMPTY : any};
+        parts[f] = root->anchors || f == 0 ? grammar_join_all(b, repetitions, 3) : GRAMMAR_NOTHING;
     }
     *out = grammar_either_of(b, parts, 4);
     return STATUS_OK;

@@ -97,7 +97,7 @@ uint32_t schema_pass_error(struct schema *c, uint32_t site, const char *keyword)
     return schema_refuse(c, inner.status, site, keyword, what);
 }
 
-bool schema_has_room(struct schema *c, size_t bytes)
+bool schema_has_memory(struct schema *c, size_t bytes)
 {
     if (arena_bytes(c->arena) + c->made_bytes + bytes > BYTES_MAX)
         schema_refuse(c, STATUS_TOO_LARGE, 0, NULL,
@@ -107,7 +107,7 @@ bool schema_has_room(struct schema *c, size_t bytes)
 
 bool schema_spend(struct schema *c, uint64_t work)
 {
-    return grammar_spend(c->b, work) && schema_has_room(c, 0);
+    return grammar_spend(c->b, work) && schema_has_memory(c, 0);
 }
 
 bool schema_spend_values(struct schema *c, uint64_t count)

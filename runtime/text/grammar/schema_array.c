@@ -33,7 +33,7 @@ static const json_t *rest_of(struct schema *c, uint32_t site, const char **keywo
     return schema_keyword(c, site, *keyword);
 }
 
-static void limits(struct arrays *r, uint32_t site)
+static void arrays_limits(struct arrays *r, uint32_t site)
 {
     struct schema *c = r->c;
     const json_t *low = schema_keyword(c, site, "minItems");
@@ -55,7 +55,7 @@ static void limits(struct arrays *r, uint32_t site)
         schema_refuse(c, STATUS_TOO_LARGE, site, keyword, "has too many schemas");
 }
 
-static void contains(struct arrays *r, uint32_t site)
+static void arrays_contains(struct arrays *r, uint32_t site)
 {
     struct schema *c = r->c;
     const json_t *schema = schema_keyword(c, site, "contains");
@@ -114,7 +114,7 @@ static void add_unevaluated(struct arrays *r, const struct entry *e, uint32_t i,
 }
 
 // Returns the text of item i, which must also satisfy `more`.
-static uint32_t item(struct arrays *r, uint32_t i, const struct literals *more)
+static uint32_t item_expr(struct arrays *r, uint32_t i, const struct literals *more)
 {
     struct schema *c = r->c;
     struct literals list = {0};
@@ -136,7 +136,7 @@ static uint32_t item(struct arrays *r, uint32_t i, const struct literals *more)
     return schema_value(c, &list);
 }
 
-static uint32_t separated(struct arrays *r, uint32_t i, uint32_t expr)
+static uint32_t item_separated(struct arrays *r, uint32_t i, uint32_t expr)
 {
     return grammar_join(r->c->b, i > 0 ? r->comma : GRAMMAR_EMPTY, expr);
 }
@@ -148,7 +148,7 @@ static uint32_t plain_items(struct arrays *r)
     uint32_t first = r->prefix > 0 ? r->prefix : 1; // number of items before the repeat
     uint32_t *items = arena_alloc(r->c->arena, (first + 1) * sizeof *items), max = r->max;
     for (uint32_t i = 0; i <= first && i < max && !schema_failed(r->c); i++) {
-        items[i] = item(r, i, &none);
+        items[i] = item_expr(r, i, &none);
         if (items[i] == GRAMMAR_NOTHING && !schema_failed(r->c))
             max = i;
     }
@@ -158,10 +158,10 @@ static uint32_t plain_items(struct arrays *r)
     if (max > first) {
         uint32_t least = r->min > first ? r->min - first : 0;
         uint32_t most = max == GRAMMAR_UNBOUNDED ? max : max - first;
-        tail = grammar_repeat(b, separated(r, first, items[first]), least, most);
+        tail = grammar_repeat(b, item_separated(r, first, items[first]), least, most);
     }
     for (uint32_t i = first < max ? first : max; i > 0; i--) {
-        tail = grammar_join(b, separated(r, i - 1, items[i - 1]), tail);
+        tail = grammar_join(b, item_separated(r, i - 1, items[i - 1]), tail);
         if (i - 1 >= r->min)
             tail = grammar_optional(b, tail);
     }
@@ -175,7 +175,7 @@ static uint32_t contained_cap(const struct contained *one)
 
 // Returns the transitions for the item at `place`: one for each subset of the `contains` schemas,
 // which the item satisfies. counts: mixed-radix number of the items counted so far for each schema.
-static uint32_t step(struct arrays *r, uint32_t place, uint32_t counts)
+static uint32_t counted_step(struct arrays *r, uint32_t place, uint32_t counts)
 {
     struct grammar_builder *b = r->c->b;
     uint32_t all = GRAMMAR_NOTHING;
@@ -199,7 +199,7 @@ static uint32_t step(struct arrays *r, uint32_t place, uint32_t counts)
         }
         if (!can || schema_failed(r->c))
             continue;
-        uint32_t expr = separated(r, place, item(r, place, &more));
+        uint32_t expr = item_separated(r, place, item_expr(r, place, &more));
         uint32_t to = r->refs[next_place * r->counts + next];
         all = grammar_either(b, grammar_join(b, expr, to), all);
     }
@@ -243,7 +243,7 @@ static uint32_t counted_items(struct arrays *r)
     for (uint32_t i = 0; i < states && !grammar_failed(b); i++) {
         uint32_t place = i / r->counts, body = GRAMMAR_NOTHING;
         if (place < r->max && !schema_failed(r->c))
-            body = step(r, place, i % r->counts);
+            body = counted_step(r, place, i % r->counts);
         if (place >= r->min && counts_end(r, i % r->counts))
             body = grammar_optional(b, body);
         grammar_rule_set(b, r->rules[i], body);
@@ -263,8 +263,8 @@ uint32_t array_text(struct schema *c, const struct alternative *a)
                                             "uniqueItems", "unevaluatedItems"};
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             says |= schema_keyword(c, r.entries[i]->site, words[k]) != NULL;
-        limits(&r, r.entries[i]->site);
-        contains(&r, r.entries[i]->site);
+        arrays_limits(&r, r.entries[i]->site);
+        arrays_contains(&r, r.entries[i]->site);
     }
     if (!says)
         return c->any.array;

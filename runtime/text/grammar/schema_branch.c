@@ -116,8 +116,8 @@ uint32_t schema_types(struct schema *c, uint32_t site)
 }
 
 // Adds the target of a $ref or $dynamicRef.
-static void follow(struct schema *c, struct alternative *a, const struct entry *e,
-                   const char *keyword)
+static void branch_follow(struct schema *c, struct alternative *a, const struct entry *e,
+                          const char *keyword)
 {
     if (!schema_keyword(c, e->site, keyword))
         return;
@@ -144,8 +144,8 @@ static void add_in_place(struct schema *c, struct alternative *a, const struct e
     const json_t *not = schema_keyword(c, e->site, "not");
     if (schema_keyword(c, e->site, "$recursiveRef"))
         schema_refuse(c, STATUS_UNSUPPORTED, e->site, "$recursiveRef", "use $ref");
-    follow(c, a, e, "$ref");
-    follow(c, a, e, "$dynamicRef");
+    branch_follow(c, a, e, "$ref");
+    branch_follow(c, a, e, "$dynamicRef");
     add_all_of(c, a, e);
     if (not&&!schema_failed(c))
         alternative_add(c, a, schema_literal(c, e->site, "not", not, none) | LITERAL_NOT, e, true);
@@ -230,8 +230,8 @@ void alternative_fork(struct schema *c, struct alternative *a, const struct lite
 }
 
 // Makes the oldest remaining choice with each of its options, or calls use if none remains.
-static void expand(struct schema *c, const struct alternative *a, alternative_use use,
-                   void *context)
+static void branch_expand(struct schema *c, const struct alternative *a, alternative_use use,
+                          void *context)
 {
     if (schema_failed(c) || a->types == 0)
         return;
@@ -253,7 +253,7 @@ static void expand(struct schema *c, const struct alternative *a, alternative_us
         one.fork_count++;
         for (uint32_t k = 0; k < fork->options[i].count; k++)
             alternative_add(c, &one, fork->options[i].at[k], fork->parent, fork->silent);
-        expand(c, &one, use, context);
+        branch_expand(c, &one, use, context);
     }
     c->nesting--;
 }
@@ -264,5 +264,5 @@ void schema_alternatives(struct schema *c, const struct literals *list, alternat
     struct alternative a = {.types = TYPE_ANY};
     for (uint32_t i = 0; i < list->count; i++)
         alternative_add(c, &a, list->at[i], NULL, false);
-    expand(c, &a, use, context);
+    branch_expand(c, &a, use, context);
 }

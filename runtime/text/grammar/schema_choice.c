@@ -9,7 +9,7 @@ enum { SUBSETS_MAX = 5, ONE_OF_MAX = 500, CONSTANTS_MAX = 8 };
 // Returns NULL, with an error, if there are too many options.
 static struct literals *options_new(struct schema *c, size_t count)
 {
-    if (!schema_has_room(c, count * sizeof(struct literals)))
+    if (!schema_has_memory(c, count * sizeof(struct literals)))
         return NULL;
     return arena_alloc_zeroed(c->arena, count + 1, sizeof(struct literals));
 }
@@ -209,7 +209,7 @@ void choice_if(struct schema *c, struct alternative *a, const struct entry *e)
     alternative_fork(c, a, list, 2, e, e->silent);
 }
 
-static json_t *shared(const json_t *value)
+static json_t *json_shared(const json_t *value)
 {
     return json_incref((json_t *)(uintptr_t)value);
 }
@@ -222,8 +222,8 @@ static json_t *member_of(struct text key, json_t *value)
 }
 
 // A choice: the key is absent, or the schema applies (or the names are present).
-static void depend(struct schema *c, struct alternative *a, const struct entry *e,
-                   const char *keyword, struct text key, const json_t *value)
+static void branch_depend(struct schema *c, struct alternative *a, const struct entry *e,
+                          const char *keyword, struct text key, const json_t *value)
 {
     struct literals *list = options_new(c, 2);
     if (!schema_spend_values(c, 6 + key.bytes / 100 + json_array_size(value) / 32) || !list)
@@ -258,7 +258,7 @@ void choice_dependencies(struct schema *c, struct alternative *a, const struct e
             const json_t *value = json_object_iter_value(at);
             if (json_is_array(value) ? i == 2 : i == 1)
                 schema_refuse(c, STATUS_INVALID, e->site, keywords[i], "has a malformed member");
-            depend(c, a, e, keywords[i], schema_key(at), value);
+            branch_depend(c, a, e, keywords[i], schema_key(at), value);
         }
     }
 }
@@ -270,8 +270,8 @@ uint32_t schema_constant(struct schema *c, const json_t *value, uint32_t owner)
     if (json_is_array(value)) {
         json_t *items = json_array();
         for (size_t i = 0; i < json_array_size(value); i++)
-            json_array_append_new(items,
-                                  json_pack("{s:o}", "const", shared(json_array_get(value, i))));
+            json_array_append_new(
+                items, json_pack("{s:o}", "const", json_shared(json_array_get(value, i))));
         json_int_t count = (json_int_t)json_array_size(value);
         return schema_make(c,
                            json_pack("{s:s,s:o,s:b,s:I,s:I}", "type", "array", "prefixItems", items,
@@ -284,7 +284,7 @@ uint32_t schema_constant(struct schema *c, const json_t *value, uint32_t owner)
         struct text key = schema_key(at);
         json_array_append_new(required, json_stringn(key.at, key.bytes));
         json_object_setn_new(properties, key.at, key.bytes,
-                             json_pack("{s:o}", "const", shared(json_object_iter_value(at))));
+                             json_pack("{s:o}", "const", json_shared(json_object_iter_value(at))));
     }
     return schema_make(c,
                        json_pack("{s:s,s:o,s:o,s:b}", "type", "object", "properties", properties,

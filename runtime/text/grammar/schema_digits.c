@@ -105,7 +105,7 @@ static struct text minus_one(struct arena *arena, struct text digits)
                                             : text_span(at, digits.bytes);
 }
 
-static uint32_t digit(struct digits *d, int first, int last)
+static uint32_t digit_range(struct digits *d, int first, int last)
 {
     if (first > last)
         return GRAMMAR_NOTHING;
@@ -114,7 +114,7 @@ static uint32_t digit(struct digits *d, int first, int last)
 
 static uint32_t any_digits(struct digits *d, uint32_t min, uint32_t max)
 {
-    return grammar_repeat(d->b, digit(d, 0, 9), min, max);
+    return grammar_repeat(d->b, digit_range(d, 0, 9), min, max);
 }
 
 // The rest of numbers with as many digits as low and high, from the digit at low and high on; NULL:
@@ -128,15 +128,16 @@ static uint32_t same_length(struct digits *d, const char *low, const char *high,
     int from = low ? *low - '0' : 0, to = high ? *high - '0' : 9;
     const char *low_rest = low ? low + 1 : NULL, *high_rest = high ? high + 1 : NULL;
     if (low && high && from == to)
-        return grammar_join(d->b, digit(d, from, from),
+        return grammar_join(d->b, digit_range(d, from, from),
                             same_length(d, low_rest, high_rest, left - 1));
     uint32_t parts[3] = {GRAMMAR_NOTHING, GRAMMAR_NOTHING, GRAMMAR_NOTHING};
     if (low)
-        parts[0] =
-            grammar_join(d->b, digit(d, from, from), same_length(d, low_rest, NULL, left - 1));
+        parts[0] = grammar_join(d->b, digit_range(d, from, from),
+                                same_length(d, low_rest, NULL, left - 1));
     if (high)
-        parts[1] = grammar_join(d->b, digit(d, to, to), same_length(d, NULL, high_rest, left - 1));
-    parts[2] = grammar_join(d->b, digit(d, from + (low ? 1 : 0), to - (high ? 1 : 0)),
+        parts[1] =
+            grammar_join(d->b, digit_range(d, to, to), same_length(d, NULL, high_rest, left - 1));
+    parts[2] = grammar_join(d->b, digit_range(d, from + (low ? 1 : 0), to - (high ? 1 : 0)),
                             any_digits(d, left - 1, left - 1));
     return grammar_either_of(d->b, parts, 3);
 }
@@ -151,7 +152,7 @@ static uint32_t whole_between(struct digits *d, struct text low, struct text hig
         return same_length(d, low.at, high.at, low_bytes);
     uint32_t parts[3] = {same_length(d, low.at, NULL, low_bytes), GRAMMAR_NOTHING, GRAMMAR_NOTHING};
     uint32_t most = high.at ? high_bytes - 2 : GRAMMAR_UNBOUNDED;
-    parts[1] = grammar_join(d->b, digit(d, 1, 9), any_digits(d, low_bytes, most));
+    parts[1] = grammar_join(d->b, digit_range(d, 1, 9), any_digits(d, low_bytes, most));
     if (high.at) {
         char *least = arena_alloc(d->arena, high_bytes);
         memset(least, '0', high_bytes);
@@ -168,7 +169,7 @@ static uint32_t fraction_tail(struct digits *d, uint32_t i)
         return GRAMMAR_NOTHING;
     uint32_t more =
         d->fraction_max == GRAMMAR_UNBOUNDED ? GRAMMAR_UNBOUNDED : d->fraction_max - i - 1;
-    return grammar_join(d->b, any_digits(d, 0, more), digit(d, 1, 9));
+    return grammar_join(d->b, any_digits(d, 0, more), digit_range(d, 1, 9));
 }
 
 // Fractions above the limit, or equal to it unless exclusive.
@@ -181,8 +182,8 @@ static uint32_t fraction_from(struct digits *d, struct text limit, bool exclusiv
     for (uint32_t i = n; i > 0; i--) {
         int at = limit.at[i - 1] - '0';
         uint32_t more = grammar_optional(d->b, fraction_tail(d, i));
-        rest = grammar_either(d->b, grammar_join(d->b, digit(d, at, at), rest),
-                              grammar_join(d->b, digit(d, at + 1, 9), more));
+        rest = grammar_either(d->b, grammar_join(d->b, digit_range(d, at, at), rest),
+                              grammar_join(d->b, digit_range(d, at + 1, 9), more));
     }
     return rest;
 }
@@ -198,9 +199,9 @@ static uint32_t fraction_to(struct digits *d, struct text limit, bool exclusive)
         if (at > 0 && i < n)
             rest = grammar_optional(d->b, rest);
         uint32_t parts[3] = {
-            grammar_join(d->b, digit(d, at, at), rest),
-            grammar_join(d->b, digit(d, 1, at - 1), grammar_optional(d->b, tail)),
-            at > 0 ? grammar_join(d->b, digit(d, 0, 0), tail) : GRAMMAR_NOTHING,
+            grammar_join(d->b, digit_range(d, at, at), rest),
+            grammar_join(d->b, digit_range(d, 1, at - 1), grammar_optional(d->b, tail)),
+            at > 0 ? grammar_join(d->b, digit_range(d, 0, 0), tail) : GRAMMAR_NOTHING,
         };
         rest = grammar_either_of(d->b, parts, 3);
     }
@@ -242,8 +243,9 @@ static enum status fractions_between(struct digits *d, const struct bound *low,
 }
 
 // Magnitudes between low, which is set, and high. from_one: not 0.
-static enum status magnitudes(struct digits *d, const struct bound *low, const struct bound *high,
-                              bool from_one, struct number_parts *out, struct error *err)
+static enum status magnitudes_between(struct digits *d, const struct bound *low,
+                                      const struct bound *high, bool from_one,
+                                      struct number_parts *out, struct error *err)
 {
     struct text first = low->size.whole, last = {NULL, 0};
     out->integers = GRAMMAR_NOTHING;
@@ -283,9 +285,11 @@ enum status digits_between(struct grammar_builder *b, struct arena *arena, const
     if (fraction_limit(high) < d.fraction_max)
         d.fraction_max = fraction_limit(high);
     if (!low->set || low->negative)
-        status = magnitudes(&d, high->set && high->negative ? high : &zero, low, true, &minus, err);
+        status = magnitudes_between(&d, high->set && high->negative ? high : &zero, low, true,
+                                    &minus, err);
     if (status == STATUS_OK && !(high->set && high->negative))
-        status = magnitudes(&d, low->set && !low->negative ? low : &zero, high, false, &plus, err);
+        status = magnitudes_between(&d, low->set && !low->negative ? low : &zero, high, false,
+                                    &plus, err);
     uint32_t sign = grammar_literal(b, text_of("-"));
     out->integers = grammar_either(b, grammar_join(b, sign, minus.integers), plus.integers);
     out->fractions = grammar_either(b, grammar_join(b, sign, minus.fractions), plus.fractions);

@@ -94,8 +94,8 @@ static const struct {
     {"relative-json-pointer", "(0|[1-9]\\d*)(#|" POINTER ")"},
 };
 
-static uint32_t compiled(struct schema *c, uint32_t site, struct text pattern,
-                         enum writer_chars kind)
+static uint32_t pattern_compile(struct schema *c, uint32_t site, struct text pattern,
+                                enum writer_chars kind)
 {
     struct regex_args args = {.pattern = pattern, .chars = writer_chars_of(kind)};
     uint32_t expr;
@@ -117,7 +117,7 @@ static uint32_t time_text(struct schema *c, uint32_t site, const char *before,
                           "|%02d:59:60(\\.\\d+)?\\+%02d:00|%02d:59:60(\\.\\d+)?-%02d:00",
                           (23 + offset) % 24, offset, 23 - offset, offset);
     bytes += snprintf(pattern + bytes, (size_t)(BYTES_MAX - bytes), ")");
-    return compiled(c, site, text_span(pattern, (size_t)bytes), kind);
+    return pattern_compile(c, site, text_span(pattern, (size_t)bytes), kind);
 }
 
 uint32_t schema_format(struct schema *c, uint32_t site, const json_t *format, bool *known,
@@ -135,7 +135,7 @@ uint32_t schema_format(struct schema *c, uint32_t site, const json_t *format, bo
         if (memo_find(c, MEMO_FORMAT, i, kind, &expr))
             return expr;
         expr = i < 2 ? time_text(c, site, KNOWN[i].pattern, kind)
-                     : compiled(c, site, text_of(KNOWN[i].pattern), kind);
+                     : pattern_compile(c, site, text_of(KNOWN[i].pattern), kind);
         memo_put(c, MEMO_FORMAT, i, kind, expr);
         return expr;
     }

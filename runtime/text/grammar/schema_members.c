@@ -4,7 +4,7 @@
 
 enum { STATES_MAX = 200 * 1000 };
 
-static uint32_t repeated(struct object *o, uint32_t count, uint32_t min, uint32_t max)
+static uint32_t members_repeat(struct object *o, uint32_t count, uint32_t min, uint32_t max)
 {
     struct grammar_builder *b = o->c->b;
     uint32_t more = grammar_join(b, o->comma, o->member);
@@ -43,7 +43,7 @@ static uint32_t unknown_members(struct object *o, uint32_t count)
         return with_extra(o, count, min, max);
     if (o->member == GRAMMAR_NOTHING)
         return min > 0 ? GRAMMAR_NOTHING : GRAMMAR_EMPTY;
-    return repeated(o, count, min, max);
+    return members_repeat(o, count, min, max);
 }
 
 uint32_t member_text(struct object *o, uint32_t keys, uint32_t value)

@@ -9,7 +9,7 @@ static uint32_t slot_of(const struct schema *c, uint32_t kind, uint32_t a, uint3
 }
 
 // Returns the slot of the entry, or the free slot to put it in.
-static struct memo *place(const struct schema *c, uint32_t kind, uint32_t a, uint32_t b)
+static struct memo *memo_place(const struct schema *c, uint32_t kind, uint32_t a, uint32_t b)
 {
     uint32_t slot = slot_of(c, kind, a, b);
     for (;; slot = (slot + 1) & (c->memo_size - 1)) {
@@ -23,7 +23,7 @@ bool memo_find(const struct schema *c, uint32_t kind, uint32_t a, uint32_t b, ui
 {
     if (c->memo_size == 0)
         return false;
-    const struct memo *m = place(c, kind, a, b);
+    const struct memo *m = memo_place(c, kind, a, b);
     *expr = m->expr;
     return m->kind != 0;
 }
@@ -37,9 +37,9 @@ void memo_put(struct schema *c, uint32_t kind, uint32_t a, uint32_t b, uint32_t 
         c->memos = arena_alloc_zeroed(c->arena, c->memo_size, sizeof *c->memos);
         for (uint32_t i = 0; i < count; i++)
             if (old[i].kind != 0)
-                *place(c, old[i].kind, old[i].a, old[i].b) = old[i];
+                *memo_place(c, old[i].kind, old[i].a, old[i].b) = old[i];
     }
-    *place(c, kind, a, b) = (struct memo){kind, a, b, expr};
+    *memo_place(c, kind, a, b) = (struct memo){kind, a, b, expr};
     c->memo_count++;
 }
 

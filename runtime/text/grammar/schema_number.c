@@ -93,8 +93,8 @@ static struct text whole_digits(struct schema *c, const json_t *value, const str
 }
 
 // The numbers of a list, which may also contain other values, or of a single value.
-static struct number_parts constants(struct schema *c, uint32_t site, const char *keyword,
-                                     const json_t *values)
+static struct number_parts constants_parts(struct schema *c, uint32_t site, const char *keyword,
+                                           const json_t *values)
 {
     struct number_parts out = {GRAMMAR_NOTHING, GRAMMAR_NOTHING};
     size_t count = json_is_array(values) ? json_array_size(values) : 1;
@@ -118,7 +118,7 @@ static struct number_parts constants(struct schema *c, uint32_t site, const char
     return out;
 }
 
-static void multiples(struct numbers *n, uint32_t site, const char *keyword, bool except)
+static void multiples_apply(struct numbers *n, uint32_t site, const char *keyword, bool except)
 {
     struct schema *c = n->c;
     const json_t *value = schema_keyword(c, site, keyword);
@@ -142,17 +142,17 @@ static void multiples(struct numbers *n, uint32_t site, const char *keyword, boo
     restrict_to(n, site, keyword, &parts, except);
 }
 
-static void constant(struct numbers *n, uint32_t site, const char *keyword, bool except)
+static void constant_apply(struct numbers *n, uint32_t site, const char *keyword, bool except)
 {
     const json_t *values = schema_keyword(n->c, site, keyword);
     if (!values)
         return;
-    struct number_parts parts = constants(n->c, site, keyword, values);
+    struct number_parts parts = constants_parts(n->c, site, keyword, values);
     restrict_to(n, site, keyword, &parts, except);
     n->constant |= !except;
 }
 
-static uint32_t zeros(struct schema *c, uint32_t min)
+static uint32_t zeros_expr(struct schema *c, uint32_t min)
 {
     return grammar_repeat(c->b, grammar_literal(c->b, text_of("0")), min, GRAMMAR_UNBOUNDED);
 }
@@ -168,9 +168,9 @@ uint32_t number_text(struct schema *c, const struct alternative *a)
     for (uint32_t i = 0; i < count; i++) {
         limits_tighten(&n, entries[i]->site, "minimum", "exclusiveMinimum", true);
         limits_tighten(&n, entries[i]->site, "maximum", "exclusiveMaximum", false);
-        constant(&n, entries[i]->site, "const", false);
-        constant(&n, entries[i]->site, "enum", false);
-        multiples(&n, entries[i]->site, "multipleOf", false);
+        constant_apply(&n, entries[i]->site, "const", false);
+        constant_apply(&n, entries[i]->site, "enum", false);
+        multiples_apply(&n, entries[i]->site, "multipleOf", false);
     }
     struct number_parts range;
     bool bounded = n.low.set || n.high.set, free = n.any && !bounded;
@@ -181,8 +181,8 @@ uint32_t number_text(struct schema *c, const struct alternative *a)
     for (uint32_t i = 0; i < count; i++) {
         free &= !schema_keyword(c, entries[i]->site, "!enum") &&
                 !schema_keyword(c, entries[i]->site, "!multipleOf");
-        constant(&n, entries[i]->site, "!enum", true);
-        multiples(&n, entries[i]->site, "!multipleOf", true);
+        constant_apply(&n, entries[i]->site, "!enum", true);
+        multiples_apply(&n, entries[i]->site, "!multipleOf", true);
     }
     if (schema_failed(c))
         return GRAMMAR_NOTHING;
@@ -192,9 +192,9 @@ uint32_t number_text(struct schema *c, const struct alternative *a)
     uint32_t fraction = a->types & TYPE_FRACTION ? n.parts.fractions : GRAMMAR_NOTHING;
     if ((a->types & TYPE_FRACTION) && !n.constant) {
         uint32_t point = grammar_literal(c->b, text_of("."));
-        fraction = grammar_join(c->b, fraction, zeros(c, 0));
+        fraction = grammar_join(c->b, fraction, zeros_expr(c, 0));
         whole = grammar_join(c->b, whole,
-                             grammar_optional(c->b, grammar_join(c->b, point, zeros(c, 1))));
+                             grammar_optional(c->b, grammar_join(c->b, point, zeros_expr(c, 1))));
     }
     return grammar_either(c->b, whole, fraction);
 }

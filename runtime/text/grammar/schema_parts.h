@@ -119,7 +119,7 @@ bool schema_spend(struct schema *c, uint64_t work);
 enum { SCHEMA_VALUE_BYTES = 400 }; // estimate for an object with one or two members
 bool schema_spend_values(struct schema *c, uint64_t count);
 // Like schema_spend, before an allocation in the arena whose size depends on the input.
-bool schema_has_room(struct schema *c, size_t bytes);
+bool schema_has_memory(struct schema *c, size_t bytes);
 // Enters a nesting level; the caller decrements c->nesting. Returns false at the limit (an error).
 bool schema_enter(struct schema *c, uint32_t site);
 // Records an error of another compiler from c->err, preceded by the position of the keyword.

@@ -6,13 +6,13 @@
 
 enum { WALK_DEPTH_MAX = 200 };
 
-static size_t find(struct text in, char what)
+static size_t text_find(struct text in, char what)
 {
     const char *at = in.bytes > 0 ? memchr(in.at, what, in.bytes) : NULL;
     return at ? (size_t)(at - in.at) : in.bytes;
 }
 
-static struct text rest(struct text in, size_t from)
+static struct text text_rest(struct text in, size_t from)
 {
     return text_span(in.at + from, in.bytes - from);
 }
@@ -20,7 +20,7 @@ static struct text rest(struct text in, size_t from)
 // Returns the length of "scheme:"; 0: there is none.
 static size_t scheme_of(struct text uri)
 {
-    size_t colon = find(uri, ':');
+    size_t colon = text_find(uri, ':');
     if (colon == uri.bytes || colon == 0)
         return 0;
     for (size_t i = 0; i < colon; i++) {
@@ -65,12 +65,12 @@ static struct text uri_resolve(struct schema *c, struct text base, struct text r
     if (scheme_of(ref) > 0)
         return ref;
     if (base.bytes > scheme + 1 && memcmp(base.at + scheme, "//", 2) == 0)
-        authority = scheme + 2 + find(rest(base, scheme + 2), '/');
+        authority = scheme + 2 + text_find(text_rest(base, scheme + 2), '/');
     size_t keep = authority;
     if (ref.bytes >= 2 && memcmp(ref.at, "//", 2) == 0) {
         keep = scheme;
     } else if (ref.at[0] != '/') {
-        keep = authority + find(rest(base, authority), '?');
+        keep = authority + text_find(text_rest(base, authority), '?');
         while (keep > authority && base.at[keep - 1] != '/')
             keep--;
     }
@@ -84,7 +84,7 @@ static struct text uri_resolve(struct schema *c, struct text base, struct text r
     memcpy(uri + bytes, ref.at, ref.bytes);
     bytes += ref.bytes;
     if (keep >= authority && bytes > authority && uri[authority] == '/') {
-        size_t path = find(text_span(uri + authority, bytes - authority), '?');
+        size_t path = text_find(text_span(uri + authority, bytes - authority), '?');
         size_t shorter = remove_dots(uri + authority, path);
         memmove(uri + authority + shorter, uri + authority + path, bytes - authority - path);
         bytes -= path - shorter;
@@ -119,19 +119,19 @@ static void resource_put(struct schema *c, struct text uri, uint32_t site)
     c->sites[site].resource = c->resource_count - 1;
 }
 
-static void identify(struct schema *c, uint32_t site)
+static void site_identify(struct schema *c, uint32_t site)
 {
     const json_t *id = schema_keyword(c, site, "$id");
     const json_t *anchor = schema_keyword(c, site, "$anchor");
     const json_t *dynamic = schema_keyword(c, site, "$dynamicAnchor");
     if (json_is_string(id)) {
         struct text uri = text_at(id);
-        size_t hash = find(uri, '#');
+        size_t hash = text_find(uri, '#');
         struct text base = c->resources[c->sites[site].resource].uri;
         if (hash > 0)
             resource_put(c, uri_resolve(c, base, text_span(uri.at, hash)), site);
         if (hash + 1 < uri.bytes) // the draft 7 form of an anchor
-            anchor_put(c, rest(uri, hash + 1), site, false);
+            anchor_put(c, text_rest(uri, hash + 1), site, false);
     }
     if (json_is_string(anchor))
         anchor_put(c, text_at(anchor), site, false);
@@ -139,13 +139,13 @@ static void identify(struct schema *c, uint32_t site)
         anchor_put(c, text_at(dynamic), site, true);
 }
 
-static void walk(struct schema *c, uint32_t site, int depth);
+static void sites_walk(struct schema *c, uint32_t site, int depth);
 
 static void walk_below(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
                        struct text key, int depth)
 {
     if (json_is_object(value) || json_is_boolean(value))
-        walk(c, schema_site(c, value, site, keyword, key), depth + 1);
+        sites_walk(c, schema_site(c, value, site, keyword, key), depth + 1);
 }
 
 static void walk_members(struct schema *c, uint32_t site, const char *keyword, const json_t *value,
@@ -172,7 +172,7 @@ static const char *const maps[] = {
 static const char *const data[] = {"const", "enum", "default", "examples", NULL};
 
 // Records the $id and anchors of a subschema and of all subschemas below it.
-static void walk(struct schema *c, uint32_t site, int depth)
+static void sites_walk(struct schema *c, uint32_t site, int depth)
 {
     static const char *const ones[] = {"items",
                                        "additionalItems",
@@ -189,7 +189,7 @@ static void walk(struct schema *c, uint32_t site, int depth)
     static const char *const lists[] = {"items", "prefixItems", "allOf", "anyOf", "oneOf"};
     if (!json_is_object(c->sites[site].value) || depth > WALK_DEPTH_MAX || !schema_spend(c, 180))
         return;
-    identify(c, site);
+    site_identify(c, site);
     for (size_t i = 0; maps[i]; i++)
         walk_members(c, site, maps[i], schema_keyword(c, site, maps[i]), depth);
     for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
@@ -229,7 +229,7 @@ void schema_index(struct schema *c)
 {
     c->unevaluated = has_unevaluated(c, c->sites[0].value, false);
     resource_put(c, text_of(""), 0);
-    walk(c, 0, 0);
+    sites_walk(c, 0, 0);
 }
 
 // --- references ---
@@ -270,7 +270,7 @@ static uint32_t pointer_follow(struct schema *c, uint32_t resource, struct text 
     uint32_t site = c->resources[resource].site, from = site, near = resource;
     const json_t *value = c->sites[site].value;
     for (size_t at = 0; value && at < pointer.bytes && !schema_failed(c);) {
-        size_t end = at + 1 + find(rest(pointer, at + 1), '/');
+        size_t end = at + 1 + text_find(text_rest(pointer, at + 1), '/');
         value = step_into(value, part_decoded(c, text_span(pointer.at + at + 1, end - at - 1)));
         uint32_t known = value ? schema_site_find(c, value) : UINT32_MAX;
         near = known != UINT32_MAX ? c->sites[known].resource : near;
@@ -321,10 +321,10 @@ uint32_t schema_resolve(struct schema *c, uint32_t site, const char *keyword)
     if (!json_is_string(value))
         return schema_refuse(c, STATUS_INVALID, site, keyword, "must be a string");
     struct text ref = text_at(value);
-    size_t hash = find(ref, '#');
+    size_t hash = text_find(ref, '#');
     struct text base = c->resources[c->sites[site].resource].uri;
     struct text uri = uri_resolve(c, base, text_span(ref.at, hash));
-    struct text fragment = percent_decoded(c, rest(ref, hash < ref.bytes ? hash + 1 : hash));
+    struct text fragment = percent_decoded(c, text_rest(ref, hash < ref.bytes ? hash + 1 : hash));
     for (uint32_t i = 0; i < c->resource_count && !schema_failed(c); i++) {
         if (!spent_equal(c, c->resources[i].uri, uri) && !(i == 0 && uri.bytes == 0))
             continue;

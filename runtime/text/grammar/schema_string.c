@@ -18,10 +18,10 @@ static struct text text_at(const json_t *value)
 }
 
 // The strings of a list, which may also contain other values, or a single string.
-static uint32_t constants(struct schema *c, const json_t *values, enum writer_chars kind)
+static uint32_t strings_constants(struct schema *c, const json_t *values, enum writer_chars kind)
 {
     size_t count = json_is_array(values) ? json_array_size(values) : 1;
-    if (!schema_has_room(c, (count + 1) * sizeof(struct text)) || !schema_spend(c, 8 * count))
+    if (!schema_has_memory(c, (count + 1) * sizeof(struct text)) || !schema_spend(c, 8 * count))
         return GRAMMAR_NOTHING;
     struct text *plain = arena_alloc(c->arena, (count + 1) * sizeof *plain);
     uint32_t plains = 0, escaped = GRAMMAR_NOTHING;
@@ -43,8 +43,8 @@ static void restrict_to(struct strings *s, uint32_t site, const char *keyword, u
     s->any = false;
 }
 
-static uint32_t pattern(struct schema *c, uint32_t site, const char *keyword,
-                        enum writer_chars kind)
+static uint32_t strings_pattern(struct schema *c, uint32_t site, const char *keyword,
+                                enum writer_chars kind)
 {
     const json_t *value = schema_keyword(c, site, keyword);
     uint32_t expr;
@@ -60,7 +60,7 @@ static uint32_t pattern(struct schema *c, uint32_t site, const char *keyword,
     return expr;
 }
 
-static void lengths(struct strings *s, uint32_t site)
+static void strings_lengths(struct strings *s, uint32_t site)
 {
     const json_t *low = schema_keyword(s->c, site, "minLength");
     const json_t *high = schema_keyword(s->c, site, "maxLength");
@@ -71,18 +71,18 @@ static void lengths(struct strings *s, uint32_t site)
         s->max = count;
 }
 
-static void allowed(struct strings *s, uint32_t site)
+static void strings_allow(struct strings *s, uint32_t site)
 {
     struct schema *c = s->c;
     const json_t *one = schema_keyword(c, site, "const"), *many = schema_keyword(c, site, "enum");
     const json_t *format = schema_keyword(c, site, "format");
     bool known;
     if (one)
-        restrict_to(s, site, "const", constants(c, one, s->kind));
+        restrict_to(s, site, "const", strings_constants(c, one, s->kind));
     if (many)
-        restrict_to(s, site, "enum", constants(c, many, s->kind));
+        restrict_to(s, site, "enum", strings_constants(c, many, s->kind));
     if (schema_keyword(c, site, "pattern"))
-        restrict_to(s, site, "pattern", pattern(c, site, "pattern", s->kind));
+        restrict_to(s, site, "pattern", strings_pattern(c, site, "pattern", s->kind));
     if (format) {
         uint32_t expr = schema_format(c, site, format, &known, s->kind);
         if (known)
@@ -90,25 +90,25 @@ static void allowed(struct strings *s, uint32_t site)
     }
 }
 
-static void except(struct strings *s, uint32_t site, const char *keyword, uint32_t expr)
+static void strings_except(struct strings *s, uint32_t site, const char *keyword, uint32_t expr)
 {
     s->expr = schema_except(s->c, s->expr, expr, site, keyword);
 }
 
-static void forbidden(struct strings *s, uint32_t site)
+static void strings_forbid(struct strings *s, uint32_t site)
 {
     struct schema *c = s->c;
     const json_t *values = schema_keyword(c, site, "!enum");
     const json_t *format = schema_keyword(c, site, "!format");
     bool known;
     if (values)
-        except(s, site, "enum", constants(c, values, s->kind));
+        strings_except(s, site, "enum", strings_constants(c, values, s->kind));
     if (schema_keyword(c, site, "!pattern"))
-        except(s, site, "pattern", pattern(c, site, "!pattern", s->kind));
+        strings_except(s, site, "pattern", strings_pattern(c, site, "!pattern", s->kind));
     if (format) {
         uint32_t expr = schema_format(c, site, format, &known, s->kind);
         if (known)
-            except(s, site, "format", expr);
+            strings_except(s, site, "format", expr);
         else
             s->expr = GRAMMAR_NOTHING;
     }
@@ -120,8 +120,8 @@ uint32_t string_inside(struct schema *c, const struct alternative *a, enum write
     struct strings s = {.c = c, .kind = kind, .any = true, .max = GRAMMAR_UNBOUNDED};
     uint32_t count = alternative_entries(c, a, &entries);
     for (uint32_t i = 0; i < count && schema_spend(c, 300); i++) {
-        lengths(&s, entries[i]->site);
-        allowed(&s, entries[i]->site);
+        strings_lengths(&s, entries[i]->site);
+        strings_allow(&s, entries[i]->site);
     }
     if (s.min > s.max || schema_failed(c))
         return GRAMMAR_NOTHING;
@@ -130,6 +130,6 @@ uint32_t string_inside(struct schema *c, const struct alternative *a, enum write
         restrict_to(&s, count > 0 ? entries[0]->site : 0, s.min > 0 ? "minLength" : "maxLength",
                     all);
     for (uint32_t i = 0; i < count; i++)
-        forbidden(&s, entries[i]->site);
+        strings_forbid(&s, entries[i]->site);
     return schema_failed(c) ? GRAMMAR_NOTHING : s.expr;
 }

@@ -186,8 +186,9 @@ enum status grammar_source_build(struct grammar_builder *b, const struct grammar
     return STATUS_INVALID;
 }
 
-static enum status compile(const struct grammar_source *source, const struct grammar_limits *limits,
-                           struct grammar **out, struct error *err)
+static enum status source_compile(const struct grammar_source *source,
+                                  const struct grammar_limits *limits, struct grammar **out,
+                                  struct error *err)
 {
     uint32_t root;
     *out = NULL;
@@ -207,11 +208,11 @@ enum status grammar_source_compile(const struct grammar_source *source, struct g
     struct error own;
     uint64_t worked = 0;
     struct grammar_limits limits = {.alphabet = source->alphabet, .worked = &worked};
-    enum status status = compile(source, &limits, out, err);
+    enum status status = source_compile(source, &limits, out, err);
     if (status != STATUS_INVALID || !source->alphabet || worked >= GRAMMAR_WORK_MAX)
         return status;
     limits = (struct grammar_limits){.work_max = GRAMMAR_WORK_MAX - worked};
-    bool other = compile(source, &limits, out, &own) == STATUS_OK;
+    bool other = source_compile(source, &limits, out, &own) == STATUS_OK;
     grammar_unref(*out);
     *out = NULL;
     return other ? error_set(err, STATUS_INVALID,
