@@ -76,7 +76,7 @@ static void bench_open(struct bench *b, uint32_t steps_in_flight)
                                      .slots_max = b->rows_max,
                                      .blocks_max = b->context / BLOCK,
                                      .changes_max = 4 * b->context / BLOCK + 2 * b->rows_max,
-                                     .newcomers_max = 32,
+                                     .new_sequences_max = 32,
                                      .history_max = 2 * b->context,
                                      .bias_max = 1024,
                                      .penalty_rows = 64,

@@ -69,8 +69,8 @@ static void row_add(struct bench *b, uint32_t row, uint32_t q_len, uint32_t kv_l
         batch_changes(batch)[batch->change_count++] =
             (struct batch_change){row, i, row * f->blocks_per_sequence_max + i};
     if (kv_len == q_len) {
-        struct batch_newcomer *admit = &batch_newcomers(batch)[batch->newcomer_count++];
-        *admit = (struct batch_newcomer){.slot = row};
+        struct batch_new_sequence *admit = &batch_new_sequences(batch)[batch->new_sequence_count++];
+        *admit = (struct batch_new_sequence){.slot = row};
         admit->params = (struct sample_params){
             .top_p = 1, .repetition = 1, .flags = SAMPLE_IGNORE_END, .penalty_row = STEP_NO_ROW};
     }

@@ -179,8 +179,8 @@ static void admit(struct bench *b, uint32_t row, uint32_t first, uint32_t blocks
     struct batch *batch = b->batch;
     for (uint32_t i = 0; i < blocks; i++)
         batch_changes(batch)[batch->change_count++] = (struct batch_change){row, i, first + i};
-    struct batch_newcomer *new = &batch_newcomers(batch)[batch->newcomer_count++];
-    *new = (struct batch_newcomer){.slot = row};
+    struct batch_new_sequence *new = &batch_new_sequences(batch)[batch->new_sequence_count++];
+    *new = (struct batch_new_sequence){.slot = row};
     new->params = (struct sample_params){.temperature = b->temperature,
                                          .top_p = b->temperature > 0 ? 0.9f : 1,
                                          .repetition = 1,
@@ -236,7 +236,7 @@ void decodes_admit(struct bench *b, const struct step_case *c)
     uint32_t each = blocks_of(c->context + SPARE);
     for (uint32_t row = 0; row < c->decodes;) {
         batch_clear(b->batch, b->step++);
-        for (; row < c->decodes && b->batch->newcomer_count < limits->newcomers_max &&
+        for (; row < c->decodes && b->batch->new_sequence_count < limits->new_sequences_max &&
                b->batch->change_count + each <= limits->changes_max;
              row++) {
             admit(b, row, b->share_blocks ? 0 : row * each, each);

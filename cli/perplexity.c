@@ -61,9 +61,10 @@ static void block_add(struct reading *r, uint32_t block)
         batch_changes(batch)[batch->change_count++] = (struct batch_change){slot, block, block};
         if (block > 0)
             continue;
-        struct batch_newcomer *newcomer = &batch_newcomers(batch)[batch->newcomer_count++];
-        *newcomer = (struct batch_newcomer){.slot = slot};
-        newcomer->params =
+        struct batch_new_sequence *new_sequence =
+            &batch_new_sequences(batch)[batch->new_sequence_count++];
+        *new_sequence = (struct batch_new_sequence){.slot = slot};
+        new_sequence->params =
             (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
     }
 }
@@ -121,7 +122,7 @@ static void reading_open(struct reading *r, const struct session *session)
                           .facts = facts,
                           .patience_ns = engine_step_timeout(session->model->engine)};
     uint32_t fit = limits->rows_max < limits->tokens_max ? limits->rows_max : limits->tokens_max;
-    fit = fit < limits->newcomers_max ? fit : limits->newcomers_max;
+    fit = fit < limits->new_sequences_max ? fit : limits->new_sequences_max;
     r->step_rows = facts->block_tokens;
     while (r->step_rows > fit)
         r->step_rows /= 2;

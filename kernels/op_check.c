@@ -35,10 +35,11 @@ const char *prep_check(const struct prep_args *a)
         return "prep: token_count exceeds limits.tokens_max";
     if (a->token_count < a->row_count)
         return "prep: a row has at least one token";
-    if (a->newcomer_count > a->limits.newcomers_max || a->change_count > a->limits.changes_max)
-        return "prep: more newcomers or block-table changes than the limits say";
-    if (a->newcomer_count > 0 && (!a->state.params || !a->state.done))
-        return "prep: newcomers need sampling state";
+    if (a->new_sequence_count > a->limits.new_sequences_max ||
+        a->change_count > a->limits.changes_max)
+        return "prep: more new sequences or block-table changes than the limits allow";
+    if (a->new_sequence_count > 0 && (!a->state.params || !a->state.done))
+        return "prep: new sequences need sampling state";
     if (a->change_count > 0 && !a->state.block_table)
         return "prep: changes need a block table";
     if (a->block_shift > 12)

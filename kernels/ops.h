@@ -29,7 +29,7 @@ struct slot_state {
 struct prep_args {
     const struct step *step; // device copy of the record
     struct step_limits limits;
-    uint32_t row_count, token_count, newcomer_count, change_count; // as in the record
+    uint32_t row_count, token_count, new_sequence_count, change_count; // as in the record
     struct slot_state state;
     int32_t *token;            // [T]
     uint32_t *position;        // [T] within the sequence

@@ -21,7 +21,8 @@ static void sections_layout(struct step_layout *layout, size_t private_bytes,
     section_add(&at, private_bytes);
     layout->tokens = section_add(&at, counts->token_listed * sizeof(int32_t));
     layout->changes = section_add(&at, counts->change_count * sizeof(struct step_change));
-    layout->newcomers = section_add(&at, counts->newcomer_count * sizeof(struct step_newcomer));
+    layout->new_sequences =
+        section_add(&at, counts->new_sequence_count * sizeof(struct step_new_sequence));
     layout->bias = section_add(&at, counts->bias_count * sizeof(struct step_bias));
     layout->history = section_add(&at, counts->history_count * sizeof(int32_t));
     layout->bytes = at;
@@ -33,8 +34,8 @@ void step_layout_init(struct step_layout *layout, const struct step_limits *limi
     struct step most = {
         .token_listed = limits->tokens_max,
         .change_count = limits->changes_max,
-        .newcomer_count = limits->newcomers_max,
-        .bias_count = limits->newcomers_max * limits->bias_max,
+        .new_sequence_count = limits->new_sequences_max,
+        .bias_count = limits->new_sequences_max * limits->bias_max,
         .history_count = limits->history_max,
     };
     size_t at = 256;

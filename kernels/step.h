@@ -19,16 +19,16 @@ enum {
 };
 
 struct step_limits {
-    uint32_t rows_max;      // rows per step
-    uint32_t tokens_max;    // tokens per step
-    uint32_t slots_max;     // slots: sequences with state on the device
-    uint32_t blocks_max;    // block-table entries per slot; 0 for encoders
-    uint32_t changes_max;   // block-table changes per step
-    uint32_t newcomers_max; // new sequences per step; 0 for pooling models
-    uint32_t history_max;   // tokens of penalty histories per step
-    uint32_t bias_max;      // logit-bias entries per slot
-    uint32_t penalty_rows;  // slots that can have penalties at the same time
-    uint32_t vocab;         // 0 for pooling models
+    uint32_t rows_max;          // rows per step
+    uint32_t tokens_max;        // tokens per step
+    uint32_t slots_max;         // slots: sequences with state on the device
+    uint32_t blocks_max;        // block-table entries per slot; 0 for encoders
+    uint32_t changes_max;       // block-table changes per step
+    uint32_t new_sequences_max; // new sequences per step; 0 for pooling models
+    uint32_t history_max;       // tokens of penalty histories per step
+    uint32_t bias_max;          // logit-bias entries per slot
+    uint32_t penalty_rows;      // slots that can have penalties at the same time
+    uint32_t vocab;             // 0 for pooling models
 };
 
 // Shape of attention. Equal in all layers of a model, but a layer may have a narrower window.
@@ -89,7 +89,7 @@ struct sample_params {
 };
 
 // A new sequence: prep copies this to the state of its slot.
-struct step_newcomer {
+struct step_new_sequence {
     uint32_t slot;
     uint32_t history_at;     // index of its first token in the history section (penalties only)
     uint32_t history_prompt; // prompt tokens of the history; its output tokens follow
@@ -115,7 +115,7 @@ struct step_sampled { // one per sampled or pooled row, in order of step_row.sam
 // after private_part differ from step to step, so kernels read them from the record's header.
 struct step_layout {
     size_t rows, sampled, private_part; // equal in all steps of a model
-    size_t tokens, changes, newcomers, bias, history, bytes;
+    size_t tokens, changes, new_sequences, bias, history, bytes;
 };
 
 struct step { // header of the record, 256 bytes with its padding
@@ -125,7 +125,7 @@ struct step { // header of the record, 256 bytes with its padding
     uint32_t decode_count; // decode rows; they come first, and row i of them has token i
     uint32_t sampled_count;
     uint32_t change_count;
-    uint32_t newcomer_count;
+    uint32_t new_sequence_count;
     uint32_t history_count;
     uint32_t bias_count;
     uint32_t token_listed; // tokens in the token section

@@ -56,17 +56,18 @@ static void bias_fill(struct engine *engine, const struct request *r)
     }
 }
 
-static void newcomer_fill(struct engine *engine, struct sequence *s)
+static void new_sequence_fill(struct engine *engine, struct sequence *s)
 {
     struct batch *batch = engine->batch;
-    struct batch_newcomer *newcomer = &batch_newcomers(batch)[batch->newcomer_count++];
-    *newcomer = (struct batch_newcomer){.slot = s->slot, .bias_at = batch->bias_count};
-    params_fill(engine, s, &newcomer->params);
+    struct batch_new_sequence *new_sequence =
+        &batch_new_sequences(batch)[batch->new_sequence_count++];
+    *new_sequence = (struct batch_new_sequence){.slot = s->slot, .bias_at = batch->bias_count};
+    params_fill(engine, s, &new_sequence->params);
     bias_fill(engine, s->request);
     if (s->penalty_row != PENALTY_NONE) {
-        newcomer->history_at = batch->history_count;
-        newcomer->history_prompt = s->prompt_len;
-        newcomer->history_output = s->output_count;
+        new_sequence->history_at = batch->history_count;
+        new_sequence->history_prompt = s->prompt_len;
+        new_sequence->history_output = s->output_count;
         uint32_t known = sequence_known(s);
         sequence_tokens(s, 0, known, &batch_history(batch)[batch->history_count]);
         batch->history_count += known;
@@ -121,7 +122,7 @@ static void row_fill(struct engine *engine, struct launch *launch, struct plan_r
     started_note(engine, s, row->from);
     changes_fill(engine, s);
     if (sequence_generates(s) && !s->on_device)
-        newcomer_fill(engine, s);
+        new_sequence_fill(engine, s);
     row->mask = masks_row(launch, s, row);
     struct batch_row *out = &batch_rows(batch)[batch->row_count++];
     *out = (struct batch_row){.slot = s->slot,

@@ -213,7 +213,7 @@ static void chunk_commit(struct engine *engine, struct sequence *s, uint32_t q_l
     uint32_t from = s->planned_len, changes = entry->planned ? s->block_count : s->blocks_sent;
     if (!entry->planned) {
         if (sequence_generates(s) && !s->on_device) {
-            plan->newcomers_left--;
+            plan->new_sequences_left--;
             plan->history_left -= history_need(s);
         }
         plan->rows_left--;
@@ -240,7 +240,7 @@ static void debt_note(struct engine *engine, struct sequence *s)
 static bool step_has_room(const struct plan *plan, bool is_new, uint32_t history)
 {
     return plan->rows_left > 0 &&
-           (!is_new || (plan->newcomers_left > 0 && plan->history_left >= history));
+           (!is_new || (plan->new_sequences_left > 0 && plan->history_left >= history));
 }
 
 // Returns true if more blocks are reserved for older sequences than are available. Then no other
@@ -348,7 +348,7 @@ static void plan_open(struct engine *engine, uint64_t stamp)
     plan->changes_left = limits->changes_max;
     if (engine->paged)
         plan->changes_left -= decodes;
-    plan->newcomers_left = limits->newcomers_max;
+    plan->new_sequences_left = limits->new_sequences_max;
     plan->history_left = limits->history_max;
     plan->budget = (struct budget){.blocks = &engine->blocks};
     plan->lookups_left = PLAN_LOOKUPS_MAX;

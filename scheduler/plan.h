@@ -39,7 +39,7 @@ struct plan {
     struct plan_row *decode, *prefill, *waiting; // [rows_max] each
     struct plan_entry *entries;                  // [slots_max] by slot
     uint32_t first_left, second_left;            // prompt tokens left of each half (decision 0012)
-    uint32_t rows_left, changes_left, newcomers_left, history_left; // rest of the step's limits
+    uint32_t rows_left, changes_left, new_sequences_left, history_left; // rest of the step's limits
     uint32_t short_most; // a prompt with at most this many tokens left is short
     bool unserved;       // true if a prompt needs more tokens than the first half gave it
     bool refused; // true if a scheduled sequence had no ring credit: the next plan may park it

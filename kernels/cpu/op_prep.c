@@ -9,38 +9,42 @@ static const void *record_section(const struct prep_args *args, size_t offset)
     return (const char *)args->step + offset;
 }
 
-static void history_apply(const struct prep_args *args, const struct step_newcomer *newcomer)
+static void history_apply(const struct prep_args *args,
+                          const struct step_new_sequence *new_sequence)
 {
-    const struct sample_params *p = &newcomer->params;
+    const struct sample_params *p = &new_sequence->params;
     if ((p->flags & SAMPLE_PENALTY) == 0 || p->penalty_row >= args->limits.penalty_rows)
         return;
     uint32_t vocab = args->limits.vocab;
     uint16_t *seen = args->state.penalty + (size_t)p->penalty_row * vocab;
     const int32_t *history = record_section(args, args->step->layout.history);
-    history += newcomer->history_at;
+    history += new_sequence->history_at;
     memset(seen, 0, vocab * sizeof *seen);
-    for (uint32_t i = 0; i < newcomer->history_prompt; i++)
+    for (uint32_t i = 0; i < new_sequence->history_prompt; i++)
         if ((uint32_t)history[i] < vocab)
             seen[history[i]] |= 0x8000u;
-    for (uint32_t i = 0; i < newcomer->history_output; i++) {
-        uint32_t token = (uint32_t)history[newcomer->history_prompt + i];
+    for (uint32_t i = 0; i < new_sequence->history_output; i++) {
+        uint32_t token = (uint32_t)history[new_sequence->history_prompt + i];
         if (token < vocab && (seen[token] & 0x7FFFu) < 0x7FFFu)
             seen[token]++;
     }
 }
 
-static void newcomer_apply(const struct prep_args *args, const struct step_newcomer *newcomer)
+static void new_sequence_apply(const struct prep_args *args,
+                               const struct step_new_sequence *new_sequence)
 {
     const struct slot_state *state = &args->state;
-    uint32_t slot = newcomer->slot;
-    state->params[slot] = newcomer->params;
+    uint32_t slot = new_sequence->slot;
+    state->params[slot] = new_sequence->params;
     state->done[slot] = 0;
     const struct step_bias *bias = record_section(args, args->step->layout.bias);
     uint32_t most = args->limits.bias_max;
-    uint32_t count = newcomer->params.bias_count < most ? newcomer->params.bias_count : most;
+    uint32_t count =
+        new_sequence->params.bias_count < most ? new_sequence->params.bias_count : most;
     if (count > 0)
-        memcpy(state->bias + (size_t)slot * most, bias + newcomer->bias_at, count * sizeof *bias);
-    history_apply(args, newcomer);
+        memcpy(state->bias + (size_t)slot * most, bias + new_sequence->bias_at,
+               count * sizeof *bias);
+    history_apply(args, new_sequence);
 }
 
 static void row_expand(const struct prep_args *args, const struct step_row *row, uint32_t index)
@@ -78,9 +82,9 @@ enum status cpu_prep(struct stream *stream, const struct prep_args *args)
 {
     (void)stream;
     const struct step_layout *layout = &args->step->layout;
-    const struct step_newcomer *newcomers = record_section(args, layout->newcomers);
-    for (uint32_t i = 0; i < args->newcomer_count; i++)
-        newcomer_apply(args, &newcomers[i]);
+    const struct step_new_sequence *new_sequences = record_section(args, layout->new_sequences);
+    for (uint32_t i = 0; i < args->new_sequence_count; i++)
+        new_sequence_apply(args, &new_sequences[i]);
     const struct step_change *changes = record_section(args, layout->changes);
     for (uint32_t i = 0; i < args->change_count; i++)
         args->state

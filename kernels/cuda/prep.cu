@@ -22,35 +22,36 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
     grid_begin();
     const char *record = (const char *)a.step;
     const step_layout &layout = a.step->layout;
-    if (blockIdx.x >= a.newcomer_count) {
-        uint32_t i = (blockIdx.x - a.newcomer_count) * 256 + threadIdx.x;
+    if (blockIdx.x >= a.new_sequence_count) {
+        uint32_t i = (blockIdx.x - a.new_sequence_count) * 256 + threadIdx.x;
         if (i < a.change_count) {
             step_change c = ((const step_change *)(record + layout.changes))[i];
             a.state.block_table[(size_t)c.slot * a.limits.blocks_max + c.index] = c.units;
         }
         return;
     }
-    const step_newcomer *newcomer = (const step_newcomer *)(record + layout.newcomers) + blockIdx.x;
-    uint32_t slot = newcomer->slot;
-    const uint32_t *params = (const uint32_t *)&newcomer->params;
+    const step_new_sequence *added =
+        (const step_new_sequence *)(record + layout.new_sequences) + blockIdx.x;
+    uint32_t slot = added->slot;
+    const uint32_t *params = (const uint32_t *)&added->params;
     for (uint32_t i = threadIdx.x; i < sizeof(sample_params) / 4; i += 256)
         ((uint32_t *)&a.state.params[slot])[i] = params[i];
     if (threadIdx.x == 0)
         a.state.done[slot] = 0;
-    const step_bias *bias = (const step_bias *)(record + layout.bias) + newcomer->bias_at;
-    for (uint32_t i = threadIdx.x; i < newcomer->params.bias_count; i += 256)
+    const step_bias *bias = (const step_bias *)(record + layout.bias) + added->bias_at;
+    for (uint32_t i = threadIdx.x; i < added->params.bias_count; i += 256)
         a.state.bias[(size_t)slot * a.limits.bias_max + i] = bias[i];
-    if (newcomer->params.penalty_row == STEP_NO_ROW || !(newcomer->params.flags & SAMPLE_PENALTY))
+    if (added->params.penalty_row == STEP_NO_ROW || !(added->params.flags & SAMPLE_PENALTY))
         return;
-    uint16_t *row = a.state.penalty + (size_t)newcomer->params.penalty_row * a.limits.vocab;
+    uint16_t *row = a.state.penalty + (size_t)added->params.penalty_row * a.limits.vocab;
     for (uint32_t i = threadIdx.x; i < a.limits.vocab; i += 256)
         row[i] = 0;
     cta_sync();
-    const int32_t *history = (const int32_t *)(record + layout.history) + newcomer->history_at;
-    uint32_t count = newcomer->history_prompt + newcomer->history_output;
+    const int32_t *history = (const int32_t *)(record + layout.history) + added->history_at;
+    uint32_t count = added->history_prompt + added->history_output;
     // Outputs first: while no prompt bit is set, a count may exceed its maximum by one per thread
     // of the block, until each thread has subtracted its increment.
-    for (uint32_t i = newcomer->history_prompt + threadIdx.x; i < count; i += 256) {
+    for (uint32_t i = added->history_prompt + threadIdx.x; i < count; i += 256) {
         if ((uint32_t)history[i] >= a.limits.vocab)
             continue;
         penalty_half half = half_of(row + history[i]);
@@ -59,7 +60,7 @@ static __global__ void __launch_bounds__(256) prep_state(prep_args a)
             atom_add(half.word, 0u - (1u << half.shift));
     }
     cta_sync();
-    for (uint32_t i = threadIdx.x; i < newcomer->history_prompt; i += 256) {
+    for (uint32_t i = threadIdx.x; i < added->history_prompt; i += 256) {
         if ((uint32_t)history[i] >= a.limits.vocab)
             continue;
         penalty_half half = half_of(row + history[i]);
@@ -121,7 +122,7 @@ static __global__ void __launch_bounds__(32) signal_kernel(signal_args a)
 
 enum status cuda_prep(struct stream *stream, const struct prep_args *args)
 {
-    uint32_t blocks = args->newcomer_count + divide_up(args->change_count, 256);
+    uint32_t blocks = args->new_sequence_count + divide_up(args->change_count, 256);
     if (blocks != 0)
         LAUNCH_STEP(prep_state, dim3(blocks), dim3(256), 0, stream, *args);
     if (args->row_count != 0)

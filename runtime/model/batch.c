@@ -23,9 +23,10 @@ static void layout(struct batch *batch, const struct step_limits *limits)
     batch->rows = section(&at, limits->rows_max, sizeof(struct batch_row));
     batch->tokens = section(&at, limits->tokens_max, sizeof(int32_t));
     batch->changes = section(&at, limits->changes_max, sizeof(struct batch_change));
-    batch->newcomers = section(&at, limits->newcomers_max, sizeof(struct batch_newcomer));
+    batch->new_sequences =
+        section(&at, limits->new_sequences_max, sizeof(struct batch_new_sequence));
     batch->history = section(&at, limits->history_max, sizeof(int32_t));
-    size_t biases = (size_t)limits->newcomers_max * limits->bias_max;
+    size_t biases = (size_t)limits->new_sequences_max * limits->bias_max;
     batch->bias = section(&at, biases, sizeof(struct step_bias));
     batch->bytes = at;
 }
@@ -49,7 +50,7 @@ void batch_clear(struct batch *batch, uint64_t step)
     batch->row_count = 0;
     batch->token_count = 0;
     batch->change_count = 0;
-    batch->newcomer_count = 0;
+    batch->new_sequence_count = 0;
     batch->history_count = 0;
     batch->bias_count = 0;
     batch->decode_count = 0;
@@ -65,8 +66,8 @@ void batch_copy(struct batch *to, struct batch *from)
     memcpy(batch_tokens(to), batch_tokens(from), from->token_count * sizeof(int32_t));
     memcpy(batch_changes(to), batch_changes(from),
            from->change_count * sizeof(struct batch_change));
-    memcpy(batch_newcomers(to), batch_newcomers(from),
-           from->newcomer_count * sizeof(struct batch_newcomer));
+    memcpy(batch_new_sequences(to), batch_new_sequences(from),
+           from->new_sequence_count * sizeof(struct batch_new_sequence));
     memcpy(batch_history(to), batch_history(from), from->history_count * sizeof(int32_t));
     memcpy(batch_bias(to), batch_bias(from), from->bias_count * sizeof(struct step_bias));
 }

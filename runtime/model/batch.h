@@ -29,7 +29,7 @@ struct batch_change { // block-table entry: the index-th block of the slot's seq
     uint32_t block;
 };
 
-struct batch_newcomer { // a sequence that is new on the device, and how it is sampled
+struct batch_new_sequence { // a sequence that is new on the device, and how it is sampled
     uint32_t slot;
     uint32_t history_at; // index in `history` (penalties only): prompt tokens, then output tokens
     uint32_t history_prompt; // number of prompt tokens there
@@ -40,11 +40,11 @@ struct batch_newcomer { // a sequence that is new on the device, and how it is s
 
 struct batch {
     uint64_t step; // number of the step, increasing by one
-    uint32_t row_count, token_count, change_count, newcomer_count, history_count, bias_count;
+    uint32_t row_count, token_count, change_count, new_sequence_count, history_count, bias_count;
     uint32_t decode_count;   // rows with BATCH_TOKEN_FED; they come first
     uint32_t computed_count; // sum of q_len
     // Section offsets in bytes; total size.
-    size_t rows, tokens, changes, newcomers, history, bias, bytes;
+    size_t rows, tokens, changes, new_sequences, history, bias, bytes;
 };
 
 // Returns the size of a batch for these limits. The caller allocates it, 16-byte aligned, and owns
@@ -71,9 +71,9 @@ static inline struct batch_change *batch_changes(struct batch *b)
     return (struct batch_change *)((char *)b + b->changes); // [changes_max]
 }
 
-static inline struct batch_newcomer *batch_newcomers(struct batch *b)
+static inline struct batch_new_sequence *batch_new_sequences(struct batch *b)
 {
-    return (struct batch_newcomer *)((char *)b + b->newcomers); // [newcomers_max]
+    return (struct batch_new_sequence *)((char *)b + b->new_sequences); // [new_sequences_max]
 }
 
 static inline int32_t *batch_history(struct batch *b)
@@ -83,5 +83,5 @@ static inline int32_t *batch_history(struct batch *b)
 
 static inline struct step_bias *batch_bias(struct batch *b)
 {
-    return (struct step_bias *)((char *)b + b->bias); // [newcomers_max * bias_max]
+    return (struct step_bias *)((char *)b + b->bias); // [new_sequences_max * bias_max]
 }

@@ -21,7 +21,7 @@ enum status forward_prep(struct model *model, const struct step *host)
         .limits = model->facts.limits,
         .row_count = host->row_count,
         .token_count = host->token_count,
-        .newcomer_count = host->newcomer_count,
+        .new_sequence_count = host->new_sequence_count,
         .change_count = host->change_count,
         .state = model->slots,
         .token = model_state(model, at->token),

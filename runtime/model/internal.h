@@ -17,8 +17,8 @@
 enum {
     MODEL_HOST_STEPS = 3, // steps whose host memory is in use: two in flight, one being read
     MODEL_GRAPHS_MAX = 64,
-    MODEL_NEWCOMERS_MAX = 32, // new sequences per step
-    MODEL_BIAS_MAX = 1024,    // logit_bias entries per request
+    MODEL_NEW_SEQUENCES_MAX = 32, // new sequences per step
+    MODEL_BIAS_MAX = 1024,        // logit_bias entries per request
 };
 
 // Activations; T = tokens_max, n = rows_max; heads, kv_heads and intermediate are the rank's parts.

@@ -169,7 +169,7 @@ static enum status limits_choose(struct model_facts *facts, const struct device_
         4 * limits->blocks_max + 2 * limits->rows_max + tokens / facts->block_tokens;
     if (!sampled)
         return STATUS_OK;
-    limits->newcomers_max = smaller((uint32_t)MODEL_NEWCOMERS_MAX, sequences);
+    limits->new_sequences_max = smaller((uint32_t)MODEL_NEW_SEQUENCES_MAX, sequences);
     limits->history_max = 2 * facts->max_model_len;
     limits->bias_max = MODEL_BIAS_MAX;
     limits->penalty_rows = penalty_rows(o, &facts->defaults, sequences);

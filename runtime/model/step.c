@@ -39,12 +39,12 @@ static void rows_build(struct step *out, const struct model *model, struct batch
     out->token_count = at;
 }
 
-static void newcomers_build(struct step *out, const struct model *model, struct batch *batch)
+static void new_sequences_build(struct step *out, const struct model *model, struct batch *batch)
 {
-    struct step_newcomer *newcomers = step_section(out, out->layout.newcomers);
-    for (uint32_t i = 0; i < batch->newcomer_count; i++) {
-        const struct batch_newcomer *in = &batch_newcomers(batch)[i];
-        newcomers[i] = (struct step_newcomer){
+    struct step_new_sequence *new_sequences = step_section(out, out->layout.new_sequences);
+    for (uint32_t i = 0; i < batch->new_sequence_count; i++) {
+        const struct batch_new_sequence *in = &batch_new_sequences(batch)[i];
+        new_sequences[i] = (struct step_new_sequence){
             in->slot, in->history_at, in->history_prompt, in->history_output, in->bias_at,
             0,        in->params};
         model->top_of_slot[in->slot] = (uint8_t)in->params.top_logprobs;
@@ -62,9 +62,10 @@ static void counts_check(const struct model *model, const struct batch *batch)
     check(batch->token_count <= limits->tokens_max, "%u tokens listed", batch->token_count);
     check(batch->computed_count <= limits->tokens_max, "%u tokens", batch->computed_count);
     check(batch->change_count <= limits->changes_max, "%u changes", batch->change_count);
-    check(batch->newcomer_count <= limits->newcomers_max, "%u newcomers", batch->newcomer_count);
+    check(batch->new_sequence_count <= limits->new_sequences_max, "%u new sequences",
+          batch->new_sequence_count);
     check(batch->history_count <= limits->history_max, "%u history tokens", batch->history_count);
-    check(batch->bias_count <= (uint64_t)limits->newcomers_max * limits->bias_max, "%u biases",
+    check(batch->bias_count <= (uint64_t)limits->new_sequences_max * limits->bias_max, "%u biases",
           batch->bias_count);
 }
 
@@ -88,7 +89,7 @@ void step_build(struct step *out, const struct model *model, struct batch *batch
         .row_count = padded > batch->row_count ? padded : batch->row_count,
         .decode_count = padded > 0 ? padded : batch->decode_count,
         .change_count = batch->change_count,
-        .newcomer_count = batch->newcomer_count,
+        .new_sequence_count = batch->new_sequence_count,
         .history_count = batch->history_count,
         .bias_count = batch->bias_count,
         .token_listed = batch->token_count,
@@ -99,7 +100,7 @@ void step_build(struct step *out, const struct model *model, struct batch *batch
     step_layout_pack(out, private_bytes);
     check(out->layout.bytes <= model->step.bytes, "a record of %zu bytes", out->layout.bytes);
     changes_build(out, model, batch);
-    newcomers_build(out, model, batch);
+    new_sequences_build(out, model, batch);
     memcpy(step_section(out, out->layout.tokens), batch_tokens(batch),
            batch->token_count * sizeof(int32_t));
 }

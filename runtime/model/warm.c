@@ -44,7 +44,7 @@ static void prompt_put(struct batch *batch, const struct model_facts *facts, uin
                                             [MODEL_EMBEDDER] = WANT_VECTOR,
                                             [MODEL_RERANKER] = WANT_SCORE};
     if (facts->kind == MODEL_GENERATOR)
-        batch_newcomers(batch)[batch->newcomer_count++] = (struct batch_newcomer){
+        batch_new_sequences(batch)[batch->new_sequence_count++] = (struct batch_new_sequence){
             .params = {.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW}};
     uint32_t blocks = facts->block_tokens ? tokens / facts->block_tokens + 1 : 0;
     for (uint32_t i = 0; i < blocks && i < facts->block_count; i++)

@@ -69,11 +69,11 @@ static void state_same(struct trial *t, const struct slot_state *device, const s
 
 static void step_admits(struct trial *t, struct step *step, const struct step_limits *l)
 {
-    struct step_newcomer *admit = step_section(step, step->layout.newcomers);
+    struct step_new_sequence *admit = step_section(step, step->layout.new_sequences);
     struct step_bias *bias = step_section(step, step->layout.bias);
     int32_t *history = step_section(step, step->layout.history);
-    step->newcomer_count = trial_below(t, 4);
-    for (uint32_t i = 0; i < step->newcomer_count; i++) {
+    step->new_sequence_count = trial_below(t, 4);
+    for (uint32_t i = 0; i < step->new_sequence_count; i++) {
         struct sample_params *p = &admit[i].params;
         admit[i].slot = 3 * i + trial_below(t, 3);
         admit[i].history_at = step->history_count;
@@ -100,31 +100,31 @@ static void step_admits(struct trial *t, struct step *step, const struct step_li
 // first has the prompt bit, the second gets more than fit.
 static void step_counts_full(struct step *step)
 {
-    struct step_newcomer *newcomer = step_section(step, step->layout.newcomers);
+    struct step_new_sequence *new_sequence = step_section(step, step->layout.new_sequences);
     int32_t *history = step_section(step, step->layout.history);
-    step->newcomer_count = 1;
-    newcomer->params = (struct sample_params){.repetition = 1, .flags = SAMPLE_PENALTY};
-    newcomer->history_prompt = 2;
+    step->new_sequence_count = 1;
+    new_sequence->params = (struct sample_params){.repetition = 1, .flags = SAMPLE_PENALTY};
+    new_sequence->history_prompt = 2;
     history[step->history_count++] = 6;
     history[step->history_count++] = 8;
     for (uint32_t i = 0; i < 2 * COUNT_MAX + 300; i++)
         history[step->history_count++] = i % 2 || i > 2 * COUNT_MAX ? 7 : 6;
-    newcomer->history_output = step->history_count - 2;
+    new_sequence->history_output = step->history_count - 2;
 }
 
 // More tokens of a prompt and of outputs than a block of the cuda device has threads, none twice;
 // tokens that no vocabulary has are not counted.
 static void step_history_long(struct step *step, const struct step_limits *l)
 {
-    struct step_newcomer *newcomer = step_section(step, step->layout.newcomers);
+    struct step_new_sequence *new_sequence = step_section(step, step->layout.new_sequences);
     int32_t *history = step_section(step, step->layout.history);
     const int32_t none[] = {-1, (int32_t)l->vocab, INT32_MIN};
-    step->newcomer_count = 1;
-    newcomer->slot = 1;
-    newcomer->params =
+    step->new_sequence_count = 1;
+    new_sequence->slot = 1;
+    new_sequence->params =
         (struct sample_params){.repetition = 1, .flags = SAMPLE_PENALTY, .penalty_row = 1};
-    newcomer->history_prompt = 700 + 3;
-    newcomer->history_output = 600 + 3;
+    new_sequence->history_prompt = 700 + 3;
+    new_sequence->history_output = 600 + 3;
     for (int32_t i = 0; i < 703; i++)
         history[step->history_count++] = i < 700 ? i * 3 : none[i - 700];
     for (int32_t i = 0; i < 603; i++)
@@ -253,7 +253,7 @@ void try_prep(struct trial *t, enum dtype act)
             .limits = l,
             .row_count = step->row_count,
             .token_count = step->token_count,
-            .newcomer_count = step->newcomer_count,
+            .new_sequence_count = step->new_sequence_count,
             .change_count = step->change_count,
             .state = host,
             .token = trial_heap(t, n * 4),

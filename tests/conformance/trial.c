@@ -18,7 +18,7 @@ static void limits_fill(struct stream_limits *limits)
                  .slots_max = 64,
                  .blocks_max = 160,
                  .changes_max = 256,
-                 .newcomers_max = 16,
+                 .new_sequences_max = 16,
                  .history_max = 512,
                  .bias_max = 8,
                  .penalty_rows = 4,

@@ -16,29 +16,28 @@ void twin_prep(const struct prep_args *a)
 {
     const char *step = (const char *)a->step;
     const struct step_layout *at = &a->step->layout;
-    const struct step_newcomer *newcomer = (const void *)(step + at->newcomers);
+    const struct step_new_sequence *added = (const void *)(step + at->new_sequences);
     const struct step_change *change = (const void *)(step + at->changes);
     const struct step_row *row = (const void *)(step + at->rows);
     const struct step_bias *bias = (const void *)(step + at->bias);
     const int32_t *history = (const void *)(step + at->history);
     const int32_t *listed = (const void *)(step + at->tokens);
-    for (uint32_t i = 0; i < a->newcomer_count; i++, newcomer++) {
+    for (uint32_t i = 0; i < a->new_sequence_count; i++, added++) {
         uint32_t vocab = a->limits.vocab;
-        a->state.params[newcomer->slot] = newcomer->params;
-        a->state.done[newcomer->slot] = 0;
-        for (uint32_t j = 0; j < newcomer->params.bias_count; j++)
-            a->state.bias[(size_t)newcomer->slot * a->limits.bias_max + j] =
-                bias[newcomer->bias_at + j];
-        if (!(newcomer->params.flags & SAMPLE_PENALTY))
+        a->state.params[added->slot] = added->params;
+        a->state.done[added->slot] = 0;
+        for (uint32_t j = 0; j < added->params.bias_count; j++)
+            a->state.bias[(size_t)added->slot * a->limits.bias_max + j] = bias[added->bias_at + j];
+        if (!(added->params.flags & SAMPLE_PENALTY))
             continue;
-        uint16_t *seen = a->state.penalty + (size_t)newcomer->params.penalty_row * vocab;
+        uint16_t *seen = a->state.penalty + (size_t)added->params.penalty_row * vocab;
         memset(seen, 0, vocab * sizeof *seen);
-        const int32_t *token = history + newcomer->history_at;
-        for (uint32_t j = 0; j < newcomer->history_prompt; j++)
+        const int32_t *token = history + added->history_at;
+        for (uint32_t j = 0; j < added->history_prompt; j++)
             if ((uint32_t)token[j] < vocab)
                 seen[token[j]] |= 0x8000;
-        for (uint32_t j = 0; j < newcomer->history_output; j++) {
-            uint32_t id = (uint32_t)token[newcomer->history_prompt + j];
+        for (uint32_t j = 0; j < added->history_output; j++) {
+            uint32_t id = (uint32_t)token[added->history_prompt + j];
             if (id < vocab && (seen[id] & 0x7FFF) != 0x7FFF)
                 seen[id]++;
         }

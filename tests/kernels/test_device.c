@@ -398,19 +398,19 @@ static void test_layout(void **state)
                             .tokens_max = 17,
                             .slots_max = 4,
                             .changes_max = 5,
-                            .newcomers_max = 2,
+                            .new_sequences_max = 2,
                             .history_max = 9,
                             .bias_max = 7};
     struct step_layout at;
     step_layout_init(&at, &l, 1000);
-    size_t place[] = {256,        at.rows,      at.sampled, at.private_part, at.tokens,
-                      at.changes, at.newcomers, at.bias,    at.history,      at.bytes};
+    size_t place[] = {256,        at.rows,          at.sampled, at.private_part, at.tokens,
+                      at.changes, at.new_sequences, at.bias,    at.history,      at.bytes};
     size_t need[] = {3 * sizeof(struct step_row),
                      3 * sizeof(struct step_sampled),
                      1000,
                      68,
                      5 * sizeof(struct step_change),
-                     2 * sizeof(struct step_newcomer),
+                     2 * sizeof(struct step_new_sequence),
                      14 * sizeof(struct step_bias),
                      36};
     assert_int_equal(at.rows, 256);

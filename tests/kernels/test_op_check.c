@@ -44,10 +44,10 @@ static void test_prep(void **state)
     (void)state;
     const struct prep_args valid_prep = {
         .step = there,
-        .limits = {.rows_max = 4, .tokens_max = 9, .newcomers_max = 2, .changes_max = 3},
+        .limits = {.rows_max = 4, .tokens_max = 9, .new_sequences_max = 2, .changes_max = 3},
         .row_count = 4,
         .token_count = 9,
-        .newcomer_count = 2,
+        .new_sequence_count = 2,
         .change_count = 3,
         .state = {.params = there, .done = there, .block_table = there},
         .token = there,
@@ -67,11 +67,11 @@ static void test_prep(void **state)
     TRY(prep, "token_count exceeds limits.tokens_max", a.token_count = 10);
     TRY(prep, "a row has at least one token", a.token_count = 3);
     TRY(prep, NULL, a.token_count = 4);
-    TRY(prep, "more newcomers or block-table changes", a.newcomer_count = 3);
-    TRY(prep, "more newcomers or block-table changes", a.change_count = 4);
-    TRY(prep, "newcomers need sampling state", a.state.params = NULL);
-    TRY(prep, "newcomers need sampling state", a.state.done = NULL);
-    TRY(prep, NULL, a.newcomer_count = 0; a.state.params = NULL; a.state.done = NULL);
+    TRY(prep, "more new sequences or block-table changes", a.new_sequence_count = 3);
+    TRY(prep, "more new sequences or block-table changes", a.change_count = 4);
+    TRY(prep, "new sequences need sampling state", a.state.params = NULL);
+    TRY(prep, "new sequences need sampling state", a.state.done = NULL);
+    TRY(prep, NULL, a.new_sequence_count = 0; a.state.params = NULL; a.state.done = NULL);
     TRY(prep, "changes need a block table", a.state.block_table = NULL);
     TRY(prep, NULL, a.change_count = 0; a.state.block_table = NULL);
     TRY(prep, "a block holds at most 4096 tokens", a.block_shift = 13);

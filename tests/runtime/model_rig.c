@@ -161,8 +161,9 @@ static void admit(struct rig *rig, const struct rig_sequence *s)
 {
     if (rig->facts->kind != MODEL_GENERATOR)
         return;
-    struct batch_newcomer *new = &batch_newcomers(rig->batch)[rig->batch->newcomer_count++];
-    *new = (struct batch_newcomer){.slot = s->row};
+    struct batch_new_sequence *new =
+        &batch_new_sequences(rig->batch)[rig->batch->new_sequence_count++];
+    *new = (struct batch_new_sequence){.slot = s->row};
     new->params = (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
 }
 

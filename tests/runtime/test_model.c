@@ -347,7 +347,7 @@ static void test_a_plain_step_copies_a_few_kilobytes(void **state)
             rig_prefill(&rig, &sequences[r], PROMPT, WANT_TOKEN);
         }
         assert_int_equal(rig_step(&rig, NULL).count, 32);
-        assert_true(device_wrap_counts()->copied <= 44 << 10); // newcomers: 15 KB of it
+        assert_true(device_wrap_counts()->copied <= 44 << 10); // new sequences: 15 KB of it
     }
     for (uint32_t step = 0; step < 2; step++) {
         rig_begin(&rig);
@@ -674,7 +674,7 @@ static void test_batch_sections_do_not_overlap(void **state)
                                  .slots_max = 3,
                                  .blocks_max = 5,
                                  .changes_max = 9,
-                                 .newcomers_max = 2,
+                                 .new_sequences_max = 2,
                                  .history_max = 11,
                                  .bias_max = 3,
                                  .vocab = 50};
@@ -687,14 +687,15 @@ static void test_batch_sections_do_not_overlap(void **state)
     memset(batch_rows(b), 1, limits.rows_max * sizeof(struct batch_row));
     memset(batch_tokens(b), 2, limits.tokens_max * sizeof(int32_t));
     memset(batch_changes(b), 3, limits.changes_max * sizeof(struct batch_change));
-    memset(batch_newcomers(b), 4, limits.newcomers_max * sizeof(struct batch_newcomer));
+    memset(batch_new_sequences(b), 4, limits.new_sequences_max * sizeof(struct batch_new_sequence));
     memset(batch_history(b), 5, limits.history_max * sizeof(int32_t));
     memset(batch_bias(b), 6, 2 * limits.bias_max * sizeof(struct step_bias));
     const char *ends[] = {
         (char *)batch_rows(b) + limits.rows_max * sizeof(struct batch_row),
         (char *)batch_tokens(b) + limits.tokens_max * sizeof(int32_t),
         (char *)batch_changes(b) + limits.changes_max * sizeof(struct batch_change),
-        (char *)batch_newcomers(b) + limits.newcomers_max * sizeof(struct batch_newcomer),
+        (char *)batch_new_sequences(b) +
+            limits.new_sequences_max * sizeof(struct batch_new_sequence),
         (char *)batch_history(b) + limits.history_max * sizeof(int32_t),
         (char *)batch_bias(b) + 2 * limits.bias_max * sizeof(struct step_bias),
     };
@@ -710,11 +711,11 @@ static void test_a_cleared_batch_counts_nothing(void **state)
 {
     (void)state;
     struct batch b;
-    const struct step_limits limits = {.rows_max = 3, .tokens_max = 7, .newcomers_max = 2};
+    const struct step_limits limits = {.rows_max = 3, .tokens_max = 7, .new_sequences_max = 2};
     batch_init(&b, &limits);
     struct batch clean = b;
     clean.step = 8;
-    b.row_count = b.token_count = b.change_count = b.newcomer_count = 2;
+    b.row_count = b.token_count = b.change_count = b.new_sequence_count = 2;
     b.history_count = b.bias_count = b.decode_count = b.computed_count = 3;
     batch_clear(&b, 8);
     assert_memory_equal(&b, &clean, sizeof b);

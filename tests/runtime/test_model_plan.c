@@ -437,8 +437,8 @@ static void record_apart(const struct model_plan *plan)
         {"rows", at->rows, l->rows_max * sizeof(struct step_row)},
         {"sampled", at->sampled, l->rows_max * sizeof(struct step_sampled)},
         {"changes", at->changes, l->changes_max * sizeof(struct step_change)},
-        {"admits", at->newcomers, l->newcomers_max * sizeof(struct step_newcomer)},
-        {"bias", at->bias, (size_t)l->newcomers_max * l->bias_max * sizeof(struct step_bias)},
+        {"admits", at->new_sequences, l->new_sequences_max * sizeof(struct step_new_sequence)},
+        {"bias", at->bias, (size_t)l->new_sequences_max * l->bias_max * sizeof(struct step_bias)},
         {"private", at->private_part, plan->parts->private_bytes},
         {"history", at->history, l->history_max * sizeof(int32_t)},
         {"tokens", at->tokens, l->tokens_max * sizeof(int32_t)},
@@ -488,7 +488,7 @@ static void test_a_record_is_copied_without_gaps(void **state)
     assert_int_equal(at->bytes, most.private_part); // a plain step of nothing
     step.token_listed = 40;
     step.change_count = 30;
-    step.newcomer_count = 3;
+    step.new_sequence_count = 3;
     step.bias_count = 8;
     step.history_count = 50;
     step_layout_pack(&step, 1000);
@@ -496,7 +496,7 @@ static void test_a_record_is_copied_without_gaps(void **state)
         {"private", at->private_part, 1000},
         {"tokens", at->tokens, 40 * sizeof(int32_t)},
         {"changes", at->changes, 30 * sizeof(struct step_change)},
-        {"admits", at->newcomers, 3 * sizeof(struct step_newcomer)},
+        {"admits", at->new_sequences, 3 * sizeof(struct step_new_sequence)},
         {"bias", at->bias, 8 * sizeof(struct step_bias)},
         {"history", at->history, 50 * sizeof(int32_t)},
     };

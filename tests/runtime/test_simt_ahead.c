@@ -73,7 +73,7 @@ static void admit_as(struct rig *rig, const struct rig_sequence *s, uint32_t pro
                      const struct sample_params *params)
 {
     struct batch *batch = rig->batch;
-    struct batch_newcomer *new = &batch_newcomers(batch)[batch->newcomer_count - 1];
+    struct batch_new_sequence *new = &batch_new_sequences(batch)[batch->new_sequence_count - 1];
     assert_int_equal(new->slot, s->row);
     new->params = *params;
     new->params.output_count = s->count - prompt;

@@ -298,8 +298,8 @@ static void blocks_borrow(struct bench *b, struct rig_sequence *s, uint32_t dono
 {
     const struct model_facts *f = b->rig.facts;
     struct batch *batch = b->rig.batch;
-    struct batch_newcomer *new = &batch_newcomers(batch)[batch->newcomer_count++];
-    *new = (struct batch_newcomer){.slot = s->row};
+    struct batch_new_sequence *new = &batch_new_sequences(batch)[batch->new_sequence_count++];
+    *new = (struct batch_new_sequence){.slot = s->row};
     new->params = (struct sample_params){.top_p = 1, .repetition = 1, .penalty_row = STEP_NO_ROW};
     for (uint32_t i = 0; i < blocks; i++)
         batch_changes(batch)[batch->change_count++] = (struct batch_change){

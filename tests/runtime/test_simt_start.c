@@ -56,9 +56,10 @@ static void prefill(struct rig *rig, struct rig_sequence *s, uint32_t chunk)
 // One sampler in each row: greedy, drawn, filtered, with penalties, with logprobs.
 static void sampler_put(struct rig *rig, uint32_t row)
 {
-    if (rig->batch->newcomer_count == 0)
+    if (rig->batch->new_sequence_count == 0)
         return;
-    struct batch_newcomer *new = &batch_newcomers(rig->batch)[rig->batch->newcomer_count - 1];
+    struct batch_new_sequence *new =
+        &batch_new_sequences(rig->batch)[rig->batch->new_sequence_count - 1];
     struct sample_params *params = &new->params;
     params->temperature = row == 0 ? 0 : 0.9f;
     params->top_k = row == 2 ? 20 : 0;

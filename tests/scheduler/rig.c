@@ -23,7 +23,7 @@ void rig_defaults(struct rig *rig)
                                      .slots_max = 8,
                                      .blocks_max = 16,
                                      .changes_max = 64,
-                                     .newcomers_max = 4,
+                                     .new_sequences_max = 4,
                                      .history_max = 512,
                                      .bias_max = 8,
                                      .penalty_rows = 2,
@@ -42,7 +42,7 @@ void rig_pooling(struct rig *rig, bool encoder)
     rig_defaults(rig);
     struct model_facts *f = &rig->fake.facts;
     f->kind = MODEL_EMBEDDER;
-    f->limits.newcomers_max = f->limits.history_max = f->limits.bias_max = 0;
+    f->limits.new_sequences_max = f->limits.history_max = f->limits.bias_max = 0;
     f->limits.penalty_rows = 0;
     if (!encoder)
         return;

@@ -205,7 +205,7 @@ static void test_a_plan_looks_up_so_many_blocks(void **state)
     f->block_tokens = 1;
     f->block_count = 2 * SHARED;
     f->limits.tokens_max = f->limits.changes_max = 12 * SHARED;
-    f->limits.newcomers_max = SHARERS;
+    f->limits.new_sequences_max = SHARERS;
     f->limits.history_max = 2 * SHARED;
     rig.options.max_queued_tokens = 2 * SHARERS * SHARED;
     rig_open(&rig);

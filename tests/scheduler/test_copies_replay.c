@@ -169,7 +169,7 @@ static void copy_open(struct rig *rig, uint32_t blocks, uint32_t slots)
     f->limits.rows_max = f->limits.slots_max = slots;
     f->limits.tokens_max = STEP_TOKENS;
     f->limits.changes_max = SEQUENCE_BLOCKS + slots + STEP_TOKENS;
-    f->limits.newcomers_max = 32;
+    f->limits.new_sequences_max = 32;
     f->limits.penalty_rows = f->limits.history_max = 0;
     rig->options.max_queued_requests = 16384;
     rig->options.max_queued_tokens = 1u << 27;

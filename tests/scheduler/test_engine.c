@@ -703,9 +703,9 @@ static void test_sampling_reaches_the_device(void **state)
     rig_submit(&rig, &args, ADMITTED);
     rig_step(&rig);
     struct batch *batch = (struct batch *)fake_batch(rig.model);
-    assert_int_equal(batch->newcomer_count, 2);
+    assert_int_equal(batch->new_sequence_count, 2);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct sample_params *p = &batch_newcomers(batch)[i].params;
+        const struct sample_params *p = &batch_new_sequences(batch)[i].params;
         assert_int_equal(p->seed, 11);
         assert_int_equal(p->choice, i);
         assert_int_equal(p->output_count, 0);
@@ -720,7 +720,7 @@ static void test_sampling_reaches_the_device(void **state)
         assert_int_equal(p->stop_ids[1], 9);
         assert_true(p->penalty_row < 2);
         assert_int_equal(p->bias_count, 2);
-        const struct step_bias *out = &batch_bias(batch)[batch_newcomers(batch)[i].bias_at];
+        const struct step_bias *out = &batch_bias(batch)[batch_new_sequences(batch)[i].bias_at];
         assert_true(out[0].token == 5 && out[0].value == 0.5f);
         assert_true(out[1].token == 6 && out[1].value == -1.0f);
     }

@@ -57,7 +57,7 @@ static void answers_of(uint32_t flight, bool prefix_cache, uint64_t work, struct
     rig_defaults(&rig);
     rig.fake.facts.steps_in_flight = flight;
     rig.options.prefix_cache = prefix_cache;
-    rig.fake.facts.limits.newcomers_max = 2;
+    rig.fake.facts.limits.new_sequences_max = 2;
     open_letters(&rig);
     rig.engine->masks.limits = (struct mask_limits){1000000, 0, work, work};
     struct request *requests[CHOICES];
@@ -115,7 +115,7 @@ static void crowd_open(struct crowd *c, uint32_t flight)
     rig_defaults(&c->rig);
     c->rig.fake.facts.steps_in_flight = flight;
     l->rows_max = l->slots_max = CROWD + 2;
-    l->newcomers_max = 2;
+    l->new_sequences_max = 2;
     open_letters(&c->rig);
     c->rig.engine->masks.limits = (struct mask_limits){1000000, 0, 1200, 1200};
 }

@@ -43,7 +43,7 @@ static void world_open(struct world *w, double stretch)
     f->block_tokens = 64;
     f->blocks_per_sequence_max = f->limits.blocks_max = CONTEXT / 64;
     f->block_count = CLIENTS * CONTEXT / 64;
-    f->limits.rows_max = f->limits.slots_max = f->limits.newcomers_max = CLIENTS;
+    f->limits.rows_max = f->limits.slots_max = f->limits.new_sequences_max = CLIENTS;
     f->limits.tokens_max = BUDGET;
     f->limits.changes_max = 4 * CONTEXT / 64;
     f->limits.history_max = CONTEXT;

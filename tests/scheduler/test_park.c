@@ -71,7 +71,7 @@ static void test_a_request_waits_for_no_stalled_reader(void **state)
         static struct request *stalled[STALLED];
         rig_defaults(&rig);
         rig.fake.facts.steps_in_flight = flight;
-        rig.fake.facts.limits.newcomers_max = 8;
+        rig.fake.facts.limits.new_sequences_max = 8;
         rig.options.max_queued_requests = STALLED + 1;
         rig.options.max_queued_tokens = STALLED * 128; // a chunk of history for each
         rig_open(&rig);
@@ -270,7 +270,7 @@ static void test_no_place_is_made_in_a_full_step(void **state)
     struct rig rig;
     rig_defaults(&rig);
     rig.fake.facts.limits.slots_max = 3;
-    rig.fake.facts.limits.newcomers_max = 1;
+    rig.fake.facts.limits.new_sequences_max = 1;
     rig_open(&rig);
     struct request *slow = rig_generate(&rig, 0, 4, 200, 1);
     steps_to_rest(&rig);

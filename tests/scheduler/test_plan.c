@@ -122,7 +122,7 @@ static void test_a_prompt_goes_on_beside_full_rows(void **state)
     rig_defaults(&rig);
     struct step_limits *limits = &rig.fake.facts.limits;
     uint32_t budget = model_tokens_min(ROWS);
-    limits->rows_max = limits->slots_max = limits->newcomers_max = ROWS;
+    limits->rows_max = limits->slots_max = limits->new_sequences_max = ROWS;
     limits->tokens_max = budget;
     limits->changes_max = 4 * ROWS;
     rig.fake.facts.max_model_len = PROMPT + 16;

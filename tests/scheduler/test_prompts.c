@@ -57,7 +57,7 @@ static void world_open(struct rig *rig, uint32_t rows, uint32_t budget, uint32_t
     f->block_tokens = 64;
     f->blocks_per_sequence_max = (length + 63) / 64;
     f->block_count = rows * f->blocks_per_sequence_max;
-    f->limits.rows_max = f->limits.slots_max = f->limits.newcomers_max = rows;
+    f->limits.rows_max = f->limits.slots_max = f->limits.new_sequences_max = rows;
     f->limits.tokens_max = budget;
     f->limits.blocks_max = f->blocks_per_sequence_max;
     f->limits.changes_max = 4 * f->blocks_per_sequence_max + 2 * rows;

@@ -274,7 +274,8 @@ static void batch_check(const struct model *m, struct batch *b)
     check(b->token_count <= limits->tokens_max, "%u tokens", b->token_count);
     check(b->computed_count <= limits->tokens_max, "%u computed", b->computed_count);
     check(b->change_count <= limits->changes_max, "%u changes", b->change_count);
-    check(b->newcomer_count <= limits->newcomers_max, "%u newcomers", b->newcomer_count);
+    check(b->new_sequence_count <= limits->new_sequences_max, "%u new sequences",
+          b->new_sequence_count);
     check(b->history_count <= limits->history_max, "%u history", b->history_count);
     uint32_t computed = 0, listed = 0;
     for (uint32_t i = 0; i < b->row_count; i++) {
@@ -306,11 +307,11 @@ static void changes_apply(struct model *m, struct batch *b)
     }
 }
 
-static void newcomers_apply(struct model *m, struct batch *b)
+static void new_sequences_apply(struct model *m, struct batch *b)
 {
     uint32_t bias_max = m->facts.limits.bias_max;
-    for (uint32_t i = 0; i < b->newcomer_count; i++) {
-        const struct batch_newcomer *a = &batch_newcomers(b)[i];
+    for (uint32_t i = 0; i < b->new_sequence_count; i++) {
+        const struct batch_new_sequence *a = &batch_new_sequences(b)[i];
         m->params[a->slot] = a->params;
         m->done[a->slot] = false;
         memcpy(&m->bias[(size_t)a->slot * bias_max], &batch_bias(b)[a->bias_at],
@@ -514,7 +515,7 @@ enum status rank_launch(struct model *m, struct batch *b, struct error *err)
         batch_check(m, b);
     m->computed += b->computed_count;
     changes_apply(m, b);
-    newcomers_apply(m, b);
+    new_sequences_apply(m, b);
     struct fake_slot *out = &m->ring[m->launched % FAKE_RING];
     out->step = b->step;
     out->count = 0;

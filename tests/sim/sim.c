@@ -37,7 +37,7 @@ static void limits_choose(struct sim *sim)
     }
     if (!generate)
         return;
-    l->newcomers_max = 1 + roll(dice, l->rows_max);
+    l->new_sequences_max = 1 + roll(dice, l->rows_max);
     l->history_max = f->max_model_len + roll(dice, 64);
     l->bias_max = SIM_BIAS_MAX;
     l->penalty_rows = roll(dice, 4);

@@ -51,14 +51,14 @@ static void step(struct rig *rig, struct penalised *all, size_t count)
             all[i].answer[all[i].answered++] = event.token;
 }
 
-static void assert_history(const struct rig *rig, const struct batch_newcomer *newcomer,
+static void assert_history(const struct rig *rig, const struct batch_new_sequence *new_sequence,
                            const struct penalised *of)
 {
-    const int32_t *history = batch_history(batch_of(rig)) + newcomer->history_at;
-    assert_int_equal(newcomer->params.flags & SAMPLE_PENALTY, SAMPLE_PENALTY);
-    assert_int_equal(newcomer->history_prompt, of->length);
-    assert_int_equal(newcomer->history_output, of->answered);
-    assert_int_equal(newcomer->params.output_count, of->answered);
+    const int32_t *history = batch_history(batch_of(rig)) + new_sequence->history_at;
+    assert_int_equal(new_sequence->params.flags & SAMPLE_PENALTY, SAMPLE_PENALTY);
+    assert_int_equal(new_sequence->history_prompt, of->length);
+    assert_int_equal(new_sequence->history_output, of->answered);
+    assert_int_equal(new_sequence->params.output_count, of->answered);
     for (uint32_t i = 0; i < of->length; i++)
         assert_int_equal(history[i], of->first + (int32_t)i);
     assert_memory_equal(history + of->length, of->answer, of->answered * sizeof *of->answer);
@@ -83,13 +83,13 @@ static void test_histories_stand_one_behind_the_other(void **state)
             all[i].request =
                 submit(&rig, all[i].first, all[i].length, i == 1 ? &plain : &kinds[kind][i / 2]);
         rig_step(&rig);
-        const struct batch_newcomer *newcomers = batch_newcomers(batch_of(&rig));
-        assert_int_equal(batch_of(&rig)->newcomer_count, 3);
+        const struct batch_new_sequence *new_sequences = batch_new_sequences(batch_of(&rig));
+        assert_int_equal(batch_of(&rig)->new_sequence_count, 3);
         assert_int_equal(batch_of(&rig)->history_count, 27);
-        assert_history(&rig, &newcomers[0], &all[0]);
-        assert_int_equal(newcomers[1].params.flags & SAMPLE_PENALTY, 0);
-        assert_history(&rig, &newcomers[2], &all[2]);
-        assert_int_equal(newcomers[2].history_at, 20);
+        assert_history(&rig, &new_sequences[0], &all[0]);
+        assert_int_equal(new_sequences[1].params.flags & SAMPLE_PENALTY, 0);
+        assert_history(&rig, &new_sequences[2], &all[2]);
+        assert_int_equal(new_sequences[2].history_at, 20);
         rig_close(&rig);
     }
 }
@@ -114,9 +114,9 @@ static void test_a_resumed_history_has_the_answer(void **state)
             sequence_preempt(rig.engine, all[i].request->run.first);
         struct penalised before[2] = {all[0], all[1]};
         step(&rig, all, 2);
-        assert_int_equal(batch_of(&rig)->newcomer_count, 2);
+        assert_int_equal(batch_of(&rig)->new_sequence_count, 2);
         for (uint32_t i = 0; i < 2; i++)
-            assert_history(&rig, &batch_newcomers(batch_of(&rig))[i], &before[i]);
+            assert_history(&rig, &batch_new_sequences(batch_of(&rig))[i], &before[i]);
         longest = before[0].answered;
     }
     assert_true(longest > HISTORY_WORDS);
@@ -147,11 +147,11 @@ static void test_prompts_wait_for_room_of_histories(void **state)
         submit(&rig, 0, 200, &sampling);
         struct request *second = submit(&rig, 500, cases[i].length, cases[i].sampling);
         rig_step(&rig);
-        assert_int_equal(batch_of(&rig)->newcomer_count, cases[i].together);
+        assert_int_equal(batch_of(&rig)->new_sequence_count, cases[i].together);
         assert_int_equal(rig.engine->order_count, cases[i].together); // no place without a row
         assert_int_equal(second->run.scheduled, cases[i].together - 1);
         rig_step(&rig);
-        assert_int_equal(batch_of(&rig)->newcomer_count, 2 - cases[i].together);
+        assert_int_equal(batch_of(&rig)->new_sequence_count, 2 - cases[i].together);
         rig_close(&rig);
     }
 }
@@ -174,7 +174,7 @@ static void test_each_choice_counts_with_its_prompt(void **state)
                                .sampling = {.repetition = 1.5f}};
     rig_submit(&rig, &args, ADMITTED);
     rig_step(&rig);
-    assert_int_equal(batch_of(&rig)->newcomer_count, 1);
+    assert_int_equal(batch_of(&rig)->new_sequence_count, 1);
     assert_int_equal(rig.engine->order_count, 1);
     rig_close(&rig);
 }
@@ -196,7 +196,7 @@ static void test_answers_count_as_histories(void **state)
         for (uint32_t i = 0; i < 2; i++)
             sequence_preempt(rig.engine, all[i].request->run.first);
         step(&rig, all, 2);
-        assert_int_equal(batch_of(&rig)->newcomer_count, answered == 28 ? 2 : 1);
+        assert_int_equal(batch_of(&rig)->new_sequence_count, answered == 28 ? 2 : 1);
         rig_close(&rig);
     }
 }
@@ -226,13 +226,13 @@ static void test_biases_stand_one_behind_the_other(void **state)
         rig_submit(&rig, &args, ADMITTED);
     }
     rig_step(&rig);
-    assert_int_equal(batch_of(&rig)->newcomer_count, 3);
+    assert_int_equal(batch_of(&rig)->new_sequence_count, 3);
     assert_int_equal(batch_of(&rig)->bias_count, 3);
     for (uint32_t i = 0, at = 0; i < 3; at += i == 0 ? 1 : i == 1 ? 0 : 2, i++) {
-        const struct batch_newcomer *newcomer = &batch_newcomers(batch_of(&rig))[i];
-        assert_int_equal(newcomer->params.bias_count, i == 0 ? 1 : i == 1 ? 0 : 2);
-        assert_int_equal(newcomer->bias_at, at);
-        for (uint32_t k = 0; k < newcomer->params.bias_count; k++) {
+        const struct batch_new_sequence *new_sequence = &batch_new_sequences(batch_of(&rig))[i];
+        assert_int_equal(new_sequence->params.bias_count, i == 0 ? 1 : i == 1 ? 0 : 2);
+        assert_int_equal(new_sequence->bias_at, at);
+        for (uint32_t k = 0; k < new_sequence->params.bias_count; k++) {
             const struct step_bias *bias = &batch_bias(batch_of(&rig))[at + k];
             assert_int_equal(bias->token, biases[at + k].token);
             assert_true(bias->value == biases[at + k].value);
@@ -271,7 +271,7 @@ static void test_ids_that_the_device_tests(void **state)
                                    .stop_ids = stops};
         rig_submit(&rig, &args, ADMITTED);
         rig_step(&rig);
-        const struct sample_params *p = &batch_newcomers(batch_of(&rig))[0].params;
+        const struct sample_params *p = &batch_new_sequences(batch_of(&rig))[0].params;
         assert_int_equal(p->stop_count, ends + count);
         for (uint32_t i = 0; i < ends + count; i++)
             assert_int_equal(p->stop_ids[i], i < ends ? 7 + i : 100 + i - ends);
