@@ -70,7 +70,7 @@ def field_lists(table):
     for head, names in (("Ignored: %s.", ignored),
                         ("Refused by name, but for the values in brackets: %s.", refused)):
         if names:
-            lines += [""] + textwrap.wrap(head % ", ".join(names), 130, break_on_hyphens=False)
+            lines += [""] + textwrap.wrap(head % ", ".join(names), 100, break_on_hyphens=False)
     return lines[1:]
 
 
