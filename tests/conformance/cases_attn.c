@@ -1,5 +1,5 @@
-// Conformance of the KV write and of attention: paged (causal, windows, groups of heads, blocks of
-// 16 to 64 tokens in any place) and ragged (whole rows), decode and prefill rows together.
+// Conformance of qkv_post and attention: paged (causal, windows, groups of heads, blocks of 16 to
+// 64 tokens in any order) and ragged (complete rows), with decode and prefill rows in one step.
 #include "tests/conformance/trial.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@ struct scene {
     enum dtype kv;
     uint32_t rows, tokens, block_shift, blocks_max, blocks;
     uint64_t token_bytes, head_bytes, value_offset, layer_bytes, block_bytes;
-    struct step *step; // host
-    uint32_t *table;   // [rows][blocks_max]
-    char *cache;       // host copy of the KV
+    struct step *step; // step record in host memory
+    uint32_t *table;   // [rows][blocks_max] block table
+    char *cache;       // host copy of the KV blocks
     size_t cache_bytes, step_bytes;
 };
 
@@ -23,14 +23,14 @@ static void scene_strides(struct scene *s)
     s->head_bytes = block * s->token_bytes;
     s->value_offset = s->shape.kv_heads * s->head_bytes;
     s->layer_bytes = 2 * s->value_offset;
-    s->block_bytes = (2 * s->layer_bytes + 255) / 256 * 256; // two layers
+    s->block_bytes = (2 * s->layer_bytes + 255) / 256 * 256; // of two layers
 }
 
-// More keys than those of the parts that a merge weighs at a time.
+// More keys than in the 32 parts that a merge handles at a time.
 enum { MANY_KEYS = 32 * ATTN_PART_TOKENS };
 
-// Rows of a step with random lengths, and blocks for them in random order. Of many keys there is
-// one row, of one query: more would take long.
+// Makes the rows of a step with random lengths and random KV blocks. With more than MANY_KEYS keys
+// there is one row of one query, to keep the test short.
 static struct scene scene_make(struct trial *t, const struct attn_shape *shape, enum dtype kv,
                                uint32_t longest)
 {
@@ -60,7 +60,8 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
             q_len = shape->paged ? 90 : q_len;
         if (longest > MANY_KEYS)
             q_len = 1;
-        if (shape->paged && i > 0 && trial_below(t, 6) == 0) { // padding of a graph: zeros
+        if (shape->paged && i > 0 &&
+            trial_below(t, 6) == 0) { // padding row of a recorded graph: the output is zeros
             q_len = 1;
             kv_len = 0;
         }
@@ -82,7 +83,7 @@ static struct scene scene_make(struct trial *t, const struct attn_shape *shape, 
         return s;
     s.blocks = s.rows * s.blocks_max;
     s.table = trial_heap(t, s.blocks * sizeof *s.table);
-    uint32_t step = s.blocks > 1 ? s.blocks / 2 + 1 : 1; // an arbitrary order
+    uint32_t step = s.blocks > 1 ? s.blocks / 2 + 1 : 1; // permutes the blocks
     while (s.blocks % step == 0 && step > 1)
         step--;
     for (uint32_t i = 0; i < s.blocks; i++)
@@ -106,7 +107,7 @@ static void cache_fill(struct trial *t, const struct scene *s)
 }
 
 // Doubles the keys of the first row's second part, so that its scores are greater than those of the
-// part before and of the part after.
+// parts before and after.
 static void second_part_raise(const struct scene *s)
 {
     const struct step_row *row = step_section(s->step, s->step->layout.rows);
@@ -155,8 +156,8 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
 {
     trial_begin(t, 20000 + i + 1000 * (uint64_t)kv);
     struct attn_shape shape = shape_pick(t, i);
-    bool parts = i % 10 == 1 || i % 16 == 12; // without windows, and with them
-    bool many = i == ATTN_CASES - 1;          // parts
+    bool parts = i % 10 == 1 || i % 16 == 12; // long rows, without windows and with them
+    bool many = i == ATTN_CASES - 1;          // more parts than a merge handles at a time
     uint32_t longest = many ? MANY_KEYS + 1500 : !shape.paged ? 100 : parts ? 2200 : 400;
     if (many)
         shape.window = 0;
@@ -170,7 +171,8 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     struct scene s = scene_make(t, &shape, kv, longest);
     t->limits.step.blocks_max = blocks_max;
     size_t width = (size_t)(shape.heads + 2 * shape.kv_heads) * shape.dim;
-    size_t out_count = (size_t)(s.tokens + 1) * shape.heads * shape.dim; // the last stays zero
+    size_t out_count =
+        (size_t)(s.tokens + 1) * shape.heads * shape.dim; // the last token must stay zero
     float *qkv = trial_floats(t, s.tokens * width, act, 1);
     if (shape.paged)
         cache_fill(t, &s);
@@ -216,7 +218,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
 
 void try_attn(struct trial *t, enum dtype act)
 {
-    // i % 3 also chooses paged or ragged: each meets each dtype
+    // i % 3 also selects paged or ragged, so each kind is tried with each dtype
     for (uint64_t i = 0; i < trial_cases(ATTN_CASES); i++)
         attn_case(t, act, act == DTYPE_F32 ? (enum dtype)((i + i / 12) % 3) : act, i);
 }
@@ -227,7 +229,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     struct attn_shape shape = shape_pick(t, i);
     struct scene s = scene_make(t, &shape, kv, 60);
     size_t width = (size_t)(shape.heads + 2 * shape.kv_heads) * shape.dim;
-    size_t size = (s.tokens + 1) * width; // the last token stays as it is
+    size_t size = (s.tokens + 1) * width; // the last token must stay unchanged
     float *qkv = trial_floats(t, size, act, 1);
     void *there = trial_put_floats(t, qkv, size, act);
     struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, shape.dim, 1};
@@ -245,7 +247,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     for (uint32_t j = 0; j < s.tokens; j++) {
         position[j] = trial_below(t, 60);
         uint32_t block = s.blocks > 0 ? j / (1u << s.block_shift) % s.blocks : 0;
-        place[j] = UINT64_MAX; // one in nine is written nowhere
+        place[j] = UINT64_MAX; // one token in nine is not written
         if (shape.paged && j % 9 != 5 && j < s.blocks << s.block_shift)
             place[j] = (uint64_t)s.table[block] * TABLE_UNIT_BYTES +
                        j % (1u << s.block_shift) * s.token_bytes;
@@ -280,7 +282,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
     args.kv_write_offset = trial_put(t, place, s.tokens * sizeof *place);
     args.kv_base = cache_there;
     trial_true(t, "qkv_post runs", t->api->ops->qkv_post(t->stream, &args) == STATUS_OK);
-    size_t q_width = (size_t)shape.heads * shape.dim; // k and v columns are scratch afterwards
+    size_t q_width = (size_t)shape.heads * shape.dim; // the op may overwrite the k and v columns
     float *got = trial_fetch_floats(t, there, size, act);
     trial_close_to(t, "qkv_post past the end", got + s.tokens * width, qkv + s.tokens * width,
                    width, 0);

@@ -1,6 +1,7 @@
-// Conformance of sample where random rows seldom come: ties, the first and the last token of a
-// vocabulary and of a chunk, what is not finite, ids that the vocabulary does not have, the ends of
-// the list of end ids and of the minimum of outputs. One row each, whose outcome is known.
+// Conformance of sample in cases that random rows seldom reach: ties, the first and last token of a
+// vocabulary and of a chunk, logits that are not finite, ids outside the vocabulary, the ends of
+// the list of end ids, and the minimum number of outputs. Each case is one row whose outcome is
+// known.
 #include "tests/conformance/trial.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ enum { SLOT = 2, SLOTS = 3, GAP = 5, BIAS_MAX = 4 };
 struct edge {
     const char *what;
     uint32_t vocab;
-    float *logits; // [vocab + GAP]; after the vocabulary NaN, which nothing may read
+    float *logits; // [vocab + GAP]; NaN after the vocabulary, which must not be read
     struct sample_params params;
     struct step_bias bias[BIAS_MAX];
     const uint32_t *mask;
@@ -23,7 +24,7 @@ struct edge {
     int32_t last;
 };
 
-// Every logit -3: a missing one that counts as 0 would be the greatest.
+// Makes a case whose logits are all -3; a logit that an implementation treats as 0 would win.
 static struct edge edge_make(struct trial *t, const char *what, uint32_t vocab)
 {
     static uint64_t seed = 51000;
@@ -64,7 +65,7 @@ static void edge_run(struct trial *t, struct edge *e)
         .max_top = e->max_top,
     };
     trial_true(t, "sample runs", t->api->ops->sample(t->stream, &args) == STATUS_OK);
-    trial_fetch(t, &e->last, args.state.last_token + SLOT, sizeof e->last); // waits
+    trial_fetch(t, &e->last, args.state.last_token + SLOT, sizeof e->last); // waits for the stream
     trial_fetch(t, &e->done, args.state.done + SLOT, sizeof e->done);
     trial_fetch(t, &e->after, args.state.params + SLOT, sizeof e->after);
     e->result = *args.result;
@@ -106,7 +107,8 @@ static void greatest(struct trial *t, uint32_t vocab)
     expect(t, &e, (int32_t)last, 0);
 }
 
-// Of 1.8 the upper eleven bits are the last of 64 in a row: whoever sums these must take it, too.
+// The upper eleven bits of 1.8 are the last of a group of 64 bins, so the sum over a group must
+// include its last bin.
 static void last_of_64(struct trial *t, uint32_t vocab)
 {
     struct edge e = edge_make(t, "those that top-k leaves have a digit at the end of 64", vocab);
@@ -149,7 +151,7 @@ static void changed(struct trial *t, uint32_t vocab)
     e.params.bias_count = 2;
     e.bias[0] = (struct step_bias){-1, 50};
     e.bias[1] = (struct step_bias){(int32_t)vocab, 50};
-    e.bias[2] = (struct step_bias){0, 50}; // past the list's end
+    e.bias[2] = (struct step_bias){0, 50}; // after the end of the list
     expect(t, &e, 1, 0);
     e = edge_make(t, "a token listed twice gets both biases", vocab);
     e.logits[1] = -2;
@@ -172,7 +174,8 @@ static void changed(struct trial *t, uint32_t vocab)
     }
 }
 
-// A mask without any bit leaves the sequence as it is, whatever else is asked of the row.
+// A mask without any bit drops the row: the sequence stays unchanged, whatever else the row
+// requests.
 static void dropped(struct trial *t, uint32_t vocab)
 {
     uint32_t words = (vocab + 31) / 32;
@@ -183,7 +186,7 @@ static void dropped(struct trial *t, uint32_t vocab)
         e.params.temperature = kind == 0 ? 0 : 1;
         e.params.flags = SAMPLE_LOGPROB;
         e.params.top_logprobs = 3;
-        e.params.stop_ids[0] = 0; // what would be drawn without a mask
+        e.params.stop_ids[0] = 0; // the token that would be drawn without a mask
         e.params.stop_count = 1;
         e.params.output_min = kind == 1 ? 20 : 0;
         e.params.bias_count = kind == 2;
@@ -203,9 +206,9 @@ static void dropped(struct trial *t, uint32_t vocab)
     expect(t, &e, 1, 0);
 }
 
-// End ids are banned before the minimum of outputs, where a mask leaves nothing else they come and
-// end nothing, and they end the sequence at it, at any place of the list; past the list's count
-// there are none.
+// Before the minimum number of outputs end ids are banned; if a mask allows nothing else, they are
+// produced and do not end the sequence. From the minimum on they end it, at any position of the
+// list. Ids after the list's count have no effect.
 static void ends(struct trial *t, uint32_t vocab)
 {
     const uint32_t last = vocab - 1;
@@ -222,7 +225,7 @@ static void ends(struct trial *t, uint32_t vocab)
             for (uint32_t i = 0; i < SAMPLE_STOP_IDS_MAX; i++)
                 e.params.stop_ids[i] = i == place ? (int32_t)last : i % 2 ? -1 : (int32_t)vocab;
             e.params.stop_count = kind == 2 ? place : place + 1;
-            e.params.output_min = kind == 1 || kind == 4 ? 8 : 7; // seven were produced
+            e.params.output_min = kind == 1 || kind == 4 ? 8 : 7; // seven tokens were produced
             e.params.flags = kind == 3 ? SAMPLE_IGNORE_END : 0;
             uint32_t *mask = trial_heap(t, (vocab + 31) / 32 * sizeof *mask);
             mask[last / 32] = 1u << last % 32;
@@ -250,7 +253,8 @@ static void tops(struct trial *t, uint32_t vocab)
 
 void sample_edges(struct trial *t)
 {
-    // less than a vector, less than the longest list, whole words, a chunk of the cuda device, more
+    // smaller than a vector, smaller than the longest list, a multiple of 32 plus 1, a chunk of the
+    // cuda device, one more
     static const uint32_t vocabs[] = {5, 18, 97, 8192, 8193};
     for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++) {
         greatest(t, vocabs[i]);

@@ -1,6 +1,6 @@
-// Conformance of gemm: every dtype of weights at odd shapes, with and without bias, strides, and
-// more rows than a panel holds. What lies between rows and after the last is neither read nor
-// written.
+// Conformance of gemm: every dtype of weights at odd shapes, with and without bias and strides, and
+// with more rows than fit a panel. Elements between rows and after the last row are neither read
+// nor written.
 #include "tests/conformance/trial.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static double product_bound(const struct trial *t, enum dtype weight, enum dtype
         return 1e-5;
     if (act != DTYPE_F32)
         return trial_bound(act);
-    // pairs and tiles round activations to bf16
+    // bf16 pairs and tiles round activations to bf16
     bool rounds = t->level == CPU_AVX512BF16 || t->level == CPU_AMX;
     return weight == DTYPE_BF16 && rounds ? 4e-3 : 4e-6;
 }
@@ -25,7 +25,7 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     trial_begin(t, seed);
     uint32_t k = ks[trial_below(t, 9)];
     uint32_t n = ns[trial_below(t, 8)];
-    k = odd ? odd_ks[seed % 4] : k; // no vector divides it, nor its stride
+    k = odd ? odd_ks[seed % 4] : k; // neither k nor its stride is a multiple of a vector
     uint32_t rows = seed % 16 == 15 ? 520 : ms[trial_below(t, 14)];
     uint32_t x_stride = k + (odd ? 3 : 8) * trial_below(t, 2);
     uint32_t y_stride = n + 8 * trial_below(t, 2);
@@ -34,7 +34,7 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     struct trial_weight w = trial_weight_make(t, &shape, 0.05f, 0);
     struct weight_shape vector = {WEIGHT_VECTOR, DTYPE_F32, n, 1};
     struct trial_weight bias = trial_weight_make(t, &vector, 0.5f, 0);
-    size_t x_size = (size_t)(rows + 1) * x_stride; // the last one is not multiplied
+    size_t x_size = (size_t)(rows + 1) * x_stride; // the last row is not part of the product
     float *x = trial_floats(t, x_size, act, 1);
     for (size_t i = 0; i < x_size; i++)
         if (i >= (size_t)rows * x_stride || i % x_stride >= k)
@@ -58,7 +58,7 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     args.bias = biased ? &bias.device : NULL;
     args.y = trial_device(t, size * dtype_bytes(y_dtype));
     trial_true(t, "gemm runs", t->api->ops->gemm(t->stream, &args) == STATUS_OK);
-    // columns past a row's end and the row past the last stay untouched: zero in both
+    // columns after a row's end and the row after the last stay zero
     trial_close_to(t, "gemm", trial_fetch_floats(t, args.y, size, y_dtype), want, size,
                    product_bound(t, dtype, act));
     args.x_stride = k - 1;

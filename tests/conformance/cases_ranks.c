@@ -1,6 +1,6 @@
-// Collectives of 1 to 8 ranks: each rank is a thread with a device and a stream of its own. Counts
-// are odd, ranks come late by turns, and one collective follows the other without a pause. Where a
-// device has graphs, all rounds are then recorded and launched twice, with other numbers.
+// Collectives of 1 to 8 ranks; each rank is a thread with a device and a stream. Counts are odd,
+// ranks are late in round-robin order, and the collectives follow each other without a pause. If
+// the device has graphs, all rounds are then recorded and launched twice, with other numbers.
 #include "tests/conformance/trial.h"
 
 #include <pthread.h>
@@ -16,23 +16,23 @@ struct ranks {
     struct trial *t;
     uint32_t size;
     bool gather;
-    enum dtype act; // of sums
+    enum dtype act; // type of all_reduce's output
     enum pass pass;
     struct comm *comm;
     struct rank {
         pthread_t thread;
         struct ranks *ranks;
         uint32_t number;
-        struct trial at; // its device, stream and memory
+        struct trial at; // the rank's device, stream and memory
         struct graph *graph;
-        uint32_t *word;    // host-visible: passes that are done
-        float *in, *out;   // of all rounds; of sums out is of type act
-        float *numbers;    // what in has
-        uint32_t failures; // calls that were refused
+        uint32_t *word;    // host-visible: number of passes that are done
+        float *in, *out;   // data of all rounds; the output of all_reduce has type act
+        float *numbers;    // host copy of `in`
+        uint32_t failures; // number of calls that were refused
     } rank[RANKS_MAX];
 };
 
-// False, with a line that says why: a rank's device lacks what joins it to others (NCCL).
+// Returns false and prints the reason if the device lacks the library that joins ranks (NCCL).
 static bool ranks_open(struct ranks *s, struct trial *t, uint32_t size)
 {
     struct error err = {0};
@@ -43,7 +43,7 @@ static bool ranks_open(struct ranks *s, struct trial *t, uint32_t size)
         *at = (struct trial){.api = t->api, .facts = t->facts};
         at->seed = t->seed + r;
         at->limits = (struct stream_limits){.step = {.rows_max = 8, .tokens_max = 16, .vocab = 512},
-                                            .width_max = 64}; // sums are made in several pieces
+                                            .width_max = 64}; // sums are computed in several pieces
         struct device_options options = {.threads = 1 + r % 2, .exact = true};
         bool cpu = t->level != CPU_ISA_COUNT;
         if (!cpu) {
@@ -78,13 +78,13 @@ static void ranks_close(struct ranks *s)
         s->t->api->thread_begin(s->t->stream);
 }
 
-static uint64_t count_of(uint32_t round) // none, one, fewer than ranks, and odd
+static uint64_t count_of(uint32_t round) // none, one, fewer than the ranks, and odd counts
 {
     static const uint32_t counts[] = {0, 1, 3, 7, 64, 1023, 1025, 4097, COUNT_MAX};
     return counts[round % (sizeof counts / sizeof *counts)];
 }
 
-// Columns of the ranks: unequal, and none of some.
+// Returns the number of columns of a rank: unequal, and zero for some ranks.
 static uint32_t width_of(uint32_t round, uint32_t rank)
 {
     return (round * 7 + rank * 5) % 11 * (1 + rank);
@@ -105,7 +105,7 @@ static struct all_gather_args gather_args(const struct rank *r, uint32_t round, 
     struct all_gather_args args = {.in = in + (size_t)round * COUNT_MAX,
                                    .out = out + (size_t)round * COUNT_MAX,
                                    .rows = round % (ROWS + 1),
-                                   .stride = 3, // columns that nobody writes
+                                   .stride = 3, // plus columns that no rank writes
                                    .ranks = r->ranks->size};
     for (uint32_t i = 0; i < r->ranks->size; i++) {
         args.ends[i] = args.stride - 3 + width_of(round, i);
@@ -119,7 +119,7 @@ static void collectives_call(struct rank *r)
     const struct op_table *ops = r->at.api->ops;
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; round % r->ranks->size == r->number && i < 300; i++)
-            sched_yield(); // late
+            sched_yield(); // makes this rank late
         struct all_reduce_args reduce = reduce_args(r, round, r->in, r->out);
         struct all_gather_args gather = gather_args(r, round, r->in, r->out);
         enum status status = r->ranks->gather ? ops->all_gather(r->at.stream, &gather)
@@ -190,7 +190,7 @@ static void ranks_run(struct ranks *s)
     }
 }
 
-// All rounds of a rank, as floats.
+// Returns the output of all rounds of a rank, as floats.
 static float *fetched(struct ranks *s, uint32_t r)
 {
     struct trial *at = &s->rank[r].at;
@@ -201,7 +201,8 @@ static float *fetched(struct ranks *s, uint32_t r)
     return out;
 }
 
-// The sum in float32 in the order of the ranks, rounded once, to the bit, on each of them.
+// Checks that every rank has the bits of the sum in float32 in the order of the ranks, rounded
+// once.
 static void sums_compare(struct ranks *s, float *const *got, uint32_t round)
 {
     struct trial *t = s->t;

@@ -1,11 +1,11 @@
 // Conformance of the ops whose rows are independent: embedding, norms, activations, gather, pool.
-// An output has one row more than the op is asked for, which stays as it was.
+// Each output has one row more than the op writes, which must stay unchanged.
 #include "tests/conformance/trial.h"
 
 #include <math.h>
 #include <string.h>
 
-// A refused call: the shared check says what is wrong and the device returns INVALID.
+// Expects that a call is refused: the shared check returns a message and the device INVALID.
 #define REFUSED(t, op, args)                                                                       \
     trial_true(t, #op " refuses wrong arguments",                                                  \
                op##_check(&(args))[0] != '\0' &&                                                   \
@@ -14,7 +14,7 @@
 static const uint32_t widths[] = {8, 64, 72, 384, 896, 1000, 2048};
 enum { WIDTHS = sizeof widths / sizeof *widths, ODD_EACH = 4 };
 
-// The last ODD_EACH cases of an op have widths that no vector divides.
+// In the last ODD_EACH cases of an op the width is no multiple of a vector.
 static uint32_t width_choose(struct trial *t, uint64_t i, uint64_t usual)
 {
     static const uint32_t odd[ODD_EACH] = {9, 100, 1101, 31};
@@ -25,7 +25,7 @@ static uint32_t width_choose(struct trial *t, uint64_t i, uint64_t usual)
 static enum dtype weight_dtype(enum dtype act, uint64_t seed)
 {
     (void)act;
-    return (enum dtype)(seed % 3); // F32, BF16, F16
+    return (enum dtype)(seed % 3); // one of F32, BF16, F16
 }
 
 void try_embed(struct trial *t, enum dtype act)
@@ -34,13 +34,14 @@ void try_embed(struct trial *t, enum dtype act)
         trial_begin(t, 1000 + i);
         uint32_t width = width_choose(t, i, 16);
         uint32_t held = trial_range(t, 1, 200);
-        bool part = i % 3 == 1 && t->facts.ranks_max > 1; // a rank's rows of a larger vocabulary
+        bool part =
+            i % 3 == 1 && t->facts.ranks_max > 1; // a rank holds some rows of a larger vocabulary
         uint32_t first = part ? trial_below(t, 100) : 0;
         uint32_t vocab = part ? first + held + trial_below(t, 50) : held;
         uint32_t tokens = trial_range(t, 1, 40);
         enum dtype dtype = act == DTYPE_F32 ? weight_dtype(act, i) : act;
-        bool bytes =
-            (i >= 12 && i < 16) || i == 17 || i == 19; // widths of whole blocks and odd ones
+        bool bytes = (i >= 12 && i < 16) || i == 17 ||
+                     i == 19; // widths that are multiples of a block, and odd widths
         if (bytes && t->facts.activation[DTYPE_I8] == act)
             dtype = DTYPE_I8;
         enum weight_use use = i % 2 ? WEIGHT_TIED : WEIGHT_ROWS;
@@ -53,7 +54,8 @@ void try_embed(struct trial *t, enum dtype act)
         float *want = trial_heap(t, n * sizeof *want);
         struct embed_args args = {DTYPE_F32, &table.twin, token, want, tokens, width, first, vocab};
         twin_embed(&args);
-        float *was = trial_floats(t, n, act, 1); // zeros of other ranks' rows are written, too
+        float *was =
+            trial_floats(t, n, act, 1); // the op also writes the zeros of other ranks' rows
         memcpy(want + n - width, was + n - width, width * sizeof *want);
         void *out = trial_put_floats(t, was, n, act);
         args = (struct embed_args){
@@ -85,7 +87,7 @@ void try_embed_bert(struct trial *t, enum dtype act)
         uint32_t *position = trial_heap(t, tokens * 4);
         uint32_t *types = trial_heap(t, tokens * 4);
         for (uint32_t j = 0; j < tokens; j++) {
-            // what a table does not have is its row 0
+            // an id outside the table is row 0
             token[j] = j == 3 ? 50 : j == 4 ? -1 : (int32_t)trial_below(t, 50);
             position[j] = j == 5 ? 50 : trial_below(t, 48);
             types[j] = j == 6 ? 2 : trial_below(t, 2);
@@ -127,14 +129,15 @@ void try_embed_bert(struct trial *t, enum dtype act)
     }
 }
 
-// The product that may follow: of few weights, so that what fetches too many leaves them.
+// Makes the next product's weight, which a norm may prefetch. It is small, so that prefetching too
+// much would access memory after it.
 static struct trial_weight next_make(struct trial *t, enum dtype act, uint32_t width)
 {
     struct weight_shape shape = {WEIGHT_PRODUCT, act, trial_range(t, 1, 20), width};
     return trial_weight_make(t, &shape, 1, 0);
 }
 
-// Of these a thread of the cuda device keeps more than eight elements.
+// Widths for which a thread of the cuda device keeps more than eight elements.
 static const uint32_t norms_kept[] = {384, 3000, 4096};
 enum { NORMS_KEPT = sizeof norms_kept / sizeof *norms_kept };
 
@@ -186,7 +189,7 @@ void try_layer_norm(struct trial *t, enum dtype act)
         float *add = trial_floats(t, all, act, 1);
         void *residual_there = trial_put_floats(t, residual, all, act);
         void *add_there = trial_put_floats(t, add, all, act);
-        // the output may be the residual itself
+        // the output may be the residual
         void *out = i % 2 ? residual_there : trial_device(t, all * dtype_bytes(act));
         float *want = trial_heap(t, all * sizeof *want);
         if (out == residual_there)
@@ -227,7 +230,7 @@ void try_swiglu(struct trial *t, enum dtype act)
     }
 }
 
-// NaN stays NaN, so that a step's check of its results finds it.
+// A NaN must stay NaN, so that the check of a step's results finds it.
 static void activate_keeps_nan(struct trial *t, enum dtype act)
 {
     enum { WIDTH = 24 };
@@ -283,7 +286,7 @@ static struct some_rows rows_make(struct trial *t)
             (struct step_row){.slot = i, .q_start = s.tokens, .q_len = trial_range(t, 1, 60)};
         s.row[i].kv_len = s.row[i].q_len;
         s.tokens += s.row[i].q_len;
-        uint32_t row = s.rows - 1 - i; // another order than the rows'
+        uint32_t row = s.rows - 1 - i; // an order other than that of the rows
         s.sampled[row] = (struct step_sampled){i, i, s.tokens - 1, STEP_NO_ROW};
     }
     return s;
@@ -320,12 +323,12 @@ void try_pool(struct trial *t, enum dtype act)
         struct some_rows s = rows_make(t);
         float *in = trial_floats(t, (size_t)s.tokens * width, act, 1);
         if (i == 11)
-            memset(in, 0, (size_t)s.tokens * width * sizeof *in); // a vector of length zero
+            memset(in, 0, (size_t)s.tokens * width * sizeof *in); // vectors of length zero
         size_t n = (size_t)(s.rows + 1) * width;
         float *want = trial_heap(t, n * sizeof *want);
         struct pool_args args = {
             DTYPE_F32, (enum pooling)(i % 4), in, s.row, s.sampled, want, s.rows, width, i % 8 < 4};
-        for (uint32_t r = 0; r < s.rows; r++) // means that leave a beginning out, raw vectors
+        for (uint32_t r = 0; r < s.rows; r++) // means without the first tokens, and raw vectors
             s.row[r].pool = (i % 3 ? trial_range(t, 0, s.row[r].q_len - 1) : 0) |
                             (r % 3 == 1 ? STEP_POOL_RAW : 0);
         twin_pool(&args);

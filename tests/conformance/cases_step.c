@@ -1,12 +1,12 @@
-// Conformance of prep and sample: integers must be equal; a sampled token may differ from the twin
-// only where the twin says that another one was within rounding.
+// Conformance of prep and sample: integers must be equal; a sampled token may differ from the
+// reference's only if the reference reports that another token was within rounding.
 #include "tests/conformance/trial.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { COUNT_MAX = 0x7FFF }; // of a token's outputs in a penalty row
+enum { COUNT_MAX = 0x7FFF }; // maximum of the output count in a penalty row
 
 struct state_sizes {
     size_t slots, blocks, penalty, bias;
@@ -96,8 +96,8 @@ static void step_admits(struct trial *t, struct step *step, const struct step_li
     }
 }
 
-// A count that ends at its maximum, beside a neighbour in the same word that was counted, too. The
-// first has the prompt bit, the second gets more than fit.
+// Makes a history with a count that stops at its maximum, next to a count in the same 32-bit word.
+// The first token was also in the prompt; the second occurs more often than the maximum.
 static void step_counts_full(struct step *step)
 {
     struct step_new_sequence *new_sequence = step_section(step, step->layout.new_sequences);
@@ -112,8 +112,8 @@ static void step_counts_full(struct step *step)
     new_sequence->history_output = step->history_count - 2;
 }
 
-// More tokens of a prompt and of outputs than a block of the cuda device has threads, none twice;
-// tokens that no vocabulary has are not counted.
+// Makes a history of more prompt and output tokens than a block of the cuda device has threads,
+// without repetitions. Ids outside the vocabulary must not be counted.
 static void step_history_long(struct step *step, const struct step_limits *l)
 {
     struct step_new_sequence *new_sequence = step_section(step, step->layout.new_sequences);
@@ -151,7 +151,7 @@ static void step_rows(struct trial *t, struct step *step, const struct step_limi
         if (trial_below(t, 4) == 0)
             row[i].type_from = trial_below(t, 30);
         if (decode && trial_below(t, 5) == 0)
-            row[i].kv_len = 0; // padding of a graph
+            row[i].kv_len = 0; // padding row of a recorded graph
         if (!decode) {
             row[i].token_at = step->token_listed;
             for (uint32_t j = 0; j < q_len; j++)
@@ -161,13 +161,13 @@ static void step_rows(struct trial *t, struct step *step, const struct step_limi
     }
     struct step_change *change = step_section(step, step->layout.changes);
     step->change_count = l->changes_max > 256 ? l->changes_max : trial_below(t, 30);
-    for (uint32_t i = 0; i < step->change_count; i++) // no entry twice
+    for (uint32_t i = 0; i < step->change_count; i++) // each entry of the table at most once
         change[i] = (struct step_change){i % l->slots_max, i / l->slots_max * 8 + trial_below(t, 8),
                                          trial_below(t, 1u << 30)};
 }
 
-// Runs the twin, then the op on the device with its own state, and compares what both must give.
-// The result has the twin's outputs.
+// Runs the reference, then the op on the device with the state `there`, and compares the arrays per
+// token. Returns the arguments with the reference's outputs.
 static struct prep_args prep_run(struct trial *t, struct prep_args *args, struct slot_state there)
 {
     size_t n = args->token_count;
@@ -188,7 +188,7 @@ static struct prep_args prep_run(struct trial *t, struct prep_args *args, struct
     return want;
 }
 
-// A model that keeps no sequences has no state at all: tokens and positions are all there is.
+// A model that keeps no sequences has no state; prep writes only tokens and positions.
 static void prep_without_state(struct trial *t)
 {
     trial_begin(t, 41000);
@@ -225,7 +225,7 @@ void try_prep(struct trial *t, enum dtype act)
         struct step_limits l = t->limits.step;
         uint32_t shift = 4 + trial_below(t, 3);
         l.history_max = i == 0 ? 2 * COUNT_MAX + 302 : i == 1 ? 1400 : l.history_max;
-        l.changes_max = i == 2 ? 600 : 250; // more than two blocks of the cuda device have
+        l.changes_max = i == 2 ? 600 : 250; // more than two blocks of the cuda device have threads
         struct step_layout layout;
         step_layout_init(&layout, &l, 0);
         struct step *step = trial_heap(t, layout.bytes);
@@ -244,7 +244,7 @@ void try_prep(struct trial *t, enum dtype act)
         }
         for (uint32_t j = 0; j < l.slots_max * l.blocks_max; j++)
             host.block_table[j] = j * 7;
-        for (uint32_t j = 0; j < l.penalty_rows * l.vocab; j++) // left by an earlier sequence
+        for (uint32_t j = 0; j < l.penalty_rows * l.vocab; j++) // values of an earlier sequence
             host.penalty[j] = (uint16_t)(j * 40503u);
         struct slot_state there = state_put(t, &host, &l);
         size_t n = step->token_count;
@@ -339,16 +339,16 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
 {
     struct sample_scene s = {.l = t->limits.step};
     static const uint32_t vocabs[] = {5000, 97, 1024, 333};
-    s.l.vocab = i % 12 == 7 ? 16484 : vocabs[i % 4]; // three chunks of the cuda device
+    s.l.vocab = i % 12 == 7 ? 16484 : vocabs[i % 4]; // needs three chunks on the cuda device
     s.rows = trial_range(t, 1, 9);
     s.stride = s.l.vocab + 3 * (uint32_t)(i % 2);
     s.words = (s.l.vocab + 31) / 32;
-    // rows that are sharp, as a model's logits, or flat, as a dummy's
+    // peaked rows, as a model's logits, or flat rows, as a dummy model's
     s.logits = trial_floats(t, (size_t)s.rows * s.stride, DTYPE_F32, i % 3 ? 3 : 0.3f);
     s.state = state_host(t, &s.l);
     s.sampled = trial_heap(t, s.rows * sizeof *s.sampled);
     s.masks = trial_heap(t, (size_t)4 * s.words * sizeof *s.masks);
-    for (uint32_t j = 0; j < 3 * s.words; j++) // the fourth drops its rows
+    for (uint32_t j = 0; j < 3 * s.words; j++) // the fourth mask stays empty: it drops its rows
         s.masks[j] = trial_below(t, UINT32_MAX) & trial_below(t, UINT32_MAX);
     for (uint32_t j = 0; j < s.l.slots_max * s.l.bias_max; j++)
         s.state.bias[j] =
@@ -363,13 +363,13 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
         params_make(t, &s.state.params[s.sampled[r].slot], &s.l, r);
     }
     struct sample_params *first = &s.state.params[s.sampled[0].slot];
-    if (i % 12 == 6) { // a flat row; a mass that rounds to nothing leaves the greatest
+    if (i % 12 == 6) { // flat row with a tiny top_p, which keeps only the greatest token
         first->temperature = 1;
         first->top_k = 0;
         first->min_p = 0;
         first->top_p = 1e-20f;
     }
-    if (i % 3 == 1) { // a mask allows end ids alone, and the least count bans them
+    if (i % 3 == 1) { // the mask allows only end ids, and the minimum number of outputs bans them
         first->stop_count = 1 + (uint32_t)(i % 30);
         first->output_min = first->output_count + 1;
         memset(s.masks + s.words, 0, s.words * sizeof *s.masks);
@@ -379,7 +379,7 @@ static struct sample_scene sample_make(struct trial *t, uint64_t i)
         }
         s.sampled[0].mask = 1;
     }
-    if (i % 10 == 3) { // counts at their maximum
+    if (i % 10 == 3) { // all counts are at their maximum
         first->flags |= SAMPLE_PENALTY;
         first->penalty_row = 0;
         first->repetition = 1.3f;
@@ -402,7 +402,7 @@ static void sample_compare(struct trial *t, const struct sample_args *got,
         const struct sample_result *w = &want->result[r];
         uint32_t slot = want->sampled[r].slot;
         if (g->token != w->token && gap[r] < 2e-4 && g->token >= 0) {
-            // another choice within rounding: its effects are not compared
+            // another token within rounding: its effects are not compared
             continue;
         }
         trial_true(t, "sampled token", g->token == w->token);

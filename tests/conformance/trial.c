@@ -22,7 +22,7 @@ static void limits_fill(struct stream_limits *limits)
                  .history_max = 512,
                  .bias_max = 8,
                  .penalty_rows = 4,
-                 .vocab = 16484}, // more than two chunks of the cuda device
+                 .vocab = 16484}, // needs three chunks on the cuda device
         .attn = {.heads = 8, .kv_heads = 2, .dim = 256, .scale = 1, .causal = 1, .paged = 1},
         .width_max = 5120,
         .layers = 2,
@@ -85,7 +85,7 @@ void trial_close(struct trial *t)
     t->api->close(t->device);
 }
 
-// The op that is tried finds another one in front of it in the stream, as in a step.
+// Launches an op, so that the op under test has a predecessor in the stream, as in a step.
 static void trial_lead(struct trial *t)
 {
     float *lead = trial_device(t, 128);
@@ -94,7 +94,7 @@ static void trial_lead(struct trial *t)
     check(t->api->ops->swiglu(t->stream, &args) == STATUS_OK, "%s: no swiglu", t->name);
 }
 
-// A stream is made for one shape of attention: its plan and its room depend on it.
+// A stream is opened for one shape of attention; its plan and scratch memory depend on it.
 void trial_shape(struct trial *t, const struct attn_shape *shape)
 {
     struct error err = {0};
@@ -252,7 +252,7 @@ float *trial_fetch_floats(struct trial *t, const void *from, size_t n, enum dtyp
     return x;
 }
 
-// The values that int8 gives this row where each row has one scale.
+// Rounds a row to int8 with one scale per row, as on the cuda device.
 static void row_to_bytes(float *row, uint32_t k)
 {
     float top = 0;
@@ -263,11 +263,12 @@ static void row_to_bytes(float *row, uint32_t k)
         row[i] = rintf(row[i] * (1.0f / scale)) * scale;
 }
 
-// The same on the cpu: the row as it is multiplied, and rotated back.
+// Rounds a row to int8 as the cpu device does, with a scale per group of rotated elements.
+// `rotated` receives the row as it is multiplied; `row` receives its values rotated back.
 static void row_to_groups(float *row, float *rotated, uint32_t k)
 {
     uint32_t depth = byte_depth(k);
-    memcpy(rotated, row, k * sizeof *row); // the rest is zero
+    memcpy(rotated, row, k * sizeof *row); // the elements after k are zero
     for (uint32_t g = 0; g < depth; g += BYTE_GROUP) {
         uint32_t count = depth - g < BYTE_GROUP ? depth - g : BYTE_GROUP;
         for (uint32_t b = g; b < g + count; b += BYTE_BLOCK)
@@ -286,7 +287,7 @@ static void row_to_groups(float *row, float *rotated, uint32_t k)
     }
 }
 
-// The twin's floats of an int8 weight.
+// Replaces x by the values that the device's int8 weight represents.
 static void weight_to_bytes(struct trial *t, struct trial_weight *out, float *x)
 {
     const struct weight_shape *shape = &out->device.shape;
@@ -314,7 +315,7 @@ struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape
         x[i] = trial_rounded(x[i] + mean, dtype);
     out.device.bytes = t->api->weight_bytes(t->device, shape);
     out.device.data = trial_device(t, out.device.bytes);
-    // two sources, one after the other
+    // two sources, one for the first third of the rows
     uint32_t first = shape->n / 3;
     struct weight_source source = {.fd = -1, .dtype = DTYPE_F32, .cols = shape->k};
     source.map = x;
@@ -346,7 +347,7 @@ void trial_close_to(struct trial *t, const char *what, const float *got, const f
         size += (double)want[i] * (double)want[i];
     }
     double relative = size > 0 ? sqrt(error / size) : sqrt(error);
-    if (relative <= bound) // false for a NaN
+    if (relative <= bound) // false if it is a NaN
         return;
     t->failures++;
     printf("FAILED %s on %s: error %.3g, allowed %.3g (seed %llu, %zu values)\n", what, t->name,

@@ -1,4 +1,4 @@
-// The ops in double, short and plain, without regard for speed; see twin.h.
+// The ops in double, as short as possible and not optimized; see twin.h.
 #include "kernels/cpu/bytes.h"
 #include "tests/conformance/twin.h"
 
@@ -162,7 +162,7 @@ void twin_gemm(const struct gemm_args *a)
         }
 }
 
-// A group of a row as bytes, in floats; its scale.
+// Rounds a group of a row to bytes (stored as floats). Returns its scale.
 static float group_round(float q[BYTE_GROUP], const float *x, uint32_t at, uint32_t k)
 {
     for (uint32_t i = 0; i < BYTE_GROUP; i++)
@@ -220,7 +220,7 @@ static double kv_get(const char *at, enum dtype dtype)
     return (double)(dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits));
 }
 
-// One head in double: norm over the head, then rotation of pairs (i, i + r / 2).
+// Computes one head in double: norm over the head, then rotation of pairs (i, i + r / 2).
 static void head_rope(float *x, const struct qkv_post_args *a, const float *norm, uint32_t position)
 {
     double v[256];
@@ -273,7 +273,7 @@ struct pair {
     uint32_t kv_head;
 };
 
-// Element i of the key (value: of the value) of the row's token `position`.
+// Returns element i of the key (value: true: of the value) of the row's token `position`.
 static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bool value)
 {
     const struct attn_args *a = p->a;
@@ -292,7 +292,8 @@ static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bo
     return kv_get((const char *)a->kv_base + at, a->kv);
 }
 
-// Attention of one query: softmax over the keys it sees, in one walk with a running maximum.
+// Computes attention of one query: softmax over the keys it sees, in one pass with a running
+// maximum.
 static void attend(float *out, const float *q, const struct pair *p, uint32_t position)
 {
     const struct attn_shape *s = &p->a->shape;
@@ -408,7 +409,7 @@ void twin_pool(const struct pool_args *a)
     }
 }
 
-// Of collectives: the args of all ranks, in their order.
+// Collectives take an array: the args of all ranks, in rank order.
 void twin_all_reduce(const struct all_reduce_args *a)
 {
     for (uint64_t i = 0; i < a->count; i++) {

@@ -1,4 +1,4 @@
-// The sampler in double, with a sort; see twin.h and the order of ops.h.
+// The sampler in double, by sorting; see twin.h, and kernels/ops.h for the order of the methods.
 #include "tests/conformance/twin.h"
 #include "kernels/philox.h"
 
@@ -25,7 +25,7 @@ struct twin_row {
     const struct sample_args *a;
     const struct sample_params *p;
     uint32_t slot, index, vocab;
-    double *l;           // [vocab] after changes
+    double *l;           // [vocab] logits after bias, mask and penalties
     struct item *sorted; // [vocab]
     double gap;
 };
@@ -95,7 +95,7 @@ static void narrow(struct twin_row *r, double margin)
     r->gap = margin < r->gap ? margin : r->gap;
 }
 
-// How many of the sorted tokens survive min-p, top-k and top-p.
+// Returns how many of the sorted tokens remain after min-p, top-k and top-p.
 static uint32_t survivors(struct twin_row *r)
 {
     const struct sample_params *p = r->p;
@@ -124,7 +124,7 @@ static uint32_t survivors(struct twin_row *r)
         if (mass < (double)p->top_p * whole)
             continue;
         narrow(r, mass / whole - (double)p->top_p);
-        if (before > 0) // the first one always survives
+        if (before > 0) // the first token always remains
             narrow(r, (double)p->top_p - before / whole);
         while (i + 1 < count && r->sorted[i + 1].value == r->sorted[i].value)
             i++;
@@ -205,7 +205,7 @@ static void sample_one(struct twin_row *r, struct sample_result *result)
     for (uint32_t i = 0; i < r->vocab; i++)
         whole += exp(r->sorted[i].value - r->sorted[0].value);
     double log_mass = r->sorted[0].value + log(whole);
-    int32_t raw = r->sorted[0].token; // and where that can be, of the mask
+    int32_t raw = r->sorted[0].token; // the greatest token that the mask allows, if there is one
     for (uint32_t i = 0; i < r->vocab && r->sorted[i].value > -INFINITY; i++)
         if (!masked(r, (uint32_t)r->sorted[i].token)) {
             raw = r->sorted[i].token;
