@@ -197,7 +197,7 @@ static void attn_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .row_count = s.rows,
         .token_count = s.tokens,
     };
-    twin_attn(&args);
+    reference_attn(&args);
     const float *want = args.out;
     args.act = act;
     args.qkv = trial_put_floats(t, qkv, s.tokens * width, act);
@@ -258,8 +258,8 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .act = DTYPE_F32,
         .kv = kv,
         .qkv = qkv,
-        .q_norm = norm ? &q_norm.twin : NULL,
-        .k_norm = norm ? &k_norm.twin : NULL,
+        .q_norm = norm ? &q_norm.reference : NULL,
+        .k_norm = norm ? &k_norm.reference : NULL,
         .cos_sin = angle,
         .position = position,
         .kv_write_offset = place,
@@ -272,7 +272,7 @@ static void post_case(struct trial *t, enum dtype act, enum dtype kv, uint64_t i
         .rotary_dim = rotary,
         .epsilon = i % 2 ? 0.5f : 1e-6f,
     };
-    twin_qkv_post(&args);
+    reference_qkv_post(&args);
     args.act = act;
     args.qkv = there;
     args.q_norm = norm ? &q_norm.device : NULL;

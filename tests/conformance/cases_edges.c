@@ -73,7 +73,7 @@ static void edge_run(struct trial *t, struct edge *e)
         memcpy(e->top, args.top, sizeof e->top);
 }
 
-static void expect(struct trial *t, struct edge *e, int32_t token, uint32_t flags)
+static void edge_expect(struct trial *t, struct edge *e, int32_t token, uint32_t flags)
 {
     edge_run(t, e);
     trial_true(t, e->what, e->result.token == token && e->result.flags == flags);
@@ -82,7 +82,7 @@ static void expect(struct trial *t, struct edge *e, int32_t token, uint32_t flag
     trial_true(t, "count of outputs", e->after.output_count == (token < 0 ? 7u : 8u));
 }
 
-static void greatest(struct trial *t, uint32_t vocab)
+static void edges_greatest(struct trial *t, uint32_t vocab)
 {
     const uint32_t last = vocab - 1;
     const uint32_t pairs[][2] = {
@@ -91,7 +91,7 @@ static void greatest(struct trial *t, uint32_t vocab)
         struct edge e = edge_make(t, "of equal logits the first is taken", vocab);
         e.logits[pairs[i][0]] = e.logits[pairs[i][1]] = -1;
         e.params.flags = SAMPLE_LOGPROB;
-        expect(t, &e, (int32_t)pairs[i][0], 0);
+        edge_expect(t, &e, (int32_t)pairs[i][0], 0);
         double tops = pairs[i][0] == pairs[i][1] ? 1 : 2;
         double want = -log(tops + (vocab - tops) * exp(-2));
         trial_true(t, "its logprob", fabs((double)e.result.logprob - want) < 2e-4);
@@ -100,11 +100,11 @@ static void greatest(struct trial *t, uint32_t vocab)
     e.logits[last] = e.logits[1] = -2;
     e.params.temperature = 1;
     e.params.top_k = 1;
-    expect(t, &e, 1, 0);
+    edge_expect(t, &e, 1, 0);
     e = edge_make(t, "a temperature of next to nothing is no draw", vocab);
     e.logits[last] = -2.99f;
     e.params.temperature = 0.99e-5f;
-    expect(t, &e, (int32_t)last, 0);
+    edge_expect(t, &e, (int32_t)last, 0);
 }
 
 // The upper eleven bits of 1.8 are the last of a group of 64 bins, so the sum over a group must
@@ -120,30 +120,30 @@ static void last_of_64(struct trial *t, uint32_t vocab)
     trial_true(t, e.what, e.result.token >= 0 && e.result.token < 10 && e.result.flags == 0);
 }
 
-static void not_finite(struct trial *t, uint32_t vocab)
+static void edges_not_finite(struct trial *t, uint32_t vocab)
 {
     const uint32_t last = vocab - 1, places[] = {0, last / 2, last};
     for (size_t i = 0; i < 3; i++)
         for (int kind = 0; kind < 2; kind++) {
             struct edge e = edge_make(t, "what is not finite ends the sequence", vocab);
             e.logits[places[i]] = kind == 0 ? NAN : INFINITY;
-            expect(t, &e, -1, SAMPLED_NOT_FINITE);
+            edge_expect(t, &e, -1, SAMPLED_NOT_FINITE);
         }
     struct edge e = edge_make(t, "no logit at all ends the sequence", vocab);
     for (uint32_t i = 0; i < vocab; i++)
         e.logits[i] = -INFINITY;
-    expect(t, &e, -1, SAMPLED_NOT_FINITE);
+    edge_expect(t, &e, -1, SAMPLED_NOT_FINITE);
     for (size_t i = 0; i < 3; i++) {
         e = edge_make(t, "the only logit is taken", vocab);
         for (uint32_t k = 0; k < vocab; k++)
             e.logits[k] = k == places[i] ? -40 : -INFINITY;
         e.params.temperature = 1;
         e.params.top_p = i == 1 ? 0.5f : 1;
-        expect(t, &e, (int32_t)places[i], 0);
+        edge_expect(t, &e, (int32_t)places[i], 0);
     }
 }
 
-static void changed(struct trial *t, uint32_t vocab)
+static void edges_changed(struct trial *t, uint32_t vocab)
 {
     const uint32_t last = vocab - 1;
     struct edge e = edge_make(t, "biases of other ids change nothing", vocab);
@@ -152,14 +152,14 @@ static void changed(struct trial *t, uint32_t vocab)
     e.bias[0] = (struct step_bias){-1, 50};
     e.bias[1] = (struct step_bias){(int32_t)vocab, 50};
     e.bias[2] = (struct step_bias){0, 50}; // after the end of the list
-    expect(t, &e, 1, 0);
+    edge_expect(t, &e, 1, 0);
     e = edge_make(t, "a token listed twice gets both biases", vocab);
     e.logits[1] = -2;
     e.params.bias_count = 4;
     e.bias[0] = e.bias[3] = (struct step_bias){(int32_t)last, 0.75f};
     e.bias[1] = (struct step_bias){0, -5};
     e.bias[2] = (struct step_bias){2, 0.9f};
-    expect(t, &e, (int32_t)last, 0);
+    edge_expect(t, &e, (int32_t)last, 0);
     for (int kind = 0; kind < 3; kind++) {
         e = edge_make(t, "a mask leaves one token, or all where no logit is left", vocab);
         uint32_t *mask = trial_heap(t, (vocab + 31) / 32 * sizeof *mask);
@@ -170,13 +170,13 @@ static void changed(struct trial *t, uint32_t vocab)
         mask[only / 32] = 1u << (only % 32);
         e.mask = mask;
         e.params.temperature = kind == 0 ? 0 : 1;
-        expect(t, &e, kind < 2 ? (int32_t)only : 1, 0);
+        edge_expect(t, &e, kind < 2 ? (int32_t)only : 1, 0);
     }
 }
 
 // A mask without any bit drops the row: the sequence stays unchanged, whatever else the row
 // requests.
-static void dropped(struct trial *t, uint32_t vocab)
+static void edges_dropped(struct trial *t, uint32_t vocab)
 {
     uint32_t words = (vocab + 31) / 32;
     for (int kind = 0; kind < 4; kind++) {
@@ -193,7 +193,7 @@ static void dropped(struct trial *t, uint32_t vocab)
         e.bias[0] = (struct step_bias){1, 50};
         if (kind == 3)
             e.logits[vocab - 1] = NAN;
-        expect(t, &e, -1, kind == 3 ? SAMPLED_NOT_FINITE : SAMPLED_DROPPED);
+        edge_expect(t, &e, -1, kind == 3 ? SAMPLED_NOT_FINITE : SAMPLED_DROPPED);
         trial_true(t, "no list and no logprob", e.result.top_count == 0 && e.result.logprob == 0);
     }
     if (vocab % 32 == 0)
@@ -203,13 +203,13 @@ static void dropped(struct trial *t, uint32_t vocab)
     mask[words - 1] = 1u << 31;
     e.mask = mask;
     e.logits[1] = -2;
-    expect(t, &e, 1, 0);
+    edge_expect(t, &e, 1, 0);
 }
 
 // Before the minimum number of outputs end ids are banned; if a mask allows nothing else, they are
 // produced and do not end the sequence. From the minimum on they end it, at any position of the
 // list. Ids after the list's count have no effect.
-static void ends(struct trial *t, uint32_t vocab)
+static void edges_end_ids(struct trial *t, uint32_t vocab)
 {
     const uint32_t last = vocab - 1;
     static const uint32_t places[] = {0, 1, 7, 8, SAMPLE_STOP_IDS_MAX - 1};
@@ -230,24 +230,25 @@ static void ends(struct trial *t, uint32_t vocab)
             uint32_t *mask = trial_heap(t, (vocab + 31) / 32 * sizeof *mask);
             mask[last / 32] = 1u << last % 32;
             e.mask = kind >= 4 ? mask : NULL;
-            expect(t, &e, kind == 1 ? 1 : (int32_t)last, kind == 0 || kind == 5 ? SAMPLED_END : 0);
+            edge_expect(t, &e, kind == 1 ? 1 : (int32_t)last,
+                        kind == 0 || kind == 5 ? SAMPLED_END : 0);
         }
 }
 
-static void tops(struct trial *t, uint32_t vocab)
+static void edges_tops(struct trial *t, uint32_t vocab)
 {
     uint32_t wanted = vocab < SAMPLE_TOP_MAX ? vocab : SAMPLE_TOP_MAX;
     struct edge e = edge_make(t, "the last token leads the list", vocab);
     e.logits[vocab - 1] = -1;
     e.params.top_logprobs = SAMPLE_TOP_MAX;
-    expect(t, &e, (int32_t)vocab - 1, 0);
+    edge_expect(t, &e, (int32_t)vocab - 1, 0);
     trial_true(t, "as many as there are", e.result.top_count == wanted);
     for (uint32_t i = 0; i < wanted; i++)
         trial_true(t, "listed", e.top[i].token == (i == 0 ? (int32_t)vocab - 1 : (int32_t)i - 1));
     e = edge_make(t, "without room there is no list", vocab);
     e.params.top_logprobs = 3;
     e.max_top = 0;
-    expect(t, &e, 0, 0);
+    edge_expect(t, &e, 0, 0);
     trial_true(t, "no list", e.result.top_count == 0);
 }
 
@@ -257,13 +258,13 @@ void sample_edges(struct trial *t)
     // cuda device, one more
     static const uint32_t vocabs[] = {5, 18, 97, 8192, 8193};
     for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++) {
-        greatest(t, vocabs[i]);
-        not_finite(t, vocabs[i]);
-        changed(t, vocabs[i]);
-        dropped(t, vocabs[i]);
-        tops(t, vocabs[i]);
+        edges_greatest(t, vocabs[i]);
+        edges_not_finite(t, vocabs[i]);
+        edges_changed(t, vocabs[i]);
+        edges_dropped(t, vocabs[i]);
+        edges_tops(t, vocabs[i]);
         if (i % 2 == 0)
-            ends(t, vocabs[i]);
+            edges_end_ids(t, vocabs[i]);
     }
     last_of_64(t, 8193);
 }

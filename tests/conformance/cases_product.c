@@ -43,13 +43,14 @@ static void product_case(struct trial *t, enum dtype dtype, enum dtype act, uint
     size_t size = (size_t)(rows + 1) * y_stride;
     float *want = trial_heap(t, size * sizeof *want);
     bool biased = seed % 2;
-    struct gemm_args args = {DTYPE_F32, DTYPE_F32, x,        &w.twin, biased ? &bias.twin : NULL,
-                             want,      rows,      x_stride, y_stride};
+    struct gemm_args args = {
+        DTYPE_F32, DTYPE_F32, x,        &w.reference, biased ? &bias.reference : NULL,
+        want,      rows,      x_stride, y_stride};
     if (w.rotated.data) {
         args.weight = &w.rotated;
-        twin_gemm_i8(&args);
+        reference_gemm_i8(&args);
     } else {
-        twin_gemm(&args);
+        reference_gemm(&args);
     }
     args.x_dtype = act;
     args.y_dtype = y_dtype;

@@ -191,7 +191,7 @@ static void ranks_run(struct ranks *s)
 }
 
 // Returns the output of all rounds of a rank, as floats.
-static float *fetched(struct ranks *s, uint32_t r)
+static float *rank_fetch(struct ranks *s, uint32_t r)
 {
     struct trial *at = &s->rank[r].at;
     at->api->device_slot_acquire(at->stream);
@@ -224,7 +224,7 @@ static void sums_compare(struct ranks *s, float *const *got, uint32_t round)
         trial_true(t, "all_reduce: the order of the ranks",
                    memcmp(got[r] + (size_t)round * COUNT_MAX, ordered, count * sizeof *ordered) ==
                        0);
-    twin_all_reduce(args);
+    reference_all_reduce(args);
     trial_close_to(t, "all_reduce", ordered, want, count, trial_bound(s->act));
 }
 
@@ -235,7 +235,7 @@ static void columns_compare(struct ranks *s, float *const *got, uint32_t round)
         args[r] = gather_args(&s->rank[r], round, s->rank[r].numbers, s->rank[r].out);
         args[r].out = trial_heap(s->t, ((size_t)args[r].rows * args[r].stride + 1) * sizeof(float));
     }
-    twin_all_gather(args);
+    reference_all_gather(args);
     for (uint32_t r = 0; r < s->size; r++)
         trial_true(s->t, "all_gather",
                    memcmp(got[r] + (size_t)round * COUNT_MAX, args[r].out,
@@ -257,7 +257,7 @@ static void collective_try(struct trial *t, enum dtype act, bool gather)
             if (s.pass == PASS_RECORD)
                 continue;
             for (uint32_t r = 0; r < size; r++)
-                got[r] = fetched(&s, r);
+                got[r] = rank_fetch(&s, r);
             for (uint32_t round = 0; round < ROUNDS; round++)
                 gather ? columns_compare(&s, got, round) : sums_compare(&s, got, round);
         }

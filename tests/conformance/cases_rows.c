@@ -52,8 +52,9 @@ void try_embed(struct trial *t, enum dtype act)
             token[j] = j == 3 ? (int32_t)vocab : j == 4 ? -1 : (int32_t)trial_below(t, vocab);
         size_t n = (size_t)(tokens + 1) * width;
         float *want = trial_heap(t, n * sizeof *want);
-        struct embed_args args = {DTYPE_F32, &table.twin, token, want, tokens, width, first, vocab};
-        twin_embed(&args);
+        struct embed_args args = {DTYPE_F32, &table.reference, token, want, tokens, width, first,
+                                  vocab};
+        reference_embed(&args);
         float *was =
             trial_floats(t, n, act, 1); // the op also writes the zeros of other ranks' rows
         memcpy(want + n - width, was + n - width, width * sizeof *want);
@@ -95,11 +96,11 @@ void try_embed_bert(struct trial *t, enum dtype act)
         size_t n = (size_t)(tokens + 1) * width;
         struct embed_bert_args args = {
             .act = DTYPE_F32,
-            .word = &word.twin,
-            .position_table = &place.twin,
-            .type_table = i % 2 ? &type.twin : NULL,
-            .norm_weight = &w.twin,
-            .norm_bias = &b.twin,
+            .word = &word.reference,
+            .position_table = &place.reference,
+            .type_table = i % 2 ? &type.reference : NULL,
+            .norm_weight = &w.reference,
+            .norm_bias = &b.reference,
             .token = token,
             .position = position,
             .type = types,
@@ -109,7 +110,7 @@ void try_embed_bert(struct trial *t, enum dtype act)
             .position_offset = i % 3 == 0 ? 2 : 0,
             .epsilon = i % 4 == 3 ? 0.5f : 1e-12f,
         };
-        twin_embed_bert(&args);
+        reference_embed_bert(&args);
         const float *want = args.out;
         args.act = act;
         args.word = &word.device;
@@ -158,9 +159,10 @@ void try_rms_norm(struct trial *t, enum dtype act)
         void *add_there = trial_put_floats(t, add, n, act);
         void *out = trial_device(t, n * dtype_bytes(act));
         float *want = trial_heap(t, n * sizeof *want);
-        struct rms_norm_args args = {
-            DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, want, rows, width, epsilon, NULL};
-        twin_rms_norm(&args);
+        struct rms_norm_args args = {DTYPE_F32,    residual, i % 3 ? add : NULL,
+                                     &w.reference, want,     rows,
+                                     width,        epsilon,  NULL};
+        reference_rms_norm(&args);
         args = (struct rms_norm_args){
             act,   residual_there, i % 3 ? add_there : NULL,   &w.device, out, rows,
             width, epsilon,        i % 2 ? NULL : &next.device};
@@ -194,9 +196,10 @@ void try_layer_norm(struct trial *t, enum dtype act)
         float *want = trial_heap(t, all * sizeof *want);
         if (out == residual_there)
             memcpy(want + n, residual + n, width * sizeof *want);
-        struct layer_norm_args args = {
-            DTYPE_F32, residual, i % 3 ? add : NULL, &w.twin, &b.twin, want, rows, width, epsilon};
-        twin_layer_norm(&args);
+        struct layer_norm_args args = {DTYPE_F32,    residual,     i % 3 ? add : NULL,
+                                       &w.reference, &b.reference, want,
+                                       rows,         width,        epsilon};
+        reference_layer_norm(&args);
         args = (struct layer_norm_args){act,       residual_there, i % 3 ? add_there : NULL,
                                         &w.device, &b.device,      out,
                                         rows,      width,          epsilon};
@@ -219,7 +222,7 @@ void try_swiglu(struct trial *t, enum dtype act)
         float *want = trial_heap(t, n * sizeof *want);
         struct trial_weight next = next_make(t, act, width);
         struct swiglu_args args = {DTYPE_F32, in, want, rows, width, NULL};
-        twin_swiglu(&args);
+        reference_swiglu(&args);
         void *out = trial_device(t, n * dtype_bytes(act));
         args = (struct swiglu_args){act,   trial_put_floats(t, in, 2 * n, act), out, rows,
                                     width, i % 2 ? &next.device : NULL};
@@ -261,7 +264,7 @@ void try_activate(struct trial *t, enum dtype act)
             x[j] = trial_rounded(edge[j], act);
         void *there = trial_put_floats(t, x, n, act);
         struct activate_args args = {DTYPE_F32, (enum activation)(i % 5), x, rows, width};
-        twin_activate(&args);
+        reference_activate(&args);
         args.act = act;
         args.x = there;
         trial_true(t, "activate runs", t->api->ops->activate(t->stream, &args) == STATUS_OK);
@@ -302,7 +305,7 @@ void try_gather(struct trial *t, enum dtype act)
         size_t n = (size_t)(s.rows + 1) * width;
         float *want = trial_heap(t, n * sizeof *want);
         struct gather_args args = {DTYPE_F32, in, s.sampled, i % 2, s.row, want, s.rows, width};
-        twin_gather(&args);
+        reference_gather(&args);
         args.act = act;
         args.in = trial_put_floats(t, in, (size_t)s.tokens * width, act);
         args.sampled = trial_put(t, s.sampled, sizeof s.sampled);
@@ -331,7 +334,7 @@ void try_pool(struct trial *t, enum dtype act)
         for (uint32_t r = 0; r < s.rows; r++) // means without the first tokens, and raw vectors
             s.row[r].pool = (i % 3 ? trial_range(t, 0, s.row[r].q_len - 1) : 0) |
                             (r % 3 == 1 ? STEP_POOL_RAW : 0);
-        twin_pool(&args);
+        reference_pool(&args);
         args.act = act;
         args.in = trial_put_floats(t, in, (size_t)s.tokens * width, act);
         args.sampled = trial_put(t, s.sampled, sizeof s.sampled);

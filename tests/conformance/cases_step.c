@@ -47,8 +47,8 @@ static struct slot_state state_put(struct trial *t, const struct slot_state *h,
     };
 }
 
-static void same(struct trial *t, const char *what, const void *device, const void *want,
-                 size_t bytes)
+static void bytes_equal(struct trial *t, const char *what, const void *device, const void *want,
+                        size_t bytes)
 {
     void *got = trial_heap(t, bytes);
     trial_fetch(t, got, device, bytes);
@@ -59,12 +59,14 @@ static void state_same(struct trial *t, const struct slot_state *device, const s
                        const struct step_limits *l)
 {
     struct state_sizes n = sizes_of(l);
-    same(t, "last tokens", device->last_token, h->last_token, n.slots * sizeof *h->last_token);
-    same(t, "block tables", device->block_table, h->block_table, n.blocks * sizeof *h->block_table);
-    same(t, "sampling state", device->params, h->params, n.slots * sizeof *h->params);
-    same(t, "done flags", device->done, h->done, n.slots * sizeof *h->done);
-    same(t, "penalty counts", device->penalty, h->penalty, n.penalty * sizeof *h->penalty);
-    same(t, "bias lists", device->bias, h->bias, n.bias * sizeof *h->bias);
+    bytes_equal(t, "last tokens", device->last_token, h->last_token,
+                n.slots * sizeof *h->last_token);
+    bytes_equal(t, "block tables", device->block_table, h->block_table,
+                n.blocks * sizeof *h->block_table);
+    bytes_equal(t, "sampling state", device->params, h->params, n.slots * sizeof *h->params);
+    bytes_equal(t, "done flags", device->done, h->done, n.slots * sizeof *h->done);
+    bytes_equal(t, "penalty counts", device->penalty, h->penalty, n.penalty * sizeof *h->penalty);
+    bytes_equal(t, "bias lists", device->bias, h->bias, n.bias * sizeof *h->bias);
 }
 
 static void step_admits(struct trial *t, struct step *step, const struct step_limits *l)
@@ -171,7 +173,7 @@ static void step_rows(struct trial *t, struct step *step, const struct step_limi
 static struct prep_args prep_run(struct trial *t, struct prep_args *args, struct slot_state there)
 {
     size_t n = args->token_count;
-    twin_prep(args);
+    reference_prep(args);
     struct prep_args want = *args;
     args->step = trial_put(t, want.step, want.step->layout.bytes);
     args->state = there;
@@ -181,10 +183,10 @@ static struct prep_args prep_run(struct trial *t, struct prep_args *args, struct
     args->type = trial_device(t, n * 4);
     args->kv_write_offset = trial_device(t, n * 8);
     trial_true(t, "prep runs", t->api->ops->prep(t->stream, args) == STATUS_OK);
-    same(t, "prep tokens", args->token, want.token, n * 4);
-    same(t, "prep positions", args->position, want.position, n * 4);
-    same(t, "prep types", args->type, want.type, n * 4);
-    same(t, "prep places", args->kv_write_offset, want.kv_write_offset, n * 8);
+    bytes_equal(t, "prep tokens", args->token, want.token, n * 4);
+    bytes_equal(t, "prep positions", args->position, want.position, n * 4);
+    bytes_equal(t, "prep types", args->type, want.type, n * 4);
+    bytes_equal(t, "prep places", args->kv_write_offset, want.kv_write_offset, n * 8);
     return want;
 }
 
@@ -265,7 +267,7 @@ void try_prep(struct trial *t, enum dtype act)
             .token_bytes = 128,
         };
         struct prep_args want = prep_run(t, &args, there);
-        same(t, "prep rows", args.row_of, want.row_of, n * 4);
+        bytes_equal(t, "prep rows", args.row_of, want.row_of, n * 4);
         state_same(t, &there, &host, &l);
         args.token_count = l.tokens_max + 1;
         trial_true(t, "prep refuses",
@@ -424,8 +426,8 @@ static void sample_compare(struct trial *t, const struct sample_args *got,
         uint32_t row = params.penalty_row;
         if (row != STEP_NO_ROW) {
             uint32_t vocab = want->limits.vocab;
-            same(t, "penalties", got->state.penalty + (size_t)row * vocab,
-                 want->state.penalty + (size_t)row * vocab, vocab * sizeof(uint16_t));
+            bytes_equal(t, "penalties", got->state.penalty + (size_t)row * vocab,
+                        want->state.penalty + (size_t)row * vocab, vocab * sizeof(uint16_t));
         }
     }
 }
@@ -453,7 +455,7 @@ void try_sample(struct trial *t, enum dtype act)
             .max_top = SAMPLE_TOP_MAX,
         };
         struct sample_args args = want;
-        twin_sample_gap(&want, gap);
+        reference_sample_gap(&want, gap);
         args.logits = trial_put(t, s.logits, n * sizeof(float));
         args.sampled = trial_put(t, s.sampled, s.rows * sizeof *s.sampled);
         args.state = there;

@@ -128,7 +128,7 @@ void trial_end(struct trial *t)
     }
 }
 
-static void *keep(struct trial *t, void *at, size_t bytes, int kind)
+static void *piece_keep(struct trial *t, void *at, size_t bytes, int kind)
 {
     check(t->count < TRIAL_PIECES, "%u pieces", t->count);
     t->piece[t->count].at = at;
@@ -141,7 +141,7 @@ void *trial_heap(struct trial *t, size_t bytes)
 {
     void *at = calloc(1, bytes > 0 ? bytes : 1);
     check(at, "%zu bytes", bytes);
-    return keep(t, at, bytes, 2);
+    return piece_keep(t, at, bytes, 2);
 }
 
 void *trial_device(struct trial *t, size_t bytes)
@@ -149,7 +149,7 @@ void *trial_device(struct trial *t, size_t bytes)
     void *at = NULL;
     struct error err = {0};
     check(t->api->memory_alloc(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
-    return keep(t, at, bytes, 0);
+    return piece_keep(t, at, bytes, 0);
 }
 
 void *trial_host(struct trial *t, size_t bytes)
@@ -157,7 +157,7 @@ void *trial_host(struct trial *t, size_t bytes)
     void *at = NULL;
     struct error err = {0};
     check(t->api->host_alloc(t->device, &at, bytes, &err) == STATUS_OK, "%s", err.text);
-    return keep(t, at, bytes, 1);
+    return piece_keep(t, at, bytes, 1);
 }
 
 void *trial_put(struct trial *t, const void *from, size_t bytes)
@@ -305,7 +305,7 @@ static void weight_to_bytes(struct trial *t, struct trial_weight *out, float *x)
 struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape *shape,
                                       float deviation, float mean)
 {
-    struct trial_weight out = {.device.shape = *shape, .twin.shape = *shape};
+    struct trial_weight out = {.device.shape = *shape, .reference.shape = *shape};
     struct error err = {0};
     size_t n = (size_t)shape->n * shape->k;
     bool vector = shape->use == WEIGHT_VECTOR;
@@ -332,7 +332,7 @@ struct trial_weight trial_weight_make(struct trial *t, const struct weight_shape
     check(status == STATUS_OK, "%s", err.text);
     if (shape->dtype == DTYPE_I8 && !vector)
         weight_to_bytes(t, &out, x);
-    out.twin.data = x;
+    out.reference.data = x;
     return out;
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/internal.h"
-#include "tests/conformance/twin.h"
+#include "tests/conformance/reference.h"
 #include "kernels/device.h"
 
 enum { TRIAL_PIECES = 512 };
@@ -31,7 +31,7 @@ struct trial {
 // A weight on the device and the same numbers for the reference; int8 on the cpu also as rotated
 // rows.
 struct trial_weight {
-    struct weight device, twin, rotated;
+    struct weight device, reference, rotated;
 };
 
 // trial_open_cpu and trial_open_plugin open a device: the cpu at an ISA level, or a plugin by its

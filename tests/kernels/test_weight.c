@@ -213,7 +213,8 @@ static void test_bytes_poison(void **state)
     }
 }
 
-// A group of activations or of weights whose scale has no finite inverse is zeros, as in the twin.
+// A group of activations or of weights whose scale has no finite inverse is zeros, as in the
+// reference.
 static void test_bytes_tiny(void **state)
 {
     (void)state;
@@ -303,7 +304,7 @@ static void test_bytes_outliers(void **state)
         struct weight floats = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}, .data = w};
         float y[M * N], want[M * N];
         struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &floats, NULL, want, M, K, N};
-        twin_gemm(&args);
+        reference_gemm(&args);
         args.weight = &bytes;
         args.y = y;
         assert_int_equal(t.api->ops->gemm(t.stream, &args), STATUS_OK);

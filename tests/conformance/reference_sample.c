@@ -1,5 +1,6 @@
-// The sampler in double, by sorting; see twin.h, and kernels/ops.h for the order of the methods.
-#include "tests/conformance/twin.h"
+// The sampler in double, by sorting; see reference.h, and kernels/ops.h for the order of the
+// methods.
+#include "tests/conformance/reference.h"
 #include "kernels/philox.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ static int item_order(const void *a, const void *b) // descending, ties by ascen
     return (x->token > y->token) - (x->token < y->token);
 }
 
-struct twin_row {
+struct reference_row {
     const struct sample_args *a;
     const struct sample_params *p;
     uint32_t slot, index, vocab;
@@ -30,14 +31,14 @@ struct twin_row {
     double gap;
 };
 
-static void sort_row(struct twin_row *r)
+static void sort_row(struct reference_row *r)
 {
     for (uint32_t i = 0; i < r->vocab; i++)
         r->sorted[i] = (struct item){r->l[i], (int32_t)i};
     qsort(r->sorted, r->vocab, sizeof *r->sorted, item_order);
 }
 
-static bool masked(const struct twin_row *r, uint32_t token)
+static bool token_masked(const struct reference_row *r, uint32_t token)
 {
     const struct sample_args *a = r->a;
     uint32_t mask = a->sampled[r->index].mask;
@@ -45,7 +46,7 @@ static bool masked(const struct twin_row *r, uint32_t token)
            !(a->masks[(size_t)mask * ((r->vocab + 31) / 32) + token / 32] >> (token % 32) & 1);
 }
 
-static bool dropped(const struct twin_row *r)
+static bool row_dropped(const struct reference_row *r)
 {
     const struct sample_args *a = r->a;
     uint32_t mask = a->sampled[r->index].mask, words = (r->vocab + 31) / 32, any = 0;
@@ -56,7 +57,7 @@ static bool dropped(const struct twin_row *r)
     return any == 0;
 }
 
-static void change(struct twin_row *r)
+static void logits_change(struct reference_row *r)
 {
     const struct sample_args *a = r->a;
     const struct sample_params *p = r->p;
@@ -68,7 +69,7 @@ static void change(struct twin_row *r)
         for (uint32_t i = 0; i < p->stop_count; i++)
             r->l[p->stop_ids[i]] = -INFINITY;
     for (uint32_t i = 0; i < r->vocab; i++)
-        if (masked(r, i))
+        if (token_masked(r, i))
             r->l[i] = -INFINITY;
     if (!(p->flags & SAMPLE_PENALTY))
         return;
@@ -83,20 +84,20 @@ static void change(struct twin_row *r)
     }
 }
 
-static double noise(const struct sample_params *p, uint32_t token)
+static double gumbel_noise(const struct sample_params *p, uint32_t token)
 {
     struct philox_block b = philox4x32(p->seed, token >> 2, p->output_count, p->choice, 0);
     double u = ((double)b.word[token & 3] + 0.5) / 4294967296.0;
     return -log(-log1p(-u));
 }
 
-static void narrow(struct twin_row *r, double margin)
+static void gap_narrow(struct reference_row *r, double margin)
 {
     r->gap = margin < r->gap ? margin : r->gap;
 }
 
 // Returns how many of the sorted tokens remain after min-p, top-k and top-p.
-static uint32_t survivors(struct twin_row *r)
+static uint32_t survivors_count(struct reference_row *r)
 {
     const struct sample_params *p = r->p;
     uint32_t count = 0;
@@ -105,7 +106,7 @@ static uint32_t survivors(struct twin_row *r)
            r->sorted[count].value > -INFINITY)
         count++;
     if (p->min_p > 0 && count < r->vocab)
-        narrow(r, fmin(r->sorted[count - 1].value - least, least - r->sorted[count].value));
+        gap_narrow(r, fmin(r->sorted[count - 1].value - least, least - r->sorted[count].value));
     if (p->top_k > 0 && p->top_k < count) {
         double kth = r->sorted[p->top_k - 1].value;
         count = p->top_k;
@@ -123,9 +124,9 @@ static uint32_t survivors(struct twin_row *r)
         mass += exp(r->sorted[i].value - r->sorted[0].value);
         if (mass < (double)p->top_p * whole)
             continue;
-        narrow(r, mass / whole - (double)p->top_p);
+        gap_narrow(r, mass / whole - (double)p->top_p);
         if (before > 0) // the first token always remains
-            narrow(r, (double)p->top_p - before / whole);
+            gap_narrow(r, (double)p->top_p - before / whole);
         while (i + 1 < count && r->sorted[i + 1].value == r->sorted[i].value)
             i++;
         return i + 1;
@@ -133,7 +134,7 @@ static uint32_t survivors(struct twin_row *r)
     return count;
 }
 
-static int32_t choose(struct twin_row *r)
+static int32_t token_choose(struct reference_row *r)
 {
     const struct sample_params *p = r->p;
     sort_row(r);
@@ -146,12 +147,12 @@ static int32_t choose(struct twin_row *r)
     }
     for (uint32_t i = 0; i < r->vocab; i++)
         r->sorted[i].value /= (double)p->temperature;
-    uint32_t count = survivors(r);
+    uint32_t count = survivors_count(r);
     double best = -INFINITY;
     double second = -INFINITY;
     int32_t token = -1;
     for (uint32_t i = 0; i < count; i++) {
-        double value = r->sorted[i].value + noise(p, (uint32_t)r->sorted[i].token);
+        double value = r->sorted[i].value + gumbel_noise(p, (uint32_t)r->sorted[i].token);
         if (value > best) {
             second = best;
             best = value;
@@ -160,11 +161,11 @@ static int32_t choose(struct twin_row *r)
             second = value;
         }
     }
-    narrow(r, best - second);
+    gap_narrow(r, best - second);
     return token;
 }
 
-static void settle(const struct twin_row *r, struct sample_result *result)
+static void result_settle(const struct reference_row *r, struct sample_result *result)
 {
     const struct slot_state *state = &r->a->state;
     struct sample_params *p = &state->params[r->slot];
@@ -183,7 +184,7 @@ static void settle(const struct twin_row *r, struct sample_result *result)
         }
 }
 
-static void sample_one(struct twin_row *r, struct sample_result *result)
+static void sample_one(struct reference_row *r, struct sample_result *result)
 {
     const float *logits = r->a->logits + (size_t)r->index * r->a->stride;
     bool finite = true;
@@ -197,7 +198,7 @@ static void sample_one(struct twin_row *r, struct sample_result *result)
         r->a->state.done[r->slot] = 1;
         return;
     }
-    if (dropped(r)) {
+    if (row_dropped(r)) {
         result->flags = SAMPLED_DROPPED;
         return;
     }
@@ -207,7 +208,7 @@ static void sample_one(struct twin_row *r, struct sample_result *result)
     double log_mass = r->sorted[0].value + log(whole);
     int32_t raw = r->sorted[0].token; // the greatest token that the mask allows, if there is one
     for (uint32_t i = 0; i < r->vocab && r->sorted[i].value > -INFINITY; i++)
-        if (!masked(r, (uint32_t)r->sorted[i].token)) {
+        if (!token_masked(r, (uint32_t)r->sorted[i].token)) {
             raw = r->sorted[i].token;
             break;
         }
@@ -216,16 +217,16 @@ static void sample_one(struct twin_row *r, struct sample_result *result)
             (struct sample_top){r->sorted[i].token, (float)(r->sorted[i].value - log_mass)};
         result->top_count = i + 1;
     }
-    change(r);
-    result->token = choose(r);
+    logits_change(r);
+    result->token = token_choose(r);
     if (result->token < 0)
         result->token = raw;
     if (r->p->flags & SAMPLE_LOGPROB)
         result->logprob = (float)((double)logits[result->token] - log_mass);
-    settle(r, result);
+    result_settle(r, result);
 }
 
-void twin_sample_gap(const struct sample_args *a, double *gap)
+void reference_sample_gap(const struct sample_args *a, double *gap)
 {
     uint32_t vocab = a->limits.vocab;
     double *l = calloc(vocab, sizeof *l);
@@ -233,7 +234,7 @@ void twin_sample_gap(const struct sample_args *a, double *gap)
     check(l && sorted, "vocabulary %u", vocab);
     for (uint32_t i = 0; i < a->count; i++) {
         uint32_t slot = a->sampled[i].slot;
-        struct twin_row row = {a, &a->state.params[slot], slot, i, vocab, l, sorted, INFINITY};
+        struct reference_row row = {a, &a->state.params[slot], slot, i, vocab, l, sorted, INFINITY};
         a->result[i] = (struct sample_result){.token = -1};
         if (a->state.done[slot])
             a->result[i].flags = SAMPLED_DONE;
@@ -246,7 +247,7 @@ void twin_sample_gap(const struct sample_args *a, double *gap)
     free(l);
 }
 
-void twin_sample(const struct sample_args *a)
+void reference_sample(const struct sample_args *a)
 {
-    twin_sample_gap(a, NULL);
+    reference_sample_gap(a, NULL);
 }

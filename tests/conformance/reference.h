@@ -9,15 +9,15 @@
 
 #include "kernels/ops.h"
 
-#define TWIN_DECLARE(name) void twin_##name(const struct name##_args *);
-OP_LIST(TWIN_DECLARE)
-#undef TWIN_DECLARE
+#define REFERENCE_DECLARE(name) void reference_##name(const struct name##_args *);
+OP_LIST(REFERENCE_DECLARE)
+#undef REFERENCE_DECLARE
 
-// As twin_sample, and sets gap[i] to the distance of row i to another choice, in logits or as a
-// share of the probability mass, whichever is less. A device may choose another token if the gap is
-// below its rounding error.
-void twin_sample_gap(const struct sample_args *args, double *gap);
+// As reference_sample, and sets gap[i] to the distance of row i to another choice, in logits or as
+// a share of the probability mass, whichever is less. A device may choose another token if the gap
+// is below its rounding error.
+void reference_sample_gap(const struct sample_args *args, double *gap);
 
 // An int8 product as the cpu device defines it (kernels/cpu/bytes.h). The weight's data are the
 // rotated rows, bytes times scale, [n][byte_depth(k)].
-void twin_gemm_i8(const struct gemm_args *args);
+void reference_gemm_i8(const struct gemm_args *args);

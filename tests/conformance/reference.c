@@ -1,6 +1,6 @@
-// The ops in double, as short as possible and not optimized; see twin.h.
+// The ops in double, as short as possible and not optimized; see reference.h.
 #include "kernels/cpu/bytes.h"
-#include "tests/conformance/twin.h"
+#include "tests/conformance/reference.h"
 
 #include "kernels/attn_tiles.h"
 
@@ -12,7 +12,7 @@ static const float *data_of(const struct weight *weight)
     return !weight ? NULL : weight->data;
 }
 
-void twin_prep(const struct prep_args *a)
+void reference_prep(const struct prep_args *a)
 {
     const char *step = (const char *)a->step;
     const struct step_layout *at = &a->step->layout;
@@ -74,7 +74,7 @@ static const float *row_of(const struct weight *table, uint32_t row)
     return data_of(table) + (size_t)(row < table->shape.n ? row : 0) * table->shape.k;
 }
 
-void twin_embed(const struct embed_args *a)
+void reference_embed(const struct embed_args *a)
 {
     for (uint32_t t = 0; t < a->token_count; t++) {
         float *out = (float *)a->out + (size_t)t * a->width;
@@ -99,11 +99,11 @@ static void norm_row(float *out, const double *x, const float *w, const float *b
         out[i] = (float)((x[i] - mean) / sqrt(variance + epsilon) * (double)w[i] + (double)b[i]);
 }
 
-enum { TWIN_WIDTH_MAX = 16384 };
+enum { REFERENCE_WIDTH_MAX = 16384 };
 
-void twin_embed_bert(const struct embed_bert_args *a)
+void reference_embed_bert(const struct embed_bert_args *a)
 {
-    double x[TWIN_WIDTH_MAX];
+    double x[REFERENCE_WIDTH_MAX];
     for (uint32_t t = 0; t < a->token_count; t++) {
         const float *word = row_of(a->word, (uint32_t)a->token[t]);
         const float *place = row_of(a->position_table, a->position[t] + a->position_offset);
@@ -117,7 +117,7 @@ void twin_embed_bert(const struct embed_bert_args *a)
     }
 }
 
-void twin_rms_norm(const struct rms_norm_args *a)
+void reference_rms_norm(const struct rms_norm_args *a)
 {
     const float *w = data_of(a->weight);
     for (uint32_t t = 0; t < a->rows; t++) {
@@ -135,9 +135,9 @@ void twin_rms_norm(const struct rms_norm_args *a)
     }
 }
 
-void twin_layer_norm(const struct layer_norm_args *a)
+void reference_layer_norm(const struct layer_norm_args *a)
 {
-    double x[TWIN_WIDTH_MAX];
+    double x[REFERENCE_WIDTH_MAX];
     for (uint32_t t = 0; t < a->rows; t++) {
         size_t at = (size_t)t * a->width;
         for (uint32_t i = 0; i < a->width; i++)
@@ -148,7 +148,7 @@ void twin_layer_norm(const struct layer_norm_args *a)
     }
 }
 
-void twin_gemm(const struct gemm_args *a)
+void reference_gemm(const struct gemm_args *a)
 {
     const struct weight_shape *s = &a->weight->shape;
     for (uint32_t r = 0; r < a->rows; r++)
@@ -176,7 +176,7 @@ static float group_round(float q[BYTE_GROUP], const float *x, uint32_t at, uint3
     return scale;
 }
 
-void twin_gemm_i8(const struct gemm_args *a)
+void reference_gemm_i8(const struct gemm_args *a)
 {
     const struct weight_shape *s = &a->weight->shape;
     uint32_t depth = byte_depth(s->k);
@@ -242,7 +242,7 @@ static void head_rope(float *x, const struct qkv_post_args *a, const float *norm
         x[i] = (float)v[i];
 }
 
-void twin_qkv_post(const struct qkv_post_args *a)
+void reference_qkv_post(const struct qkv_post_args *a)
 {
     const struct attn_shape *s = &a->shape;
     size_t each = dtype_bytes(a->kv);
@@ -294,7 +294,7 @@ static double kv_element(const struct pair *p, uint32_t position, uint32_t i, bo
 
 // Computes attention of one query: softmax over the keys it sees, in one pass with a running
 // maximum.
-static void attend(float *out, const float *q, const struct pair *p, uint32_t position)
+static void query_attend(float *out, const float *q, const struct pair *p, uint32_t position)
 {
     const struct attn_shape *s = &p->a->shape;
     double sum[256] = {0};
@@ -318,7 +318,7 @@ static void attend(float *out, const float *q, const struct pair *p, uint32_t po
         out[i] = mass > 0 ? (float)(sum[i] / mass) : 0;
 }
 
-void twin_attn(const struct attn_args *a)
+void reference_attn(const struct attn_args *a)
 {
     const struct attn_shape *s = &a->shape;
     const struct step_row *rows = (const void *)((const char *)a->step + a->step->layout.rows);
@@ -332,12 +332,12 @@ void twin_attn(const struct attn_args *a)
                 if (rows[r].kv_len == 0)
                     memset(out, 0, s->dim * sizeof *out);
                 else
-                    attend(out, (const float *)a->qkv + t * width + h * s->dim, &pair,
-                           rows[r].kv_len - rows[r].q_len + i);
+                    query_attend(out, (const float *)a->qkv + t * width + h * s->dim, &pair,
+                                 rows[r].kv_len - rows[r].q_len + i);
             }
 }
 
-void twin_swiglu(const struct swiglu_args *a)
+void reference_swiglu(const struct swiglu_args *a)
 {
     for (uint32_t t = 0; t < a->rows; t++)
         for (uint32_t i = 0; i < a->width; i++) {
@@ -348,7 +348,7 @@ void twin_swiglu(const struct swiglu_args *a)
         }
 }
 
-void twin_activate(const struct activate_args *a)
+void reference_activate(const struct activate_args *a)
 {
     for (size_t i = 0; i < (size_t)a->rows * a->width; i++) {
         double x = (double)((float *)a->x)[i];
@@ -373,7 +373,7 @@ void twin_activate(const struct activate_args *a)
     }
 }
 
-void twin_gather(const struct gather_args *a)
+void reference_gather(const struct gather_args *a)
 {
     for (uint32_t n = 0; n < a->count; n++) {
         const struct step_sampled *s = &a->sampled[n];
@@ -383,9 +383,9 @@ void twin_gather(const struct gather_args *a)
     }
 }
 
-void twin_pool(const struct pool_args *a)
+void reference_pool(const struct pool_args *a)
 {
-    double x[TWIN_WIDTH_MAX];
+    double x[REFERENCE_WIDTH_MAX];
     for (uint32_t n = 0; n < a->count; n++) {
         const struct step_row *row = &a->rows[a->sampled[n].row];
         double squares = 0;
@@ -410,7 +410,7 @@ void twin_pool(const struct pool_args *a)
 }
 
 // Collectives take an array: the args of all ranks, in rank order.
-void twin_all_reduce(const struct all_reduce_args *a)
+void reference_all_reduce(const struct all_reduce_args *a)
 {
     for (uint64_t i = 0; i < a->count; i++) {
         double sum = 0;
@@ -421,7 +421,7 @@ void twin_all_reduce(const struct all_reduce_args *a)
     }
 }
 
-void twin_all_gather(const struct all_gather_args *a)
+void reference_all_gather(const struct all_gather_args *a)
 {
     for (uint32_t r = 0; r < a->ranks; r++)
         for (uint32_t from = 0; from < a->ranks; from++)
