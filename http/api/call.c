@@ -36,7 +36,7 @@ static void body_parse(struct body_call *call)
     (void)slice_spend(call->slice, call->info->body.bytes / LOOKED_BYTES);
     if (values_are_too_many(call->info->body)) {
         fields_fail_plain(&call->fields, HTTP_TOO_LARGE, NULL,
-                          "the request body holds more than %d JSON values", CALL_VALUES_MAX);
+                          "the request body has more than %d JSON values", CALL_VALUES_MAX);
     } else if (json_parse_in_slices(&call->body, call->info->body, call->slice, &err) !=
                STATUS_OK) {
         call->body = NULL;
@@ -51,7 +51,7 @@ static void body_parse(struct body_call *call)
 void *call_begin(struct exchange *x, size_t state_bytes)
 {
     struct body_call *call = arena_alloc_zeroed(exchange_arena(x), 1, state_bytes);
-    check(call, "the arena of an exchange has no room for %zu bytes", state_bytes);
+    check(call, "the arena of an exchange has no space for %zu bytes", state_bytes);
     call->exchange = x;
     call->info = exchange_info(x);
     call->slice = exchange_slice(x);
@@ -190,7 +190,7 @@ static bool tokens_fit(const struct body_call *call, const struct submit_args *a
     uint32_t vocab = call->model->facts->vocab;
     uint32_t known = tokens_known(args->tokens, args->token_count, vocab);
     if (known < args->token_count)
-        log_line(LOG_ERROR, "the tokenizer of '%s' gave token %d, the model has %u",
+        log_line(LOG_ERROR, "the tokenizer of '%s' returned token %d, but the model has only %u",
                  call->model->id, args->tokens[known], vocab);
     return known == args->token_count;
 }
@@ -230,11 +230,11 @@ struct request *call_try_submit(struct body_call *call, struct submit_args *args
         counters_tokenized(call->exchange, call->prepare_ns);
         return request;
     case ADMISSION_BUSY:
-        fields_fail_plain(f, HTTP_OVERLOADED, NULL, "the queue is full, try again later");
+        fields_fail_plain(f, HTTP_OVERLOADED, NULL, "the queue is full; try again later");
         break;
     case ADMISSION_TOO_MANY_TOKENS:
         fields_fail_plain(f, HTTP_INVALID_VALUE, field,
-                          "the request has %u tokens, which is over max-queued-tokens (%u)",
+                          "the request has %u tokens, more than max-queued-tokens (%u) allows",
                           args->token_count, call->model->max_queued_tokens);
         break;
     case ADMISSION_TOO_MANY_BYTES:
@@ -244,7 +244,8 @@ struct request *call_try_submit(struct body_call *call, struct submit_args *args
         break;
     case ADMISSION_FAILED:
         fields_fail_plain(f, HTTP_UNAVAILABLE, NULL,
-                          "the device of the model '%s' failed: it is not served", call->model->id);
+                          "the device of model '%s' has failed; the model is unavailable",
+                          call->model->id);
         break;
     case ADMISSION_DRAINING:
         fields_fail_plain(f, HTTP_UNAVAILABLE, NULL, "the server is shutting down");
@@ -279,17 +280,18 @@ void call_fail_late(struct body_call *call)
 #define FINISH_REPORT_CANCEL {COUNTED_ABORT, HTTP_UNAVAILABLE, "the server ended the request"}
 #define FINISH_REPORT_TIMEOUT                                                                      \
     {COUNTED_ERROR, HTTP_TIMEOUT, "the request waited in the queue past its deadline"}
-#define FINISH_REPORT_STALLED {COUNTED_ABORT, HTTP_TIMEOUT, "the client took nothing for too long"}
+#define FINISH_REPORT_STALLED                                                                      \
+    {COUNTED_ABORT, HTTP_TIMEOUT, "the client did not read the response for too long"}
 #define FINISH_REPORT_ERROR {COUNTED_ERROR, HTTP_INTERNAL, "the model failed on this request"}
 #define FINISH_REPORT_STUCK                                                                        \
-    {COUNTED_ERROR, HTTP_GRAMMAR, "the model has no token that writes what must come next"}
+    {COUNTED_ERROR, HTTP_GRAMMAR, "no token of the model matches the grammar at this position"}
 #define FINISH_REPORT_OVER                                                                         \
     {COUNTED_ERROR, HTTP_GRAMMAR,                                                                  \
-     "it can be read in too many ways at once to find the next token: make it smaller, or nest "   \
+     "the grammar is too ambiguous to compute the next token: make it smaller, or nest "           \
      "fewer repetitions and alternatives"}
 #define FINISH_REPORT_CROWDED                                                                      \
     {COUNTED_ERROR, HTTP_CROWDED,                                                                  \
-     "other answers have the memory that the next token of its grammar needs, try again later"}
+     "other answers use the memory that this grammar needs; try again later"}
 #define FINISH_REPORT_DONE {COUNTED_POOLED, 0, NULL}
 
 const struct finish_report *finish_report(enum finish finish)

@@ -40,7 +40,7 @@ static void logprobs_read(struct generation *g, bool echo)
     int64_t top = fields_integer(f, "logprobs", (struct integer_range){0, TOP_LOGPROBS_MAX, -1});
     if (top >= 0 && echo) {
         fields_fail(f, HTTP_UNSUPPORTED_VALUE, "logprobs",
-                    "must be absent where echo is true: log probabilities of a prompt are not "
+                    "must be absent if echo is true: log probabilities of a prompt are not "
                     "computed");
     }
     g->options.logprobs = g->submit.sampling.logprob = top >= 0;
@@ -82,7 +82,7 @@ static void echoes_make(struct generation *g, const json_t *prompt)
         bytes += g->echoes[i].bytes * g->submit.choice_count;
     if (bytes > ECHO_BYTES_MAX && !g->stream)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "echo",
-                    "may be true where prompts and n make at most %d bytes; use stream",
+                    "must be false if the echoed prompts exceed %d bytes; or use stream",
                     ECHO_BYTES_MAX);
 }
 

@@ -55,7 +55,7 @@ void conversation_check_id(struct conversation *c, struct fields *f, struct text
         return;
     if (json_object_getn(c->turn_ids, id.at, id.bytes))
         fields_fail(f, HTTP_INVALID_VALUE, path,
-                    "must differ from the ids of the turn's other calls; '%.*s' comes twice",
+                    "must differ from the ids of the turn's other calls; '%.*s' is used twice",
                     (int)shown.bytes, shown.at);
     json_object_setn_new(c->turn_ids, id.at, id.bytes, json_true());
 }
@@ -106,9 +106,10 @@ void conversation_add_result(struct conversation *c, struct fields *f,
     struct text shown = text_head(result->id, 64);
     json_t *known = json_object_getn(c->calls, result->id.at, result->id.bytes);
     if (!known) {
-        fields_fail(f, HTTP_INVALID_VALUE, result->path,
-                    "must name a tool call of an earlier assistant message; '%.*s' is none",
-                    (int)shown.bytes, shown.at);
+        fields_fail(
+            f, HTTP_INVALID_VALUE, result->path,
+            "must name a tool call of an earlier assistant message; '%.*s' is not a call id",
+            (int)shown.bytes, shown.at);
         return;
     }
     if (json_is_true(json_object_get(known, "answered"))) {

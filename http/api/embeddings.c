@@ -98,9 +98,8 @@ static void dimensions_read(struct embeddings *e)
     for (uint32_t i = 0; i < facts->dimension_count; i++)
         json_put_format(&lengths, "%u, ", facts->dimensions[i]);
     fields_fail(f, HTTP_UNSUPPORTED_VALUE, "dimensions",
-                "must be %.*s%u or absent: the vectors of this model cannot be shortened%s",
-                (int)lengths.bytes, lengths.at ? lengths.at : "", native,
-                facts->dimension_count > 0 ? " to others" : "");
+                "must be %.*s%u or absent: other lengths are not supported", (int)lengths.bytes,
+                lengths.at ? lengths.at : "", native);
     json_buffer_free(&lengths);
 }
 
@@ -162,7 +161,7 @@ static void prompt_read(struct embeddings *e)
         return;
     if (requested && first && !json_is_string(first))
         fields_fail(f, HTTP_INVALID_VALUE, given.at ? "prompt" : "prompt_name",
-                    "cannot stand in front of token ids: send texts");
+                    "cannot be combined with token ids: send texts");
     else if (given.at)
         prompt_text_read(e, given);
     else if (name.at)
@@ -173,8 +172,8 @@ static void prompt_read(struct embeddings *e)
     if (e->inputs.prompt_counts && e->inputs.prompt.bytes > 0 && e->inputs.last > 0)
         fields_fail(f, HTTP_UNSUPPORTED_VALUE,
                     fields_get(f, "truncation_side") ? "truncation_side" : "truncation_direction",
-                    "must be 'right': this model takes no prompt into its vectors, which the left "
-                    "would cut");
+                    "must be 'right': this model excludes the prompt from its vectors, and 'left' "
+                    "would cut the prompt");
 }
 
 static void embeddings_read(struct embeddings *e)
@@ -290,9 +289,10 @@ static void answer_continue(struct exchange *x)
 static bool answer_failed(struct embeddings *e)
 {
     if (!e->copied)
-        call_fail(&e->pooled.call, HTTP_INTERNAL, "the answer has no room");
+        call_fail(&e->pooled.call, HTTP_INTERNAL, "the response does not fit into memory");
     else if (!e->valid)
-        call_fail(&e->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite vector");
+        call_fail(&e->pooled.call, HTTP_INTERNAL_SAME,
+                  "the model computed a vector that is not finite");
     return !e->copied || !e->valid;
 }
 

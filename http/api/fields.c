@@ -92,7 +92,7 @@ void fields_fail_length(struct fields *f, const char *path, const char *noun,
 bool fields_spend(struct fields *f, uint64_t work)
 {
     if (!slice_spend(f->slice, work))
-        fields_fail_plain(f, HTTP_UNAVAILABLE, NULL, "nobody waits for the answer any more");
+        fields_fail_plain(f, HTTP_UNAVAILABLE, NULL, "the client no longer waits for the response");
     return !f->failed;
 }
 

@@ -199,7 +199,7 @@ static void grammar_request(struct generation *g)
     if (g->compiling)
         return;
     fields_fail_plain(&call->fields, HTTP_OVERLOADED, NULL,
-                      "too many grammars wait to be compiled, try again later");
+                      "too many grammars wait to be compiled; try again later");
     submission_fail(g);
 }
 
@@ -229,7 +229,7 @@ void generation_submit(struct generation *g, bool begun)
         generation_close(g);
     } else if (!begun) {
         generation_close(g);
-        call_fail(call, HTTP_TOO_LARGE, "the request needs more memory than one request may take");
+        call_fail(call, HTTP_TOO_LARGE, "the request exceeds the memory limit of one request");
     } else if (g->structured.source.kind == GRAMMAR_KIND_NONE) {
         request_submit(g);
     } else if (structured_find(g)) {
@@ -265,7 +265,8 @@ uint32_t generation_reasoning(const struct generation *g)
 static struct http_failure memory_failure(void)
 {
     return (struct http_failure){.error = HTTP_INTERNAL,
-                                 .message = text_of("the answer outgrew its memory")};
+                                 .message =
+                                     text_of("the answer exceeds the memory limit of one request")};
 }
 
 // Returns the reason why a choice has no answer.

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { BEAT_LATE_S = 10, STEP_LATE_S = 30 };
+enum { BEAT_LATE_S = 10, STEP_LATE_S = 30 }; // the message of engine_fault states the latter
 
 static const uint64_t second_ns = 1000000000;
 
@@ -33,8 +33,8 @@ static const char *engine_fault(const struct engine *engine, uint64_t now)
     uint64_t begun = atomic_load_explicit(&stats->step_started_ns, memory_order_relaxed);
     uint64_t beat = atomic_load_explicit(&stats->beat_ns, memory_order_relaxed);
     if (begun != 0)
-        return is_past(begun, now, STEP_LATE_S) ? "has a step that is overdue" : NULL;
-    return is_past(beat, now, BEAT_LATE_S) ? "does not turn" : NULL;
+        return is_past(begun, now, STEP_LATE_S) ? "has not finished a step for 30 s" : NULL;
+    return is_past(beat, now, BEAT_LATE_S) ? "makes no progress" : NULL;
 }
 
 static uint32_t failed_count(const struct served *served)
@@ -49,7 +49,7 @@ static bool health_is_fine(struct exchange *x, const struct server_view *view)
 {
     uint64_t now = clock_ns();
     if (is_past(view->beat_oldest_ns, now, BEAT_LATE_S)) {
-        health_fail(x, text_of("Degraded: an HTTP thread does not turn."));
+        health_fail(x, text_of("Degraded: an HTTP thread makes no progress."));
         return false;
     }
     if (failed_count(view->served) == view->served->count) {

@@ -23,7 +23,7 @@ static void tokens_add(struct inputs *in, const char *path, const int32_t *token
     }
     count = count < in->token_max ? count : in->token_max;
     if (count == 0)
-        fields_fail(f, HTTP_INVALID_VALUE, path, "must hold at least one token");
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must have at least one token");
     else if (!token_list_add(&in->list, tokens, count))
         fields_fail(f, HTTP_TOO_LARGE, path, "is too large");
 }
@@ -123,8 +123,8 @@ static void text_add(struct inputs *in, const char *path, struct text text, stru
         count = text_cut(in, text, tokens, count, arena);
     if (count > 0 && count <= in->prompt_tokens) {
         fields_fail(f, HTTP_INVALID_VALUE, path,
-                    "must have tokens of its own: %u, of which the prompt has %u", count,
-                    in->prompt_tokens);
+                    "must have tokens besides the prompt: %u in total, %u of them the prompt's",
+                    count, in->prompt_tokens);
         return;
     }
     tokens_add(in, path, tokens, count);
@@ -150,7 +150,7 @@ static void ids_add(struct inputs *in, const char *path, const json_t *ids, stru
     const struct id_hints hints = {
         .other = "; strings and ids cannot be mixed",
         .beyond =
-            "; ids are those of this model's tokenizer: if they are of another one, send texts"};
+            "; ids belong to this model's tokenizer: if they are from another one, send texts"};
     if (fields_token_ids(f, ids, path, vocab, hints, tokens))
         tokens_add(in, path, tokens, n > UINT32_MAX ? UINT32_MAX : (uint32_t)n);
 }

@@ -70,7 +70,7 @@ uint32_t pooled_truncate(struct pooled *p, bool truncate)
     if (limit == 0)
         fields_fail(f, HTTP_INVALID_VALUE, most, "must be -1 or at least 1");
     if (!truncate && fields_get(f, most))
-        fields_fail(f, HTTP_INVALID_VALUE, most, "cannot be given where truncate is false");
+        fields_fail(f, HTTP_INVALID_VALUE, most, "cannot be given if truncate is false");
     return limit > 0 && limit < window ? (uint32_t)limit : window;
 }
 

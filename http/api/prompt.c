@@ -147,7 +147,7 @@ static void continued_read(struct generation *g)
     }
     if (answer_begun(parts).bytes > ANSWER_BEGUN_MAX)
         fields_fail_plain(&g->call.fields, HTTP_INVALID_VALUE, "messages",
-                          "a message that is continued inside of a tool call must hold at most %d "
+                          "a message that is continued inside a tool call must have at most %d "
                           "bytes of its arguments",
                           ANSWER_BEGUN_MAX);
 }
@@ -203,7 +203,7 @@ void prompt_make(struct generation *g)
         prompt_fail(g, status, &err);
     } else if (g->prompt_tokens == 0) {
         fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
-                          "the prompt is empty: it holds no token");
+                          "the prompt is empty: it has no tokens");
     } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
         g->options.reply.must = g->choice.must;
         if (g->conversation.continued)

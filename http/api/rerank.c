@@ -129,13 +129,13 @@ static void document_add(struct rerank *r, const struct rerank_prompt *prompt, u
         f->failure.tokens_more = input.stopped;
         f->failure.context_tokens = window;
     } else if (input.token_count == 0) {
-        fields_fail(f, HTTP_INVALID_VALUE, path, "holds no token, nor does the query");
+        fields_fail(f, HTTP_INVALID_VALUE, path, "has no tokens, and neither has the query");
     } else if (!token_list_add(&r->list, input.tokens, input.token_count)) {
         fields_fail(f, HTTP_TOO_LARGE, r->field, "are too large");
     } else if (r->list.count > r->pooled.call.model->max_queued_tokens) {
         fields_fail_plain(f, HTTP_INVALID_VALUE, r->field,
-                          "the first %u documents have %zu tokens with the query, which is over "
-                          "max-queued-tokens (%u)",
+                          "the first %u documents have %zu tokens with the query, more than "
+                          "max-queued-tokens (%u) allows",
                           i + 1, r->list.count, r->pooled.call.model->max_queued_tokens);
     } else {
         r->type_from[i] = input.type_from < input.token_count ? input.type_from : TYPE_FROM_NONE;
@@ -225,7 +225,7 @@ static void instruction_read(struct rerank *r)
     bytes_check(r, name, r->instruction);
     if (r->instruction.at && r->pooled.call.model->facts->rerank != RERANK_YES_NO)
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, name,
-                    "must be absent: this model reads query and document alone");
+                    "must be absent: this model reads only query and document");
 }
 
 static void truncate_read(struct rerank *r)
@@ -399,7 +399,8 @@ static void rerank_ready(struct exchange *x)
     bool copied = r->ranked && scores_copy(r);
     pooled_close(&r->pooled);
     if (!copied) {
-        call_fail(&r->pooled.call, HTTP_INTERNAL_SAME, "the model gave no finite score");
+        call_fail(&r->pooled.call, HTTP_INTERNAL_SAME,
+                  "the model computed a score that is not finite");
         rerank_close(r);
     } else if (r->documents && r->document_bytes > INLINE_TEXT_MAX) {
         exchange_offload(x, (struct offload){.work = answer_write,

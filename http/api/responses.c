@@ -119,7 +119,7 @@ static bool include_logprobs(struct fields *f)
                         "must be a string");
         else if (!found)
             fields_fail(f, HTTP_INVALID_VALUE, fields_path(f, "include[%zu]", i),
-                        "must be a value of the interface, got '%.*s'", (int)shown.bytes, shown.at);
+                        "is not a known value, got '%.*s'", (int)shown.bytes, shown.at);
     }
     return requested;
 }

@@ -86,8 +86,7 @@ static void source_set(struct generation *g, enum grammar_kind kind, struct text
     if (f->failed)
         return;
     if (s->source.kind != GRAMMAR_KIND_NONE) {
-        fields_fail(f, HTTP_INVALID_VALUE, path, "cannot stand beside '%s': an answer has one form",
-                    s->path);
+        fields_fail(f, HTTP_INVALID_VALUE, path, "cannot be combined with '%s'", s->path);
         return;
     }
     if (source.bytes > STRUCTURED_BYTES_MAX) {
@@ -275,7 +274,7 @@ bool structured_find(struct generation *g)
         source_refused(g, &s->refusal);
     if (s->found == GRAMMARS_BUSY)
         fields_fail_plain(&g->call.fields, HTTP_OVERLOADED, NULL,
-                          "the grammars in use leave no memory for another one, try again later");
+                          "the grammars in use leave no memory for another one; try again later");
     g->submit.grammar = s->grammar;
     s->grammar = NULL;
     return s->found != GRAMMARS_UNKNOWN;

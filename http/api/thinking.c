@@ -73,8 +73,7 @@ static void thinking_record(struct generation *g, bool on, const char *path)
         return;
     g->thinking_fields[on] = path;
     if (other)
-        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, path, "asks for the opposite of '%s'",
-                    other);
+        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, path, "contradicts '%s'", other);
 }
 
 // Turns thinking on or off for the field at `path`; fails the fields if the model cannot do that.
@@ -84,11 +83,11 @@ static void thinking_set(struct generation *g, bool on, const char *path)
     thinking_record(g, on, path);
     if (on && !thinking_is_supported(model))
         fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, path,
-                    "cannot turn thinking on: this model has none");
+                    "cannot turn thinking on: this model cannot think");
     else if (!on && !model->thinking.by && has_marks(model))
         fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, path,
                     "cannot turn thinking off: this model's chat template has no switch for it, "
-                    "but thinking_token_budget 0 ends it at once");
+                    "but thinking_token_budget 0 ends it immediately");
     else
         switch_put(g, on);
 }
@@ -138,7 +137,7 @@ static void budget_read(struct generation *g, const json_t *value, const char *p
         g->thinking.path = path;
     else if (tokens >= 0 && !has_marks(g->call.model))
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, path,
-                    "is not supported by this model: it has no marks for its thinking");
+                    "is not supported by this model: its dialect has no markers for reasoning");
     else if (tokens >= 0)
         thinking_budget_set(g, tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX, path);
 }

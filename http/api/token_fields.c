@@ -131,5 +131,6 @@ void token_fields_read(struct generation *g)
                                     .bad_count = w.count};
     g->submit.rules = token_rules_create(&args);
     if (!g->submit.rules)
-        fields_fail(f, HTTP_INVALID_VALUE, "bad_words", "must leave a token that may come");
+        fields_fail(f, HTTP_INVALID_VALUE, "bad_words",
+                    "must leave at least one token that can be sampled");
 }

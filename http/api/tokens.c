@@ -98,7 +98,7 @@ static void text_encode(struct tokens *t)
         fields_get(f, "add_special_tokens") ? "add_special_tokens" : "add_special";
     bool special = fields_bool(f, special_name, !content);
     if (fields_bool(f, "add_special", special) != special)
-        fields_fail(f, HTTP_INVALID_VALUE, "add_special", "must be what add_special_tokens is");
+        fields_fail(f, HTTP_INVALID_VALUE, "add_special", "must equal add_special_tokens");
     if (!content && fields_get(f, "content"))
         fields_fail(f, HTTP_INVALID_VALUE, "content", "cannot be given together with prompt");
     if (f->failed)

@@ -177,11 +177,12 @@ static enum dialect_start start_of(struct generation *g)
     const struct answer_parts *continued = g->options.continued;
     if (g->choice.must && g->conversation.continued)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "tool_choice",
-                    "cannot force a call where the last message is continued");
+                    "cannot force a call if the last message is continued");
     else if (continued && !reply_place(continued->reply, &start))
-        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "messages",
-                    "cannot end inside of a call or of a mark: strict functions and forms of the "
-                    "answer have a grammar, which cannot begin there");
+        fields_fail(
+            &g->call.fields, HTTP_INVALID_VALUE, "messages",
+            "cannot end inside a call or a marker: strict functions and forms of the answer "
+            "need a grammar, and the grammar cannot begin inside a call");
     return start;
 }
 
@@ -221,8 +222,8 @@ void tools_constrain(struct generation *g)
         calls.content = g->structured.source;
     if (!grammar_calls_put(&text, &calls, STRUCTURED_BYTES_MAX))
         fields_fail(f, HTTP_INVALID_VALUE, "tools",
-                    "must have at most %d bytes beside forced or strict calls or a form of the "
-                    "answer",
+                    "must have at most %d bytes if calls are forced or strict, or the answer has "
+                    "a form",
                     STRUCTURED_BYTES_MAX);
     else if (fields_spend(f, text.bytes))
         calls_set(g, json_buffer_text(&text));

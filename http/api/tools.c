@@ -40,7 +40,7 @@ void tools_name_read(struct fields *f, const json_t *name, const char *path, siz
         fields_fail(f, HTTP_INVALID_VALUE, path, "must be 1 to %zu letters, digits, '_' and '-'",
                     bytes_max);
     else if (json_object_get(names, json_string_value(name)))
-        fields_fail(f, HTTP_INVALID_VALUE, path, "must be another than that of '%s'",
+        fields_fail(f, HTTP_INVALID_VALUE, path, "must be unique: '%s' is used already",
                     json_string_value(name));
     else
         json_object_set_new(names, json_string_value(name), json_true());
@@ -91,9 +91,10 @@ void tools_use(struct generation *g, json_t *tools)
 {
     const struct dialect *dialect = &g->call.model->dialect;
     if (tools && dialect->row && !dialect_has_calls(dialect))
-        fields_fail(&g->call.fields, HTTP_UNSUPPORTED_VALUE, "tools",
-                    "must be empty: the chat template of this model takes no tools (the server's "
-                    "option --chat-template sets another)");
+        fields_fail(
+            &g->call.fields, HTTP_UNSUPPORTED_VALUE, "tools",
+            "must be empty: the chat template of this model does not support tools (the server's "
+            "option --chat-template sets another)");
     g->tools = tools;
     if (g->call.fields.failed || !dialect->row)
         return;

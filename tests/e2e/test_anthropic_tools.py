@@ -188,7 +188,7 @@ def test_71_forms_of_results():
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
     wrong = [([first], "has none"), ([first, first, second], "twice"),
              ([{**first, "content": [image]}, second], "content type 'image'"),
-             ([{**first, "tool_use_id": "toolu_x"}, second], "'toolu_x' is none")]
+             ([{**first, "tool_use_id": "toolu_x"}, second], "'toolu_x' is not a call id")]
     for form, says in wrong:
         try:
             ask(messages=turns + [{"role": "user", "content": form}])

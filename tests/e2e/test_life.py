@@ -493,7 +493,7 @@ def refused(server, model, answer):
     assert answer.status == 503, answer.text
     assert "unavailable" in answer.text or answer.error["type"] == "api_error", answer.text
     assert answer.error["message"] == \
-        f"the device of the model '{model}' failed: it is not served", answer.text
+        f"the device of model '{model}' has failed; the model is unavailable", answer.text
     assert answer.headers["retry-after"]
 
 

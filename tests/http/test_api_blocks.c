@@ -558,7 +558,7 @@ static void test_what_tools_may_not_be(void **state)
         {"\"tools\":[{\"input_schema\":{}}]", "tools.0.name: is required"},
         {"\"tools\":[{\"name\":7,\"input_schema\":{}}]", "tools.0.name: must be a string"},
         {"\"tools\":[" TOOL("a b") "]", "tools.0.name: must be 1 to 128 letters"},
-        {"\"tools\":[" TOOL("f") "," TOOL("f") "]", "tools.1.name: must be another"},
+        {"\"tools\":[" TOOL("f") "," TOOL("f") "]", "tools.1.name: must be unique"},
         {"\"tools\":[{\"name\":\"f\"}]", "tools.0.input_schema: is required"},
         {"\"tools\":[{\"name\":\"f\",\"input_schema\":[]}]", "tools.0.input_schema: "},
         {"\"tools\":[{\"name\":\"f\",\"input_schema\":{\"type\":\"array\"}}]",
@@ -588,7 +588,7 @@ static void test_what_tools_may_not_be(void **state)
     dialect = "none";
     again();
     fake_request(PATH, "{" HI "," TOOLS "}");
-    assert_non_null(strstr(fake.sent, "takes no tools"));
+    assert_non_null(strstr(fake.sent, "does not support tools"));
 }
 
 static void test_a_name_may_have_128_letters(void **state)

@@ -372,7 +372,7 @@ static void test_what_templates_are_given(void **state)
     fake_chat.silent = true;
     fake_request(CHAT, "{" HI "}");
     assert_int_equal(fake.status, 400);
-    has("the prompt is empty: it holds no token");
+    has("the prompt is empty: it has no tokens");
     fake_chat.silent = false;
     fake_again();
     fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},"
@@ -500,10 +500,9 @@ static void test_bounds_of_inputs(void **state)
         fake_request(EMBEDDINGS, body);
         assert_int_equal(fake.submits, i == 0);
         if (i > 0)
-            has(i == 1
-                    ? "'input[1]' must be a token id below 2000, got 2000; ids are those of this "
-                      "model's tokenizer: if they are of another one, send texts"
-                    : "'input[1]' must be a token id below 2000, got -1");
+            has(i == 1 ? "'input[1]' must be a token id below 2000, got 2000; ids belong to this "
+                         "model's tokenizer: if they are from another one, send texts"
+                       : "'input[1]' must be a token id below 2000, got -1");
     }
     for (int count = 200; count <= 202; count++) { // ids: as given, or cut where that is asked for
         fake_again();

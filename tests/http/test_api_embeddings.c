@@ -165,8 +165,8 @@ static void test_prompts_stand_in_front_of_texts(void **state)
         {"\"a\",\"prompt_name\":\"q\"",
          "must be the name of a prompt of this model ('query', 'document')"},
         {"\"a\",\"prompt_name\":\"query\",\"prompt\":\"x\"", "cannot be given together"},
-        {"[1],\"prompt\":\"x\"", "cannot stand in front of token ids"},
-        {"[[1]],\"prompt_name\":\"query\"", "cannot stand in front of token ids"}};
+        {"[1],\"prompt\":\"x\"", "cannot be combined with token ids"},
+        {"[[1]],\"prompt_name\":\"query\"", "cannot be combined with token ids"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         prompt_of(NULL, bad[i][0]);
         assert_int_equal(fake.status, 400);
@@ -219,7 +219,7 @@ static void test_prompts_may_be_left_out_of_the_mean(void **state)
     assert_int_equal(fake.pool_from, 0); // ids have no prompt in front
     static const char *const bad[][2] = {
         {",\"truncate_prompt_tokens\":4",
-         "must have tokens of its own: 4, of which the prompt has 4"},
+         "must have tokens besides the prompt: 4 in total, 4 of them the prompt's"},
         {",\"truncate\":true,\"truncation_side\":\"left\"", "truncation_side"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         fake_again();

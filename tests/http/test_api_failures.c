@@ -72,7 +72,8 @@ static void test_ends_without_an_answer(void **state)
         {FINISH_CANCEL, 503, HTTP_UNAVAILABLE, COUNTED_ABORT, "the server ended the request"},
         {FINISH_TIMEOUT, 504, HTTP_TIMEOUT, COUNTED_ERROR,
          "the request waited in the queue past its deadline"},
-        {FINISH_STALLED, 504, HTTP_TIMEOUT, COUNTED_ABORT, "the client took nothing for too long"},
+        {FINISH_STALLED, 504, HTTP_TIMEOUT, COUNTED_ABORT,
+         "the client did not read the response for too long"},
         {FINISH_ERROR, 500, HTTP_INTERNAL, COUNTED_ERROR, "the model failed on this request"},
     };
     (void)state;
@@ -157,13 +158,13 @@ static void test_refusals_of_the_engine(void **state)
         int status;
         const char *code, *says;
     } refusals[] = {
-        {ADMISSION_BUSY, 503, "overloaded", "the queue is full, try again later"},
+        {ADMISSION_BUSY, 503, "overloaded", "the queue is full; try again later"},
         {ADMISSION_TOO_MANY_TOKENS, 400, "invalid_value",
-         "the request has 19 tokens, which is over max-queued-tokens (5000)"},
+         "the request has 19 tokens, more than max-queued-tokens (5000) allows"},
         {ADMISSION_TOO_MANY_BYTES, 400, "invalid_value",
          "the answer to 1 inputs is larger than max-result-bytes"},
         {ADMISSION_FAILED, 503, "unavailable",
-         "the device of the model 'm' failed: it is not served"},
+         "the device of model 'm' has failed; the model is unavailable"},
         {ADMISSION_DRAINING, 503, "unavailable", "the server is shutting down"},
     };
     char code[64];
@@ -196,7 +197,7 @@ static void test_refusals_of_copies(void **state)
         {{ADMISSION_FAILED, ADMISSION_BUSY, ADMITTED}, 3, NULL},
         {{ADMISSION_FAILED, ADMISSION_BUSY, ADMISSION_FAILED}, 3, "\"code\":\"overloaded\""},
         {{ADMISSION_BUSY, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "\"code\":\"overloaded\""},
-        {{ADMISSION_FAILED, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "it is not served"},
+        {{ADMISSION_FAILED, ADMISSION_FAILED, ADMISSION_FAILED}, 3, "the model is unavailable"},
         {{ADMISSION_TOO_MANY_TOKENS, ADMITTED}, 1, "max-queued-tokens"},
     };
     (void)state;

@@ -216,18 +216,21 @@ static void test_two_forms_at_once(void **state)
 {
     static const struct refusal refusals[] = {
         {&chat_endpoint, FORMAT("{}") ",\"guided_regex\":\"a\"", "invalid_value", "guided_regex",
-         "'guided_regex' cannot stand beside 'response_format.json_schema.schema'"},
+         "'guided_regex' cannot be combined with 'response_format.json_schema.schema'"},
         {&chat_endpoint, "\"structured_outputs\":{\"regex\":\"a\",\"choice\":[\"a\"]}",
-         "invalid_value", "structured_outputs.choice", "beside 'structured_outputs.regex'"},
+         "invalid_value", "structured_outputs.choice",
+         "cannot be combined with 'structured_outputs.regex'"},
         {&completions_endpoint, "\"guided_json\":{},\"guided_grammar\":\"root ::= \\\"a\\\"\"",
-         "invalid_value", "guided_grammar", "beside 'guided_json'"},
+         "invalid_value", "guided_grammar", "cannot be combined with 'guided_json'"},
         {&chat_endpoint,
          "\"response_format\":{\"type\":\"json_object\"},"
          "\"structured_outputs\":{\"json_object\":true}",
-         "invalid_value", "structured_outputs.json_object", "beside 'response_format'"},
+         "invalid_value", "structured_outputs.json_object",
+         "cannot be combined with 'response_format'"},
         {&messages_endpoint,
          CONFIG("{}") ",\"output_format\":{\"type\":\"json_schema\",\"schema\":{}}",
-         "invalid_value", "output_format.schema", "beside 'output_config.format.schema'"},
+         "invalid_value", "output_format.schema",
+         "cannot be combined with 'output_config.format.schema'"},
     };
     (void)state;
     refusals_check(refusals, sizeof refusals / sizeof *refusals);
@@ -398,13 +401,12 @@ static void test_a_grammar_that_cannot_be_followed(void **state)
         const char *says;
     } ends[] = {
         {FINISH_STUCK, 400, HTTP_GRAMMAR,
-         "\"message\":\"'response_format.json_schema.schema' is refused: the model has no token"},
+         "\"message\":\"'response_format.json_schema.schema' is refused: no token of the model"},
         {FINISH_OVER, 400, HTTP_GRAMMAR,
-         "\"message\":\"'response_format.json_schema.schema' is refused: it can be read in too "
-         "many "
-         "ways at once"},
+         "\"message\":\"'response_format.json_schema.schema' is refused: the grammar is too "
+         "ambiguous"},
         {FINISH_CROWDED, 503, HTTP_CROWDED,
-         "\"message\":\"other answers have the memory that the next token of its grammar needs"},
+         "\"message\":\"other answers use the memory that this grammar needs"},
         {FINISH_ERROR, 500, HTTP_INTERNAL, "\"message\":\"the model failed on this request\""},
     };
     (void)state;

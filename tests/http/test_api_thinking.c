@@ -149,7 +149,7 @@ static void test_thinking_that_cannot_be_chosen(void **state)
     fake_dialect("hermes", "none");
     fake_chat.by = NULL;
     refused(CHAT, "\"reasoning\":{\"enabled\":true}", "\"param\":\"reasoning.enabled\"",
-            "has none");
+            "cannot think");
     refused(CHAT, "\"thinking\":{\"type\":\"on\"}", "\"param\":\"thinking.type\"", "must be");
 }
 
@@ -179,24 +179,23 @@ static void test_fields_that_ask_for_the_opposite(void **state)
             if (strncmp(on[i].fields, off[k].fields, same + 1) == 0)
                 continue; // one field
             snprintf(both, sizeof both, "%s,%s", on[i].fields, off[k].fields);
-            refused(CHAT, both, on[i].path, "asks for the opposite of");
+            refused(CHAT, both, on[i].path, "contradicts");
             refused(CHAT, both, off[k].path, "\"code\":\"invalid_value\"");
         }
     }
     refused(CHAT, "\"reasoning\":{\"enabled\":false,\"effort\":\"high\"}",
-            "'reasoning.effort' asks for the opposite of 'reasoning.enabled'",
-            "\"param\":\"reasoning.effort\"");
+            "'reasoning.effort' contradicts 'reasoning.enabled'", "\"param\":\"reasoning.effort\"");
     fake_chat.by = "thinking";
     refused(CHAT, "\"reasoning_effort\":\"none\",\"chat_template_kwargs\":{\"thinking\":true}",
-            "'chat_template_kwargs.thinking' asks", "reasoning_effort");
+            "'chat_template_kwargs.thinking' contradicts", "reasoning_effort");
     refused(MESSAGES,
             "\"thinking\":{\"type\":\"disabled\"},\"chat_template_kwargs\":{\"enable_thinking\":"
             "true}",
-            "chat_template_kwargs.enable_thinking", "opposite of 'thinking.type'");
+            "chat_template_kwargs.enable_thinking", "contradicts 'thinking.type'");
     refused(MESSAGES,
             "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024},\"max_tokens\":2048,"
             "\"reasoning_effort\":\"none\"",
-            "reasoning_effort", "opposite of 'thinking.type'");
+            "reasoning_effort", "contradicts 'thinking.type'");
     // A budget, little effort and adaptive thinking ask for neither. Nothing contradicts a variable
     // that the template does not read.
     const char
@@ -206,7 +205,7 @@ static void test_fields_that_ask_for_the_opposite(void **state)
     shown(CHAT, by, 0, by, "\"thinking\":{\"type\":\"adaptive\"},\"reasoning_effort\":\"none\"",
           "{false}");
     refused(MESSAGES, "\"thinking\":{\"type\":\"adaptive\"},\"reasoning_effort\":\"none\"",
-            "reasoning_effort", "opposite of 'thinking.type'");
+            "reasoning_effort", "contradicts 'thinking.type'");
     shown(
         MESSAGES, by, 0, by,
         "\"thinking\":{\"type\":\"adaptive\"},\"chat_template_kwargs\":{\"enable_thinking\":false}",
@@ -243,7 +242,7 @@ static void test_a_budget_of_nothing_turns_thinking_off(void **state)
     shown(CHAT, NULL, 0, by, "\"thinking_token_budget\":-1,\"thinking_budget\":0", "");
     fake_dialect("hermes", "none");
     refused(CHAT, "\"thinking_token_budget\":1,\"thinking_budget\":0",
-            "\"param\":\"thinking_token_budget\"", "no marks");
+            "\"param\":\"thinking_token_budget\"", "no markers");
 }
 
 // After the answer so far: the token that may come alone, or -1.
@@ -320,7 +319,7 @@ static void test_budgets_that_cannot_be(void **state)
     refused(CHAT, "\"reasoning\":{\"max_tokens\":-5}", "\"param\":\"reasoning.max_tokens\"",
             "must");
     fake_dialect("hermes", "none");
-    refused(CHAT, "\"thinking_budget\":4", "\"param\":\"thinking_budget\"", "no marks");
+    refused(CHAT, "\"thinking_budget\":4", "\"param\":\"thinking_budget\"", "no markers");
 }
 
 // What the continued message has begun counts, its tokens do not.

@@ -458,7 +458,7 @@ static void test_what_tools_may_not_be(void **state)
     fake_dialect("none", "none");
     fake_request(PATH, "{" HI "," TOOLS "}");
     assert_int_equal(fake.status, 400);
-    assert_non_null(strstr(fake.sent, "takes no tools"));
+    assert_non_null(strstr(fake.sent, "does not support tools"));
 }
 
 static void test_fields_that_say_nothing_of_tools_pass(void **state)
@@ -518,7 +518,7 @@ static void test_ids_of_calls_of_a_turn_differ(void **state)
     (void)state;
     conversation_is(ASKS("{}") "," ASKS("{}") "," RESULT, 400,
                     "\"param\":\"messages[2].tool_calls[0].id\"");
-    assert_non_null(strstr(fake.sent, "'c1' comes twice"));
+    assert_non_null(strstr(fake.sent, "'c1' is used twice"));
     conversation_is(ASKS("{}") "," RESULT "," ASKS("{}") "," RESULT, 0, NULL);
 }
 

@@ -690,7 +690,7 @@ static void test_health_beside_a_failed_model(void **state)
 {
     (void)state;
     static const char *const says[] = {"{\"status\":\"ok\"}",
-                                       "the engine of 'embed' does not turn"};
+                                       "the engine of 'embed' makes no progress"};
     struct engine_stats *failed = engine_double_stats(fixture.engine);
     struct engine *other = engine_double_open(fixture.models[1].facts);
     struct http_answer answer;

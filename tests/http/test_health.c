@@ -85,7 +85,7 @@ static bool a_thread_is_late(uint64_t ms)
         bool held_up = clock_ns() - set_ns > SLACK_NS; // it is later than it was to be
         bool late = answer.status == 503 && !held_up;
         if (late)
-            assert_non_null(strstr(answer.body, "Degraded: an HTTP thread does not turn."));
+            assert_non_null(strstr(answer.body, "Degraded: an HTTP thread makes no progress."));
         http_answer_free(&answer);
         if (late)
             return true;
@@ -149,7 +149,7 @@ static void test_failed_copies(void **state)
          "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"ready\"],"
          "\"embed\":[\"ready\",\"ready\"]}}");
     stats->beat_ns = 1;
-    says("/ready", 503, "Degraded: the engine of copy 1 of 'org/qwen-x' does not turn.");
+    says("/ready", 503, "Degraded: the engine of copy 1 of 'org/qwen-x' makes no progress.");
     stats->failed = 1;
     says("/ready", 200,
          "{\"status\":\"ready\",\"copies\":{\"org/qwen-x\":[\"ready\",\"failed\"],"

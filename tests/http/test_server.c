@@ -343,10 +343,10 @@ static void test_health_of_engines(void **state)
         {0, 0, NULL},
         {0, 2, NULL},
         {20, 20, NULL},
-        {0, 3600, "the engine of 'org/qwen-x' does not turn."},
-        {0, 12, "does not turn"},
-        {3600, 3600, "the engine of 'org/qwen-x' has a step that is overdue."},
-        {40, 1, "overdue"},
+        {0, 3600, "the engine of 'org/qwen-x' makes no progress."},
+        {0, 12, "makes no progress"},
+        {3600, 3600, "the engine of 'org/qwen-x' has not finished a step for 30 s."},
+        {40, 1, "for 30 s"},
         {1, 1, NULL},
     };
     struct engine_stats *stats = engine_double_stats(fixture.engine);
