@@ -308,7 +308,7 @@ static uint64_t device_planned(const struct loaded *loaded, const struct loaded_
 // Sets the KV memory of a model without --kv-cache-memory: its share of the available memory, but
 // not more than all its sequences can fill. If the device has a default, also not more than that,
 // or than the longest possible sequence needs, if this is larger (docs/adr/0046).
-static void kv_default(struct loaded_model *m, uint64_t share)
+static void kv_default(const struct loaded *loaded, struct loaded_model *m, uint64_t share)
 {
     uint64_t useful = m->plan->kv_bytes_min * m->plan->facts.limits.slots_max;
     uint64_t modest = m->device->facts.kv_default;
@@ -321,8 +321,10 @@ static void kv_default(struct loaded_model *m, uint64_t share)
     bool longest = m->plan->kv_bytes_min > modest;
     modest = longest ? m->plan->kv_bytes_min : modest;
     if (m->device->facts.kv_default > 0 && m->kv_bytes > modest) {
-        m->kv_rule = longest ? "one sequence of the longest" : "the default, 1 GiB a model";
         m->kv_bytes = modest;
+        struct text rule =
+            arena_format(loaded->arena, "the default, %.4g GiB per model", (double)modest / 0x1p30);
+        m->kv_rule = longest ? "one sequence of the longest" : rule.at;
     }
 }
 
@@ -408,8 +410,9 @@ static enum status kv_split(struct loaded *loaded, const struct loaded_device *d
         if (bytes_on(m, device) == 0 || m->plan->kv_bytes_min == 0)
             continue;
         if (m->spec.settings.kv_cache_memory == 0)
-            kv_default(m, (uint64_t)((double)available * (m->spec.settings.kv_share / shares)) *
-                              gpu_count(m));
+            kv_default(loaded, m,
+                       (uint64_t)((double)available * (m->spec.settings.kv_share / shares)) *
+                           gpu_count(m));
         if (others_allow > 0 && others_allow < m->kv_bytes) {
             m->kv_bytes = others_allow;
             m->kv_rule = rule;

@@ -24,9 +24,9 @@ static struct http_failure failure_of(h2o_req_t *req, char *limit, size_t limit_
     struct http_failure failure = {.error = fallback_error(req->res.status),
                                    .message = text_of("The request is not valid HTTP.")};
     if (failure.error == HTTP_TOO_LARGE) {
-        uint64_t most = loop_of(req)->server->options.body_bytes_max;
-        snprintf(limit, limit_bytes, "The body is too large; at most %llu bytes are taken.",
-                 (unsigned long long)most);
+        char most[BODY_LIMIT_BYTES];
+        body_limit_write(most, sizeof most, loop_of(req)->server->options.body_bytes_max);
+        snprintf(limit, limit_bytes, "The body is too large; %s.", most);
         failure.message = text_of(limit);
     } else if (failure.error == HTTP_UNKNOWN_URL) {
         failure.message = text_of("Unknown request URL.");

@@ -101,6 +101,14 @@ static void request_refuse(struct exchange *x, enum http_error error, const char
     exchange_fail(x, &failure);
 }
 
+void body_limit_write(char *out, size_t out_bytes, uint64_t bytes)
+{
+    enum { MIB = 1 << 20 };
+    bool mib = bytes > 0 && bytes % MIB == 0;
+    snprintf(out, out_bytes, "at most %llu %s are accepted",
+             (unsigned long long)(mib ? bytes / MIB : bytes), mib ? "MiB" : "bytes");
+}
+
 static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
 {
     const struct server_options *options = &x->thread->server->options;
@@ -112,9 +120,9 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
     } else if (encoding.bytes > 0 && !is_word(encoding, "identity")) {
         request_refuse(x, HTTP_CONTENT_ENCODING, "Compressed bodies are not taken: send it plain.");
     } else if (req->entity.len > options->body_bytes_max) {
-        char message[128];
-        snprintf(message, sizeof message, "The body has %zu bytes; at most %llu are taken.",
-                 req->entity.len, (unsigned long long)options->body_bytes_max);
+        char message[128], limit[BODY_LIMIT_BYTES];
+        body_limit_write(limit, sizeof limit, options->body_bytes_max);
+        snprintf(message, sizeof message, "The body has %zu bytes; %s.", req->entity.len, limit);
         request_refuse(x, HTTP_TOO_LARGE, message);
     } else {
         return false;

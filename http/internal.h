@@ -162,6 +162,9 @@ enum { REQUEST_ID_MAX = 128 };
 // complete. handle_request is the handler that h2o calls.
 bool request_has_key(const h2o_req_t *req, const struct keys *keys);
 int handle_request(h2o_handler_t *self, h2o_req_t *req);
+// Writes "at most N bytes are accepted", in MiB if the limit is a whole number of them.
+void body_limit_write(char *out, size_t out_bytes, uint64_t bytes);
+enum { BODY_LIMIT_BYTES = 64 }; // size of its text
 
 // fallback.c: replaces the bodies of errors that h2o itself reports
 enum http_error fallback_error(int status);

@@ -741,7 +741,7 @@ class Commands(unittest.TestCase):
         free, mib, rule = planned(8192)
         if free < 8:
             self.skipTest("less than 8 GiB are free")
-        self.assertEqual((mib, rule), (1024, "the default, 1 GiB a model"))
+        self.assertEqual((mib, rule), (1024, f"the default, {mib / 1024:g} GiB per model"))
         _, mib, rule = planned(65536)
         self.assertEqual((round(mib, 2), rule), (65536 * token, "one sequence of the longest"))
         _, mib, rule = planned(64)

@@ -233,7 +233,7 @@ static void test_sentences(void **state)
     answer = ask("POST", "/v1/test/echo", BEARER "Content-Encoding: gzip\r\n", "{}");
     message_is(&answer, "Compressed bodies are not taken: send it plain.");
     answer = ask("POST", "/v1/test/echo", BEARER, "12345678901234567890123456789012345");
-    message_is(&answer, "The body has 35 bytes; at most 32 are taken.");
+    message_is(&answer, "The body has 35 bytes; at most 32 bytes are accepted.");
 }
 
 // The limit itself is taken, and the body is looked at in the order type, coding, size.
