@@ -42,14 +42,15 @@ struct chat {
 #define AT(field) offsetof(struct chat_settings, field)
 static const struct option_row chat_rows[] = {
     OPTION_ROW("url", OPTION_TEXT, AT(url), "none",
-               "a server with OpenAI's chat completions; MODEL is then a name it knows"),
+               "chat with the server at this address, over OpenAI's chat completions API; "
+               "MODEL_DIR is then the name of one of its models"),
     OPTION_ROW("api-key", OPTION_TEXT, AT(api_key), "OPENAI_API_KEY of the environment",
-               "key of the server"),
+               "API key for the server of --url"),
     OPTION_ROW("system", OPTION_TEXT, AT(system), "none", "system message"),
-    OPTION_ROW("history", OPTION_TEXT, AT(history), "none, lines are forgotten",
-               "file that keeps the lines typed at a terminal"),
+    OPTION_ROW("history", OPTION_TEXT, AT(history), "none: lines are not stored",
+               "file that stores the lines typed at a terminal"),
     OPTION_NUMBER("timeout", OPTION_COUNT, AT(timeout), 0, 1e9, "600",
-                  "seconds without a word of the server that end an answer, 0: it is waited for"),
+                  "seconds without text after which an answer is abandoned; 0: no limit"),
 };
 #undef AT
 
@@ -143,7 +144,7 @@ static void speed_print(const struct chat_answer *answer)
     double seconds = (double)(answer->ended_ns - answer->first_ns) * 1e-9;
     double first = (double)(answer->first_ns - answer->begun_ns) * 1e-9;
     if (answer->tokens > 1 && seconds > 0)
-        chat_note("[%u tokens, %.1f a second, the first after %.2f s]", answer->tokens,
+        chat_note("[%u tokens, %.1f tokens per second, the first after %.2f s]", answer->tokens,
                   (double)(answer->tokens - 1) / seconds, first);
     else
         chat_note("[%u tokens, the first after %.2f s]", answer->tokens, first);
@@ -182,7 +183,7 @@ static enum status message_answer(struct chat *chat, const char *question, struc
     if (status == STATUS_OK && answer.stopped)
         chat_note("[stopped]");
     else if (status == STATUS_OK && empty)
-        chat_note("[the answer has no text: it and the message are not kept]");
+        chat_note("[the answer has no text: the message and the answer are dropped]");
     if (status == STATUS_OK && answer.cut)
         chat_note("[cut: the answer reached max-tokens or the end of the context]");
     if (status == STATUS_OK && chat->speed)
@@ -213,7 +214,7 @@ static enum status do_clear(struct chat *chat, const char *text, struct error *e
     (void)text, (void)err;
     json_array_clear(chat->messages);
     file_remember(chat, NULL);
-    chat_note("the conversation is forgotten%s", chat->system ? ", the system message stays" : "");
+    chat_note("the conversation is cleared%s", chat->system ? ", the system message is kept" : "");
     return STATUS_OK;
 }
 
@@ -255,8 +256,8 @@ static enum status param_refuse(const char *name, struct error *err)
     option_near(&near, &params_table);
     for (uint32_t i = 0; i < params_table.count; i++)
         strcat(strcat(names, i > 0 ? ", " : ""), params_table.rows[i].name);
-    return error_set(err, STATUS_INVALID, "there is no parameter '%s'%s (there are %s)", name,
-                     near_text(&near, "").at, names);
+    return error_set(err, STATUS_INVALID, "there is no parameter '%s'%s (the parameters are %s)",
+                     name, near_text(&near, "").at, names);
 }
 
 // Sets one parameter. word: NAME=VALUE.
@@ -301,8 +302,8 @@ static enum status do_speed(struct chat *chat, const char *text, struct error *e
         speed_print(&chat->last);
     else
         return error_set(err, STATUS_INVALID,
-                         "/speed tells the speed of the last answer, /speed on that of each, "
-                         "/speed off none");
+                         "/speed prints the speed of the last answer, /speed on prints it after "
+                         "each answer, /speed off stops that");
     return STATUS_OK;
 }
 
@@ -356,14 +357,14 @@ static const char *write_advice(int why)
     switch (why) {
     case ENOENT:
     case ENOTDIR:
-        return ": make its folder first";
+        return ": create its folder first";
     case EISDIR:
-        return ": name a file in it";
+        return ": name a file in this folder";
     case ENOSPC:
     case EDQUOT:
-        return ": make room, or name a file on another disk";
+        return ": free some space, or name a file on another disk";
     case ENXIO:
-        return ": nobody reads it";
+        return ": no process reads the pipe";
     case EACCES:
     case EPERM:
     case EROFS:
@@ -399,10 +400,10 @@ static enum status conversation_save(struct chat *chat, const char *path, struct
 static enum status do_save(struct chat *chat, const char *text, struct error *err)
 {
     if (*text == '\0')
-        return error_set(err, STATUS_INVALID, "/save takes the name of a file");
+        return error_set(err, STATUS_INVALID, "/save needs the name of a file");
     if (is_foreign(chat, text))
         return error_set(err, STATUS_INVALID,
-                         "%s is there and has something else in it: /save! %s replaces it", text,
+                         "%s exists and contains something else: /save! %s replaces it", text,
                          text);
     return conversation_save(chat, text, err);
 }
@@ -410,7 +411,7 @@ static enum status do_save(struct chat *chat, const char *text, struct error *er
 static enum status do_save_over(struct chat *chat, const char *text, struct error *err)
 {
     if (*text == '\0')
-        return error_set(err, STATUS_INVALID, "/save! takes the name of a file");
+        return error_set(err, STATUS_INVALID, "/save! needs the name of a file");
     return conversation_save(chat, text, err);
 }
 
@@ -444,7 +445,7 @@ static enum status do_load(struct chat *chat, const char *text, struct error *er
 {
     json_t *file = NULL;
     if (*text == '\0')
-        return error_set(err, STATUS_INVALID, "/load takes the name of a file");
+        return error_set(err, STATUS_INVALID, "/load needs the name of a file");
     enum status status = json_file_parse(&file, text, FILE_BYTES_MAX, err);
     if (status != STATUS_OK)
         return status;
@@ -457,8 +458,8 @@ static enum status do_load(struct chat *chat, const char *text, struct error *er
         conversation_replace(chat, all, text);
     else
         status = error_set(err, STATUS_INVALID,
-                           "%s is no conversation: it takes {\"messages\": [...]} with texts of "
-                           "user, assistant and, first, system",
+                           "%s is not a conversation: it must be {\"messages\": [...]} with texts "
+                           "of user and assistant, and of system only at the start",
                            text);
     json_decref(all);
     json_decref(file);
@@ -469,15 +470,15 @@ static const struct chat_command {
     const char *name, *arguments, *help;
     enum status (*run)(struct chat *chat, const char *text, struct error *err);
 } commands[] = {
-    {"help", "", "this list", do_help},
+    {"help", "", "prints this list", do_help},
     {"system", "[TEXT|-]", "shows, sets or (-) removes the system message", do_system},
-    {"params", "[NAME=VALUE ...]", "shows or sets how answers are sampled", do_params},
+    {"params", "[NAME=VALUE ...]", "shows or sets the sampling parameters", do_params},
     {"save", "FILE", "writes the conversation as JSON", do_save},
-    {"save!", "FILE", "the same, in the place of a file that is there", do_save_over},
-    {"load", "FILE", "goes on with a conversation that was saved", do_load},
-    {"clear", "", "forgets the conversation", do_clear},
-    {"speed", "[on|off]", "tokens a second of the last answer, or of each from now on", do_speed},
-    {"quit", "", "ends, as Ctrl-D does", do_quit},
+    {"save!", "FILE", "writes the conversation, replacing an existing file", do_save_over},
+    {"load", "FILE", "continues a saved conversation", do_load},
+    {"clear", "", "clears the conversation", do_clear},
+    {"speed", "[on|off]", "prints the speed of the last answer; on: after each answer", do_speed},
+    {"quit", "", "ends the chat, like Ctrl-D", do_quit},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -486,9 +487,8 @@ static enum status do_help(struct chat *chat, const char *text, struct error *er
     (void)chat, (void)text, (void)err;
     for (int i = 0; i < COMMANDS; i++)
         chat_note("  /%-7s%-17s %s", commands[i].name, commands[i].arguments, commands[i].help);
-    chat_note(
-        "  a line that ends with \\ goes on in the next one; // begins a message with /; Ctrl-C "
-        "stops an answer");
+    chat_note("  a line that ends with \\ continues on the next one; // begins a message with /; "
+              "Ctrl-C stops an answer");
     return STATUS_OK;
 }
 
@@ -504,7 +504,7 @@ static enum status command_do(struct chat *chat, const char *line, struct error 
     struct near near = {.given = name};
     for (int i = 0; i < COMMANDS; i++)
         near_offer(&near, commands[i].name);
-    return error_set(err, STATUS_NOT_FOUND, "there is no command /%.*s%s: /help lists them",
+    return error_set(err, STATUS_NOT_FOUND, "there is no command /%.*s%s: /help lists the commands",
                      (int)bytes, line, near_text(&near, "/").at);
 }
 
@@ -534,7 +534,7 @@ static enum status line_do(struct chat *chat, struct text line, struct error *er
     if (status != STATUS_OK)
         return status;
     if (strlen(line.at) < line.bytes)
-        return error_set(err, STATUS_INVALID, "the line holds a NUL");
+        return error_set(err, STATUS_INVALID, "the line contains a NUL byte");
     // STATUS_INVALID: a file error must not end the chat
     if (line.at[0] == '/' && line.at[1] != '/')
         return command_do(chat, line.at + 1, err) == STATUS_OK ? STATUS_OK : STATUS_INVALID;
@@ -634,7 +634,7 @@ static enum status arguments_check(const struct chat_settings *s, bool model, st
         return error_set(err, STATUS_INVALID,
                          "--url must be an address such as http://127.0.0.1:8000");
     if (s->api_key && !s->url)
-        return error_set(err, STATUS_INVALID, "--api-key is of use with --url alone");
+        return error_set(err, STATUS_INVALID, "--api-key needs --url");
     enum status status = key_line_check("--api-key", s->api_key, err);
     if (status != STATUS_OK)
         return status;
@@ -651,7 +651,7 @@ static enum status remote_options_check(const struct chat_settings *s, const str
         bool log = strncmp(name, "log-", 4) == 0;
         bool here = option_known(&device_options_table, name) && !log;
         if (here || option_known(&session_options_table, name))
-            return error_set(err, STATUS_INVALID, "--%s is of no use with --url", name);
+            return error_set(err, STATUS_INVALID, "--%s has no effect with --url", name);
     }
     return STATUS_OK;
 }

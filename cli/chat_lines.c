@@ -73,7 +73,7 @@ enum status interrupt_open(struct error *err)
         sigaddset(&action.sa_mask, ends[i]);
     if (interrupts < 0 || tcgetattr(STDIN_FILENO, &terminal_was) != 0 ||
         sigaction(SIGINT, &action, NULL) != 0)
-        return error_set(err, STATUS_IO, "Ctrl-C cannot be waited for: %s", strerror(errno));
+        return error_set(err, STATUS_IO, "Ctrl-C cannot be handled: %s", strerror(errno));
     for (int i = 0; i < ENDS; i++) {
         struct sigaction now;
         // not if it is ignored, as SIGHUP is by nohup
@@ -190,8 +190,7 @@ static enum status history_load(struct chat_lines *lines, const char *file, stru
     close(fd);
     if (!plain || (is.st_size > 0 && history(lines->history, &event, H_LOAD, file) < 0))
         return error_set(err, STATUS_INVALID,
-                         "--history %s is there and holds no lines that were typed here: give "
-                         "another name",
+                         "--history %s exists and is not a history of weft chat: name another file",
                          file);
     lines->history_file = file;
     return STATUS_OK;
@@ -226,7 +225,8 @@ enum status chat_lines_open(struct chat_lines **out, bool terminal, const char *
     lines->edit = el_init("weft", stdin, stdout, stderr);
     if (!lines->edit)
         return error_set(err, STATUS_IO,
-                         "the terminal cannot be edited on: set TERM, or write lines in a pipe");
+                         "this terminal does not support line editing: set TERM, or send the lines "
+                         "through a pipe");
     el_set(lines->edit, EL_CLIENTDATA, lines);
     el_set(lines->edit, EL_EDITOR, "emacs");
     el_set(lines->edit, EL_SIGNAL, 0);

@@ -145,13 +145,13 @@ static void event_handle(struct transfer *t, struct text line)
     }
     json_t *event = NULL;
     if (json_parse(&event, line, NULL) != STATUS_OK) {
-        t->status = error_set(t->err, STATUS_INVALID, "the server sent an event that is no JSON");
+        t->status = error_set(t->err, STATUS_INVALID, "the server sent an event that is not JSON");
         return;
     }
     if (json_object_get(event, "error")) {
         const char *message = error_of(event);
         t->status = error_set(t->err, STATUS_REFUSED, "the server ended the answer: %s",
-                              message ? message : "it does not say why");
+                              message ? message : "it sent no reason");
     }
     const json_t *choice = json_array_get(json_object_get(event, "choices"), 0);
     const char *finish = json_string_value(json_object_get(choice, "finish_reason"));
@@ -206,9 +206,10 @@ static void silence_check(const struct chat_remote *remote, struct transfer *t)
         return;
     t->over = t->done;
     if (!t->done)
-        t->status = error_set(t->err, STATUS_TIMEOUT,
-                              "%s said nothing for %u s: ask again, or wait longer with --timeout",
-                              remote->shown, remote->silence_s);
+        t->status =
+            error_set(t->err, STATUS_TIMEOUT,
+                      "%s sent no text for %u s: send the message again, or raise --timeout",
+                      remote->shown, remote->silence_s);
 }
 
 // Runs the transfer until its end, Ctrl-C, a silence or [DONE]; the server may keep the connection
@@ -230,8 +231,8 @@ static CURLcode transfer_run(struct chat_remote *remote, struct transfer *t)
             t->answer->stopped = interrupt_poll();
     }
     if (failed != CURLM_OK && t->status == STATUS_OK)
-        t->status = error_set(t->err, STATUS_REFUSED, "%s cannot be asked: %s", remote->shown,
-                              curl_multi_strerror(failed));
+        t->status = error_set(t->err, STATUS_REFUSED, "no request can be sent to %s: %s",
+                              remote->shown, curl_multi_strerror(failed));
     CURLMsg *message = curl_multi_info_read(remote->multi, &left);
     CURLcode code = message ? message->data.result : CURLE_OK;
     curl_multi_remove_handle(remote->multi, t->easy);
@@ -245,17 +246,18 @@ static const struct cause {
     bool reached;
     const char *advice;
 } causes[] = {
-    {CURLE_COULDNT_CONNECT, false, "start one with 'weft serve', or give its address with --url"},
-    {CURLE_OPERATION_TIMEDOUT, false, "is the address right, and can it be reached from here?"},
-    {CURLE_COULDNT_RESOLVE_HOST, false, "is the name in --url right, and is there a network?"},
+    {CURLE_COULDNT_CONNECT, false, "start one with 'weft serve', or set its address with --url"},
+    {CURLE_OPERATION_TIMEDOUT, false, "check the address, and that this machine can reach it"},
+    {CURLE_COULDNT_RESOLVE_HOST, false, "check the name in --url and the network"},
     {CURLE_COULDNT_RESOLVE_PROXY, false, "the environment names a proxy (http_proxy, https_proxy)"},
     {CURLE_PROXY, false, "the environment names a proxy (http_proxy, https_proxy)"},
-    {CURLE_SSL_CONNECT_ERROR, true, "a server without TLS wants http:// in --url"},
+    {CURLE_SSL_CONNECT_ERROR, true, "for a server without TLS, --url begins with http://"},
     {CURLE_PEER_FAILED_VERIFICATION, true,
-     "--url must have the name that the certificate has, and this machine must trust who signed it "
-     "(Debian: update-ca-certificates)"},
+     "--url must have the name that the certificate has, and this machine must trust the issuer of "
+     "the certificate (Debian: update-ca-certificates)"},
     // all other codes
-    {CURLE_OK, true, "is it an HTTP server? One with TLS wants https:// in --url"},
+    {CURLE_OK, true,
+     "check that it is an HTTP server; for one with TLS, --url begins with https://"},
 };
 
 static enum status connection_error(const struct chat_remote *remote, struct transfer *t,
@@ -265,11 +267,12 @@ static enum status connection_error(const struct chat_remote *remote, struct tra
     while (cause->code != CURLE_OK && cause->code != code)
         cause++;
     if (http_status(t) != 0)
-        return error_set(t->err, STATUS_REFUSED,
-                         "%s went away in the middle of its answer (%s): ask again", remote->shown,
-                         reason);
+        return error_set(
+            t->err, STATUS_REFUSED,
+            "%s closed the connection before its answer was complete (%s): send the message again",
+            remote->shown, reason);
     return error_set(t->err, STATUS_REFUSED,
-                     cause->reached ? "%s gives no answer (%s): %s"
+                     cause->reached ? "%s sent no answer (%s): %s"
                                     : "no server answers at %s (%s): %s",
                      remote->shown, reason, cause->advice);
 }
@@ -283,12 +286,12 @@ static enum status refusal_error(const struct chat_remote *remote, struct transf
         message = error_of(body);
     if (status == 401 || status == 403)
         t->status = error_set(t->err, STATUS_REFUSED,
-                              "the server refuses the key (%ld%s%.200s): give its key with "
+                              "the server refuses the key (%ld%s%.200s): set its key with "
                               "--api-key or OPENAI_API_KEY",
                               status, message ? ": " : "", message ? message : "");
     else if ((status == 404 || status / 100 == 3) && !message)
         t->status = error_set(t->err, STATUS_REFUSED,
-                              "%s answers %ld: give the address of an API such as "
+                              "%s answers %ld: set the address of an API such as "
                               "http://127.0.0.1:8000 with --url",
                               remote->shown, status);
     else
@@ -358,10 +361,10 @@ static enum status model_find(struct chat_remote *remote, struct error *err)
     json_t *list = NULL;
     enum status status = transfer_send(remote, &t, "/models", NULL);
     if (status == STATUS_OK && json_parse(&list, json_buffer_text(&t.body), err) != STATUS_OK)
-        status = error_set(err, STATUS_INVALID,
-                           "%s is no API: give the address of one such as http://127.0.0.1:8000 "
-                           "with --url",
-                           remote->shown);
+        status = error_set(
+            err, STATUS_INVALID,
+            "%s is not an API: set the address of one such as http://127.0.0.1:8000 with --url",
+            remote->shown);
     const char *id = status == STATUS_OK ? first_model(list) : NULL;
     if (id)
         remote->model = text_join(id, "");
@@ -383,7 +386,8 @@ enum status chat_remote_open(struct chat_remote **out, const struct chat_remote_
         return error_set(err, STATUS_IO, "libcurl cannot be used");
     remote->multi = curl_multi_init();
     if (!remote->multi)
-        return error_set(err, STATUS_IO, "libcurl cannot be used: are too many files open?");
+        return error_set(err, STATUS_IO,
+                         "libcurl cannot be used: check the limit of open files (ulimit -n)");
     remote->base = base_of(args->url);
     remote->shown = shown_of(remote->base);
     remote->loopback = is_loopback(remote->base);
@@ -431,7 +435,8 @@ enum status chat_remote_answer(void *state, json_t *messages, const struct chat_
     enum status status = transfer_send(remote, &t, "/chat/completions", &body);
     if (status == STATUS_OK && !out->stopped && !t.done)
         status = error_set(err, STATUS_REFUSED,
-                           "%s ended its answer before it was complete: ask again", remote->shown);
+                           "%s ended its answer before it was complete: send the message again",
+                           remote->shown);
     out->ended_ns = clock_ns();
     json_buffer_free(&body);
     json_buffer_free(&t.body);

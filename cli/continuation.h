@@ -8,14 +8,14 @@
 // are the texts that the help prints.
 #define GENERATION_ROWS(type, default_temperature, default_top_p)                                  \
     OPTION_NUMBER("temperature", OPTION_REAL, offsetof(type, temperature), 0, 2,                   \
-                  default_temperature, "0 takes the likeliest token"),                             \
+                  default_temperature, "randomness of the answer; 0: always the likeliest token"), \
         OPTION_NUMBER("top-p", OPTION_REAL, offsetof(type, top_p), 0, 1, default_top_p,            \
-                      "draw from the likeliest tokens with this probability together"),            \
-        OPTION_NUMBER("top-k", OPTION_COUNT, offsetof(type, top_k), 0, 1e9, "0, off",              \
-                      "draw from so many of the likeliest tokens"),                                \
+                      "draw from the likeliest tokens that together have this probability"),       \
+        OPTION_NUMBER("top-k", OPTION_COUNT, offsetof(type, top_k), 0, 1e9, "0: off",              \
+                      "draw from the K likeliest tokens"),                                         \
         OPTION_NUMBER("max-tokens", OPTION_COUNT, offsetof(type, max_tokens), 0, 1e9,              \
-                      "0, what the context leaves", "tokens of an answer at most"),                \
-        OPTION_NUMBER("seed", OPTION_INTEGER, offsetof(type, seed), 0, 0, "-1, random",            \
+                      "0: the rest of the context", "most tokens of an answer"),                   \
+        OPTION_NUMBER("seed", OPTION_INTEGER, offsetof(type, seed), 0, 0, "-1: random",            \
                       "seed of the random numbers")
 
 // Appends {"role": role, "content": content} to an array of messages.

@@ -82,7 +82,8 @@ static enum status gpu_missing(enum status status, struct error *err)
 {
     size_t used = strlen(err->text);
     snprintf(err->text + used, sizeof err->text - used, ": %s--device cpu computes without a GPU",
-             status == STATUS_NOT_FOUND ? "'make cuda' builds it where nvcc is, " : "");
+             status == STATUS_NOT_FOUND ? "'make cuda' builds the plugin if nvcc is installed, "
+                                        : "");
     return status;
 }
 
@@ -94,8 +95,8 @@ static enum status gpus_count(uint32_t *count, const struct model_spec *spec, st
     uint32_t ranks = spec->settings.tensor_parallel_size;
     if (ranks > 1 && copies > 1)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "model '%s': copies of a model that GPUs share are not possible yet: "
-                         "leave out --data-parallel-size or --tensor-parallel-size",
+                         "model '%s': copies of a model that is split over GPUs are not supported: "
+                         "omit --data-parallel-size or --tensor-parallel-size",
                          spec->id);
     if (ranks > 1 && requested->count > 0 && requested->count != ranks)
         return error_set(err, STATUS_INVALID,
@@ -119,11 +120,11 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
     if (kind == DEVICE_AUTO)
         kind = list->chosen;
     if (requested->count > 0 && requested->count < copies)
-        return error_set(err, STATUS_INVALID,
-                         "model '%s': --data-parallel-size %u needs as many GPUs and --device "
-                         "or ,device= names %u: name more, or add ,data-parallel-size=%u behind "
-                         "the model",
-                         spec->id, copies, requested->count, requested->count);
+        return error_set(
+            err, STATUS_INVALID,
+            "model '%s': --data-parallel-size %u needs as many GPUs and --device or ,device= names "
+            "%u: name more, or append ,data-parallel-size=%u to the model argument",
+            spec->id, copies, requested->count, requested->count);
     *count = 1;
     if (status == STATUS_OK && kind != DEVICE_CPU)
         status = gpus_count(count, spec, err);
@@ -133,10 +134,9 @@ enum status devices_of(struct device_list *list, struct loaded_device *out[OPTIO
         uint32_t index = requested->count > 0 ? requested->at[i] : i;
         status = device_acquire(list, &out[i], kind, index, settings, err);
         if (status != STATUS_OK && i > 0 && requested->count == 0)
-            return error_prefix(err,
-                                "model '%s': --%s-parallel-size %u needs as many GPUs, lower "
-                                "it to %u at most",
-                                spec->id, copies > 1 ? "data" : "tensor", *count, i);
+            return error_prefix(
+                err, "model '%s': --%s-parallel-size %u needs as many GPUs: lower it to at most %u",
+                spec->id, copies > 1 ? "data" : "tensor", *count, i);
         if (status != STATUS_OK && index > 0)
             error_prefix(err, "model '%s': device %s:%u", spec->id, names[kind], index);
     }
@@ -156,8 +156,8 @@ void devices_begin(const struct model_spec *specs, uint32_t count)
     if (!split)
         return;
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-    log_line(LOG_DEBUG, "a model is split: GPUs load all code at the start, where the environment "
-                        "has no CUDA_MODULE_LOADING");
+    log_line(LOG_DEBUG, "a model is split over GPUs: they load all code at startup, unless the "
+                        "environment sets CUDA_MODULE_LOADING");
 }
 
 void devices_close(struct device_list *list)

@@ -12,10 +12,11 @@ struct embed_settings {
 #define AT(field) offsetof(struct embed_settings, field)
 static const struct option_row rows[] = {
     OPTION_ROW("prompt-name", OPTION_TEXT, AT(prompt_name), "default-prompt-name",
-               "prompt of config_sentence_transformers.json before each text"),
-    OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "as prompt-name says",
-               "text before each text; '' for none"),
-    OPTION_ROW("raw", OPTION_FLAG, AT(raw), "off", "vectors as the pooling gives them"),
+               "name of the prompt in config_sentence_transformers.json to put before each text"),
+    OPTION_ROW("prompt", OPTION_TEXT, AT(prompt), "the one of --prompt-name",
+               "text to put before each text; '': none"),
+    OPTION_ROW("raw", OPTION_FLAG, AT(raw), "off",
+               "print the pooled vectors without normalising them"),
 };
 
 struct embedding {

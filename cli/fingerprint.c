@@ -29,8 +29,8 @@ static struct hash file_hash(const char *model, const char *folder, const char *
     if (status == STATUS_OK)
         status = model_file_read(&text, arena, path, TOKENIZER_FILE_BYTES_MAX, &err);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND)
-        log_line(LOG_WARNING, "model '%s': system_fingerprint does not tell this file: %s", model,
-                 err.text);
+        log_line(LOG_WARNING, "model '%s': system_fingerprint does not include this file: %s",
+                 model, err.text);
     struct hash hash = status == STATUS_OK ? hash_text(text) : (struct hash){0, 0};
     arena_destroy(arena);
     return hash;

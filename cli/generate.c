@@ -20,8 +20,8 @@ static const struct option_row rows[] = {
     OPTION_ROW("system", OPTION_TEXT, AT(system), "none", "system message"),
     GENERATION_ROWS(struct generate_settings, "1", "1"),
     OPTION_ROW("raw", OPTION_FLAG, AT(raw), "off",
-               "no chat template: the prompt is continued as it stands"),
-    OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "one JSON object instead of the text"),
+               "continue the text of the prompt itself, without the chat template"),
+    OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "print one JSON object instead of the text"),
 };
 
 static enum status encode_raw(const struct session *session, const char *prompt,
@@ -125,7 +125,7 @@ static enum status texts_check(const void *settings, struct error *err)
     const struct generate_settings *s = settings;
     if (s->raw && s->system)
         return error_set(err, STATUS_INVALID,
-                         "--system is of no use with --raw, which has no messages");
+                         "--system has no effect with --raw, which has no messages");
     enum status status = text_check("--prompt", text_of(s->prompt), err);
     if (status == STATUS_OK && s->system)
         status = text_check("--system", text_of(s->system), err);

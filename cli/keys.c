@@ -25,7 +25,7 @@ static void readers_warn(const char *path)
 {
     struct stat about;
     if (stat(path, &about) == 0 && (about.st_mode & (S_IRGRP | S_IROTH)) != 0)
-        log_line(LOG_WARNING, "--api-key-file %s can be read by others: chmod 600 it", path);
+        log_line(LOG_WARNING, "--api-key-file %s can be read by other users: chmod 600 it", path);
 }
 
 // Splits the text in place and appends its keys: the list points into the text.
@@ -58,14 +58,14 @@ static enum status file_keys(struct serve_keys *out, const char *path, struct ar
     readers_warn(path);
     if (memchr(out->file.at, '\0', out->file.bytes))
         return error_set(err, STATUS_INVALID,
-                         "%s holds a NUL byte: write it as text, one key a line", path);
+                         "%s contains a NUL byte: write it as text, one key per line", path);
     uint32_t before = list->count;
     status = lines_read(list, (char *)out->file.at, path, arena, err);
     if (status != STATUS_OK)
         return status;
     return list->count > before
                ? STATUS_OK
-               : error_set(err, STATUS_INVALID, "%s holds no key (one a line)", path);
+               : error_set(err, STATUS_INVALID, "%s contains no key (one per line)", path);
 }
 
 static void key_make(struct serve_keys *out, struct arena *arena)

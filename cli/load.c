@@ -58,7 +58,7 @@ static enum status template_load(struct loaded *loaded, struct loaded_model *m, 
     if (m->chat_is_plain) {
         m->chat_source = chat_template_plain();
         log_line(LOG_WARNING,
-                 "model '%s' brings no chat template: message contents are joined by newlines "
+                 "model '%s' has no chat template: message contents are joined by newlines "
                  "(--chat-template FILE sets one)",
                  m->spec.id);
     }
@@ -79,11 +79,10 @@ static enum status dialect_load(struct loaded *loaded, struct loaded_model *m, s
     bool closes = dialect_closing_make(&m->closing, &m->dialect, m->tokenizer, m->plan->facts.vocab,
                                        loaded->arena);
     if (!closes && dialect_reasoning_syntax(&m->dialect).open)
-        log_line(
-            LOG_WARNING,
-            "model '%s': its tokenizer cannot write '%s', the end of thinking, in ids that the "
-            "model has: requests with a budget of thinking are refused",
-            m->spec.id, dialect_reasoning_syntax(&m->dialect).close);
+        log_line(LOG_WARNING,
+                 "model '%s': its tokenizer cannot encode '%s', the end of thinking, in ids that "
+                 "the model has: requests with a thinking budget are refused",
+                 m->spec.id, dialect_reasoning_syntax(&m->dialect).close);
     return STATUS_OK;
 }
 
@@ -114,7 +113,8 @@ static enum status prompts_load(struct loaded *loaded, struct loaded_model *m, s
     if (status == STATUS_OK && m->prompts.default_prompt &&
         m->prompts.default_prompt->text.bytes > 0)
         log_line(LOG_INFO,
-                 "model '%s': texts get the prompt '%.*s' in front (--default-prompt-name)",
+                 "model '%s': the prompt '%.*s' is put before texts that name none "
+                 "(--default-prompt-name)",
                  m->spec.id, (int)m->prompts.default_prompt->name.bytes,
                  m->prompts.default_prompt->name.at);
     return status;
@@ -162,8 +162,8 @@ static enum status gpus_check(const struct loaded *loaded, const struct loaded_m
             for (uint32_t r = 0; r < gpu_count(m); r++)
                 if (m->choices[r] == other->choices[i])
                     return error_set(err, STATUS_INVALID,
-                                     "models '%s' and '%s' are both shared by ranks on %s: name "
-                                     "GPUs of its own for each with ,device=",
+                                     "models '%s' and '%s' are both split over %s: assign separate "
+                                     "GPUs to each with ,device=",
                                      other->spec.id, m->spec.id, m->choices[r]->label);
     return STATUS_OK;
 }
@@ -179,10 +179,10 @@ static enum status ranks_open(struct loaded *loaded, struct loaded_model *m,
     if (size == 1)
         return STATUS_OK;
     if (device->facts.ranks_max < size)
-        return error_set(err, STATUS_UNSUPPORTED,
-                         "model '%s': --tensor-parallel-size %u needs as many GPUs and there are "
-                         "%u",
-                         m->spec.id, size, device->facts.ranks_max);
+        return error_set(
+            err, STATUS_UNSUPPORTED,
+            "model '%s': --tensor-parallel-size %u needs as many GPUs, and there are %u",
+            m->spec.id, size, device->facts.ranks_max);
     options->share.tp_size = size;
     options->devices = ranks->devices;
     options->device_names = m->rank_names;
@@ -255,8 +255,8 @@ static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, 
         return status;
     if (status == STATUS_OK && tokenizer_vocab(m->tokenizer) > m->plan->facts.vocab)
         log_line(LOG_WARNING,
-                 "model '%s': the tokenizer has %u ids, the model %u: texts with the ids beyond "
-                 "are refused",
+                 "model '%s': the tokenizer has %u ids, the model %u: texts with other ids than "
+                 "the model's are refused",
                  m->spec.id, tokenizer_vocab(m->tokenizer), m->plan->facts.vocab);
     if (status == STATUS_OK && m->plan->facts.kind == MODEL_GENERATOR)
         status = template_load(loaded, m, err);
@@ -324,7 +324,7 @@ static void kv_default(const struct loaded *loaded, struct loaded_model *m, uint
         m->kv_bytes = modest;
         struct text rule =
             arena_format(loaded->arena, "the default, %.4g GiB per model", (double)modest / 0x1p30);
-        m->kv_rule = longest ? "one sequence of the longest" : rule.at;
+        m->kv_rule = longest ? "one sequence of the maximum length" : rule.at;
     }
 }
 
@@ -335,8 +335,8 @@ static enum status kv_too_small(const struct loaded *loaded, const struct loaded
     const struct model_facts *facts = &m->plan->facts;
     uint64_t tokens = m->kv_bytes / facts->block_bytes * facts->block_tokens;
     error_set(err, STATUS_NO_MEMORY,
-              "model '%s': a sequence of %u tokens takes %.2f MiB for keys and values and "
-              "there are %.2f MiB%s%s: raise --kv-cache-memory",
+              "model '%s': a sequence of %u tokens needs %.2f MiB for keys and values, and there "
+              "are %.2f MiB%s%s: raise --kv-cache-memory",
               m->spec.id, facts->max_model_len, (double)m->plan->kv_bytes_min / 0x1p20,
               (double)m->kv_bytes / 0x1p20, several ? " on " : "", several ? device->label : "");
     size_t used = strlen(err->text);
@@ -457,7 +457,7 @@ void plan_print(FILE *out, const struct loaded_model *m)
         putc('\n', out);
     }
     if (m->engine_options.port_count > 0)
-        fprintf(out, "  %-28s %12.2f MiB (touched as used)\n", "scheduler",
+        fprintf(out, "  %-28s %12.2f MiB (allocated when used)\n", "scheduler",
                 (double)engine_bytes(f, &m->engine_options) / 0x1p20);
 }
 
@@ -552,7 +552,7 @@ static void plans_print(const struct loaded *loaded, const char *more, bool comp
         if (kv > 0)
             snprintf(part, sizeof part, ", %s of it for keys and values (--kv-cache-memory)", kept);
         log_text("planned: %s of %s%s%s\n", all, available, part,
-                 complete ? "" : " (-v: the whole plan)");
+                 complete ? "" : " (-v: the complete plan)");
     }
 }
 

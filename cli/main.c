@@ -45,7 +45,7 @@ static const struct command commands[] = {
      "compare only figures of equal windows and strides.",
      "there is one text, FILE or - for stdin", command_perplexity},
     {"inspect", "MODEL_DIR [options]",
-     "Shows what a model folder or a GGUF file holds and the memory that serving it takes.",
+     "Shows the content of a model folder or a GGUF file and the memory that serving it needs.",
      "Each tensor is listed with -v.", "one model is inspected at a time", command_inspect},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };

@@ -121,13 +121,14 @@ static enum status devices_assign(const struct option_row *row, struct option_de
     if (status != STATUS_OK)
         return status;
     if (field->kind < (int)row->low)
-        return error_set(err, STATUS_INVALID, "--%s: '%s' takes no numbers, got '%s'", row->name,
+        return error_set(err, STATUS_INVALID, "--%s: '%s' accepts no numbers, got '%s'", row->name,
                          kind, value);
     if (!numbers_read(row, field, colon + 1))
-        return error_set(err, STATUS_INVALID,
-                         "--%s %s:N,N... takes at most %d numbers from 0 to %.10g, each once, got "
-                         "'%s'",
-                         row->name, kind, OPTION_DEVICES_MAX, row->high, value);
+        return error_set(
+            err, STATUS_INVALID,
+            "--%s %s:N,N... accepts at most %d numbers from 0 to %.10g, each once, got "
+            "'%s'",
+            row->name, kind, OPTION_DEVICES_MAX, row->high, value);
     return STATUS_OK;
 }
 
@@ -139,7 +140,7 @@ static enum status flag_assign(const struct option_row *row, bool *field, const 
     else if (strcmp(value, "false") == 0 || strcmp(value, "off") == 0)
         *field = false;
     else
-        return error_set(err, STATUS_INVALID, "--%s takes true or false, got '%s'", row->name,
+        return error_set(err, STATUS_INVALID, "--%s must be true or false, got '%s'", row->name,
                          value);
     return STATUS_OK;
 }
@@ -241,7 +242,7 @@ static enum status parse_one(const struct options_parse_args *args, const char *
             if (!row || !is_flag(row))
                 continue;
             if (equals)
-                return error_set(err, STATUS_INVALID, "--%s takes no value", name);
+                return error_set(err, STATUS_INVALID, "--%s accepts no value", name);
             value = "false";
         }
         if (!row)

@@ -23,10 +23,12 @@ struct perplexity_settings {
 #define AT(field) offsetof(struct perplexity_settings, field)
 static const struct option_row rows[] = {
     OPTION_NUMBER("window", OPTION_COUNT, AT(window), WINDOW_MIN, 1e9,
-                  "1024, at most the model's length", "tokens that the model sees at once"),
-    OPTION_NUMBER("stride", OPTION_COUNT, AT(stride), 1, 1e9, "half a window",
-                  "tokens from one window to the next; each token counts once"),
-    OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "one JSON object instead of lines"),
+                  "1024, or the model's maximum if that is less",
+                  "tokens of a window, the longest context of a prediction"),
+    OPTION_NUMBER(
+        "stride", OPTION_COUNT, AT(stride), 1, 1e9, "half a window",
+        "tokens from the start of a window to the start of the next; each token counts once"),
+    OPTION_ROW("json", OPTION_FLAG, AT(json), "off", "print one JSON object instead of lines"),
 };
 
 struct reading {
@@ -152,10 +154,10 @@ static enum status text_read(struct session *session, const char *file, int32_t 
     if (status == STATUS_OK)
         status = session_tokens_check(session, *tokens, *count, err);
     if (status == STATUS_OK && *count < 2)
-        return error_set(err, STATUS_INVALID,
-                         "the text has %u tokens: the first is read, the others are predicted, so "
-                         "there must be two",
-                         *count);
+        return error_set(
+            err, STATUS_INVALID,
+            "the text has %u tokens and must have at least 2, because the first is not predicted",
+            *count);
     return status;
 }
 
@@ -218,7 +220,7 @@ static enum status perplexity_measure(struct session *session, void *settings, s
         log_line(LOG_INFO, "%u of %u tokens", done, count);
     }
     if (status == STATUS_OK && !isfinite(r.sum))
-        status = error_set(err, STATUS_DEVICE_FAULT, "the model gave no finite result");
+        status = error_set(err, STATUS_DEVICE_FAULT, "the result of the model is not finite");
     if (status == STATUS_OK)
         result_print(&r, s, bytes);
     heap_free(r.batch);

@@ -63,7 +63,7 @@ static void key_source_print(const struct ready_args *args)
     if (args->keys->made)
         printf("API key: %s\n", args->keys->list.at[0]);
     else if (args->settings->api_keys.count > 0)
-        puts("API key: given with --api-key; KEY stands for it below");
+        puts("API key: set with --api-key; replace KEY below by it");
     else if (args->settings->api_key_file)
         safe_line(stdout, "API key: a line of %s", args->settings->api_key_file);
     else

@@ -13,9 +13,9 @@ struct render_settings {
 
 #define AT(field) offsetof(struct render_settings, field)
 static const struct option_row rows[] = {
-    OPTION_ROW("template", OPTION_TEXT, AT(template_file), "the model's", "template file"),
+    OPTION_ROW("template", OPTION_TEXT, AT(template_file), "the model's", "file with the template"),
     OPTION_ROW("now", OPTION_TEXT, AT(now), "the clock",
-               "time that strftime_now gives, such as 2025-07-10T12:00:00Z"),
+               "time that strftime_now returns, such as 2025-07-10T12:00:00Z"),
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 

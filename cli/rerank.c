@@ -16,9 +16,9 @@ static const struct option_row rows[] = {
     OPTION_ROW("query", OPTION_TEXT, AT(query), "required",
                "text that the documents are compared with"),
     OPTION_NUMBER("top-n", OPTION_COUNT, AT(top_n), 1, 1e9, "all, in input order",
-                  "the best N, sorted by score"),
+                  "print only the best N documents, sorted by score"),
     OPTION_ROW("raw-scores", OPTION_FLAG, AT(raw_scores), "off",
-               "logits instead of scores from 0 to 1"),
+               "print logits instead of scores from 0 to 1"),
 };
 
 struct scores {

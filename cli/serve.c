@@ -94,11 +94,12 @@ static void model_failure_log(struct serving *s, const struct loaded_model *m)
 {
     engine_device_failed(m->engine);
     if (has_working_copy(s, m))
-        log_line(LOG_ERROR, "copy %u of the model '%s' has failed, others serve on", m->copy,
-                 m->spec.id);
+        log_line(LOG_ERROR, "copy %u of the model '%s' has failed, other copies continue to serve",
+                 m->copy, m->spec.id);
     // two copies may fail together
     else if (!atomic_exchange(&s->loss_logged[m - m->copy - s->loaded.models], true))
-        log_line(LOG_ERROR, "the model '%s' is not served any more: start the server again",
+        log_line(LOG_ERROR,
+                 "the model '%s' has failed and is not served any more: restart the server",
                  m->spec.id);
 }
 
@@ -274,11 +275,10 @@ static enum status server_up(struct serving *s, struct error *err)
 static enum status models_up(struct serving *s, struct error *err)
 {
     char http_line[200];
-    snprintf(
-        http_line, sizeof http_line,
-        "http: connections, request bodies and their preparation may take up to %.2f GiB beside "
-        "the models, of them %.2f GiB for bodies under way (--max-body-memory)",
-        (double)s->http_bytes / 0x1p30, (double)s->body_memory / 0x1p30);
+    snprintf(http_line, sizeof http_line,
+             "http: connections, request bodies and their preparation may use up to %.2f GiB in "
+             "addition to the models, including %.2f GiB for request bodies (--max-body-memory)",
+             (double)s->http_bytes / 0x1p30, (double)s->body_memory / 0x1p30);
     enum status status = models_plan(&s->loaded, s->settings.http_threads, http_line, err);
     if (status == STATUS_OK)
         status = models_load(&s->loaded, err);
@@ -311,7 +311,7 @@ static void reload_report(enum status status, const struct error *err, const cha
                           const char *path)
 {
     if (status == STATUS_OK)
-        log_line(LOG_INFO, "reload: the %s of %s is in use from now on", what, path);
+        log_line(LOG_INFO, "reload: the %s of %s is in use now", what, path);
     else
         log_line(LOG_ERROR, "reload: the old %s stays in use: %s", what, err->text);
 }
@@ -340,8 +340,8 @@ static void serve_reload(struct serving *s)
         reload_report(status, &err, "certificate", settings->ssl_certfile);
     }
     if (!settings->api_key_file && !settings->ssl_certfile)
-        log_line(LOG_WARNING, "reload: there is nothing to read again without --api-key-file and "
-                              "--ssl-certfile");
+        log_line(LOG_WARNING,
+                 "reload: there is nothing to reload without --api-key-file or --ssl-certfile");
 }
 
 // Logs how many requests are lost. Runs on the signals' thread, immediately before the process
@@ -349,7 +349,7 @@ static void serve_reload(struct serving *s)
 static void unanswered_log(void *context)
 {
     const struct serving *s = context;
-    log_line(LOG_ERROR, "%u requests were not answered to their end", server_requests(s->server));
+    log_line(LOG_ERROR, "%u requests were not answered completely", server_requests(s->server));
 }
 
 // Stops the engines and waits for their threads until the deadline, at least for a second. Returns
@@ -389,7 +389,7 @@ static int wait_and_drain(struct serving *s)
             serve_reload(s);
     }
     if (engines_working(s) == 0)
-        log_line(LOG_ERROR, "no model is left: ending");
+        log_line(LOG_ERROR, "all models have failed: the server ends");
     uint64_t deadline = clock_ns() + (uint64_t)(s->settings.shutdown_timeout * 1e9);
     int aborted = server_drain(s->server);
     if (aborted != 0)
@@ -427,11 +427,12 @@ static enum status specs_parse(const struct texts *positional, const struct mode
 static enum status arguments_check(const struct serve_settings *settings, struct error *err)
 {
     if (!settings->ssl_certfile != !settings->ssl_keyfile)
-        return error_set(err, STATUS_INVALID, "--ssl-certfile and --ssl-keyfile come together");
+        return error_set(err, STATUS_INVALID,
+                         "--ssl-certfile and --ssl-keyfile must be set together");
     if (settings->max_body_memory > 0 && settings->max_body_memory < settings->payload_limit)
         return error_set(err, STATUS_INVALID,
-                         "--max-body-memory has no room for one body of --payload-limit: raise the "
-                         "one or lower the other");
+                         "--max-body-memory must be at least --payload-limit: raise "
+                         "--max-body-memory or lower --payload-limit");
     struct cors cors;
     enum status status = cors_open(&cors, (const char *const *)settings->allowed_origins.at,
                                    settings->allowed_origins.count, err);

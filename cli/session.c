@@ -129,7 +129,7 @@ enum status output_flush(struct error *err)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return STATUS_OK;
     return error_set(err, STATUS_IO, "writing to stdout failed: %s",
-                     errno != 0 ? strerror(errno) : "an earlier write did");
+                     errno != 0 ? strerror(errno) : "an earlier write failed");
 }
 
 bool line_next(struct line_reader *reader, struct text *out)
@@ -295,8 +295,9 @@ int session_command_run(const struct session_command *c)
 static enum status request_failed(const struct session *session, struct error *err)
 {
     const char *reason = engine_error(session->model->engine)->text;
-    return reason[0] != '\0' ? error_set(err, STATUS_DEVICE_FAULT, "%s", reason)
-                             : error_set(err, STATUS_REFUSED, "the model gave no finite result");
+    return reason[0] != '\0'
+               ? error_set(err, STATUS_DEVICE_FAULT, "%s", reason)
+               : error_set(err, STATUS_REFUSED, "the result of the model is not finite");
 }
 
 enum status session_tokens_check(const struct session *session, const int32_t *tokens,
@@ -304,12 +305,11 @@ enum status session_tokens_check(const struct session *session, const int32_t *t
 {
     uint32_t vocab = engine_facts(session->model->engine)->vocab;
     uint32_t known = tokens_known(tokens, count, vocab);
-    return known == count
-               ? STATUS_OK
-               : error_set(err, STATUS_INVALID,
-                           "token %d of the text is beyond the %u that the model knows: its "
-                           "tokenizer is of another model",
-                           tokens[known], vocab);
+    return known == count ? STATUS_OK
+                          : error_set(err, STATUS_INVALID,
+                                      "token %d of the text is not one of the %u ids of the model: "
+                                      "the tokenizer belongs to another model",
+                                      tokens[known], vocab);
 }
 
 enum status session_submit(struct session *session, const struct submit_args *args,
@@ -327,7 +327,7 @@ enum status session_submit(struct session *session, const struct submit_args *ar
     case ADMISSION_TOO_MANY_BYTES:
         return error_set(err, STATUS_TOO_LARGE, "the results are over --max-result-bytes");
     case ADMISSION_BUSY:
-        return error_set(err, STATUS_NO_SPACE, "the engine takes no further request now");
+        return error_set(err, STATUS_NO_SPACE, "the engine accepts no further request now");
     case ADMISSION_FAILED:
     case ADMISSION_DRAINING:
         break;

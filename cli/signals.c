@@ -67,16 +67,20 @@ static void stop_handle(struct signals *s, const char *name)
         log_line(LOG_INFO, "%s: stopped while the models were being loaded", name);
         process_end(EXIT_CODE_OK);
     case PHASE_SERVING:
-        log_line(LOG_INFO, "%s: finishing what was accepted; a second one ends at once", name);
+        log_line(
+            LOG_INFO,
+            "%s: finishing the accepted requests; a second signal ends the process immediately",
+            name);
         s->phase = PHASE_DRAINING;
         news_put(s, NEWS_STOP);
         return;
     case PHASE_DRAINING:
-        log_line(LOG_ERROR, "%s for the second time: ending at once", name);
+        log_line(LOG_ERROR, "%s for the second time: ending immediately", name);
         s->unanswered_log(s->context);
         process_end(EXIT_CODE_FAILURE);
     case PHASE_CLOSING:
-        log_line(LOG_ERROR, "%s for the second time: ending at once, all was answered", name);
+        log_line(LOG_ERROR,
+                 "%s for the second time: ending immediately, all requests were answered", name);
         process_end(EXIT_CODE_FAILURE);
     }
 }

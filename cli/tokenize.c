@@ -11,15 +11,15 @@ struct tokenize_settings {
 #define AT(field) offsetof(struct tokenize_settings, field)
 static const struct option_row rows[] = {
     OPTION_ROW("plain", OPTION_FLAG, AT(plain), "off",
-               "added tokens in the text stay text, as the server treats what users write"),
+               "treat added tokens in the text as text, as the server does with text of users"),
     OPTION_ROW("special", OPTION_FLAG, AT(special), "on",
-               "what the post-processor adds (BOS, CLS, ...); --no-special leaves it out"),
+               "add the tokens of the post-processor (BOS, CLS, ...)"),
 };
 static const struct option_table table = {rows, sizeof rows / sizeof *rows};
 
 static const struct option_row detokenize_rows[] = {
     OPTION_ROW("special", OPTION_FLAG, AT(special), "on",
-               "special tokens are part of the text; --no-special leaves them out"),
+               "print special tokens as part of the text"),
 };
 static const struct option_table detokenize_table = {detokenize_rows, 1};
 

@@ -130,10 +130,9 @@ static struct text bearer_key(struct text value)
 static const char *header_hint(uint32_t flags)
 {
     if (flags & (ROUTE_X_API_KEY | ROUTE_EITHER_KEY))
-        return "No API key was sent: this endpoint takes it in the header 'x-api-key: KEY' or "
-               "'Authorization: Bearer KEY'.";
-    return "No API key was sent: this endpoint takes it in the header 'Authorization: Bearer "
-           "KEY'.";
+        return "No API key was sent: send it in the header 'x-api-key: KEY' or 'Authorization: "
+               "Bearer KEY'.";
+    return "No API key was sent: send it in the header 'Authorization: Bearer KEY'.";
 }
 
 static struct verdict key_missing(const char *message)
@@ -162,19 +161,21 @@ struct verdict keys_check(const struct keys *keys, uint32_t flags, struct creden
     bool reads_x_api_key = (flags & ROUTE_X_API_KEY) != 0 ||
                            ((flags & ROUTE_EITHER_KEY) != 0 && authorization.count == 0);
     if (reads_x_api_key && x_api_key.count > 1)
-        return key_sent_twice("The header 'x-api-key' came more than once: send exactly one.");
+        return key_sent_twice(
+            "The header 'x-api-key' was sent more than once: send it exactly once.");
     if (reads_x_api_key && x_api_key.count == 1)
         return x_api_key.value.bytes > 0 ? key_verdict(keys, x_api_key.value)
                                          : key_missing(header_hint(flags));
     if (authorization.count > 1)
-        return key_sent_twice("The header 'Authorization' came more than once: send exactly one.");
+        return key_sent_twice(
+            "The header 'Authorization' was sent more than once: send it exactly once.");
     struct text key =
         authorization.count == 1 ? bearer_key(authorization.value) : (struct text){NULL, 0};
     if (key.bytes > 0)
         return key_verdict(keys, key);
     if (x_api_key.count > 0 && (flags & ROUTE_EITHER_KEY) == 0)
-        return key_missing("This endpoint takes the API key in the header 'Authorization: Bearer "
-                           "KEY', not in 'x-api-key'.");
+        return key_missing("This endpoint reads the API key from the header 'Authorization: Bearer "
+                           "KEY', not from 'x-api-key'.");
     return key_missing(header_hint(flags));
 }
 

@@ -371,10 +371,10 @@ static void closed_log(struct http_thread *thread, uint64_t now)
 {
     if (thread->bodies_closed == 0 || now < thread->bodies_log_ns)
         return;
-    log_line(LOG_WARNING,
-             "request bodies take more than the %llu bytes of --max-body-memory: %u connections "
-             "were closed",
-             (unsigned long long)thread->server->options.body_memory_max, thread->bodies_closed);
+    log_line(
+        LOG_WARNING,
+        "request bodies exceed the %llu bytes of --max-body-memory: %u connections were closed",
+        (unsigned long long)thread->server->options.body_memory_max, thread->bodies_closed);
     thread->bodies_closed = 0;
     thread->bodies_log_ns = now + log_every_ns;
 }

@@ -61,7 +61,7 @@ enum status cors_open(struct cors *out, const char *const *origins, uint32_t cou
             struct text origin = text_trim(text_span(at, bytes));
             if (!text_is(origin, "*") && !is_origin(origin)) {
                 return error_set(err, STATUS_INVALID,
-                                 "--allowed-origins: '%.*s' is no origin: write "
+                                 "--allowed-origins: '%.*s' is not an origin: write "
                                  "scheme://host or scheme://host:port, or * for all",
                                  (int)(origin.bytes < 100 ? origin.bytes : 100), origin.at);
             }

@@ -96,7 +96,7 @@ static void exchange_count_aborted(struct exchange *x)
 // The deadline has passed: fails and counts the requests without a complete answer.
 void drain_cut(struct http_thread *thread)
 {
-    static const char text[] = "The server was shut down before the answer was whole.";
+    static const char text[] = "The server shut down before the answer was complete.";
     static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
                                                 .message = {text, sizeof text - 1}};
     struct exchange *next;

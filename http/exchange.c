@@ -281,7 +281,8 @@ static void cut_count(struct exchange *x, h2o_req_t *req)
     if (++connection->resets != thread->server->options.resets_max)
         return;
     atomic_fetch_add_explicit(&thread->counters.resets_over, 1, memory_order_relaxed);
-    log_line(LOG_WARNING, "an HTTP/2 client reset %u streams before their end: closed",
+    log_line(LOG_WARNING,
+             "an HTTP/2 client reset %u streams before their end: its connection is closed",
              connection->resets);
     shutdown(request_fd(req), SHUT_RDWR);
 }

@@ -94,15 +94,15 @@ const char *framing_fault(struct text text, int minor)
     while (text.bytes > 0 && (line = line_pop(&text)).bytes > 0)
         line_read(&head, line);
     if (head.lengths_differ || head.codings > 1 || (head.codings > 0 && head.lengths > 0))
-        return "The request gives its length in two ways: send one Content-Length or one "
+        return "The request states its length in two ways: send one Content-Length or one "
                "Transfer-Encoding.";
     if (head.folded)
-        return "A header goes on in a second line: send each on one line.";
+        return "A header continues on a second line: send each header on one line.";
     if (head.codings > 0 && minor == 0)
         return "HTTP/1.0 has no Transfer-Encoding: send a Content-Length.";
     if (head.codings > 0 && !chunked_is_strict())
-        return "Chunked bodies are not taken here: send a Content-Length.";
+        return "Chunked bodies are not accepted here: send a Content-Length.";
     if (head.hosts > 1 || (head.hosts == 0 && minor > 0))
-        return "The header 'Host' must come exactly once.";
+        return "The header 'Host' must be sent exactly once.";
     return head.host_is_wrong ? host_fault : NULL;
 }

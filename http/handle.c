@@ -118,7 +118,9 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
         request_refuse(x, HTTP_MEDIA_TYPE,
                        "The body must be JSON in UTF-8: send 'Content-Type: application/json'.");
     } else if (encoding.bytes > 0 && !is_word(encoding, "identity")) {
-        request_refuse(x, HTTP_CONTENT_ENCODING, "Compressed bodies are not taken: send it plain.");
+        request_refuse(
+            x, HTTP_CONTENT_ENCODING,
+            "Compressed bodies are not accepted: send the body without Content-Encoding.");
     } else if (req->entity.len > options->body_bytes_max) {
         char message[128], limit[BODY_LIMIT_BYTES];
         body_limit_write(limit, sizeof limit, options->body_bytes_max);

@@ -245,15 +245,14 @@ enum status loop_listen(struct http_thread *thread, struct error *err)
     bool used = thread->index == 0 && server->port != 0 && port_is_used(found);
     thread->listen_fd = -1;
     if (used)
-        error_set(
-            err, STATUS_IO,
-            "another process listens there: choose another with --port (PORT=... of make serve)");
+        error_set(err, STATUS_IO,
+                  "another process listens on it: choose another port with --port (make serve: "
+                  "PORT=...)");
     else
         thread->listen_fd = socket_bound(found, err);
     freeaddrinfo(found);
     if (thread->listen_fd < 0)
-        return error_prefix(err, "%s port %u cannot be listened on", server->options.host,
-                            server->port);
+        return error_prefix(err, "cannot listen on %s port %u", server->options.host, server->port);
     server->port = port_of(thread->listen_fd);
     return STATUS_OK;
 }
@@ -339,7 +338,7 @@ static void loop_end(struct http_thread *thread)
     h2o_timeout_unlink(&thread->ctx.http2._graceful_shutdown_timeout);
     h2o_evloop_run(loop, 0);
     if (thread->connection_count > 0) {
-        log_line(LOG_WARNING, "%u connections are left open", thread->connection_count);
+        log_line(LOG_WARNING, "%u connections are still open", thread->connection_count);
         return;
     }
     h2o_context_dispose(&thread->ctx);

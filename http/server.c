@@ -78,7 +78,8 @@ static uint32_t descriptors_raise(struct server_options *o)
     }
     uint32_t fit = connections_fit(o->connections_max, limit.rlim_cur);
     if (fit != o->connections_max)
-        log_line(LOG_WARNING, "%ju open files are allowed: at most %u connections (ulimit -n)",
+        log_line(LOG_WARNING,
+                 "the limit of %ju open files (ulimit -n) allows at most %u connections",
                  (uintmax_t)limit.rlim_cur, fit);
     o->connections_max = fit;
     rlim_t kept = limit.rlim_cur - fit;

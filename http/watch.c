@@ -53,8 +53,8 @@ static void unwatched_report(int why)
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&reported))
         log_line(LOG_WARNING,
-                 "epoll_ctl: %s: clients of HTTP/1 that leave are noticed late from now on (raise "
-                 "fs.epoll.max_user_watches)",
+                 "epoll_ctl: %s: HTTP/1 clients that disconnect are noticed late from now on "
+                 "(raise fs.epoll.max_user_watches)",
                  strerror(why));
 }
 

@@ -94,10 +94,10 @@ class Commands(unittest.TestCase):
         self.fails(2, "give MODEL_DIR or --template FILE, not both", "render", CHAT, "--template", "x")
 
     def test_options_of_no_use_are_refused(self):
-        self.fails(2, "--system is of no use with --raw", "generate", CHAT, "--prompt", "a", "--raw", "--system", "x")
+        self.fails(2, "--system has no effect with --raw", "generate", CHAT, "--prompt", "a", "--raw", "--system", "x")
         for name, *options in (("threads", "--threads", "2"), ("exact", "--no-exact"), ("exact", "--exact"), ("device", "--device=cpu"),
                                ("dtype", "--dtype", "int8"), ("threads", "-v", "--threads", "0")):
-            self.fails(2, f"--{name} is of no use with --url", "chat", "--url", "http://127.0.0.1:9", *options)
+            self.fails(2, f"--{name} has no effect with --url", "chat", "--url", "http://127.0.0.1:9", *options)
         done = weft("chat", "--url", "http://127.0.0.1:9", "m", "--log-format", "json", "-v", "--top-k", "2", feed=b"")
         self.assertEqual((done.returncode, done.stdout), (0, b""), done.stderr)
 
@@ -202,7 +202,7 @@ class Commands(unittest.TestCase):
         self.assertRegex(made, r"(?s)^weft \S+ serves at http://127.0.0.1:\d+/\nAPI key: (weft-\w+)\n.*Bearer \1\"")
         given, answer = self.lines_of_a_server("--api-key", "typed")
         self.assertIn(b'"object":"embedding"', answer)
-        self.assertIn("API key: given with --api-key; KEY stands for it below\n", given)
+        self.assertIn("API key: set with --api-key; replace KEY below by it\n", given)
         self.assertNotIn("typed", given)
         self.assertNotIn("WEFT_API_KEY", given)
         known, answer = self.lines_of_a_server(WEFT_API_KEY="shown")
@@ -226,7 +226,7 @@ class Commands(unittest.TestCase):
         self.assertIn("text of the prompt (required)", says("generate"))
         self.assertIn("post-processor", says("tokenize"))
         self.assertNotIn("post-processor", says("detokenize"))
-        self.assertIn("--no-special leaves them out", says("detokenize"))
+        self.assertIn("special tokens as part of the text", says("detokenize"))
 
     def test_every_option_stands_in_the_guide(self):
         guide = (ROOT / "docs/OPTIONS.md").read_text()
@@ -240,8 +240,8 @@ class Commands(unittest.TestCase):
         for says, *options in (("--api-key: an API key must be", "--api-key", ""),
                                ("--api-key: an API key must be", "--api-key", "a b"),
                                ("listening on 0.0.0.0 needs a key", "--host", "0.0.0.0"),
-                               ("--allowed-origins: 'foo' is no origin: write scheme://host", "--allowed-origins", "https://a.b,foo"),
-                               ("come together", "--ssl-certfile", "x"), ("come together", "--ssl-keyfile", "x")):
+                               ("--allowed-origins: 'foo' is not an origin: write scheme://host", "--allowed-origins", "https://a.b,foo"),
+                               ("must be set together", "--ssl-certfile", "x"), ("must be set together", "--ssl-keyfile", "x")):
             self.fails(2, says, "serve", "--port", "0", self.folder / "none", *options)
 
     def test_a_pipe_in_place_of_a_file(self):
@@ -442,7 +442,7 @@ class Commands(unittest.TestCase):
     def test_perplexity_refuses(self):
         file = self.folder / "text"
         file.write_text("a")
-        self.fails(1, "there must be two", "perplexity", CHAT, file, "--window", "8")
+        self.fails(1, "must have at least 2", "perplexity", CHAT, file, "--window", "8")
         self.fails(1, "--stride 9999999 must", "perplexity", CHAT, file, "--stride", "9999999")
         self.fails(2, "--stride 9 must be below --window 8", "perplexity", CHAT, file, "--window",
                    "8", "--stride", "9")
@@ -603,7 +603,7 @@ class Commands(unittest.TestCase):
         config.update(vocab_size=300, eos_token_id=None)
         (folder / "config.json").write_text(json.dumps(config))
         (folder / "generation_config.json").unlink()
-        self.fails(1, "is beyond the 300 that the model knows", "generate", folder, "--prompt", "hi",
+        self.fails(1, "is not one of the 300 ids of the model", "generate", folder, "--prompt", "hi",
                    "--load-format", "dummy", "--log-level", "error")
 
     def test_the_length_of_the_tokenizer(self):
@@ -704,8 +704,8 @@ class Commands(unittest.TestCase):
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual(b"no GPU is used: the CUDA plugin is not built (make cuda)\n" in done.stderr, line)
             self.assertEqual(b"libweft_cuda.so" in done.stderr, paths, done.stderr)
-            self.assertEqual(done.stderr.endswith(b": 'make cuda' builds it where nvcc is, --device cpu computes without "
-                                                  b"a GPU\n"), code != 0, done.stderr)
+            self.assertEqual(done.stderr.endswith(b": 'make cuda' builds the plugin if nvcc is installed, --device cpu "
+                                                  b"computes without a GPU\n"), code != 0, done.stderr)
 
     def test_a_cpu_is_exact_whatever_is_asked(self):
         for options, said in (((), b""), (("--exact",), b""),
@@ -743,7 +743,7 @@ class Commands(unittest.TestCase):
             self.skipTest("less than 8 GiB are free")
         self.assertEqual((mib, rule), (1024, f"the default, {mib / 1024:g} GiB per model"))
         _, mib, rule = planned(65536)
-        self.assertEqual((round(mib, 2), rule), (65536 * token, "one sequence of the longest"))
+        self.assertEqual((round(mib, 2), rule), (65536 * token, "one sequence of the maximum length"))
         _, mib, rule = planned(64)
         self.assertEqual((round(mib, 2), rule), (256 * 64 * token, "all that --max-num-seqs can fill"))
         self.assertEqual(planned(8192, "--kv-cache-memory", "300M")[1:], (300, "--kv-cache-memory"))
@@ -764,7 +764,7 @@ class Commands(unittest.TestCase):
         done = weft("serve", "--port", "0", EMBED, "--kv-cache-memory", "1", CHAT)
         said = done.stderr.decode()
         self.assertEqual(done.returncode, 1, said)
-        self.assertRegex(said, r"http: connections, request bodies .* may take up to [0-9.]+ GiB")
+        self.assertRegex(said, r"http: connections, request bodies .* may use up to [0-9.]+ GiB")
 
     def test_a_model_that_gives_no_numbers(self):
         for command, source in ((("generate", "--prompt", "hi"), CHAT), (("embed",), EMBED),

@@ -102,7 +102,7 @@ static void test_a_file_of_no_key(void **state)
         struct serve_settings s = {.host = "0.0.0.0", .api_key_file = path};
         s.api_keys = (struct texts){given, i < 3 ? 1 : 0};
         assert_int_equal(keys_collect(&keys, &s, arena, &err), STATUS_INVALID);
-        assert_non_null(strstr(err.text, " holds no key"));
+        assert_non_null(strstr(err.text, " contains no key"));
         unlink(path);
     }
     unsetenv("WEFT_API_KEY");

@@ -100,7 +100,7 @@ static void test_refusals(void **state)
     refused("--kv-share nan", "--kv-share");
     refused("--step-stretch -1", "--step-stretch");
     refused("--step-stretch nan", "--step-stretch");
-    refused("--no-exact=true", "--no-exact takes no value");
+    refused("--no-exact=true", "--no-exact accepts no value");
 }
 
 // Two letters more, fewer or other ones; the nearest, of those the first.
@@ -148,8 +148,8 @@ static void test_devices(void **state)
     assert_int_equal(parse(&p, "--device simt:1 --device=auto", &err), STATUS_OK);
     assert_int_equal(p.model.device.kind, DEVICE_AUTO);
     assert_int_equal(p.model.device.count, 0);
-    refused("--device cpu:0", "--device: 'cpu' takes no numbers, got 'cpu:0'");
-    refused("--device auto:1", "'auto' takes no numbers");
+    refused("--device cpu:0", "--device: 'cpu' accepts no numbers, got 'cpu:0'");
+    refused("--device auto:1", "'auto' accepts no numbers");
     refused("--device gpu:1", "auto, cpu, cuda, simt, got 'gpu'");
     static const char *const bad[] = {"",
                                       "x",
@@ -166,7 +166,7 @@ static void test_devices(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char line[128];
         snprintf(line, sizeof line, "--device cuda:%s", bad[i]);
-        refused(line, "takes at most 16 numbers from 0 to 63, each once");
+        refused(line, "accepts at most 16 numbers from 0 to 63, each once");
     }
     assert_int_equal(parse(&p, "--device cuda:0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", &err),
                      STATUS_OK);
@@ -506,7 +506,8 @@ static void test_forms(void **state)
     assert_string_equal(p.model.chat_template, "a=b=c");
     assert_int_equal(parse(&p, "--chat-template=a=b", &err), STATUS_OK);
     assert_string_equal(p.model.chat_template, "a=b");
-    refused("--enable-prefix-caching=no", "--enable-prefix-caching takes true or false, got 'no'");
+    refused("--enable-prefix-caching=no",
+            "--enable-prefix-caching must be true or false, got 'no'");
     refused("--no-", "unknown option --no- (see --help)");
     refused("---port", "unknown option ---port, did you mean '--port'? (see --help)");
     refused("-port", "unknown option -port, did you mean '--port'? (see --help)");

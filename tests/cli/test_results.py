@@ -206,7 +206,7 @@ class Results(unittest.TestCase):
                 (folder / path).unlink()
         done = weft("generate", folder, "--prompt", "red", "--max-tokens", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(b"model 'bare' brings no chat template: message contents are joined by newlines", done.stderr)
+        self.assertIn(b"model 'bare' has no chat template: message contents are joined by newlines", done.stderr)
 
     def test_kinds_of_models(self):
         for command, folder, says in (("generate", EMBED, "is an embedder: use 'weft embed'"),
@@ -226,8 +226,8 @@ class Results(unittest.TestCase):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            self.fails(1, f"127.0.0.1 port {port} cannot be listened on: another process listens there: choose another "
-                          "with --port (PORT=... of make serve)\n", "serve", "--port", port, "--log-level", "error", EMBED)
+            self.fails(1, f"cannot listen on 127.0.0.1 port {port}: another process listens on it: choose another "
+                          "port with --port (make serve: PORT=...)\n", "serve", "--port", port, "--log-level", "error", EMBED)
         self.fails(1, "--host not a host: ", "serve", "--port", "0", "--log-level", "error", "--host", "not a host",
                    "--api-key", "k", EMBED)
         self.fails(1, "--ssl-certfile", "serve", "--port", "0", "--log-level", "error", "--ssl-certfile", __file__,
@@ -247,7 +247,7 @@ class Results(unittest.TestCase):
     def test_the_first_words_of_a_server(self):
         (first, key, model, paste), port = self.first_words("--host", "0.0.0.0", RERANK)
         self.assertRegex(first, rf"^weft \S+ serves at http://127\.0\.0\.1:{port}/\n$")
-        self.assertEqual(key, "API key: given with --api-key; KEY stands for it below\n")
+        self.assertEqual(key, "API key: set with --api-key; replace KEY below by it\n")
         self.assertRegex(model, r"^  weft-demo-rerank +reranker +\S+ +cpu +\d+ MiB\n$")
         self.assertEqual(paste, f'curl http://127.0.0.1:{port}/v1/rerank -H "Authorization: Bearer KEY" -H \'Content-Type: application/json\' '
                          '-d \'{"model":"weft-demo-rerank","query":"warm wool","documents":["Wool is warm.","Cold sea."]}\'\n')
@@ -267,13 +267,13 @@ class Results(unittest.TestCase):
 
     def test_what_the_plan_says_of_http(self):
         said = weft("serve", "--port", "0", "-v", EMBED, "--kv-cache-memory", "1", CHAT).stderr.decode()
-        line = re.search(r"(?m)^http: connections, request bodies and their preparation may take up to ([0-9.]+) GiB "
-                         r"beside the models, of them ([0-9.]+) GiB for bodies under way \(--max-body-memory\)$", said)
+        line = re.search(r"(?m)^http: connections, request bodies and their preparation may use up to ([0-9.]+) GiB "
+                         r"in addition to the models, including ([0-9.]+) GiB for request bodies \(--max-body-memory\)$", said)
         self.assertTrue(line, said)
         self.assertLess(float(line[2]), float(line[1]))
         said = weft("serve", "--port", "0", "-v", "--max-body-memory", "4G", EMBED, "--kv-cache-memory", "1",
                     CHAT).stderr.decode()
-        self.assertIn("of them 4.00 GiB for bodies under way", said)
+        self.assertIn("including 4.00 GiB for request bodies", said)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,9 @@ static void test_while_serving(void **state)
 {
     static const struct life lives[] = {
         {stop_while_serving, GONE_ON,
-         " info Terminated: finishing what was accepted; a second one ends at once\n", "lost"},
+         " info Terminated: finishing the accepted requests; a second signal ends the process "
+         "immediately\n",
+         "lost"},
         {news_come_together, GONE_ON, "Interrupt: finishing", NULL},
         {news_come_once, GONE_ON, "", NULL},
     };
@@ -215,10 +217,11 @@ static void test_while_serving(void **state)
 static void test_a_second_stop(void **state)
 {
     static const struct life lives[] = {
-        {stop_twice, 1, " error Interrupt for the second time: ending at once\n", NULL},
-        {stop_twice, 1, " error lost: three\n", "all was answered"},
+        {stop_twice, 1, " error Interrupt for the second time: ending immediately\n", NULL},
+        {stop_twice, 1, " error lost: three\n", "all requests were answered"},
         {stop_while_closing, 1,
-         " error Terminated for the second time: ending at once, all was answered\n", "lost"},
+         " error Terminated for the second time: ending immediately, all requests were answered\n",
+         "lost"},
         {reload_while_draining, GONE_ON, "", NULL},
     };
     (void)state;
@@ -229,7 +232,7 @@ static void test_a_second_stop(void **state)
 // At once is within a tenth of a second, which a machine that is held up may miss.
 static void test_the_same_stop_twice(void **state)
 {
-    static const struct life life = {stop_twice_at_once, GONE_ON, "finishing what was accepted",
+    static const struct life life = {stop_twice_at_once, GONE_ON, "finishing the accepted requests",
                                      "second time"};
     (void)state;
     char said[4096];

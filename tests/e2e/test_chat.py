@@ -224,14 +224,14 @@ def test_chat_commands():
         assert server.bodies[0]["model"] == "first" and "temperature" not in server.bodies[0], server.bodies[0]
         assert (server.bodies[1]["temperature"], server.bodies[1]["max_tokens"]) == (0.25, 9)
         for words in ("[7 tokens, ", "temperature=0.25 top-p=default top-k=off max-tokens=9 seed=random", "system message: Be brief.",
-                      "5 messages are in", "4 messages are loaded", "the conversation is forgotten", "/params "):
+                      "5 messages are in", "4 messages are loaded", "the conversation is cleared", "/params "):
             assert words in said, (words, said)
         assert server.keys == [None], server.keys
-        failures = (("/params seed=x", "seed must be a whole number"), ("/none", "there is no command /none: /help lists them"),
+        failures = (("/params seed=x", "seed must be a whole number"), ("/none", "there is no command /none: /help lists the commands"),
                     ("/laod", "there is no command /laod, did you mean '/load'?"), ("/load /nonexistent", "/nonexistent"),
                     ("/params top-k=1 temprature=1 x=1", "there is no parameter 'temprature', did you mean 'temperature'?"),
-                    ("/params nothing=1", "there is no parameter 'nothing' (there are temperature, top-p, top-k, max-tokens, seed)"),
-                    ("/load", "/load takes the name of a file"), ("/load /", "/ is not a regular file"), ("/save", "/save takes the name of a file"))
+                    ("/params nothing=1", "there is no parameter 'nothing' (the parameters are temperature, top-p, top-k, max-tokens, seed)"),
+                    ("/load", "/load needs the name of a file"), ("/load /", "/ is not a regular file"), ("/save", "/save needs the name of a file"))
         for line, words in failures:  # in a pipe "the first failure ends it with 1", on a terminal it is told
             _, said = piped("--url", server.base, feed=f"{line}\n/quit\n", code=1)
             assert said.startswith("weft: ") and words in said and said.count("\n") == 1, (line, said)
@@ -388,7 +388,7 @@ def test_ctrl_c_stops_the_answer_of_a_model():
                 t.type("\x03")
                 t.until(r"\[stopped\].*> ")
             t.type("/clear\r")
-            t.until("forgotten.*> ")
+            t.until("cleared.*> ")
             t.type("/params max-tokens=2\r")
             t.until("max-tokens=2.*> ")
             t.type("go\r")
@@ -410,10 +410,10 @@ def test_answers_that_fail_take_no_room():
             for _ in range(21):
                 t.type(100 * "x\r")
                 for _ in range(100):
-                    t.until("the model gave no finite result\r\n.*?> ")
+                    t.until("the result of the model is not finite\r\n.*?> ")
             t.type("/quit\r")
             t.ends()
-        assert "takes no further request" not in t.said, t.said[-2000:]
+        assert "accepts no further request" not in t.said, t.said[-2000:]
 
 
 def test_what_a_model_says_is_safe_on_a_terminal():
@@ -436,7 +436,7 @@ def test_a_server_that_goes_away():
     def broken(out):
         out.write(event("Half an ") + b'data: {"error":{"message":"out of wool"}}\n\n')
     for answer, words in ((half, "ended its answer before it was complete"), (broken, "ended the answer: out of wool"),
-                          (lambda out: out.write(b"data: {\n\n"), "an event that is no JSON")):
+                          (lambda out: out.write(b"data: {\n\n"), "an event that is not JSON")):
         with serving(answer) as server:
             out, said = piped("--url", server.base, feed="go\nagain\n", code=1)
             assert words in said and len(server.bodies) == 1, said
@@ -465,7 +465,7 @@ def test_keys_and_addresses():
     for says, *options in (("must be an address such as http://", "--url", "localhost:8000"),
                            ("must be an address such as http://", "--url", "http://"),
                            ("must be an address such as http://", "--url", "https:///"), ("MODEL_DIR or --url is missing",),
-                           ("--api-key is of use with --url", CHAT, "--api-key", "x"),
+                           ("--api-key needs --url", CHAT, "--api-key", "x"),
                            ("one line", "--url", "http://x", "--api-key", "a\nb"),
                            ("argument too many", CHAT, CHAT)):
         _, said = piped(*options, code=2)
@@ -492,7 +492,7 @@ def test_what_is_no_history_is_not_written_over():
     with serving(whole("x.")) as server, tempfile.TemporaryDirectory() as folder:
         notes = pathlib.Path(folder) / "notes"
         notes.write_text("Dear diary\n")
-        for file, words in (notes, "holds no lines that were typed here: give another"), ("/dev/null", "holds no lines"), \
+        for file, words in (notes, "exists and is not a history of weft chat: name another file"), ("/dev/null", "is not a history"), \
                 (f"{folder}/none/x", "cannot be written: No such file"):
             with terminal("--url", server.base, "--history", file) as t:
                 t.until(words)
@@ -543,7 +543,7 @@ def test_a_server_that_is_no_api():
 
         def log_message(self, *_):
             pass
-    for status, words in (200, "/v1 is no API: give the address of one such as http://"), (302, "/v1 answers 302: give the address of an API"):
+    for status, words in (200, "/v1 is not an API: set the address of one such as http://"), (302, "/v1 answers 302: set the address of an API"):
         with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
             server.status = status
             threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -613,7 +613,7 @@ def test_a_server_without_measure():
         for answer in silent, muttering:
             with serving(answer) as server:
                 _, said = piped("--url", server.base, "--timeout", 1, feed="go\n", code=1)
-                assert f"{server.base}/v1 said nothing for 1 s: ask again, or wait longer with --timeout" in said, said
+                assert f"{server.base}/v1 sent no text for 1 s: send the message again, or raise --timeout" in said, said
         for timeout, answer in (0, kept), (600, kept), (2, complete):
             with serving(answer) as server:
                 assert piped("--url", server.base, "--timeout", timeout, feed="go\n")[0] == "All of it.\n"
@@ -640,7 +640,7 @@ def test_answers_with_a_nul_or_without_text():
         assert server.bodies[1]["messages"][1] == {"role": "assistant", "content": "before\0after"}
         server.answer = whole()
         _, said = piped("--url", server.base, feed="one\ntwo\n")
-        assert said.count("[the answer has no text: it and the message are not kept]") == 2, said
+        assert said.count("[the answer has no text: the message and the answer are dropped]") == 2, said
         assert [m["content"] for m in server.bodies[-1]["messages"]] == ["two"]
 
 

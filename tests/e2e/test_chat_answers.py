@@ -49,8 +49,8 @@ def test_the_speed_of_answers():
     with serving(whole("x.")) as server:
         _, said = chatted(server, "/speed", "/speed on", "go", "/speed off", "go", "/speed", "/speed maybe", code=1)
         assert [line.split(",")[0] for line in said] == [
-            "there is no answer yet", "[7 tokens", "[7 tokens", "weft: /speed tells the speed of the last answer"], said
-        assert " a second, the first after 0." in said[1], said
+            "there is no answer yet", "[7 tokens", "[7 tokens", "weft: /speed prints the speed of the last answer"], said
+        assert " tokens per second, the first after 0." in said[1], said
         server.answer = lambda out: (out.write(event("x")), ends(out, completion_tokens=1))
         _, said = chatted(server, "go", "/speed")
         assert len(said) == 1 and said[0].startswith("[1 tokens, the first after 0."), said
@@ -77,14 +77,14 @@ def test_lines_and_commands():
                           "//", "three\\")
         assert said == ["the system message is removed", "system message: none",
                         "the system message is set", "system message: two  words",
-                        *2 * ["the conversation is forgotten, the system message stays"]], said
+                        *2 * ["the conversation is cleared, the system message is kept"]], said
         assert [[m["content"] for m in body["messages"]] for body in server.bodies] == [["one"], ["two  words", "/"],
                                                                                        ["two  words", "/", "x.", "three\n"]], server.bodies
-        assert chatted(server, "/sys", code=1) == ("", ["weft: there is no command /sys: /help lists them"])
+        assert chatted(server, "/sys", code=1) == ("", ["weft: there is no command /sys: /help lists the commands"])
         _, said = chatted(server, "/help")
         assert [line.split()[0] for line in said[:-1]] == ["/help", "/system", "/params", "/save", "/save!", "/load", "/clear", "/speed", "/quit"], said
         assert said[1] == "  /system [TEXT|-]          shows, sets or (-) removes the system message" and said[-1].startswith("  a line that ends"), said
-    for line, words in ((b"a\0b", "the line holds a NUL"), (b"a\xff", "the line is not valid UTF-8")):
+    for line, words in ((b"a\0b", "the line contains a NUL byte"), (b"a\xff", "the line is not valid UTF-8")):
         with serving(whole("x.")) as server:
             done = subprocess.run([WEFT, "chat", "--url", server.base], input=line + b"\nnext\n", capture_output=True, timeout=LIMIT, env=environment())
             assert done.returncode == 1 and words in done.stderr.decode() and not server.bodies, done
@@ -108,9 +108,9 @@ def test_why_a_conversation_is_not_saved():
     with serving(whole("x.")) as server, tempfile.TemporaryDirectory() as folder:
         pipe = pathlib.Path(folder) / "pipe"
         os.mkfifo(pipe)
-        for file, why in ((folder, "Is a directory: name a file in it"), (f"{folder}/none/f", "No such file or directory: make its folder first"),
-                          (f"{pipe}/f", "Not a directory: make its folder first"), ("/dev/full", "No space left on device: make room, or name a file on another disk"),
-                          (pipe, "No such device or address: nobody reads it"), (f"{folder}/{'f' * 300}", "File name too long")):
+        for file, why in ((folder, "Is a directory: name a file in this folder"), (f"{folder}/none/f", "No such file or directory: create its folder first"),
+                          (f"{pipe}/f", "Not a directory: create its folder first"), ("/dev/full", "No space left on device: free some space, or name a file on another disk"),
+                          (pipe, "No such device or address: no process reads the pipe"), (f"{folder}/{'f' * 300}", "File name too long")):
             _, said = chatted(server, "go", f"/save {file}", code=1)
             assert said == [f"weft: 2 messages cannot be written to {file}: {why}"], said
         if os.geteuid() != 0:
@@ -127,14 +127,14 @@ def test_a_file_of_something_else_is_not_replaced_unasked():
         notes.write_text("Dear diary")
         talk.write_text(json.dumps(turn))
         empty.touch()
-        foreign = lambda file: f"weft: {file} is there and has something else in it: /save! {file} replaces it"
+        foreign = lambda file: f"weft: {file} exists and contains something else: /save! {file} replaces it"
         assert chatted(server, "go", f"/save {notes}", "on", code=1) == ("x.\n", [foreign(notes)])
         _, said = chatted(server, "go", f"/save {empty}", "on", f"/save {empty}", f"/load {talk}", f"/save {talk}", f"/save {empty}", code=1)
         assert said == [f"2 messages are in {empty}", f"4 messages are in {empty}", "2 messages are loaded", f"2 messages are in {talk}", foreign(empty)], said
         assert notes.read_text() == "Dear diary" and json.loads(talk.read_text()) == {"messages": turn}
         assert chatted(server, f"/load {talk}", "/clear", f"/save {talk}", code=1)[1][2:] == [foreign(talk)]
         said = chatted(server, f"/save! {notes}", f"/save {notes}", "/save!", code=1)[1]
-        assert said == 2 * [f"0 messages are in {notes}"] + ["weft: /save! takes the name of a file"], said
+        assert said == 2 * [f"0 messages are in {notes}"] + ["weft: /save! needs the name of a file"], said
 
 
 def reply(status, body):
@@ -160,14 +160,14 @@ def test_what_a_server_answers():
         server.answer = lambda out: (out.write(event("Half")), out.write(b'data: {"error":"no wool"}\n\n'))
         assert piped("--url", server.base, feed="go\n", code=1) == ("Half\n", "weft: the server ended the answer: no wool\n")
         server.answer = lambda out: out.write(b'data: {"error":{}}\n\n')
-        assert piped("--url", server.base, feed="go\n", code=1) == ("", "weft: the server ended the answer: it does not say why\n")
+        assert piped("--url", server.base, feed="go\n", code=1) == ("", "weft: the server ended the answer: it sent no reason\n")
         posted = Handler.do_POST
         try:
             for status, body, words in ((500, b'{"error":{"message":"broken"}}', "the server answers 500: broken"),
                                         (503, b'{"error":"later"}', "the server answers 503: later"),
                                         (400, b'{"message":"bad"}', "the server answers 400: bad"), (502, b"<html>", "the server answers 502"),
-                                        (403, b"{}", "the server refuses the key (403): give its key with --api-key or OPENAI_API_KEY"),
-                                        (404, b"", f"{server.base}/v1 answers 404: give the address of an API such as http://127.0.0.1:8000 with --url")):
+                                        (403, b"{}", "the server refuses the key (403): set its key with --api-key or OPENAI_API_KEY"),
+                                        (404, b"", f"{server.base}/v1 answers 404: set the address of an API such as http://127.0.0.1:8000 with --url")):
                 Handler.do_POST = reply(status, body)
                 assert piped("--url", server.base, "m", feed="go\n", code=1) == ("", f"weft: {words}\n"), status
         finally:
@@ -265,7 +265,7 @@ def test_a_password_in_an_address_is_not_shown():
             assert piped("--url", address, feed="go\n") == ("x.\n", "")
             assert sent == ["Basic " + base64.b64encode(b"us:pa@ss").decode()], sent
             shown = server.base.replace("//", "//***@") + "/v1"
-            for answer, words in (reply(404, b""), f"{shown} answers 404: give the address"), (lambda handler: handler.wfile.write(b"SSH\r\n\r\n"), f"{shown} gives no answer ("):
+            for answer, words in (reply(404, b""), f"{shown} answers 404: set the address"), (lambda handler: handler.wfile.write(b"SSH\r\n\r\n"), f"{shown} sent no answer ("):
                 Handler.do_POST = answer
                 _, said = piped("--url", address, "m", feed="go\n", code=1)
                 assert said.startswith(f"weft: {words}") and "pa" not in said, said
@@ -273,7 +273,7 @@ def test_a_password_in_an_address_is_not_shown():
             Handler.do_POST = posted
         server.answer = lambda out: out.write(event("Half"))
         _, said = piped("--url", address, feed="go\n", code=1)
-        assert said == f"weft: {shown} ended its answer before it was complete: ask again\n", said
+        assert said == f"weft: {shown} ended its answer before it was complete: send the message again\n", said
     _, said = piped("--url", address + "/a@b", "m", feed="go\n", code=1)
     assert said.startswith(f"weft: no server answers at {shown[:-3]}/a@b (") and "pa%40" not in said, said
 
@@ -307,13 +307,13 @@ def test_why_a_server_cannot_be_asked():
         late.stdin.close()
         plain, empty, shell = open_(talking(b"HTTP/1.1 400 Bad\r\n\r\n")), open_(talking()), open_(talking(b"SSH-2.0-x\r\n"))
         broken, chunks = open_(talking(head, half)), open_(talking(head, b"zzz\r\n"))
-        causes = [("https://127.0.0.1:%d" % plain, {}, "gives no answer", "a server without TLS wants http:// in --url"),
-                  ("http://127.0.0.1:%d" % empty, {}, "gives no answer", "is it an HTTP server? One with TLS wants https:// in --url"),
-                  ("http://127.0.0.1:%d" % shell, {}, "gives no answer", "is it an HTTP server? One with TLS wants https:// in --url"),
-                  ("http://127.0.0.1:%d" % broken, {}, "went away in the middle of its answer", "ask again"),
-                  ("http://127.0.0.1:%d" % chunks, {}, "went away in the middle of its answer", "ask again"),
-                  ("http://127.0.0.1:1", {}, "no server answers at", "start one with 'weft serve', or give its address with --url"),
-                  ("http://no-such-name.invalid", {}, "no server answers at", "is the name in --url right, and is there a network?"),
+        causes = [("https://127.0.0.1:%d" % plain, {}, "sent no answer", "for a server without TLS, --url begins with http://"),
+                  ("http://127.0.0.1:%d" % empty, {}, "sent no answer", "check that it is an HTTP server; for one with TLS, --url begins with https://"),
+                  ("http://127.0.0.1:%d" % shell, {}, "sent no answer", "check that it is an HTTP server; for one with TLS, --url begins with https://"),
+                  ("http://127.0.0.1:%d" % broken, {}, "closed the connection before its answer was complete", "send the message again"),
+                  ("http://127.0.0.1:%d" % chunks, {}, "closed the connection before its answer was complete", "send the message again"),
+                  ("http://127.0.0.1:1", {}, "no server answers at", "start one with 'weft serve', or set its address with --url"),
+                  ("http://no-such-name.invalid", {}, "no server answers at", "check the name in --url and the network"),
                   ("http://x.invalid", {"http_proxy": "http://no-such-name.invalid:1"}, "no server answers at", "the environment names a proxy (http_proxy, https_proxy)")]
         try:
             certificate(pathlib.Path(folder), "elsewhere")
@@ -323,8 +323,8 @@ def test_why_a_server_cannot_be_asked():
             secure.socket = context.wrap_socket(secure.socket, server_side=True)
             secure.handle_error = lambda *_: None
             threading.Thread(target=secure.serve_forever, daemon=True).start()
-            causes.append((f"https://127.0.0.1:{secure.server_port}", {}, "gives no answer", "--url must have the name that the certificate has, and this machine "
-                           "must trust who signed it (Debian: update-ca-certificates)"))
+            causes.append((f"https://127.0.0.1:{secure.server_port}", {}, "sent no answer", "--url must have the name that the certificate has, and this machine "
+                           "must trust the issuer of the certificate (Debian: update-ca-certificates)"))
         except FileNotFoundError:
             pass  # no program to make a certificate with
         for address, env, words, advice in causes:
@@ -332,7 +332,7 @@ def test_why_a_server_cannot_be_asked():
             assert words in said and f"{address}/v1" in said and said.endswith(f"): {advice}\n") and said.count("\n") == 1, (address, said)
         said = late.stderr.read().decode()
         assert late.wait() == 1 and said.startswith(f"weft: no server answers at https://127.0.0.1:{mute}/v1 (") and \
-            said.endswith("): is the address right, and can it be reached from here?\n"), said
+            said.endswith("): check the address, and that this machine can reach it\n"), said
         whole_ = b"%x\r\n%s" % (999, event("All.") + b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
         done = open_(talking(head, whole_))
         assert piped("--url", f"http://127.0.0.1:{done}", "m", feed="go\n") == ("All.\n", "")  # broken after its end
@@ -343,7 +343,7 @@ def test_a_fault_of_libcurl_is_no_answer():
         (pathlib.Path(folder) / "curl").touch()
         done = subprocess.run([FAULTY, "chat", "m", "--url", "http://x.invalid"], input=b"go\n", capture_output=True, timeout=LIMIT,
                               env={**environment(), "WEFT_FAULT_FOLDER": folder})
-        assert (done.returncode, done.stderr) == (1, b"weft: http://x.invalid/v1 cannot be asked: Internal error\n"), done
+        assert (done.returncode, done.stderr) == (1, b"weft: no request can be sent to http://x.invalid/v1: Internal error\n"), done
 
 
 def test_lines_of_a_terminal_are_remembered_once():

@@ -152,16 +152,16 @@ def test_fault_of_one_copy():
         assert ready.status == 200 and ready.json == {"status": "ready", "copies": {"m": ["ready", "failed", "ready"]}}, ready.text
         assert s.request("GET", "/health").json == {"status": "ok"}
         assert "the device failed: a fault that the test has planted (simt:1)" in s.output()
-        assert "copy 1 of the model 'm' has failed, others serve on" in s.output()
+        assert "copy 1 of the model 'm' has failed, other copies continue to serve" in s.output()
         faults.on("fault.0")
         assert 500 in {chat(s, **body).status for _ in range(2)}  # equals take turns
         assert chat(s, **body).status == 200
-        assert "copy 0 of the model 'm' has failed, others serve on" in s.output()
+        assert "copy 0 of the model 'm' has failed, other copies continue to serve" in s.output()
         assert "not served any more" not in s.output()
         faults.on("fault.2")
         assert chat(s, **body).status == 500
         assert ended(s) == 1, s.output()
-        assert "the model 'm' is not served any more" in s.output() and "no model is left" in s.output()
+        assert "the model 'm' has failed and is not served any more" in s.output() and "all models have failed" in s.output()
 
 
 def refusal(*args):
@@ -173,11 +173,11 @@ def refusal(*args):
 def test_wrong_devices_are_one_sentence():
     model = f"m={MODELS / 'weft-demo-chat'}"
     assert refusal(model, "--device", "simt:0", "--data-parallel-size", 2) == (
-        "weft: model 'm': --data-parallel-size 2 needs as many GPUs and --device or ,device= names 1: name more, or add ,data-parallel-size=1 behind the model")
+        "weft: model 'm': --data-parallel-size 2 needs as many GPUs and --device or ,device= names 1: name more, or append ,data-parallel-size=1 to the model argument")
     assert refusal(f"{model},device=simt:9") == "weft: model 'm': device simt:9: " \
         "there is no CUDA device 9: 8 here, counted from 0"
-    assert refusal(model, "--device", "simt", "--data-parallel-size", 9) == "weft: model 'm': --data-parallel-size 9 needs as many GPUs, " \
-        "lower it to 8 at most: there is no CUDA device 8: 8 here, counted from 0"
+    assert refusal(model, "--device", "simt", "--data-parallel-size", 9) == "weft: model 'm': --data-parallel-size 9 needs as many GPUs: " \
+        "lower it to at most 8: there is no CUDA device 8: 8 here, counted from 0"
     more = "serve fewer models, smaller ones or with --dtype int8, or lower --kv-cache-memory, --max-num-batched-tokens, --max-num-seqs " \
         "or --max-model-len, or split"
     assert re.fullmatch(f"weft: the plan needs \\S+ GiB of simt:1 and \\S+ GiB are free: {more} the model over the GPUs: "
@@ -189,7 +189,7 @@ def test_wrong_devices_are_one_sentence():
                         refusal(f"{model},kv-cache-memory=2G", "--device", "simt"))
     assert re.search("there are .* MiB on simt:1: raise --kv-cache-memory", refusal(
         f"{model},device=simt:1,kv-cache-memory=9K", f"b={MODELS / 'weft-demo-chat'},device=simt:0"))
-    assert "'cpu' takes no numbers" in refusal(model, "--device", "cpu:0")
+    assert "'cpu' accepts no numbers" in refusal(model, "--device", "cpu:0")
     assert re.search("cuda.*--device cpu computes without a GPU", refusal(model, "--device", "cuda:1"))
 
 

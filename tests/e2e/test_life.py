@@ -185,13 +185,13 @@ def test_stop_twice():
         streams = [open_stream(s, max_tokens=20) for _ in range(3)]
         wait_for(lambda: s.metric("weft_requests_submitted_total") == 3)
         s.process.send_signal(signal.SIGTERM)
-        wait_log(s, "finishing what was accepted")
+        wait_log(s, "finishing the accepted requests")
         assert s.process.poll() is None
         time.sleep(0.5)  # one within 100 ms would count as the first
         s.process.send_signal(signal.SIGTERM)
         assert ended(s) == 1, s.output()
-        assert "for the second time: ending at once" in s.output()
-        assert "error 3 requests were not answered to their end" in s.output(), s.output()
+        assert "for the second time: ending immediately" in s.output()
+        assert "error 3 requests were not answered completely" in s.output(), s.output()
         for stream in streams:
             stream.close()
 
@@ -206,7 +206,7 @@ def test_stop_signalled_twice_at_once():
             wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
             for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT:
                 s.process.send_signal(number)  # the process is stopped, so it gets both at once
-            wait_log(s, "finishing what was accepted")
+            wait_log(s, "finishing the accepted requests")
             faults.off("hang")
             try:
                 answer = read_all(stream)
@@ -246,7 +246,7 @@ def test_reload_keys():
             wait_for(lambda: s.metric("weft_requests_submitted_total") == 1)
             write("# changed\nold-2\nnew\n")
             assert models(s, "new") == 401  # keys are read again only at SIGHUP
-            reload(s, f"info reload: the key list of {file.name} is in use from now on")
+            reload(s, f"info reload: the key list of {file.name} is in use now")
             assert [models(s, k) for k in (KEY, "old-1", "old-2", "new")] == [200, 401, 200, 200]
             for bad in "", "# nothing\n", "with space\n", "good\nb\u00e4d\n":
                 write(bad)
@@ -286,7 +286,7 @@ def test_level_from_the_first_line():
             os.chmod(file.name, 0o644)
             server = harness.start(EMBED, "--api-key-file", file.name, "--log-level", level)
         try:
-            warned = "can be read by others" in server.output()
+            warned = "can be read by other users" in server.output()
             assert warned == (level == "warning"), server.output()
         finally:
             assert server.stop() == 0
@@ -311,7 +311,7 @@ def test_reload_loses_nothing():
         for client in clients:
             client.start()
         for _ in range(40):
-            reload(server, "is in use from now on")
+            reload(server, "is in use now")
         stop.set()
         for client in clients:
             client.join()
@@ -320,7 +320,7 @@ def test_reload_loses_nothing():
 
 def test_reload_without_files():
     server = harness.start(EMBED)
-    reload(server, "there is nothing to read again")
+    reload(server, "there is nothing to reload")
     assert models(server, KEY) == 200
 
 
@@ -432,7 +432,7 @@ def test_stop_cuts_streams():
             thread.start()
         wait_for(lambda: s.metric("weft_requests_submitted_total") == 4)
         s.process.send_signal(signal.SIGTERM)
-        says = "The server was shut down before the answer was whole."
+        says = "The server shut down before the answer was complete."
         *before, last, end = chat.read().decode().split("\n\n")
         assert len(before) > 1 and end == "" and "[DONE]" not in last
         assert json.loads(last.removeprefix("data: ")) == {"error": {
@@ -525,8 +525,8 @@ def test_fault_of_one_device():
         out = s.output()
         assert out.count("the device failed: a fault that the test has planted") == 1, out
         for model in "there", "embed":
-            assert f"error the model '{model}' is not served any more: start the server again" in out, out
-        assert "the model 'here' is not served" not in out and "no model is left" not in out, out
+            assert f"error the model '{model}' has failed and is not served any more: restart the server" in out, out
+        assert "the model 'here' is not served" not in out and "all models have failed" not in out, out
 
 
 def test_fault_while_another_engine_hangs():
@@ -554,4 +554,4 @@ def test_fault_while_another_engine_hangs():
                 assert s.request("GET", "/ready").json["models"]["hangs"] == "failed"
                 s.process.send_signal(signal.SIGTERM)
             assert ended(s) == 1, s.output()
-            assert ("no model is left: ending" in s.output()) == (not cpu), s.output()
+            assert ("all models have failed: the server ends" in s.output()) == (not cpu), s.output()

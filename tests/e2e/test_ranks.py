@@ -77,7 +77,7 @@ def test_ranks_on_emulated_gpus():
                     chat(server, model=job[0], messages=user(job[1]["prompt"]), max_tokens=4)), jobs)):
                 assert got and record_of(case)["text"].startswith(got), (name, case["prompt"], got)
     assert server.stop() == 0
-    eager = "a model is split: GPUs load all code at the start"
+    eager = "a model is split over GPUs: they load all code at startup"
     assert eager not in server_on("simt:0", f"one={more}", "-v").output()
     half = f"{tiny()},dtype=float32"  # of the first GPU it gets little, of the other one all
     rules = server_on("simt:0,1", f"one={half},device=simt:0,max-num-seqs=2", "-v",
@@ -85,9 +85,9 @@ def test_ranks_on_emulated_gpus():
     assert eager in rules.split("simt:0")[0], rules
     assert re.findall(r"keys and values .*; (.*)\)", rules) == ["all that --max-num-seqs can fill", "a share of the free memory"], rules
     both = (f"a={more}", f"b={more}", "--tensor-parallel-size", 2)
-    assert "models 'a' and 'b' are both shared by ranks on simt:1: name GPUs of its own" in refusal(
+    assert "models 'a' and 'b' are both split over simt:1: assign separate GPUs" in refusal(
         *both[:1], f"b={more},device=simt:1\\,2", *both[2:], "--device", "simt:0,1")
-    assert "are not possible yet: leave out --data-parallel-size" in refusal(*both, "--device", "simt", "--data-parallel-size", 2)
+    assert "are not supported: omit --data-parallel-size" in refusal(*both, "--device", "simt", "--data-parallel-size", 2)
 
 
 def test_preempted_and_cached_answers_on_emulated_gpus():
@@ -135,9 +135,9 @@ def test_a_rank_that_hangs_ends_its_models_alone():
                 assert text_of(job.result()) == record_of(case)["text"]
             assert chat(server, model="two", **ask).status == 503
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
-            wait_for(lambda: "the model 'two' is not served any more" in server.output(), server.output())
+            wait_for(lambda: "the model 'two' has failed and is not served any more" in server.output(), server.output())
             assert "rank 1 of 2 did not end step" in server.output()
-            assert "the model 'one' is not served any more" not in server.output()
+            assert "the model 'one' has failed and is not served any more" not in server.output()
             faults.off("hang")  # the late rank comes back and does no harm
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
             assert server.stop() == 1  # a model was lost
@@ -166,8 +166,8 @@ def test_copies_of_a_shared_model_fail_together():
             assert text_of(chat(server, model="one", **ask)) == record_of(case)["text"]
             assert server.request("GET", "/ready").json == {
                 "status": "ready", "models": {"one": "ready", "two": "failed"}, "copies": {"two": ["failed", "failed"]}}
-            assert server.output().count("the model 'two' is not served any more") == 1
-            assert "others serve on" not in server.output() and "the model 'one' is not served" not in server.output()
+            assert server.output().count("the model 'two' has failed and is not served any more") == 1
+            assert "other copies continue to serve" not in server.output() and "the model 'one' is not served" not in server.output()
             faults.off("hang")
             assert server.stop() == 1
         finally:
@@ -201,11 +201,11 @@ def test_a_rank_on_a_gpu_that_fails_or_hangs_ends_its_model_alone():
                     answer = job.result()
                     assert (answer.status, answer.error["code"]) == (500, "internal_error"), answer.text
                 assert chat(server, model=name, **ask).status == 503
-                wait_for(lambda: f"the model '{name}' is not served any more" in server.output(), server.output())
+                wait_for(lambda: f"the model '{name}' has failed and is not served any more" in server.output(), server.output())
                 assert text_of(chat(server, model="one", **ask)) == want
             assert re.search(r"the device failed: a fault that the test has planted \(simt:0,1\)", server.output()), server.output()
             assert re.search(r"rank 1 of 2 \(simt:3\) did not end step.* \(simt:2,3\)", server.output()), server.output()
-            assert "the model 'one' is not served any more" not in server.output()
+            assert "the model 'one' has failed and is not served any more" not in server.output()
             faults.off("late.3")  # the late rank comes back and does no harm
             assert text_of(chat(server, model="one", **ask)) == want
             assert server.stop() == 1

@@ -67,11 +67,11 @@ def test_uploads_without_a_key():
     assert uploads.closed >= CONNECTIONS - BUDGET // (4 << 20)
     assert uploads.closed <= server.metric("weft_body_floods_total")
     assert harness.sanitized() or more <= BUDGET + SLACK, (more, BUDGET)
-    assert re.search(r"^http: .* 0\.12 GiB for bodies under way", server.output(), re.M)
+    assert re.search(r"^http: .* 0\.12 GiB for request bodies", server.output(), re.M)
 
 
 def test_the_plan_names_the_budget():
     server = start(f"embed={MODELS / 'weft-demo-embed'}", "-v")
-    line = re.search(r"^http: .* up to (\S+) GiB beside the models, of them (\S+) GiB for bodies under way",
+    line = re.search(r"^http: .* up to (\S+) GiB in addition to the models, including (\S+) GiB for request bodies",
                      server.output(), re.M)
     assert line and 0.25 <= float(line[2]) < float(line[1]) < 64, server.output()

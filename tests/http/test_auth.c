@@ -36,7 +36,7 @@ static const struct header_case cases[] = {
     {B, 1, "Bearer k3", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
     {B, 1, "Bearer k", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
     {B, 1, "Bearer k11", 0, "", false, HTTP_INVALID_KEY, "not valid", 0},
-    {B, 0, "", 1, "k1", false, HTTP_MISSING_KEY, "not in 'x-api-key'", 0},
+    {B, 0, "", 1, "k1", false, HTTP_MISSING_KEY, "not from 'x-api-key'", 0},
     {B, 1, "Bearer k1", 1, "wrong", true, 0, NULL, 0}, // Bearer alone decides
     {X, 0, "", 1, "k1", true, 0, NULL, 0},
     {X, 1, "Bearer k2", 0, "", true, 0, NULL, 1},

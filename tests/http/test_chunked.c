@@ -172,7 +172,7 @@ static void test_chunks_need_our_decoder(void **state)
 {
     (void)state;
     assert_false(chunked_is_strict());
-    fault_is(FIRST HOST CODED "\r\n", 1, "Chunked bodies are not taken here");
+    fault_is(FIRST HOST CODED "\r\n", 1, "Chunked bodies are not accepted here");
     text_decodes("0\r\n\r\n", 0, "");
     assert_true(chunked_is_strict());
     fault_is(FIRST HOST CODED "\r\n", 1, NULL);
@@ -191,9 +191,9 @@ static void test_heads(void **state)
         {FIRST "hOsT:a\r\n\r\n", 1, NULL},
         {FIRST "Host \r\nHost: a\r\n\r\n", 1, NULL}, // no colon: another line
         {FIRST "\r\n", 0, NULL},
-        {FIRST "\r\n", 1, "must come exactly once"},
-        {FIRST HOST HOST "\r\n", 1, "must come exactly once"},
-        {FIRST HOST HOST "\r\n", 0, "must come exactly once"},
+        {FIRST "\r\n", 1, "must be sent exactly once"},
+        {FIRST HOST HOST "\r\n", 1, "must be sent exactly once"},
+        {FIRST HOST HOST "\r\n", 0, "must be sent exactly once"},
         {FIRST "Host: a/b\r\n\r\n", 1, "must be a host"},
         {FIRST "Host: a/b\r\n\r\n", 0, "must be a host"},
         {FIRST HOST "Content-Length: 2\r\n\r\n", 1, NULL},
@@ -208,8 +208,8 @@ static void test_heads(void **state)
         {FIRST HOST "Content-Length: 2\r\n" CODED "\r\n", 0, "in two ways"},
         {FIRST CODED "\r\n", 0, "HTTP/1.0 has no Transfer-Encoding"},
         {FIRST HOST CODED "\r\n", 1, NULL},
-        {FIRST HOST "X: a\r\n b\r\n\r\n", 1, "goes on in a second line"},
-        {FIRST HOST "X: a\r\n\tb\r\n\r\n", 1, "goes on in a second line"},
+        {FIRST HOST "X: a\r\n b\r\n\r\n", 1, "continues on a second line"},
+        {FIRST HOST "X: a\r\n\tb\r\n\r\n", 1, "continues on a second line"},
         {FIRST HOST "\r\n folded: but of the body\r\nHost: b\r\n", 1, NULL},
         {FIRST HOST "Transfer-Encodings: chunked\r\nXContent-Length: 2\r\n\r\n", 0, NULL},
     };

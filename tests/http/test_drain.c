@@ -394,7 +394,7 @@ static void test_pipelined_behind_the_signal(void **state)
     fixture_close(&f);
 }
 
-#define CUT_SAYS "The server was shut down before the answer was whole."
+#define CUT_SAYS "The server shut down before the answer was complete."
 
 static void cut_check(struct http_client *client)
 {

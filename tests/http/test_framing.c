@@ -56,8 +56,7 @@ static void test_fallback_errors(void **state)
         json_t *body = json_loadb(answer.body, answer.body_bytes, 0, NULL);
         assert_non_null(json_object_get(body, "error"));
         assert_int_equal(json_object_get(body, "request_id") != NULL, i == 1);
-        assert_int_equal(strstr(answer.body, "; at most 32 MiB are accepted.") != NULL,
-                         i == 3);
+        assert_int_equal(strstr(answer.body, "; at most 32 MiB are accepted.") != NULL, i == 3);
         json_decref(body);
         http_answer_free(&answer);
         http_client_close(&client);

@@ -231,7 +231,8 @@ static void test_sentences(void **state)
     answer = ask("POST", "/v1/test/echo", BEARER "Content-Type: text/plain\r\n", "{}");
     message_is(&answer, "The body must be JSON in UTF-8: send 'Content-Type: application/json'.");
     answer = ask("POST", "/v1/test/echo", BEARER "Content-Encoding: gzip\r\n", "{}");
-    message_is(&answer, "Compressed bodies are not taken: send it plain.");
+    message_is(&answer,
+               "Compressed bodies are not accepted: send the body without Content-Encoding.");
     answer = ask("POST", "/v1/test/echo", BEARER, "12345678901234567890123456789012345");
     message_is(&answer, "The body has 35 bytes; at most 32 bytes are accepted.");
 }

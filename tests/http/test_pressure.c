@@ -369,9 +369,9 @@ static void test_no_watches_left(void **state)
     assert_true(pread(file, text, sizeof text - 1, 0) >= 0);
     close(file);
     assert_int_equal(answered, 3);
-    const char *said = strstr(text, "No space left on device: clients of HTTP/1 that leave");
+    const char *said = strstr(text, "No space left on device: HTTP/1 clients that disconnect");
     assert_non_null(said);
-    assert_null(strstr(strchr(said, '\n'), "clients of HTTP/1 that leave"));
+    assert_null(strstr(strchr(said, '\n'), "HTTP/1 clients that disconnect"));
     fixture_close(&f);
 }
 

@@ -764,7 +764,7 @@ static void test_port_in_use(void **state)
     struct server *second = NULL;
     struct error err = {0};
     assert_int_equal(server_open(&second, &o, &err), STATUS_IO);
-    assert_non_null(strstr(err.text, "another process listens there"));
+    assert_non_null(strstr(err.text, "another process listens on it"));
     fixture_close(&f);
 }
 

@@ -141,7 +141,7 @@ static void files_allow(rlim_t soft, rlim_t hard, uint32_t wanted, uint32_t conn
     close(ends[0]);
     int status = 1;
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (status != 0 || (strstr(said, "open files are allowed") != NULL) != warned)
+    if (status != 0 || (strstr(said, "open files (ulimit -n) allows") != NULL) != warned)
         fail_msg("%u of %ju: %s", wanted, (uintmax_t)hard, said);
 }
 
@@ -204,8 +204,8 @@ static void test_a_port_that_is_taken(void **state)
         .host = "127.0.0.1", .port = server_port(first), .api_keys = keys, .api_key_count = 1};
     assert_int_equal(server_open(&second, &options, &err), STATUS_IO);
     snprintf(wanted, sizeof wanted,
-             "127.0.0.1 port %u cannot be listened on: another process listens there: choose "
-             "another with --port (PORT=... of make serve)",
+             "cannot listen on 127.0.0.1 port %u: another process listens on it: choose "
+             "another port with --port (make serve: PORT=...)",
              server_port(first));
     assert_string_equal(err.text, wanted);
     options.host = "127.0.0.3";
