@@ -66,19 +66,20 @@ static void wire_add(struct access_line *line, const h2o_req_t *req)
 
 static void tokens_add(struct access_line *line, const struct exchange *x)
 {
-    const struct request_facts *facts = &x->facts;
+    const struct request_facts *facts = &x->engine.facts;
     // a text worker that has x may be writing model_named
-    if (!x->model && !x->offloaded && x->model_named.bytes > 0)
+    if (!x->engine.model && x->job.state == JOB_NONE && x->model_named.bytes > 0)
         text_add(line, "model", x->model_named);
-    if (!x->model)
+    if (!x->engine.model)
         return;
     text_add(line, "model",
-             iovec_shown(h2o_iovec_init(x->model->id, strlen(x->model->id)), PATH_BYTES_SHOWN));
+             iovec_shown(h2o_iovec_init(x->engine.model->id, strlen(x->engine.model->id)),
+                         PATH_BYTES_SHOWN));
     if (facts->submitted_ns == 0)
         return;
     number_add(line, "tokens_in", facts->prompt_tokens);
-    if (x->model->facts->kind == MODEL_GENERATOR)
-        number_add(line, "tokens_out", x->tokens_answered);
+    if (x->engine.model->facts->kind == MODEL_GENERATOR)
+        number_add(line, "tokens_out", x->counts.tokens_answered);
     ms_add(line, "queue_ms", facts->submitted_ns, facts->started_ns);
     ms_add(line, "first_token_ms", x->arrived_ns, facts->first_token_ns);
 }
@@ -89,14 +90,14 @@ void access_log(const struct exchange *x, const h2o_req_t *req)
     if (log_level_get() < LOG_INFO)
         return;
     struct text route = x->route ? text_of(x->route->path) : path_of(req);
-    head_add(&line, req, route, exchange_status(x), x->code);
+    head_add(&line, req, route, exchange_status(x), x->response.code);
     tokens_add(&line, x);
     ms_add(&line, "total_ms", x->arrived_ns, clock_ns());
     wire_add(&line, req);
     if (x->info.key_id != KEY_NONE)
         number_add(&line, "key", x->info.key_id);
-    line.values[line.count++] =
-        (struct log_value){.name = "client_gone", .kind = LOG_VALUE_BOOL, .number = x->client_gone};
+    line.values[line.count++] = (struct log_value){
+        .name = "client_gone", .kind = LOG_VALUE_BOOL, .number = x->client == CLIENT_GONE};
     text_add(&line, "id", x->info.request_id);
     log_values(LOG_INFO, "request", line.values, line.count);
 }

@@ -91,21 +91,22 @@ void histogram_add(struct histogram *h, enum histogram_id id, uint32_t window, u
 
 static struct model_counters *counters_of(struct exchange *x)
 {
-    if (!x->copy || !x->thread->counters.copies)
+    if (!x->engine.copy || !x->thread->counters.copies)
         return NULL;
-    return &x->thread->counters.copies[x->copy - x->info.served->copies];
+    return &x->thread->counters.copies[x->engine.copy - x->info.served->copies];
 }
 
 static void histogram_observe(struct exchange *x, enum histogram_id id, uint64_t value)
 {
-    histogram_add(&counters_of(x)->histograms[id], id, x->model->facts->max_model_len, value);
+    histogram_add(&counters_of(x)->histograms[id], id, x->engine.model->facts->max_model_len,
+                  value);
 }
 
 void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint32_t max_tokens)
 {
     if (!counters_of(x))
         return;
-    x->choices = choice_count;
+    x->counts.choices = choice_count;
     histogram_observe(x, HISTOGRAM_PARAMS_N, n);
     histogram_observe(x, HISTOGRAM_PARAMS_MAX_TOKENS, max_tokens);
 }
@@ -113,8 +114,8 @@ void counters_params(struct exchange *x, uint32_t choice_count, uint32_t n, uint
 // Returns how many tokens ended an interval: all but the first of each choice.
 static uint64_t tokens_after_firsts(const struct exchange *x)
 {
-    uint64_t firsts = x->choices > 1 ? x->choices : 1;
-    return x->tokens_out > firsts ? x->tokens_out - firsts : 0;
+    uint64_t firsts = x->counts.choices > 1 ? x->counts.choices : 1;
+    return x->counts.tokens_out > firsts ? x->counts.tokens_out - firsts : 0;
 }
 
 void counters_tokens(struct exchange *x, uint32_t tokens)
@@ -123,15 +124,16 @@ void counters_tokens(struct exchange *x, uint32_t tokens)
         return;
     uint64_t now = clock_ns();
     // tokens of a choice that are read together share the time since the last read
-    uint32_t each = x->choices > 1 ? (tokens + x->choices - 1) / x->choices : tokens;
-    x->tokens_out += tokens;
-    if (x->token_ns != 0) {
+    uint32_t each =
+        x->counts.choices > 1 ? (tokens + x->counts.choices - 1) / x->counts.choices : tokens;
+    x->counts.tokens_out += tokens;
+    if (x->counts.token_ns != 0) {
         uint64_t intervals = smaller((uint64_t)tokens, tokens_after_firsts(x));
-        x->intervals += intervals;
+        x->counts.intervals += intervals;
         for (uint64_t i = 0; i < intervals; i++)
-            histogram_observe(x, HISTOGRAM_INTER_TOKEN, (now - x->token_ns) / each);
+            histogram_observe(x, HISTOGRAM_INTER_TOKEN, (now - x->counts.token_ns) / each);
     }
-    x->token_ns = now;
+    x->counts.token_ns = now;
 }
 
 void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t tokens)
@@ -143,8 +145,8 @@ void counters_finish(struct exchange *x, enum counted_finish finish, uint32_t to
     if (finish == COUNTED_POOLED)
         return;
     histogram_observe(x, HISTOGRAM_GENERATION_TOKENS, tokens);
-    x->tokens_max = tokens > x->tokens_max ? tokens : x->tokens_max;
-    x->tokens_answered += tokens;
+    x->counts.tokens_max = tokens > x->counts.tokens_max ? tokens : x->counts.tokens_max;
+    x->counts.tokens_answered += tokens;
 }
 
 void counters_gone(struct exchange *x, uint32_t tokens)
@@ -182,27 +184,27 @@ void counters_request_done(struct exchange *x)
 {
     if (!counters_of(x))
         return;
-    struct request_facts f = x->facts;
+    struct request_facts f = x->engine.facts;
     duration_observe(x, HISTOGRAM_E2E, x->info.started_ns, clock_ns());
     duration_observe(x, HISTOGRAM_TTFT, x->info.started_ns, f.first_token_ns);
     duration_observe(x, HISTOGRAM_QUEUE, f.submitted_ns, f.started_ns);
     duration_observe(x, HISTOGRAM_PREFILL, f.started_ns, f.first_token_ns);
     duration_observe(x, HISTOGRAM_DECODE, f.first_token_ns, f.finished_ns);
     duration_observe(x, HISTOGRAM_INFERENCE, f.started_ns, f.finished_ns);
-    uint64_t firsts = x->choices > 1 ? x->choices : 1;
+    uint64_t firsts = x->counts.choices > 1 ? x->counts.choices : 1;
     uint64_t after = tokens_after_firsts(x);
     if (after > 0 && f.first_token_ns != 0 && f.finished_ns >= f.first_token_ns) {
         uint64_t mean = (f.finished_ns - f.first_token_ns) * firsts / after;
         histogram_observe(x, HISTOGRAM_PER_OUTPUT_TOKEN, mean);
         // tokens that were read together with the first one have no interval: record the mean
-        for (uint64_t i = x->intervals; i < after; i++)
+        for (uint64_t i = x->counts.intervals; i < after; i++)
             histogram_observe(x, HISTOGRAM_INTER_TOKEN, mean);
     }
     histogram_observe(x, HISTOGRAM_PROMPT_TOKENS, f.prompt_tokens);
     histogram_observe(x, HISTOGRAM_PREFILL_COMPUTED, f.prompt_tokens - f.cached_tokens);
     histogram_observe(x, HISTOGRAM_PREEMPTIONS, f.preemptions);
-    if (x->tokens_max > 0)
-        histogram_observe(x, HISTOGRAM_GENERATION_TOKENS_MAX, x->tokens_max);
+    if (x->counts.tokens_max > 0)
+        histogram_observe(x, HISTOGRAM_GENERATION_TOKENS_MAX, x->counts.tokens_max);
 }
 
 // Counts the request. h2o is disposing of it, so its status and bytes are final.

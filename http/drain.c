@@ -64,7 +64,7 @@ void drain_begin(struct http_thread *thread)
     h2o_context_request_shutdown(&thread->ctx);
     for (struct exchange *x = thread->exchanges; x; x = x->next) {
         x->info.draining = true;
-        x->close = true;
+        x->response.close = true;
     }
     drain_check(thread);
 }
@@ -105,7 +105,7 @@ void drain_cut(struct http_thread *thread)
         if (x->reply == REPLY_ENDED)
             continue;
         exchange_count_aborted(x);
-        x->close = true;
+        x->response.close = true;
         exchange_cut(x, &failure);
     }
 }
@@ -116,7 +116,7 @@ void drain_abort(struct http_thread *thread)
     struct exchange *next;
     for (struct exchange *x = thread->exchanges; x; x = next) {
         next = x->next;
-        if (x->client_gone || x->wire == WIRE_LAST) // h2o already has the complete answer
+        if (x->client == CLIENT_GONE || x->wire == WIRE_LAST) // h2o already has the complete answer
             continue;
         exchange_count_aborted(x);
         exchange_abort(x);

@@ -55,12 +55,12 @@ bool exchange_gone(const struct exchange *x)
 
 int exchange_status(const struct exchange *x)
 {
-    return x->reply != REPLY_NONE && !x->client_gone ? x->status : 499;
+    return x->reply != REPLY_NONE && x->client != CLIENT_GONE ? x->response.status : 499;
 }
 
 bool exchange_is_stream(const struct exchange *x)
 {
-    return x->reply != REPLY_NONE && x->content_length == UINT64_MAX;
+    return x->reply != REPLY_NONE && x->response.content_length == UINT64_MAX;
 }
 
 bool exchange_answered(const struct exchange *x)
@@ -71,25 +71,26 @@ bool exchange_answered(const struct exchange *x)
 void exchange_header(struct exchange *x, const char *name, struct text value)
 {
     check(x->reply == REPLY_NONE, "header %s after the answer", name);
-    check(x->header_count < HEADERS_MAX, "over %d headers", HEADERS_MAX);
+    check(x->response.header_count < HEADERS_MAX, "over %d headers", HEADERS_MAX);
     struct text copy = arena_copy(x->arena, value);
     if (copy.at)
-        x->headers[x->header_count++] = (struct response_header){name, copy};
+        x->response.headers[x->response.header_count++] = (struct response_header){name, copy};
 }
 
 static void answer_begin(struct exchange *x, int status, const char *content_type, uint64_t bytes)
 {
-    check(x->reply == REPLY_NONE, "a second answer, status %d after %d", status, x->status);
+    check(x->reply == REPLY_NONE, "a second answer, status %d after %d", status,
+          x->response.status);
     x->reply = REPLY_BEGUN;
-    x->status = status;
-    x->content_type = content_type;
-    x->content_length = bytes;
+    x->response.status = status;
+    x->response.content_type = content_type;
+    x->response.content_length = bytes;
 }
 
 void exchange_reply_type(struct exchange *x, int status, const char *content_type, struct text body)
 {
     answer_begin(x, status, content_type, body.bytes);
-    json_put_raw(&x->filling, body);
+    json_put_raw(&x->send.filling, body);
     x->reply = REPLY_ENDED;
 }
 
@@ -102,7 +103,7 @@ void exchange_reply_bare(struct exchange *x, int status, const char *content_typ
 
 void exchange_cache(struct exchange *x, const char *control)
 {
-    x->cache_control = control;
+    x->response.cache_control = control;
 }
 
 void exchange_reply(struct exchange *x, int status, struct text json)
@@ -124,27 +125,28 @@ size_t exchange_send_space(const struct exchange *x)
 {
     size_t limit = exchange_is_stream(x) || x->reply == REPLY_NONE ? SEND_BYTES : SEND_PIECE_BYTES;
     if (x->wire >= WIRE_SENDING || x->reply == REPLY_ENDED || exchange_gone(x) ||
-        x->filling.bytes >= limit)
+        x->send.filling.bytes >= limit)
         return 0;
-    return limit - x->filling.bytes;
+    return limit - x->send.filling.bytes;
 }
 
 void exchange_write(struct exchange *x, struct text bytes)
 {
-    check(x->reply == REPLY_BEGUN, "write outside of an answer (status %d)", x->status);
+    check(x->reply == REPLY_BEGUN, "write outside of an answer (status %d)", x->response.status);
     if (!exchange_gone(x))
-        json_put_raw(&x->filling, bytes);
+        json_put_raw(&x->send.filling, bytes);
 }
 
 void exchange_stream_failed(struct exchange *x, enum http_error error)
 {
-    check(x->reply == REPLY_BEGUN, "a failed stream that has not begun (status %d)", x->status);
-    x->code = http_error_code(error);
+    check(x->reply == REPLY_BEGUN, "a failed stream that has not begun (status %d)",
+          x->response.status);
+    x->response.code = http_error_code(error);
 }
 
 void exchange_end(struct exchange *x)
 {
-    check(x->reply == REPLY_BEGUN, "end outside of an answer (status %d)", x->status);
+    check(x->reply == REPLY_BEGUN, "end outside of an answer (status %d)", x->response.status);
     x->reply = REPLY_ENDED;
 }
 
@@ -154,36 +156,36 @@ static void exchange_pump(struct exchange *x)
 {
     if (x->wire >= WIRE_SENDING)
         return;
-    if (x->sending_at == x->sending.bytes) {
-        struct json_buffer empty = x->sending;
+    if (x->send.sending_at == x->send.sending.bytes) {
+        struct json_buffer empty = x->send.sending;
         empty.bytes = 0;
-        x->sending = x->filling;
-        x->filling = empty;
-        x->sending_at = 0;
+        x->send.sending = x->send.filling;
+        x->send.filling = empty;
+        x->send.sending_at = 0;
     }
-    size_t left = x->info.head ? 0 : x->sending.bytes - x->sending_at;
+    size_t left = x->info.head ? 0 : x->send.sending.bytes - x->send.sending_at;
     size_t bytes = left < SEND_PIECE_BYTES ? left : SEND_PIECE_BYTES;
     bool last =
-        x->reply == REPLY_ENDED && (x->info.head || (bytes == left && x->filling.bytes == 0));
+        x->reply == REPLY_ENDED && (x->info.head || (bytes == left && x->send.filling.bytes == 0));
     if (bytes == 0 && !last) // h2o_send without bytes would spin
         return;
-    h2o_iovec_t piece = h2o_iovec_init(x->sending.at + x->sending_at, bytes);
-    x->sending_at += bytes;
+    h2o_iovec_t piece = h2o_iovec_init(x->send.sending.at + x->send.sending_at, bytes);
+    x->send.sending_at += bytes;
     x->wire = last ? WIRE_LAST : WIRE_SENDING;
-    x->sent_ns = clock_ns();
+    x->send.sent_ns = clock_ns();
     h2o_send(x->answer->req, &piece, bytes > 0,
              last ? H2O_SEND_STATE_FINAL : H2O_SEND_STATE_IN_PROGRESS);
 }
 
 void exchange_settle(struct exchange *x)
 {
-    if (x->offloaded && !x->job.compiles)
+    if (exchange_is_lent(x))
         return;
-    if (x->reply == REPLY_ENDED && x->request)
+    if (x->reply == REPLY_ENDED && x->engine.request)
         exchange_request_orphan(x);
-    if (x->client_gone || !x->answer || x->reply == REPLY_NONE || x->wire == WIRE_LAST)
+    if (x->client == CLIENT_GONE || !x->answer || x->reply == REPLY_NONE || x->wire == WIRE_LAST)
         return;
-    bool has_bytes = x->filling.bytes > 0 || x->sending_at < x->sending.bytes;
+    bool has_bytes = x->send.filling.bytes > 0 || x->send.sending_at < x->send.sending.bytes;
     if (x->wire == WIRE_NONE && !has_bytes && x->reply != REPLY_ENDED)
         return;
     if (x->wire == WIRE_NONE) {
@@ -199,7 +201,7 @@ static void request_run(struct exchange *x)
 {
     if (!exchange_gone(x))
         x->route->on_request(x);
-    if (!x->offloaded)
+    if (x->job.state == JOB_NONE)
         exchange_scratch_end(x);
 }
 
@@ -229,21 +231,21 @@ static void on_proceed(h2o_generator_t *generator, h2o_req_t *req)
 {
     struct exchange *x = ((struct answer *)generator)->x;
     x->wire = WIRE_OPEN;
-    if (x->client_gone) { // the client left while an HTTP/2 stream was stalled
+    if (x->client == CLIENT_GONE) { // the client left while an HTTP/2 stream was stalled
         x->wire = WIRE_LAST;
         h2o_send(req, NULL, 0, H2O_SEND_STATE_ERROR);
         return;
     }
-    bool sent_all = x->sending_at == x->sending.bytes;
-    if (!sent_all || x->filling.bytes > 0 || x->reply == REPLY_ENDED) {
+    bool sent_all = x->send.sending_at == x->send.sending.bytes;
+    if (!sent_all || x->send.filling.bytes > 0 || x->reply == REPLY_ENDED) {
         exchange_pump(x);
         return;
     }
-    struct json_buffer used = x->sending; // swap, so that the larger buffer is filled again
+    struct json_buffer used = x->send.sending; // swap, so that the larger buffer is filled again
     used.bytes = 0;
-    x->sending = x->filling;
-    x->filling = used;
-    x->sending_at = 0;
+    x->send.sending = x->send.filling;
+    x->send.filling = used;
+    x->send.sending_at = 0;
     exchange_run(x, x->route->on_send_space);
 }
 
@@ -257,9 +259,9 @@ static void on_stop(h2o_generator_t *generator, h2o_req_t *req)
 
 void exchange_destroy(struct exchange *x)
 {
-    check(!x->request, "an exchange goes with request %p", (void *)x->request);
-    json_buffer_free(&x->filling);
-    json_buffer_free(&x->sending);
+    check(!x->engine.request, "an exchange goes with request %p", (void *)x->engine.request);
+    json_buffer_free(&x->send.filling);
+    json_buffer_free(&x->send.sending);
     exchange_scratch_end(x);
     arena_destroy(x->arena); // also frees x
 }
@@ -269,7 +271,7 @@ void exchange_destroy(struct exchange *x)
 static void cut_count(struct exchange *x, h2o_req_t *req)
 {
     struct connection *connection = request_connection(req);
-    bool cut = x->client_gone || x->wire != WIRE_LAST;
+    bool cut = x->client == CLIENT_GONE || x->wire != WIRE_LAST;
     if (req->version < 0x200 || !cut)
         return;
     struct http_thread *thread = x->thread;
@@ -303,7 +305,7 @@ static void on_dispose(void *memory)
     if (x->next)
         x->next->link = x->link;
     x->thread->exchange_count--;
-    if (!x->offloaded)
+    if (x->job.state == JOB_NONE)
         exchange_destroy(x);
 }
 
@@ -346,7 +348,7 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
     x->info.key_id = KEY_NONE;
     x->info.draining = thread->drain_ns != 0;
     x->info.served = atomic_load_explicit(&server->served, memory_order_acquire);
-    x->close = x->info.draining;
+    x->response.close = x->info.draining;
     x->next = thread->exchanges;
     x->link = &thread->exchanges;
     if (x->next)
@@ -359,20 +361,21 @@ struct exchange *exchange_create(struct http_thread *thread, h2o_req_t *req,
 
 void exchange_forget(struct exchange *x)
 {
-    if (x->request)
+    if (x->engine.request)
         exchange_request_orphan(x);
     if (x->reply != REPLY_ENDED && x->route && x->route->on_gone)
         x->route->on_gone(x);
 }
 
-// Ends the handler's part, because the client left or the server cut the request.
-static void exchange_drop(struct exchange *x)
+// Ends the handler's part, unless it has ended before. client: CLIENT_CUT or CLIENT_GONE.
+static void exchange_drop(struct exchange *x, enum client_state client)
 {
+    x->client = client;
     if (exchange_gone(x))
         return;
     atomic_store_explicit(&x->gone, true, memory_order_relaxed);
     offload_drop(x);
-    if (!x->offloaded) // else when the worker has returned it
+    if (x->job.state == JOB_NONE) // else when the worker has returned it
         exchange_forget(x);
 }
 
@@ -380,12 +383,11 @@ static void exchange_drop(struct exchange *x)
 // of it.
 void exchange_client_gone(struct exchange *x)
 {
-    if (x->client_gone)
+    if (x->client == CLIENT_GONE)
         return;
-    x->client_gone = true;
     if (x->reply != REPLY_ENDED)
         atomic_fetch_add_explicit(&x->thread->counters.clients_gone, 1, memory_order_relaxed);
-    exchange_drop(x);
+    exchange_drop(x, CLIENT_GONE);
 }
 
 void exchange_cut(struct exchange *x, const struct http_failure *failure)
@@ -398,14 +400,14 @@ void exchange_cut(struct exchange *x, const struct http_failure *failure)
         x->route->on_cut(x, failure);
         x->route->on_ready(x);
     }
-    exchange_drop(x);
-    if (!x->offloaded)
+    exchange_drop(x, CLIENT_CUT);
+    if (x->job.state == JOB_NONE)
         exchange_cut_end(x);
 }
 
 void exchange_cut_end(struct exchange *x)
 {
-    if (!x->cut_with || x->client_gone || x->reply == REPLY_ENDED)
+    if (!x->cut_with || x->client == CLIENT_GONE || x->reply == REPLY_ENDED)
         return;
     if (x->reply == REPLY_BEGUN)
         exchange_end(x);

@@ -18,32 +18,32 @@ struct port *exchange_port(struct exchange *x, const struct served_model *model,
     struct port *ports[COPIES_MAX];
     uint32_t first = (uint32_t)(model->copies - served->copies), count = model->copy_count;
     for (uint32_t i = 0; i < count; i++)
-        ports[i] = x->copies_tried >> i & 1 ? NULL : port_of(x->thread, first + i);
+        ports[i] = x->engine.copies_tried >> i & 1 ? NULL : port_of(x->thread, first + i);
     uint32_t number =
         port_route_number(port_of(x->thread, first)); // counts the requests of all threads
     uint32_t chosen = port_choose(ports, count, args, number);
-    x->model = model;
+    x->engine.model = model;
     if (chosen == count)
         return NULL;
-    x->copies_tried |= 1u << chosen;
-    x->copy = &model->copies[chosen];
+    x->engine.copies_tried |= 1u << chosen;
+    x->engine.copy = &model->copies[chosen];
     return ports[chosen];
 }
 
 void exchange_attach(struct exchange *x, struct port *port, struct request *request)
 {
-    check(!x->request, "a second engine request on one exchange");
-    x->port = port;
-    x->request = request;
+    check(!x->engine.request, "a second engine request on one exchange");
+    x->engine.port = port;
+    x->engine.request = request;
 }
 
 void exchange_detach(struct exchange *x)
 {
-    check(x->request, "detach without an engine request");
-    request_facts_get(x->request, &x->facts);
+    check(x->engine.request, "detach without an engine request");
+    request_facts_get(x->engine.request, &x->engine.facts);
     counters_request_done(x);
-    port_free(x->port, x->request);
-    x->request = NULL;
+    port_free(x->engine.port, x->engine.request);
+    x->engine.request = NULL;
 }
 
 // Returns true if that freed the request.
@@ -61,10 +61,10 @@ static bool events_drop(struct port *port, struct request *request)
 
 void exchange_request_orphan(struct exchange *x)
 {
-    struct port *port = x->port;
-    struct request *request = x->request;
-    x->request = NULL;
-    request_facts_get(request, &x->facts);
+    struct port *port = x->engine.port;
+    struct request *request = x->engine.request;
+    x->engine.request = NULL;
+    request_facts_get(request, &x->engine.facts);
     port_owner_set(port, request, NULL);
     port_cancel(port, request);
     // if the finish event is already in the ring, the engine does not announce it again
@@ -86,7 +86,7 @@ static void on_request_news(void *context, void *owner, struct request *request)
             atomic_fetch_sub_explicit(&drain->thread->counters.orphans, 1, memory_order_relaxed);
         return;
     }
-    if (!x->offloaded && x->request == request)
+    if (x->job.state == JOB_NONE && x->engine.request == request)
         exchange_run(x, x->route->on_ready);
 }
 

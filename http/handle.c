@@ -136,7 +136,7 @@ static bool body_is_refused(struct exchange *x, const h2o_req_t *req)
 static void preflight_answer(struct exchange *x, const h2o_req_t *req)
 {
     struct text names = text_trim(header_of(req, "access-control-request-headers"));
-    if (!x->origin.at || header_of(req, "access-control-request-method").bytes == 0)
+    if (!x->response.origin.at || header_of(req, "access-control-request-method").bytes == 0)
         return;
     exchange_header(x, "access-control-allow-methods", text_of("GET, POST, OPTIONS"));
     exchange_header(x, "access-control-max-age", text_of("600"));
@@ -169,7 +169,7 @@ static bool is_refused(struct exchange *x, const h2o_req_t *req, const struct ro
 {
     const char *fault = fault_of(req);
     if (fault) {
-        x->close = true;
+        x->response.close = true;
         request_refuse(x, HTTP_INVALID_VALUE, fault);
         return true;
     }
@@ -249,7 +249,7 @@ static void headers_read(struct exchange *x, const h2o_req_t *req, const struct 
         x->info.shape = SHAPE_MESSAGES;
     x->info.if_none_match = arena_copy(x->arena, header_of(req, "if-none-match"));
     x->info.deadline_ns = deadline_of(req, x->info.started_ns);
-    x->origin = cors_origin(&x->thread->server->cors, text_trim(header_of(req, "origin")));
+    x->response.origin = cors_origin(&x->thread->server->cors, text_trim(header_of(req, "origin")));
     struct text retries = text_trim(header_of(req, "x-stainless-retry-count"));
     if (retries.bytes > 0 && !text_is(retries, "0"))
         atomic_fetch_add_explicit(&x->thread->counters.retries, 1, memory_order_relaxed);

@@ -20,58 +20,59 @@ struct compile_group {
 
 static struct exchange_list *list_of(const struct exchange *x)
 {
-    if (x->job.serial)
+    if (x->job.offload.serial)
         return &x->thread->waiting_serial;
-    if (x->job.compiles)
+    if (x->job.offload.compiles)
         return &x->thread->waiting_compile;
-    if (x->job.answers && work_size(x->job.bytes) > 0)
+    if (x->job.offload.answers && work_size(x->job.offload.bytes) > 0)
         return &x->thread->waiting_answers;
     // a larger body is refused, so no worker exists for its size
     uint64_t most = x->thread->server->options.body_bytes_max;
-    return &x->thread->waiting[work_size(x->job.bytes < most ? x->job.bytes : most)];
+    return &x->thread
+                ->waiting[work_size(x->job.offload.bytes < most ? x->job.offload.bytes : most)];
 }
 
 static void list_put(struct exchange_list *list, struct exchange **link, struct exchange *x)
 {
-    x->waiting_in = list;
-    x->waiting_next = *link;
-    x->waiting_link = link;
+    x->job.waiting_in = list;
+    x->job.waiting_next = *link;
+    x->job.waiting_link = link;
     *link = x;
-    if (x->waiting_next)
-        x->waiting_next->waiting_link = &x->waiting_next;
+    if (x->job.waiting_next)
+        x->job.waiting_next->job.waiting_link = &x->job.waiting_next;
     else
-        list->end = &x->waiting_next;
+        list->end = &x->job.waiting_next;
 }
 
 static void wait_end(struct exchange *x)
 {
-    *x->waiting_link = x->waiting_next;
-    if (x->waiting_next)
-        x->waiting_next->waiting_link = x->waiting_link;
+    *x->job.waiting_link = x->job.waiting_next;
+    if (x->job.waiting_next)
+        x->job.waiting_next->job.waiting_link = x->job.waiting_link;
     else
-        x->waiting_in->end = x->waiting_link;
-    x->waiting_link = NULL;
+        x->job.waiting_in->end = x->job.waiting_link;
+    x->job.waiting_link = NULL;
 }
 
 // Replaces the body by a copy for the worker, because h2o frees its own when the client leaves.
 static void body_keep(struct exchange *x)
 {
-    x->body_given = x->info.body;
-    if (!x->job.reads_body) {
+    x->job.body_given = x->info.body;
+    if (!x->job.offload.reads_body) {
         x->info.body = (struct text){"", 0};
         return;
     }
-    x->body_copy = heap_alloc(x->info.body.bytes);
+    x->job.body_copy = heap_alloc(x->info.body.bytes);
     if (x->info.body.bytes > 0)
-        memcpy(x->body_copy, x->info.body.at, x->info.body.bytes);
-    x->info.body.at = x->body_copy;
+        memcpy(x->job.body_copy, x->info.body.at, x->info.body.bytes);
+    x->info.body.at = x->job.body_copy;
 }
 
 static void body_return(struct exchange *x)
 {
-    x->info.body = x->answer ? x->body_given : (struct text){"", 0};
-    heap_free(x->body_copy);
-    x->body_copy = NULL;
+    x->info.body = x->answer ? x->job.body_given : (struct text){"", 0};
+    heap_free(x->job.body_copy);
+    x->job.body_copy = NULL;
 }
 
 // The queue for the grammar thread. Jobs are sorted by rank; ranks give each API key one job per
@@ -83,12 +84,13 @@ static void compile_begin(struct exchange *x)
     struct http_thread *thread = x->thread;
     thread->compiling = x;
     thread->compile_rank = thread->compile_key_ranks[x->info.key_id % COMPILE_KEYS] =
-        x->compile_rank;
+        x->job.compile.rank;
 }
 
 static bool shares_compile(const struct exchange *x, const struct exchange *other)
 {
-    return other && x->job.share_key != 0 && other->job.share_key == x->job.share_key;
+    return other && x->job.offload.share_key != 0 &&
+           other->job.offload.share_key == x->job.offload.share_key;
 }
 
 struct compile_scan {
@@ -107,12 +109,12 @@ static struct compile_scan compile_scan(const struct exchange *x)
         .rank = thread->compile_key_ranks[x->info.key_id % COMPILE_KEYS] + 1};
     if (scan.rank < thread->compile_rank)
         scan.rank = thread->compile_rank;
-    for (struct exchange *w = thread->waiting_compile.first; w; w = w->waiting_next) {
+    for (struct exchange *w = thread->waiting_compile.first; w; w = w->job.waiting_next) {
         bool own = w->info.key_id == x->info.key_id;
         scan.all++;
         scan.own += own;
-        if (own && w->compile_rank >= scan.rank)
-            scan.rank = w->compile_rank + 1;
+        if (own && w->job.compile.rank >= scan.rank)
+            scan.rank = w->job.compile.rank + 1;
         if (shares_compile(x, w))
             scan.first = w;
     }
@@ -130,21 +132,21 @@ static bool duplicate_fits(const struct exchange *x)
 
 static void duplicate_begin(struct exchange *x, struct exchange *first)
 {
-    if (!first->group) {
-        first->group = heap_alloc_zeroed(1, sizeof *first->group);
-        first->group->first = first;
-        first->group->duplicates.end = &first->group->duplicates.first;
+    if (!first->job.compile.group) {
+        first->job.compile.group = heap_alloc_zeroed(1, sizeof *first->job.compile.group);
+        first->job.compile.group->first = first;
+        first->job.compile.group->duplicates.end = &first->job.compile.group->duplicates.first;
     }
-    x->group = first->group;
+    x->job.compile.group = first->job.compile.group;
     x->thread->compile_duplicates++;
     x->thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS]++;
-    list_put(&x->group->duplicates, x->group->duplicates.end, x);
+    list_put(&x->job.compile.group->duplicates, x->job.compile.group->duplicates.end, x);
 }
 
 static void duplicate_end(struct exchange *x)
 {
     wait_end(x);
-    x->group = NULL;
+    x->job.compile.group = NULL;
     x->thread->compile_duplicates--;
     x->thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS]--;
 }
@@ -153,19 +155,19 @@ static void compile_wait_begin(struct exchange *x, uint64_t rank)
 {
     struct exchange_list *list = &x->thread->waiting_compile;
     struct exchange **link = &list->first;
-    x->compile_rank = rank;
-    while (*link && (*link)->compile_rank <= rank)
-        link = &(*link)->waiting_next;
+    x->job.compile.rank = rank;
+    while (*link && (*link)->job.compile.rank <= rank)
+        link = &(*link)->job.waiting_next;
     list_put(list, link, x);
 }
 
 // Makes x the first job of the group of `before`, which then leaves or becomes a duplicate.
 static void group_lead(struct exchange *x, struct exchange *before)
 {
-    x->group = before->group;
-    before->group = NULL;
-    if (x->group)
-        x->group->first = x;
+    x->job.compile.group = before->job.compile.group;
+    before->job.compile.group = NULL;
+    if (x->job.compile.group)
+        x->job.compile.group->first = x;
 }
 
 // Queues x as a job or as a duplicate; false: no space. If x has a lower rank than the queued first
@@ -176,7 +178,8 @@ static bool compile_put(struct exchange *x)
     struct compile_scan scan = compile_scan(x);
     bool fits =
         scan.own < options->compiles_key_max && (scan.first || scan.all < options->compiles_max);
-    bool sooner = scan.first && scan.first->waiting_link && scan.rank < scan.first->compile_rank;
+    bool sooner = scan.first && scan.first->job.state == JOB_WAITS &&
+                  scan.rank < scan.first->job.compile.rank;
     if (scan.first && !(sooner && fits && duplicate_fits(scan.first))) {
         fits = duplicate_fits(x);
         if (fits)
@@ -197,24 +200,24 @@ static bool compile_put(struct exchange *x)
 // Promotes the first duplicate of x to the queue position *link. x has no group afterwards.
 static void group_promote(struct exchange *x, struct exchange **link)
 {
-    struct compile_group *group = x->group;
+    struct compile_group *group = x->job.compile.group;
     struct exchange *next = group ? group->duplicates.first : NULL;
     if (next) {
         duplicate_end(next);
         group_lead(next, x);
-        next->compile_rank = x->compile_rank;
+        next->job.compile.rank = x->job.compile.rank;
         list_put(&x->thread->waiting_compile, link, next);
     } else {
         heap_free(group);
-        x->group = NULL;
+        x->job.compile.group = NULL;
     }
 }
 
 // Removes x from the queue. The first duplicate inherits its position.
 static void compile_leave(struct exchange *x)
 {
-    struct exchange **link = x->waiting_link;
-    if (x->group && x->group->first != x) {
+    struct exchange **link = x->job.waiting_link;
+    if (x->job.compile.group && x->job.compile.group->first != x) {
         duplicate_end(x);
         return;
     }
@@ -226,13 +229,14 @@ static void list_submit(struct http_thread *thread, struct exchange_list *list, 
 {
     struct exchange *x;
     int worker;
-    while ((x = list->first) != NULL && !(x->job.serial && thread->serial_running) &&
+    while ((x = list->first) != NULL && !(x->job.offload.serial && thread->serial_running) &&
            (worker = work_choose(thread->work, size)) >= 0) {
         wait_end(x);
+        x->job.state = JOB_RUNS;
         body_keep(x);
-        if (x->job.compiles)
+        if (x->job.offload.compiles)
             compile_begin(x);
-        thread->serial_running = thread->serial_running || x->job.serial;
+        thread->serial_running = thread->serial_running || x->job.offload.serial;
         work_submit(thread->work, worker, x);
     }
 }
@@ -248,15 +252,16 @@ static void waiting_submit(struct http_thread *thread)
 
 static void offload_begin(struct exchange *x, const struct offload *job)
 {
-    check(!x->offloaded && x->reply != REPLY_ENDED, "offload of an exchange that is out or over");
-    x->job = *job;
+    check(x->job.state == JOB_NONE && x->reply != REPLY_ENDED,
+          "offload of an exchange that has a job or an answer");
+    x->job.offload = *job;
 }
 
 void exchange_offload(struct exchange *x, struct offload job)
 {
     job.compiles = false;
     offload_begin(x, &job);
-    x->offloaded = true;
+    x->job.state = JOB_WAITS;
     list_put(list_of(x), list_of(x)->end, x);
     waiting_submit(x->thread);
 }
@@ -267,9 +272,9 @@ bool exchange_compile(struct exchange *x, struct offload job)
     offload_begin(x, &job);
     if (!compile_put(x))
         return false;
-    x->offloaded = true;
-    if (x->compile_ns == 0) // a retry keeps the start time of its first wait
-        x->compile_ns = clock_ns();
+    x->job.state = JOB_WAITS;
+    if (x->job.compile.since_ns == 0) // a retry keeps the start time of its first wait
+        x->job.compile.since_ns = clock_ns();
     waiting_submit(x->thread);
     return true;
 }
@@ -277,41 +282,41 @@ bool exchange_compile(struct exchange *x, struct offload job)
 // Returns true if the deadline of a compile job has passed: its result is not needed any more.
 static bool is_past(const struct exchange *x)
 {
-    return x->job.compiles && x->info.deadline_ns != 0 && clock_ns() > x->info.deadline_ns;
+    return x->job.offload.compiles && x->info.deadline_ns != 0 && clock_ns() > x->info.deadline_ns;
 }
 
 void offload_run(struct exchange *x, struct slice *slice)
 {
-    x->worked = !exchange_gone(x) && !is_past(x);
-    if (!x->worked)
+    x->job.worked = !exchange_gone(x) && !is_past(x);
+    if (!x->job.worked)
         return;
     if (slice)
         slice->unwanted = &x->gone;
-    x->slice = slice;
-    x->job.work(x);
-    x->slice = NULL;
+    x->job.slice = slice;
+    x->job.offload.work(x);
+    x->job.slice = NULL;
 }
 
 struct slice *exchange_slice(const struct exchange *x)
 {
-    return x->slice;
+    return x->job.slice;
 }
 
 // Runs `done`, on the h2o thread. Also called for duplicates, which no worker had.
 static void offload_finish(struct exchange *x)
 {
-    x->offloaded = false;
-    x->job.done(x);
-    if (!x->offloaded)
+    x->job.state = JOB_NONE;
+    x->job.offload.done(x);
+    if (x->job.state == JOB_NONE)
         exchange_scratch_end(x);
     if (!exchange_gone(x)) {
-        if (x->reply != REPLY_ENDED && (x->request || exchange_is_stream(x)))
+        if (x->reply != REPLY_ENDED && (x->engine.request || exchange_is_stream(x)))
             exchange_run(x, x->route->on_ready); // events that arrived meanwhile
         else
             exchange_settle(x);
         return;
     }
-    if (x->offloaded) // `done` offloaded another job
+    if (x->job.state != JOB_NONE) // `done` offloaded another job
         return;
     exchange_forget(x);
     if (!x->answer)
@@ -324,17 +329,17 @@ static void work_done(struct exchange *x)
 {
     struct http_thread *thread = x->thread;
     body_return(x);
-    thread->serial_running = thread->serial_running && !x->job.serial;
-    if (x->job.compiles)
+    thread->serial_running = thread->serial_running && !x->job.offload.serial;
+    if (x->job.offload.compiles)
         thread->compiling = NULL;
-    if (x->group && !x->worked)
+    if (x->job.compile.group && !x->job.worked)
         group_promote(x, &thread->waiting_compile.first); // x had the lowest rank
-    struct compile_group *group = x->group;
+    struct compile_group *group = x->job.compile.group;
     if (group) {
         group->first = NULL;
         *thread->compiled_end = group;
         thread->compiled_end = &group->next;
-        x->group = NULL;
+        x->job.compile.group = NULL;
     }
     offload_finish(x);
 }
@@ -372,14 +377,14 @@ void offload_handle_finished(struct http_thread *thread)
 
 void offload_drop(struct exchange *x)
 {
-    if (!x->waiting_link)
+    if (x->job.state != JOB_WAITS)
         return;
-    if (x->job.compiles)
+    if (x->job.offload.compiles)
         compile_leave(x);
     else
         wait_end(x);
-    x->offloaded = false;
-    x->job.done(x);
+    x->job.state = JOB_NONE;
+    x->job.offload.done(x);
 }
 
 bool offload_is_late(struct exchange *x, uint64_t now)
@@ -391,9 +396,9 @@ bool offload_is_late(struct exchange *x, uint64_t now)
     static const struct http_failure busy = {.error = HTTP_OVERLOADED,
                                              .message = {long_ago, sizeof long_ago - 1}};
     uint64_t most_ns = x->thread->server->options.compile_wait_ms * 1000000;
-    bool waits = x->waiting_link && x->job.compiles && !exchange_gone(x);
+    bool waits = x->job.state == JOB_WAITS && x->job.offload.compiles && !exchange_gone(x);
     bool is_late = waits && x->info.deadline_ns != 0 && now > x->info.deadline_ns;
-    bool is_long = waits && now > x->compile_ns + most_ns;
+    bool is_long = waits && now > x->job.compile.since_ns + most_ns;
     if (is_late || is_long)
         exchange_cut(x, is_late ? &timeout : &busy);
     return is_late || is_long;

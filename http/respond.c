@@ -85,15 +85,15 @@ void respond_origin(h2o_req_t *req, const struct cors *cors, struct text origin)
 void respond_headers(struct exchange *x)
 {
     h2o_req_t *req = x->answer->req;
-    req->res.status = x->status;
-    req->res.reason = reason_of(x->status);
+    req->res.status = x->response.status;
+    req->res.reason = reason_of(x->response.status);
     // RFC 9110, 8.6: no content-length with 204
-    if (x->content_length != UINT64_MAX && x->status != 204)
-        req->res.content_length = (size_t)x->content_length;
-    if (x->close)
+    if (x->response.content_length != UINT64_MAX && x->response.status != 204)
+        req->res.content_length = (size_t)x->response.content_length;
+    if (x->response.close)
         req->http1_is_persistent = 0;
-    if (x->content_type)
-        header_put(req, "content-type", text_of(x->content_type));
+    if (x->response.content_type)
+        header_put(req, "content-type", text_of(x->response.content_type));
     header_put(req, "x-request-id", x->info.request_id);
     header_put(req, "request-id", x->info.request_id);
     uint64_t ms = (clock_ns() - x->info.started_ns) / 1000000;
@@ -101,12 +101,13 @@ void respond_headers(struct exchange *x)
     if (processing.at)
         header_put(req, "openai-processing-ms", processing);
     const char *cache = exchange_is_stream(x) ? "no-cache" : "no-store";
-    header_put(req, "cache-control", text_of(x->cache_control ? x->cache_control : cache));
+    header_put(req, "cache-control",
+               text_of(x->response.cache_control ? x->response.cache_control : cache));
     if (exchange_is_stream(x))
         header_put(req, "x-accel-buffering", text_of("no"));
-    respond_origin(req, &x->thread->server->cors, x->origin);
-    for (uint32_t i = 0; i < x->header_count; i++)
-        header_put(req, x->headers[i].name, x->headers[i].value);
+    respond_origin(req, &x->thread->server->cors, x->response.origin);
+    for (uint32_t i = 0; i < x->response.header_count; i++)
+        header_put(req, x->response.headers[i].name, x->response.headers[i].value);
 }
 
 // Returns the shortest queue among the model's working copies: a retry is sent to the copy that has
@@ -134,9 +135,9 @@ static uint32_t retry_seconds(const struct exchange *x, enum http_error error)
     enum { PER_SECOND = 16, SECONDS_MAX = 60, LOADING = 5 };
     if (error == HTTP_UNAVAILABLE)
         return x->info.draining ? 1 : LOADING;
-    if (!x->copy)
+    if (!x->engine.copy)
         return 1;
-    uint64_t seconds = 1 + least_waiting(x->model) / PER_SECOND;
+    uint64_t seconds = 1 + least_waiting(x->engine.model) / PER_SECOND;
     return seconds < SECONDS_MAX ? (uint32_t)seconds : SECONDS_MAX;
 }
 
@@ -149,7 +150,7 @@ static void failure_headers(struct exchange *x, enum http_error error)
     if (error == HTTP_CROWDED)
         exchange_header(x, "x-should-retry", text_of("true"));
     if (error == HTTP_TOO_LARGE)
-        x->close = true;
+        x->response.close = true;
     if (error != HTTP_OVERLOADED && error != HTTP_CROWDED && error != HTTP_UNAVAILABLE)
         return;
     char value[32];
@@ -163,7 +164,7 @@ static void failure_headers(struct exchange *x, enum http_error error)
 void exchange_fail(struct exchange *x, const struct http_failure *failure)
 {
     failure_headers(x, failure->error);
-    x->code = http_error_code(failure->error);
+    x->response.code = http_error_code(failure->error);
     if (failure->error == HTTP_OVERLOADED)
         counters_refused(x);
     struct json_buffer body = {0};

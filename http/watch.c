@@ -81,14 +81,14 @@ void watch_remove(struct exchange *x)
 static void scan_one(struct exchange *x, uint64_t now)
 {
     uint64_t stall_ns = x->thread->server->options.stall_timeout_ms * 1000000;
-    if (x->wire >= WIRE_SENDING && !x->client_gone && now - x->sent_ns > stall_ns) {
+    if (x->wire >= WIRE_SENDING && x->client != CLIENT_GONE && now - x->send.sent_ns > stall_ns) {
         atomic_fetch_add_explicit(&x->thread->counters.stalled, 1, memory_order_relaxed);
         // also if h2o has the complete answer, because the client did not read it
         exchange_client_gone(x);
         exchange_abort(x);
         return;
     }
-    if (x->request && !x->offloaded && served_copy_failed(x->copy)) {
+    if (x->engine.request && x->job.state == JOB_NONE && served_copy_failed(x->engine.copy)) {
         static const char text[] = "The device of the model failed.";
         static const struct http_failure failure = {.error = HTTP_INTERNAL,
                                                     .message = {text, sizeof text - 1}};
@@ -97,8 +97,8 @@ static void scan_one(struct exchange *x, uint64_t now)
     }
     if (offload_is_late(x, now))
         return;
-    if ((x->offloaded && !x->job.compiles) || x->reply == REPLY_ENDED || exchange_gone(x) ||
-        !x->route || !x->route->on_second)
+    if (exchange_is_lent(x) || x->reply == REPLY_ENDED || exchange_gone(x) || !x->route ||
+        !x->route->on_second)
         return;
     x->route->on_second(x, now);
     exchange_run(x, x->route->on_ready);
@@ -154,9 +154,9 @@ static void quiet_close(struct http_thread *thread, uint64_t now)
 static void pause_leave_out(struct http_thread *thread, uint64_t pause_ns, uint64_t now)
 {
     for (struct exchange *x = thread->exchanges; x; x = x->next) {
-        x->sent_ns = smaller(x->sent_ns + pause_ns, now);
-        if (x->compile_ns != 0)
-            x->compile_ns = smaller(x->compile_ns + pause_ns, now);
+        x->send.sent_ns = smaller(x->send.sent_ns + pause_ns, now);
+        if (x->job.compile.since_ns != 0)
+            x->job.compile.since_ns = smaller(x->job.compile.since_ns + pause_ns, now);
     }
 }
 

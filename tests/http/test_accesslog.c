@@ -45,7 +45,7 @@ static int fresh(void **state)
     x.thread = &thread;
     x.route = &route;
     x.reply = REPLY_ENDED;
-    x.status = 200;
+    x.response.status = 200;
     x.info.key_id = KEY_NONE;
     x.info.request_id = text_of("req_1");
     x.arrived_ns = clock_ns() - 5000000;
@@ -122,15 +122,15 @@ static void text_is_shown(const char *name, const char *wanted)
 static void test_a_generation(void **state)
 {
     (void)state;
-    x.model = &model;
+    x.engine.model = &model;
     x.info.key_id = 3;
     x.arrived_ns = 1000000000;
-    x.tokens_answered = 9;
-    x.tokens_out = 12; // sampled
-    x.facts = (struct request_facts){.prompt_tokens = 17,
-                                     .submitted_ns = 1002000000,
-                                     .started_ns = 1005500000,
-                                     .first_token_ns = 1010000000};
+    x.counts.tokens_answered = 9;
+    x.counts.tokens_out = 12; // sampled
+    x.engine.facts = (struct request_facts){.prompt_tokens = 17,
+                                            .submitted_ns = 1002000000,
+                                            .started_ns = 1005500000,
+                                            .first_token_ns = 1010000000};
     line_is(false, "{" HEAD ",\"model\":\"m\",\"tokens_in\":17,\"tokens_out\":9,\"queue_ms\":3.5,"
                    "\"first_token_ms\":10.0," WIRE ",\"key\":3,\"client_gone\":false,"
                    "\"id\":\"req_1\"}");
@@ -143,8 +143,8 @@ static void test_who_pools_has_no_output(void **state)
 {
     (void)state;
     model.facts = &embedder;
-    x.model = &model;
-    x.facts = (struct request_facts){.prompt_tokens = 17, .submitted_ns = 5};
+    x.engine.model = &model;
+    x.engine.facts = (struct request_facts){.prompt_tokens = 17, .submitted_ns = 5};
     line_is(false, "{" HEAD ",\"model\":\"m\",\"tokens_in\":17," WIRE
                    ",\"client_gone\":false,\"id\":\"req_1\"}");
 }
@@ -153,10 +153,10 @@ static void test_who_pools_has_no_output(void **state)
 static void test_who_was_not_submitted(void **state)
 {
     (void)state;
-    x.model = &model;
+    x.engine.model = &model;
     x.info.key_id = 0;
-    x.code = "overloaded";
-    x.status = 503;
+    x.response.code = "overloaded";
+    x.response.status = 503;
     line_is(false, "{\"method\":\"POST\",\"route\":\"/v1/test\",\"status\":503,"
                    "\"code\":\"overloaded\",\"model\":\"m\"," WIRE
                    ",\"key\":0,\"client_gone\":false,\"id\":\"req_1\"}");
@@ -167,19 +167,19 @@ static void test_a_model_that_is_not_served(void **state)
     (void)state;
     x.model_named = text_of("other");
     text_is_shown("model", "other");
-    x.offloaded = true; // a text worker may write it
+    x.job.state = JOB_RUNS; // a text worker may write it
     text_is_shown("model", NULL);
-    x.model = &model;
+    x.engine.model = &model;
     text_is_shown("model", "m");
 }
 
 static void test_who_left(void **state)
 {
     (void)state;
-    x.client_gone = true;
+    x.client = CLIENT_GONE;
     line_is(false, "{\"method\":\"POST\",\"route\":\"/v1/test\",\"status\":499," WIRE
                    ",\"client_gone\":true,\"id\":\"req_1\"}");
-    x.client_gone = false;
+    x.client = CLIENT_WAITS;
     x.reply = REPLY_NONE; // nothing was answered
     line_is(false, "{\"method\":\"POST\",\"route\":\"/v1/test\",\"status\":499," WIRE
                    ",\"client_gone\":false,\"id\":\"req_1\"}");
@@ -191,7 +191,7 @@ static void test_a_stream_that_failed(void **state)
     (void)state;
     text_is_shown("code", NULL);
     x.reply = REPLY_BEGUN;
-    x.content_length = UINT64_MAX;
+    x.response.content_length = UINT64_MAX;
     exchange_stream_failed(&x, HTTP_TIMEOUT);
     x.reply = REPLY_ENDED;
     line_is(false,
@@ -225,7 +225,7 @@ static void test_what_is_cut(void **state)
     memset(wanted, 'n', 200);
     wanted[200] = '\0';
     model.id = path;
-    x.model = &model;
+    x.engine.model = &model;
     text_is_shown("model", wanted);
 }
 
@@ -245,15 +245,15 @@ static void test_times_that_are_none(void **state)
 {
     static const char *const names[] = {"queue_ms", "first_token_ms"};
     (void)state;
-    x.model = &model;
+    x.engine.model = &model;
     x.arrived_ns = 1000;
-    x.facts = (struct request_facts){.submitted_ns = 2000, .started_ns = 1999};
+    x.engine.facts = (struct request_facts){.submitted_ns = 2000, .started_ns = 1999};
     json_t *values = values_of(false);
     for (int i = 0; i < 2; i++)
         assert_null(json_object_get(values, names[i]));
     assert_non_null(json_object_get(values, "tokens_in"));
     json_decref(values);
-    x.facts.started_ns = 2000; // at once
+    x.engine.facts.started_ns = 2000; // at once
     values = values_of(false);
     assert_true(json_number_value(json_object_get(values, "queue_ms")) == 0);
     assert_non_null(json_object_get(values, "queue_ms"));

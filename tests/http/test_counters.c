@@ -34,8 +34,8 @@ static int fresh(void **state)
     thread.counters.copies = models;
     x.thread = &thread;
     x.info.served = &served;
-    x.model = &served_models[1];
-    x.copy = &copies[SERVED];
+    x.engine.model = &served_models[1];
+    x.engine.copy = &copies[SERVED];
     return 0;
 }
 
@@ -124,15 +124,15 @@ static void test_times_of_a_request(void **state)
 {
     (void)state;
     x.info.started_ns = 60;
-    x.facts = (struct request_facts){.prompt_tokens = 50,
-                                     .cached_tokens = 20,
-                                     .preemptions = 3,
-                                     .submitted_ns = 100,
-                                     .started_ns = 400,
-                                     .first_token_ns = 1000,
-                                     .finished_ns = 5000};
-    x.tokens_out = 5;
-    x.tokens_max = 7;
+    x.engine.facts = (struct request_facts){.prompt_tokens = 50,
+                                            .cached_tokens = 20,
+                                            .preemptions = 3,
+                                            .submitted_ns = 100,
+                                            .started_ns = 400,
+                                            .first_token_ns = 1000,
+                                            .finished_ns = 5000};
+    x.counts.tokens_out = 5;
+    x.counts.tokens_max = 7;
     counters_request_done(&x);
     recorded(HISTOGRAM_TTFT, 1, 940);
     recorded(HISTOGRAM_QUEUE, 1, 300);
@@ -156,7 +156,8 @@ static void test_times_that_are_none(void **state)
 {
     (void)state;
     x.info.started_ns = 60;
-    x.facts = (struct request_facts){.prompt_tokens = 50, .submitted_ns = 100, .finished_ns = 90};
+    x.engine.facts =
+        (struct request_facts){.prompt_tokens = 50, .submitted_ns = 100, .finished_ns = 90};
     counters_request_done(&x);
     recorded(HISTOGRAM_TTFT, 0, 0);
     recorded(HISTOGRAM_QUEUE, 0, 0);
@@ -167,16 +168,17 @@ static void test_times_that_are_none(void **state)
     recorded(HISTOGRAM_GENERATION_TOKENS_MAX, 0, 0);
     recorded(HISTOGRAM_PREFILL_COMPUTED, 1, 50);
     fresh(NULL);
-    x.facts = (struct request_facts){.started_ns = 1, .first_token_ns = 10, .finished_ns = 30};
-    x.tokens_out = 1;
+    x.engine.facts =
+        (struct request_facts){.started_ns = 1, .first_token_ns = 10, .finished_ns = 30};
+    x.counts.tokens_out = 1;
     counters_request_done(&x);
     recorded(HISTOGRAM_PER_OUTPUT_TOKEN, 0, 0);
     recorded(HISTOGRAM_INTER_TOKEN, 0, 0);
     recorded(HISTOGRAM_DECODE, 1, 20);
     fresh(NULL); // two of four intervals were recorded as the tokens came
-    x.facts = (struct request_facts){.first_token_ns = 10, .finished_ns = 410};
-    x.tokens_out = 5;
-    x.intervals = 2;
+    x.engine.facts = (struct request_facts){.first_token_ns = 10, .finished_ns = 410};
+    x.counts.tokens_out = 5;
+    x.counts.intervals = 2;
     counters_request_done(&x);
     recorded(HISTOGRAM_INTER_TOKEN, 2, 200);
 }
@@ -186,18 +188,18 @@ static void test_tokens_as_they_come(void **state)
     (void)state;
     counters_tokens(&x, 2); // the first: no interval
     recorded(HISTOGRAM_INTER_TOKEN, 0, 0);
-    assert_int_equal(x.tokens_out, 2);
-    uint64_t first = x.token_ns;
+    assert_int_equal(x.counts.tokens_out, 2);
+    uint64_t first = x.counts.token_ns;
     assert_true(first != 0);
     counters_tokens(&x, 0);
-    assert_int_equal(x.token_ns, first);
-    x.token_ns = 1; // long ago
+    assert_int_equal(x.counts.token_ns, first);
+    x.counts.token_ns = 1; // long ago
     counters_tokens(&x, 3);
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 3);
-    assert_int_equal(x.intervals, 3);
-    assert_int_equal(x.tokens_out, 5);
+    assert_int_equal(x.counts.intervals, 3);
+    assert_int_equal(x.counts.tokens_out, 5);
     uint64_t shared = sum(HISTOGRAM_INTER_TOKEN); // the time since the last ones, once
-    assert_in_range(shared, first - 1 - 3, x.token_ns);
+    assert_in_range(shared, first - 1 - 3, x.counts.token_ns);
 }
 
 // Four choices step together: tokens of one step are no time apart, each choice has its intervals.
@@ -205,12 +207,12 @@ static void test_tokens_of_several_choices(void **state)
 {
     (void)state;
     counters_params(&x, 4, 4, 16);
-    x.tokens_out = 4; // the first of each
-    x.token_ns = 1;   // long ago
+    x.counts.tokens_out = 4; // the first of each
+    x.counts.token_ns = 1;   // long ago
     uint64_t before = clock_ns();
     counters_tokens(&x, 8); // two steps
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 8);
-    assert_in_range(sum(HISTOGRAM_INTER_TOKEN), 4 * (before - 1) - 8, 4 * x.token_ns);
+    assert_in_range(sum(HISTOGRAM_INTER_TOKEN), 4 * (before - 1) - 8, 4 * x.counts.token_ns);
     fresh(NULL); // first tokens that come one after the other end no interval
     counters_params(&x, 4, 4, 16);
     counters_tokens(&x, 1);
@@ -220,11 +222,11 @@ static void test_tokens_of_several_choices(void **state)
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 2);
     counters_tokens(&x, 4);
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 6);
-    assert_int_equal(x.intervals, 6);
+    assert_int_equal(x.counts.intervals, 6);
     fresh(NULL);
     counters_params(&x, 4, 4, 16);
-    x.facts = (struct request_facts){.first_token_ns = 1000, .finished_ns = 7000};
-    x.tokens_out = 12; // three of each choice: two intervals
+    x.engine.facts = (struct request_facts){.first_token_ns = 1000, .finished_ns = 7000};
+    x.counts.tokens_out = 12; // three of each choice: two intervals
     counters_request_done(&x);
     recorded(HISTOGRAM_PER_OUTPUT_TOKEN, 1, 3000);
     recorded(HISTOGRAM_INTER_TOKEN, 8, 24000);
@@ -252,11 +254,11 @@ static void test_ends(void **state)
     counters_finish(&x, COUNTED_LENGTH, 9);
     counters_finish(&x, COUNTED_ERROR, 0);
     recorded(HISTOGRAM_GENERATION_TOKENS, 3, 13);
-    assert_int_equal(x.tokens_max, 9);
-    assert_int_equal(x.tokens_answered, 13);
+    assert_int_equal(x.counts.tokens_max, 9);
+    assert_int_equal(x.counts.tokens_answered, 13);
     counters_finish(&x, COUNTED_POOLED, 7); // has no output tokens
     recorded(HISTOGRAM_GENERATION_TOKENS, 3, 13);
-    assert_int_equal(x.tokens_answered, 13);
+    assert_int_equal(x.counts.tokens_answered, 13);
     for (int i = 0; i < COUNTED_FINISH_COUNT; i++)
         assert_int_equal(models[SERVED].finished[i], i != COUNTED_ABORT);
 }
@@ -284,7 +286,7 @@ static void test_nothing_without_a_model(void **state)
     for (int turn = 0; turn < 2; turn++) {
         fresh(NULL);
         if (turn == 0)
-            x.copy = NULL;
+            x.engine.copy = NULL;
         else
             thread.counters.copies = NULL;
         counters_params(&x, 1, 1, 1);
@@ -294,8 +296,8 @@ static void test_nothing_without_a_model(void **state)
         counters_tokenized(&x, 3);
         counters_refused(&x);
         counters_request_done(&x);
-        assert_int_equal(x.tokens_out, 0);
-        assert_int_equal(x.tokens_answered, 0);
+        assert_int_equal(x.counts.tokens_out, 0);
+        assert_int_equal(x.counts.tokens_answered, 0);
         assert_int_equal(models[SERVED].finished[COUNTED_STOP], 0);
     }
 }
@@ -316,8 +318,8 @@ static void test_answers_of_a_route(void **state)
     x.route_index = 3;
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         x.reply = REPLY_ENDED;
-        x.status = answers[i].status;
-        x.client_gone = answers[i].left;
+        x.response.status = answers[i].status;
+        x.client = answers[i].left ? CLIENT_GONE : CLIENT_WAITS;
         x.info.started_ns = clock_ns();
         counters_answered(&x);
         classes[answers[i].class]++;
@@ -388,11 +390,11 @@ static void test_copies_take_turns_over_all_threads(void **state)
         struct exchange other = one;
         struct submit_args args = {.token_count = 1};
         assert_non_null(exchange_port(&one, &own[0], &args));
-        assert_ptr_equal(one.copy, &all[i % COPIES]);
+        assert_ptr_equal(one.engine.copy, &all[i % COPIES]);
         uint32_t next = (i + 1) % COPIES; // where the first one refuses
         assert_ptr_equal(exchange_port(&one, &own[0], &args),
                          ports[next * THREADS + i / 2 % THREADS]);
-        assert_ptr_equal(one.copy, &all[next]);
+        assert_ptr_equal(one.engine.copy, &all[next]);
         assert_null(exchange_port(&one, &own[0], &args)); // all were asked
         assert_non_null(exchange_port(&other, &own[1], &args));
     }

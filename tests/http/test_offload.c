@@ -305,7 +305,7 @@ static void ended_count(struct exchange *x)
     turn = now;
     if (count > ended.most)
         ended.most = count;
-    ended.since[ended.asked % 2] = x->compile_ns;
+    ended.since[ended.asked % 2] = x->job.compile.since_ns;
     ended.asked++;
 }
 

@@ -30,8 +30,8 @@ static int fresh(void **state)
 static int clear(void **state)
 {
     (void)state;
-    json_buffer_free(&x.filling);
-    json_buffer_free(&x.sending);
+    json_buffer_free(&x.send.filling);
+    json_buffer_free(&x.send.sending);
     arena_destroy(arena);
     return 0;
 }
@@ -92,14 +92,14 @@ static void test_status(void **state)
     assert_int_equal(exchange_status(&x), 206);
     assert_true(exchange_answered(&x));
     assert_false(exchange_is_stream(&x));
-    x.client_gone = true;
+    x.client = CLIENT_GONE;
     assert_int_equal(exchange_status(&x), 499);
     clear(NULL);
     fresh(NULL);
     exchange_stream_begin(&x);
     assert_int_equal(exchange_status(&x), 200);
     assert_true(exchange_is_stream(&x));
-    assert_string_equal(x.content_type, "text/event-stream; charset=utf-8");
+    assert_string_equal(x.response.content_type, "text/event-stream; charset=utf-8");
     exchange_end(&x);
     assert_int_equal(exchange_status(&x), 200);
 }
@@ -110,12 +110,12 @@ static void test_answers(void **state)
     exchange_header(&x, "x-a", text_of("b"));
     exchange_reply(&x, 201, text_of("{}"));
     assert_int_equal(x.reply, REPLY_ENDED);
-    assert_int_equal(x.content_length, 2);
-    assert_string_equal(x.content_type, "application/json");
-    assert_int_equal(x.header_count, 1);
-    assert_true(text_is(x.headers[0].value, "b"));
-    assert_memory_equal(x.filling.at, "{}", 2);
-    assert_null(x.code);
+    assert_int_equal(x.response.content_length, 2);
+    assert_string_equal(x.response.content_type, "application/json");
+    assert_int_equal(x.response.header_count, 1);
+    assert_true(text_is(x.response.headers[0].value, "b"));
+    assert_memory_equal(x.send.filling.at, "{}", 2);
+    assert_null(x.response.code);
 }
 
 // A failure is in the shape of its route, with its code for the log and its headers.
@@ -127,18 +127,18 @@ static void test_failures(void **state)
     x.info.shape = SHAPE_MESSAGES;
     x.info.request_id = text_of("r");
     exchange_fail(&x, &failure);
-    assert_int_equal(x.status, 401);
-    assert_string_equal(x.code, "invalid_api_key");
-    assert_int_equal(x.header_count, 1);
-    assert_string_equal(x.headers[0].name, "www-authenticate");
-    assert_false(x.close);
-    assert_memory_equal(x.filling.at, "{\"type\":\"error\"", 15);
+    assert_int_equal(x.response.status, 401);
+    assert_string_equal(x.response.code, "invalid_api_key");
+    assert_int_equal(x.response.header_count, 1);
+    assert_string_equal(x.response.headers[0].name, "www-authenticate");
+    assert_false(x.response.close);
+    assert_memory_equal(x.send.filling.at, "{\"type\":\"error\"", 15);
     clear(NULL);
     fresh(NULL);
     exchange_fail(&x, &large);
-    assert_int_equal(x.status, 413);
-    assert_true(x.close);
-    assert_int_equal(x.content_length, x.filling.bytes);
+    assert_int_equal(x.response.status, 413);
+    assert_true(x.response.close);
+    assert_int_equal(x.response.content_length, x.send.filling.bytes);
 }
 
 // What is written to a client that is gone is not kept.
@@ -149,7 +149,7 @@ static void test_writing_to_nobody(void **state)
     write_bytes(10);
     x.gone = true;
     write_bytes(10);
-    assert_int_equal(x.filling.bytes, 10);
+    assert_int_equal(x.send.filling.bytes, 10);
     assert_true(exchange_gone(&x));
 }
 
@@ -161,7 +161,7 @@ static void test_leaving(void **state)
     uint64_t before = thread.counters.clients_gone;
     exchange_client_gone(&x);
     assert_int_equal(thread.counters.clients_gone, before + 1);
-    assert_true(x.client_gone && x.gone);
+    assert_true(x.client == CLIENT_GONE && x.gone);
     exchange_client_gone(&x); // once
     assert_int_equal(thread.counters.clients_gone, before + 1);
     clear(NULL);
@@ -178,10 +178,10 @@ static void test_cutting(void **state)
     static const struct http_failure failure = {.error = HTTP_UNAVAILABLE, .message = {"No.", 3}};
     (void)state;
     exchange_cut(&x, &failure);
-    assert_int_equal(x.status, 503);
-    assert_string_equal(x.code, "unavailable");
+    assert_int_equal(x.response.status, 503);
+    assert_string_equal(x.response.code, "unavailable");
     assert_true(x.gone);
-    assert_false(x.client_gone);
+    assert_int_equal(x.client, CLIENT_CUT);
     clear(NULL);
     fresh(NULL);
     exchange_reply_begin(&x, 200, 5);
@@ -193,20 +193,20 @@ static void test_cutting(void **state)
     exchange_reply(&x, 200, text_of("{}"));
     exchange_cut(&x, &failure);
     assert_false(x.gone);
-    assert_int_equal(x.status, 200);
+    assert_int_equal(x.response.status, 200);
     clear(NULL);
     fresh(NULL); // a worker has it: it is answered once it is back
-    x.offloaded = true;
+    x.job.state = JOB_RUNS;
     exchange_cut(&x, &failure);
     assert_true(x.gone);
     assert_int_equal(x.reply, REPLY_NONE);
-    x.offloaded = false;
+    x.job.state = JOB_NONE;
     exchange_cut_end(&x);
-    assert_int_equal(x.status, 503);
+    assert_int_equal(x.response.status, 503);
     assert_int_equal(x.reply, REPLY_ENDED);
-    x.status = 1;
+    x.response.status = 1;
     exchange_cut_end(&x); // once
-    assert_int_equal(x.status, 1);
+    assert_int_equal(x.response.status, 1);
 }
 
 // Every letter comes at every place, and no id twice.
