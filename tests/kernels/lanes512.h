@@ -1,8 +1,8 @@
-// AVX-512 (F, BW, DQ, VL, VNNI, BF16) in halves of AVX2, so that the levels above AVX2 run on any
-// processor. Included in front of the kernels' own files (tests/kernels/CMakeLists.txt), where it
-// takes the place of the compiler's intrinsics. What the instructions do: Intel's intrinsics guide,
-// and the Software Developer's Manual for those of bf16. Only what our kernels use is there: what
-// is missing does not compile. No state.
+// Emulates AVX-512 (F, BW, DQ, VL, VNNI, BF16) by AVX2 halves, so that the ISA levels above AVX2
+// run on any processor. Included before the kernels' files (tests/kernels/CMakeLists.txt) in place
+// of the compiler's intrinsics. Sources: Intel's intrinsics guide, and the Software Developer's
+// Manual for the bf16 instructions. Contains only what weft's kernels use; a missing intrinsic is a
+// compile error. No state.
 #pragma once
 
 #include <immintrin.h>
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LANES_EMULATED 1 // the kernels' own assembler is left out
+#define LANES_EMULATED 1 // leaves out inline assembler of the kernels
 
 #define WIDE_INLINE static inline __attribute__((always_inline, unused))
 
@@ -31,7 +31,7 @@ union wide {
 #define WIDE_OF(x) ((union wide){.floats = (x)})
 #define WORDS_OF(x) ((union wide){.integers = (x)})
 
-// Functions whose halves are one instruction of AVX2 each; whole and half: members of the union.
+// Defines functions whose halves are one AVX2 instruction each; whole, half: members of the union.
 #define HALVES(name, type, whole, half, of_half)                                                   \
     WIDE_INLINE type name(type x, type y)                                                          \
     {                                                                                              \
@@ -77,7 +77,8 @@ WIDE_INLINE __m512 wide_fmsub(__m512 x, __m512 y, __m512 z)
     return c.floats;
 }
 
-// Loads and stores of any alignment; bit i of a mask is element i, what it leaves out is 0.
+// Loads and stores at any alignment. Bit i of a mask is element i; masked loads set the other
+// elements to 0.
 WIDE_INLINE __m512i wide_load(const void *p)
 {
     union wide a;
@@ -121,7 +122,7 @@ WIDE_INLINE void wide_store_masked_ps(float *p, uint32_t mask, __m512 x)
     wide_store_masked(p, mask, WIDE_OF(x).integers, sizeof *p);
 }
 
-// An expression of the element e for each of 16 words.
+// Defines a function that computes an expression of element e for each of 16 words.
 #define EACH(name, argument, field, from, expression)                                              \
     WIDE_INLINE __m512i name(argument x)                                                           \
     {                                                                                              \
@@ -133,7 +134,7 @@ WIDE_INLINE void wide_store_masked_ps(float *p, uint32_t mask, __m512 x)
         return a.integers;                                                                         \
     }
 EACH(wide_abs_words, __m512, u32, WIDE_OF, e & 0x7FFFFFFFu)
-// what bf16 instructions make of denormals: zeros of their sign
+// as bf16 instructions treat denormals: zeros with their sign
 EACH(wide_flush_words, __m512, u32, WIDE_OF, (e & 0x7F800000u) == 0 ? e & 0x80000000u : e)
 EACH(wide_high_words, __m512i, u32, WORDS_OF, e & 0xFFFF0000u)
 EACH(wide_low_words, __m512i, u32, WORDS_OF, e << 16)
@@ -181,7 +182,7 @@ WIDE_INLINE __m512i wide_srai(__m512i x, int count)
     return a.integers;
 }
 
-// Bits of an immediate choose quarters: two of the first argument, then two of the second.
+// The bits of an immediate select quarters: two of the first argument, then two of the second.
 WIDE_INLINE __m512i wide_quarters(__m512i x, __m512i y, unsigned int order)
 {
     union wide a = WORDS_OF(x), b = WORDS_OF(y), out;
@@ -194,7 +195,7 @@ WIDE_INLINE __m512 wide_quarters_ps(__m512 x, __m512 y, unsigned int order)
     __m512i words = wide_quarters(WIDE_OF(x).integers, WIDE_OF(y).integers, order);
     return (union wide){.integers = words}.floats;
 }
-WIDE_INLINE __m512 wide_permute(__m512 x, unsigned int order) // within each quarter
+WIDE_INLINE __m512 wide_permute(__m512 x, unsigned int order) // permutes within each quarter
 {
     union wide a = WIDE_OF(x), out;
     for (unsigned int i = 0; i < 16; i++)
@@ -247,7 +248,7 @@ WIDE_INLINE __m512 wide_scalef(uint32_t mask, __m512 x, __m512 n) // x 2^floor(n
     return a.floats;
 }
 
-WIDE_INLINE __m512i wide_to_words(__m512 x) // to the nearest even
+WIDE_INLINE __m512i wide_to_words(__m512 x) // rounds to nearest even
 {
     union wide a = WIDE_OF(x);
     for (int h = 0; h < 2; h++)
@@ -293,7 +294,8 @@ WIDE_INLINE __m128i wide_saturate_to_8(__m512i x)
     return _mm256_castsi256_si128(out.half_integers[0]);
 }
 
-// bf16 of each word: to the nearest even, denormals are zeros, a NaN becomes a quiet one.
+// Converts each word to bf16: rounds to nearest even, denormals become zeros, a NaN becomes a quiet
+// NaN.
 WIDE_INLINE __m256i wide_to_bf16(__m512 x)
 {
     union wide a = WORDS_OF(wide_flush_words(x)), out = a;
@@ -313,7 +315,8 @@ WIDE_INLINE __m512 wide_bf16_step(__m512 sum, __m512i x, __m512i y)
     return wide_flush(wide_fmadd(wide_flush(WORDS_OF(x).floats), wide_flush(WORDS_OF(y).floats),
                                  wide_flush(sum)));
 }
-WIDE_INLINE __m512 wide_dot_bf16(__m512 sum, __m512i x, __m512i y) // the second of each pair first
+WIDE_INLINE __m512 wide_dot_bf16(__m512 sum, __m512i x,
+                                 __m512i y) // adds the second product of each pair first
 {
     sum = wide_bf16_step(sum, wide_high_words(x), wide_high_words(y));
     return wide_bf16_step(sum, wide_low_words(x), wide_low_words(y));

@@ -1,4 +1,4 @@
-// See law.h.
+// Probabilities of sampling and draws of a device; see law.h.
 #include "tests/kernels/law.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void normalise(double *p, uint32_t n)
         p[i] /= sum;
 }
 
-// Tokens that are likelier than this one.
+// Returns the number of tokens that are more likely than this one.
 static uint32_t rank_of(const double *p, uint32_t n, uint32_t token)
 {
     uint32_t rank = 0;
@@ -44,7 +44,7 @@ static uint32_t rank_of(const double *p, uint32_t n, uint32_t token)
     return rank;
 }
 
-// What tokens likelier than this one have together.
+// Returns the sum of the probabilities of the tokens that are more likely than this one.
 static double mass_before(const double *p, uint32_t n, uint32_t token)
 {
     double mass = 0;
@@ -76,7 +76,7 @@ void law_probabilities(const struct law *law, double *p)
     normalise(p, n);
 }
 
-struct rows { // of one call of the op
+struct rows { // arguments and results of one call of the op
     float logits[ROWS][LAW_VOCAB_MAX];
     struct sample_params params[ROWS];
     struct step_bias bias[ROWS][LAW_BIAS_MAX];
@@ -85,7 +85,7 @@ struct rows { // of one call of the op
     struct sample_result results[ROWS];
     int32_t last[ROWS];
     uint32_t done[ROWS];
-    uint32_t mask[LAW_VOCAB_MAX / 32]; // one for all rows
+    uint32_t mask[LAW_VOCAB_MAX / 32]; // one mask for all rows
 };
 
 static bool is_paired(enum law_draws kind)
@@ -126,7 +126,7 @@ static void row_fill(const struct law *law, struct rows *rows, uint32_t at, enum
     memcpy(rows->params[at].stop_ids, law->stop_ids, sizeof law->stop_ids);
     rows->done[at] = 0;
     memcpy(rows->bias[at], law->bias, sizeof law->bias);
-    // the table has no gaps: [rows][vocab]
+    // the penalty table has no gaps
     memcpy(&rows->seen[0][0] + (size_t)at * law->vocab, law->seen,
            law->vocab * sizeof law->seen[0]);
     memcpy(rows->logits[at], law->logits, sizeof law->logits);
@@ -173,7 +173,7 @@ void law_draw(struct trial *t, const struct law *law, enum law_draws kind, uint3
     }
 }
 
-// Tokens that are hardly ever drawn go into one cell, as chi-square needs some of each.
+// Puts rare tokens into one cell, because chi-square needs some draws in each cell.
 double law_excess(const double *p, const uint32_t *counts, uint32_t vocab)
 {
     double draws = 0, square = 0, rare_p = 0, rare = 0;
@@ -198,7 +198,7 @@ double law_excess(const double *p, const uint32_t *counts, uint32_t vocab)
     double freedom = cells - 1.0;
     if (freedom < 1)
         return 0;
-    // Wilson and Hilferty: the cube root of chi-square over its degrees is all but normal
+    // Wilson and Hilferty: the cube root of chi-square over its degrees of freedom is nearly normal
     double part = 2 / (9 * freedom);
     return (cbrt(square / freedom) - (1 - part)) / sqrt(part);
 }

@@ -1,5 +1,5 @@
-// The law of sampling: the probabilities that the definitions of the methods give to each token of
-// a row, in double and in the plainest way, and the counts of many draws of a device.
+// The distribution of sampled tokens: the probability of each token of a row, computed in double
+// from the definitions of the sampling methods, and the counts of many draws of a device.
 #pragma once
 
 #include "tests/conformance/trial.h"
@@ -9,11 +9,12 @@ enum { LAW_VOCAB_MAX = 64, LAW_BIAS_MAX = 8 };
 struct law {
     uint32_t vocab;
     float logits[LAW_VOCAB_MAX];
-    float temperature, top_p, min_p; // above 0; 1: off; 0: off
+    float temperature, top_p, min_p; // temperature above 0; top_p 1: off; min_p 0: off
     uint32_t top_k;                  // 0: off
     float repetition, frequency, presence;
-    uint16_t seen[LAW_VOCAB_MAX]; // as in the penalty table: bit 15 of the prompt, and a count
-    uint64_t allowed;             // the mask: a bit a token; 0: no mask
+    uint16_t seen[LAW_VOCAB_MAX]; // as in the penalty table: bit 15: in the prompt; bits 0 to 14:
+                                  // output count
+    uint64_t allowed;             // the mask: bit i allows token i; 0: no mask
     uint32_t output_min, stop_count;
     int32_t stop_ids[SAMPLE_STOP_IDS_MAX];
     uint32_t bias_count;
@@ -21,21 +22,21 @@ struct law {
     uint64_t seed;
 };
 
-// p: [vocab], the whole is 1. The order is that of kernels/ops.h. Stop ids are left out where
-// output_min is not 0: it is to be above all draws.
+// Computes p [vocab], whose sum is 1. The order of the methods is that of kernels/ops.h. If
+// output_min is not 0, stop ids have no probability: it must exceed the number of draws.
 void law_probabilities(const struct law *law, double *p);
 
 enum law_draws {
-    LAW_OUTPUTS, // the outputs of one sequence after each other
-    LAW_SEEDS,   // the first output of sequences with seeds of their own
+    LAW_OUTPUTS, // consecutive outputs of one sequence
+    LAW_SEEDS,   // the first output of sequences with different seeds
     LAW_CHOICES, // the first output of the choices of one request
-    // Two draws each, counted together: counts are [vocab][vocab], which is at most LAW_VOCAB_MAX.
+    // Pairs of draws; counts are [vocab][vocab], with at most LAW_VOCAB_MAX cells.
     LAW_PAIRS_OF_CHOICES, // the first outputs of two choices of one request
-    LAW_PAIRS_OF_OUTPUTS, // two outputs after each other
+    LAW_PAIRS_OF_OUTPUTS, // two consecutive outputs of a choice
 };
 void law_draw(struct trial *t, const struct law *law, enum law_draws kind, uint32_t draws,
               uint32_t *counts);
 
-// By how many standard deviations the counts are further from p than chance would have them; above
-// 5 nobody believes in chance. A token without probability that was drawn: INFINITY.
+// Returns how many standard deviations the counts are from p beyond what chance explains; above 5
+// the difference is no chance. INFINITY: a token without probability was drawn.
 double law_excess(const double *p, const uint32_t *counts, uint32_t vocab);

@@ -1,7 +1,8 @@
-// Draws for tools/sampler_diff.py: a case a line on stdin, its counts a line on stdout. A case is
+// Draws tokens for tools/sampler_diff.py: reads a case per line from stdin and writes its counts as
+// a line to stdout. A case is
 //   draws seed temperature top_p min_p top_k repetition frequency presence
 //   vocab logit... seen... biases {token value}... output_min stops stop... allowed
-// allowed: a bit a token, 0 for no mask
+// allowed: bit i allows token i; 0: no mask
 #include "tests/kernels/law.h"
 
 #include <inttypes.h>

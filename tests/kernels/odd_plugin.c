@@ -1,5 +1,5 @@
-// A library with the symbol of a device that offers nothing at first, then a device of another ABI,
-// then one of this ABI. For tests/kernels/test_device.c.
+// A plugin that first offers no device, then a device of another ABI, then one of the right ABI.
+// For tests/kernels/test_device.c.
 #include "kernels/device.h"
 
 const struct device_api *weft_device_plugin(void);

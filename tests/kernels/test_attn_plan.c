@@ -1,12 +1,12 @@
-// The plan of a step's attention over random steps and limits: every query of every row is computed
-// once for each KV head, over all parts that it sees, and nothing exceeds the planned capacity.
+// The attention plan of random steps and limits: every query of every row is computed once for each
+// KV head, over all parts that it sees, and nothing exceeds the planned capacity.
 #include "kernels/attn_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 enum { ROWS = 24, TOKENS = 600, KV_HEADS = 4, BLOCKS = 160 };
@@ -21,7 +21,7 @@ struct scene {
     struct stream_limits limits;
     struct attn_capacity capacity;
     struct step *step;
-    uint8_t *used; // [partials]
+    uint8_t *used; // [partials] number of uses of each part state
 };
 
 static struct scene scene_make(uint64_t *seed, size_t partial_bytes)
@@ -67,7 +67,7 @@ static void rows_fill(const struct scene *s, uint64_t *seed)
     s->step->token_count = TOKENS - left;
 }
 
-// The parts from the first that the row's first query sees to the last key's.
+// Returns the parts of a row: from the first that its first query sees to that of the last key.
 static void parts_of(const struct scene *s, const struct step_row *row, uint32_t parts[2])
 {
     uint32_t window = s->limits.attn.window;
@@ -83,8 +83,8 @@ static const void *work_at(const struct scene *s, uint32_t offset)
     return (const char *)attn_plan_of(s->step) + offset;
 }
 
-// Items of a tile: either one that walks, or one for each part, with a state of its own for each KV
-// head.
+// Checks the items of a tile: either one item for all parts, or one per part, with a state for each
+// KV head.
 static void tile_check(const struct scene *s, uint32_t index, uint32_t tile, bool wide)
 {
     const struct attn_work *work = attn_plan_of(s->step);
@@ -153,13 +153,13 @@ static void plan_check(const struct scene *s)
     uint32_t tokens = work->part_tokens;
     assert_true(tokens % ATTN_TILE_KEYS == 0 && tokens > 0);
     assert_true(s->capacity.workers > 0 || tokens == ATTN_PART_TOKENS);
-    // tiles that are of no row: each part but one of a tile is one item more than the tile
+    // there are no items of other tiles: each part of a tile but one is an extra item
     uint32_t parts_more = work->partial_count / s->limits.attn.kv_heads - work->merge_count;
     assert_true(parts_more + work->merge_count <= s->capacity.separate);
     assert_int_equal(work->wide_count + work->narrow_count, items + parts_more);
 }
 
-// The lists lie one after the other and end where the copied bytes end.
+// The lists follow each other without gaps and end at the last copied byte.
 static void lists_check(const struct scene *s, size_t bytes)
 {
     const struct attn_work *work = attn_plan_of(s->step);
@@ -169,14 +169,14 @@ static void lists_check(const struct scene *s, size_t bytes)
     assert_int_equal(bytes, work->merge_at + work->merge_count * sizeof(struct attn_merge));
 }
 
-// Returns how many tiles were computed in parts.
+// Runs random steps. Returns the number of tiles whose parts were separate items.
 static uint32_t steps_run(uint64_t seed, size_t partial_bytes)
 {
     uint32_t merges = 0;
     for (int i = 0; i < 300; i++) {
         struct scene s = scene_make(&seed, partial_bytes);
         rows_fill(&s, &seed);
-        // what an earlier step left there
+        // content left by an earlier step
         memset(step_section(s.step, s.step->layout.private_part), 0xA5,
                attn_plan_bytes(&s.capacity));
         size_t bytes = attn_plan_fill(&s.limits, &s.capacity, s.step);
@@ -206,7 +206,7 @@ static void test_little_room_walks(void **state)
     assert_int_equal(steps_run(4, 0), 0);
 }
 
-// One row of the longest step there may be, with 16 heads a KV head: 262,144 tiles.
+// One row of the longest possible step, with 16 heads per KV head: 262,144 tiles.
 static void test_a_long_chunk_has_all_its_tiles(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void test_a_long_chunk_has_all_its_tiles(void **state)
     free(s.step);
 }
 
-// Several queries of a narrow row: the parts begin where the window of the first of them does.
+// A narrow row of several queries: the parts begin where the window of the first query begins.
 static void test_a_narrow_row_begins_with_its_first_window(void **state)
 {
     (void)state;
@@ -241,7 +241,7 @@ static void test_a_narrow_row_begins_with_its_first_window(void **state)
     struct attn_capacity capacity = attn_plan_capacity(&limits, 64 << 20, 0);
     struct step_layout layout;
     step_layout_init(&layout, &limits.step, attn_plan_bytes(&capacity));
-    // the last query's window begins in part 2; the first one's does only at the greatest length
+    // the last query's window begins in part 2, the first query's only at the greatest length
     for (uint32_t beyond = 0; beyond < QUERIES; beyond++) {
         struct scene s = {limits, capacity, calloc(1, layout.bytes), calloc(1, capacity.partials)};
         assert_non_null(s.step);
@@ -260,8 +260,8 @@ static void test_a_narrow_row_begins_with_its_first_window(void **state)
     }
 }
 
-// A step of `count` rows of `kv_len` keys each, on 132 processors that take six parts, or in exact
-// mode, of a model of 8 KV heads. The last row has `last` keys.
+// Makes a step of `count` rows of `kv_len` keys each (the last row: `last` keys) for a model of 8
+// KV heads and this many workers; 0: exact mode.
 static struct scene fast_make(uint32_t count, uint32_t kv_len, uint32_t last, uint32_t workers,
                               size_t partial_bytes)
 {
@@ -288,16 +288,16 @@ static struct scene fast_make(uint32_t count, uint32_t kv_len, uint32_t last, ui
 static uint32_t fast_items(uint32_t count, uint32_t kv_len, uint32_t workers, uint32_t *tokens)
 {
     struct scene s = fast_make(count, kv_len, kv_len, workers, 64 << 20);
-    uint32_t items = attn_plan_of(s.step)->narrow_count * 8; // KV heads
+    uint32_t items = attn_plan_of(s.step)->narrow_count * 8; // number of KV heads
     *tokens = attn_plan_of(s.step)->part_tokens;
     free(s.step);
     free(s.used);
     return items;
 }
 
-// Outside of exact mode parts fill the processors: at batch 1 and 1,024 keys at least 100 of 132.
-// Of many keys there are fewer and longer ones, as a merge takes the longer the more it weighs, and
-// still more than processors.
+// Outside exact mode parts fill the processors: at batch 1 and 1,024 keys at least 100 of 132. With
+// more keys the parts are fewer and longer, because the time of a merge grows with its parts, but
+// they are still more than the processors.
 static void test_parts_fill_the_processors(void **state)
 {
     (void)state;
@@ -313,18 +313,20 @@ static void test_parts_fill_the_processors(void **state)
     assert_int_equal(tokens, 320);
     assert_int_equal(fast_items(2, 8192, WORKERS, &tokens), 2 * 26 * 8);
     assert_int_equal(tokens, 320);
-    assert_int_equal(fast_items(8, 8192, WORKERS, &tokens), 8 * 12 * 8); // as many as run at once
+    assert_int_equal(fast_items(8, 8192, WORKERS, &tokens),
+                     8 * 12 * 8); // as many as run at the same time
     assert_int_equal(tokens, 704);
     assert_int_equal(fast_items(1, 32768, WORKERS, &tokens), 47 * 8);
     assert_int_equal(tokens, 704);
     assert_in_range(fast_items(1, 131072, WORKERS, &tokens), WORKERS, 1024);
     assert_int_equal(tokens, 1024);
-    assert_int_equal(fast_items(256, 1024, WORKERS, &tokens), 256 * 8); // each row is walked
-    assert_int_equal(fast_items(1, 1024, 0, &tokens), 8);               // exact
+    assert_int_equal(fast_items(256, 1024, WORKERS, &tokens),
+                     256 * 8);                            // one item per row and KV head
+    assert_int_equal(fast_items(1, 1024, 0, &tokens), 8); // exact mode
     assert_int_equal(tokens, 1024);
 }
 
-// Rows of `q_len` queries over `kv_len` keys in a step, on 132 processors that take `each` parts.
+// Makes a step of rows with `q_len` queries over `kv_len` keys each.
 static struct scene turn_make(uint32_t rows, uint32_t q_len, uint32_t kv_len,
                               struct attn_shape shape, uint32_t workers)
 {
@@ -347,9 +349,10 @@ static struct scene turn_make(uint32_t rows, uint32_t q_len, uint32_t kv_len,
     return s;
 }
 
-// The next turn of a chat, some new tokens over many cached keys, would be one wide item a KV head;
-// so would a decode row of more than 16 heads a KV head. Outside of exact mode their parts fill the
-// processors; a step that does so anyhow, and one of few keys, stay wide.
+// The next turn of a chat (few new tokens over many cached keys) would be one wide item per KV
+// head; so would a decode row of more than 16 heads per KV head. Outside exact mode such rows are
+// cut into parts that fill the processors. Rows stay wide if the step fills the processors anyway,
+// or has few keys.
 static void test_few_wide_rows_fill_the_processors(void **state)
 {
     (void)state;
@@ -359,13 +362,13 @@ static void test_few_wide_rows_fill_the_processors(void **state)
     static const struct {
         uint32_t rows, q_len, kv_len;
         const struct attn_shape *shape;
-        uint32_t workers, least; // items; WIDE: not cut
+        uint32_t workers, least; // least: items expected; WIDE: not cut
     } cases[] = {
         {1, 8, 100000, &llama, WORKERS, WORKERS - 2 * 16},
         {1, 32, 100000, &llama, WORKERS, WORKERS - 64},
         {1, 32, 1024, &llama, WORKERS, WORKERS / 2},
         {4, 8, 20000, &llama, WORKERS, WORKERS - 64},
-        {1, 1, 32768, &one, WORKERS, 512}, // parts of a tile
+        {1, 1, 32768, &one, WORKERS, 512}, // 71 heads: several tiles of one token
         {32, 1, 32768, &one, WORKERS, WORKERS - 160},
         {1, 32, 100000, &llama, 0, WIDE}, // exact mode
         {1, 2048, 100000, &llama, WORKERS, WIDE},
@@ -389,8 +392,8 @@ static void test_few_wide_rows_fill_the_processors(void **state)
     }
 }
 
-// Behind 255 rows of 4K keys a row of 128K has all its parts separate, though there is not room for
-// all.
+// With 255 rows of 4K keys before it, a row of 128K keys has all its parts as separate items,
+// though there are not enough states for all rows.
 static void test_the_longest_row_takes_partials_first(void **state)
 {
     (void)state;
@@ -408,8 +411,8 @@ static void test_the_longest_row_takes_partials_first(void **state)
     free(s.used);
 }
 
-// What a decode step of 256 rows copies of its plan has at most 40 KB, whatever the contexts and
-// the model's KV heads, so that the step stays below 64 KB.
+// The plan of a decode step of 256 rows has at most 40 KB, whatever the contexts and the model's KV
+// heads, so that the step stays below 64 KB.
 static void test_the_plan_of_256_rows_is_small(void **state)
 {
     (void)state;
@@ -444,10 +447,10 @@ static void test_the_plan_of_256_rows_is_small(void **state)
         }
         free(s.step);
     }
-    assert_in_range(most, ATTN_SEPARATE_MAX * 7, 40 << 10); // the limit of parts was met
+    assert_in_range(most, ATTN_SEPARATE_MAX * 7, 40 << 10); // reaches the limit of parts
 }
 
-// An item counts rows in 16 bits; a model without attention has no plan.
+// An item stores its row in 16 bits; a model without attention has no plan.
 static void test_the_widest_and_none(void **state)
 {
     (void)state;

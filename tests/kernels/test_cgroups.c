@@ -1,5 +1,5 @@
-// Limits of control groups, read from made-up hierarchies: version 2 nested, version 1 on a host
-// and in a container that sees only its own part, no limits, files that are missing or malformed.
+// Limits of control groups, read from artificial hierarchies: version 2 nested, version 1 on a host
+// and in a container that sees only its part, no limits, files that are missing or malformed.
 #include "kernels/cpu/cgroups.h"
 
 #include <sched.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 enum { GIB = 1 << 30 };
@@ -21,7 +21,7 @@ struct tree {
     struct cgroups_place place;
 };
 
-// A file of the tree, with the folders on its way; empty text: none.
+// Writes a file of the tree and creates the folders of its path; empty text: no file.
 static void put(const struct tree *tree, const char *path, const char *text)
 {
     char whole[512];
@@ -65,7 +65,7 @@ static void expect(const struct tree *tree, uint64_t bytes, uint32_t cores)
 static void test_nothing(void **state)
 {
     const struct tree *tree = *state;
-    expect(tree, UINT64_MAX, UINT32_MAX); // not even the file of groups
+    expect(tree, UINT64_MAX, UINT32_MAX); // the file of groups is missing, too
     put(tree, "own", "0::/\n");
     expect(tree, UINT64_MAX, UINT32_MAX);
     put(tree, "own", "nonsense\n0:\n:::\n");
@@ -79,13 +79,14 @@ static void test_second_version(void **state)
     put(tree, "pods/one/main/cpu.max", "max 100000\n");
     put(tree, "pods/one/main/memory.max", "max\n");
     expect(tree, UINT64_MAX, UINT32_MAX);
-    put(tree, "pods/one/cpu.max", "250000 100000\n"); // above the process's own group
+    put(tree, "pods/one/cpu.max", "250000 100000\n"); // a parent of the process's group
     put(tree, "pods/one/memory.max", "4294967296\n");
     put(tree, "pods/one/memory.current", "3221225472\n");
-    expect(tree, GIB, 3); // two and a half, rounded up
+    expect(tree, GIB, 3); // 2.5 cores, rounded up
     put(tree, "pods/one/memory.stat", "anon 5\ninactive_file 1073741824\nfile 7\n");
     expect(tree, 2ull * GIB, 3);
-    put(tree, "pods/one/memory.stat", "inactive_file 3221225473\n"); // counted later than the use
+    put(tree, "pods/one/memory.stat",
+        "inactive_file 3221225473\n"); // larger than the use, which was counted earlier
     expect(tree, 4ull * GIB, 3);
     put(tree, "cpu.max", "100000 100000\n");
     put(tree, "memory.max", "1000\n");
@@ -97,22 +98,25 @@ static void test_first_version(void **state)
 {
     const struct tree *tree = *state;
     put(tree, "own", "11:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n");
-    put(tree, "memory/memory.limit_in_bytes", "9223372036854771712\n"); // none
+    put(tree, "memory/memory.limit_in_bytes", "9223372036854771712\n"); // no limit
     put(tree, "cpu/cpu.cfs_quota_us", "-1\n");
     put(tree, "cpu/cpu.cfs_period_us", "100000\n");
     expect(tree, UINT64_MAX, UINT32_MAX);
-    // in a container: its own group is the root of what it sees
+    // in a container its group is the root of the mounted tree
     put(tree, "memory/memory.limit_in_bytes", "2147483648\n");
     put(tree, "memory/memory.usage_in_bytes", "1610612736\n");
     put(tree, "memory/memory.stat", "inactive_file 1\ntotal_inactive_file 536870912\n");
     put(tree, "cpu/cpu.cfs_quota_us", "400000\n");
     expect(tree, GIB, 4);
-    put(tree, "own", "11:memory:/docker/abc\n4:cpuacct,cpu:/docker/abc\n"); // not the first name
+    put(tree, "own",
+        "11:memory:/docker/abc\n4:cpuacct,cpu:/docker/abc\n"); // the controller is not the first
+                                                               // name of the line
     expect(tree, GIB, 4);
-    put(tree, "own", "11:memory:/docker/abc\n4:cpuset:/docker/abc\n"); // another controller
+    put(tree, "own",
+        "11:memory:/docker/abc\n4:cpuset:/docker/abc\n"); // the line names another controller
     expect(tree, GIB, UINT32_MAX);
     put(tree, "own", "11:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n");
-    // on the host: under its name
+    // on the host the group has its full path
     put(tree, "memory/docker/abc/memory.limit_in_bytes", "1048576\n");
     put(tree, "cpu/docker/abc/cpu.cfs_quota_us", "50000\n");
     put(tree, "cpu/docker/abc/cpu.cfs_period_us", "100000\n");
@@ -132,14 +136,14 @@ static void test_not_sane(void **state)
     expect(tree, UINT64_MAX, UINT32_MAX);
 }
 
-// The affinity of the process bounds them, too, as it is when somebody asks.
+// The usable cores are also limited by the process's current affinity.
 static void test_usable_cores(void **state)
 {
     const struct tree *tree = *state;
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
     uint32_t all = (uint32_t)CPU_COUNT(&before);
-    assert_int_equal(cgroups_cores_usable(&tree->place), all); // no quota
+    assert_int_equal(cgroups_cores_usable(&tree->place), all); // without a quota
     put(tree, "own", "0::/\n");
     put(tree, "cpu.max", "100000000 100000\n");
     assert_int_equal(cgroups_cores_usable(&tree->place), all < 1000 ? all : 1000);

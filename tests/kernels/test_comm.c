@@ -1,5 +1,5 @@
-// Communicators of the cpu device: who opens, aborts and closes them; what ranks that do not agree
-// get. The sums are tried by tests/conformance.
+// Communicators of the cpu device: opening, aborting, closing, and ranks that do not agree.
+// tests/conformance checks the sums.
 #include "tests/conformance/trial.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 enum { RANKS = 3, COUNT = 100 };
@@ -49,7 +49,7 @@ struct call {
     struct stream *stream;
     uint64_t count;
     uint32_t ranks, calls;
-    enum status status; // of the last call
+    enum status status; // status of the last call
 };
 
 static void *call_main(void *argument)
@@ -80,14 +80,14 @@ static void calls_end(struct call *calls, uint32_t first, enum status status)
     }
 }
 
-// Ranks that wait for one that failed end with a fault, and so does every call afterwards.
+// Ranks that wait for a failed rank return a fault, and so does every later call.
 static void test_an_abort_ends_all_waits(void **state)
 {
     (void)state;
     struct pack p;
     struct call calls[RANKS];
     pack_open(&p);
-    calls_start(&p, calls, 1, COUNT, 1); // rank 0 never comes
+    calls_start(&p, calls, 1, COUNT, 1); // rank 0 makes no call
     for (int i = 0; i < 1000; i++)
         sched_yield();
     device_cpu()->comm_abort(p.comm);
@@ -98,7 +98,7 @@ static void test_an_abort_ends_all_waits(void **state)
     pack_close(&p);
 }
 
-// Ranks that call with other counts are refused, all of them; none writes past its memory.
+// If ranks call with different counts, all of them are refused and none writes after its memory.
 static void test_ranks_must_agree(void **state)
 {
     (void)state;
@@ -130,12 +130,13 @@ static void *gather_main(void *argument)
     return NULL;
 }
 
-// Columns of ranks that have other rows, or rows of another length, are refused by all of them.
+// If ranks pass different numbers of rows or rows of different length, all of them are refused.
 static void test_ranks_must_agree_on_rows(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t rows, stride; // of the last rank; the others have 4 rows of RANKS columns
+        uint32_t rows,
+            stride; // arguments of the last rank; the others have 4 rows of RANKS columns
         enum status status;
     } cases[] = {{4, RANKS, STATUS_OK}, {5, RANKS, STATUS_INVALID}, {4, RANKS + 1, STATUS_INVALID}};
     struct pack p;
@@ -157,7 +158,7 @@ static void test_ranks_must_agree_on_rows(void **state)
     pack_close(&p);
 }
 
-// A stream without a communicator, or in one of another size, is refused at once.
+// A stream without a communicator, or in a communicator of another size, is refused immediately.
 static void test_a_stream_alone_is_refused(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void test_a_stream_alone_is_refused(void **state)
     pack_close(&p);
 }
 
-// Many short collectives: ranks that sleep are woken, and none runs ahead.
+// Many short collectives: sleeping ranks are woken and no rank runs ahead.
 static void test_many_meetings(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static void test_many_meetings(void **state)
     pack_close(&p);
 }
 
-// A rank's device has its part of the threads. More ranks than threads are refused.
+// A rank's device has its share of the threads. More ranks than threads are refused.
 static void test_devices_of_ranks(void **state)
 {
     (void)state;
@@ -226,7 +227,7 @@ static void test_devices_of_ranks(void **state)
     device_cpu()->close(whole);
 }
 
-// Ranks are loaded one after the other, so all threads pack the weights of each.
+// Ranks are loaded one after the other, so the threads of all ranks pack the weights of each.
 static void test_all_threads_pack_the_weights_of_a_rank(void **state)
 {
     (void)state;
@@ -275,7 +276,7 @@ static void *large_main(void *argument)
     return NULL;
 }
 
-// All threads of each rank work at large sums and columns.
+// Large sums and columns are divided among the threads of each rank.
 static void test_large_collectives_are_cut(void **state)
 {
     (void)state;

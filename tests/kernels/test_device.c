@@ -1,5 +1,5 @@
-// The device contract on the cpu: facts, need against what a stream takes, memory, waiting, plugins
-// that are not there, the step layout, and that a sampled token does not depend on the batch.
+// The device contract on the cpu: facts, need compared with a stream's memory, memory, waiting,
+// missing plugins, the step layout, and that a sampled token does not depend on the batch.
 #include "tests/conformance/trial.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 static void test_facts(void **state)
@@ -57,7 +57,7 @@ static void test_memory(void **state)
     trial_close(&t);
 }
 
-// Large pieces use huge pages: nothing of the last page stays mapped when a piece is given back.
+// Large pieces use huge pages: freeing a piece unmaps all of its last page.
 static void test_memory_goes(void **state)
 {
     (void)state;
@@ -71,11 +71,11 @@ static void test_memory_goes(void **state)
     assert_int_equal(mincore(last, page, &held), 0);
     t.api->memory_free(t.device, piece, bytes);
     assert_int_equal(mincore(last, page, &held), -1);
-    assert_int_equal(errno, ENOMEM); // it is not mapped
+    assert_int_equal(errno, ENOMEM); // the page is not mapped
     trial_close(&t);
 }
 
-// The pages that are mapped, and the threads that live.
+// Reads the process's number of mapped pages and of threads.
 static void process_now(uint64_t *pages, uint32_t *threads)
 {
     char line[256];
@@ -111,7 +111,7 @@ static void test_nothing_stays(void **state)
         struct stream *stream, *other;
         void *piece;
         struct device_options options = {.threads = 3};
-        if (i == 2) // the first ones fill the heap's own stores
+        if (i == 2) // the first lives fill the caches of the heap
             process_now(&before, &threads_before);
         assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
         assert_int_equal(device_cpu()->stream_open(device, &stream, &limits, NULL), STATUS_OK);
@@ -128,7 +128,7 @@ static void test_nothing_stays(void **state)
         device_cpu()->close(device);
     }
     process_now(&after, &threads);
-    // a thread that was joined may still be on its way out of the kernel
+    // a joined thread may still be exiting in the kernel
     for (int i = 0; i < 3000 && threads > threads_before; i++) {
         usleep(10000);
         process_now(&after, &threads);
@@ -137,7 +137,7 @@ static void test_nothing_stays(void **state)
     assert_true(after < before + (uint64_t)LIVES * (1 << 20) / 4096);
 }
 
-// Memory that is taken again is zero again.
+// Memory that is allocated again is zeroed again.
 static void test_memory_is_zero_again(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void test_wait(void **state)
     assert_int_equal(t.api->wait(t.stream, &word, 0xFFFFFFFE, 0, &err), STATUS_OK);
     assert_int_equal(t.api->wait(t.stream, &word, 1, 0, &err), STATUS_TIMEOUT);
     assert_int_equal(t.api->signal(t.stream, &word, 2), STATUS_OK);
-    assert_int_equal(t.api->wait(t.stream, &word, 1, 0, &err), STATUS_OK); // it wrapped
+    assert_int_equal(t.api->wait(t.stream, &word, 1, 0, &err), STATUS_OK); // the counter wrapped
     struct graph *graph;
     assert_int_equal(t.api->graph_begin(t.stream), STATUS_UNSUPPORTED);
     assert_int_equal(t.api->graph_end(t.stream, &graph, &err), STATUS_UNSUPPORTED);
@@ -187,11 +187,11 @@ static void test_plugin(void **state)
     assert_int_equal(device_plugin_open(&api, "../evil", NULL, &err), STATUS_INVALID);
     assert_int_equal(device_plugin_open(&api, "", NULL, &err), STATUS_INVALID);
     assert_int_equal(device_plugin_open(&api, "cuda", "/nowhere/lib.so", &err), STATUS_NO_DEVICE);
-    // a library that is no plugin
+    // an object that is no plugin
     assert_int_equal(device_plugin_open(&api, "cuda", "/proc/self/exe", &err), STATUS_NO_DEVICE);
 }
 
-// The library answers otherwise each time it is asked.
+// The library returns something else at each call.
 static void test_plugin_answers(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void test_plugin_answers(void **state)
     assert_string_equal(api->name, "odd");
     assert_int_equal(device_plugin_open(&api, "Odd", ODD_PLUGIN, &err), STATUS_INVALID);
     assert_string_equal(err.text, "'Odd' is not the name of a device");
-    // A name without a folder is one of this folder, not one that the system finds.
+    // A name without a slash is a file of the working directory, not one of the system's folders.
     assert_int_equal(device_plugin_open(&api, "odd", "libm.so.6", &err), STATUS_NO_DEVICE);
     assert_non_null(strstr(err.text, "./libm.so.6"));
     memset(path, 'x', sizeof path);
@@ -259,8 +259,8 @@ static void test_streams_are_refused(void **state)
     assert_null(device);
 }
 
-// What a processor has is used: a device that fell back would be right, and slow, and all tests of
-// the other levels would be skipped.
+// The device uses the best ISA level of the processor. A device that falls back would be right but
+// slow, and the tests of the other levels would be skipped.
 static void test_the_best_level_is_taken(void **state)
 {
     (void)state;
@@ -274,7 +274,7 @@ static void test_the_best_level_is_taken(void **state)
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni"))
         best = CPU_AVX512;
     assert_int_equal(device_cpu()->open(&device, &options, NULL), STATUS_OK);
-    assert_true(device->level >= best); // pairs and tiles depend on more than the processor
+    assert_true(device->level >= best); // bf16 pairs and AMX depend on more than the processor
     device_cpu()->close(device);
     for (enum cpu_isa level = CPU_PLAIN; level <= best; level++) {
         assert_int_equal(cpu_device_open(&device, &options, level, NULL), STATUS_OK);
@@ -283,7 +283,8 @@ static void test_the_best_level_is_taken(void **state)
     }
 }
 
-// A stream's scratch is cut into parts that hold what the ops write, the last one up to its end.
+// A stream's scratch memory is divided into parts that are large enough for the ops; the last part
+// ends within it.
 static void test_scratch_is_large_enough(void **state)
 {
     (void)state;
@@ -327,7 +328,7 @@ static void test_scratch_is_large_enough(void **state)
         size_t states = s->attn_capacity.partials * attn_state_floats(cases[i].dim);
         assert_true((size_t)(sample - partial) >= states * sizeof(float));
         assert_true(s->attn_capacity.partials <= threads * ATTN_PARTIALS);
-        if (cases[i].blocks > 100) // more parts than there is memory for
+        if (cases[i].blocks > 100) // more parts than the memory for them
             assert_int_equal(s->attn_capacity.partials, threads * ATTN_PARTIALS);
         assert_true((size_t)((const char *)s->scratch + s->scratch_bytes - sample) >=
                     threads * 3 * cases[i].vocab * sizeof(float));
@@ -343,7 +344,7 @@ static void test_scratch_is_large_enough(void **state)
     }
 }
 
-// A step of few threads is half of a panel of rows; more of them fill one.
+// With few threads the token budget of a step is half a panel, with more threads a panel.
 static void test_steps_follow_the_threads(void **state)
 {
     (void)state;
@@ -359,8 +360,8 @@ static void test_steps_follow_the_threads(void **state)
     }
 }
 
-// The bytes of a weight: its elements, padded to slabs of 32 rows where products read it and to the
-// depth that its type is packed in; int8 with a scale of each group of K; all in whole 256 bytes.
+// The bytes of a weight: its elements, for products padded to slabs of 32 rows and to the depth of
+// the type's packing; for int8 also a scale per group of K; rounded up to 256 bytes.
 static void test_weights_have_bytes(void **state)
 {
     (void)state;
@@ -474,7 +475,7 @@ static void test_sample_alone(void **state)
     }
 }
 
-// Drawn tokens follow the softmax: chi-squared over 8 tokens, 4,000 draws with fixed seeds.
+// Sampled tokens follow the softmax: chi-squared over 8 tokens, 4,000 draws with fixed seeds.
 static void test_sample_distribution(void **state)
 {
     (void)state;
@@ -516,7 +517,7 @@ static void test_sample_distribution(void **state)
         double want = expected[i] / whole * DRAWS;
         chi += (count[i] - want) * (count[i] - want) / want;
     }
-    assert_true(chi < 24.3); // 7 degrees of freedom, one in a thousand
+    assert_true(chi < 24.3); // 7 degrees of freedom, probability 0.001
     trial_close(&t);
 }
 

@@ -1,13 +1,13 @@
-// Edges of the cpu device's kernels, at every level of instructions: memory past the last key is
-// never computed with, values half way between two of bfloat16 are rounded to even, the k-th of
-// equal log-probabilities, and a nucleus of nearly everything. Seeds are fixed.
+// Edge cases of the cpu device's kernels, at every ISA level: elements after the last key are never
+// used, values half way between two bfloat16 values are rounded to even, ties among top
+// log-probabilities, and a top_p of nearly 1. Seeds are fixed.
 #include "tests/conformance/trial.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 static void with_levels(void (*run)(struct trial *))
@@ -32,7 +32,7 @@ static void element_put(void *to, enum dtype kv, size_t at, float x)
         ((uint16_t *)to)[at] = kv == DTYPE_BF16 ? f32_to_bf16(x) : f32_to_f16(x);
 }
 
-// One block of one KV head: keys, then values. What lies from `known` on is `junk`.
+// Fills one block of one KV head: keys, then values. Tokens from `known` on are `junk`.
 static void block_fill(struct trial *t, void *cache, enum dtype kv, uint32_t known, float junk)
 {
     for (uint32_t i = 0; i < 2 * BLOCK * DIM; i++) {
@@ -41,8 +41,8 @@ static void block_fill(struct trial *t, void *cache, enum dtype kv, uint32_t kno
     }
 }
 
-// Attention of the last `queries` tokens of a sequence of `known` tokens; what lies past it must
-// not be seen.
+// Computes attention of the last `queries` tokens of a sequence of `known` tokens; keys after them
+// must not affect the result.
 static void keys_end(struct trial *t, enum dtype kv, uint32_t known, uint32_t queries)
 {
     struct attn_shape shape = {
@@ -52,7 +52,7 @@ static void keys_end(struct trial *t, enum dtype kv, uint32_t known, uint32_t qu
     step_layout_init(&layout, &t->limits.step, t->api->step_private_bytes(t->device, &t->limits));
     float *out[2];
     for (int junk = 0; junk < 2; junk++) {
-        trial_begin(t, 100 + (uint64_t)kv); // both runs see the same numbers
+        trial_begin(t, 100 + (uint64_t)kv); // both runs use the same numbers
         size_t width = (size_t)(HEADS + 2) * DIM;
         float *qkv = trial_floats(t, queries * width, DTYPE_F32, 1);
         size_t bytes = (size_t)2 * BLOCK * DIM * dtype_bytes(kv);
@@ -109,10 +109,11 @@ static void test_keys_end(void **state)
     with_levels(keys_end_all);
 }
 
-// Every upper half of a float with a lower half below, at and above the middle, into the KV cache.
+// Writes floats with every upper half, and a lower half below, at and above the middle, to the KV
+// cache.
 static void ties(struct trial *t)
 {
-    enum { WIDE = 256, TOKENS = 256 }; // 65536 keys and as many values at a time
+    enum { WIDE = 256, TOKENS = 256 }; // 65,536 keys and 65,536 values
     static const uint32_t lower[] = {0x8000, 0x7FFF, 0x8001};
     struct attn_shape shape = {
         .heads = 1, .kv_heads = 1, .dim = WIDE, .scale = 1, .causal = 1, .paged = 1};
@@ -159,8 +160,8 @@ static void test_ties(void **state)
     with_levels(ties);
 }
 
-// A step's plan holds for the shape it was made for and for narrower windows; another layer is
-// refused, and so is a vocabulary that the stream has no room for.
+// A step's plan is valid for the shape it was made for and for narrower windows. Other layers are
+// refused, and so is a vocabulary larger than the stream's.
 static void unplanned(struct trial *t)
 {
     trial_begin(t, 250);
@@ -171,7 +172,7 @@ static void unplanned(struct trial *t)
     step_layout_init(&layout, &t->limits.step, t->api->step_private_bytes(t->device, &t->limits));
     struct step *step = trial_heap(t, layout.bytes);
     step->layout = layout;
-    t->api->step_plan(t->stream, step); // no rows
+    t->api->step_plan(t->stream, step); // the step has no rows
     struct attn_args valid = {.act = DTYPE_F32,
                               .kv = DTYPE_F32,
                               .step = step,
@@ -243,7 +244,8 @@ static void draw_run(struct trial *t, struct draw *d, const float *logits, uint3
     assert_int_equal(t->api->ops->sample(t->stream, &args), STATUS_OK);
 }
 
-// Of equal log-probabilities the lower ids are listed, whatever comes after them.
+// Among equal log-probabilities the lowest ids are listed, also if greater values come later in the
+// row.
 static void tops(struct trial *t)
 {
     enum { VOCAB = 333, WANTED = 7 };
@@ -269,9 +271,9 @@ static void test_tops(void **state)
     with_levels(tops);
 }
 
-// A top_p just below 1 keeps all tokens of a flat row but perhaps the least likely one, also where
-// the bins together stay below the target because the whole was rounded up. So flat that one bin
-// holds nearly all of them.
+// A top_p just below 1 keeps all tokens of a flat row except perhaps the least likely one, also if
+// rounding makes the sum of all bins smaller than the target. The row is so flat that one bin holds
+// nearly all tokens.
 static void nearly_all(struct trial *t)
 {
     enum { VOCAB = 700 };
@@ -294,8 +296,8 @@ static void test_nearly_all(void **state)
     with_levels(nearly_all);
 }
 
-// The second greatest of a row of negative logits, where the last block is short: what is missing
-// there counts as nothing, not as a logit of 0.
+// top_k 2 over a row of negative logits whose last vector is incomplete: missing elements must not
+// count as logits of 0.
 static void negative_top_k(struct trial *t)
 {
     enum { VOCAB = 3 * 64 + 5, FIRST = 10, SECOND = 11 };
@@ -311,7 +313,7 @@ static void negative_top_k(struct trial *t)
         assert_in_range(d.result.token, FIRST, SECOND);
         seconds += d.result.token == SECOND;
     }
-    assert_in_range(seconds, 5, 25); // 15 expected
+    assert_in_range(seconds, 5, 25); // expected: 15
 }
 
 static void test_negative_top_k(void **state)

@@ -1,14 +1,14 @@
-// Exact mode of the cpu device, at every level of instructions: the bits of a row's product do not
-// depend on the number of rows, on the other rows or on the number of threads, and the bits of a
-// query's attention do not depend on how its prompt was cut, on neighbours or on threads. Compared
-// with memcmp. Seeds are fixed.
+// Exact mode of the cpu device, at every ISA level: the bits of a row's product do not depend on
+// the number of rows, on the other rows or on the number of threads, and the bits of a query's
+// attention do not depend on how its prompt was cut, on neighbours or on threads. Compared with
+// memcmp. Seeds are fixed.
 #include "tests/conformance/trial.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-// cmocka wants the four above first
+// cmocka.h needs the four headers above
 #include <cmocka.h>
 
 static void gemm_bits(struct trial *t, const struct weight *w, const float *x, float *y,
@@ -18,7 +18,8 @@ static void gemm_bits(struct trial *t, const struct weight *w, const float *x, f
     assert_int_equal(t->api->ops->gemm(t->stream, &args), STATUS_OK);
 }
 
-// Rows of 1..40, 64, 130 and 520 against each row alone; other rows are changed on the way.
+// Compares products of 1 to 40, 64, 130 and 520 rows with the products of the single rows; then
+// replaces all rows but one.
 static void product_rows(struct trial *t, enum dtype dtype)
 {
     enum { K = 1100, N = 70, MOST = 520 };
@@ -39,7 +40,7 @@ static void product_rows(struct trial *t, enum dtype dtype)
         uint32_t rows = counts[c];
         gemm_bits(t, &w.device, x, y, rows);
         assert_memory_equal(y, alone, (size_t)rows * N * sizeof(float));
-        uint32_t kept = trial_below(t, rows); // neighbours of this row change
+        uint32_t kept = trial_below(t, rows); // all rows but this one are replaced
         memcpy(mixed, other, (size_t)rows * K * sizeof(float));
         memcpy(mixed + (size_t)kept * K, x + (size_t)kept * K, K * sizeof(float));
         gemm_bits(t, &w.device, mixed, y, rows);
@@ -71,7 +72,7 @@ static void test_products(void **state)
     with_levels(products);
 }
 
-// More rows than the stream's panel holds of so wide a product: they are cut there.
+// A product so wide that the stream's panel holds fewer than its rows: it is computed in pieces.
 static void products_wide(struct trial *t)
 {
     enum { K = 1024, N = 8, M = 64 };
@@ -96,7 +97,7 @@ static void products_wide(struct trial *t)
     }
 }
 
-// A stream for the least: one token, products no wider than one slab and a bit.
+// A stream with the smallest limits: one token, products slightly wider than one slab.
 static void products_narrow(struct trial *t)
 {
     enum { K = 33, N = 7, M = 40 };
@@ -155,22 +156,23 @@ static void test_products_threads(void **state)
         }
 }
 
-// One sequence of `total` tokens whose keys are in place, queried in rows of a step.
+// A sequence of `total` tokens whose keys are stored; steps query ranges of it as rows.
 struct prompt {
     struct attn_shape shape;
     enum dtype kv;
     uint32_t total;
     float *qkv;  // [total][width]
-    char *cache; // blocks of 64 tokens, one layer
+    char *cache; // KV blocks of 64 tokens of one layer
     uint32_t *table;
     uint64_t token_bytes, head_bytes;
     struct step *step;
-    float *room, *out; // of a step: qkv, output
+    float *room, *out; // qkv input and output of the step
 };
 
 enum { TABLE_MAX = 40 };
 
-// A layer with a window of its own in a model whose widest layer has `widest` (0: no window).
+// Makes a prompt for a layer with window `window` in a model whose widest layer has window `widest`
+// (0: no window).
 static struct prompt prompt_make(struct trial *t, enum dtype kv, uint16_t heads, uint32_t window,
                                  uint32_t widest, uint32_t total)
 {
@@ -215,7 +217,7 @@ static struct prompt prompt_make(struct trial *t, enum dtype kv, uint16_t heads,
     return p;
 }
 
-// A plan in which each item that began a row's parts walks them all.
+// Changes the plan so that one item computes all parts of each row.
 static void parts_join(struct prompt *p)
 {
     struct attn_work *work = step_section(p->step, p->step->layout.private_part);
@@ -245,7 +247,7 @@ static void prompt_row(struct prompt *p, uint32_t first, uint32_t count)
 
 enum planning { PLAN_USUAL, PLAN_WHOLE };
 
-// PLAN_WHOLE: no part of a row is computed apart.
+// Plans and runs the step. PLAN_WHOLE: no part of a row is a separate item.
 static void prompt_run(struct trial *t, struct prompt *p, enum planning planning)
 {
     t->api->step_plan(t->stream, p->step);
@@ -274,7 +276,8 @@ static void prompt_run(struct trial *t, struct prompt *p, enum planning planning
     p->step->row_count = p->step->token_count = 0;
 }
 
-// Every chunk size from 1 to 64, with another row of other lengths in the same step.
+// Compares every chunk size from 1 to 64 with the complete prompt; another row of varying length is
+// in the same step.
 static void chunks_agree(struct trial *t, enum dtype kv, uint16_t heads, uint32_t window)
 {
     trial_begin(t, 300 + (uint64_t)kv + window + 1000 * (heads % 6u));
@@ -289,7 +292,7 @@ static void chunks_agree(struct trial *t, enum dtype kv, uint16_t heads, uint32_
         for (uint32_t at = 0; at < TOTAL; at += chunk) {
             uint32_t count = TOTAL - at < chunk ? TOTAL - at : chunk;
             uint32_t neighbour = 0;
-            if (chunk % 3 != 0) { // in front, so that places in tiles move
+            if (chunk % 3 != 0) { // before the row, so that its queries move within tiles
                 neighbour = trial_range(t, 1, 30);
                 prompt_row(&p, trial_below(t, TOTAL - neighbour), neighbour);
             }
@@ -300,8 +303,8 @@ static void chunks_agree(struct trial *t, enum dtype kv, uint16_t heads, uint32_
         }
 }
 
-// Over part boundaries: one to eight queries, whose parts are computed apart or walked, against the
-// same queries in the middle of a long prompt.
+// Across part boundaries: compares one to eight queries, whose parts are separate items or one
+// item, with the same queries in the middle of a long prompt.
 static void parts_agree(struct trial *t, enum dtype kv, uint32_t window, uint32_t widest)
 {
     trial_begin(t, 400 + (uint64_t)kv + window);
@@ -316,7 +319,7 @@ static void parts_agree(struct trial *t, enum dtype kv, uint32_t window, uint32_
     for (uint32_t at = FIRST; at + 8 <= TOTAL; at += 1 + trial_below(t, 60))
         for (int planning = PLAN_USUAL; planning <= PLAN_WHOLE; planning++) {
             uint32_t count = trial_range(t, 1, 8);
-            prompt_row(&p, trial_below(t, TOTAL), 1); // a neighbour of any length
+            prompt_row(&p, trial_below(t, TOTAL), 1); // another row of any length
             prompt_row(&p, at, count);
             memset(p.out, 0xFF, (count + 1) * width * sizeof(float));
             prompt_run(t, &p, (enum planning)planning);
@@ -332,7 +335,8 @@ static void attention(struct trial *t)
     for (int kv = 0; kv < DTYPE_I8; kv++) {
         chunks_agree(t, (enum dtype)kv, 6, 0);
         chunks_agree(t, (enum dtype)kv, 6, 70);
-        chunks_agree(t, (enum dtype)kv, 2, 0); // one query head a KV head: 1 to 64 queries a row
+        chunks_agree(t, (enum dtype)kv, 2,
+                     0); // one query head per KV head: 1 to 64 queries per row
         parts_agree(t, (enum dtype)kv, 0, 0);
         parts_agree(t, (enum dtype)kv, 1500, 1500);
         parts_agree(t, (enum dtype)kv, 600, 0); // the first part is empty here
@@ -345,7 +349,7 @@ static void test_attention(void **state)
     with_levels(attention);
 }
 
-int main(int argc, char **argv) // the name of one level; none: all
+int main(int argc, char **argv) // argument: the name of one ISA level; default: all
 {
     trial_only_level = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {

@@ -1,12 +1,12 @@
-// Each sampling method against its definition: 100,000 draws with fixed seeds from known
-// distributions, judged by chi-square. A token that a method leaves out is never drawn.
+// Compares each sampling method with its definition: 100,000 draws with fixed seeds from known
+// distributions, by chi-square. A token that a method excludes must never be drawn.
 #include "tests/kernels/law.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 enum { DRAWS = 100000, VOCAB = 23 };
@@ -33,7 +33,8 @@ static void judge(struct trial *t, const struct law *law, enum law_draws kind)
     fail_msg("%.1f standard deviations off", excess);
 }
 
-// Runs a test with the processor's best level; conformance shows that all draw the same.
+// Runs a test at the processor's best ISA level; the conformance test shows that all levels draw
+// the same tokens.
 static void with_trial(void (*run)(struct trial *))
 {
     struct trial t;
@@ -97,7 +98,7 @@ static void min_ps(struct trial *t)
     }
 }
 
-// All at once: what each leaves over is what the next one sees.
+// All methods together: each works on the tokens that the previous one kept.
 static void together(struct trial *t)
 {
     for (uint32_t i = 0; i < 3; i++) {
@@ -119,7 +120,8 @@ static void penalties(struct trial *t)
         law.repetition = values[i][0];
         law.frequency = values[i][1];
         law.presence = values[i][2];
-        for (uint32_t token = 0; token < VOCAB; token += 2) // of the prompt, the outputs, or both
+        for (uint32_t token = 0; token < VOCAB;
+             token += 2) // seen in the prompt, in the outputs, or in both
             law.seen[token] = (uint16_t)((token % 3 == 0) << 15 | token % 5);
         judge(t, &law, LAW_OUTPUTS);
     }
@@ -133,11 +135,11 @@ static void biases(struct trial *t)
     memcpy(law.bias, bias, sizeof bias);
     judge(t, &law, LAW_OUTPUTS);
     law.bias_count = 1;
-    law.bias[0] = (struct step_bias){11, 100}; // as good as certain
+    law.bias[0] = (struct step_bias){11, 100}; // practically certain
     judge(t, &law, LAW_OUTPUTS);
 }
 
-// What a grammar's mask leaves, or a list of allowed ids: before all other methods.
+// The mask of a grammar, or of a list of allowed ids, applies before all other methods.
 static void masks(struct trial *t)
 {
     static const uint64_t values[] = {0x2A5F13, 0x400001, 0x7FFFFE};
@@ -154,7 +156,7 @@ static void masks(struct trial *t)
     }
 }
 
-// Stop ids are as likely as others, and cannot come before min_tokens.
+// Stop ids are sampled like other tokens, and never before min_tokens.
 static void stop_ids(struct trial *t)
 {
     struct law law = plain(t);
@@ -168,7 +170,7 @@ static void stop_ids(struct trial *t)
     judge(t, &law, LAW_OUTPUTS);
 }
 
-// Two choices of a request, and two outputs of a choice, know nothing of each other.
+// Two choices of a request, and two outputs of a choice, are independent.
 static void pairs(struct trial *t)
 {
     static const enum law_draws kinds[] = {LAW_PAIRS_OF_CHOICES, LAW_PAIRS_OF_OUTPUTS};
@@ -187,7 +189,8 @@ static void pairs(struct trial *t)
     }
 }
 
-// The judge finds small faults: a temperature that is 6 % off, a method that keeps one token more.
+// The comparison detects small errors: a temperature that is 6 % off, a method that keeps one token
+// too many.
 static void judgement(struct trial *t)
 {
     double p[LAW_VOCAB_MAX];

@@ -1,5 +1,5 @@
-// Every condition under which an op refuses its arguments, each from arguments that are valid, and
-// the ends of every range. Devices call these checks before they touch memory.
+// Every condition under which an op refuses its arguments, each starting from valid arguments, and
+// the ends of every range. Devices call these checks before they access memory.
 #include "kernels/ops.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 enum { WIDTH = 64, VOCAB = 100 };
 
-static char memory[8]; // something to point at: the checks read no memory
+static char memory[8]; // target of all pointers: the checks read no memory
 static void *const there = memory;
 
 static struct weight weight_of(enum weight_use use, enum dtype dtype, uint32_t n, uint32_t k)
@@ -28,8 +28,8 @@ static void expect(const char *got, const char *op, const char *words, int line)
         fail_msg("line %d: \"%s\", not of \"%s\"", line, got, words ? words : "");
 }
 
-// With the change made to a copy of the valid arguments the op says `words`; NULL: it is valid,
-// too.
+// Makes a change to a copy of the valid arguments and expects a message that contains `words`;
+// NULL: the arguments are still valid.
 #define TRY(op, words, ...)                                                                        \
     do {                                                                                           \
         struct op##_args a = valid_##op;                                                           \

@@ -1,6 +1,6 @@
 // The threads of a CPU device: every chunk of every job runs exactly once, on a thread number
-// within bounds; what chunks write is seen by the caller; several callers share them; sleeping
-// workers wake. Run under TSan, too.
+// within bounds; the caller sees what chunks write; several callers share the threads; sleeping
+// workers wake. Also run under TSan.
 #include "kernels/cpu/internal.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 enum { CHUNKS = 300 };
@@ -100,7 +100,7 @@ static void test_refused(void **state)
     threads_close(NULL);
 }
 
-// Without a number there is a thread for each core that the process may use.
+// Without a number of threads there is one for each core that the process may use.
 static void test_as_many_as_cores(void **state)
 {
     (void)state;
@@ -123,8 +123,7 @@ static void test_as_many_as_cores(void **state)
     threads_close(threads);
 }
 
-// There is no memory for a stack this large: the pool is refused with a sentence that names the
-// thread.
+// If there is no memory for a thread's stack, opening fails with an error that names the thread.
 static void test_no_room(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// Every order in which the caller and two workers can take the steps of kernels/cpu/ticket.h, over
-// three jobs of two chunks: each chunk runs once, with the function and the fields of its own job,
-// and a job is over only when its chunks have returned. Steps are indivisible here (the order of
-// memory within them is ThreadSanitizer's part: test_cpu_threads).
+// Runs every interleaving of the steps of kernels/cpu/ticket.h by the caller and two workers, over
+// three jobs of two chunks: each chunk runs once, with the function and the fields of its job, and
+// a job ends only when its chunks have returned. Steps are atomic here; ThreadSanitizer checks the
+// memory order within them (test_cpu_threads).
 #include "kernels/cpu/ticket.h"
 #include "base/arena.h"
 
@@ -12,21 +12,21 @@
 
 #include <cmocka.h>
 
-enum { JOBS = 3, CHUNKS = 2, THREADS = 3, STATES_MAX = 1 << 20 }; // thread 0 is the caller
+enum { JOBS = 3, CHUNKS = 2, THREADS = 3, STATES_MAX = 1 << 20 }; // thread 0 is the calling thread
 
 enum at { AT_FILL, AT_PUBLISH, AT_LOOK, AT_READ, AT_TAKE, AT_RUN, AT_FINISH, AT_WAIT, AT_END };
 
-struct state { // no padding that is not zero: states are compared by their bytes
+struct state { // padding is zero, because states are compared by their bytes
     struct ticket_box box;
     struct ticket_seen seen[THREADS];
     enum at at[THREADS];
-    uint32_t job; // that the caller works on
+    uint32_t job; // job that the caller works on
     uint32_t ran[JOBS][CHUNKS];
 };
 
-static uint64_t *known; // [STATES_MAX] hashes of states, 0: free
+static uint64_t *known; // [STATES_MAX] hashes of the states seen; 0: free
 static uint32_t known_count;
-static uint32_t jobs[JOBS]; // their addresses tell them apart
+static uint32_t jobs[JOBS]; // identified by their addresses
 
 static void work_of_job(void *job, uint32_t chunk, uint32_t worker)
 {
@@ -63,7 +63,7 @@ static void chunk_run(struct state *s, uint32_t thread)
 static void job_end(struct state *s)
 {
     if (atomic_load(&s->box.unfinished) != 0)
-        return; // waits on
+        return; // keeps waiting
     for (uint32_t c = 0; c < CHUNKS; c++)
         assert_int_equal(s->ran[s->job][c], 1);
     s->job++;

@@ -1,6 +1,6 @@
-// Weights of the cpu device: rows from several sources, sources at odd addresses, every source
-// dtype, random numbers that do not depend on how they are cut, bytes with their scales, and
-// refusals.
+// Weights of the cpu device: rows from several sources, sources at unaligned addresses, every
+// source dtype, random numbers that do not depend on how they are divided, int8 with its scales,
+// and refusals.
 #include "tests/conformance/trial.h"
 
 #include "kernels/philox.h"
@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-// cmocka wants some of the above first
+// cmocka.h needs some of the headers above
 #include <cmocka.h>
 
 static void make(struct trial *t, struct weight *w, enum weight_use use, enum dtype dtype,
@@ -21,7 +21,7 @@ static void make(struct trial *t, struct weight *w, enum weight_use use, enum dt
     w->data = trial_device(t, w->bytes);
 }
 
-// Known vectors of Philox4x32-10: counters and keys all zero, all one.
+// Known vectors of Philox4x32-10: counter and key all zeros, all ones.
 static void test_philox(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void test_dummy(void **state)
     }
 }
 
-// Sixteen numbers made together may lie on both sides of the counter's lower word.
+// Sixteen numbers that are generated together may cross an overflow of the counter's lower word.
 static void test_dummy_carry(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static void test_sources(void **state)
             float *x = trial_floats(&t, N * K, (enum dtype)from, 1);
             size_t each = dtype_bytes((enum dtype)from);
             char *bytes = trial_heap(&t, N * K * each + 1);
-            for (uint32_t i = 0; i < N * K; i++) { // at an odd address, as files have them
+            for (uint32_t i = 0; i < N * K; i++) { // at an unaligned address, as in files
                 uint16_t bits = from == DTYPE_BF16 ? f32_to_bf16(x[i]) : f32_to_f16(x[i]);
                 memcpy(bytes + 1 + i * each, from == DTYPE_F32 ? (void *)&x[i] : (void *)&bits,
                        each);
@@ -114,7 +114,8 @@ static void test_sources(void **state)
     trial_close(&t);
 }
 
-// A source may be a range of rows and columns of its tensor: the same as the numbers cut out first.
+// A source may be a range of rows and columns of its tensor; the result equals that of a copy of
+// the range.
 static void test_ranges_of_a_tensor(void **state)
 {
     (void)state;
@@ -171,7 +172,7 @@ static void test_refused(void **state)
     assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_UNSUPPORTED);
     source.dtype = DTYPE_F32;
     assert_int_equal(t.api->weight_put(t.device, &w, 0, &source, &err), STATUS_OK);
-    struct weight vector; // a row or a column, in pieces
+    struct weight vector; // a vector, stored as a row or a column, in pieces
     make(&t, &vector, WEIGHT_VECTOR, DTYPE_F32, 60, 1);
     for (uint32_t i = 0; i < 64; i++)
         x[i] = (float)i;
@@ -186,7 +187,7 @@ static void test_refused(void **state)
     trial_close(&t);
 }
 
-// A NaN or an infinity in the activations of an int8 product gives NaN in its row.
+// A NaN or an infinity in the activations of an int8 product makes its row NaN.
 static void test_bytes_poison(void **state)
 {
     (void)state;
@@ -213,7 +214,7 @@ static void test_bytes_poison(void **state)
     }
 }
 
-// A group of activations or of weights whose scale has no finite inverse is zeros, as in the
+// A group of activations or weights whose scale has no finite inverse becomes zeros, as in the
 // reference.
 static void test_bytes_tiny(void **state)
 {
@@ -222,7 +223,7 @@ static void test_bytes_tiny(void **state)
         struct trial t;
         if (!trial_open_cpu(&t, (enum cpu_isa)level, 1))
             continue;
-        for (int tiny = 0; tiny < 2; tiny++) { // the activations, the weights
+        for (int tiny = 0; tiny < 2; tiny++) { // 0: tiny activations, 1: tiny weights
             trial_begin(&t, 6);
             float *w = trial_floats(&t, 40 * 72, DTYPE_F32, 1);
             float *x = trial_floats(&t, 2 * 72, DTYPE_F32, 1);
@@ -237,15 +238,15 @@ static void test_bytes_tiny(void **state)
             float y[2 * 40];
             struct gemm_args args = {DTYPE_F32, DTYPE_F32, x, &bytes, NULL, y, 2, 72, 40};
             assert_int_equal(t.api->ops->gemm(t.stream, &args), STATUS_OK);
-            assert_true(y[7] == 0); // one of them is zeros, the other large
+            assert_true(y[7] == 0); // one factor is zeros, the other is large
             assert_true(y[40] != 0);
         }
         trial_close(&t);
     }
 }
 
-// The rotation of a block is what bytes.h says, keeps lengths (times 8), spreads a single element
-// and a constant evenly, and is undone by the inverse rotation.
+// The rotation of a block is that of bytes.h, keeps lengths (times 8), spreads a single element and
+// a constant evenly, and is undone by the inverse rotation.
 static void test_bytes_turn(void **state)
 {
     (void)state;
@@ -279,9 +280,9 @@ static double relative_error(const float *got, const float *want, uint32_t n)
     return sqrt(error / size);
 }
 
-// A few columns of activations that are much larger than the others, as trained models have them,
-// with weights that are as much smaller there, so that all columns count alike. One scale for a row
-// of activations loses the others (error 0.31), scales for groups and rotated blocks do not.
+// A few columns of activations are much larger than the others, as in trained models, and their
+// weights are as much smaller, so that all columns matter equally. One scale per row of activations
+// loses the others (error 0.31); scales per group with rotated blocks do not.
 static void test_bytes_outliers(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void test_bytes_outliers(void **state)
     }
 }
 
-// A NaN in a row of weights makes that column NaN: a damaged file must not go unnoticed.
+// A NaN in a row of weights makes that output column NaN: a damaged file must not go unnoticed.
 static void test_bytes_poisoned_weight(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// The tiles of tiles.h.
+// Emulated AMX tiles; see tiles.h.
 #include "tests/kernels/tiles.h"
 
 #include "kernels/cpu/internal.h"
@@ -29,8 +29,8 @@ static void refuse(const char *what)
     abort();
 }
 
-// A program with emulated tiles skips its tests on another processor than it was configured for,
-// and where not even AVX2 is; elsewhere it must not fall back to the level below.
+// Skips the tests (exit status 77) on a processor that lacks the instructions that the emulation
+// needs. Otherwise the AMX level must pass its trial at startup.
 static __attribute__((constructor)) void only_with_tiles(void)
 {
     if (cpu_isa_find(CPU_AVX512BF16) != CPU_AVX512BF16) {
@@ -108,7 +108,8 @@ static __m512 lower_half(__m512i pairs)
     return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
 }
 
-// Even and odd elements are summed apart over the row, then together, then onto the sum.
+// Sums even and odd elements separately over the row, adds the two sums, then adds the result to
+// `sum`.
 void tiles_dot_bf16(int sum, int a, int b)
 {
     need_three(sum, a, b);

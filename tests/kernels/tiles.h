@@ -1,8 +1,8 @@
-// AMX tiles in C, so that the AMX level runs on any processor with AVX512-BF16. Included in front
-// of the kernels' own files (tests/kernels/CMakeLists.txt), where it takes the place of the
-// compiler's tile intrinsics. What the instructions do: Intel's Architecture Instruction Set
-// Extensions reference, chapter on AMX. Only what our kernels use is there: palette 1, sixteen rows
-// of 64 bytes. Tiles belong to the thread. What the processor would refuse ends the program.
+// Emulates AMX tiles in C, so that the AMX level runs on any processor with AVX512-BF16. Included
+// before the kernels' files (tests/kernels/CMakeLists.txt) in place of the compiler's tile
+// intrinsics. Source: Intel's Architecture Instruction Set Extensions reference, chapter on AMX.
+// Contains only what weft's kernels use: palette 1, sixteen rows of 64 bytes. Each thread has its
+// tiles. An operation that the processor would refuse ends the program.
 #pragma once
 
 #include <immintrin.h>
@@ -30,5 +30,5 @@ void tiles_release(void);
 void tiles_zero(int tile);
 void tiles_load(int tile, const void *at, size_t stride);
 void tiles_store(int tile, void *at, size_t stride);
-void tiles_dot_bf16(int sum, int a, int b); // flushes denormals, rounds to nearest, as AMX does
+void tiles_dot_bf16(int sum, int a, int b); // flushes denormals and rounds to nearest, as AMX does
 void tiles_dot_i8_u8(int sum, int a, int b);
