@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares weft's sampling with the logits processors of transformers: the probabilities that those
-give against counts of many draws, by chi-square. Seeded. Needs torch and transformers, and law_probe
+give against counts of many draws, by chi-square. Seeded. Needs torch and transformers, and distribution_probe
 of the build:
 
-    tools/sampler_diff.py --program build/release/bin/law_probe [--cases 200]
+    tools/sampler_diff.py --program build/release/bin/distribution_probe [--cases 200]
 """
 import argparse
 import math
@@ -111,7 +111,7 @@ def probabilities(case):
 
 
 def excess(expected, counts):
-    """Standard deviations of chi-square's cube root, as in tests/kernels/law.c."""
+    """Standard deviations of chi-square's cube root, as in tests/kernels/distribution.c."""
     square, cells, rare_p, rare = 0.0, 0, 0.0, 0
     for p, count in zip(expected, counts):
         if p == 0 and count > 0:

@@ -111,7 +111,7 @@ stage "templates against jinja2" bash -c "$venv && $release && build/soak-venv/b
     tools/template_diff.py --program build/release/bin/chat_batch --templates $templates"
 stage "tokenizers against the reference" bash -c "$venv && $release && tools/soak_tokenizers.sh"
 stage "sampling against transformers" bash -c "$torch && $release && build/torch-venv/bin/python \
-    tools/sampler_diff.py --program build/release/bin/law_probe"
+    tools/sampler_diff.py --program build/release/bin/distribution_probe"
 stage "embeddings against sentence-transformers" bash -c "$torch && build/torch-venv/bin/pip install -q \
     --no-deps sentence-transformers==5.1.2 && build/torch-venv/bin/pip install -q -I typing_extensions==4.12.2 &&
     build/torch-venv/bin/pip install -q tqdm scipy scikit-learn Pillow 'numpy<2' &&

@@ -313,16 +313,14 @@ static void test_parts_fill_the_processors(void **state)
     assert_int_equal(tokens, 320);
     assert_int_equal(fast_items(2, 8192, WORKERS, &tokens), 2 * 26 * 8);
     assert_int_equal(tokens, 320);
-    assert_int_equal(fast_items(8, 8192, WORKERS, &tokens),
-                     8 * 12 * 8); // as many as run at the same time
+    assert_int_equal(fast_items(8, 8192, WORKERS, &tokens), 8 * 12 * 8); // all run at once
     assert_int_equal(tokens, 704);
     assert_int_equal(fast_items(1, 32768, WORKERS, &tokens), 47 * 8);
     assert_int_equal(tokens, 704);
     assert_in_range(fast_items(1, 131072, WORKERS, &tokens), WORKERS, 1024);
     assert_int_equal(tokens, 1024);
-    assert_int_equal(fast_items(256, 1024, WORKERS, &tokens),
-                     256 * 8);                            // one item per row and KV head
-    assert_int_equal(fast_items(1, 1024, 0, &tokens), 8); // exact mode
+    assert_int_equal(fast_items(256, 1024, WORKERS, &tokens), 256 * 8); // not cut
+    assert_int_equal(fast_items(1, 1024, 0, &tokens), 8);               // exact mode
     assert_int_equal(tokens, 1024);
 }
 

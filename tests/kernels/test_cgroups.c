@@ -85,8 +85,7 @@ static void test_second_version(void **state)
     expect(tree, GIB, 3); // 2.5 cores, rounded up
     put(tree, "pods/one/memory.stat", "anon 5\ninactive_file 1073741824\nfile 7\n");
     expect(tree, 2ull * GIB, 3);
-    put(tree, "pods/one/memory.stat",
-        "inactive_file 3221225473\n"); // larger than the use, which was counted earlier
+    put(tree, "pods/one/memory.stat", "inactive_file 3221225473\n"); // more than the use
     expect(tree, 4ull * GIB, 3);
     put(tree, "cpu.max", "100000 100000\n");
     put(tree, "memory.max", "1000\n");
@@ -108,12 +107,9 @@ static void test_first_version(void **state)
     put(tree, "memory/memory.stat", "inactive_file 1\ntotal_inactive_file 536870912\n");
     put(tree, "cpu/cpu.cfs_quota_us", "400000\n");
     expect(tree, GIB, 4);
-    put(tree, "own",
-        "11:memory:/docker/abc\n4:cpuacct,cpu:/docker/abc\n"); // the controller is not the first
-                                                               // name of the line
+    put(tree, "own", "11:memory:/docker/abc\n4:cpuacct,cpu:/docker/abc\n"); // second name
     expect(tree, GIB, 4);
-    put(tree, "own",
-        "11:memory:/docker/abc\n4:cpuset:/docker/abc\n"); // the line names another controller
+    put(tree, "own", "11:memory:/docker/abc\n4:cpuset:/docker/abc\n"); // another controller
     expect(tree, GIB, UINT32_MAX);
     put(tree, "own", "11:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n");
     // on the host the group has its full path

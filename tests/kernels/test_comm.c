@@ -135,8 +135,7 @@ static void test_ranks_must_agree_on_rows(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t rows,
-            stride; // arguments of the last rank; the others have 4 rows of RANKS columns
+        uint32_t rows, stride; // of the last rank; the others: 4 and RANKS
         enum status status;
     } cases[] = {{4, RANKS, STATUS_OK}, {5, RANKS, STATUS_INVALID}, {4, RANKS + 1, STATUS_INVALID}};
     struct pack p;
