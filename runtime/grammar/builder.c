@@ -44,8 +44,7 @@ static bool memory_fits(struct grammar_builder *b, size_t more)
                   b->rule_capacity * sizeof *b->rules;
     // grammar_finish rewrites the builder twice, then copies it: at most four exist together.
     if (used + more > b->limits.bytes_max / 4)
-        builder_fail(b, STATUS_TOO_LARGE,
-                     "the grammar needs more memory than it may: make it smaller");
+        builder_fail(b, STATUS_TOO_LARGE, "the grammar exceeds its memory limit: make it smaller");
     return !grammar_failed(b);
 }
 

@@ -45,7 +45,7 @@ void mask_cache_destroy(struct mask_cache *c)
 {
     if (!c)
         return;
-    check(!c->matchers, "a matcher still stands in the cache");
+    check(!c->matchers, "a matcher still uses the cache");
     automaton_deinit(&c->a);
     pages_deinit(&c->pages);
     heap_free(c->edges);

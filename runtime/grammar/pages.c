@@ -12,7 +12,7 @@ void pages_init(struct pages *p, size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    check(at != MAP_FAILED, "%zu bytes of memory cannot be had", bytes);
+    check(at != MAP_FAILED, "cannot allocate %zu bytes", bytes);
     *p = (struct pages){at, 0, bytes};
 }
 

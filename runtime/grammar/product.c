@@ -354,7 +354,8 @@ static enum status match_all(struct grammar_builder *b, uint32_t one, const stru
         int ends = automaton_matches(&a, g, texts[i], begins);
         if (!automaton_charge(b, &a, STEP_WORK + texts[i].bytes) || ends < 0 ||
             !bytes_fit(b, automaton_used(&a)))
-            status = error_set(err, STATUS_TOO_LARGE, "an expression is too large to be tried");
+            status = error_set(err, STATUS_TOO_LARGE,
+                               "an expression is too large to be matched against strings");
         out[i] = ends > 0;
     }
     automaton_deinit(&a);

@@ -200,8 +200,7 @@ static enum status read_char(struct gbnf *g, uint32_t *c)
     g->at++;
     int64_t value = read_escape(g);
     *c = (uint32_t)value;
-    return value < 0 ? gbnf_refuse(g, STATUS_INVALID, start, "an escape that means nothing")
-                     : STATUS_OK;
+    return value < 0 ? gbnf_refuse(g, STATUS_INVALID, start, "an unknown escape") : STATUS_OK;
 }
 
 // Returns the number of bytes to the closing quote; SIZE_MAX: there is none in this line.
@@ -304,9 +303,9 @@ static enum status parse_atom(struct gbnf *g, uint32_t *out)
     size_t start = g->at;
     struct text name = read_name(g);
     if (name.bytes == 0) {
-        char what[80];
+        char what[96];
         snprintf(what, sizeof what, "%s%.1s%s", "'", c >= 0x20 && c < 0x7F ? &c : "?",
-                 "' where a part should be");
+                 "' where a literal, class, group or rule name is expected");
         return gbnf_refuse(g, STATUS_INVALID, start, what);
     }
     *out = rule_of(g, name)->expr;
@@ -339,7 +338,7 @@ static enum status parse_braces(struct gbnf *g, uint32_t *min, uint32_t *max)
         blanks_skip(g);
     }
     if (!next_is(g, "}") || !(low || high) || *min > *max)
-        return gbnf_refuse(g, STATUS_INVALID, start, "a {...} that is no count");
+        return gbnf_refuse(g, STATUS_INVALID, start, "a {...} that is not a repeat count");
     if (*min > COUNT_MAX || (high && *max > COUNT_MAX))
         return gbnf_refuse(g, STATUS_TOO_LARGE, start, "a count over 1000000");
     g->at++;
@@ -432,7 +431,7 @@ static enum status parse_rule(struct gbnf *g)
         return gbnf_refuse(g, STATUS_INVALID, g->at, "a ) without its (");
     struct gbnf_rule *rule = rule_of(g, name);
     if (rule->defined)
-        return gbnf_refuse(g, STATUS_INVALID, start, "a rule that is there already");
+        return gbnf_refuse(g, STATUS_INVALID, start, "a rule that is already defined");
     rule->defined = true;
     grammar_rule_set(g->b, rule->number, body);
     return STATUS_OK;
@@ -445,7 +444,7 @@ enum status gbnf_compile(struct grammar_builder *b, struct text source, uint32_t
     enum status status = STATUS_OK;
     *root = GRAMMAR_NOTHING;
     if (source.bytes > GBNF_BYTES_MAX)
-        return error_set(err, STATUS_TOO_LARGE, "the grammar has %zu bytes, at most %d may be",
+        return error_set(err, STATUS_TOO_LARGE, "the grammar has %zu bytes; at most %d are allowed",
                          source.bytes, GBNF_BYTES_MAX);
     if (utf8_valid_prefix(source) != source.bytes)
         return error_set(err, STATUS_INVALID, "the grammar is not UTF-8");

@@ -15,7 +15,7 @@ enum status regex_refuse(struct regex_parser *p, enum status status, size_t at, 
 
 static enum status no_memory(struct regex_parser *p)
 {
-    return error_set(p->err, STATUS_TOO_LARGE, "the pattern needs more memory than it may");
+    return error_set(p->err, STATUS_TOO_LARGE, "the pattern exceeds its memory limit");
 }
 
 static bool next_is(const struct regex_parser *p, const char *what)
@@ -144,7 +144,7 @@ static enum status parse_atom(struct regex_parser *p, struct regex_node **out)
         return parse_group(p, out);
     }
     if (next_is(p, "*") || next_is(p, "+") || next_is(p, "?"))
-        return regex_refuse(p, STATUS_INVALID, p->at, "a quantifier after nothing");
+        return regex_refuse(p, STATUS_INVALID, p->at, "a quantifier without an operand");
     if (next_is(p, "[")) {
         p->at++;
         status = regex_class(p, &set);
@@ -279,7 +279,7 @@ enum status regex_compile(struct grammar_builder *b, const struct regex_args *ar
     struct regex_node *root;
     *out = GRAMMAR_NOTHING;
     if (p.in.bytes > REGEX_BYTES_MAX)
-        return error_set(err, STATUS_TOO_LARGE, "the pattern has %zu bytes, at most %d may be",
+        return error_set(err, STATUS_TOO_LARGE, "the pattern has %zu bytes; at most %d are allowed",
                          p.in.bytes, REGEX_BYTES_MAX);
     if (utf8_valid_prefix(p.in) != p.in.bytes)
         return error_set(err, STATUS_INVALID, "the pattern is not UTF-8");

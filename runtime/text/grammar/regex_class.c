@@ -250,7 +250,7 @@ static enum status escape_set(struct regex_parser *p, char letter, struct regex_
     case 'g':
         return regex_refuse(p, STATUS_UNSUPPORTED, p->at - 2, "a back-reference");
     default:
-        return regex_refuse(p, STATUS_INVALID, p->at - 2, "an escape that means nothing");
+        return regex_refuse(p, STATUS_INVALID, p->at - 2, "an unknown escape");
     }
 }
 

@@ -101,7 +101,7 @@ bool schema_has_memory(struct schema *c, size_t bytes)
 {
     if (arena_bytes(c->arena) + c->made_bytes + bytes > BYTES_MAX)
         schema_refuse(c, STATUS_TOO_LARGE, 0, NULL,
-                      "needs more memory than it may: make the schema simpler");
+                      "exceeds its memory limit: make the schema simpler");
     return !schema_failed(c);
 }
 
@@ -119,7 +119,7 @@ bool schema_spend_values(struct schema *c, uint64_t count)
 bool schema_enter(struct schema *c, uint32_t site)
 {
     if (c->nesting >= NESTING_MAX)
-        schema_refuse(c, STATUS_TOO_LARGE, site, NULL, "is nested too deep in itself");
+        schema_refuse(c, STATUS_TOO_LARGE, site, NULL, "is nested too deep");
     else
         c->nesting++;
     return !schema_failed(c);
@@ -232,7 +232,7 @@ bool schema_count(struct schema *c, uint32_t site, const char *keyword, const js
     int64_t count;
     *out = 0;
     if (!json_integer_exact(value, &count) || count < 0) {
-        schema_refuse(c, STATUS_INVALID, site, keyword, "must be a whole number from 0 on");
+        schema_refuse(c, STATUS_INVALID, site, keyword, "must be an integer of at least 0");
         return false;
     }
     *out = count < (int64_t)UINT32_MAX - 1 ? (uint32_t)count : UINT32_MAX - 1;

@@ -73,7 +73,7 @@ static void arrays_contains(struct arrays *r, uint32_t site)
     if (one.min == 0 && one.max == GRAMMAR_UNBOUNDED)
         return;
     if (r->contains_count == CONTAINS_MAX)
-        schema_refuse(c, STATUS_UNSUPPORTED, site, "contains", "more than three at once");
+        schema_refuse(c, STATUS_UNSUPPORTED, site, "contains", "more than three in one array");
     else
         r->contains[r->contains_count++] = one;
 }
@@ -231,7 +231,7 @@ static uint32_t counted_items(struct arrays *r)
         counts *= (uint64_t)contained_cap(&r->contains[k]) + 1;
         if (counts * places > STATES_MAX)
             return schema_refuse(r->c, STATUS_UNSUPPORTED, r->contains[k].site, "contains",
-                                 "the counts of items are too large beside it");
+                                 "the item limits are too large in combination with it");
     }
     r->places = (uint32_t)places;
     r->counts = (uint32_t)counts;

@@ -51,7 +51,7 @@ void choice_any_of(struct schema *c, struct alternative *a, const struct entry *
     bool subsets = c->unevaluated && !e->silent && count <= SUBSETS_MAX;
     if (c->unevaluated && !e->silent && !subsets) {
         schema_refuse(c, STATUS_UNSUPPORTED, e->site, "anyOf",
-                      "it has more than five schemas beside unevaluated keywords");
+                      "more than five schemas cannot be combined with unevaluated keywords");
         return;
     }
     uint32_t options = subsets ? (1u << count) - 1 : count;

@@ -167,7 +167,8 @@ uint32_t object_pattern(struct object *o, uint32_t site, const char *keyword, st
         if (text_equal(o->patterns[i].text, pattern))
             return i;
     if (o->pattern_count == OBJECT_PATTERNS_MAX)
-        return schema_refuse(o->c, STATUS_UNSUPPORTED, site, keyword, "more than six at once");
+        return schema_refuse(o->c, STATUS_UNSUPPORTED, site, keyword,
+                             "more than six patterns in one object");
     struct regex_args args = {
         .pattern = pattern, .search = true, .chars = writer_chars_of(o->kind)};
     struct object_pattern *one = &o->patterns[o->pattern_count];

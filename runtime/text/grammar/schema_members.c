@@ -26,7 +26,7 @@ static uint32_t with_extra(struct object *o, uint32_t count, uint32_t min, uint3
         return GRAMMAR_NOTHING;
     if (min > 1 || max != GRAMMAR_UNBOUNDED)
         return schema_refuse(o->c, STATUS_UNSUPPORTED, o->extra_entry->site, "not",
-                             "beside limits of the count of properties");
+                             "cannot be combined with limits of the number of properties");
     uint32_t later[] = {more, extra_more, more};
     if (count > 0)
         return grammar_join_all(b, later, 3);
@@ -79,7 +79,7 @@ uint32_t object_members(struct object *o)
     cap = cap < known ? cap : known;
     if ((uint64_t)(cap + 1) * (known + 1) > STATES_MAX)
         return schema_refuse(o->c, STATUS_TOO_LARGE, o->entries[0]->site, "properties",
-                             "has too many members beside a limit of their count");
+                             "has too many members in combination with a limit of their number");
     uint32_t *tail = arena_alloc(o->c->arena, (cap + 2) * sizeof *tail);
     for (uint32_t count = 0; count <= cap; count++)
         tail[count] = unknown_members(o, count);

@@ -370,7 +370,7 @@ static uint32_t object_compile(struct object *o)
             continue;
         if (o->extra_entry && o->extra_entry->site != site)
             return schema_refuse(c, STATUS_UNSUPPORTED, site, "not",
-                                 "two members of an object must break a rule at once");
+                                 "two members of one object would have to violate a rule");
         o->extra_entry = o->entries[i];
         gather_of(o, schema_keyword(c, site, "!of"), site);
     }

@@ -333,7 +333,7 @@ uint32_t schema_resolve(struct schema *c, uint32_t site, const char *keyword)
         if (schema_failed(c))
             return 0;
         if (found == UINT32_MAX)
-            return schema_refuse(c, STATUS_INVALID, site, keyword, "leads nowhere");
+            return schema_refuse(c, STATUS_INVALID, site, keyword, "has no target");
         if (keyword[1] == 'd' && dynamic && !dynamic_is_unique(c, fragment))
             return schema_refuse(c, STATUS_UNSUPPORTED, site, keyword,
                                  "more than one $dynamicAnchor has this name");
