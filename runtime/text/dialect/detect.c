@@ -69,10 +69,11 @@ static enum status specials_find(struct dialect *d, struct error *err)
         if (name.bytes == 0 || !is_of_literals(d, name))
             continue;
         if (d->special_count == DIALECT_SPECIALS_MAX)
-            return error_set(err, STATUS_UNSUPPORTED,
-                             "over %d special tokens of tokenizer.json stand in the marks of the "
-                             "dialect %s (\"special\" is for control tokens alone)",
-                             DIALECT_SPECIALS_MAX, d->row->name);
+            return error_set(
+                err, STATUS_UNSUPPORTED,
+                "more than %d special tokens of tokenizer.json occur in the marks of the "
+                "dialect %s (only control tokens should be \"special\")",
+                DIALECT_SPECIALS_MAX, d->row->name);
         d->specials[d->special_count++] = (int32_t)id;
     }
     return STATUS_OK;

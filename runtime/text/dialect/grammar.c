@@ -361,17 +361,14 @@ static uint32_t opening_text(struct calling *a, const struct openings *o, uint32
 static void content_refuse(struct calling *a, bool later)
 {
     if (a->status == STATUS_UNSUPPORTED)
-        error_set(
-            a->w.err, a->status,
-            "a text of this form may begin like a call or like reasoning%s, and forms that nest "
-            "cannot be told from these",
-            later ? ", or with a line end, which does not count after reasoning" : "");
+        error_set(a->w.err, a->status,
+                  "a text of this grammar may begin like a call or like reasoning%s, and a nested "
+                  "grammar cannot be separated from these",
+                  later ? " (or with a line end, which is dropped there)" : "");
     else if (a->status == STATUS_OK)
-        a->status =
-            error_set(a->w.err, STATUS_INVALID, "every text of this form begins %s",
-                      later ? "with a line end, which does not count after reasoning, or like a "
-                              "call or like reasoning"
-                            : "like a call or like reasoning");
+        a->status = error_set(a->w.err, STATUS_INVALID,
+                              "every text of this grammar begins %slike a call or like reasoning",
+                              later ? "with a line end (which is dropped after reasoning), " : "");
 }
 
 // The content without texts that begin like a call or reasoning. later: after reasoning, where the
