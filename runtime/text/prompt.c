@@ -62,7 +62,8 @@ enum status prompt_tokens(const struct prompt_args *args, int32_t **tokens, uint
         return status;
     if (args->until.bytes > 0 && !prompt_truncate_before(&rendered, args->until))
         return error_set(err, STATUS_UNSUPPORTED,
-                         "the template cannot end in the middle of a message");
+                         "the chat template does not output the message to continue; send it as a "
+                         "complete message");
     uint32_t bound = tokenizer_bound(args->tokenizer, rendered.text.bytes);
     bound = args->tokens_max > 0 && args->tokens_max < bound ? args->tokens_max : bound;
     *tokens = arena_alloc(args->arena, (size_t)bound * sizeof **tokens);

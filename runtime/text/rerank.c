@@ -35,7 +35,7 @@ static enum status encode_alloc_limited(const struct tokenizer *tokenizer,
     bound = bound < most ? bound : most;
     *tokens = arena_alloc(args->arena, (size_t)bound * sizeof **tokens);
     if (!*tokens)
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", bound);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", bound);
     return tokenizer_encode(tokenizer, args, *tokens, bound, count, err);
 }
 
@@ -108,7 +108,7 @@ static enum status yes_no_make(struct rerank_prompt *p, struct error *err)
                                  args->query, text_of("\n<Document>: ")};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!arena_text_add(args->arena, &head, parts[i]))
-            return error_set(err, STATUS_NO_SPACE, "no room for the prompt");
+            return error_set(err, STATUS_NO_SPACE, "not enough memory for the prompt");
     p->head = text_span(head.at, head.bytes);
     in.text = text_of(published_before);
     enum status status = encode_alloc_all(args->tokenizer, &in, &p->before, &p->before_count, err);
@@ -129,7 +129,7 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
 {
     struct rerank_prompt *p = arena_alloc_zeroed(args->arena, 1, sizeof *p);
     if (!p)
-        return error_set(err, STATUS_NO_SPACE, "no room for the prompt");
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for the prompt");
     p->args = *args;
     enum status status = query_measure(p, err);
     if (status == STATUS_OK && args->yes_no)
@@ -137,7 +137,7 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
     if (status == STATUS_OK &&
         p->before_count + p->head_count + p->tail_count >= args->tokens_max) {
         return error_set(err, STATUS_TOO_LARGE,
-                         "the query leaves no room for a document: %u of %u tokens are taken",
+                         "the query leaves no space for a document: %u of %u tokens are taken",
                          p->before_count + p->head_count + p->tail_count, args->tokens_max);
     }
     *out = p;
@@ -174,7 +174,7 @@ static enum status encode_pair(const struct rerank_prompt *p, struct text docume
     uint32_t bound = tokenizer_bound(p->args.tokenizer, p->args.query.bytes + document.bytes);
     uint8_t *types = arena_alloc(arena, bound);
     if (!types)
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", bound);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", bound);
     struct encode_args in = {.text = p->args.query,
                              .pair = &document,
                              .flags = ENCODE_SPECIAL,
@@ -209,7 +209,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     int32_t *middle;
     uint32_t count;
     if (!joined)
-        return error_set(err, STATUS_NO_SPACE, "no room for the document");
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for the document");
     memcpy(joined, p->head.at, p->head.bytes);
     if (document.bytes > 0)
         memcpy(joined + p->head.bytes, document.at, document.bytes);
@@ -231,7 +231,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     out->token_count = p->before_count + keep + p->tail_count;
     out->tokens = arena_alloc(arena, out->token_count * sizeof *out->tokens);
     if (!out->tokens)
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", out->token_count);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", out->token_count);
     memcpy(out->tokens, p->before, p->before_count * sizeof *out->tokens);
     memcpy(out->tokens + p->before_count, middle, keep * sizeof *out->tokens);
     memcpy(out->tokens + p->before_count + keep, p->after, p->tail_count * sizeof *out->tokens);

@@ -81,7 +81,7 @@ enum status sentence_prompt_tokens(uint32_t *out, const struct tokenizer *tokeni
     uint32_t bound = tokenizer_bound(tokenizer, args->text.bytes), count = 0;
     int32_t *tokens = arena_alloc(args->arena, (size_t)bound * sizeof *tokens);
     if (!tokens)
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", bound);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", bound);
     enum status status = tokenizer_encode(tokenizer, args, tokens, bound, &count, err);
     struct text_parts parts = {0};
     if (status == STATUS_OK)
@@ -106,8 +106,9 @@ enum status sentence_prompts_read(struct sentence_prompts *out, const char *fold
             if (!out->default_prompt)
                 status = error_set(
                     err, STATUS_INVALID, "%s has no prompt '%.64s' (%s); it has: %s", folder, name,
-                    default_name ? "--default-prompt-name"
-                                 : "its default_prompt_name; --default-prompt-name takes another",
+                    default_name
+                        ? "--default-prompt-name"
+                        : "its default_prompt_name; choose another with --default-prompt-name",
                     sentence_prompts_names(out, arena).at);
         }
     }

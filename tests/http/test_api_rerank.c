@@ -343,7 +343,7 @@ static void test_room_for_a_document(void **state)
             fake_request(PATH, body);
             assert_int_equal(fake.status, left == 0 ? 400 : 0);
             assert_int_equal(fake.token_count, left == 0 ? 0 : taken + left);
-            assert_true(left > 0 || strstr(fake.sent, "the query leaves no room for a document"));
+            assert_true(left > 0 || strstr(fake.sent, "the query leaves no space for a document"));
         }
     }
 }

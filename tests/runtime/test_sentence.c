@@ -77,7 +77,8 @@ static void test_what_is_refused_says_where(void **state)
         {"{\"prompts\":[]}", NULL, "prompts must be an object"},
         {"{\"prompts\":{\"q\":1}}", NULL, "the prompt 'q' must be a string"},
         {"{\"prompts\":{\"q\":\"\"},\"default_prompt_name\":\"x\"}", NULL,
-         "has no prompt 'x' (its default_prompt_name; --default-prompt-name takes another); it "
+         "has no prompt 'x' (its default_prompt_name; choose another with --default-prompt-name); "
+         "it "
          "has: "
          "'q'"},
         {"{}", "x", "has no prompt 'x' (--default-prompt-name); it has: none"},

@@ -62,7 +62,8 @@ bool jinja_eval_args(struct jinja_run *run, struct jinja_frame *frame,
     if (args->b && !jinja_eval(run, frame, args->b, &extra))
         return false;
     if (args->b && (extra.kind != JINJA_DICT || extra.as.dict->count > ARGS_MAX))
-        return jinja_fail(run, STATUS_INVALID, "what follows ** must be a dict");
+        return jinja_fail(run, STATUS_INVALID,
+                          "the argument after ** must be a dict with at most %d entries", ARGS_MAX);
     size_t capacity = args->more_count + (args->b ? extra.as.dict->count : 0);
     call->args = items.items;
     call->count = (uint32_t)items.count;

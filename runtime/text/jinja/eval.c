@@ -222,7 +222,7 @@ bool jinja_eval(struct jinja_run *run, struct jinja_frame *frame, const struct j
         [NODE_DICT] = eval_dict,
     };
     if (node->kind >= sizeof by_kind / sizeof *by_kind || !by_kind[node->kind])
-        return jinja_fail(run, STATUS_INVALID, "a slice stands where a value is needed");
+        return jinja_fail(run, STATUS_INVALID, "a slice is allowed only inside [...]");
     if (!jinja_enter(run))
         return false;
     run->line = node->line;

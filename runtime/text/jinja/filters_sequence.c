@@ -478,7 +478,7 @@ static bool filter_attr(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_arg_string(run, call, 0, &name))
         return false;
     if (call->self.kind == JINJA_DICT && !jinja_method_find(call->self, jinja_string_text(name))) {
-        *out = jinja_undefined("attr looks at no keys");
+        *out = jinja_undefined("the attr filter does not read dict keys");
         return true;
     }
     return jinja_getattr(run, call->self, jinja_string_text(name), out);

@@ -296,7 +296,7 @@ static bool field_value(struct jinja_run *run, const struct jinja_call *call, st
     // {0.x} counts neither as numbered nor as automatic
     bool numbered = by_index && name.bytes > 0 && end == field.bytes;
     if (numbered ? *next > 0 : name.bytes == 0 && *next < 0)
-        return jinja_fail(run, STATUS_INVALID, "a format numbers all its fields or none");
+        return jinja_fail(run, STATUS_INVALID, "a format must number all of its fields or none");
     if (numbered)
         *next = -1;
     else if (name.bytes == 0)

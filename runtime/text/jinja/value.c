@@ -31,7 +31,8 @@ bool jinja_spend(struct jinja_run *run, uint64_t steps)
     if (steps <= run->steps_left) {
         run->steps_left -= steps;
         return slice_spend(run->slice, steps * STEP_WORK) ||
-               jinja_fail(run, STATUS_UNWANTED, "nobody waits for the rendering any more");
+               jinja_fail(run, STATUS_UNWANTED,
+                          "rendering was cancelled because its result is no longer needed");
     }
     run->steps_left = 0;
     return jinja_fail(run, STATUS_TOO_LARGE, "the rendering takes too many steps; send less");
@@ -437,7 +438,7 @@ bool jinja_iterate(struct jinja_run *run, struct jinja_value value, struct jinja
             return false;
         break;
     default:
-        return jinja_fail(run, STATUS_INVALID, "a value of type %s cannot be walked through",
+        return jinja_fail(run, STATUS_INVALID, "a value of type %s cannot be iterated",
                           jinja_kind_name(value));
     }
     out->items = items.items;

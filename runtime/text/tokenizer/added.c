@@ -181,7 +181,7 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
 static void *grow_ids(struct tokenizer *t, const void *old, uint32_t vocab, size_t bytes_each)
 {
     char *grown = arena_alloc_zeroed(t->arena, vocab, bytes_each);
-    check(grown, "no room for %u tokens", vocab);
+    check(grown, "not enough memory for %u tokens", vocab);
     if (t->vocab > 0)
         memcpy(grown, old, t->vocab * bytes_each);
     return grown;
@@ -204,7 +204,7 @@ enum status added_open(struct tokenizer *t, const struct jnode *node, struct err
     t->vocab = vocab;
     struct word_table names;
     if (!word_table_init(&names, t->arena, (size_t)vocab + t->added_count))
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", vocab);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", vocab);
     for (uint32_t i = 0; i < t->added_count; i++) {
         t->names[t->added[i].id] = t->added[i].content;
         t->special[t->added[i].id] = t->added[i].special;

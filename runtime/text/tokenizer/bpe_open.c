@@ -72,7 +72,7 @@ static enum status merges_read(struct tokenizer *t, const struct jnode *list, st
     b->merge_mask = entries - 1;
     b->merges = arena_alloc(t->arena, entries * sizeof *b->merges);
     if (!b->merges)
-        return error_set(err, STATUS_NO_SPACE, "no room for %u merges", count);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u merges", count);
     memset(b->merges, 0xFF, entries * sizeof *b->merges);
     struct joiner j = {heap_alloc(256), 256};
     enum status status = STATUS_OK;
@@ -117,7 +117,7 @@ static enum status pieces_of_bytes(struct tokenizer *t, struct error *err)
         total += t->names[id].bytes;
     char *to = arena_alloc(t->arena, total + 1);
     if (!t->pieces || !to || !word_table_init(&t->by_piece, t->arena, t->vocab))
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", t->vocab);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", t->vocab);
     for (uint32_t id = 0; id < t->vocab; id++) {
         size_t bytes = 0;
         if (t->names[id].bytes == 0 || !bytes_unmap(t->names[id], to, &bytes))
@@ -137,7 +137,7 @@ static enum status pieces_of_chars(struct tokenizer *t, struct error *err)
     t->pieces = t->names;
     b->char_ids = arena_alloc(t->arena, 65536 * sizeof *b->char_ids);
     if (!b->char_ids || !word_table_init(&t->by_piece, t->arena, t->vocab))
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", t->vocab);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", t->vocab);
     memset(b->char_ids, 0xFF, 65536 * sizeof *b->char_ids);
     for (uint32_t id = 0; id < t->vocab; id++) {
         struct text name = t->names[id];

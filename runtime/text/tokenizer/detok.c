@@ -12,7 +12,7 @@ struct sink {
 
 static void sink_put(struct sink *s, const char *at, size_t bytes)
 {
-    check(s->bytes + bytes <= s->bytes_max, "%zu bytes more than the %u of the room", bytes,
+    check(s->bytes + bytes <= s->bytes_max, "%zu bytes more than the %u of the buffer", bytes,
           s->bytes_max);
     memcpy(s->out + s->bytes, at, bytes);
     s->bytes += (uint32_t)bytes;

@@ -133,7 +133,7 @@ enum status tokenizer_decode(const struct tokenizer *t, const struct decode_args
     if (limit_hit)
         return error_set(err, STATUS_NO_SPACE, PATTERN_LIMIT);
     if (!good)
-        return error_set(err, STATUS_NO_SPACE, "the text needs more memory than it may have");
+        return error_set(err, STATUS_NO_SPACE, "decoding the tokens exceeds its memory limit");
     *out = list.items[0];
     return STATUS_OK;
 }

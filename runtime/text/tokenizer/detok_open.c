@@ -97,6 +97,7 @@ enum status detok_open(struct tokenizer *t, struct error *err)
     }
     arena_destroy(scratch);
     if (!t->bytes || !to)
-        return error_set(err, STATUS_NO_SPACE, "no room for the texts of %u tokens", t->vocab);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for the texts of %u tokens",
+                         t->vocab);
     return STATUS_OK;
 }

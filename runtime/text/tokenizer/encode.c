@@ -119,13 +119,14 @@ static enum status encode_finish(struct encode *e, uint32_t *token_count, struct
 {
     *token_count = e->token_count;
     if (e->status == STATUS_UNWANTED)
-        return error_set(err, e->status, "nobody waits for the tokens any more");
+        return error_set(err, e->status,
+                         "encoding was cancelled because its result is no longer needed");
     if (e->status == STATUS_TOO_LARGE)
         return error_set(err, e->status, "the text has more than %u tokens", e->token_max);
     if (e->limit_hit)
         return error_set(err, e->status, PATTERN_LIMIT);
     if (e->status != STATUS_OK)
-        return error_set(err, e->status, "the text needs more memory than it may have");
+        return error_set(err, e->status, "encoding the text exceeds its memory limit");
     return STATUS_OK;
 }
 

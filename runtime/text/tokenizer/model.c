@@ -76,7 +76,7 @@ static enum status vocab_alloc(struct tokenizer *t, uint32_t vocab, uint32_t cou
     t->vocab = t->model_vocab = vocab;
     t->names = arena_alloc_zeroed(t->arena, vocab + 1, sizeof *t->names);
     if (!t->names || !word_table_init(&t->by_name, t->arena, count))
-        return error_set(err, STATUS_NO_SPACE, "no room for %u tokens", vocab);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u tokens", vocab);
     return STATUS_OK;
 }
 

@@ -66,7 +66,7 @@ static enum status charsmap_open(struct tokenizer *t, struct charsmap *map, stru
         return error_set(err, STATUS_INVALID, "a Precompiled normalizer without a usable charsmap");
     uint32_t *units = arena_alloc(t->arena, trie_bytes);
     if (!units)
-        return error_set(err, STATUS_NO_SPACE, "no room for a charsmap");
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for a charsmap");
     memcpy(units, bytes + 4, trie_bytes);
     map->units = units;
     map->unit_count = trie_bytes / 4;

@@ -109,7 +109,7 @@ static enum status back_reference(struct pattern *p)
         return pattern_refuse(p, "a back reference without case");
     if (from[1] != 'k') {
         if (p->named)
-            return pattern_refuse(p, "a back reference by number beside named groups");
+            return pattern_refuse(p, "a back reference by number together with named groups");
         if (p->at + 2 < p->in.bytes && from[2] >= '0' && from[2] <= '9')
             return pattern_refuse(p, "a back reference over 9");
         snprintf(text, sizeof text, "\\g{%c}", from[1]);
@@ -364,13 +364,13 @@ static enum status repeats_read(struct pattern *p, enum piece piece, size_t star
     for (unsigned count = 0; repeat_read(p, &r); count++, from = p->at) {
         p->letter_before = 0;
         if (piece != PIECE_ATOM)
-            return pattern_refuse(p, "nothing stands before a repeat that could be repeated");
+            return pattern_refuse(p, "a repeat follows something that cannot be repeated");
         if (r.high < r.low)
             return pattern_refuse(p, "an interval {n,m} with n over m");
         // After an empty iteration, whether Oniguruma keeps counting depends on the size of its
         // compiled code, so this cannot be translated.
         if (p->empty && r.interval && r.high > 1)
-            return pattern_refuse(p, "an interval {n,m} of what may be empty");
+            return pattern_refuse(p, "an interval {n,m} of a group that can match nothing");
         p->empty = p->empty || r.low == 0;
         // A second repeat is accepted only after a closing brace and without braces itself, as in
         // `{n,m}+` and `{n}?`: Oniguruma repeats the interval.
@@ -456,7 +456,7 @@ static enum status alternatives_read(struct pattern *p)
         }
         size_t from = p->at;
         if (repeat_read(p, &r))
-            return pattern_refuse(p, "nothing stands before a repeat");
+            return pattern_refuse(p, "a repeat has nothing before it");
         p->at = from;
         status = piece_read(p, &piece);
         if (status == STATUS_OK && piece != PIECE_NONE)

@@ -39,7 +39,7 @@ void pattern_put_code(struct pattern_text *t, uint32_t code)
 struct set *set_create(struct arena *arena)
 {
     struct set *set = arena_alloc_zeroed(arena, 1, sizeof *set);
-    check(set, "no room for a set of characters");
+    check(set, "not enough memory for a set of characters");
     set->arena = arena;
     set->body.arena = arena;
     return set;

@@ -112,7 +112,7 @@ enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct e
     const struct jnode *vocab = jtree_get(node, "vocab");
     u->scores = arena_alloc_zeroed(t->arena, t->vocab + 1, sizeof *u->scores);
     if (!u->scores)
-        return error_set(err, STATUS_NO_SPACE, "no room for %u scores", t->vocab);
+        return error_set(err, STATUS_NO_SPACE, "not enough memory for %u scores", t->vocab);
     memset(u->byte_ids, 0xFF, sizeof u->byte_ids);
     u->byte_fallback = jtree_get_bool(node, "byte_fallback", false);
     int64_t unk = jtree_integer(jtree_get(node, "unk_id"), (int64_t)t->vocab - 1);
