@@ -5,8 +5,10 @@ BUILD := build/release
 WEFT := $(BUILD)/bin/weft
 PORT ?= 8000
 OFFLINE ?=
+T ?=
+DIFF ?=
 
-.PHONY: help serve test soak dev bench cuda check fmt clean
+.PHONY: help serve test t soak dev bench cuda check fmt clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -20,6 +22,10 @@ serve: ## build, fetch two small models once (OFFLINE=1: the built-in ones) and 
 test: ## everything that needs no GPU; the last line counts
 	@tools/deps.sh build test
 	@tools/test.sh
+
+t: ## some tests: T=plan those whose names contain it, DIFF=1 those that link what differs from HEAD
+	@tools/deps.sh build test
+	@tools/test_some.py $(if $(DIFF),--diff,--match '$(T)')
 
 soak: ## hours: fuzzers, sanitizers over whole suites, differential tests
 	@tools/deps.sh build test fuzz

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds and runs a part of the tests, in build/release. Behind `make t`.
+
+    tools/test_some.py --match WORD   the tests, end-to-end files and end-to-end functions whose names contain WORD
+    tools/test_some.py --diff         the fast tests that link a file which differs from HEAD, and changed Python tests
+    --list                            prints the names instead
+
+A changed header counts for each object that includes it, once a first build has recorded that.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build/release"
+E2E = ROOT / "tests/e2e"
+
+
+def output(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout
+
+
+def configure():
+    if not (BUILD / "CTestTestfile.cmake").exists():
+        subprocess.run(["cmake", "--preset", "release", "-DWEFT_TESTS=ON"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+class Test:
+    """A test of CTest: its name, labels, and the files of the build folder that its command names."""
+
+    def __init__(self, row, known):
+        properties = {p["name"]: p["value"] for p in row.get("properties", [])}
+        self.name = row["name"]
+        self.labels = properties.get("LABELS", [])
+        inside = [pathlib.Path(word) for word in row.get("command", [])]
+        self.targets = [str(path.relative_to(BUILD)) for path in inside if path.is_relative_to(BUILD)]
+        self.targets = [target for target in self.targets if target in known]
+        self.sources = [str(path.relative_to(ROOT)) for path in inside
+                        if path.is_relative_to(ROOT) and not path.is_relative_to(BUILD)]
+        if "simt" in self.labels and "bin/libweft_simt.so" in known:
+            self.targets.append("bin/libweft_simt.so")
+
+
+def tests_read():
+    lines = output("ninja", "-C", str(BUILD), "-t", "targets", "all").splitlines()
+    known = {line.rsplit(":", 1)[0] for line in lines if ":" in line}
+    rows = json.loads(output("ctest", "--show-only=json-v1", cwd=BUILD))["tests"]
+    return [Test(row, known) for row in rows]
+
+
+def changed_files():
+    names = output("git", "diff", "--name-only", "HEAD", cwd=ROOT).split()
+    names += output("git", "ls-files", "-o", "--exclude-standard", cwd=ROOT).split()
+    return set(names)
+
+
+def objects_of(files):
+    """The objects that were compiled from these files or include them, from ninja's record."""
+    paths = {str(ROOT / file) for file in files}
+    found, current = set(), None
+    for line in output("ninja", "-C", str(BUILD), "-t", "deps").splitlines():
+        if line and not line[0].isspace() and not line.startswith("ninja:"):
+            current = line.split(":", 1)[0]
+        elif line.strip() in paths or str((BUILD / line.strip()).resolve()) in paths:
+            found.add(current)
+    return found | paths
+
+
+def inputs(target):
+    return set(output("ninja", "-C", str(BUILD), "-t", "inputs", target).splitlines())
+
+
+def symbols(file):
+    lines = subprocess.run(["nm", "--defined-only", file], cwd=BUILD, capture_output=True, text=True).stdout
+    return {line.split()[-1] for line in lines.splitlines() if re.search(r" [TDBRV] ", line)}
+
+
+def contains(target, objects):
+    """Whether a program contains one of these objects: a linker leaves out what it does not need of an archive."""
+    found = inputs(target) & objects
+    if not found or target.endswith(".so") or not (BUILD / target).exists():
+        return bool(found)
+    there = symbols(target)
+    return any(not (BUILD / name).exists() or symbols(name) & there for name in found if name.endswith(".o"))
+
+
+def tests_linking(tests, files):
+    """The tests whose programs contain one of these files."""
+    objects = objects_of(files)
+    made_from = {target: contains(target, objects)
+                 for target in {target for test in tests for target in test.targets}}
+    return [test for test in tests
+            if any(made_from[target] for target in test.targets) or files & set(test.sources)]
+
+
+def end_to_end(matches):
+    """Names of files and functions of tests/e2e: the file if its own name matches."""
+    names = []
+    for path in sorted(E2E.glob("test_*.py")):
+        if matches(path.stem):
+            names.append(path.stem)
+        else:
+            names += filter(matches, re.findall(r"^def (test_\w+)", path.read_text(), re.M))
+    return names
+
+
+def select(args):
+    tests = tests_read()
+    if args.diff:
+        files = changed_files()
+        return (tests_linking([test for test in tests if "fast" in test.labels], files),
+                [pathlib.Path(file).stem for file in files if re.fullmatch(r"tests/e2e/test_\w+\.py", file)])
+    matches = lambda name: args.match in name
+    return [test for test in tests if matches(test.name)], end_to_end(matches)
+
+
+def build(targets):
+    command = ["tools/build.sh", *sorted(targets)]
+    return not targets or subprocess.run(command, cwd=ROOT).returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--match")
+    group.add_argument("--diff", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    configure()
+    tests, files = select(args)
+    if args.list or not (tests or files):
+        print("\n".join([test.name for test in tests] + files) or "no test matches")
+        return 0 if tests or files else 1
+    targets = {target for test in tests for target in test.targets} | ({"e2e_programs"} if files else set())
+    if not build(targets):
+        return 1
+    failed = False
+    if tests:
+        pattern = "^(%s)$" % "|".join(re.escape(test.name) for test in tests)
+        failed = subprocess.run(["ctest", "-R", pattern, "-j", "4", "--output-on-failure"], cwd=BUILD).returncode != 0
+    if files:
+        failed |= subprocess.run(["tests/e2e/run.sh", *files], cwd=ROOT).returncode != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
