@@ -1,9 +1,9 @@
-// The stand-in for cuBLASLt: column-major products by a plain loop in float64 sums, with the bias
-// epilogue. It proves that our descriptors, layouts and strides name the right product; about the
-// library's own rounding, limits and speed it proves nothing. Every product is counted, so that a
-// test can show that exact mode makes none. Launched bare, the first algorithm seems the fastest,
-// as where the host is what takes time; recorded in a graph the best one is. Our own products are
-// timed by the same clock.
+// A stand-in for cuBLASLt: column-major products by a plain loop with float64 sums, with the bias
+// epilogue. It proves that weft's descriptors, layouts and strides describe the right product; it
+// proves nothing about the library's rounding, limits and speed. Every product is counted, so that
+// a test can show that exact mode makes none. In products launched outside a graph the first
+// algorithm seems the fastest, as if the host took the time; recorded in a graph, the best
+// algorithm is. weft's kernels are timed by the same clock.
 #include "emu.h"
 
 #include <cublasLt.h>
@@ -32,10 +32,10 @@ struct product {
     const void *bias;
     int bias_type;
 };
-// What an algorithm was chosen for: it works on no other alignment.
+// The alignments that an algorithm was chosen for; it does not run with other alignments.
 struct preference {
     uint64_t workspace;
-    uint32_t align[4]; // of A, B, C, D; 256 unless told
+    uint32_t align[4]; // alignment of A, B, C, D; default 256
     uint32_t reduction;
 };
 struct layout {
@@ -78,7 +78,7 @@ void run_product(const product &p, const layout la, const void *a, const layout 
         }
 }
 
-// The call that a test wants to fail.
+// Returns true if this is the call that the test makes fail.
 bool refused()
 {
     return ++simt::counts.calls == simt::options.fail_at;

@@ -1,6 +1,6 @@
-// What the files of test_simt_blas share: a device with loaded weights of one shape, a product on
-// it as in a step or as at a start, and the file of choices. One thread; a world gives back what it
-// took.
+// Shared by the files of test_simt_blas: a device with loaded weights of one shape, a product that
+// is run as in a step or as at startup, and the file of tuned products. One thread; world_close
+// frees what world_open allocated.
 #pragma once
 
 #include "kernels/device.h"
@@ -25,19 +25,19 @@ struct world {
     void *x, *y;
 };
 
-extern char folder[];   // of the file of choices
-extern char noted[512]; // the last line that a device has noted since a world was opened
-extern uint32_t notes;  // and how many
+extern char folder[];   // folder of the file of tuned products
+extern char noted[512]; // last line that the device logged since the world was opened
+extern uint32_t notes;  // number of those lines
 
 void world_open(struct world *w, bool exact);
 void world_close(struct world *w);
-// As in a step. x begins `shift` bytes after the start of an allocation.
+// Runs a product as in a step. x begins `shift` bytes after the start of an allocation.
 struct simt_counts serve_at(struct world *w, uint32_t rows, size_t shift);
 struct simt_counts serve(struct world *w, uint32_t rows);
-// As at the start of a model.
+// Runs a product as at the startup of a model, when products are timed.
 struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift);
 struct simt_counts run(struct world *w, uint32_t rows);
-void cache_path(char path[300]); // of the only file of choices
+void cache_path(char path[300]); // path of the only file of tuned products
 void cache_remove(void);
 
 void test_ours_beside_the_library(void **state);

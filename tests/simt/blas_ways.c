@@ -1,11 +1,11 @@
-// Our own products among the candidates of a start: the fastest of the library's and of ours is
-// taken by the emulator's clock, which the tests set, whatever is taken gives the product, and
-// exact mode asks no clock.
+// Products by weft's kernels among the candidates timed at startup: the fastest of the library's
+// algorithms and weft's kernels is chosen by the emulator's clock, which the tests set; every
+// choice gives the right product; exact mode times nothing.
 #include "tests/simt/blas_tests.h"
 
 #include <math.h>
 
-// x and the weight's numbers as the product reads them, on the host.
+// x and the weight's values as the product reads them, on the host.
 struct numbers {
     float x[ROWS][K], weight[N][K];
 };
@@ -17,7 +17,8 @@ static void numbers_put(struct world *w, struct numbers *out)
     for (uint32_t i = 0; i < N * K; i++)
         out->weight[i / K][i % K] = bf16_to_f32(host[i]);
     for (uint32_t i = 0; i < ROWS * K; i++) {
-        host[i] = (uint16_t)(0x3F80 + i * 37 % 96 + (i % 3 == 0 ? 0x8000 : 0)); // 1 to 1.75
+        // magnitudes from 1 to 1.75
+        host[i] = (uint16_t)(0x3F80 + i * 37 % 96 + (i % 3 == 0 ? 0x8000 : 0));
         out->x[i / K][i % K] = bf16_to_f32(host[i]);
     }
     assert_int_equal(w->api->upload(w->device, w->x, host, ROWS * K * 2, NULL), STATUS_OK);
@@ -36,12 +37,13 @@ static void result_check(struct world *w, const struct numbers *numbers, uint32_
         float got = bf16_to_f32(host[i]);
         assert_true(fabs((double)got - sum) <= 0.004 * fabs(sum) + 1e-3);
     }
-    memset(host, 0xFF, rows * N * 2); // what the next one leaves out is no number
+    memset(host, 0xFF, rows * N * 2); // NaN, for elements that the next product does not write
     assert_int_equal(w->api->copy_in(w->stream, w->y, host, rows * N * 2), STATUS_OK);
     w->api->host_free(w->device, host, ROWS * N * 2);
 }
 
-// The library's best of four takes 4 ms, its others 12; ours as told.
+// Sets the emulated times: 4 ms for the library's best of four algorithms, 12 ms for the others,
+// and these for weft's kernels.
 static void configure_ours(uint32_t small_ms, uint32_t wide_ms)
 {
     struct simt_options options = {.blas_candidates = 4,
@@ -62,7 +64,7 @@ static void served_by(struct world *w, uint32_t rows, enum way by)
     assert_int_equal(counts.blas_heuristics, 0);
 }
 
-// The fastest of the library's and of ours is taken, of each bucket its own, and read back.
+// The fastest candidate is chosen for each bucket of rows, and read back from the file.
 void test_ours_beside_the_library(void **state)
 {
     (void)state;
@@ -88,7 +90,7 @@ void test_ours_beside_the_library(void **state)
         result_check(&w, &numbers, starts[i].rows);
     }
     for (uint32_t opened = 0; opened < 2; opened++) {
-        if (opened == 1) { // the file knows better than this clock
+        if (opened == 1) { // the file's choice has priority over this clock
             world_close(&w);
             configure_ours(100, 100);
             world_open(&w, false);
@@ -105,7 +107,8 @@ void test_ours_beside_the_library(void **state)
     cache_remove();
 }
 
-// Each algorithm of the library and each kernel of ours gives the product, whoever is the fastest.
+// Each algorithm of the library and each kernel of weft gives the right product, whichever is the
+// fastest.
 void test_every_way_is_right(void **state)
 {
     (void)state;
@@ -135,7 +138,7 @@ void test_every_way_is_right(void **state)
     }
 }
 
-// Tensor cores of ours multiply no float32: the library alone does.
+// weft's tensor core kernels do not multiply float32: only the library does.
 void test_float32_is_the_library_s(void **state)
 {
     (void)state;
@@ -166,7 +169,7 @@ void test_float32_is_the_library_s(void **state)
     cache_remove();
 }
 
-// Whatever was or would be the fastest: exact mode takes its kernel by the count of rows.
+// Exact mode selects its kernel by the number of rows, whichever would be the fastest.
 void test_exact_mode_times_nothing(void **state)
 {
     (void)state;
@@ -185,7 +188,7 @@ void test_exact_mode_times_nothing(void **state)
         uint32_t asked = 0;
         for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0; asked++)
             served_by(&w, rows, SMALL);
-        assert_int_equal(asked, 3); // 1, 16, 32
+        assert_int_equal(asked, 3); // for 1, 16 and 32 rows
         (void)w.api->tune(w.stream, 0);
         for (uint32_t rows = 1; rows <= 70; rows += 3)
             served_by(&w, rows, rows <= 32 ? SMALL : WIDE);

@@ -1,4 +1,4 @@
-// The world of test_simt_blas; see blas_tests.h.
+// The fixture of test_simt_blas; see blas_tests.h.
 #include "tests/simt/blas_tests.h"
 
 #include <glob.h>

@@ -1,11 +1,10 @@
-// What the emulator watches: which memory exists, who accessed it last, how well warps do it.
-//
-// Memory registry: every device and pinned allocation, with margins; all poisoned with 0xFF (NaN in
-// every float format). Race detector (only where kernels were compiled with access hooks): each two
-// bytes of shared and global memory remember their last write and last read; an access is a race
-// unless a barrier, a warp_sync or a release-acquire chain orders it after them, whatever the
-// schedule. Kernels therefore write at least two bytes at a time. Lint (an option of race mode):
-// bank conflicts and sectors of the n-th access of a warp at one instruction; ldmatrix apart.
+// Checks memory accesses: the memory registry, the race detector and the lint. All device and
+// pinned memory has margins and is poisoned with 0xFF (NaN in every float format). Race detector
+// (if kernels are compiled with access hooks): for each two bytes of shared and global memory the
+// last write and last read are recorded; an access is a race unless a barrier, a warp_sync or a
+// release-acquire chain orders it after them, in any schedule. Kernels therefore write at least two
+// bytes at a time. Lint (an option of race mode): bank conflicts and sectors of the n-th access of
+// a warp at one instruction; ldmatrix is counted separately.
 #include "emu.h"
 
 #include <algorithm>
@@ -32,31 +31,31 @@ namespace simt
 {
 
 simt_counts counts;
-static std::string &first_report = *new std::string; // stays until report_left
+static std::string &first_report = *new std::string; // never destroyed: report_left reads it
 static thread_local const void *access_pc;
 
 #if defined(SIMT_RACE)
-static const bool hooked = true; // kernels of this build call the access hooks
+static const bool hooked = true; // true: kernels of this build call the access hooks
 #else
 static const bool hooked = false;
 #endif
 
-enum { MARGIN = 4096, GRAIN = 2 }; // pinned memory begins on a page, as the driver's does
+enum { MARGIN = 4096, GRAIN = 2 }; // pinned memory begins on a page boundary, as the driver's does
 
-// Many: more than one thread read since; then thread / block name only the last.
+// A recorded access. many: who else has read since the last write.
 struct seen_access {
     uint32_t launch, block, barrier, warp_epoch, clock;
     uint16_t thread;
-    uint8_t atomic, many; // many: 1 other lanes of the warp, 2 other warps, 4 other blocks
+    uint8_t atomic, many; // bits of many: 1 other lanes of the warp, 2 other warps, 4 other blocks
 };
 struct cell {
     seen_access write, read;
 };
 
-std::vector<allocation> allocations;             // sorted by address
-static std::map<std::string, simt_lint> lint_of; // what was counted, by kernel
+std::vector<allocation> allocations;             // all allocations, sorted by address
+static std::map<std::string, simt_lint> lint_of; // counts by kernel
 static cell *shared_cells;
-static std::vector<uint8_t> shared_pending; // cp.async under way, per byte
+static std::vector<uint8_t> shared_pending; // 1 for each byte for which a cp.async is pending
 
 // --- reports ------------------------------------------------------------------------------------
 
@@ -81,7 +80,7 @@ static std::string place(const void *pc)
     return out;
 }
 
-static std::string device_word() // "simt", "ptx"
+static std::string device_word() // returns "simt" or "ptx"
 {
     return std::string(device_title, strcspn(device_title, ":"));
 }
@@ -111,7 +110,7 @@ void report(const char *format, ...)
         fprintf(stderr, "%s: %s\n", device_word().c_str(), whole.c_str());
 }
 
-// Reports that nobody looked at fail the process that ran the kernels.
+// Fails the process if reports were not read by a test.
 __attribute__((destructor)) static void report_left()
 {
     if (counts.reports == 0)
@@ -134,14 +133,14 @@ static allocation *allocation_of(const void *at)
     return (const char *)at < a->at + a->bytes ? a : nullptr;
 }
 
-// Pages of an allocation with its margins.
+// Returns the bytes of an allocation with its margins, in complete pages.
 static size_t pages_of(size_t room)
 {
     return (room + 2 * MARGIN + MARGIN - 1) / MARGIN * MARGIN;
 }
 
-// With WEFT_SIMT_HIDE set, device memory can be touched only while queued work runs: a host that
-// reads or writes it by its address dies here as it would on a card.
+// Returns true if WEFT_SIMT_HIDE is set: device memory is then accessible only while queued work
+// runs, so a host that accesses it by its address crashes, as with a card.
 static bool hiding()
 {
     static const bool on = getenv("WEFT_SIMT_HIDE") != nullptr;
@@ -151,7 +150,7 @@ static bool hiding()
 void memory_shown(const allocation &a, bool shown)
 {
     size_t pages = pages_of((a.bytes + 255) & ~(size_t)255);
-    size_t ends = std::min(pages, (size_t)(16 * MARGIN)); // of large ones: all of it takes long
+    size_t ends = std::min(pages, (size_t)(16 * MARGIN)); // of large allocations only the ends
     for (size_t at : {(size_t)0, pages - ends})
         if (hiding() && !a.pinned)
             (void)mprotect(a.at - MARGIN + at, ends, shown ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -250,7 +249,7 @@ void check_launch()
     }
 }
 
-// Dynamic shared memory comes first, static objects behind it as kernels first name them.
+// Dynamic shared memory is first; static objects follow in the order of their first use.
 void check_block()
 {
     UNPOISON(shared_room, SHARED_MAX);
@@ -275,7 +274,8 @@ void *shared_static(const void *key, size_t bytes)
     for (auto &known : block.statics)
         if (known.first == key)
             return shared_room + known.second;
-    size_t at = (shared_used() + 32 + 127) & ~(size_t)127; // a gap, so that overruns show
+    // leaves a gap, so that overruns are detected
+    size_t at = (shared_used() + 32 + 127) & ~(size_t)127;
     if (at + bytes > SHARED_MAX) {
         report("%zu bytes of shared memory do not fit", at + bytes);
         abandon();
@@ -397,7 +397,7 @@ static bool ordered(const seen_access &a, bool shared)
 {
     const fiber *f = current;
     if (a.launch != launch_number || (shared && a.block != block.index))
-        return true; // from an earlier launch, or of a block that had this shared memory before
+        return true; // from an earlier launch, or of an earlier block with the same shared memory
     if (a.block == block.index && !(a.many & 4)) {
         if (a.barrier < block.barriers)
             return true;
@@ -492,7 +492,7 @@ struct lint_key {
     }
 };
 static std::map<lint_key, request> requests;
-static std::map<std::pair<const void *, uint32_t>, uint32_t> occurrences; // (pc, thread)
+static std::map<std::pair<const void *, uint32_t>, uint32_t> occurrences; // by (pc, thread)
 
 static void lint_request(const request &r)
 {
@@ -532,7 +532,7 @@ static void lint_request(const request &r)
     }
 }
 
-// bytes 0: a lane that takes no part in this one.
+// Records a lane's access; bytes 0: the lane makes no access.
 static void lint_note(const void *at, size_t bytes, bool shared, const void *pc)
 {
     uint32_t nth = occurrences[{pc, current->thread}]++;
@@ -592,7 +592,7 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
     const char *p = (const char *)at;
     if ((size_t)(p - current->stack) < STACK_BYTES || p == (const char *)&here ||
         (size_t)(p - (const char *)current) < sizeof *current)
-        return; // locals, and threadIdx with its like
+        return; // local variables, and threadIdx and the like
     access_pc = pc;
     if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && (uintptr_t)at % bytes != 0)
         report("misaligned access of %zu bytes", bytes);
@@ -620,7 +620,7 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
                        write, atomic, false);
         if (options.lint && !atomic && pc != nullptr)
             lint_note(at, bytes, false, pc);
-    } else if (!in_launch_args(at) && !in_image(at)) { // constants lie in the image
+    } else if (!in_launch_args(at) && !in_image(at)) { // constants are in the executable's image
         report("%s of %zu bytes outside every allocation", write ? "write" : "read", bytes);
     }
     access_pc = nullptr;
@@ -729,7 +729,7 @@ bool simt_checks_races(void)
     return hooked;
 }
 
-// The hooks that -fsanitize=thread calls; libtsan is never linked.
+// The functions that code compiled with -fsanitize=thread calls; libtsan is never linked.
 #if defined(SIMT_RACE)
 #define CALLER __builtin_return_address(0)
 #define HOOKS(bytes)                                                                               \

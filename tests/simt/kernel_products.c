@@ -1,5 +1,6 @@
-// Products and the loading of weights, of test_kernels.c: against plain loops in double, each row
-// again by itself, and what staging buffers and refused files must not change.
+// Products and the loading of weights; part of test_kernels.c. Products are compared with plain
+// loops in double and with products of single rows; staging buffers and files that cannot be opened
+// must not change weights.
 #include "tests/simt/kernel_tests.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@
 
 struct product_case {
     enum dtype act, held;
-    uint32_t n, k, rows, gap; // gap: elements behind each row of x, which are not numbers
+    uint32_t n, k, rows, gap; // gap: elements after each row of x, which are NaN
 };
 
 static struct stream *product_stream(void)
@@ -45,7 +46,7 @@ static void product_run(struct stream *stream, const struct gemm_args *args, voi
     api->host_free(device, host, bytes);
 }
 
-// int8 weights as the loader makes them: the reference multiplies what is held.
+// Returns the value of a weight as the device holds it: for int8 rounded as the loader rounds it.
 static float held_weight(const struct product_case *c, const float *w, uint32_t row, uint32_t k)
 {
     const float *line = w + (size_t)row * c->k;
@@ -110,7 +111,8 @@ static void product_check(const struct product_case *c)
     printf("  %s x %s n %u k %u rows %u: %.2e\n", dtype_name(c->act), dtype_name(c->held), c->n,
            c->k, c->rows, sqrt(error / size));
     assert_true(sqrt(error / size) <= 3e-6);
-    for (uint32_t r = 0; r < c->rows; r += 1 + c->rows / 3) { // the same row by itself
+    // compares with the product of this row only
+    for (uint32_t r = 0; r < c->rows; r += 1 + c->rows / 3) {
         args.x = (const char *)x_device + (size_t)r * stride * dtype_bytes(c->act);
         args.rows = 1;
         product_run(stream, &args, alone);
@@ -131,22 +133,28 @@ void test_products(void **state)
 {
     (void)state;
     static const struct product_case cases[] = {
-        {DTYPE_BF16, DTYPE_BF16, 24, 40, 3, 0},    {DTYPE_BF16, DTYPE_BF16, 70, 608, 37, 0},
-        {DTYPE_BF16, DTYPE_I8, 40, 544, 5, 0},     {DTYPE_BF16, DTYPE_I8, 136, 96, 40, 0},
-        {DTYPE_F32, DTYPE_F32, 33, 70, 5, 0},      {DTYPE_F16, DTYPE_F16, 48, 64, 34, 0},
-        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35, 0},   // rows that vectors cannot read
-        {DTYPE_BF16, DTYPE_BF16, 24, 120, 16, 8},  // a slab's end is another's memory
-        {DTYPE_BF16, DTYPE_BF16, 140, 120, 40, 8}, // as above, for the wide kernel
-        {DTYPE_BF16, DTYPE_BF16, 20, 4640, 2, 0},  // more parts than warps
-        {DTYPE_BF16, DTYPE_BF16, 144, 4640, 1, 0}, {DTYPE_BF16, DTYPE_BF16, 260, 1536, 70, 0},
-        {DTYPE_F16, DTYPE_F16, 64, 1088, 20, 0},   {DTYPE_BF16, DTYPE_I8, 64, 1600, 66, 0},
+        {DTYPE_BF16, DTYPE_BF16, 24, 40, 3, 0},
+        {DTYPE_BF16, DTYPE_BF16, 70, 608, 37, 0},
+        {DTYPE_BF16, DTYPE_I8, 40, 544, 5, 0},
+        {DTYPE_BF16, DTYPE_I8, 136, 96, 40, 0},
+        {DTYPE_F32, DTYPE_F32, 33, 70, 5, 0},
+        {DTYPE_F16, DTYPE_F16, 48, 64, 34, 0},
+        {DTYPE_BF16, DTYPE_BF16, 17, 37, 35, 0},   // rows that cannot be read in vectors
+        {DTYPE_BF16, DTYPE_BF16, 24, 120, 16, 8},  // the end of a slab is the memory of another
+                                                   // weight
+        {DTYPE_BF16, DTYPE_BF16, 140, 120, 40, 8}, // as above, with the wide kernel
+        {DTYPE_BF16, DTYPE_BF16, 20, 4640, 2, 0},  // more parts of K than warps
+        {DTYPE_BF16, DTYPE_BF16, 144, 4640, 1, 0},
+        {DTYPE_BF16, DTYPE_BF16, 260, 1536, 70, 0},
+        {DTYPE_F16, DTYPE_F16, 64, 1088, 20, 0},
+        {DTYPE_BF16, DTYPE_I8, 64, 1600, 66, 0},
     };
     for (size_t i = 0; i < (small ? 10 : sizeof cases / sizeof cases[0]); i++)
         product_check(&cases[i]);
 }
 
-// A weight put in slices while nothing waits: a staging buffer that is filled again before its copy
-// has run would carry the wrong rows. Emulated streams are lazy here, so that it would.
+// Puts a weight in slices. If a staging buffer were filled again before its copy has run, it would
+// carry the wrong rows; emulated streams are lazy here, so that this would show.
 void test_staging(void **state)
 {
     (void)state;
@@ -181,7 +189,7 @@ void test_staging(void **state)
                              .y_stride = ROWS};
     product_run(stream, &args, y);
     for (uint32_t r = 0; r < ROWS; r++) {
-        float want = 0; // small integers: exact
+        float want = 0; // small integers, so sums are exact
         for (int k = 0; k < DEPTH; k++)
             want += x[k] * w[r][k];
         assert_true(y[r] == want);
@@ -195,11 +203,11 @@ void test_staging(void **state)
     api->stream_close(stream);
 }
 
-// Rows of which the staging buffer holds one: each of three pieces goes to its own row.
+// Rows so large that the staging buffer holds one: each of three pieces must arrive in its row.
 void test_three_pieces(void **state)
 {
     (void)state;
-    enum { ROWS = 3, DEPTH = (1 << 19) + 32, COUNT = ROWS * DEPTH }; // a little over 2 MiB a row
+    enum { ROWS = 3, DEPTH = (1 << 19) + 32, COUNT = ROWS * DEPTH }; // slightly over 2 MiB per row
     float *w = malloc(COUNT * sizeof *w);
     assert_non_null(w);
     for (uint32_t i = 0; i < COUNT; i++)
@@ -225,7 +233,7 @@ void note(const char *line)
     notes++;
 }
 
-// If a file cannot be opened a second time, the mapped bytes are used, and one line says so.
+// If a file cannot be opened a second time, the mapped bytes are used and one line is logged.
 void test_direct_refused(void **state)
 {
     (void)state;

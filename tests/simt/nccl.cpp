@@ -1,13 +1,13 @@
-// The stand-in for NCCL: collectives of ranks that are emulated devices of this process. A call is
-// a joint piece of its rank's stream (runtime.cpp): a rank has come when its stream has got there,
-// and when all have, the first that notices does the work of all. What ranks call must agree in
-// order, kind, count and type; a communicator must outlive its graphs; buffers and stream must be
-// of the rank's device; nothing comes to a communicator that is closed or aborted. What does not
-// hold is reported. As in the library, aborting the last rank waits until no graph holds a
-// collective of the ranks. Calls between ncclGroupStart and ncclGroupEnd reach the stream at the
-// end of the group.
+// A stand-in for NCCL: collectives of ranks that are emulated devices of this process. A call
+// becomes a joint piece of work of its rank's stream (runtime.cpp): a rank has arrived when its
+// stream has reached it, and when all have arrived, the first rank that notices does the work of
+// all. Calls of the ranks must agree in order, kind, count and type; a communicator must outlive
+// its graphs; buffers and stream must be of the rank's device; no call may be made on a
+// communicator that is closed or aborted. Violations are reported. As in the library, aborting the
+// last rank waits until no graph contains a collective of the ranks. Calls between ncclGroupStart
+// and ncclGroupEnd are queued at the end of the group.
 #include "emu.h"
-#define _Noreturn [[noreturn]] // the contract headers are C
+#define _Noreturn [[noreturn]] // the included headers are C
 #include "kernels/cuda/nccl.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ using namespace simt;
 namespace
 {
 
-// The library's own numbers, so that wrong ones in nccl.h are seen.
+// The values of NCCL's enums, so that wrong ones in nccl.h are detected.
 const int float32_type = 7, sum_operation = 0;
 const ncclResult_t unhandled = (ncclResult_t)1, system_error = (ncclResult_t)2,
                    invalid_usage = (ncclResult_t)5;
@@ -39,23 +39,23 @@ struct call {
 };
 
 struct meeting {
-    std::map<unsigned, call> calls; // of the ranks that have come
+    std::map<unsigned, call> calls; // calls of the ranks that have arrived
     bool done;
-    unsigned left; // ranks that have gone on
+    unsigned left; // number of ranks that have continued
 };
 
 struct world {
     unsigned size, aborted;
     std::map<uint64_t, meeting> meetings;
-    std::shared_ptr<int> held; // by the collectives that graphs hold, too
+    std::shared_ptr<int> held; // also referenced by the collectives in graphs
 };
 
 struct member {
     std::shared_ptr<world> ranks;
     unsigned rank;
     int device;
-    uint64_t next;  // number of its next call
-    uint64_t calls; // of collectives
+    uint64_t next;  // number of the rank's next call
+    uint64_t calls; // number of collectives
     bool closed, aborted, stopped;
 };
 
@@ -73,7 +73,7 @@ void numbers_compare(const meeting &m, uint64_t number)
     }
 }
 
-// Sums of a ring: their order depends on where an element lies, as NCCL's may.
+// Sums as in a ring: the order depends on the position of the element, as it may with NCCL.
 void sums_make(const meeting &m)
 {
     size_t count = m.calls.at(0).count, size = m.calls.size();
@@ -101,7 +101,8 @@ void copies_make(const meeting &m)
     counts.nccl_copies++;
 }
 
-// A rank has got here. True: all have, or it waits no longer.
+// Records the arrival of a rank. Returns true if all ranks have arrived, or if this rank was
+// aborted.
 bool arrive(const std::shared_ptr<member> &who, uint64_t number, const call &c)
 {
     world &w = *who->ranks;
@@ -144,7 +145,7 @@ joint joint_make(const std::shared_ptr<member> &who, const call &c)
             }};
 }
 
-// One rank's numbers must lie where it is; a root alone sends what it broadcasts.
+// Returns true if the rank's buffer is on the rank's device. In a broadcast only the root sends.
 bool lies_there(const member &who, const void *at, size_t bytes)
 {
     const allocation *a = memory_of(at, bytes);
@@ -159,7 +160,7 @@ thread_local std::vector<std::function<void()>> group_calls;
 
 } // namespace
 
-struct ncclComm { // never freed, so that a call that comes late is seen
+struct ncclComm { // never freed, so that late calls are detected
     std::shared_ptr<member> who;
 };
 static std::vector<std::unique_ptr<ncclComm>> given;
@@ -173,7 +174,7 @@ static bool usable(ncclComm_t comm)
     return false;
 }
 
-// Others may call meanwhile. False: that took longer than the patience that a test has set.
+// Waits while other threads may call. Returns false if the patience that a test has set ends.
 static bool wait_until(const std::function<bool()> &reached)
 {
     timespec pause = {0, 100000};
@@ -239,8 +240,7 @@ static ncclResult_t abort_rank(ncclComm_t comm)
     world &ranks = *comm->who->ranks;
     comm->who->aborted = comm->who->closed = true;
     counts.live--;
-    if (++ranks.aborted == ranks.size &&
-        !wait_until([&] { return ranks.held.use_count() == 1; }))
+    if (++ranks.aborted == ranks.size && !wait_until([&] { return ranks.held.use_count() == 1; }))
         report("aborting waits for graphs that hold collectives of the ranks");
     return ncclSuccess;
 }
@@ -254,8 +254,8 @@ static ncclResult_t ncclGetVersion(int *version)
 }
 static const char *ncclGetErrorString(ncclResult_t result)
 {
-    return result == ncclSuccess ? "no error"
-           : result == unhandled ? "unhandled cuda error"
+    return result == ncclSuccess     ? "no error"
+           : result == unhandled     ? "unhandled cuda error"
            : result == invalid_usage ? "invalid usage"
                                      : "unhandled system error";
 }
@@ -316,8 +316,7 @@ static ncclResult_t ncclAllGather(const void *from, void *to, size_t count, nccl
 static ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type,
                                   int root, ncclComm_t comm, cudaStream_t stream)
 {
-    return enqueue(comm, {BROADCAST, (const float *)from, (float *)to, count, type, root},
-                   stream);
+    return enqueue(comm, {BROADCAST, (const float *)from, (float *)to, count, type, root}, stream);
 }
 static ncclResult_t ncclGroupStart(void)
 {

@@ -1,6 +1,7 @@
 // The warp-wide instructions: shuffles, ballots, ldmatrix, movmatrix, mma and asynchronous copies.
 // Fragment layouts are those of the PTX manual (mma.m16n8k16). Sums of mma run over k in ascending
-// order in float32; hardware may order and round them otherwise, so tests never ask for its bits.
+// order in float32; hardware may order and round them differently, so tests do not compare their
+// bits.
 #include "emu.h"
 
 namespace simt
@@ -45,7 +46,7 @@ void ballot_run(void **frames)
         ((word_frame *)frames[i])->out = votes;
 }
 
-// One 8x8 matrix of 16-bit elements: lane l holds elements (l/4, 2(l%4)) and the next.
+// Transposes an 8x8 matrix of 16-bit elements: lane l holds elements (l/4, 2(l%4)) and the next.
 void movm_run(void **frames)
 {
     uint16_t m[8][8];
@@ -57,8 +58,8 @@ void movm_run(void **frames)
     }
 }
 
-// Lanes 8i to 8i+7 name the rows of matrix i. The eight rows of a matrix are one phase: 16-byte
-// chunks of different banks pass together.
+// Lanes 8i to 8i+7 hold the addresses of the rows of matrix i. The eight rows of a matrix are one
+// phase: 16-byte chunks in different banks are read together.
 static void ldsm(void **frames, bool transposed)
 {
     fiber *self = current;
@@ -68,7 +69,7 @@ static void ldsm(void **frames, bool transposed)
         uint32_t passes = 1;
         for (int r = 0; r < 8; r++) {
             const char *row = (const char *)((ldsm_frame *)frames[8 * m + r])->row;
-            current = self - (self->seen.lane) + 8 * m + r; // the lane whose access this is
+            current = self - (self->seen.lane) + 8 * m + r; // the lane that makes this access
             if ((uintptr_t)row % 16 != 0)
                 report("ldmatrix row is not 16-byte aligned");
             if (!shared_check(row, 16, "ldmatrix")) {
@@ -114,7 +115,7 @@ static inline float widen(uint32_t word, int half, bool bf16)
     return bits_float((uint32_t)bits << 16);
 }
 
-// d[16][8] = a[16][16] b[16][8] + d, fragments as the PTX manual has them.
+// Computes d[16][8] = a[16][16] b[16][8] + d; fragments as in the PTX manual.
 __attribute__((target_clones("arch=haswell", "default"), optimize("O3"))) static void
 multiply(float a[16][16], float b[16][8], float d[16][8])
 {
@@ -162,7 +163,8 @@ void mma_f16_run(void **frames)
     mma(frames, false);
 }
 
-// Data arrives at the wait that covers its group and not before: until then the place is poisoned.
+// The data arrives at the wait that covers its group, and not before; until then the target is
+// poisoned.
 void cp_async16(void *to, const void *from, bool valid, const char *file, int line)
 {
     if ((uintptr_t)to % 16 != 0 || (valid && (uintptr_t)from % 16 != 0)) {

@@ -1,5 +1,6 @@
-// The kernels of probe.h: one small kernel per wrapper of dev.h, and the planted faults that the
-// emulator must report. One block of 128 threads unless said otherwise; nothing here is fast.
+// The kernels of probe.h: one small kernel per wrapper of dev.h, and kernels with faults that the
+// emulator must report. Each runs one block of 128 threads if not stated otherwise; none is
+// optimized.
 #include "kernels/cuda/dev.h"
 #include "tests/simt/probe.h"
 
@@ -29,7 +30,7 @@ static __device__ void run_mma(const probe_args &p, uint32_t lane)
 
 static __device__ void run_matrix(const probe_args &p, uint32_t lane)
 {
-    SHARED(uint32_t, tile, [32 * 4]); // 32 rows of 16 bytes
+    SHARED(uint32_t, tile, [32 * 4]); // [32 rows][16 bytes]
     for (int i = 0; i < 4; i++)
         tile[lane * 4 + i] = p.in[lane * 4 + i];
     warp_sync();
@@ -67,7 +68,8 @@ static __device__ void run_convert(const probe_args &p, uint32_t lane)
         p.out[512 + i] = nan ? 0 : float_to_f16(x);
         p.out[1024 + i] = nan ? 0 : pack_bf16(x, x * 0.5f);
         p.out[1536 + i] = float_bits(bf16_to_float((uint16_t)p.in[i]));
-        uint16_t half = (uint16_t)(p.in[i] & 0xBFFFu); // no infinities: NaN bits differ
+        // no infinities, because the bits of NaN may differ
+        uint16_t half = (uint16_t)(p.in[i] & 0xBFFFu);
         p.out[2048 + i] = float_bits(f16_to_float(half));
         p.out[2560 + i] = mulhi(p.in[i], 0x9E3779B9u);
         p.out[3072 + i] = pop_count(p.in[i]) | (uint32_t)find_msb(p.in[i] | 1u) << 8;
@@ -103,7 +105,7 @@ static __device__ void run_vector(const probe_args &p, uint32_t lane)
     stg128(p.out + lane * 4, u);
 }
 
-// One warp.
+// Runs as one warp.
 static __global__ void __launch_bounds__(32) probe_warp(probe_args p)
 {
     uint32_t lane = threadIdx.x;
@@ -133,7 +135,8 @@ static __global__ void __launch_bounds__(32) probe_warp(probe_args p)
     }
 }
 
-// cp.async with zero fill: each third chunk is not valid. Two groups, waited for one after another.
+// cp.async with zero fill: every third chunk is not valid. Waits for two groups one after the
+// other.
 static __global__ void __launch_bounds__(128) probe_async(probe_args p)
 {
     SHARED(uint32_t, tile, [2][128 * 4]);
@@ -153,7 +156,7 @@ static __global__ void __launch_bounds__(128) probe_async(probe_args p)
         p.out[512 + i * 4 + j] = tile[1][other * 4 + j];
 }
 
-// Counters in global memory; `which` selects. Eight blocks of 64.
+// Counters in global memory; `which` selects the operation. Eight blocks of 64 threads.
 static __global__ void __launch_bounds__(64) probe_blocks(probe_args p)
 {
     SHARED(uint32_t, last, [1]);
@@ -180,7 +183,7 @@ static __global__ void __launch_bounds__(64) probe_blocks(probe_args p)
         st_release_sys(p.out + 600, ld_acquire_gpu(counter) + ld_acquire_sys(p.in));
 }
 
-// Warps 0 and 1 hand a value over through named barrier 1 while warps 2 and 3 use barrier 2.
+// Warps 0 and 1 exchange a value through named barrier 1 while warps 2 and 3 use barrier 2.
 static __global__ void __launch_bounds__(128) probe_named(probe_args p)
 {
     SHARED(uint32_t, room, [128]);
@@ -192,7 +195,7 @@ static __global__ void __launch_bounds__(128) probe_named(probe_args p)
 
 struct fault_args {
     uint32_t *words;   // [1024]
-    uint32_t *counter; // [1] zero
+    uint32_t *counter; // [1] initially zero
     int which;
 };
 
@@ -245,7 +248,7 @@ static __global__ void __launch_bounds__(64) fault_block(fault_args p)
     p.words[i] = v;
 }
 
-// Two blocks.
+// Runs as two blocks.
 static __global__ void __launch_bounds__(64) fault_grid(fault_args p)
 {
     SHARED(uint32_t, last, [1]);
@@ -264,10 +267,10 @@ static __global__ void __launch_bounds__(64) fault_grid(fault_args p)
         return;
     p.words[512 + i] = p.words[i] + p.words[64 + i];
     if (i == 0)
-        *p.counter = 0; // the last one resets, after everyone has passed
+        *p.counter = 0; // the last block resets it after all have counted
 }
 
-// Begins early, behind fault_block.
+// Launched after fault_block so that it may begin early.
 static __global__ void __launch_bounds__(64) fault_early(fault_args p)
 {
     uint32_t i = threadIdx.x, v = 0;

@@ -1,14 +1,14 @@
-// The stand-in for the CUDA runtime: memory, streams, events, copies and graphs, on the host.
+// A stand-in for the CUDA runtime: memory, streams, events, copies and graphs, on the host.
 //
-// A stream is a queue of closures. By default each runs as it is pushed. With the option `lazy`
-// they run only when something waits, streams taken in random order, so that a missing event wait
-// or a pinned buffer reused too early shows as a wrong result. While a stream captures, closures
-// are recorded instead, and a graph launch pushes them again. What the driver refuses is refused:
-// waiting for a stream that captures, pageable memory in a capture, in the stricter capture modes
-// taking memory; a launch on another device's stream. Every answer but success, "not ready"
-// included, becomes the thread's last error. The default stream waits for streams made without
-// cudaStreamNonBlocking, and they for it; not so the others. The option fail_at lets one call fail
-// that a driver may refuse. Known gap: no fork and join inside a capture.
+// A stream is a queue of closures. By default each runs when it is pushed. With the option `lazy`
+// they run only when something waits, and streams run in random order, so that a missing event wait
+// or a pinned buffer that is reused too early gives a wrong result. While a stream captures,
+// closures are recorded, and a graph launch pushes them again. Calls that the driver refuses are
+// refused: waiting for a stream that captures, pageable memory in a capture, allocating in the
+// stricter capture modes, a launch on another device's stream. Every result except success,
+// including "not ready", becomes the thread's last error. The default stream waits for streams made
+// without cudaStreamNonBlocking, and they wait for it; other streams do not. The option fail_at
+// makes one call fail that a driver may refuse. Known gap: no fork and join inside a capture.
 #include "emu.h"
 
 #include <stdio.h>
@@ -26,22 +26,22 @@ using namespace simt;
 namespace
 {
 
-const size_t BYTES_MAX = (size_t)1 << 40; // of one allocation
-const uint32_t RANKS_PATIENCE = 1200000;  // pauses of 0.1 ms that a rank may be late
+const size_t BYTES_MAX = (size_t)1 << 40; // largest allocation
+const uint32_t RANKS_PATIENCE = 1200000;  // pauses of 0.1 ms for which a rank may be late
 
 struct event_state {
     bool done;
-    bool captured;     // recorded in a capture: nothing outside the graph may wait for it
-    double product_ms; // what products pretended to take until then: the only time there is
+    bool captured;     // true: recorded in a capture, so nothing outside the graph may wait for it
+    double product_ms; // emulated time of products until then; no other time is emulated
 };
 struct piece {
     std::function<void()> work;
-    std::function<bool()> ready; // where there is one, the stream stops here until it says so
-    bool joint;                  // others, perhaps on other threads, make it ready
+    std::function<bool()> ready; // if set, the stream stops here until it returns true
+    bool joint;                  // true: other streams, perhaps of other threads, make it ready
 };
 struct node {
     std::function<void()> work;
-    std::function<joint()> make; // in place of work
+    std::function<joint()> make; // set instead of `work`
 };
 struct graph {
     std::vector<node> pieces;
@@ -50,12 +50,12 @@ struct graph {
 struct stream_state {
     std::deque<piece> queue;
     std::unique_ptr<graph> capture;
-    enum cudaStreamCaptureMode mode; // of the capture
-    bool invalid;                    // the capture: a call came that it does not bear
-    std::thread::id owner;           // who began it
-    bool running;                    // a piece of it is being run
-    bool apart;                      // made with cudaStreamNonBlocking
-    bool kernel_last;                // the work that was pushed last is a kernel
+    enum cudaStreamCaptureMode mode; // mode of the capture
+    bool invalid;                    // true: a forbidden call has invalidated the capture
+    std::thread::id owner;           // thread that began the capture
+    bool running;                    // true while a piece of its work runs
+    bool apart;                      // true: made with cudaStreamNonBlocking
+    bool kernel_last;                // true if the work that was pushed last is a kernel
     int device;
 };
 struct event_handle {
@@ -90,13 +90,13 @@ int major_of()
     return options.major != 0 ? (int)options.major : 9;
 }
 
-// The call that a test wants to fail.
+// Returns true if this is the call that the test makes fail.
 bool refused()
 {
     return ++counts.calls == options.fail_at;
 }
 
-// A call that a capture under way forbids this thread; it spoils the capture.
+// Returns true if a capture forbids this call to this thread; the call invalidates the capture.
 bool capture_spoiled()
 {
     bool spoiled = false;
@@ -145,7 +145,7 @@ bool run_any()
     return false;
 }
 
-// Ranks that are late may still come, from other threads.
+// Returns true if late ranks may still arrive, from other threads.
 bool ranks_late()
 {
     for (auto *s : streams)
@@ -219,7 +219,8 @@ static void piece_push(stream_state *s, piece p)
     }
     bool joint = p.joint;
     s->queue.push_back(std::move(p));
-    while (!options.lazy && (run_one(s) || (joint && run_any()))) // others may have waited for it
+    // other streams may have waited for it
+    while (!options.lazy && (run_one(s) || (joint && run_any())))
         ;
 }
 
@@ -358,7 +359,8 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int)
     }
     return fail(cudaErrorInvalidValue);
 }
-// Compiled for the card that is emulated; the device ptx looks into its text (weak).
+// Reports code compiled for the emulated card; the device ptx replaces it (weak) and reads the PTX
+// text.
 __attribute__((weak)) cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts,
                                                         const void *)
 {
@@ -367,7 +369,8 @@ __attribute__((weak)) cudaError_t cudaFuncGetAttributes(struct cudaFuncAttribute
     facts->ptxVersion = 10 * major_of();
     return cudaSuccess;
 }
-// As an A100 by shared memory and threads; the registers of a host compiler say nothing.
+// Computes the occupancy of an A100 from shared memory and threads only, because the registers used
+// by the host compiler are meaningless.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int threads,
                                                           size_t shared)
 {
@@ -426,7 +429,7 @@ cudaError_t cudaFreeHost(void *memory)
     return memory_free(memory, true) ? cudaSuccess : fail(cudaErrorInvalidValue);
 }
 
-// A device address must be a device address: the direction is checked as the driver would.
+// Checks that the addresses match the direction of the copy, as the driver does.
 static bool copy_sane(const void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
@@ -438,7 +441,7 @@ static bool copy_sane(const void *to, const void *from, size_t bytes, enum cudaM
     return true;
 }
 
-// A copy from pageable memory returns when its bytes lie in the driver's own pinned room: they may
+// A copy from pageable memory returns when its bytes are in the driver's pinned buffer: they may
 // reach the device later.
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
@@ -490,7 +493,7 @@ cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t strea
     stream_push(stream, [=] { memset(to, byte, bytes); });
     return cudaSuccess;
 }
-cudaError_t cudaMemset(void *to, int byte, size_t bytes) // device memory: does not wait
+cudaError_t cudaMemset(void *to, int byte, size_t bytes) // does not wait for device memory
 {
     LOCK;
     if (capture_spoiled())
@@ -533,8 +536,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     drain(stream_of(stream));
     return refused() ? fail(cudaErrorLaunchFailure) : fault();
 }
-// Asking makes progress: queued work of a lazy stream would else never run. The answer is that of
-// before.
+// A query makes progress, because queued work of a lazy stream would otherwise never run. The
+// result is that before the progress.
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     LOCK;

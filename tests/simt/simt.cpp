@@ -1,8 +1,9 @@
 // Fibers, barriers, collectives and launches of the emulator. One block runs at a time; its threads
-// are fibers switched by a few instructions of our own. A fiber runs until a collective or barrier
-// needs another one; the last to arrive does the work of a collective for all lanes.
+// are fibers that are switched by a few instructions (below). A fiber runs until a collective or
+// barrier needs another fiber; the last fiber to arrive does the work of a collective for all
+// lanes.
 //
-// Everything runs on the OS thread that called, under emu_lock. Stacks are taken once.
+// Everything runs on the calling OS thread, under emu_lock. Stacks are allocated once.
 #include "emu.h"
 
 #include <numeric>
@@ -19,8 +20,8 @@
 #define ASAN_ONLY(code)
 #endif
 
-// The saved registers and the return address lie on the fiber's stack; leaving by a jump instead of
-// `ret` keeps the return predictor out of it (four times faster).
+// The saved registers and the return address are on the fiber's stack. Returning by a jump instead
+// of `ret` avoids mispredictions of the return predictor (four times faster).
 asm(".text\n.hidden simt_switch\n.globl simt_switch\n.type simt_switch,@function\nsimt_switch:\n"
     "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
     "movq %rsp,(%rdi)\nmovq %rsi,%rsp\n"
@@ -35,7 +36,7 @@ emu_mutex emu_lock;
 thread_local unsigned emu_mutex::depth;
 simt_options options = [] {
     simt_options eight{};
-    eight.devices = 7; // beside a server, for copies and ranks
+    eight.devices = 7; // more devices, for copies and ranks
     return eight;
 }();
 thread_local fiber *current;
@@ -57,7 +58,7 @@ struct launch_work {
 
 static std::vector<fiber> fibers;
 static struct {
-    fiber *at[THREADS_MAX]; // a ring: each is in it once
+    fiber *at[THREADS_MAX]; // a ring that contains each fiber at most once
     unsigned first, count;
 } ready;
 static void *scheduler_sp;
@@ -83,7 +84,7 @@ void make_ready(fiber *f)
     *ready_at(ready.count++) = f;
 }
 
-// The thread that goes on now; nullptr: none can, or the launch has ended.
+// Returns the fiber to run next; nullptr: none can run, or the launch has ended.
 static fiber *next_ready()
 {
     if (ready.count == 0 || block.broken)
@@ -98,7 +99,7 @@ static fiber *next_ready()
     return f;
 }
 
-// Straight to the thread that goes on: by way of the scheduler it would be two switches.
+// Switches directly to the next fiber; by way of the scheduler two switches would be needed.
 void park()
 {
     fiber *f = current;
@@ -115,14 +116,14 @@ void abandon()
     block.broken = true;
     current->state = DONE;
     park();
-    abort(); // never resumed
+    abort(); // the fiber is never resumed
 }
 
 static void thread_main()
 {
     ASAN_ONLY(const void *from; size_t bytes;
               __sanitizer_finish_switch_fiber(nullptr, &from, &bytes);
-              if (scheduler_bottom == nullptr) { // the first of a block
+              if (scheduler_bottom == nullptr) { // the first fiber of a block
                   scheduler_bottom = from;
                   scheduler_bytes = bytes;
               })
@@ -163,7 +164,7 @@ static void fiber_prepare(fiber *f, unsigned thread, const launch_shape &shape, 
     f->open_group.clear();
     ASAN_ONLY(__asan_unpoison_memory_region(f->stack, STACK_BYTES);)
     void **top = (void **)(f->stack + STACK_BYTES - 64);
-    *--top = nullptr; // return address of thread_main: never used
+    *--top = nullptr; // return address of thread_main, never used
     *--top = (void *)thread_main;
     for (int i = 0; i < 6; i++)
         *--top = nullptr;
@@ -227,7 +228,7 @@ bool in_launch_args(const void *at)
     return (size_t)((const char *)at - running->args.data()) < running->args.size();
 }
 
-// Device memory is within reach of a kernel, or not yet.
+// Makes device memory accessible to the kernel, or inaccessible.
 static void memory_reach(bool on)
 {
     for (auto &a : allocations) {
@@ -251,7 +252,7 @@ static void run_launch(const launch_work &work)
     check_launch();
     uint32_t blocks = shape.grid.x * shape.grid.y * shape.grid.z;
     uint32_t threads = shape.block.x * shape.block.y * shape.block.z;
-    uint32_t at = 0, by = 1; // a step that meets every block: any of them may be the last
+    uint32_t at = 0, by = 1; // a step that visits every block, so that any block may be the last
     if (options.seed != 0 && blocks > 1) {
         at = random_next() % blocks;
         do
@@ -278,7 +279,7 @@ static void run_launch(const launch_work &work)
             memory_reach(false);
         run_block(shape, {b % shape.grid.x, b / shape.grid.x % shape.grid.y,
                           b / (shape.grid.x * shape.grid.y)});
-        if (block.apart) // a thread never waited
+        if (block.apart) // a thread never called grid_wait
             memory_reach(true);
         check_block_end();
         if (block.broken)
@@ -371,12 +372,10 @@ void collect(int op, void *frame, collective_run *run, const char *file, int lin
 
 void warp_sync(const char *file, int line)
 {
-    collect(
-        0, nullptr, [](void **) { current->w->epoch++; }, file, line);
-    if (current
-            ->acquired) { // what one lane learned, all lanes know: rare, so the whole block's map
+    collect(0, nullptr, [](void **) { current->w->epoch++; }, file, line);
+    // what one lane has acquired, all lanes have; this is rare, so the map of the block is used
+    if (current->acquired)
         clock_merge(&block.known, *current->acquired);
-    }
 }
 
 void cta_sync(const char *file, int line)
@@ -415,8 +414,8 @@ void cta_sync(const char *file, int line)
     }
 }
 
-// A kernel that may begin early does so here before the one in front has run at all, as far as it
-// can tell: its first block finds device memory out of reach until all its threads wait.
+// A kernel that may begin early behaves as if the previous kernel had not run yet: device memory is
+// inaccessible to its first block until all threads of the block have called grid_wait.
 void grid_wait(const char *file, int line)
 {
     fiber *f = current;

@@ -1,8 +1,8 @@
-// How well the kernels' warps access memory, counted by the emulator's lint (race build): extra
-// passes over shared memory, and 32-byte sectors of global memory against those that the data
-// itself fills. The bounds are what the kernels take today; a comment says where one is above the
-// minimum and why. Counts come from instrumented host code: registers that the host compiler spills
-// are not seen, and caches are not modelled.
+// Memory accesses of the kernels' warps, counted by the emulator's lint (race build): extra passes
+// over shared memory, and 32-byte sectors of global memory compared with the least that hold the
+// data. The bounds are the current counts; a comment explains those above the minimum. Counts come
+// from instrumented host code: registers that the host compiler spills are not seen, and caches are
+// not modelled.
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -72,7 +72,7 @@ static void finish(struct stream *stream)
     api->stream_close(stream);
 }
 
-// At most so many conflicts and sectors; `least` is what the data fills.
+// Expects at most these conflicts and sectors. `least`: number of sectors that the data fills.
 static void expect(const char *kernel, uint64_t conflicts, uint64_t sectors, uint64_t least)
 {
     struct simt_lint got;
@@ -111,11 +111,11 @@ static void product(uint32_t rows, uint32_t n, uint32_t k, enum dtype held)
 static void test_products(void **state)
 {
     (void)state;
-    product(8, 32, 1024, DTYPE_BF16); // weights once, x once for each of two blocks
+    product(8, 32, 1024, DTYPE_BF16); // weights once; x once for each of two blocks
     expect("gemm_small_kernel", 0, 3088, 2048 + 2 * 512 + 16);
-    product(8, 32, 1024, DTYPE_I8); // and scales
+    product(8, 32, 1024, DTYPE_I8); // weights, scales, and x
     expect("gemm_small_kernel", 0, 2080, 1024 + 2 * 512 + 16);
-    product(64, 128, 256, DTYPE_BF16); // results leave in halves of sectors
+    product(64, 128, 256, DTYPE_BF16); // results are written in halves of sectors
     expect("gemm_wide_kernel", 0, 4096, 2048 + 1024 + 512);
     product(64, 128, 256, DTYPE_I8);
     expect("gemm_wide_kernel", 0, 3328, 1024 + 1024 + 512);
@@ -153,13 +153,13 @@ static void norm(uint32_t rows, uint32_t width, bool layer)
 static void test_norms(void **state)
 {
     (void)state;
-    // Weights in float32: eight a lane in two loads, each of which takes half of every sector; the
-    // second finds them in the cache.
-    norm(4, 2048, false); // x, add, x again: read; sum, result: written
+    // float32 weights: each lane reads eight in two loads, each of which uses half of every sector;
+    // the second load finds them in the cache.
+    norm(4, 2048, false); // reads x, add, and x again; writes sum and result
     expect("rms_kernel", 0, 4608, 5 * 512 + 1024);
     norm(8, 512, false);
     expect("rms_kernel", 0, 2304, 5 * 256 + 512);
-    norm(4, 2048, true); // both inputs three times
+    norm(4, 2048, true); // reads both inputs three times
     expect("layer_kernel", 0, 7680, 7 * 512 + 2 * 1024);
     norm(8, 512, true);
     expect("layer_kernel", 0, 3840, 7 * 256 + 2 * 512);
@@ -180,7 +180,7 @@ static void test_swiglu(void **state)
     give(out);
 }
 
-// One row; its KV blocks of 64 tokens are consecutive.
+// Runs attention of one row whose KV blocks of 64 tokens are consecutive.
 static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t kv_len)
 {
     uint32_t blocks = (kv_len + 63) / 64, width = (shape->heads + 2 * shape->kv_heads) * shape->dim;
@@ -244,24 +244,25 @@ static void test_attention(void **state)
     static const struct attn_shape wide = {8, 2, 128, 0, 0.09f, 1, 1};
     static const struct attn_shape slim = {4, 2, 64, 0, 0.125f, 1, 1};
     struct simt_counts counts;
-    // Keys and values once an item, queries and results once; the rest is table entries and items,
-    // from cache.
+    // Keys and values are read once per item, queries and results once; the other sectors are table
+    // entries and items, which a GPU reads from its cache.
     attention(&wide, 1, 256);
     expect("attn_kernel", 0, 8424, 8192 + 64 + 64);
     attention(&slim, 1, 256);
     expect("attn_kernel", 0, 4232, 4096 + 16 + 16);
-    attention(&wide, 64, 128); // four items
+    attention(&wide, 64, 128); // in four items
     expect("attn_kernel", 0, 16928, 4 * 2048 + 4096 + 4096);
-    attention(&slim, 64, 128); // two
+    attention(&slim, 64, 128); // in two items
     expect("attn_kernel", 0, 4368, 2 * 1024 + 1024 + 1024);
     simt_read(&counts);
     assert_true(counts.ldsm > 0);
     assert_int_equal(counts.ldsm_conflicts, 0);
-    attention(&slim, 1, 2100); // three parts apart: states are written, read, and merged
+    // three parts as separate items: their states are written, read, and merged
+    attention(&slim, 1, 2100);
     expect("attn_kernel", 0, 35000, 2 * 16800 + 2 * 2 * 3 * 16 + 16);
 }
 
-// One row of two chunks, drawn with top-k and top-p.
+// Samples one row of two chunks with top-k and top-p.
 static void test_sampling(void **state)
 {
     (void)state;
@@ -294,9 +295,9 @@ static void test_sampling(void **state)
     finish(stream);
     expect("sample_process", 0, 3172, 2 * 1536);
     expect("sample_decide", 0, 30, 4);
-    expect("sample_select_kernel", 0, 9345, 6 * 1536); // three passes each for top-k and top-p
+    expect("sample_select_kernel", 0, 9345, 6 * 1536); // three passes for top-k and three for top-p
     expect("sample_draw", 0, 1671, 1536);
-    expect("sample_finish", 0, 65, 4); // all eight warps look whether everything is banned
+    expect("sample_finish", 0, 65, 4); // all eight warps check whether every token is banned
     void *rooms[] = {(void *)(uintptr_t)args.sampled, args.state.params, args.state.done,
                      args.state.last_token, args.state.bias};
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)

@@ -1,8 +1,9 @@
-// Products through the stand-in cuBLASLt and ours beside them: candidates timed at the start, once
-// a bucket of rows, as graphs run them, over several weights; nothing timed later or while
-// recording; the choice kept in a file and read back, refused rows served by the library's first
-// choice, descriptors made once, alignments told; the file survives truncation, damage, files of
-// other cards and several writers. This tests our bookkeeping, not the library.
+// Products by the stand-in cuBLASLt and by weft's kernels: candidates are timed at startup, once
+// per bucket of rows, as graphs run them, over several weights; nothing is timed later or while
+// recording; the choice is stored in a file and read back; rows that an algorithm refuses use the
+// library's first choice; descriptors are created once; alignments are passed on; the file survives
+// truncation, damage, files of other cards and several writers. This tests weft's bookkeeping, not
+// the library.
 #include "tests/simt/blas_tests.h"
 
 #include <sys/stat.h>
@@ -26,26 +27,28 @@ static void test_fastest_is_kept(void **state)
     struct simt_counts first = run(&w, 9);
     assert_int_equal(first.blas_algorithm, 2);
     assert_int_equal(first.blas_heuristics, 1);
-    assert_true(first.blas_calls > 4 * 3); // every candidate, several times
-    assert_int_equal(first.blas_calls - first.blas_recorded, 4 + 1); // bare once, and the product
-    assert_true(first.blas_weights > first.blas_calls / 2);          // in turn over the layers
-    assert_int_equal(first.small_products, 1 + 2 * 8);               // ours, too
+    assert_true(first.blas_calls > 4 * 3); // every candidate ran several times
+    // each candidate once outside a graph, and the product
+    assert_int_equal(first.blas_calls - first.blas_recorded, 4 + 1);
+    assert_true(first.blas_weights > first.blas_calls / 2); // rotates over the layers
+    assert_int_equal(first.small_products, 1 + 2 * 8);      // weft's kernel, too
     assert_int_equal(first.wide_products, 1 + 2 * 8);
     assert_int_equal(first.loads, 4 + 2);
     assert_int_equal(first.loads_captured, 0);
     struct simt_counts again = run(&w, 9);
     assert_int_equal(again.blas_calls, 1);
     assert_int_equal(again.blas_descriptors, 0);
-    struct simt_counts bucket = run(&w, 12); // 9 and 12 share the bucket up to 16
+    struct simt_counts bucket = run(&w, 12); // 9 and 12 rows are in the bucket up to 16
     assert_int_equal(bucket.blas_calls, 1);
     assert_int_equal(bucket.blas_heuristics, 0);
     assert_int_equal(bucket.blas_algorithm, 2);
-    struct simt_counts other = run(&w, 3); // not timed yet
+    struct simt_counts other = run(&w, 3); // a bucket that was not timed yet
     assert_int_equal(other.blas_heuristics, 1);
     world_close(&w);
 }
 
-// Layers of one shape share a plan and not their bias, which comes in pieces (of q, k and v).
+// Layers of one shape share a plan but not their bias. Makes a bias in pieces, as those of q, k and
+// v.
 static struct weight bias_make(struct world *w, float first)
 {
     struct weight bias = {.shape = {WEIGHT_VECTOR, DTYPE_F32, N, 1}};
@@ -78,7 +81,7 @@ static void test_own_bias(void **state)
         weight.shape.dtype = type;
         struct gemm_args args = {.x_dtype = type,
                                  .y_dtype = type,
-                                 .x = w.x, // zeros, so that only the bias is left
+                                 .x = w.x, // zeros, so that the result is the bias
                                  .y = w.y,
                                  .weight = &weight,
                                  .bias = &bias[i % 2],
@@ -109,7 +112,7 @@ static void test_file_is_read(void **state)
 {
     (void)state;
     struct world w;
-    configure(4, 1, 0); // another one would be the fastest now, but the file's choice is taken
+    configure(4, 1, 0); // another algorithm would be the fastest now, but the file's choice is used
     world_open(&w, false);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_calls, 1);
@@ -136,7 +139,7 @@ static void test_unknown_algorithm(void **state)
 {
     (void)state;
     struct world w;
-    configure(2, 1, 0); // the file's choice, 2, is none of these
+    configure(2, 1, 0); // the file's choice, 2, is no candidate any more
     world_open(&w, false);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_heuristics, 1);
@@ -144,7 +147,7 @@ static void test_unknown_algorithm(void **state)
     world_close(&w);
 }
 
-// Overwrites bytes of the file, or cuts it to `size`.
+// Overwrites bytes of the file, or truncates it to `size`.
 static void file_spoil(long at, size_t count, long size)
 {
     char path[300];
@@ -168,8 +171,9 @@ static long file_size(void)
     return (long)found.st_size;
 }
 
-// Opens on a spoiled file: one line that says `why`, the choice for 12 rows made or read; the file
-// is whole again, as the next opening without a line shows.
+// Opens the device with a damaged file: it logs one line that contains `why`, and the choice for 12
+// rows is timed again (`made`) or read. The file is then valid again: the next opening logs
+// nothing.
 static void reopen(const char *why, bool made)
 {
     struct world w;
@@ -190,29 +194,30 @@ static void reopen(const char *why, bool made)
 static void test_damaged_file(void **state)
 {
     (void)state;
-    file_spoil(0, 4096, -1); // nothing of it is left
+    file_spoil(0, 4096, -1); // nothing of it is valid
     reopen("another version", true);
     long whole = file_size();
-    file_spoil(8, 1, -1); // the version
+    file_spoil(8, 1, -1); // damages the version
     reopen("another version", true);
-    file_spoil(16, 1, -1); // the card
+    file_spoil(16, 1, -1); // damages the name of the card
     reopen("another version, card", true);
-    file_spoil(0, 0, 100); // not even a head
+    file_spoil(0, 0, 100); // shorter than the head
     reopen("too short", true);
-    assert_int_equal(file_size(), whole); // one choice in it
+    assert_int_equal(file_size(), whole); // contains one choice
     struct world w;
     world_open(&w, false);
-    assert_int_equal(run(&w, 3).blas_heuristics, 1); // the second choice
+    assert_int_equal(run(&w, 3).blas_heuristics, 1); // chooses again for the second bucket
     world_close(&w);
     file_spoil(0, 0, file_size() - 5);
-    reopen("cut off", false); // the first is kept
+    reopen("cut off", false); // the first choice is kept
     assert_int_equal(file_size(), whole);
     file_spoil(whole - 20, 1, -1);
     reopen("damaged", true);
     cache_remove();
 }
 
-// Processes that choose for different rows at once leave one whole file, and nothing beside it.
+// Processes that choose for different rows at the same time leave one valid file and no temporary
+// file.
 static void test_many_writers(void **state)
 {
     (void)state;
@@ -236,7 +241,7 @@ static void test_many_writers(void **state)
         assert_int_equal(code, 0);
     }
     char path[300];
-    cache_path(path); // the only file
+    cache_path(path); // must be the only file
     world_open(&w, false);
     assert_int_equal(notes, 0);
     uint32_t known = 0;
@@ -247,7 +252,7 @@ static void test_many_writers(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-// Timing rotates over loaded weights of the same shape, not over those that were given back.
+// Timing rotates over the loaded weights of the same shape, not over freed ones.
 static void test_weights_that_went(void **state)
 {
     (void)state;
@@ -260,12 +265,12 @@ static void test_weights_that_went(void **state)
     }
     struct simt_counts counts = run(&w, 9);
     assert_true(counts.blas_calls > 4 * 3);
-    assert_true(counts.blas_weights <= 1); // the first call's counts as a change
+    assert_true(counts.blas_weights <= 1); // the weight of the first call counts as a change
     world_close(&w);
     cache_remove();
 }
 
-// The same for a model's weights, which lie in one arena and are given back together.
+// Timing does not use weights of a model after the arena that contains them was freed.
 static void test_an_arena_that_went(void **state)
 {
     (void)state;
@@ -291,12 +296,12 @@ static void test_an_arena_that_went(void **state)
     }
     struct simt_counts counts = run(&w, 9);
     assert_true(counts.blas_calls > 4 * 3);
-    assert_true(counts.blas_weights <= 1); // the first call's counts as a change
+    assert_true(counts.blas_weights <= 1); // the weight of the first call counts as a change
     world_close(&w);
     cache_remove();
 }
 
-// An algorithm for 256-byte alignment must not meet a pointer of less.
+// An algorithm for 256-byte alignment must not be used for a pointer with less alignment.
 static void test_alignment(void **state)
 {
     (void)state;
@@ -304,15 +309,16 @@ static void test_alignment(void **state)
     configure(4, 2, 0);
     world_open(&w, false);
     assert_int_equal(run(&w, 2).blas_algorithm, 2);
-    struct simt_counts counts = run_at(&w, 2, 2 * K * 2); // a later row of x
+    struct simt_counts counts = run_at(&w, 2, 2 * K * 2); // x begins at a later row
     assert_int_equal(counts.blas_algorithm, 2);
-    assert_int_equal(counts.blas_heuristics, 1); // its own choice
+    assert_int_equal(counts.blas_heuristics, 1); // needs another choice
     assert_int_equal(run_at(&w, 2, 2 * K * 2).blas_heuristics, 0);
     world_close(&w);
     cache_remove();
 }
 
-// The library has nothing for a shape, or names what does not run: our own kernel, or the next.
+// If the library returns no algorithm for a shape, weft's kernel is used; if its first algorithm
+// does not run, the next.
 static void test_no_algorithm(void **state)
 {
     (void)state;
@@ -323,22 +329,22 @@ static void test_no_algorithm(void **state)
     struct simt_counts counts = run(&w, 4);
     assert_int_equal(counts.blas_calls, 0);
     assert_int_equal(counts.launches, 1);
-    assert_int_equal(counts.small_products, 1); // the only candidate, which is kept
+    assert_int_equal(counts.small_products, 1); // the only candidate, which is chosen
     world_close(&w);
     cache_remove();
     options = (struct simt_options){.blas_candidates = 3, .blas_best = 2, .blas_bad_first = true};
     simt_configure(&options);
     world_open(&w, false);
     assert_int_equal(run(&w, 4).blas_algorithm, 2);
-    counts = run(&w, 1030); // beyond what is timed: the library's first that runs
+    counts = run(&w, 1030); // more rows than are timed: the library's first algorithm that runs
     assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(counts.blas_algorithm, 1);
     world_close(&w);
     cache_remove();
 }
 
-// What follows a product of the library is launched plainly: behind what is no kernel of a step the
-// emulator reports the other form.
+// A kernel after a product of the library is launched without early start; the emulator would
+// report an early start after work that is no kernel of a step.
 static void test_a_kernel_behind_a_product(void **state)
 {
     (void)state;
@@ -347,7 +353,7 @@ static void test_a_kernel_behind_a_product(void **state)
     configure(2, 0, 0);
     world_open(&w, false);
     struct swiglu_args args = {.act = DTYPE_BF16, .in = w.y, .out = w.x, .rows = 1, .width = N / 2};
-    run(&w, 4); // times it in graphs, behind which nothing begins early either
+    run(&w, 4); // is timed in graphs, after which no kernel begins early either
     assert_int_equal(w.api->ops->swiglu(w.stream, &args), STATUS_OK);
     run(&w, 4);
     simt_reset();
@@ -361,7 +367,7 @@ static void test_a_kernel_behind_a_product(void **state)
     cache_remove();
 }
 
-// While a graph is recorded nothing is timed, not even at the start.
+// Nothing is timed while a graph is recorded, not even at startup.
 static void test_while_recording(void **state)
 {
     (void)state;
@@ -385,8 +391,7 @@ static void test_while_recording(void **state)
     cache_remove();
 }
 
-// One start over all buckets; what it timed, how often the library was asked, and how many buckets
-// there were.
+// Runs the startup timing over all buckets. Returns the counts, and the number of buckets.
 static struct simt_counts start(struct world *w, uint32_t *buckets)
 {
     struct simt_counts all = {0};
@@ -405,7 +410,8 @@ static struct simt_counts start(struct world *w, uint32_t *buckets)
     return all;
 }
 
-// Steps of any count of rows find what the start chose; a second start reads all of it.
+// Steps of any row count find the choices made at startup; a second startup reads all of them from
+// the file.
 static void test_start(void **state)
 {
     (void)state;
@@ -414,9 +420,9 @@ static void test_start(void **state)
     configure(4, 2, 0);
     world_open(&w, false);
     struct simt_counts counts = start(&w, &buckets);
-    assert_int_equal(buckets, 18); // up to 1,024, and what is left of 1,536
+    assert_int_equal(buckets, 18); // the buckets up to 1,024, and the rest up to 1,536
     assert_int_equal(counts.blas_heuristics, buckets);
-    assert_int_equal(counts.loads, 4 + 4); // three small kernels of ours and the wide one
+    assert_int_equal(counts.loads, 4 + 4); // three small kernels of weft and the wide one
     assert_string_equal(noted, "products, by shape and rows: 18 by cuBLASLt, 0 by the small "
                                "kernel, 0 by the wide");
     for (uint32_t rows = 1; rows <= ROWS; rows += rows < 70 ? 1 : 131) {
@@ -439,7 +445,8 @@ static void test_start(void **state)
     cache_remove();
 }
 
-// A start times for a bounded time: what is left takes the first choice, and later starts time it.
+// Startup times products for a bounded time: the others use the first choice, and a later startup
+// times them.
 static void test_start_is_bounded(void **state)
 {
     (void)state;
@@ -462,7 +469,7 @@ static void test_start_is_bounded(void **state)
     cache_remove();
 }
 
-// What the start has not met takes the library's first choice, which is not kept.
+// A shape that startup has not timed uses the library's first choice, which is not stored.
 static void test_step_times_nothing(void **state)
 {
     (void)state;
@@ -475,7 +482,7 @@ static void test_step_times_nothing(void **state)
     assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(counts.blas_recorded, 0);
     assert_int_equal(counts.blas_algorithm, 0);
-    assert_int_equal(run(&w, 10).blas_algorithm, 2); // of the same bucket, at a start
+    assert_int_equal(run(&w, 10).blas_algorithm, 2); // of the same bucket, timed at startup
     world_close(&w);
     cache_remove();
 }

@@ -1,7 +1,7 @@
-// Communicators of the cuda device beside the emulator's stand-in for NCCL: what is refused, what
+// Communicators of the cuda device with the emulator's stand-in for NCCL: what is refused, what
 // each mode sends, a rank that is late, and how a fault ends the communicator.
 #include "base/clock.h"
-#include "kernels/cuda/internal.h" // what a stream knows of its ranks
+#include "kernels/cuda/internal.h" // for the ranks in struct stream
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -21,7 +21,7 @@
 
 const struct device_api *weft_device_plugin(void);
 
-// ROOM: elements of a rank's numbers, of which 256 are one piece of a sum.
+// ROOM: elements of a rank's buffers, of which 256 are one piece of a sum.
 enum {
     SIZE = 2,
     COUNT = 100,
@@ -31,7 +31,7 @@ enum {
     PATIENCE = 10000,
     LONG_PATIENCE = 100000
 };
-static const uint64_t SOON = 50000000; // ns
+static const uint64_t SOON = 50000000; // ns: timeout of a wait
 
 struct pair {
     const struct device_api *api;
@@ -74,7 +74,8 @@ static enum status reduce(struct pair *p, uint32_t rank, uint64_t count)
     return reduce_of(p, rank, count, SIZE);
 }
 
-// With nothing that the stand-in reports; the streams are alone then.
+// Closes the communicator: its streams have none any more, a collective is refused, and the
+// stand-in has reported nothing.
 static void communicator_close(struct pair *p)
 {
     p->api->comm_close(p->comm);
@@ -147,7 +148,8 @@ static void test_what_is_refused(void **state)
         assert_int_equal(api->open(&device, &rank, &err), STATUS_NO_DEVICE);
         assert_non_null(strstr(err.text, old[i].words));
     }
-    assert_int_equal(api->open(&device, &alone, &err), STATUS_OK); // it does not look for it
+    // a model without ranks does not open NCCL
+    assert_int_equal(api->open(&device, &alone, &err), STATUS_OK);
     api->close(device);
     struct pair p;
     struct comm *other = NULL;
@@ -161,7 +163,8 @@ static void test_what_is_refused(void **state)
     pair_close(&p);
 }
 
-// A rank's plan has room for what the library takes, that of a whole model none.
+// The memory plan of a rank contains the memory that NCCL allocates; that of an unsplit model does
+// not.
 static void test_the_library_is_in_the_plan(void **state)
 {
     (void)state;
@@ -182,7 +185,7 @@ static void test_the_library_is_in_the_plan(void **state)
     }
 }
 
-// Exact mode never lets the library add.
+// In exact mode weft's kernel adds, not NCCL.
 static void test_who_adds(void **state)
 {
     (void)state;
@@ -202,8 +205,8 @@ static void test_who_adds(void **state)
     }
 }
 
-// Columns lie where sampling works later: rows of more than it has room for are refused, and leave
-// the rank as it was.
+// all_gather uses the buffer of sampling: rows that do not fit are refused and leave the rank
+// unchanged.
 static void test_columns_have_the_room_of_sampling(void **state)
 {
     (void)state;
@@ -221,7 +224,7 @@ static void test_columns_have_the_room_of_sampling(void **state)
     pair_close(&p);
 }
 
-// A kernel of a step behind another one begins early, but not behind a collective.
+// A kernel of a step that follows another kernel begins early, but not after a collective.
 static void test_nothing_begins_early_behind_it(void **state)
 {
     (void)state;
@@ -262,7 +265,8 @@ static void test_a_late_rank_is_no_fault(void **state)
     pair_close(&p);
 }
 
-// Who waits asks the streams of the others, but not one that records: that would spoil its graph.
+// A rank that waits queries the streams of the other ranks, except a stream that is capturing: a
+// query would invalidate its graph.
 static void test_a_rank_that_records_is_not_asked(void **state)
 {
     (void)state;
@@ -309,7 +313,7 @@ static void test_a_fault_ends_the_communicator(void **state)
     pair_close(&p);
 }
 
-// Who waits hears of another rank's GPU that failed, before its own is asked.
+// A rank that waits reports the failure of another rank's GPU, before its own GPU is queried.
 static void test_the_gpu_of_another_rank_fails(void **state)
 {
     (void)state;
@@ -326,8 +330,8 @@ static void test_the_gpu_of_another_rank_fails(void **state)
     pair_close(&p);
 }
 
-// NCCL ends an abort when the graphs of all ranks are closed: nobody waits for that, and the graphs
-// are not launched any more.
+// NCCL ends an abort when the graphs of all ranks are closed: no thread waits for that, and the
+// graphs are not launched any more.
 static void test_a_fault_does_not_wait_for_graphs(void **state)
 {
     (void)state;
@@ -355,7 +359,7 @@ static void test_a_fault_does_not_wait_for_graphs(void **state)
     pair_close(&p);
 }
 
-// Threads of this program that do not start, or late.
+// threads_refused: pthread_create fails. threads_late: new threads start late.
 static _Atomic bool threads_refused, threads_late;
 
 struct late {
@@ -387,8 +391,8 @@ int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void
     return __real_pthread_create(out, attributes, late_run, late);
 }
 
-// When the communicator is closed its ranks are aborted, by a thread that began late or by nobody
-// else.
+// When the communicator is closed its ranks are aborted, even if the thread that aborts started
+// late or could not be created.
 static void test_a_close_ends_the_abort(void **state)
 {
     (void)state;
@@ -411,7 +415,7 @@ static void test_a_close_ends_the_abort(void **state)
     }
 }
 
-// The launches of graphs take time while a test wants it.
+// true: cudaGraphLaunch blocks until a test resets it.
 static _Atomic bool launch_held;
 static _Atomic uint32_t launches;
 
@@ -439,7 +443,7 @@ static void *launch(void *argument)
     return NULL;
 }
 
-// A communicator stays while a graph that holds its collectives is launched.
+// A communicator is not aborted while a graph that contains its collectives is being launched.
 static void test_a_launch_is_not_aborted(void **state)
 {
     (void)state;
@@ -484,12 +488,13 @@ static void *stay(void *argument)
     return NULL;
 }
 
-// A rank that stays in a call of the library is aborted there, and makes no other: neither the next
-// piece or columns nor the end of the group that it is in.
+// A rank that is blocked in a call of NCCL is aborted there and makes no other call: neither the
+// next piece or columns, nor the end of its group.
 static void test_a_rank_in_a_call_is_aborted(void **state)
 {
     (void)state;
-    for (uint32_t turn = 0; turn < 3; turn++) { // sums, columns of rank 0, columns of rank 1
+    // sums, the columns of rank 0, the columns of rank 1
+    for (uint32_t turn = 0; turn < 3; turn++) {
         struct stayed s = {.gathers = turn > 0};
         struct simt_counts counts;
         pthread_t thread;
@@ -510,7 +515,7 @@ static void test_a_rank_in_a_call_is_aborted(void **state)
     }
 }
 
-// What the stand-in finds.
+// Wrong calls that the stand-in reports.
 static void test_wrong_calls_are_reported(void **state)
 {
     (void)state;

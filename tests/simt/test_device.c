@@ -1,7 +1,8 @@
-// Promises of the device table that only a real driver would test, checked under an emulated
-// runtime that is as strict: what one call leaves for the next (an answer "not ready", a refused
-// allocation), memory that is zero before others may write it, the calling thread's device, a card
-// for which there is no code, graphs whose recording fails. bench/gpu.sh runs it on a card.
+// Contracts of the device table that otherwise only a real driver would test, checked under an
+// emulated runtime that is as strict: state that one call leaves for the next (a query that
+// returned "not ready", a refused allocation), memory that is zeroed before others may write it,
+// the calling thread's device, a card for which there is no code, graphs whose recording fails.
+// bench/gpu.sh runs it on a card.
 #include "kernels/device.h"
 #include "tests/simt/control.h"
 
@@ -16,7 +17,7 @@
 
 const struct device_api *weft_device_plugin(void);
 
-// There only under the emulator.
+// Defined only under the emulator.
 __attribute__((weak)) void simt_configure(const struct simt_options *options);
 __attribute__((weak)) void simt_read(struct simt_counts *out);
 __attribute__((weak)) int simt_device_of(const void *at);
@@ -29,7 +30,7 @@ struct world {
     struct device *device;
     struct stream *stream;
     uint32_t *word;
-    uint16_t *in, *out; // device
+    uint16_t *in, *out; // device memory
 };
 
 static void configure(const struct simt_options *options)
@@ -38,7 +39,7 @@ static void configure(const struct simt_options *options)
         simt_configure(options);
 }
 
-static bool serial; // of the devices that are opened
+static bool serial; // device_options.serial of the devices to open
 
 static void world_open(struct world *w, uint32_t index)
 {
@@ -83,7 +84,8 @@ static void wait_for(struct world *w, uint32_t value)
         fail_msg("%s", err.text);
 }
 
-// The driver is asked while the stream is busy; its answer must not fail the launch that follows.
+// The driver is queried while the stream is busy; its result must not make the following launch
+// fail.
 static void test_after_waiting(void **state)
 {
     (void)state;
@@ -120,7 +122,7 @@ static void test_after_refusals(void **state)
     world_close(&w);
 }
 
-// A product of many rows asks for more shared memory than a block may have without asking.
+// A product of many rows needs more shared memory per block than the default limit.
 static void test_after_refused_shared_memory(void **state)
 {
     (void)state;
@@ -161,7 +163,7 @@ static void launch_two(struct world *w)
     assert_int_equal(launch(w), STATUS_OK);
 }
 
-// A kernel may begin early behind another one of a step, and behind nothing else.
+// A kernel may begin early after another kernel of a step, and after no other work.
 static uint64_t launches_early(void)
 {
     struct world w;
@@ -209,7 +211,8 @@ static void test_kernels_begin_early(void **state)
     configure(&(struct simt_options){0});
 }
 
-// Waiting on a stream that records is refused and spoils the recording; the stream works on.
+// Waiting for a stream that records is refused and invalidates the recording; the stream stays
+// usable.
 static void test_spoiled_graph(void **state)
 {
     (void)state;
@@ -220,7 +223,7 @@ static void test_spoiled_graph(void **state)
     *w.word = 0;
     assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
     assert_int_equal(launch(&w), STATUS_OK);
-    assert_int_equal(w.api->graph_begin(w.stream), STATUS_DEVICE_FAULT); // it records already
+    assert_int_equal(w.api->graph_begin(w.stream), STATUS_DEVICE_FAULT); // it is already recording
     assert_int_equal(w.api->wait(w.stream, w.word, 1, FOREVER, &err), STATUS_DEVICE_FAULT);
     assert_int_equal(w.api->graph_end(w.stream, &graph, &err), STATUS_DEVICE_FAULT);
     assert_null(graph);
@@ -237,7 +240,8 @@ static void test_spoiled_graph(void **state)
     world_close(&w);
 }
 
-// Zeros that arrive late would overwrite what is loaded right after.
+// If the zeros of an allocation arrived late, they would overwrite data that is loaded right after
+// it.
 static void test_zeroed_before(void **state)
 {
     (void)state;
@@ -276,7 +280,7 @@ static void test_zeroed_before(void **state)
     configure(&(struct simt_options){0});
 }
 
-// Words count steps and wrap: "reached" is a difference, not an order.
+// Signal words count steps and wrap: "reached" compares by difference.
 static void test_words_wrap(void **state)
 {
     (void)state;
@@ -289,14 +293,14 @@ static void test_words_wrap(void **state)
     for (uint32_t value = UINT32_MAX; value != 3; value++) {
         assert_int_equal(launch(&w), STATUS_OK);
         wait_for(&w, value);
-        assert_int_equal(*w.word, value); // not before it stood there
+        assert_int_equal(*w.word, value); // not before the word was written
     }
     assert_int_equal(w.api->wait(w.stream, w.word, UINT32_MAX, FOREVER, &err), STATUS_OK);
     world_close(&w);
     configure(&(struct simt_options){0});
 }
 
-// Records are copied in part only; the rest must be zero.
+// Only part of a record is copied, so the rest must be zero.
 static void test_pinned_memory_is_zero(void **state)
 {
     (void)state;
@@ -308,7 +312,7 @@ static void test_pinned_memory_is_zero(void **state)
         assert_int_equal(w.api->host_alloc(w.device, &at, sizes[i], NULL), STATUS_OK);
         for (size_t k = 0; k < sizes[i]; k++)
             assert_int_equal(((const unsigned char *)at)[k], 0);
-        memset(at, 0x5A, sizes[i]); // what the next one may be given
+        memset(at, 0x5A, sizes[i]); // content that the next allocation may receive
         w.api->host_free(w.device, at, sizes[i]);
     }
     world_close(&w);
@@ -328,11 +332,11 @@ static void *other_thread(void *context)
     w->api->device_slot_acquire(stream);
     bool good = w->api->signal(stream, w->word, 5) == STATUS_OK;
     w->api->stream_close(stream);
-    w->api->device_slot_acquire(w->stream); // what an engine's thread does first
+    w->api->device_slot_acquire(w->stream); // the first call of an engine's thread
     return good && launch(w) == STATUS_OK ? w : NULL;
 }
 
-// A thread that never named a device works on the one that was opened, not on the first.
+// A thread that has not set a device uses the device that was opened, not the first.
 static void test_second_device(void **state)
 {
     (void)state;
@@ -381,8 +385,8 @@ static void test_facts_and_needs(void **state)
                                                         [DTYPE_I8] = DTYPE_BF16};
     for (int i = 0; i < DTYPE_COUNT; i++)
         assert_int_equal(facts.activation[i], activations[i]);
-    // What a walk keeps is as wide as the kernel that serves the head: 64, 96, 128 or, for any
-    // other head too, 256 columns of 8 rows, and 4 words more, for a lane.
+    // The state of a walk, per lane: as wide as the kernel for the head dim (64, 96, 128, or 256
+    // columns for any other), 8 rows, and 4 more words.
     static const uint32_t dims[][2] = {{64, 36},   {96, 52},  {128, 68},
                                        {256, 132}, {16, 132}, {72, 132}};
     uint64_t least = 0;
@@ -395,9 +399,9 @@ static void test_facts_and_needs(void **state)
         least = i == 0 ? bytes : least;
         assert_true(least > 0);
         assert_int_equal(bytes * dims[0][1], least * dims[i][1]);
-        assert_int_equal(need_of(&w, &limits, "sampling"), 0);          // no vocabulary
-        assert_int_equal(need_of(&w, &limits, "product workspace"), 0); // exact
-        assert_int_equal(need_of(&w, &limits, "graphs"), 0);            // none will be recorded
+        assert_int_equal(need_of(&w, &limits, "sampling"), 0);          // without a vocabulary
+        assert_int_equal(need_of(&w, &limits, "product workspace"), 0); // in exact mode
+        assert_int_equal(need_of(&w, &limits, "graphs"), 0);            // no graph will be recorded
         limits.graphs = 5;
         uint64_t graphs = need_of(&w, &limits, "graphs");
         assert_true(graphs > 0);
@@ -416,7 +420,7 @@ static void test_facts_and_needs(void **state)
     w.api->graph_close(NULL);
 }
 
-// A wait ends at its deadline, or at once where nothing is left that could give the signal.
+// A wait ends at its deadline, or immediately if no work is left that could write the signal.
 static void test_waits_that_fail(void **state)
 {
     (void)state;
@@ -428,7 +432,8 @@ static void test_waits_that_fail(void **state)
     assert_string_equal(err.text, "the device did not finish a step in time");
     assert_int_equal(w.api->wait(w.stream, w.word, 2, FOREVER, &err), STATUS_DEVICE_FAULT);
     assert_string_equal(err.text, "the device is idle but did not write its signal");
-    assert_int_equal(w.api->wait(w.stream, w.word, 1, 0, &err), STATUS_OK); // it is there
+    // the signal has been written
+    assert_int_equal(w.api->wait(w.stream, w.word, 1, 0, &err), STATUS_OK);
     assert_int_equal(launch(&w), STATUS_OK);
     wait_for(&w, 2);
     struct swiglu_args wrong = {
@@ -463,15 +468,15 @@ static void test_no_code(void **state)
     configure(&(struct simt_options){0});
     options.index = 7;
     assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
-    struct world w; // the thread's last error must not come from these calls
+    struct world w; // these calls must not leave a last error of the thread
     world_open(&w, 0);
     assert_int_equal(launch(&w), STATUS_OK);
     wait_for(&w, 1);
     world_close(&w);
 }
 
-// The most rows and tokens that options admit are launched: a grid's y ends at 65,535 blocks.
-// Recorded and not run, since nothing of so many rows is there.
+// Launches the largest row and token counts that options allow: a grid's y is at most 65,535
+// blocks. The launches are recorded and not run, because memory for these rows does not exist.
 static void test_grids_at_their_limits(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// The emulator against itself: each wrapper of dev.h gives the value its definition says (computed
-// here in plain loops), good kernels are clean, each faulty kernel is reported by the mode that can
-// see it, and the stand-in runtime keeps the order of streams, events and graphs.
+// Tests of the emulator: each wrapper of dev.h returns the value of its definition (computed here
+// in plain loops), correct kernels give no report, each faulty kernel is reported by the mode that
+// can detect it, and the stand-in runtime keeps the order of streams, events and graphs.
 #include "tests/simt/control.h"
 #include "tests/simt/probe.h"
 
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-static uint32_t *in, *out; // device memory, which the host may read here
+static uint32_t *in, *out; // device memory, which the host can read here
 static uint32_t random_state = 7;
 
 static uint32_t random_word(void)
@@ -60,7 +60,7 @@ static uint16_t half_of(uint32_t word, int which)
     return (uint16_t)(word >> (16 * which));
 }
 
-// Small integers: every sum is exact, whatever the order.
+// Small integers: every sum is exact in any order.
 static void test_mma(void **state)
 {
     (void)state;
@@ -118,7 +118,7 @@ static void test_matrix_moves(void **state)
     run(PROBE_MOVM);
     for (int l = 0; l < 32; l++)
         for (int m = 0; m < 4; m++)
-            for (int h = 0; h < 2; h++) { // element (row, col) comes from (col, row)
+            for (int h = 0; h < 2; h++) { // element (row, col) is element (col, row) of the input
                 int row = l / 4, col = 2 * (l % 4) + h;
                 uint32_t source = in[m * 32 + col * 4 + row / 2];
                 assert_int_equal(half_of(out[l * 4 + m], h), half_of(source, row & 1));
@@ -163,7 +163,8 @@ static void test_conversions(void **state)
 {
     (void)state;
     fill_random();
-    for (uint32_t i = 0; i < 256; i++) // half of them in the range where f16 rounds and underflows
+    // half of them are in the range in which f16 rounds and underflows
+    for (uint32_t i = 0; i < 256; i++)
         in[i] = (random_word() & 0x80FFFFFFu) | (90u + random_word() % 56u) << 23;
     run(PROBE_CONVERT);
     for (int i = 0; i < 512; i++) {
@@ -237,7 +238,7 @@ static void test_blocks(void **state)
     }
 }
 
-// Faults that a build without access hooks reports itself; the others need the race mode.
+// Returns true for faults that a build without access hooks reports; the others need the race mode.
 static bool plain_sees(enum fault fault)
 {
     switch (fault) {
@@ -256,7 +257,7 @@ static bool plain_sees(enum fault fault)
     }
 }
 
-// Faults that would corrupt or end this very process where nothing checks accesses.
+// Returns true for faults that would corrupt or end this process if accesses are not checked.
 static bool unsafe_without_hooks(enum fault fault)
 {
     return fault == FAULT_SHARED_OVERRUN || fault == FAULT_GLOBAL_OVERRUN;
@@ -300,7 +301,8 @@ static void test_lint(void **state)
         skip();
     static const struct {
         uint32_t stride;
-        uint64_t conflicts, sectors; // a 32-lane store and load; a 32-lane global store
+        // conflicts of a 32-lane store and load; sectors of a 32-lane global store
+        uint64_t conflicts, sectors;
     } want[] = {{1, 0, 4}, {2, 2, 8}, {8, 14, 32}, {32, 62, 32}};
     struct simt_options options = {.lint = true};
     simt_configure(&options);
@@ -341,7 +343,7 @@ static void test_streams(void **state)
         assert_int_equal(cudaStreamSynchronize(second), cudaSuccess);
         assert_int_equal(host[8], round);
     }
-    host[0] = 1; // a pinned buffer reused before the copy ran: the new value is copied
+    host[0] = 1; // a pinned buffer is reused before the copy has run, so the new value is copied
     cudaMemcpyAsync(device, host, 4, cudaMemcpyHostToDevice, first);
     host[0] = 2;
     cudaStreamSynchronize(first);
@@ -374,7 +376,7 @@ static void test_streams(void **state)
     simt_configure(&options);
 }
 
-// Captures a graph, calls `forbidden` meanwhile, and returns the result of ending the capture.
+// Calls `forbidden` while a graph is captured. Returns the result of ending the capture.
 static cudaError_t capture_with(enum cudaStreamCaptureMode mode, cudaStream_t stream,
                                 cudaError_t (*forbidden)(cudaStream_t), cudaError_t *said)
 {
@@ -407,7 +409,7 @@ static cudaError_t wait_whole(cudaStream_t stream)
     return cudaDeviceSynchronize();
 }
 
-// What the driver forbids while a stream records.
+// Calls that the driver forbids while a stream captures.
 static void test_captures(void **state)
 {
     (void)state;
@@ -416,7 +418,7 @@ static void test_captures(void **state)
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     static const struct {
         cudaError_t (*call)(cudaStream_t);
-        bool relaxed; // forbidden in relaxed mode too
+        bool relaxed; // true: also forbidden in relaxed mode
     } calls[] = {{cudaStreamSynchronize, true},
                  {cudaStreamQuery, true},
                  {copy_pageable, true},
@@ -436,8 +438,9 @@ static void test_captures(void **state)
     cudaStreamDestroy(stream);
 }
 
-// The default stream does not order streams made with cudaStreamNonBlocking; a busy stream answers
-// "not ready", which becomes the thread's last error; streams of other devices refuse launches.
+// The default stream does not order streams made with cudaStreamNonBlocking; a query of a busy
+// stream returns "not ready", which becomes the thread's last error; streams of other devices
+// refuse launches.
 static void test_last_error(void **state)
 {
     (void)state;
@@ -449,7 +452,7 @@ static void test_last_error(void **state)
     assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     out[0] = 7;
     assert_int_equal(cudaMemset(out, 0, 4), cudaSuccess);
-    assert_int_equal(out[0], 7); // not yet
+    assert_int_equal(out[0], 7); // not written yet
     assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
     assert_int_equal(cudaStreamSynchronize(NULL), cudaSuccess);
     assert_int_equal(out[0], 0);

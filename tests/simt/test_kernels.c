@@ -1,10 +1,10 @@
-// Attention and products of the cuda/simt device against plain loops in double, and the promise of
-// exact mode: a row's bits do not depend on how many rows are computed with it, on the chunks a
-// prompt was cut into, or on which of the kernels served it. Other ops are walked by
-// tests/conformance.
+// Attention and products of the cuda or simt device compared with plain loops in double, and the
+// guarantee of exact mode: a row's bits do not depend on the number of rows computed with it, on
+// the chunks a prompt was cut into, or on the kernel that computed it. tests/conformance tests the
+// other ops.
 //
 // Everything goes through the device table, so the same program runs on a GPU (bench/gpu.sh). With
-// the argument `small` only shapes that the slow modes can afford run.
+// the argument `small` only shapes run that are fast enough for the slow modes.
 #include "tests/simt/kernel_tests.h"
 
 #include <math.h>
@@ -19,10 +19,10 @@ static const uint64_t FOREVER = UINT64_MAX;
 
 const struct device_api *api;
 struct device *device;
-static uint32_t *done; // host-visible
+static uint32_t *done; // host-visible signal word
 static uint32_t signals;
 bool small;
-static bool mask_all; // attention masks every tile
+static bool mask_all; // true: attention masks every tile
 uint32_t random_state = 20240817;
 
 float uniform(void)
@@ -74,7 +74,7 @@ float load(const void *from, enum dtype dtype, size_t i)
     return dtype == DTYPE_BF16 ? bf16_to_f32(bits) : f16_to_f32(bits);
 }
 
-// A host array of random numbers of a type, and a device array of the same.
+// Returns a host array of random numbers of a type, and a device array of the same numbers.
 void *random_array(enum dtype dtype, size_t count, float size, void **on_device)
 {
     char *host = malloc(count * dtype_bytes(dtype) + 1);
@@ -101,7 +101,7 @@ struct attn_case {
     uint32_t q_len[8], kv_len[8];
 };
 
-// Everything a case has on the device. Blocks of a sequence lie scattered over the pool.
+// The buffers of a case on the device. The KV blocks of a sequence are scattered over the pool.
 struct attn_world {
     const struct attn_case *c;
     struct stream_limits limits;
@@ -169,9 +169,9 @@ static void world_close(struct attn_world *w)
     free(w->table_host);
 }
 
-static bool recorded; // attention runs as a graph does
+static bool recorded; // true: attention is recorded as a graph and launched
 
-// Runs rows [first, first + count) of the case's list, each as its queries [from, from + q_len).
+// Runs attention of these rows; each row computes its queries [from, from + q_len).
 static void world_run(struct attn_world *w, const struct step_row *rows, uint32_t count)
 {
     struct step *step = w->host;
@@ -300,7 +300,7 @@ static void world_compare(const struct attn_world *w, const struct step_row *row
     assert_true(sqrt(error / size) <= bound_of(w->c->act));
 }
 
-// A row in chunks of `size`, alone: the bits must be those of `whole`.
+// Computes a row in chunks of `size` without other rows: the bits must be those of `whole`.
 static void row_chunks(struct attn_world *w, const struct step_row *row, uint32_t size,
                        const char *whole)
 {
@@ -331,8 +331,7 @@ static void world_chunks(struct attn_world *w, const struct step_row *rows, uint
     free(whole);
 }
 
-// What lies past the ends of the rows in their blocks is no number, as a block may keep from
-// before.
+// Fills the KV blocks after the ends of the rows with NaN, as a block may contain old data.
 static void world_poison(struct attn_world *w, const struct step_row *rows, uint32_t count)
 {
     const struct attn_case *c = w->c;
@@ -341,7 +340,7 @@ static void world_poison(struct attn_world *w, const struct step_row *rows, uint
             uint32_t block = w->table_host[rows[i].slot * c->blocks_max + (key >> c->block_shift)];
             size_t at =
                 (size_t)block * TABLE_UNIT_BYTES + key % (1u << c->block_shift) * w->token_bytes;
-            for (uint32_t head = 0; head < 2 * c->shape.kv_heads; head++) // those of values follow
+            for (uint32_t head = 0; head < 2 * c->shape.kv_heads; head++) // keys, then values
                 memset((char *)w->kv_host + at + head * w->head_bytes, 0xFF, w->token_bytes);
         }
     assert_int_equal(api->upload(device, w->kv, w->kv_host, w->blocks * w->block_bytes, NULL),
@@ -352,16 +351,17 @@ static void test_attention(void **state)
 {
     (void)state;
     static const struct attn_case cases[] = {
-        // the last row sees one key of its last tile
+        // the last row uses one key of its last tile
         {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 4, {1, 9, 5, 20}, {70, 9, 133, 65}},
         {DTYPE_BF16, {2, 2, 64, 0, 0.125f, 0, 0}, 6, 0, 3, {70, 1, 20}, {70, 1, 20}},
         {DTYPE_BF16, {7, 1, 80, 40, 0.11f, 1, 1}, 4, 8, 2, {33, 1}, {100, 90}},
         {DTYPE_F16, {2, 1, 256, 0, 0.0625f, 1, 1}, 6, 2, 2, {20, 1}, {66, 63}},
         {DTYPE_F32, {4, 2, 24, 16, 0.2f, 1, 1}, 5, 2, 2, {9, 1}, {40, 33}},
-        // a window over a part's length that begins inside of one: walked, and in chunks apart; of
-        // 18,000 values in float16 some show another order of sums
+        // a window longer than a part that begins inside one: as one item, and in chunks as
+        // separate parts; some of the 18,000 float16 values would show another order of sums
         {DTYPE_F16, {8, 1, 128, 1500, 0.09f, 1, 1}, 6, 36, 1, {18}, {2300}},
-        // three parts apart; two walked, the second of which often holds the largest score
+        // three parts as separate items; two rows of two parts as one item, the second of which
+        // often contains the largest score
         {DTYPE_BF16, {2, 1, 16, 0, 0.3f, 1, 1}, 6, 33, 3, {1, 9, 1}, {2100, 1800, 1024}},
         {DTYPE_BF16,
          {8, 2, 128, 0, 0.09f, 1, 1},
@@ -387,10 +387,10 @@ static void test_attention(void **state)
     }
 }
 
-// Both bodies of the tile loop. As planned a tile is masked only where a row must not see all of
-// it: decode rows at whole tiles, and bidirectional ones, then pass the unmasked body alone. With
-// the plan's switch every tile is masked. The bits must not differ: rows together, alone, in any
-// other company, and in chunks of 1 to 64.
+// Tests both bodies of the tile loop. By default a tile is masked only if a row must not see all of
+// it, so decode rows at complete tiles, and bidirectional rows, use only the unmasked body. With
+// the plan's mask_all every tile is masked. The bits must not differ: rows together, alone, with
+// any other rows, and in chunks of 1 to 64.
 static void test_both_bodies(void **state)
 {
     (void)state;
@@ -415,7 +415,7 @@ static void test_both_bodies(void **state)
             mask_all = masked;
             world_run(&w, rows, count);
             assert_memory_equal(w.out_host, whole, w.out_bytes);
-            for (uint32_t r = 0; r < count; r++) { // alone, then beside the one before it
+            for (uint32_t r = 0; r < count; r++) { // alone, then with the row before it
                 world_run(&w, &rows[r], 1);
                 assert_memory_equal((char *)w.out_host + rows[r].q_start * line,
                                     whole + rows[r].q_start * line, rows[r].q_len * line);
@@ -430,7 +430,8 @@ static void test_both_bodies(void **state)
     }
 }
 
-// Again over what is no number, blocks in an order of the seed's: whoever comes last merges parts.
+// Repeats the case with outputs filled with NaN and blocks in the order of a seed, so that another
+// block merges the parts: the bits must be the same.
 static void world_again(struct attn_world *w, const struct step_row *rows, uint32_t count,
                         uint32_t seed)
 {
@@ -447,8 +448,8 @@ static void world_again(struct attn_world *w, const struct step_row *rows, uint3
     free(before);
 }
 
-// Outside of exact mode parts are as small as fills the device: of one tile, or of some. Blocks of
-// 16, 32 and 64 keys; heads with kernels of their own and others; windows that leave parts empty.
+// Outside exact mode parts are small enough to fill the device: one tile or several. Blocks of 16,
+// 32 and 64 keys; head dims with and without a kernel of their own; windows that leave parts empty.
 static void test_small_parts(void **state)
 {
     (void)state;
@@ -458,7 +459,7 @@ static void test_small_parts(void **state)
         {DTYPE_BF16, {4, 4, 64, 0, 0.125f, 1, 1}, 6, 4, 3, {1, 4, 70}, {256, 150, 180}},
         {DTYPE_F16, {3, 1, 256, 70, 0.06f, 1, 1}, 6, 4, 2, {5, 1}, {190, 256}},
         {DTYPE_BF16, {2, 1, 96, 0, 0.1f, 1, 1}, 4, 18, 2, {8, 1}, {1100, 1}},
-        // rows of more than 16 packed queries, cut into narrow tiles
+        // rows of more than 16 packed queries that are cut into narrow tiles
         {DTYPE_BF16, {4, 1, 128, 0, 0.09f, 1, 1}, 4, 18, 2, {9, 1}, {1100, 300}},
         {DTYPE_F16, {20, 1, 96, 0, 0.1f, 1, 1}, 6, 18, 2, {1, 1}, {1150, 70}},
         {DTYPE_BF16, {6, 2, 80, 1060, 0.11f, 1, 1}, 5, 20, 1, {11}, {1279}},
@@ -490,7 +491,7 @@ static void test_small_parts(void **state)
     device = exact;
 }
 
-// A card with less shared memory has wide items of 64 rows where others have 128: the same bits.
+// On a card with less shared memory wide items have 64 rows instead of 128; the bits are the same.
 static void test_cards_of_little_shared_memory(void **state)
 {
     (void)state;
@@ -535,7 +536,8 @@ static uint64_t blocks_of_run(struct attn_world *w, const struct step_row *rows,
     return after.blocks - before.blocks;
 }
 
-// A recorded launch has the whole grid, for later replays may need it; launches after it do not.
+// A recorded launch has the full grid, because later replays may need it; launches after the
+// recording do not.
 static void test_grid_after_recording(void **state)
 {
     (void)state;
@@ -558,7 +560,7 @@ static void test_grid_after_recording(void **state)
 }
 
 // The fragment loads of attention and of the wide product have no bank conflicts; exact mode calls
-// no library product. Counted by the emulator while the tests above ran.
+// no product of the library. The emulator counted them during the tests above.
 static void test_counts(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// What a device of the cuda table takes it gives back: each call of the runtime that may fail is
-// let fail once, over a whole life of a device, and nothing may be left, whatever the call was; the
-// next life must not notice. Then weights: from files at any offset, random, flat or in rows, and
-// sources that do not fit. Needs the emulator's counts.
+// A device of the cuda table frees everything it allocates: each call of the runtime that can fail
+// is made to fail once over the life of a device; nothing may remain allocated, and the next life
+// must not be affected. Then weights: from files at any offset, random, vectors as one row or one
+// column, and sources that do not fit. Needs the emulator's counts.
 #include "kernels/philox.h"
 #include "kernels/device.h"
 #include "tests/simt/control.h"
@@ -75,10 +75,10 @@ static enum status life_product(struct life *l)
     return l->api->ops->gemm(l->stream, &args);
 }
 
-// A step, and one that is recorded and replayed.
+// Runs a step, and a step that is recorded and replayed.
 static enum status life_steps(struct life *l, struct error *err)
 {
-    (void)l->api->tune(l->stream, 0); // the first product is timed
+    (void)l->api->tune(l->stream, 0); // times the first product
     enum status status = l->api->copy_in(l->stream, l->y, l->word, 64);
     if (status == STATUS_OK)
         status = life_product(l);
@@ -105,8 +105,8 @@ static enum status life_steps(struct life *l, struct error *err)
     return status;
 }
 
-// The status of the first call that failed; *calls: how many there were before things were given
-// back.
+// Runs one life of a device. Returns the status of the first call that failed; *calls: number of
+// calls before the device was closed.
 static enum status life_run(bool exact, uint64_t fail_at, uint64_t *calls)
 {
     struct error err = {0};
@@ -154,12 +154,12 @@ static void every_call(bool exact)
     assert_true(whole > 30);
     for (uint64_t at = 1; at <= whole; at++) {
         enum status status = life_run(exact, at, &calls);
-        // the library's refusals are answered with our own kernels
+        // if the library refuses, weft's kernels are used
         if (exact && status == STATUS_OK)
             fail_msg("call %llu failed and nobody said so", (unsigned long long)at);
         if (at % 8 != 0 && at != whole)
             continue;
-        assert_int_equal(life_run(exact, 0, &calls), STATUS_OK); // nothing stays of it
+        assert_int_equal(life_run(exact, 0, &calls), STATUS_OK); // nothing of it remains
         assert_int_equal(calls, whole);
     }
 }
@@ -187,11 +187,12 @@ static void test_facts_of_a_card(void **state)
     for (options.exact = -1; options.exact <= 1; options.exact++) {
         assert_int_equal(api->open(&device, &options, &err), STATUS_OK);
         api->facts(device, &facts);
-        assert_int_equal(facts.exact, options.exact != 0); // -1: the emulator is exact
+        // -1: the emulator's default is exact mode
+        assert_int_equal(facts.exact, options.exact != 0);
         assert_int_equal(facts.float32_runs_as, DTYPE_F32);
         struct simt_counts counts;
         simt_read(&counts);
-        uint64_t left = (1u << 30) - counts.device_bytes; // a twentieth is the driver's
+        uint64_t left = (1u << 30) - counts.device_bytes; // a twentieth is reserved for the driver
         assert_int_equal(facts.memory_available, left - left / 20);
         api->close(device);
     }
@@ -212,7 +213,7 @@ static struct weight weight_take(struct life *l, struct weight_shape shape)
     return weight;
 }
 
-// The first bytes of the weight, as the device holds them, into fresh memory; the weight goes.
+// Returns the first bytes of the weight as the device holds them, in new memory; frees the weight.
 static void *weight_fetch(struct life *l, struct weight *weight, size_t bytes)
 {
     void *host, *copy = malloc(bytes);
@@ -253,7 +254,8 @@ static float number_at(uint64_t i)
     return (float)(i % 100003) + 0.5f;
 }
 
-// A file with `before` bytes, then rows x cols numbers less `missing` bytes, then `after` bytes.
+// Creates a file with `before` bytes, then rows x cols numbers less `missing` bytes, then `after`
+// bytes.
 static int file_make(uint64_t before, uint64_t numbers, uint64_t missing, uint64_t after)
 {
     char path[] = "/tmp/weft-life-XXXXXX";
@@ -295,7 +297,7 @@ static void file_check(struct life *l, uint64_t before, uint32_t rows, uint32_t 
 {
     uint64_t numbers = (uint64_t)rows * cols;
     int fd = file_make(before, numbers, missing, after);
-    float *map = malloc(numbers * sizeof *map); // wrong, where the file can be read
+    float *map = malloc(numbers * sizeof *map); // wrong values, because the file is read instead
     assert_non_null(map);
     bool needed = missing != 0 || !reads_directly(fd);
     for (uint64_t i = 0; i < numbers; i++)
@@ -324,7 +326,7 @@ static int files_open(void)
     return count;
 }
 
-// Tensors lie anywhere in a file, in the middle or at its end; a large one travels in pieces.
+// Tensors may be anywhere in a file, in the middle or at its end; a large one is loaded in pieces.
 static void test_files_are_read(void **state)
 {
     (void)state;
@@ -335,13 +337,13 @@ static void test_files_are_read(void **state)
         file_check(&l, before[i], 3, 40, 0, 0);
         file_check(&l, before[i], 2, 1024, 0, 5000);
     }
-    file_check(&l, 4000, 130, 24000, 0, 0); // 12 MB in three pieces
+    file_check(&l, 4000, 130, 24000, 0, 0); // 12 MB, loaded in three pieces
     assert_int_equal(files_open(), open_before);
     loader_close(&l);
 }
 
-// A range of rows is read from the file, one of columns from the mapping; random numbers are those
-// of the whole tensor.
+// A range of rows is read from the file, a range of columns from the mapping; random numbers are
+// those of the complete tensor.
 static void test_ranges_of_a_tensor(void **state)
 {
     (void)state;
@@ -351,9 +353,9 @@ static void test_ranges_of_a_tensor(void **state)
     bool direct = reads_directly(fd);
     float *map = malloc(ALL * COLS * sizeof *map);
     assert_non_null(map);
-    for (int kind = 0; kind < 3; kind++) { // rows, columns, random columns
+    for (int kind = 0; kind < 3; kind++) { // a range of rows, of columns, of random columns
         uint32_t wide = kind == 0 ? COLS : WIDE, col = kind == 0 ? 0 : COL;
-        for (uint32_t i = 0; i < ALL * COLS; i++) // wrong, where the file can be read
+        for (uint32_t i = 0; i < ALL * COLS; i++) // wrong values, because the file is read instead
             map[i] = kind == 0 && direct ? -1 : number_at(i);
         struct weight weight =
             weight_take(&l, (struct weight_shape){WEIGHT_PRODUCT, DTYPE_F32, HIGH, wide});
@@ -382,7 +384,7 @@ static void test_ranges_of_a_tensor(void **state)
     loader_close(&l);
 }
 
-// A file that ends before its tensor does: the mapped bytes are used, and one line says so.
+// If a file ends before its tensor, the mapped bytes are used and one line is logged.
 static void test_a_short_file_is_not_read(void **state)
 {
     (void)state;
@@ -390,7 +392,7 @@ static void test_a_short_file_is_not_read(void **state)
     file_check(&l, 100, 3, 40, 1, 0);
     assert_int_equal(notes, 1);
     file_check(&l, 4096, 2, 1024, 4096, 0);
-    assert_int_equal(notes, 1); // once
+    assert_int_equal(notes, 1); // logged once
     loader_close(&l);
 }
 
@@ -415,7 +417,7 @@ static void test_random_weights_are_those_of_all_devices(void **state)
                 (r < FIRST ? philox_normal(5, (uint64_t)r * WIDE + c, 0.02f)
                            : philox_normal(source.seed, (uint64_t)(r - FIRST) * WIDE + c, 0.02f)));
     free(got);
-    for (int flat = 0; flat < 2; flat++) { // a vector is one row or one column
+    for (int flat = 0; flat < 2; flat++) { // as one row, as one column
         weight = weight_take(&l, (struct weight_shape){WEIGHT_VECTOR, DTYPE_F32, LONG, 1});
         source.rows = flat ? 1 : LONG;
         source.cols = flat ? LONG : 1;
@@ -428,7 +430,7 @@ static void test_random_weights_are_those_of_all_devices(void **state)
     loader_close(&l);
 }
 
-// Vectors of 16 bits come as one row or as one column, in pieces that follow one another.
+// 16-bit vectors are given as one row or as one column, in consecutive pieces.
 static void test_vectors_are_flat(void **state)
 {
     (void)state;
@@ -503,7 +505,7 @@ static void test_sources_that_do_not_fit(void **state)
     loader_close(&l);
 }
 
-// What is no number in a row of int8 stays one: a damaged file must not go unnoticed.
+// A NaN in a row of an int8 weight stays a NaN: a damaged file must not go unnoticed.
 static void test_bytes_keep_what_is_no_number(void **state)
 {
     (void)state;
@@ -519,7 +521,7 @@ static void test_bytes_keep_what_is_no_number(void **state)
         struct weight_source source = {
             .map = from, .fd = -1, .dtype = DTYPE_F32, .rows = HIGH, .cols = WIDE};
         assert_int_equal(l.api->weight_put(l.device, &weight, 0, &source, NULL), STATUS_OK);
-        // the scales follow the bytes, of which a row has 608
+        // the scales follow the bytes, of which each row has 608
         size_t scales = (HIGH * 608 + 255) / 256 * 256;
         char *got = weight_fetch(&l, &weight, scales + HIGH * sizeof(float));
         for (int r = 0; r < HIGH; r++) {

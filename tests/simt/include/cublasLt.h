@@ -1,6 +1,6 @@
 // Stand-in for cuBLASLt's header: the calls that weft makes, for the emulated build only. The
-// product itself is a plain loop in ../blas.cpp; it shows that we call the library correctly,
-// nothing about the library itself.
+// product is a plain loop in ../blas.cpp; it tests that weft calls the library correctly, not the
+// library.
 #pragma once
 
 #include "cuda_runtime_api.h"

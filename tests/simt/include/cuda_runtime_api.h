@@ -1,6 +1,6 @@
-// Stand-in for the CUDA runtime's header: the types and calls that weft makes, and no others, with
-// the values of the real header. Found only by the emulated build (device simt); the plugin for
-// real GPUs is compiled with the toolkit's own header. The calls are implemented in ../runtime.cpp.
+// Stand-in for the CUDA runtime's header: only the types and calls that weft uses, with the values
+// of the real header. Found only by the emulated build (device simt); the plugin for real GPUs is
+// compiled with the toolkit's header. The calls are implemented in ../runtime.cpp.
 #pragma once
 
 #include <stddef.h>

@@ -1,8 +1,8 @@
-// Stand-in for opening libraries: the one that the cuda device opens is ../nccl.cpp.
+// Stand-in for dlopen: the library that the cuda device opens is ../nccl.cpp.
 #pragma GCC system_header
 #include_next <dlfcn.h>
 
-#if !defined(__cplusplus) // the emulator itself opens real ones
+#if !defined(__cplusplus) // the emulator opens real libraries
 void *simt_dlopen(const char *name, int mode);
 void *simt_dlsym(void *library, const char *name);
 int simt_dlclose(void *library);
