@@ -1,7 +1,7 @@
 // Arithmetic, logic, comparisons and conversions of the interpreter, lane by lane.
 //
-// Operations without .approx are those of IEEE 754 and of C; approximate ones are computed by C's
-// functions and flush what .ftz says: hardware may differ in the last bits there.
+// Operations without .approx are those of IEEE 754 and of C. Approximate operations use C's
+// functions and flush denormals if .ftz is given: hardware may differ in their last bits.
 #include "tests/ptx/ops.h"
 
 #include <fenv.h>
@@ -69,7 +69,7 @@ SAME2(min_u64, uint64_t, x[l] < y[l] ? x[l] : y[l])
 SAME2(max_u64, uint64_t, x[l] > y[l] ? x[l] : y[l])
 SAME2(min_s64, int64_t, x[l] < y[l] ? x[l] : y[l])
 SAME2(max_s64, int64_t, x[l] > y[l] ? x[l] : y[l])
-// Hardware gives all ones for a division by zero.
+// Hardware returns all ones for a division by zero.
 SAME2(div_u16, uint16_t, y[l] != 0 ? x[l] / y[l] : UINT16_MAX)
 SAME2(div_u32, uint32_t, y[l] != 0 ? x[l] / y[l] : UINT32_MAX)
 SAME2(div_s32, int32_t, y[l] == 0 ? -1 : y[l] == -1 ? (int32_t)(0u - (uint32_t)x[l]) : x[l] / y[l])
@@ -95,7 +95,7 @@ SAME2(or64, uint64_t, x[l] | y[l])
 SAME2(xor16, uint16_t, x[l] ^ y[l])
 SAME2(xor32, uint32_t, x[l] ^ y[l])
 SAME2(xor64, uint64_t, x[l] ^ y[l])
-// Shifts by the width or more leave nothing but the sign.
+// Shifts by the width or more leave only the sign.
 OP2(shl16, uint16_t, uint16_t, uint32_t, y[l] > 15 ? 0 : (uint32_t)x[l] << y[l])
 OP2(shl32, uint32_t, uint32_t, uint32_t, y[l] > 31 ? 0 : x[l] << y[l])
 OP2(shl64, uint64_t, uint64_t, uint32_t, y[l] > 63 ? 0 : x[l] << y[l])
@@ -137,8 +137,8 @@ static uint64_t field_mask(uint32_t from, uint32_t count, uint32_t width)
 BFI(bfi32, uint32_t, 32)
 BFI(bfi64, uint64_t, 64)
 
-// bfe d, x, from, count: bits `from` on; what is over the top is zero, or the sign in .s: that is
-// the highest bit of the field, or of x where the field ends over it.
+// bfe d, x, from, count: extracts bits from `from` on. Bits beyond the top are zero, or for .s the
+// sign: the highest bit of the field, or that of x if the field extends beyond it.
 static uint64_t field_of(uint64_t x, uint32_t from, uint32_t count, uint32_t width, bool is_signed)
 {
     uint64_t bits = from >= width ? 0 : x >> from;
@@ -157,7 +157,7 @@ BFE(bfe_s32, uint32_t, true)
 BFE(bfe_u64, uint64_t, false)
 BFE(bfe_s64, uint64_t, true)
 
-// shf d, low, high, by: 32 bits of high:low. The distance is taken modulo 32, or at most 32.
+// shf d, low, high, by: 32 bits of high:low. The distance is taken modulo 32, or limited to 32.
 static uint32_t pair_shifted(uint32_t low, uint32_t high, uint32_t by, bool left)
 {
     uint64_t both = (uint64_t)high << 32 | low;
@@ -170,8 +170,8 @@ SHF(shf_r_wrap, z[l] & 31, false)
 SHF(shf_l_clamp, z[l] < 32 ? z[l] : 32, true)
 SHF(shf_r_clamp, z[l] < 32 ? z[l] : 32, false)
 
-// The generic mode alone: each nibble of the selector names a byte of y:x, its top bit repeats the
-// sign.
+// Implements the generic mode only: each nibble of the selector selects a byte of y:x; its top bit
+// replicates the sign.
 static uint32_t bytes_pick(uint32_t x, uint32_t y, uint32_t selector)
 {
     uint64_t both = (uint64_t)y << 32 | x;
@@ -187,8 +187,7 @@ static uint32_t bytes_pick(uint32_t x, uint32_t y, uint32_t selector)
 }
 OP3(prmt, uint32_t, uint32_t, uint32_t, uint32_t, bytes_pick(x[l], y[l], z[l]))
 
-// (x & y) | z and the like: bit k of the table is the result for the operands' bits k = 4x + 2y +
-// z.
+// Logic of three operands: bit k of the table is the result for the operands' bits k = 4x + 2y + z.
 static void lop3(struct ptx_warp *w, const struct ptx_ins *i)
 {
     uint32_t *d = ptx_lanes(w, &i->x[0]);
@@ -207,7 +206,7 @@ static float flushed(float x)
     return fpclassify(x) == FP_SUBNORMAL ? copysignf(0.0f, x) : x;
 }
 
-// What arithmetic makes is no number of one kind only, whatever went in.
+// Replaces any NaN by the canonical NaN, as arithmetic does.
 static float settled(float x)
 {
     static const uint32_t none = 0x7FFFFFFF;
@@ -216,7 +215,7 @@ static float settled(float x)
     return x != x ? canonical : x;
 }
 
-// One that is no number loses against a number, and +0 is more than -0.
+// Maximum: a number wins over a NaN, and +0 is greater than -0.
 static float larger(float x, float y)
 {
     if (isnan(x) || isnan(y))
@@ -291,7 +290,7 @@ OP1(lg2_approx, float, float, settled(flushed(log2f(flushed(x[l])))))
 
 // --- conversions ---
 
-// An operand may lie in a wider register: its low bytes are read, and a narrow result is extended.
+// An operand may be in a wider register: its low bytes are read, and a narrow result is extended.
 
 static uint64_t lane_bits(const void *lanes, uint32_t bytes, int l)
 {
@@ -319,7 +318,7 @@ static void lane_put(void *lanes, uint32_t bytes, int l, uint64_t value)
     }
 }
 
-// Integer to integer: the source's type reads, the target's cuts and extends.
+// Integer to integer: reads by the source's type, truncates or extends to the target's.
 #define CVT_INTEGER(name, T, A)                                                                    \
     static void name(struct ptx_warp *w, const struct ptx_ins *i)                                  \
     {                                                                                              \
@@ -381,7 +380,7 @@ OP1(cvt_f32_f16, float, uint16_t, f32_of_f16(x[l]))
 OP1(cvt_f32_bf16, float, uint16_t, f32_of_bf16(x[l]))
 OP1(cvt_f16_f32, uint16_t, float, f16_of_f32(x[l]))
 OP1(cvt_bf16_f32, uint16_t, float, bf16_of_f32(x[l]))
-// The first operand is the upper half.
+// The first operand becomes the upper half.
 OP2(cvt_f16x2_f32, uint32_t, float, float, (uint32_t)f16_of_f32(x[l]) << 16 | f16_of_f32(y[l]))
 OP2(cvt_bf16x2_f32, uint32_t, float, float, (uint32_t)bf16_of_f32(x[l]) << 16 | bf16_of_f32(y[l]))
 OP1(cvt_f32_u16, float, uint16_t, x[l])
@@ -398,8 +397,8 @@ OP1(cvt_rni_f32, float, float, settled(nearbyintf(x[l])))
 OP1(cvt_rmi_f32, float, float, settled(floorf(x[l])))
 OP1(cvt_rmi_f32_ftz, float, float, settled(floorf(flushed(x[l]))))
 
-// What is outside of the target's range is its nearest value. What is no number is 0, but where a
-// side has 64 bits: the highest bit alone.
+// Values outside the target's range become its nearest value. A NaN becomes 0, but if a side has 64
+// bits, only the highest bit is set.
 static uint64_t u64_of(double x)
 {
     return isnan(x) ? (uint64_t)1 << 63 : !(x > 0) ? 0 : x >= 0x1p64 ? UINT64_MAX : (uint64_t)x;
@@ -494,7 +493,7 @@ SETP_INTEGER(u32, uint32_t)
 SETP_INTEGER(s32, int32_t)
 SETP_INTEGER(u64, uint64_t)
 SETP_INTEGER(s64, int64_t)
-// The forms that end with u hold for what is no number, too; ne does not, as eq.
+// The comparisons that end with u are true for NaN, too; ne is not, as eq.
 SETP(setp_eq_f32, float, x[l] == y[l])
 SETP(setp_ne_f32, float, x[l]<y[l] || x[l]> y[l])
 SETP(setp_lt_f32, float, x[l] < y[l])

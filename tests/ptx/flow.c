@@ -1,9 +1,9 @@
-// Where the lanes of a warp that a branch parted come together again: at its nearest
-// post-dominator, the first instruction that every way to the end passes.
+// Finds where the lanes of a warp reconverge after a divergent branch: at its nearest
+// post-dominator, the first instruction that is on every path to the end.
 //
-// Post-dominators are dominators of the turned graph, found as in Cooper, Harvey, Kennedy: "A
-// simple, fast dominance algorithm" (2001), over basic blocks. The end of the kernel is a block of
-// its own.
+// Post-dominators are the dominators of the reversed graph, computed as in Cooper, Harvey, Kennedy:
+// "A simple, fast dominance algorithm" (2001), over basic blocks. The end of the kernel is a
+// separate block.
 #include "tests/ptx/internal.h"
 
 #include <stdlib.h>
@@ -11,20 +11,20 @@
 enum { NONE = UINT32_MAX };
 
 struct basic_block {
-    uint32_t first, last; // instructions
+    uint32_t first, last; // range of instructions
     uint32_t next[2], next_count;
-    uint32_t order; // in the walk from the end: higher is nearer to the end
-    uint32_t post;  // the nearest post-dominator
+    uint32_t order; // number in the traversal from the end; higher is nearer to the end
+    uint32_t post;  // nearest post-dominator
     bool seen;
 };
 
 struct graph {
-    struct basic_block *blocks; // the last one is the end
+    struct basic_block *blocks; // basic blocks; the last one is the end
     uint32_t count;
-    uint32_t *of;        // the block of each instruction
-    uint32_t *before_at; // where the list of each block's predecessors begins
+    uint32_t *of;        // block of each instruction
+    uint32_t *before_at; // start of each block's list of predecessors
     uint32_t *before;
-    uint32_t *walk; // blocks that reach the end, the end first
+    uint32_t *walk; // blocks that reach the end, in traversal order
     uint32_t walked;
 };
 
@@ -51,7 +51,7 @@ static void blocks_cut(const struct ptx_kernel *k, struct graph *g)
         g->blocks[g->count - 1].last = n;
         g->of[n] = g->count - 1;
     }
-    g->of[k->code_count] = g->count++; // the end
+    g->of[k->code_count] = g->count++; // the block of the end
     free(first);
 }
 
@@ -60,7 +60,7 @@ static void edge_add(struct basic_block *b, uint32_t to)
     b->next[b->next_count++] = to;
 }
 
-// false: the last instruction does not leave the kernel.
+// Adds the edges of the blocks. Returns false if the last instruction does not leave the kernel.
 static bool edges_add(const struct ptx_kernel *k, struct graph *g)
 {
     for (uint32_t n = 0; n + 1 < g->count; n++) {
@@ -98,7 +98,8 @@ static void predecessors_list(struct graph *g)
     free(filled);
 }
 
-// Depth first from the end against the edges; a block is numbered once all after it are.
+// Traverses depth first from the end against the edges; a block is numbered after all its
+// successors in this traversal.
 static void walk_from_end(struct graph *g)
 {
     uint32_t *stack = calloc(g->count, sizeof *stack), *at = calloc(g->count, sizeof *at);
@@ -145,7 +146,7 @@ static void post_dominators(struct graph *g)
     g->blocks[end].post = end;
     for (bool changed = true; changed;) {
         changed = false;
-        for (uint32_t w = g->walked - 1; w-- > 0;) { // the end is the last of the walk
+        for (uint32_t w = g->walked - 1; w-- > 0;) { // the end is last
             struct basic_block *b = &g->blocks[g->walk[w]];
             uint32_t post = NONE;
             for (uint32_t e = 0; e < b->next_count; e++)

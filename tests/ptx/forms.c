@@ -1,4 +1,4 @@
-// Which row of the tables an opcode with its operands is.
+// Maps an opcode with its operands to a row of the tables.
 #include "tests/ptx/ops.h"
 #include "tests/ptx/parse.h"
 
@@ -9,7 +9,7 @@
 static const struct ptx_form *const tables[] = {ptx_alu_forms, ptx_memory_forms, ptx_warp_forms};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
-static uint8_t letter_bytes(char letter) // 0: any
+static uint8_t letter_bytes(char letter) // bytes of a letter; 0: any
 {
     switch (letter) {
     case '2':
@@ -26,12 +26,13 @@ static uint8_t letter_bytes(char letter) // 0: any
     }
 }
 
-static uint8_t copied_bytes(char letter) // by one cp.async
+static uint8_t copied_bytes(char letter) // bytes that one cp.async copies
 {
     return letter == 'A' ? 4 : letter == 'B' ? 8 : 16;
 }
 
-// `least`: bytes that a register of any size must have.
+// Returns true if the operand fits the letter. `least`: least bytes of a register whose letter
+// allows any size.
 static bool fits(char letter, const struct written *x, uint8_t least)
 {
     bool number = x->kind == WRITTEN_NUMBER || (x->kind == WRITTEN_NAME && !x->label);
@@ -63,7 +64,7 @@ static bool fits(char letter, const struct written *x, uint8_t least)
     case 'B':
     case 'C':
         return x->kind == WRITTEN_NUMBER && x->value == copied_bytes(letter);
-    default: // 'l'
+    default: // 'l': label
         return x->kind == WRITTEN_NAME && x->label;
     }
 }
@@ -79,8 +80,8 @@ static bool shape_fits(const char *shape, const struct written *x, uint32_t coun
     return true;
 }
 
-// A suffix that says nothing here: caches, and the scopes and orders of a run of one block at a
-// time.
+// Returns true for suffixes without effect here: caches, scopes, and memory orders, because one
+// block runs at a time.
 static bool suffix_ignored(const char *s)
 {
     static const char *const ignored[] = {"nc",
@@ -132,7 +133,8 @@ static bool suffix_type(const char *s, struct ptx_access *a)
 
 enum family { FAMILY_NONE, FAMILY_LOAD, FAMILY_STORE, FAMILY_ATOMIC, FAMILY_COPY };
 
-// Of an opcode or of its row in the tables: the suffixes of these are taken apart.
+// Returns the family of an opcode, or of its row in the tables. The suffixes of families are
+// parsed.
 static enum family family_of(const char *opcode)
 {
     static const struct {
@@ -147,7 +149,7 @@ static enum family family_of(const char *opcode)
     return strncmp(opcode, "cp.async", 8) == 0 ? FAMILY_COPY : FAMILY_NONE;
 }
 
-// What is left of the suffixes, in order, is the table's name.
+// Parses the suffixes into `a`. The remaining suffixes, in order, are the name in the table.
 static bool suffixes_read(const char *opcode, struct ptx_access *a, char *left, size_t room)
 {
     char text[128], *rest = NULL;
@@ -178,11 +180,12 @@ static bool suffixes_read(const char *opcode, struct ptx_access *a, char *left, 
             strcat(left, ".");
         strcat(left, s);
     }
-    a->is_signed = a->is_signed && family == FAMILY_LOAD && a->bytes < 8; // else it says nothing
+    // otherwise the sign has no effect
+    a->is_signed = a->is_signed && family == FAMILY_LOAD && a->bytes < 8;
     return typed || copy;
 }
 
-// Bytes that registers of any size must have: of the first operand, and of the others.
+// Computes the least bytes of registers of any size: of the first operand, and of the others.
 static void least_bytes(const char *opcode, const struct ptx_access *a, uint8_t least[2])
 {
     least[0] = least[1] = a->bytes;
@@ -198,7 +201,8 @@ static void least_bytes(const char *opcode, const struct ptx_access *a, uint8_t 
         least[0] = type.bytes;
 }
 
-// One a lane and element, and the address: after them in a load, before them in a store.
+// Writes the shape of an access: a letter per element, and the address, which is last in a load and
+// first in a store.
 static void access_shape(const char *name, const struct ptx_access *a, char *shape)
 {
     bool is_load = family_of(name) == FAMILY_LOAD;
@@ -209,8 +213,8 @@ static void access_shape(const char *name, const struct ptx_access *a, char *sha
 
 // --- rows by access ---
 
-// Loads, stores and atomics have a row for each space, loads and stores for each vector and type;
-// the type of an atomic is part of its name.
+// Loads, stores and atomics have a row per space, loads and stores also per vector and type; the
+// type of an atomic is part of its name.
 enum { TYPES = 7, VECTORS = 3, SPACES = SPACE_PARAM + 1, ACCESSES = TYPES * VECTORS * SPACES };
 
 static bool access_taken(enum family family, const struct ptx_access *a)
@@ -227,7 +231,7 @@ static bool access_taken(enum family family, const struct ptx_access *a)
     }
 }
 
-// The n-th access; false: the row has none such.
+// Fills in the n-th access. Returns false if the row has no such access.
 static bool access_at(const struct ptx_form *f, uint32_t n, struct ptx_access *a)
 {
     enum family family = family_of(f->opcode);

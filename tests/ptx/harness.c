@@ -1,4 +1,4 @@
-// See harness.h.
+// Runs pieces of PTX for the interpreter's tests; see harness.h.
 #include "tests/ptx/harness.h"
 
 uint32_t memory[WORDS];

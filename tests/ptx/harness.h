@@ -13,20 +13,25 @@
 
 enum { WORDS = 1024 };
 
-extern uint32_t memory[WORDS];   // the only allocation; results begin it
-extern char reported[1024];      // the last fault
-extern struct ptx_counts counts; // of the last run
-extern uint32_t seed;            // of the runs that follow; each test leaves 0
-extern uint32_t dynamic_bytes;   // of shared memory; the same
-extern uint32_t blocks;          // of the grid; each test leaves 1
-extern bool launched_early;      // launched so; each test leaves false
+extern uint32_t memory[WORDS];   // the only allocation; begins with the results
+extern char reported[1024];      // text of the last fault
+extern struct ptx_counts counts; // counts of the last run
+extern uint32_t seed;            // seed of the following runs; each test resets it to 0
+// Dynamic shared memory of the following runs; each test resets it to 0
+extern uint32_t dynamic_bytes;
+extern uint32_t blocks; // blocks of the following grids; each test resets it to 1
+// True: launched so that they may begin early; each test resets it to false
+extern bool launched_early;
 
-// The text of a kernel of one parameter: %d0 is the memory, %r0 the thread, %d2 the thread's word,
-// which takes %r1, room 8,192 bytes of shared memory. Overwritten by the next call.
+// Returns the text of a kernel with one parameter: %d0 is the memory, %r0 the thread, %d2 the
+// address of the thread's word, to which %r1 is written; `room` is 8,192 bytes of shared memory.
+// Overwritten by the next call.
 const char *whole(const char *body);
 
-void fault_heard(const char *text); // for a watch: keeps it as `reported`
+void fault_heard(const char *text); // callback of a watch: stores the text in `reported`
 void runs(const char *body, uint32_t threads);
-void faults(const char *body, uint32_t threads, const char *words); // of the report
-void refuses(const char *body, const char *words);                  // to decode it
-uint32_t value(const char *body); // that every lane of a warp comes to
+// Expects a fault whose report contains `words`
+void faults(const char *body, uint32_t threads, const char *words);
+// Expects that decoding fails with a text that contains `words`
+void refuses(const char *body, const char *words);
+uint32_t value(const char *body); // returns the value that every lane of a warp computes

@@ -1,8 +1,8 @@
-// Runs each hot kernel on the device ptx, by the rows of gpu_ops, and small whole steps, and prints
-// what was counted, a line of JSON each. budgets.py compares it with budgets.txt, bench/gpu_model
-// predicts times from it.
+// Runs each hot kernel on the device ptx, using the rows of gpu_ops, and small complete steps, and
+// prints the counts, one line of JSON each. budgets.py compares them with budgets.txt;
+// bench/gpu_model predicts times from them.
 //
-// kernel_counts [--lines] [--texts FOLDER]  with counts of each line of PTX; writes the PTX there
+// kernel_counts [--lines] [--texts FOLDER]  adds counts per line of PTX; writes the PTX to FOLDER
 #include "bench/gpu_ops.h"
 #include "tests/ptx/launch.h"
 #include "tests/ptx/step_counts.h"
@@ -24,7 +24,7 @@ static void counts_print(struct bench *b, const struct bench_row *row)
     ptx_counts_write(stdout, what, lines);
 }
 
-// Two lengths each: what a tile costs is the difference.
+// Runs each case at two lengths: their difference is the cost of the additional tiles.
 static void attention(struct bench *b)
 {
     static const struct attn_shape llama = {4, 1, 128, 0, 0.0884f, 1, 1};
@@ -46,7 +46,7 @@ static void attention(struct bench *b)
         {"encoder, dim 64, 128", bert, 1, 128, 128, 6, 0},
         {"encoder, dim 64, 256", bert, 1, 256, 256, 6, 0},
         {"three parts", llama, 1, 1, 2112, 6, 0},
-        {"32 parts", llama, 1, 1, 32768, 6, 64}, // all but the last without keys
+        {"32 parts", llama, 1, 1, 32768, 6, 64}, // all parts but the last have no keys
         {"64 parts", llama, 1, 1, 65536, 6, 64},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -1,8 +1,8 @@
-// The launch of the device ptx. nvcc's own host code registers fat binaries and launches kernels
-// through these entry points of the CUDA runtime; here the PTX is taken out of the fat binary, and
-// a launch is pushed to the stand-in runtime's stream as a run of the interpreter. All else is the
-// emulator's runtime. WEFT_PTX_SEED=N runs warps, blocks and poison by a seed where a test sets
-// none; WEFT_PTX_COUNTS=1 prints what each kernel did at the end.
+// The launch of the device ptx. nvcc's host code registers fat binaries and launches kernels
+// through these entry points of the CUDA runtime; here the PTX is extracted from the fat binary,
+// and a launch is pushed to the stand-in runtime's stream as a run of the interpreter. All else is
+// the emulator's runtime. WEFT_PTX_SEED=N runs warps, blocks and poison by a seed if a test sets
+// none; WEFT_PTX_COUNTS=1 prints the counts of each kernel at the end.
 //
 // A fat binary is a head (magic, version, bytes of head, bytes of the rest) and entries (kind 1:
 // PTX; bytes of head and text). Texts are not compressed: the sources are compiled with
@@ -25,7 +25,7 @@ using namespace simt;
 namespace
 {
 
-struct named { // before anybody asks for it
+struct named { // a registered kernel that was not used yet
     named()
     {
         device_title = "ptx: what nvcc emits, interpreted";
@@ -35,7 +35,7 @@ struct named { // before anybody asks for it
 const uint32_t FAT_MAGIC = 0xBA55ED50u;
 enum { FAT_KIND_PTX = 1 };
 
-struct fat_wrapper { // what __cudaRegisterFatBinary is given
+struct fat_wrapper { // argument of __cudaRegisterFatBinary
     uint32_t magic, version;
     const char *data;
     const void *more;
@@ -53,22 +53,22 @@ struct fat_entry {
 
 struct binary {
     const char *data;
-    ptx_module *module; // read when the first kernel of it is launched
+    ptx_module *module; // decoded when its first kernel is launched
     std::string text;
     unsigned number;
 };
 struct kernel {
     binary *from;
-    const void *host; // the function that stands for it in host code
+    const void *host; // function that represents it in host code
     std::string entry, shown;
     ptx_kernel *decoded;
-    size_t dynamic_bytes; // of the last launch
+    size_t dynamic_bytes; // dynamic shared memory of the last launch
 };
 struct launch_attribute { // cudaLaunchAttribute
     int id;
     uint32_t pad;
     union {
-        int early; // of LAUNCH_ATTRIBUTE_EARLY
+        int early; // value of LAUNCH_ATTRIBUTE_EARLY
         char room[64];
     } value;
 };
@@ -88,13 +88,14 @@ struct configured {
 
 std::unordered_map<const void *, kernel> &kernels()
 {
-    static auto *all = new std::unordered_map<const void *, kernel>; // until counts_print
+    // never destroyed: counts_print reads it
+    static auto *all = new std::unordered_map<const void *, kernel>;
     return *all;
 }
 
 thread_local std::vector<configured> configurations;
 
-// Dynamic bytes that cudaFuncSetAttribute was told of.
+// Dynamic shared memory that cudaFuncSetAttribute has allowed, by kernel.
 std::unordered_map<const void *, size_t> &allowed()
 {
     static std::unordered_map<const void *, size_t> all;
@@ -124,18 +125,19 @@ ptx_module *module_read(const char *data, std::string *read)
     return nullptr;
 }
 
-// Opcodes that no result depends on here, because blocks run one after another and caches are not
-// there, but that a card's result or speed does.
+// Opcodes that must be in a kernel although no result depends on them here, because blocks run one
+// after the other and there are no caches; on a card results or speed depend on them.
 struct {
     const char *kernel, *opcode;
-    unsigned found; // kernels of that name, of those decoded
+    unsigned found; // number of decoded kernels of that name
 } wanted[] = {
-    {"signal_kernel(", "st.release.sys.global.u32", 0}, // the host reads tokens after it
+    {"signal_kernel(", "st.release.sys.global.u32", 0}, // the host reads tokens after this store
     {"gemm_small_kernel<bf16, bf16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
     {"gemm_small_kernel<f16, f16,", "ld.global.nc.L1::no_allocate.L2::256B.v4.u32", 0},
     {"gemm_wide_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
     {"attn_kernel<", "cp.async.cg.shared.global.L2::128B", 0},
-    {"attn_kernel<bf16, 128, 16>", "atom.acq_rel.gpu.global.add.u32", 0}, // the last part reads all
+    // the last part reads all parts
+    {"attn_kernel<bf16, 128, 16>", "atom.acq_rel.gpu.global.add.u32", 0},
 };
 
 bool holds(const ptx_kernel *k, const char *opcode)
@@ -210,7 +212,7 @@ void fault(const char *text)
     report("%s", text);
 }
 
-const char *only; // the kernels that run; null: all
+const char *only; // name of the kernels that run; null: all
 
 void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
 {
@@ -243,13 +245,13 @@ std::vector<char> parameters_take(const ptx_kernel *k, void **arguments)
     return out;
 }
 
-// Static and dynamic shared memory together are what a card has, and what is plain there.
+// Returns true if static and dynamic shared memory together are at most `most` bytes.
 bool shared_fits(kernel *k, size_t dynamic, size_t most)
 {
     return decode(k) != nullptr && ptx_kernel_shared_bytes(k->decoded) + dynamic <= most;
 }
 
-// What a kernel did, a line each, where that was asked for.
+// Prints the counts of each kernel, if requested.
 __attribute__((destructor)) void counts_print()
 {
     if (getenv("WEFT_PTX_COUNTS") == nullptr)
@@ -395,7 +397,7 @@ void __cudaRegisterFunction(void **handle, const char *host, char *, const char 
     int status;
     char *shown = abi::__cxa_demangle(entry, nullptr, nullptr, &status);
     const char *name = shown != nullptr ? shown : entry;
-    name += strncmp(name, "void ", 5) == 0 ? 5 : 0; // what a template returns
+    name += strncmp(name, "void ", 5) == 0 ? 5 : 0; // return type of a template
     kernels()[host] = kernel{(binary *)handle, host, entry, name, nullptr, 0};
     free(shown);
 }
@@ -434,7 +436,7 @@ cudaError_t cudaFuncSetAttribute(const void *host, int attribute, int value)
     return shared_allow(host, (size_t)value);
 }
 
-// The version of the virtual architecture, as "90" of .target sm_90a.
+// Returns the version of the virtual architecture, such as "90" of .target sm_90a.
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts, const void *host)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);

@@ -1,4 +1,5 @@
-// What tests ask of the device ptx beyond the emulator's control (tests/simt/control.h).
+// Interface of the device ptx for tests, in addition to the emulator's control
+// (tests/simt/control.h).
 #pragma once
 
 #include <stdbool.h>
@@ -8,19 +9,19 @@
 extern "C" {
 #endif
 
-// Reads the PTX of every kernel that is linked, and returns how many there are; what cannot be
-// read, or lacks an opcode that it must hold, is reported, and where no kernel has the name of one
-// that must hold an opcode.
+// Decodes the PTX of every linked kernel. Returns the number of kernels. Reports kernels that
+// cannot be decoded, kernels that lack an opcode that they must contain, and names that must
+// contain an opcode but are not found.
 unsigned ptx_emitted(void);
 
-// A line of JSON for each kernel that was launched since the last call: what is counted, the shared
-// memory of a block, the module's number and, where `lines` is asked for, pairs of a line of its
-// text and how often the instruction there was issued. Then all counts begin anew.
+// Writes a line of JSON for each kernel that was launched since the last call: the counts, the
+// shared memory of a block, the module's number and, if `lines`, pairs of a line of its text and
+// the number of times its instruction was issued. Then resets all counts.
 void ptx_counts_write(FILE *to, const char *what, bool lines);
-// The text of module N as FOLDER/N.ptx, of those that were read.
+// Writes the text of each decoded module N to FOLDER/N.ptx.
 void ptx_texts_write(const char *folder);
-// NULL: all kernels run. Else only those whose name holds it do; others are launched, and nothing
-// happens.
+// NULL: all kernels run. Otherwise only those whose name contains `name` run; launches of the
+// others do nothing.
 void ptx_run_only(const char *name);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 // Loads, stores, atomics and asynchronous copies of the interpreter.
 //
-// A global address is the host's own; the other spaces begin at 0. Each access is tested against
-// alignment and bounds before it happens. What cp.async copies arrives at the wait that covers its
-// group and not before: until then its place is poisoned, and using it is a fault.
+// A global address is a host address; the other spaces begin at 0. Alignment and bounds of each
+// access are checked before it happens. The data of a cp.async arrives at the wait that covers its
+// group and not before: until then its target is poisoned, and using it is a fault.
 #include "tests/ptx/ops.h"
 
 #include <stdio.h>
@@ -27,8 +27,8 @@ static char *global(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, ui
     return (char *)(uintptr_t)at;
 }
 
-// The generic address of local memory is the host's own: cvta.local makes it. A lane has its own
-// alone.
+// The generic address of local memory is a host address, made by cvta.local. A lane can access only
+// its local memory.
 static char *generic(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
                      uint32_t bytes)
 {
@@ -51,7 +51,7 @@ static char *parameter(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at,
                   room);
         return NULL;
     }
-    return (char *)w->block->parameters + at; // no store has this space
+    return (char *)w->block->parameters + at; // there are no stores to this space
 }
 
 static char *local(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
@@ -74,7 +74,7 @@ uint64_t ptx_address(const struct ptx_warp *w, const struct ptx_operand *o, int 
                          : base + (uint64_t)(int64_t)o->offset;
 }
 
-// .nc reads and all writes of global memory.
+// Records .nc reads and all writes of global memory.
 static bool readonly_kept(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, uint32_t bytes,
                           enum ptx_use use)
 {
@@ -86,7 +86,7 @@ static bool readonly_kept(struct ptx_warp *w, const struct ptx_ins *i, uint64_t 
     return false;
 }
 
-// The host's place of a lane's access; NULL: reported.
+// Returns the host address of a lane's access; NULL after a report.
 static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
                    enum ptx_use use, const void *value)
 {
@@ -113,7 +113,7 @@ static char *place(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64
 
 // --- counts ---
 
-// Sectors of 32 bytes that the lanes touch, `bytes` each, or of[lane] where that is given.
+// Counts the sectors of 32 bytes that the lanes access, `bytes` each, or of[lane] if `of` is given.
 static void sectors_count(uint64_t *requests, uint64_t *sectors, const uint64_t at[PTX_LANES],
                           uint32_t mask, uint32_t bytes, const uint32_t *of)
 {
@@ -124,7 +124,7 @@ static void sectors_count(uint64_t *requests, uint64_t *sectors, const uint64_t 
         if (!(mask >> l & 1) || touched == 0)
             continue;
         for (uint64_t s = at[l] / 32; s <= (at[l] + touched - 1) / 32; s++) {
-            uint32_t k = count; // lanes go up mostly: the newest is the likeliest
+            uint32_t k = count; // addresses mostly ascend, so the newest sector is the most likely
             while (k > 0 && seen[k - 1] != s)
                 k--;
             if (k == 0)
@@ -135,8 +135,8 @@ static void sectors_count(uint64_t *requests, uint64_t *sectors, const uint64_t 
     *sectors += count;
 }
 
-// Lanes are served in groups whose data fits the 32 banks of 4 bytes: of one to four times the same
-// bank in a group, only different words need a pass of their own. Atomics need one a lane.
+// Lanes are served in groups whose data fits the 32 banks of 4 bytes. Within a group, different
+// words of one bank need a pass each. Atomics need a pass per lane.
 static void passes_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uint32_t mask,
                          uint32_t bytes, bool atomic)
 {
@@ -162,7 +162,7 @@ static void passes_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uin
     }
 }
 
-// A word of local memory lies beside those of the other lanes with the same address.
+// Words of local memory at the same address of all lanes are adjacent.
 static void local_count(struct ptx_counts *c, const uint64_t at[PTX_LANES], uint32_t mask,
                         uint32_t bytes)
 {
@@ -218,9 +218,10 @@ static void load(struct ptx_warp *w, const struct ptx_ins *i)
     access_count(w, i, at, false);
 }
 
-enum { ACCESS_MAX = 16 }; // bytes of a lane's widest access
+enum { ACCESS_MAX = 16 }; // most bytes of one access of a lane
 
-// Lanes that store different values to one place: on a card nobody knows which stays.
+// Checks that lanes which store to the same address store the same value: on a card it is undefined
+// which value remains.
 static bool stores_agree(struct ptx_warp *w, const struct ptx_ins *i, const uint64_t at[PTX_LANES],
                          char value[PTX_LANES][ACCESS_MAX])
 {
@@ -272,7 +273,7 @@ static void store(struct ptx_warp *w, const struct ptx_ins *i)
     access_count(w, i, at, false);
 }
 
-// Lanes one after another: what they add up is the same in any order.
+// Runs the lanes one after the other: the sum is the same in any order.
 #define ATOMIC(name, T, value)                                                                     \
     static void name(struct ptx_warp *w, const struct ptx_ins *i)                                  \
     {                                                                                              \
@@ -299,7 +300,8 @@ ATOMIC(atom_and32, uint32_t, x &y[l])
 ATOMIC(atom_max_u32, uint32_t, y[l] > x ? y[l] : x)
 ATOMIC(atom_exch32, uint32_t, y[l])
 
-// A hint, which may come before the wait for the kernel in front; of lines that are there.
+// A prefetch is a hint and may precede the wait for the previous kernel; its line must be in an
+// allocation.
 static void prefetch(struct ptx_warp *w, const struct ptx_ins *i)
 {
     const char *first, *end;
@@ -387,7 +389,7 @@ static void copy_deliver(struct ptx_warp *w, const struct ptx_copy *c)
     ptx_shared_arrived(w, c);
 }
 
-// All but the newest `left` groups of each lane arrive; those still open do where `open` says so.
+// All but the newest `left` groups of each lane arrive, and if `open`, the open group, too.
 static void copies_arrive(struct ptx_warp *w, uint32_t left, bool open)
 {
     uint32_t kept = 0;
@@ -436,7 +438,7 @@ static void local_address(struct ptx_warp *w, const struct ptx_ins *i)
 
 // --- the table ---
 
-// ld and st: the suffixes are taken apart in forms.c, and the shape is made of them.
+// ld and st: forms.c parses the suffixes and makes the shape from them.
 const struct ptx_form ptx_memory_forms[] = {
     {"ld", "", load, 0},
     {"st", "", store, 0},

@@ -1,4 +1,4 @@
-// What is asked of a module that was read: its kernels, their parameters and their counts.
+// Queries of a decoded module: its kernels, their parameters and their counts.
 #include "tests/ptx/internal.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Rows by which lanes meet: flow, exchanges, fragments, products.
+// Rows in which lanes interact: flow, exchanges, fragments, products.
 #include "tests/ptx/opcode_rows.h"
 
 #include <stdarg.h>
@@ -24,7 +24,7 @@ void together_test(const struct together *t)
             fail_msg("%s: lane %u has 0x%x, not 0x%x", t->opcode, l, memory[l], t->want(l));
 }
 
-// Word w of the first 512 bytes of shared memory is the elements 2 w and 2 w + 1 of 16 bits.
+// Word w of the first 512 bytes of shared memory contains the 16-bit elements 2 w and 2 w + 1.
 #define ELEMENTS                                                                                   \
     "mad.lo.u32 %r40, %r0, 524296, 65536;\nadd.u32 %r41, %r40, 131074;\n"                          \
     "add.u32 %r42, %r40, 262148;\nadd.u32 %r43, %r40, 393222;\n"                                   \
@@ -95,11 +95,11 @@ static uint32_t lane_before(uint32_t l) // in segments of 8 lanes
 {
     return l % 8 >= 3 ? l - 3 : l;
 }
-static uint32_t lane_after(uint32_t l) // lanes over 5 of a segment of 8 are not read
+static uint32_t lane_after(uint32_t l) // lanes after 5 of a segment of 8 are not read
 {
     return l % 8 + 3 <= 5 ? l + 3 : l;
 }
-// Whoever would read over lane 5 of its segment reads itself.
+// A lane that would read after lane 5 of its segment reads its own value.
 static uint32_t lane_across(uint32_t l)
 {
     return (l ^ 3) % 8 <= 5 ? l ^ 3 : l;
@@ -192,7 +192,7 @@ void test_half_of_a_word_may_be_left_out(void **state)
 
 // --- products ---
 
-static uint32_t small_float(int value, bool bf16) // 0 to 255
+static uint32_t small_float(int value, bool bf16) // value from 0 to 255
 {
     float wide = (float)value;
     uint32_t bits;
@@ -204,7 +204,8 @@ static uint32_t small_float(int value, bool bf16) // 0 to 255
     return bits;
 }
 
-// a (r, k) = r + 2 k, b (k, n) = k + 16 n, c (r, n) = 1000 r + n: all differ, and sums are exact.
+// a (r, k) = r + 2 k, b (k, n) = k + 16 n, c (r, n) = 1000 r + n: all elements differ, and sums are
+// exact.
 static void product_test(const char *opcode, bool bf16)
 {
     char body[2048];

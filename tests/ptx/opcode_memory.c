@@ -11,8 +11,8 @@
 
 // --- loads and stores ---
 
-// Lane l has 16 bytes at word FROM + 4 l, which are loaded or stored, and room for what comes out
-// at word 8 l. A space's bytes are filled from there, or read back to there.
+// Lane l loads or stores 16 bytes at word FROM + 4 l; its results are written at word 8 l. Memory
+// of another space is filled from FROM, or copied back to it.
 enum { FROM = 512, BYTES = 16, BODY = 4096 };
 
 static const char *const types[] = {"b8",  "u8",  "s8",  "b16", "u16", "s16", "b32",
@@ -32,7 +32,7 @@ static const struct space {
 };
 enum { SPACES = sizeof spaces / sizeof spaces[0] };
 
-// Addresses, and the lane's 16 bytes in %r20 to %r23 and in the space.
+// Computes the addresses, and loads the lane's 16 bytes into %r20 to %r23 and into the space.
 #define BEGIN                                                                                      \
     ".local .align 16 .b8 own[16];\nmov.u32 %%r0, %%tid.x;\nmul.wide.u32 %%d2, %%r0, 32;\n"        \
     "add.s64 %%d2, %%d0, %%d2;\nmul.wide.u32 %%d4, %%r0, 16;\nadd.s64 %%d4, %%d0, %%d4;\n"         \
@@ -41,7 +41,7 @@ enum { SPACES = sizeof spaces / sizeof spaces[0] };
 
 static uint8_t byte_of(uint32_t lane, uint32_t k)
 {
-    return (uint8_t)(0x9D + 37 * lane + 59 * k); // some of each type are negative
+    return (uint8_t)(0x9D + 37 * lane + 59 * k); // some values of each type are negative
 }
 
 static void bytes_fill(void)
@@ -58,7 +58,7 @@ static uint32_t type_bytes(const char *type)
     return (uint32_t)strtoul(type + 1, NULL, 10) / 8;
 }
 
-// {%r8, %r9} and the like: registers of that many bytes.
+// Writes a list such as {%r8, %r9} of registers of that many bytes.
 static void vector_write(char *out, size_t room, uint32_t count, uint32_t bytes)
 {
     char letter = bytes == 2 ? 'h' : bytes == 4 ? 'r' : 'd';
@@ -68,7 +68,7 @@ static void vector_write(char *out, size_t room, uint32_t count, uint32_t bytes)
     snprintf(out + n, room - n, count > 1 ? "}" : "");
 }
 
-// The row's name: b stands for u and f, and for s where no extension can be seen.
+// Writes the row's name: b means u and f, and s if no sign extension is possible.
 static void row_write(char *out, size_t room, const char *family, const char *space, uint32_t count,
                       const char *type)
 {
@@ -80,7 +80,7 @@ static void row_write(char *out, size_t room, const char *family, const char *sp
              is_signed ? 's' : 'b', type + 1);
 }
 
-// Loads into registers of `wide` bytes, which are stored whole, 8 bytes apart.
+// Loads into registers of `wide` bytes, which are stored completely, 8 bytes apart.
 static void load_test(const struct space *s, const char *type, uint32_t count, uint32_t wide)
 {
     char body[BODY], registers[64], row[64];
@@ -117,7 +117,7 @@ static void load_test(const struct space *s, const char *type, uint32_t count, u
         }
 }
 
-// Stores registers of `wide` bytes, of which `bytes` count, over 16 bytes of 0xEE.
+// Stores registers of `wide` bytes, of which `bytes` are stored, over 16 bytes of 0xEE.
 static void store_test(const struct space *s, const char *type, uint32_t count, uint32_t wide)
 {
     char body[BODY], registers[64], row[64];
@@ -156,7 +156,7 @@ static void store_test(const struct space *s, const char *type, uint32_t count, 
         }
 }
 
-// Each space, vector, type and width of register that there is.
+// Runs a test for each space, vector, type and register width.
 static void accesses_test(uint32_t space_count,
                           void (*test)(const struct space *, const char *, uint32_t, uint32_t))
 {
@@ -179,7 +179,7 @@ void test_loads(void **state)
 void test_stores(void **state)
 {
     (void)state;
-    accesses_test(SPACES - 1, store_test); // parameters are only read
+    accesses_test(SPACES - 1, store_test); // parameters cannot be written
 }
 
 // --- atomics ---
@@ -188,7 +188,7 @@ static uint32_t lanes_below(uint32_t l)
 {
     return l * (l - 1) / 2;
 }
-static uint32_t over_a_word(uint32_t l) // the low word, and 7 times the high one
+static uint32_t over_a_word(uint32_t l) // the low word plus 7 times the high word
 {
     uint64_t sum = 0xFFFFFFF0u + (uint64_t)lanes_below(l);
     return (uint32_t)sum + 7 * (uint32_t)(sum >> 32);
@@ -201,7 +201,8 @@ static uint32_t bits_left(uint32_t l)
 {
     return l == 0 ? UINT32_MAX : UINT32_MAX << l;
 }
-static uint32_t over_the_sign(uint32_t l) // half of the lanes have numbers that would be negative
+// half of the lanes have values that would be negative if signed
+static uint32_t over_the_sign(uint32_t l)
 {
     return l == 0 ? 5 : 0x7FFFFFF0 + l - 1;
 }
@@ -210,13 +211,13 @@ static uint32_t lane_one_before(uint32_t l)
     return l == 0 ? 77 : l - 1;
 }
 
-// What a word is before each lane's turn, in each space.
+// Tests the value that each atomic returns, in each space.
 void test_atomics(void **state)
 {
     (void)state;
     static const struct {
-        const char *name, *shape, *operand; // %r2 or %d5
-        const char *first;                  // of the word
+        const char *name, *shape, *operand; // operand: %r2 or %d5
+        const char *first;                  // first: initial value of the word
         uint32_t (*want)(uint32_t lane);
     } all[] = {
         {"add.u32", "wa4", "mov.u32 %r2, %r0;\n", "0", lanes_below},
@@ -246,8 +247,8 @@ void test_atomics(void **state)
 
 // --- copies ---
 
-// Copies `bytes` of each lane's 16, of which `read` are read (UINT32_MAX: that is not said), over
-// 0xEE, and stores the 16 as they are then.
+// Copies `bytes` of each lane's 16 bytes, of which `read` are read (UINT32_MAX: not specified),
+// over 0xEE, and stores the resulting 16 bytes.
 static void copy_test(const char *opcode, char letter, uint32_t bytes, uint32_t read,
                       const char *wait)
 {

@@ -1,20 +1,21 @@
-// What the tests of the table's rows share (test_opcodes.c): of values lane by lane
-// (opcode_values.c), of what lanes do together (opcode_lanes.c), of memory (opcode_memory.c).
+// Shared by the tests of the table's rows (test_opcodes.c): rows that compute values lane by lane
+// (opcode_values.c), rows in which lanes interact (opcode_lanes.c), and rows that access memory
+// (opcode_memory.c).
 #pragma once
 
 #include "tests/ptx/ptx.h"
 
 enum { WORDS = 1024 };
 extern uint32_t memory[WORDS];   // the only allocation; %d0 of a body
-extern uint32_t given[4];        // 16 bytes among the parameters, by that name
-extern bool instructions_listed; // they are written to a file, and nothing runs
+extern uint32_t given[4];        // parameter of 16 bytes with this name
+extern bool instructions_listed; // true: instructions are written to a file and do not run
 
-// Runs `body` by one warp, in which the row must be issued, and marks the row as tested.
+// Runs `body` by one warp, checks that the row is issued, and marks the row as tested.
 void row_run(const char *row, const char *shape, const char *body);
 
-// A row that gives each lane a word: %r0 is the lane, %d2 its word, %r1 what it stores there; %r52
-// its 16 bytes of shared memory, which begin at %r50. Words 0 to 255 are 0, word k of the others is
-// 1000 + k.
+// A row that gives each lane a word: %r0 is the lane, %d2 the address of its word, %r1 the value it
+// stores there; %r52 is the address of its 16 bytes of shared memory, which begin at %r50. Words 0
+// to 255 are 0, word k of the others is 1000 + k.
 struct together {
     const char *opcode, *shape, *body;
     uint32_t (*want)(uint32_t lane);

@@ -1,4 +1,4 @@
-// Rows that make a value of each lane by itself: what goes in, and what the PTX manual wants.
+// Rows that compute a value per lane: inputs, and the result according to the PTX manual.
 #include "tests/ptx/opcode_rows.h"
 
 #include <stdarg.h>
@@ -12,8 +12,8 @@ enum { INPUTS = 4 };
 
 // --- one value of each lane ---
 
-// `shape` is that of a row with a size for each operand, so t is h, w or d and n is 2, 4 or 8; i is
-// a number that must be written as one. `row`: NULL where the row's shape is the same.
+// `shape` is the row's shape with a size for each operand: t is h, w or d, and n is 2, 4 or 8; i is
+// a number that must be written as a literal. `row`: the row's shape, or NULL if it is `shape`.
 struct value {
     const char *opcode, *shape, *row;
     uint64_t in[INPUTS], want;
@@ -38,7 +38,7 @@ static int operand_write(char *out, size_t room, char letter, size_t k, uint64_t
     }
 }
 
-// Moves the inputs into registers.
+// Writes instructions that move the inputs into registers.
 static int inputs_write(char *out, size_t room, const struct value *v, size_t targets)
 {
     size_t n = 0;
@@ -63,7 +63,7 @@ static int inputs_write(char *out, size_t room, const struct value *v, size_t ta
     return (int)n;
 }
 
-static bool brace(const char *shape, size_t k, bool close) // of a move of two
+static bool brace(const char *shape, size_t k, bool close) // brace of a move with two operands
 {
     static const char *const into[] = {"hh4", "ww8"}, *const of[] = {"w22", "d44"};
     for (size_t n = 0; n < 2; n++) {
@@ -75,7 +75,7 @@ static bool brace(const char *shape, size_t k, bool close) // of a move of two
     return false;
 }
 
-// The instruction, and the store of its target at `out`, as wide as it is.
+// Writes the instruction, and the store of its target at `out` in the target's width.
 static void value_write(char *body, size_t room, const struct value *v)
 {
     bool two = strcmp(v->shape, "hh4") == 0 || strcmp(v->shape, "ww8") == 0;
@@ -84,7 +84,7 @@ static void value_write(char *body, size_t room, const struct value *v)
     n += (size_t)snprintf(body + n, room - n, "%s ", v->opcode);
     for (size_t k = 0; v->shape[k] != 0; k++) {
         uint64_t in = k > 0 ? v->in[k - 1] : 0;
-        size_t index = strchr("d8", v->shape[k]) ? k + 1 : k; // %d0 is the memory
+        size_t index = strchr("d8", v->shape[k]) ? k + 1 : k; // %d0 is the address of the memory
         n += (size_t)snprintf(body + n, room - n, "%s%s", k > 0 ? ", " : "",
                               moves && brace(v->shape, k, false) ? "{" : "");
         n += (size_t)operand_write(body + n, room - n, v->shape[k], index, in);
@@ -237,7 +237,7 @@ void test_values_of_bits(void **state)
         {"bfi.b64", "d8844", NULL, {5, 0, 40, 3}, (uint64_t)5 << 40},
         {"bfe.u32", "w444", NULL, {0xF0, 4, 3}, 7},
         {"bfe.u32", "w444", NULL, {0x80000000, 31, 4}, 1},
-        {"bfe.u32", "w444", NULL, {0xF0, 0x104, 0x103}, 7}, // the low bytes count
+        {"bfe.u32", "w444", NULL, {0xF0, 0x104, 0x103}, 7}, // only the low bytes are used
         {"bfe.u32", "w444", NULL, {ONES, 4, 0}, 0},
         {"bfe.s32", "w444", NULL, {0x70, 4, 3}, 0xFFFFFFFF},
         {"bfe.s32", "w444", NULL, {0x30, 4, 3}, 3},
@@ -259,7 +259,7 @@ void test_values_of_bits(void **state)
     VALUES(values);
 }
 
-#define NONE 0x7FC00000 // no number, of another kind than arithmetic makes
+#define NONE 0x7FC00000 // a NaN other than the canonical one
 #define CANONICAL 0x7FFFFFFF
 #define INF 0x7F800000
 #define ONE 0x3F800000
@@ -358,7 +358,8 @@ void test_values_of_conversions(void **state)
         {"cvt.rn.bf16.f32", "h4", NULL, {0x3F808000}, 0x3F80}, // halfway, to even
         {"cvt.rn.bf16.f32", "h4", NULL, {0x3F818000}, 0x3F82},
         {"cvt.rn.bf16.f32", "h4", NULL, {0xFFC00000}, 0x7FFF},
-        {"cvt.rn.f16x2.f32", "w44", NULL, {ONE, TWO}, 0x3C004000}, // the first is high
+        // the first operand is the upper half
+        {"cvt.rn.f16x2.f32", "w44", NULL, {ONE, TWO}, 0x3C004000},
         {"cvt.rn.bf16x2.f32", "w44", NULL, {ONE, TWO}, 0x3F804000},
         {"cvt.rn.f32.u16", "w2", NULL, {0xFFFF}, 0x477FFF00},
         {"cvt.rn.f32.s16", "w2", NULL, {0xFFFF}, MINUS_ONE},
@@ -446,7 +447,7 @@ void test_comparisons_of_integers(void **state)
             char opcode[32];
             snprintf(opcode, sizeof opcode, "setp.%s.%s", all[k].name, types[t]);
             const char *shape = types[t][1] == '1' ? "p22" : types[t][1] == '3' ? "p44" : "p88";
-            uint64_t ones = types[t][0] == 's' ? all[k].less : all[k].more; // beside 1
+            uint64_t ones = types[t][0] == 's' ? all[k].less : all[k].more; // combined with 1
             value_test(&(struct value){opcode, shape, NULL, {ONES, 1}, ones});
             value_test(&(struct value){opcode, shape, NULL, {1, 2}, all[k].less});
             value_test(&(struct value){opcode, shape, NULL, {5, 5}, all[k].equal});

@@ -1,10 +1,10 @@
-// How an instruction is written: the loop over the lanes that take part.
+// How instructions are implemented: the loop over the active lanes.
 #pragma once
 
 #include "tests/ptx/internal.h"
 
-// `statement` for each lane l of the mask. All lanes at once go through a loop that compilers
-// vectorise.
+// Runs the statement for each lane l of the mask. If all lanes are active, the loop can be
+// vectorized by the compiler.
 #define EACH_LANE(w, ...)                                                                          \
     do {                                                                                           \
         uint32_t mask_ = (w)->mask;                                                                \

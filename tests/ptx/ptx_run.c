@@ -1,16 +1,15 @@
-// Runs one kernel of a PTX text in the interpreter, for programs that compare what it computes
+// Runs one kernel of a PTX text in the interpreter, for programs that compare its results
 // (tools/triton):
 //
 //   ptx_run [--seed N] FILE KERNEL GRID BLOCK SHARED [ARGUMENT...]
 //   ptx_run --rows
 //
 // GRID and BLOCK are x[,y[,z]], SHARED the bytes of dynamic shared memory. An argument is in:PATH
-// (a buffer that begins as the file), io:PATH (which is also written back), i32:N, i64:N, f32:X or
-// null; a parameter that is a struct takes one for each member. Printed are counts, a name and a
-// number a line, for each opcode "issued N ROW SHAPE WRITTEN", and for each instruction "line N
-// ISSUED"; --rows prints "ROW SHAPE" for each row of the interpreter's table. --seed shuffles the
-// order of blocks and warps. Status 1: a fault, or a text or arguments that do not fit; 2: not
-// called as above.
+// (a buffer with the content of the file), io:PATH (also written back), i32:N, i64:N, f32:X or
+// null; a struct parameter takes an argument for each member. Prints counts as a name and a number
+// per line, "issued N ROW SHAPE WRITTEN" for each opcode, and "line N ISSUED" for each instruction;
+// --rows prints "ROW SHAPE" for each row of the interpreter's table. --seed shuffles the order of
+// blocks and warps. Exit status 1: a fault, or a text or arguments that do not fit; 2: wrong usage.
 #include "tests/ptx/ptx.h"
 
 #include <inttypes.h>
@@ -24,7 +23,7 @@ enum { ARGUMENTS_MAX = 64, ALIGN = 256 };
 struct buffer {
     char *at;
     size_t bytes;
-    const char *written_to; // NULL: it is only read
+    const char *written_to; // file to write the buffer to; NULL: none
 };
 static struct buffer buffers[ARGUMENTS_MAX];
 static size_t buffer_count;
@@ -58,7 +57,7 @@ static void hear(const char *text)
     fprintf(stderr, "ptx_run: %s\n", text);
 }
 
-// The file's bytes, aligned as device memory is.
+// Returns the bytes of a file, aligned like device memory.
 static char *file_read(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
@@ -86,7 +85,7 @@ static void buffers_write(void)
     }
 }
 
-// The bits of an argument, and its size in bytes.
+// Returns the bits of an argument, and its size in bytes.
 static uint64_t argument_read(const char *text, uint32_t *bytes)
 {
     const char *rest = strchr(text, ':') ? strchr(text, ':') + 1 : "";
@@ -114,8 +113,8 @@ static uint64_t argument_read(const char *text, uint32_t *bytes)
     return value;
 }
 
-// A parameter takes arguments one after another, as C lays out the members of a struct, until it is
-// full.
+// Fills each parameter with consecutive arguments, laid out like the members of a C struct, until
+// it is full.
 static void parameters_fill(const struct ptx_kernel *k, char *out, char **arguments, int count)
 {
     uint32_t at, bytes, given;

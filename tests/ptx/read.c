@@ -1,9 +1,8 @@
-// Reads PTX text: modules, kernels, registers, symbols and labels, and decodes each instruction
-// once.
+// Reads PTX text: modules, kernels, registers, symbols and labels; decodes each instruction once.
 //
-// Constants and addresses of symbols become registers that all warps share, so that an instruction
-// finds each operand as 32 lanes. Dynamic shared memory begins after the kernel's own, which is
-// known at its end.
+// Constants and addresses of symbols become registers that all warps share, so that each operand is
+// an array of 32 lanes. Dynamic shared memory begins after the kernel's static shared memory, whose
+// size is known at the kernel's end.
 #include "tests/ptx/parse.h"
 
 #include <stdio.h>
@@ -12,16 +11,16 @@
 
 enum {
     FAMILIES_MAX = 256,
-    ARRAYS_APART = 128,      // bytes
-    REGISTERS_MAX = 1 << 18, // of one declaration
+    ARRAYS_APART = 128,      // bytes between arrays of shared memory
+    REGISTERS_MAX = 1 << 18, // most registers of one declaration
     ALIGN_MAX = 4096,
-    DECLARED_MAX = 1 << 24 // elements of an array
+    DECLARED_MAX = 1 << 24 // most elements of an array
 };
 
-struct family { // %r<12> is twelve registers %r0 to %r11; a register alone has no count
+struct family { // %r<12> is twelve registers %r0 to %r11; a single register has no count
     char prefix[64];
     uint32_t count, at, scope;
-    uint8_t bytes; // 0: predicates
+    uint8_t bytes; // bytes of a register; 0: predicate
     bool alone;
 };
 
@@ -49,7 +48,7 @@ struct jump { // an instruction whose target is not known yet
     char *label;
 };
 
-// Grows an array by one item; the new item is zero.
+// Grows an array by one zeroed item.
 #define GROW(list, count)                                                                          \
     (array_grow((void **)&(list), &(count), sizeof *(list)), &(list)[(count) - 1])
 
@@ -59,9 +58,9 @@ struct building {
     struct ptx_kernel *kernel;
     struct family families[FAMILIES_MAX];
     uint32_t family_count, scope;
-    struct symbol *symbols; // those of the module first
+    struct symbol *symbols; // symbols of the module come first
     uint32_t symbol_count;
-    struct ptx_kernel shared; // that of the module, which each kernel has, too
+    struct ptx_kernel shared; // shared memory of the module, which each kernel also has
     struct label *labels;
     uint32_t label_count;
     struct constant *constants;
@@ -74,7 +73,7 @@ struct building {
 static void array_grow(void **list, uint32_t *count, size_t bytes)
 {
     uint32_t n = *count;
-    if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) { // full
+    if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) { // the array is full
         *list = realloc(*list, (n == 0 ? 16 : 2 * (size_t)n) * bytes);
         if (!*list)
             abort();
@@ -90,7 +89,7 @@ static uint32_t rounded_up(uint32_t value, uint32_t to)
 
 // --- types and declarations ---
 
-// Bytes of a type such as ".b32"; a predicate has none.
+// Reads a type such as ".b32"; *bytes: its size, 0 for a predicate. Returns false after a fault.
 static bool type_read(struct scan *s, uint8_t *bytes)
 {
     char word[WORD_MAX];
@@ -114,13 +113,13 @@ static uint32_t registers_take(struct ptx_kernel *k, uint8_t bytes, uint32_t cou
     return at;
 }
 
-// .reg .b32 %r<12>; .reg .pred p, q;
+// Reads .reg .b32 %r<12>; .reg .pred p, q;
 static bool registers_read(struct building *b)
 {
     uint8_t bytes;
     if (!type_read(b->s, &bytes))
         return false;
-    bytes = bytes == 1 ? 2 : bytes; // what has 8 bits lies in 16
+    bytes = bytes == 1 ? 2 : bytes; // 8-bit registers have 16 bits
     do {
         char name[WORD_MAX];
         if (b->family_count == FAMILIES_MAX || !scan_name(b->s, name) ||
@@ -146,10 +145,10 @@ static bool registers_read(struct building *b)
 struct declared {
     char name[WORD_MAX];
     uint32_t align, bytes;
-    bool open; // name[]
+    bool open; // true: name[]
 };
 
-// [.align n] .type [.ptr [.space] [.align n]] name[[n]]
+// Reads [.align n] .type [.ptr [.space] [.align n]] name[[n]]
 static bool declaration_read(struct scan *s, struct declared *d)
 {
     uint8_t bytes;
@@ -164,7 +163,7 @@ static bool declaration_read(struct scan *s, struct declared *d)
     if (bytes == 0 || number > ALIGN_MAX)
         return scan_fail(s, "a declaration of a predicate, or aligned to more than %d", ALIGN_MAX);
     d->align = number > bytes ? (uint32_t)number : bytes;
-    while (scan_is(s, ".")) // .ptr .global .align 16
+    while (scan_is(s, ".")) // such as .ptr .global .align 16
         if (!scan_word(s, word) || (strcmp(word, ".align") == 0 && !scan_number(s, &number)))
             return false;
     if (!scan_name(s, d->name))
@@ -191,7 +190,7 @@ static struct symbol *symbol_new(struct building *b, const char *name, enum symb
     return symbol;
 }
 
-// .local of a kernel.
+// Reads .local of a kernel.
 static bool local_read(struct building *b)
 {
     struct declared d;
@@ -204,15 +203,15 @@ static bool local_read(struct building *b)
     return true;
 }
 
-// Where an array of shared memory is placed: apart from the last one, and never at an even multiple
-// of its alignment.
+// Returns the address of an array of shared memory: apart from the previous one, and at an odd
+// multiple of its alignment.
 static uint32_t array_place(uint32_t end, uint32_t align)
 {
     uint32_t at = rounded_up(end == 0 ? 0 : end + ARRAYS_APART, align);
     return at / align % 2 == 0 ? at + align : at;
 }
 
-// .shared of a kernel or of the module.
+// Reads .shared of a kernel or of the module.
 static bool shared_read(struct building *b, struct ptx_kernel *k)
 {
     struct declared d;
@@ -231,7 +230,7 @@ static bool shared_read(struct building *b, struct ptx_kernel *k)
     return true;
 }
 
-// A kernel's shared memory begins as the module's.
+// Starts a kernel's shared memory with that of the module.
 static void shared_begin(const struct building *b, struct ptx_kernel *k)
 {
     k->shared_bytes = b->shared.shared_bytes;
@@ -269,7 +268,7 @@ static bool special_find(struct building *b, const char *name, struct ptx_operan
     return false;
 }
 
-// The innermost register of that name.
+// Finds the innermost register of that name.
 static bool register_find(const struct building *b, const char *name, struct ptx_operand *out)
 {
     for (uint32_t n = b->family_count; n-- > 0;) {
@@ -345,7 +344,7 @@ static struct ptx_operand constant_take(struct building *b, uint64_t value, uint
     return (struct ptx_operand){.at = c->at, .bytes = bytes, .constant = true};
 }
 
-// [base], [base+offset], [number]
+// Reads [base], [base+offset] or [number].
 static bool address_read(struct building *b, struct written *x)
 {
     struct scan *s = b->s;
@@ -388,7 +387,7 @@ static bool operand_read(struct building *b, struct written *x, uint32_t *count)
     return number_next(s) ? scan_number(s, &out->value) : named_read(b, out);
 }
 
-// d|p of a shuffle: two operands, of which the second may be left out.
+// Reads the operands; d|p of a shuffle is two operands, of which the second is optional.
 static bool operands_read(struct building *b, const char *opcode, struct written *x,
                           uint32_t *count)
 {
@@ -489,8 +488,8 @@ static bool instruction_read(struct building *b)
     return true;
 }
 
-// .loc file line column[, function_name ..., inlined_at ...]: where an inlined piece stands, not
-// where it came to.
+// Reads .loc file line column[, function_name ..., inlined_at ...]: the location of the inlined
+// code, not where it was inlined.
 static bool location_read(struct building *b)
 {
     uint64_t file, line;
@@ -520,7 +519,7 @@ static bool directive_read(struct building *b)
     return scan_fail(b->s, "the directive '%s' is not known in a kernel", word);
 }
 
-// A name that a colon follows.
+// Reads a label: a name followed by a colon.
 static bool label_read(struct building *b)
 {
     struct scan before = *b->s;
@@ -641,7 +640,7 @@ static void building_clear(struct building *b, uint32_t module_symbols)
     b->symbol_count = module_symbols;
 }
 
-// .maxntid 256, 1, 1; .reqntid 128; others say nothing here.
+// Reads .maxntid 256, 1, 1; and .reqntid 128; others have no effect here.
 static bool bounds_read(struct building *b)
 {
     while (scan_peek(b->s) == '.') {
@@ -719,13 +718,13 @@ static bool statement_read(struct building *b)
             return scan_line(b->s), true;
     for (size_t n = 0; n < sizeof words / sizeof words[0]; n++)
         if (strcmp(word, words[n]) == 0)
-            return true; // what it stands before follows
+            return true; // the declaration that it precedes follows
     if (strcmp(word, ".entry") == 0)
         return kernel_read(b);
     if (strcmp(word, ".shared") == 0)
         return shared_read(b, &b->shared);
     if (strcmp(word, ".global") == 0 || strcmp(word, ".const") == 0)
-        return scan_over(b->s, ';'), true; // whoever uses the name is told that it is not known
+        return scan_over(b->s, ';'), true; // a use of the name is reported as unknown
     if (strcmp(word, ".file") == 0)
         return file_read(b);
     if (strcmp(word, ".section") == 0)

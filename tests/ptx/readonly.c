@@ -1,5 +1,6 @@
-// Which bytes of global memory a launch reads by way of the texture cache (ld.global.nc), and which
-// it writes: a byte in both sets is undefined on a card, because that cache is not told of writes.
+// Records the bytes of global memory that a launch reads through the texture cache (ld.global.nc),
+// and those it writes: a byte in both sets is undefined on a card, because that cache does not see
+// writes.
 #include "tests/ptx/internal.h"
 
 #include <stdlib.h>
@@ -8,12 +9,12 @@
 enum { PAGE = 4096, FIRST_ROOM = 64 };
 
 struct page {
-    uint64_t number;             // address / PAGE + 1; 0: free
-    uint64_t used[2][PAGE / 64]; // a bit a byte
+    uint64_t number;             // address / PAGE + 1; 0: free entry
+    uint64_t used[2][PAGE / 64]; // a bit per byte
 };
 
 struct ptx_readonly {
-    struct page *pages; // open addressing
+    struct page *pages; // hash table with open addressing
     uint32_t room, count;
     struct page *last;
 };
@@ -70,7 +71,8 @@ static struct page *page_of(struct ptx_readonly *r, uint64_t number)
 
 bool ptx_readonly_use(struct ptx_readonly *r, uint64_t at, uint32_t bytes, bool write)
 {
-    struct page *page = page_of(r, at / PAGE + 1); // aligned, of up to 32 bytes: within 64
+    // aligned and up to 32 bytes, so within one 64-bit word
+    struct page *page = page_of(r, at / PAGE + 1);
     uint64_t mask = ((UINT64_C(1) << bytes) - 1) << at % 64;
     page->used[write][at % PAGE / 64] |= mask;
     return (page->used[!write][at % PAGE / 64] & mask) == 0;

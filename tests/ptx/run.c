@@ -1,10 +1,10 @@
-// Runs a kernel: blocks one after another, the warps of a block in turns, the lanes of a warp
-// together.
+// Runs a kernel: blocks one after the other, the warps of a block in time slices, the lanes of a
+// warp together.
 //
-// Lanes that a branch parts run one side after the other until both have come to where they meet. A
-// warp runs on until it waits or its turn is over. With a seed, turns are short and their order,
-// the order of the blocks, the side of a branch that runs first and all poison are random. bar.sync
-// asks for whole warps; what waits for warps that have ended is a fault, not a pass.
+// After a divergent branch the two sides run one after the other until both reach the point of
+// reconvergence. A warp runs until it waits or its time slice ends. With a seed, slices are short,
+// and their order, the order of the blocks, the side of a branch that runs first, and all poison
+// are random. bar.sync requires complete warps; waiting for warps that have ended is a fault.
 #include "tests/ptx/internal.h"
 
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURN = 100000, TURN_SEEDED = 200 }; // instructions of a warp before another one runs
-// Of a warp: what runs longer is taken for a loop without end.
+enum { TURN = 100000, TURN_SEEDED = 200 }; // most instructions of a warp before another warp runs
+// Most instructions of a warp; a warp that runs longer is assumed to be in an endless loop.
 static const uint64_t INSTRUCTIONS_MAX = 20000000;
 
 // --- chance ---
@@ -95,13 +95,14 @@ static void path_push(struct ptx_warp *w, const struct ptx_ins *i, uint32_t next
         w->paths[w->path_count++] = (struct ptx_path){next, meet, mask};
 }
 
-// The lanes part: those of one side that do not meet at once go first.
+// Splits the lanes at a divergent branch; the lanes of one side that do not reconverge immediately
+// go first.
 static void part(struct ptx_warp *w, const struct ptx_ins *i, uint32_t taken, uint32_t next)
 {
     struct ptx_path *top = &w->paths[w->path_count - 1];
     uint32_t others = w->mask & ~taken, meet = i->meet;
     if (top->meet == meet)
-        w->path_count--; // those below wait there already
+        w->path_count--; // the paths below already wait there
     else
         top->next = meet;
     bool turned = w->block->seeded && (ptx_random(w->block) & 1);
@@ -128,7 +129,8 @@ static void branch(struct ptx_warp *w, const struct ptx_ins *i, uint32_t taken)
         part(w, i, taken, next);
 }
 
-// The path that runs next; NULL: no lane is left. Paths that have come to where they meet end.
+// Returns the path that runs next; NULL: no lane is left. Ends paths that have reached their
+// reconvergence point.
 static struct ptx_path *path_top(struct ptx_warp *w)
 {
     while (w->path_count != 0) {
@@ -141,7 +143,7 @@ static struct ptx_path *path_top(struct ptx_warp *w)
     return NULL;
 }
 
-// What all lanes must say alike: the number or the threads of a barrier.
+// Checks that all lanes have the same value: the number or the thread count of a barrier.
 static bool lanes_agree(struct ptx_warp *w, const struct ptx_ins *i, const uint32_t *x)
 {
     for (int l = 1; l < PTX_LANES; l++)
@@ -206,7 +208,7 @@ static uint32_t guarded(const struct ptx_warp *w, const struct ptx_ins *i)
     return w->mask & (i->guard_negated ? ~p : p);
 }
 
-// One instruction. false: the warp has ended.
+// Runs one instruction. Returns false if the warp has ended.
 static bool step(struct ptx_warp *w)
 {
     struct ptx_path *top = path_top(w);
@@ -319,7 +321,7 @@ static void waiting_report(struct ptx_block *b)
     }
 }
 
-// The next warp that can run, from `first` on; NULL: none.
+// Returns the next warp that can run, from `first` on; NULL: none.
 static struct ptx_warp *ready_from(struct ptx_block *b, uint32_t first)
 {
     for (uint32_t n = 0; n < b->warp_count; n++) {
@@ -373,7 +375,7 @@ static void block_give(struct ptx_block *b)
     ptx_shared_give(b);
 }
 
-// What a driver refuses, in words; NULL: nothing.
+// Returns the reason for which a driver would refuse the launch; NULL: none.
 static const char *refusal(const struct ptx_kernel *k, const struct ptx_shape *s)
 {
     uint64_t threads = (uint64_t)s->block[0] * s->block[1] * s->block[2];
@@ -393,7 +395,8 @@ static uint64_t common_divisor(uint64_t x, uint64_t y)
     return y == 0 ? x : common_divisor(y, x % y);
 }
 
-// By a seed blocks run in random steps round the grid, so that any two come in either order.
+// With a seed, blocks run in random strides around the grid, so that any two blocks may run in
+// either order.
 static void blocks_run(struct ptx_block *b)
 {
     const uint32_t *grid = b->shape->grid;
@@ -436,7 +439,7 @@ bool ptx_kernel_run(struct ptx_kernel *kernel, const struct ptx_shape *shape,
     struct ptx_counts before = kernel->counts;
     blocks_run(&b);
     if (b.broken)
-        kernel->counts = before; // half a launch says nothing
+        kernel->counts = before; // an incomplete launch is not counted
     block_give(&b);
     return !b.broken;
 }

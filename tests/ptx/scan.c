@@ -1,4 +1,5 @@
-// Characters and words of PTX text; see scan.h. A fault ends the text, so that callers may go on.
+// Reads characters and words of PTX text; see scan.h. A fault sets the position to the end of the
+// text, so that callers may continue.
 #include "tests/ptx/scan.h"
 
 #include <ctype.h>
@@ -113,7 +114,7 @@ bool scan_is(struct scan *s, const char *word)
     return (size_t)(s->end - s->at) >= n && memcmp(s->at, word, n) == 0;
 }
 
-// 0fXXXXXXXX and 0dXXXXXXXXXXXXXXXX are the bits of a float and a double.
+// Reads numbers; 0fXXXXXXXX and 0dXXXXXXXXXXXXXXXX are the bits of a float and a double.
 bool scan_number(struct scan *s, uint64_t *out)
 {
     bool negative = scan_take(s, '-');

@@ -1,13 +1,14 @@
-// Shared memory of a block: where its arrays are, which words wait for a cp.async, and who used
-// each word last.
+// Shared memory of a block: its arrays, the words that wait for a cp.async, and the last uses of
+// each word.
 //
-// Two uses of a word of which one is a write, by two threads, must be ordered by a barrier:
-// bar.sync between warps, it or bar.warp.sync between the lanes of a warp, whatever order they run
-// in here. Writes that nobody can tell apart need none among themselves: atomics, or stores of one
-// value. Each warp has a stamp that goes up with its barriers, and knows up to which stamp of each
-// other warp it is ordered. A word remembers its last write and its last read, and which warps
-// wrote and read it since all warps met: of these not when, so named barriers can hide a fault but
-// never make one up. A word that is used in part is remembered by its bytes.
+// Two uses of a word by two threads, of which one is a write, must be ordered by a barrier:
+// bar.sync between warps, bar.sync or bar.warp.sync between the lanes of a warp, in whatever order
+// they run here. Writes that cannot be distinguished need no order among themselves: atomics, or
+// stores of one value. Each warp has a stamp that its barriers increment, and records the stamp of
+// each other warp that it is ordered after. For a word the last write and the last read are
+// recorded, and the warps that wrote and read it since all warps met, without their time; so named
+// barriers can hide a fault but never cause a false one. For a word that is partly used this is
+// recorded per byte.
 #include "tests/ptx/internal.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static bool race(struct ptx_warp *w, const struct ptx_ins *i, uint64_t at, const
     return false;
 }
 
-// Whether a use is before what this lane does now.
+// Returns true if a use is ordered before the current instruction of this lane.
 static bool ordered(const struct ptx_warp *w, int lane, const struct ptx_user *u)
 {
     if (u->warp == w->index)
@@ -51,8 +52,8 @@ static bool ordered(const struct ptx_warp *w, int lane, const struct ptx_user *u
     return w->block->seen[w->index][u->warp] >= u->stamp;
 }
 
-// A warp with a use that is not before what this lane does now, of the last one and of those of
-// `warps` in this phase; NO_WARP: there is none.
+// Returns a warp with a use that is not ordered before the current instruction of this lane, from
+// the last use and those of `warps` in this phase; NO_WARP: there is none.
 static uint32_t unordered(const struct ptx_warp *w, int lane, const struct ptx_user *last,
                           uint32_t warps)
 {
@@ -94,20 +95,20 @@ static bool cell_read(struct ptx_warp *w, const struct ptx_ins *i, struct ptx_ce
     return true;
 }
 
-// `joins`: the write is one of the last one's group.
+// Records a write. `joins`: it belongs to the group of the last write.
 static void cell_written(const struct ptx_warp *w, struct ptx_cell *c, int lane, enum ptx_use use,
                          bool joins)
 {
     if (!joins)
         c->before = c->write;
     used(&c->write, w, lane);
-    if (use == USE_COPY) // what arrives is not known, so nothing joins it
+    if (use == USE_COPY) // the copied value is not known, so no write joins it
         c->before = c->write;
     c->atomic = use == USE_ATOMIC;
     c->writers |= 1u << w->index;
 }
 
-// `equal`: what is written is there already.
+// Checks and records a write. `equal`: the value is already there.
 static bool cell_write(struct ptx_warp *w, const struct ptx_ins *i, struct ptx_cell *c, int lane,
                        uint64_t at, enum ptx_use use, bool equal)
 {
@@ -124,7 +125,8 @@ static bool cell_write(struct ptx_warp *w, const struct ptx_ins *i, struct ptx_c
     return true;
 }
 
-// What is remembered of a word, or of each byte of it once some were used alone: `count` of them.
+// Returns the cell of a word, or the cells of its bytes if some were used separately; *count:
+// number of cells.
 static struct ptx_cell *cells_of(struct ptx_block *b, uint64_t at, uint32_t bytes, uint32_t *count)
 {
     struct ptx_cell *word = &b->cells[at / 4], *parts = &b->parts[at / 4 * 4];
@@ -138,7 +140,7 @@ static struct ptx_cell *cells_of(struct ptx_block *b, uint64_t at, uint32_t byte
     return parts + at % 4;
 }
 
-// A use of a word, or of a part of one.
+// Checks and records a use of a word or of a part of it.
 static bool word_use(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t at,
                      uint32_t bytes, enum ptx_use use, const char *value)
 {
@@ -166,7 +168,7 @@ char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t
                   (unsigned long long)at, b->shared_bytes);
         return NULL;
     }
-    uint32_t each = bytes < 4 ? bytes : 4; // aligned: within one word
+    uint32_t each = bytes < 4 ? bytes : 4; // aligned, so within one word
     uint8_t mask = (uint8_t)(((1u << each) - 1) << at % 4);
     const char *values = value;
     for (uint64_t p = at; p < at + bytes; p += each) {

@@ -1,5 +1,6 @@
-// Launches, graph nodes and copied bytes of whole steps, of a model with the heads of a large one
-// and little else. Only the signals run: what is launched and copied does not depend on results.
+// Counts launches, graph nodes and copied bytes of complete steps, for a model with the attention
+// heads of a large model and small dimensions otherwise. Only the signals run: launches and copies
+// do not depend on results.
 #include "tests/ptx/step_counts.h"
 
 #include "bench/step_bench.h"

@@ -1,8 +1,8 @@
-// The part of kernel_counts that counts whole steps.
+// The part of kernel_counts that counts complete steps.
 #pragma once
 
 #include "kernels/device.h"
 
-// Steps of models of two and of four layers: a line of JSON each, with launches, graph nodes and
-// bytes that are copied between host and device.
+// Runs steps of models of two and of four layers and prints a line of JSON for each, with launches,
+// graph nodes and the bytes copied between host and device.
 void step_counts(const struct device_api *api);

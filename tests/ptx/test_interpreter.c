@@ -1,5 +1,5 @@
-// The interpreter of PTX by itself, on kernels written here: how lanes part and meet, barriers,
-// shuffles, memory and its faults, copies, fragments, values at their edges, and what is counted.
+// The interpreter of PTX on kernels written here: divergence and reconvergence, barriers, shuffles,
+// memory and its faults, copies, fragments, edge values, and counts.
 #include "tests/ptx/harness.h"
 
 #include <stdlib.h>
@@ -154,7 +154,7 @@ static void test_atomics_of_one_word_add_up(void **state)
     uint32_t seen = 0;
     for (uint32_t l = 0; l < 64; l++)
         seen += memory[l];
-    assert_int_equal(seen, 64 * 63); // each saw another even number
+    assert_int_equal(seen, 64 * 63); // each lane got another even number
 }
 
 // --- what lanes do together ---
@@ -176,7 +176,7 @@ static void test_shuffles_read_the_lane_they_name(void **state)
     assert_int_equal(memory[7], 0xAAAAAAAAu);
 }
 
-// Matrix m is 8 rows of 16 bytes; element (r, c) of it is 100 m + 8 r + c.
+// Matrix m has 8 rows of 16 bytes; its element (r, c) is 100 m + 8 r + c.
 #define MATRICES                                                                                   \
     "mov.u32 %r20, room;\nshl.b32 %r21, %r0, 4;\nadd.s32 %r22, %r20, %r21;\nshr.u32 %r23, %r0, "   \
     "3;\n"                                                                                         \
@@ -209,7 +209,7 @@ static void test_matrices_are_loaded_as_the_manual_has_them(void **state)
 static void test_a_product_is_that_of_the_manual(void **state)
 {
     (void)state;
-    static const uint16_t one = 0x3F80; // bfloat16
+    static const uint16_t one = 0x3F80; // 1 in bfloat16
     uint16_t a[16][16] = {{0}};
     for (int r = 0; r < 16; r++)
         a[r][(r + 3) % 16] = one;
@@ -287,11 +287,11 @@ static void test_values_at_the_edges_of_floats(void **state)
         const char *body;
         uint32_t want;
     } cases[] = {
-        {"max.f32 %f1, 0f7FC00000, 0fBF800000;\n", 0xBF800000u}, // no number loses
+        {"max.f32 %f1, 0f7FC00000, 0fBF800000;\n", 0xBF800000u}, // a number wins over a NaN
         {"min.f32 %f1, 0f00000000, 0f80000000;\n", 0x80000000u}, // -0 is less than +0
         {"cvt.sat.f32.f32 %f1, 0f7FC00000;\n", 0},
         {"cvt.sat.f32.f32 %f1, 0f40000000;\n", 0x3F800000u},
-        {"cvt.rni.f32.f32 %f1, 0f40200000;\n", 0x40000000u}, // 2.5 to even
+        {"cvt.rni.f32.f32 %f1, 0f40200000;\n", 0x40000000u}, // 2.5, to even
         {"ex2.approx.ftz.f32 %f1, 0fC3000000;\n", 0},        // 2^-128 is flushed
         {"ex2.approx.ftz.f32 %f1, 0f40400000;\n", 0x41000000u},
         {"add.rz.f32 %f1, 0f3F800000, 0f33C00000;\n", 0x3F800000u}, // 1 + 1.5 * 2^-24
@@ -308,9 +308,9 @@ static void test_values_at_the_edges_of_floats(void **state)
     assert_int_equal(value("cvt.rzi.s32.f32 %r1, 0f7FC00000;\n"), 0);
     assert_int_equal(value("cvt.rzi.u32.f32 %r1, 0fBF800000;\n"), 0);
     assert_int_equal(value("cvt.rn.bf16x2.f32 %r1, 0f3F800000, 0f40000000;\n"),
-                     0x3F804000u); // the first is high
+                     0x3F804000u); // the first operand is the upper half
     assert_int_equal(value("cvt.rn.f16.f32 %h1, 0f477FF000;\ncvt.u32.u16 %r1, %h1;\n"),
-                     0x7C00u); // over 65,504
+                     0x7C00u); // greater than 65,504
 }
 
 static void test_comparisons_with_no_number(void **state)
@@ -355,7 +355,7 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
     for (size_t cut = 0; cut < strlen(text); cut++) {
         char *part = malloc(cut + 1);
         assert_non_null(part);
-        memcpy(part + 1, text, cut); // what is read too far is no memory of ours
+        memcpy(part + 1, text, cut); // so that reading too far leaves the allocation
         struct ptx_module *m = ptx_module_read(part + 1, cut, why, sizeof why);
         if (m)
             ptx_module_free(m);
@@ -363,7 +363,7 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
     }
 }
 
-// No ptxas reads the text before the interpreter does.
+// Invalid texts are refused, because no ptxas has checked the text before.
 static void test_what_an_assembler_refuses_is_refused(void **state)
 {
     (void)state;
@@ -403,7 +403,7 @@ static void test_sectors_and_passes_are_counted(void **state)
 {
     (void)state;
     runs("ld.global.u32 %r1, [%d2];\n", 32);
-    assert_int_equal(counts.global_sectors, 8); // four read, four written
+    assert_int_equal(counts.global_sectors, 8); // four sectors read, four written
     runs("shl.b32 %r2, %r0, 5;\ncvt.u64.u32 %d3, %r2;\nadd.s64 %d3, %d3, %d0;\nld.global.u32 %r1, "
          "[%d3];\n",
          32);

@@ -1,8 +1,8 @@
-// Each row of the table by itself: an opcode, what goes in, and the value that the PTX
-// manual wants. Loads, stores and atomics have a row for each space, vector and type. The last test
-// asserts that no row was left out.
+// Each row of the table: an opcode, its inputs, and the value according to the PTX manual. Loads,
+// stores and atomics have a row for each space, vector and type. The last test asserts that every
+// row was tested.
 //
-// `test_opcodes --write FILE` writes the instructions as PTX, for ptxas to judge them.
+// `test_opcodes --write FILE` writes the instructions as PTX, so that ptxas can check them.
 #include "tests/ptx/opcode_rows.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-// The device ptx on the small kernels of tests/simt/probe.cu as nvcc compiles them: which planted
-// faults it sees, its refusals, what it counts; and that each kernel of ours can be read.
+// The device ptx on the small kernels of tests/simt/probe.cu as nvcc compiles them: which of their
+// faults it detects, its refusals, its counts; and that each of weft's kernels can be decoded.
 #include "tests/ptx/launch.h"
 #include "tests/simt/control.h"
 #include "tests/simt/probe.h"
@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// A kernel that is added or dropped changes the number here, so that none goes unseen.
-enum { OURS = 93, PROBES = 9 }; // of kernels/cuda/sources.cmake, of tests/simt/probe.cu
+// If a kernel is added or removed, this number must change, so that none is missed.
+// number of kernels in kernels/cuda/sources.cmake, in tests/simt/probe.cu
+enum { OURS = 93, PROBES = 9 };
 
 static void configure(uint32_t seed)
 {
@@ -21,8 +22,8 @@ static void configure(uint32_t seed)
     simt_reset();
 }
 
-// Empty: it is not seen. Words of two blocks and their order are the emulator's business; what
-// nobody wrote is poison here; of the misaligned load nvcc leaves one word.
+// The reports of the faults; empty: the fault is not detected. The emulator detects races between
+// blocks; unwritten memory is poison here; nvcc reduces the misaligned load to one word.
 static const char *const words[FAULT_COUNT] = {
     [FAULT_NONE] = "",
     [FAULT_NO_BARRIER] = "with no barrier between",
@@ -74,7 +75,8 @@ static void test_accesses_are_counted(void **state)
     (void)state;
     static const struct {
         uint32_t stride;
-        uint64_t conflicts, sectors; // a 32-lane store and load; a 32-lane global store
+        // conflicts of a 32-lane store and load; sectors of a 32-lane global store
+        uint64_t conflicts, sectors;
     } want[] = {{1, 0, 4}, {2, 2, 8}, {8, 14, 32}, {32, 62, 32}};
     uint32_t *room;
     assert_int_equal(cudaMalloc((void **)&room, 4096), cudaSuccess);

@@ -1,14 +1,14 @@
-// What the interpreter sees of a kernel's faults: uses of shared memory that no barrier orders,
-// arrays and their alignment, poison, launches that a driver refuses, loops without end; and the
-// counts of memory.
+// Faults that the interpreter detects: uses of shared memory that no barrier orders, arrays and
+// their alignment, poison, launches that a driver refuses, endless loops; and the counts of memory
+// accesses.
 #include "tests/ptx/harness.h"
 
-// %r3 is the thread's word of room, %p1 holds for the first warp.
+// %r3 is the address of the thread's word of `room`; %p1 is true for the first warp.
 #define OWN_WORD                                                                                   \
     "mov.u32 %r4, room;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r3, %r4, %r2;\nmov.u32 %r1, 0;\n"          \
     "setp.lt.u32 %p1, %r0, 32;\n"
 
-// `body` with `between` in place of its $; words: of the fault that is wanted, NULL for none.
+// Runs `body` with `between` in place of its $. words: part of the expected fault; NULL: no fault.
 static void with(const char *body, const char *between, uint32_t threads, const char *words)
 {
     char text[2048];
@@ -41,7 +41,7 @@ static void test_warps_need_a_barrier_between_a_write_and_other_uses(void **stat
     for (seed = 0; seed < 4; seed++)
         for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
             with(cases[k].body, "bar.sync 0;\n", 64, NULL);
-            if (seed == 0) // else the other warp may be the first
+            if (seed == 0) // otherwise the other warp may be first
                 with(cases[k].body, "", 64, cases[k].words);
             else
                 with(cases[k].body, "", 64, "with no barrier between");
@@ -50,8 +50,8 @@ static void test_warps_need_a_barrier_between_a_write_and_other_uses(void **stat
     seed = 0;
 }
 
-// %p1 holds for the first lane of each warp, %p2 for the thread `who`, %p3 for the thread `other`;
-// room begins with 0.
+// %p1 is true for the first lane of each warp, %p2 for the thread `who`, %p3 for the thread
+// `other`; `room` begins with 0.
 static void with_threads(const char *body, uint32_t who, uint32_t other, const char *words)
 {
     char text[2048];
@@ -75,12 +75,12 @@ static void test_uses_without_order_are_seen_in_any_order_of_running(void **stat
 {
     (void)state;
     static const char *const bodies[] = {
-        "@%p1 " ADD_ONE "$@%p2 " READ_IT, // sums of other warps
+        "@%p1 " ADD_ONE "$@%p2 " READ_IT, // adds of other warps
         "@%p1 st.shared.u32 [room], 0;\n$@%p2 st.shared.u32 [room], 1;\n",
         "@%p2 st.shared.u32 [room], 2;\n@%p2 st.shared.u32 [room], 1;\n"
         "$@%p3 st.shared.u32 [room], 1;\n",
         "@%p2 st.shared.u32 [room], 2;\n@%p2 " ADD_ONE "$@%p3 " ADD_ONE,
-        "@%p2 st.shared.u32 [room], 0;\n$@%p3 " READ_IT, // what is there already
+        "@%p2 st.shared.u32 [room], 0;\n$@%p3 " READ_IT, // the value that is already there
         "mov.u16 %h1, 3;\n@%p2 st.shared.u16 [room], %h1;\n"
         "@%p3 st.shared.u16 [room+2], %h1;\n$@%p3 " READ_IT,
         "mov.u16 %h1, 3;\n@%p2 st.shared.u8 [room+1], %h1;\n"
@@ -109,7 +109,7 @@ static void test_lanes_that_add_to_a_word_are_not_ordered_by_that(void **state)
     const char *const words = "was written by another lane of the warp, with no barrier between";
     with(body, "", 32, words);
     with(body, "bar.warp.sync -1;\n", 32, NULL);
-    const char *const matrix = // whose rows are one, written by all lanes
+    const char *const matrix = // a matrix whose rows are the same memory, written by all lanes
         "st.shared.v4.u32 [room], {7, 7, 7, 7};\n$"
         "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r5, %r6, %r7}, [room];\n";
     with(matrix, "", 32, words);
@@ -127,15 +127,15 @@ static void test_a_barrier_of_some_lanes_is_refused(void **state)
 static void test_uses_that_nobody_can_tell_apart_are_none(void **state)
 {
     (void)state;
-    // Two warps add and meet at a barrier of their own, one of them reads.
+    // Two warps add and meet at a separate barrier; one of them reads.
     runs("mov.u32 %r1, 0;\nsetp.lt.u32 %p2, %r0, 64;\n@!%p2 bra over;\n" ADD_ONE
          "bar.sync 1, 64;\nsetp.lt.u32 %p3, %r0, 32;\n@%p3 " READ_IT
          "over:\nadd.s32 %r1, %r1, 0;\n",
          128);
-    runs("st.shared.u32 [room], 7;\nmov.u32 %r1, 0;\n", 64); // all write the same
+    runs("st.shared.u32 [room], 7;\nmov.u32 %r1, 0;\n", 64); // all write the same value
     runs("atom.shared.add.u32 %r1, [room], 1;\n", 64);
     runs("ld.shared.u32 %r1, [room];\n", 64);
-    // Halves of a word that belong to two threads.
+    // The halves of a word belong to two threads.
     runs("mov.u32 %r4, room;\nshl.b32 %r2, %r0, 1;\nadd.s32 %r3, %r4, %r2;\ncvt.u16.u32 %h1, %r0;\n"
          "st.shared.u16 [%r3], %h1;\nld.shared.u16 %h2, [%r3];\nst.shared.u16 [%r3], 3;\n"
          "cvt.u32.u16 %r1, %h2;\n",
@@ -155,7 +155,7 @@ static void test_a_named_barrier_orders_those_who_meet_there(void **state)
     for (uint32_t l = 0; l < 128; l++)
         assert_int_equal(memory[l], l ^ 32);
     with(body, "64", 128, "with no barrier between");
-    // The third warp was not there.
+    // The third warp was not at the barrier.
     faults(OWN_WORD "@%p1 st.shared.u32 [%r3], 7;\nsetp.lt.u32 %p2, %r0, 64;\n@!%p2 bra outside;\n"
                     "bar.sync 1, 64;\noutside:\n@!%p2 ld.shared.u32 %r1, [%r3+-256];\n",
            96, "is read here and was written by warp 0, with no barrier between");
@@ -164,7 +164,8 @@ static void test_a_named_barrier_orders_those_who_meet_there(void **state)
 static void test_what_a_warp_knew_goes_on_at_its_next_barrier(void **state)
 {
     (void)state;
-    // Warp 0 to 1 at barrier 1, warps 1 and 2 at barrier 2: what 0 wrote is known to 2.
+    // Warps 0 and 1 meet at barrier 1, warps 1 and 2 at barrier 2: writes of warp 0 are ordered
+    // before warp 2.
     runs(OWN_WORD "@%p1 st.shared.u32 [%r3], %r0;\nsetp.lt.u32 %p2, %r0, 64;\n"
                   "setp.ge.u32 %p3, %r0, 32;\n@!%p2 bra second;\nbar.sync 1, 64;\n"
                   "second:\n@!%p3 bra over;\nbar.sync 2, 64;\n@!%p2 ld.shared.u32 %r1, "
@@ -183,7 +184,7 @@ static void test_lanes_of_a_warp_need_one_too(void **state)
     with(body, "bar.warp.sync -1;\n", 32, NULL);
     assert_int_equal(memory[6], 7);
     with(body, "", 32, words);
-    with(body, "shfl.sync.idx.b32 %r6, %r0, 0, 31, -1;\n", 32, words); // orders no memory
+    with(body, "shfl.sync.idx.b32 %r6, %r0, 0, 31, -1;\n", 32, words); // a shuffle orders no memory
     const char *const matrix =
         "mov.u32 %r4, room;\nshl.b32 %r2, %r0, 4;\nadd.s32 %r3, %r4, %r2;\n"
         "st.shared.v4.u32 [%r3], {%r0, %r0, %r0, %r0};\n$"
@@ -207,7 +208,7 @@ static void test_a_wait_covers_the_own_copies_and_not_those_of_others(void **sta
     with(body, "bar.sync 0;\n", 64, NULL);
     assert_int_equal(memory[3], 535);
     with(body, "", 64, "shared memory at");
-    const char *const copied_by_first = // which waits, and the second does not
+    const char *const copied_by_first = // the first thread waits, the second does not
         OWN_WORD "@%p1 cp.async.ca.shared.global [%r3], [%d0], 4;\ncp.async.wait_all;\n"
                  "$@!%p1 ld.shared.u32 %r1, [%r3+-128];\n";
     with(copied_by_first, "bar.sync 0;\n", 64, NULL);
@@ -235,7 +236,7 @@ static void test_what_is_read_as_constant_is_not_written(void **state)
     (void)state;
     const char *const words = "read by .nc and written in one launch";
     faults("st.global.u32 [%d2], 3;\nld.global.nc.u32 %r1, [%d2];\n", 32, words);
-    faults("ld.global.nc.u32 %r1, [%d2];\n", 32, words); // the result is written there
+    faults("ld.global.nc.u32 %r1, [%d2];\n", 32, words); // the kernel writes its result there
     faults("ld.global.nc.v4.u32 {%r1, %r3, %r4, %r5}, [%d0+1024];\n"
            "atom.global.add.u32 %r2, [%d0+1036], 1;\n",
            32, words);
@@ -380,7 +381,7 @@ static void test_poison_depends_on_the_seed(void **state)
         runs(bodies[k], 32);
         memcpy(first, memory, sizeof first);
         runs(bodies[k], 32);
-        assert_memory_equal(first, memory, sizeof first); // the same seed, the same run
+        assert_memory_equal(first, memory, sizeof first); // equal seeds give equal runs
         seed = 2;
         runs(bodies[k], 32);
         assert_memory_not_equal(first, memory, sizeof first);
@@ -400,7 +401,7 @@ static void test_a_seed_changes_no_result_of_a_kernel_that_is_right(void **state
                       "setp.lt.u32 %p3, %r5, 6;\n@%p3 bra.uni again;\nmov.u32 %r1, %r7;\n",
              128);
         for (uint32_t l = 0; l < 128; l++) {
-            uint32_t x = l; // six times with the other: it comes back
+            uint32_t x = l; // applied six times with the other operand, it returns to the start
             for (int n = 0; n < 6; n++)
                 x = x % 2 != 0 ? 3 * x + 1 : x / 2;
             assert_int_equal(memory[l], x);
@@ -428,7 +429,7 @@ static void test_blocks_run_in_any_order_by_a_seed(void **state)
         }
         assert_int_equal(seen, (1u << BLOCKS) - 1);
         assert_true(seed != 0 || after == BLOCKS - 1);
-        rising += after > BLOCKS / 2; // of 11 pairs of neighbours
+        rising += after > BLOCKS / 2; // of 11 pairs of neighbouring blocks
         falling += after < BLOCKS / 2;
     }
     assert_true(rising != 0 && falling != 0);
@@ -461,7 +462,7 @@ static void test_requests_of_shared_memory_are_counted_alike(void **state)
     (void)state;
     const char *const load = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r5, %r6, %r7}, "
                              "[$];\n";
-    with(load, "room", 32, NULL); // every row is the same
+    with(load, "room", 32, NULL); // every row has the same address
     assert_int_equal(counts.ldmatrix, 1);
     assert_int_equal(counts.shared_requests, 1);
     assert_int_equal(counts.shared_passes, 4);
@@ -470,7 +471,7 @@ static void test_requests_of_shared_memory_are_counted_alike(void **state)
          "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r5, %r6, %r7}, [%r3];\n$",
          "", 32, NULL);
     assert_int_equal(counts.shared_passes, 32);
-    runs("atom.shared.add.u32 %r1, [room], 1;\n", 32); // one after another
+    runs("atom.shared.add.u32 %r1, [room], 1;\n", 32); // the lanes one after the other
     assert_int_equal(counts.shared_passes, 32);
     assert_int_equal(counts.shared_passes_least, 1);
 }
@@ -484,7 +485,7 @@ static void test_copies_count_what_they_read_and_write(void **state)
         "cp.async.cg.shared.global [%r3], [%d4], 16, %r9;\ncp.async.wait_all;\n"
         "mov.u32 %r1, 0;\n";
     with(copies, "0", 32, NULL);
-    assert_int_equal(counts.global_requests, 1); // the result's
+    assert_int_equal(counts.global_requests, 1); // the request of the result
     assert_int_equal(counts.global_sectors, 4);
     assert_int_equal(counts.shared_requests, 1);
     assert_int_equal(counts.shared_passes, 4);

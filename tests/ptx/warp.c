@@ -1,9 +1,10 @@
-// What the 32 lanes of a warp do together: shuffles, votes, matrix fragments and products.
+// Instructions in which the 32 lanes of a warp interact: shuffles, votes, matrix fragments and
+// products.
 //
-// Layouts of fragments are those of the PTX manual. A product adds up over k in ascending order in
-// float32 (two factors of 16 bits are exact there, fused or not), as the emulator does: where tests
-// compare the two bit by bit, they compare what nvcc made of the kernel, not this order with a
-// card's, which may differ.
+// Layouts of fragments are those of the PTX manual. A product sums over k in ascending order in
+// float32 (the product of two 16-bit factors is exact there, fused or not), as the emulator does:
+// tests that compare the two bit by bit compare nvcc's code, not this order with that of a card,
+// which may differ.
 #include "tests/ptx/ops.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ static float widened(uint32_t word, int half, bool bf16)
     return (float)h;
 }
 
-// The members of a shuffle or vote must be the lanes that run it.
+// Checks that the members of a shuffle or vote are the active lanes.
 static bool members_run(struct ptx_warp *w, const struct ptx_ins *i, const struct ptx_operand *o)
 {
     const uint32_t *members = ptx_lanes(w, o);
@@ -37,8 +38,8 @@ static bool members_run(struct ptx_warp *w, const struct ptx_ins *i, const struc
 
 enum shuffle { SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY, SHUFFLE_INDEX };
 
-// The lane that a shuffle reads from; `bound` holds the segment's mask (bits 8 to 12) and its
-// limit.
+// Returns the lane that a shuffle reads from; `bound` contains the segment's mask (bits 8 to 12)
+// and its limit.
 static int shuffle_from(enum shuffle kind, int lane, uint32_t by, uint32_t bound, bool *inside)
 {
     int segment = (int)(bound >> 8 & 31), limit = (int)(bound & 31), b = (int)(by & 31);
@@ -145,8 +146,8 @@ static void fragment_put(uint32_t *d, uint16_t rows[8][8], bool transposed)
     }
 }
 
-// Passes of the banks that a matrix takes: rows of other addresses in the same four banks need one
-// each.
+// Returns the number of bank passes for a matrix: rows at different addresses in the same four
+// banks need one each.
 static uint32_t matrix_passes(const uint64_t at[8])
 {
     uint32_t banks[8] = {0}, most = 0;
@@ -160,7 +161,7 @@ static uint32_t matrix_passes(const uint64_t at[8])
     return most;
 }
 
-// Lanes 8 m to 8 m + 7 name the rows of matrix m.
+// Loads matrices; lanes 8 m to 8 m + 7 hold the addresses of the rows of matrix m.
 static void matrices_load(struct ptx_warp *w, const struct ptx_ins *i, uint32_t count,
                           bool transposed)
 {
@@ -233,7 +234,8 @@ static void matrix_transpose(struct ptx_warp *w, const struct ptx_ins *i)
 
 // --- products: d = a b + c, 16 x 8 = (16 x 16) (16 x 8) ---
 
-// What chooses a clone runs before ThreadSanitizer is ready, so there is one body only under it.
+// The code that selects a clone runs before ThreadSanitizer is ready, so there is only one version
+// under it.
 #ifdef __SANITIZE_THREAD__
 #define CLONES
 #else
@@ -292,15 +294,15 @@ static void product_f16(struct ptx_warp *w, const struct ptx_ins *i)
     product(w, i, false);
 }
 
-// The kernel in front has run whole, whatever this one does; until a lane has waited it may touch
-// nothing of it.
+// The previous kernel has already run completely. Until a lane has waited it must not access device
+// memory.
 static void grid_wait(struct ptx_warp *w, const struct ptx_ins *i)
 {
     (void)i;
     w->early &= ~w->mask;
 }
 
-// Flow is the business of run.c; these rows say its operands.
+// run.c implements control flow; these rows only define its operands.
 const struct ptx_form ptx_warp_forms[] = {
     {"bra", "l", nothing, FLOW_BRANCH},
     {"bra.uni", "l", nothing, FLOW_BRANCH},

@@ -415,7 +415,7 @@ static void test_a_close_ends_the_abort(void **state)
     }
 }
 
-// true: cudaGraphLaunch blocks until a test resets it.
+// True: cudaGraphLaunch blocks until a test resets it.
 static _Atomic bool launch_held;
 static _Atomic uint32_t launches;
 
