@@ -453,7 +453,7 @@ def findings(text):
 def source_of(text):
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     pieces = re.findall(r"(?:\\.|[^\\]){1,90}", escaped)
-    return ('// Made of docs/openapi.yaml by tools/openapi.py.\n#include "http/api/openapi.h"\n\n'
+    return ('// Made of docs/openapi.yaml by tools/openapi.py.\n#include "http/api/endpoints.h"\n\n'
             "const char openapi_json[] =\n    %s;\n"
             "const size_t openapi_json_bytes = sizeof openapi_json - 1;\n"
             % "\n    ".join('"%s"' % piece for piece in pieces))

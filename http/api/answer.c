@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include "base/utf8.h"
 #include "http/ids.h"
-#include "http/api/json_begun.h"
 
 enum { HEAD_PENDING = 64 }; // a call's id and name count as this many pending bytes
 

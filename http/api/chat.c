@@ -3,9 +3,8 @@
 // openai.c what completions also needs.
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
-#include "http/api/openai.h"
+#include "http/api/shapes.h"
 #include "http/api/prompt.h"
-#include "http/api/thinking.h"
 #include "http/api/tools.h"
 
 static const struct field_rule chat_rows[] = {

@@ -1,7 +1,7 @@
 // Converts the messages of a chat completion request to a conversation (docs/API.md). Error paths
 // refer to the request: messages[2].content[0].type.
-#include "http/api/parts.h"
-#include "http/api/turns.h"
+#include "http/api/fields.h"
+#include "http/api/conversation.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
-#include "http/api/openai.h"
+#include "http/api/shapes.h"
 #include "http/api/tools.h"
 
 enum {

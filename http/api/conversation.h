@@ -68,3 +68,15 @@ void conversation_wrap_arguments(struct conversation *c);
 void conversation_line(struct json_buffer *text, struct text more);
 
 json_t *json_string_of(struct text t); // returns a new reference; t must be UTF-8
+
+// Reads the messages of a request into a conversation, which copies their strings. One function for
+// each request shape. Runs in on_prepare.
+
+// Chat completions. Sets c->continued if the last message has "prefix": true.
+void chat_turns_read(struct conversation *c, struct fields *f);
+
+// Responses: `instructions` and `input`.
+void responses_turns_read(struct conversation *c, struct fields *f);
+
+// Messages, with the top-level `system`. Sets c->continued if the last message is an assistant's.
+void messages_turns_read(struct conversation *c, struct fields *f);

@@ -1,9 +1,7 @@
 // Decoding fields: see decoding.h.
 #include "http/api/decoding.h"
 
-#include "http/api/not_served.h"
-#include "http/api/token_fields.h"
-#include "http/api/structured.h"
+#include "http/api/fields.h"
 #include "base/hash.h"
 #include "base/random.h"
 

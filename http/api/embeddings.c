@@ -2,7 +2,7 @@
 // one is measured on a text worker and sent in pieces.
 #include "http/api/endpoints.h"
 #include "http/api/inputs.h"
-#include "http/api/vectors.h"
+#include "http/api/pieces.h"
 
 #include "http/counters.h"
 

@@ -3,6 +3,8 @@
 
 #include "http/exchange.h"
 
+#include <stddef.h>
+
 extern const struct route chat_routes[];
 extern const struct route completions_routes[];
 extern const struct route responses_routes[];
@@ -13,3 +15,9 @@ extern const struct route tokens_routes[]; // /tokenize, /detokenize
 extern const struct route health_routes[];
 extern const struct route models_routes[];
 extern const struct route metrics_routes[];
+
+// docs/openapi.yaml as JSON, compiled into the program. The build generates its source with
+// tools/openapi.py.
+
+extern const char openapi_json[];
+extern const size_t openapi_json_bytes; // without the terminating NUL

@@ -158,3 +158,22 @@ static inline struct text text_head(struct text t, size_t bytes_max)
 {
     return t.bytes > bytes_max ? text_span(t.at, utf8_whole(t.at, bytes_max)) : t;
 }
+
+// The content of a message of chat completions or Responses: a string, or an array of parts that
+// contain text (parts.c).
+
+// A type of part, and the member that contains its text.
+struct part_kind {
+    const char *type, *key;
+};
+
+// Appends the texts of all parts without a separator. kinds: the accepted types, ended by a row
+// whose type is NULL; error messages about other types name the first one.
+void parts_read(struct json_buffer *out, struct fields *f, const json_t *content, const char *path,
+                const struct part_kind *kinds);
+
+// Fields that would change the answer and that no endpoint supports (not_served.c). They are
+// rejected by name, so that no client mistakes the answer for what it requested. When a field
+// becomes supported, its row moves to the table of its endpoint or to decoding.c.
+
+extern const struct field_rules generation_not_served;

@@ -4,8 +4,7 @@
 
 #include "http/ids.h"
 #include "http/api/prompt.h"
-#include "http/api/structured.h"
-#include "http/api/thinking.h"
+#include "http/api/decoding.h"
 #include "http/api/tools.h"
 #include "http/counters.h"
 #include "runtime/grammar/token_rules.h"

@@ -19,7 +19,6 @@
 //   on_gone      generation_gone                                                h2o thread
 #pragma once
 
-#include "http/api/blocks.h"
 #include "http/api/call.h"
 #include "http/api/choice.h"
 #include "http/api/conversation.h"
@@ -38,7 +37,7 @@ enum stream_step {
     STEP_FAILURE,   // stream: the last event, which reports `failure`
 };
 
-// The grammar that constrains the answer (structured.h). source.kind GRAMMAR_KIND_NONE: none.
+// The grammar that constrains the answer (decoding.h). source.kind GRAMMAR_KIND_NONE: none.
 struct structured {
     struct grammar_source source; // text is in the exchange's arena
     struct hash hash;             // of the source
@@ -134,8 +133,7 @@ struct generation {
     uint64_t quiet_ns;        // value of second_ns at the last output
     struct http_failure failure;
     struct complete_answer complete;
-    struct text chunk;          // OpenAI shapes: beginning that all chunks of the stream share
-    struct block_writer blocks; // state of the writer of Messages
+    struct text chunk; // OpenAI shapes: beginning that all chunks of the stream share
 };
 
 // For on_prepare. An invalid body fails the fields, and the functions up to generation_submit then

@@ -3,7 +3,6 @@
 // A failed model is reported by /ready, but /health ignores it while another model serves:
 // restarting the process would end that one as well.
 #include "http/api/endpoints.h"
-#include "http/api/openapi.h"
 #include "http/counters.h"
 #include "base/clock.h"
 #include "base/json.h"

@@ -1,5 +1,5 @@
-// Completion of JSON objects: see json_begun.h.
-#include "http/api/json_begun.h"
+// Completion of JSON objects: see answer.h.
+#include "http/api/answer.h"
 
 #include "runtime/text/dialect/scan.h"
 

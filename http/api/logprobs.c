@@ -1,5 +1,5 @@
-// Log probabilities: see logprobs.h.
-#include "http/api/logprobs.h"
+// Log probabilities: see answer.h.
+#include "http/api/answer.h"
 
 #include "base/number.h"
 #include "base/utf8.h"

@@ -3,13 +3,11 @@
 // answers. generation.c contains what all endpoints share.
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
-#include "http/api/messages_write.h"
-#include "http/api/not_served.h"
+#include "http/api/shapes.h"
+#include "http/api/fields.h"
 #include "http/api/prompt.h"
-#include "http/api/structured.h"
-#include "http/api/thinking.h"
 #include "http/api/tools.h"
-#include "http/api/turns.h"
+#include "http/api/conversation.h"
 
 #include <string.h>
 
@@ -137,12 +135,12 @@ static bool thinking_type_read(struct generation *g, const json_t *thinking)
     return thinks && (text_is(type, "enabled") || text_is(type, "adaptive"));
 }
 
-static void display_read(struct generation *g, const json_t *thinking)
+static void display_read(struct messages *m, const json_t *thinking)
 {
     struct text display = json_text(json_member(thinking, "display"));
-    g->blocks.thinking_omitted = text_is(display, "omitted");
-    if (display.at && !g->blocks.thinking_omitted && !text_is(display, "summarized"))
-        fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "thinking.display",
+    m->blocks.thinking_omitted = text_is(display, "omitted");
+    if (display.at && !m->blocks.thinking_omitted && !text_is(display, "summarized"))
+        fields_fail(&m->g.call.fields, HTTP_INVALID_VALUE, "thinking.display",
                     "must be 'summarized' or 'omitted'");
 }
 
@@ -157,8 +155,9 @@ static void thinking_read(struct generation *g)
     requested = thinking_is_on(g);
     if (text_is(json_text(json_member(thinking, "type")), "enabled"))
         budget_read(g, thinking);
-    display_read(g, thinking);
-    g->blocks.thinking = requested;
+    struct messages *m = (struct messages *)g;
+    display_read(m, thinking);
+    m->blocks.thinking = requested;
     g->options.hides_reasoning = !requested;
 }
 
@@ -215,7 +214,7 @@ static void messages_read(struct generation *g)
 
 static void messages_prepare(struct exchange *x)
 {
-    struct generation *g = generation_open(x);
+    struct generation *g = generation_open_in(x, sizeof(struct messages));
     g->options.call_ids = "toolu_";
     messages_read(g);
     generation_tokenize(g);
@@ -239,7 +238,7 @@ static void messages_answer(struct exchange *x)
 
 static void count_prepare(struct exchange *x)
 {
-    struct generation *g = generation_open(x);
+    struct generation *g = generation_open_in(x, sizeof(struct messages));
     g->count_only = true;
     messages_read(g);
     generation_tokenize(g);

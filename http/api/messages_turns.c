@@ -1,7 +1,7 @@
 // Converts the messages and `system` of a Messages request to a conversation (docs/API.md). Error
 // paths are written as messages[1].content[0].type here; fields_fail shows
 // messages.1.content.0.type.
-#include "http/api/turns.h"
+#include "http/api/conversation.h"
 
 #include <string.h>
 

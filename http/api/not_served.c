@@ -1,6 +1,6 @@
-// The table of not_served.h: extensions of the OpenAI and Anthropic APIs in vLLM, llama-server,
+// The table of fields.h: extensions of the OpenAI and Anthropic APIs in vLLM, llama-server,
 // SGLang and TGI. The accepted values are those that turn a field off.
-#include "http/api/not_served.h"
+#include "http/api/fields.h"
 
 static const struct field_rule every_row[] = {FIELD_NOT_SERVED("*", NULL, NULL)};
 static const struct field_rules every_member = FIELD_RULES(every_row, NULL);

@@ -1,5 +1,5 @@
-// Parts of OpenAI answers: see openai.h.
-#include "http/api/openai.h"
+// Parts of OpenAI answers: see shapes.h.
+#include "http/api/shapes.h"
 
 #include <string.h>
 

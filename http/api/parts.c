@@ -1,5 +1,5 @@
-// Content parts: see parts.h.
-#include "http/api/parts.h"
+// Content parts: see fields.h.
+#include "http/api/fields.h"
 
 static const struct field_rule part_rows[] = {
     FIELD_READ_BY("type"),

@@ -1,6 +1,6 @@
-// Pooling requests: see pooled.h. Runs on the h2o thread; reading fields and token lists also on a
+// Pooling requests: see inputs.h. Runs on the h2o thread; reading fields and token lists also on a
 // text worker.
-#include "http/api/pooled.h"
+#include "http/api/inputs.h"
 
 #include "http/counters.h"
 

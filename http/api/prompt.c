@@ -4,7 +4,7 @@
 #include "http/api/prompt.h"
 
 #include "http/api/tools.h"
-#include "http/api/turns.h"
+#include "http/api/conversation.h"
 #include "base/json_keys.h"
 #include "runtime/text/prompt.h"
 

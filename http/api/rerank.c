@@ -3,7 +3,7 @@
 #include "http/api/endpoints.h"
 #include "http/ids.h"
 #include "http/api/pieces.h"
-#include "http/api/pooled.h"
+#include "http/api/inputs.h"
 
 #include "http/counters.h"
 #include "runtime/text/rerank.h"

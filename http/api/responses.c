@@ -4,11 +4,9 @@
 #include "http/api/decoding.h"
 #include "http/api/endpoints.h"
 #include "http/api/prompt.h"
-#include "http/api/responses_write.h"
-#include "http/api/structured.h"
-#include "http/api/thinking.h"
+#include "http/api/shapes.h"
 #include "http/api/tools.h"
-#include "http/api/turns.h"
+#include "http/api/conversation.h"
 
 // Limits of the request's fields that an answer repeats. Three events of a stream repeat them as
 // well, and they stay in memory while a client reads slowly.

@@ -1,8 +1,8 @@
 // Converts `instructions` and `input` of a Responses request to a conversation (docs/API.md).
 // Consecutive reasoning, assistant message and function call items become one assistant message.
 // Error paths refer to the request: input[2].content[0].type.
-#include "http/api/parts.h"
-#include "http/api/turns.h"
+#include "http/api/fields.h"
+#include "http/api/conversation.h"
 
 struct item_reader {
     struct conversation *conversation;

@@ -1,10 +1,9 @@
-// Writes the answers of Responses: see responses_write.h. A non-streamed answer is built like a
+// Writes the answers of Responses: see shapes.h. A non-streamed answer is built like a
 // stream, but without its events.
-#include "http/api/responses_write.h"
+#include "http/api/shapes.h"
 
 #include "base/number.h"
 #include "base/utf8.h"
-#include "http/api/openai.h"
 #include "http/ids.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
-// Signatures of thinking blocks: see signature.h.
-#include "http/api/signature.h"
+// Signatures of thinking blocks: see shapes.h.
+#include "http/api/shapes.h"
 
 #include "base/number.h"
 

@@ -1,5 +1,5 @@
-// Stop strings: see stop.h. generation.c counts the tokens and cancels the choice.
-#include "http/api/stop.h"
+// Stop strings: see choice.h. generation.c counts the tokens and cancels the choice.
+#include "http/api/choice.h"
 
 #include "base/status.h"
 

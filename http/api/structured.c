@@ -1,5 +1,5 @@
-// Structured output of a request: see structured.h.
-#include "http/api/structured.h"
+// Structured output of a request: see decoding.h.
+#include "http/api/decoding.h"
 
 #include "runtime/grammar/vocabulary.h"
 

@@ -1,8 +1,7 @@
-// Thinking: see thinking.h. The variable that a template reads was found when the model was loaded
+// Thinking: see prompt.h. The variable that a template reads was found when the model was loaded
 // (runtime/text/dialect/switch.h); enable_thinking is set in addition to it.
-#include "http/api/thinking.h"
-
 #include "http/api/prompt.h"
+
 #include "runtime/grammar/token_rules.h"
 #include "runtime/text/dialect/budget.h"
 

@@ -1,6 +1,6 @@
-// Token rules: see token_fields.h. A bad word is banned as two token sequences: the word as given,
+// Token rules: see decoding.h. A bad word is banned as two token sequences: the word as given,
 // and with a space before it.
-#include "http/api/token_fields.h"
+#include "http/api/decoding.h"
 
 #include "runtime/grammar/token_rules.h"
 

@@ -1,5 +1,5 @@
-// Answers of /tokenize and /detokenize: see token_pieces.h.
-#include "http/api/token_pieces.h"
+// Answers of /tokenize and /detokenize: see pieces.h.
+#include "http/api/pieces.h"
 
 // Parts of an answer. FIRST has the text or the ids; SECOND has the text again or the ids as
 // strings.

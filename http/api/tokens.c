@@ -5,8 +5,6 @@
 #include "http/api/inputs.h"
 #include "http/api/pieces.h"
 #include "http/api/prompt.h"
-#include "http/api/thinking.h"
-#include "http/api/token_pieces.h"
 #include "http/api/tools.h"
 
 enum {

@@ -1,6 +1,6 @@
 // tool_choice, and the grammar that keeps the answer to it: see tools.h.
-#include "http/api/structured.h"
-#include "http/api/thinking.h"
+#include "http/api/decoding.h"
+#include "http/api/prompt.h"
 #include "http/api/tools.h"
 
 static const struct field_rule name_rows[] = {FIELD_READ_BY("name")};

@@ -1,5 +1,5 @@
-// Embedding vectors as JSON: see vectors.h.
-#include "http/api/vectors.h"
+// Embedding vectors as JSON: see pieces.h.
+#include "http/api/pieces.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // Tool arguments that were cut: what json_begun says of a text it says of every beginning of it,
 // and what json_begun_put makes of such a text is a whole object that begins as the text does.
-#include "http/api/json_begun.h"
+#include "http/api/answer.h"
 
 #include "base/status.h"
 #include "runtime/text/dialect/scan.h"

@@ -1,6 +1,6 @@
 // Conversations of all three interfaces: the first byte chooses which, the rest is the body. A body
 // is refused with a path and a sentence, or every message has a role and a content.
-#include "http/api/turns.h"
+#include "http/api/conversation.h"
 
 #include "base/json.h"
 #include "base/status.h"

@@ -2,7 +2,7 @@
 #include "api_fake.h"
 
 #include "http/api/grammars.h"
-#include "http/api/vectors.h"
+#include "http/api/pieces.h"
 #include "base/clock.h"
 #include "runtime/grammar/matcher.h"
 

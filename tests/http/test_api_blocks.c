@@ -2,7 +2,7 @@
 // whole and as events, beside each other; tools and tool_choice as the template gets them.
 #include "api_fake.h"
 
-#include "http/api/json_begun.h"
+#include "http/api/answer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 // engine.
 #include "api_fake.h"
 
-#include "http/api/vectors.h"
+#include "http/api/pieces.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 // apart, the answer in pieces, truncation, errors with their path.
 #include "api_fake.h"
 
-#include "http/api/vectors.h"
+#include "http/api/pieces.h"
 
 #include <setjmp.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 // Stop strings: what comes out does not depend on where the stream was cut, and is what a plain
 // search over the whole text gives (leftmost match, then the longer string).
-#include "http/api/stop.h"
+#include "http/api/choice.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
