@@ -205,7 +205,7 @@ static void test_expressions_are_tried_before_they_are_finished(void **state)
             char text[8];
             uint32_t bytes = oracle_random(&seed, 8);
             bool matches;
-            for (uint32_t k = 0; k < bytes; k++)
+            for (size_t k = 0; k < sizeof text; k++)
                 text[k] = (char)('a' + oracle_random(&seed, 3));
             assert_int_equal(grammar_matches(b, e, text_span(text, bytes), &matches, &err),
                              STATUS_OK);

@@ -249,8 +249,8 @@ static void test_ids_that_the_device_tests(void **state)
         {1, 0}, {2, 6}, {2, 7}, {MODEL_END_IDS_MAX, REQUEST_STOP_IDS_MAX}};
     int32_t token = 1, stops[REQUEST_STOP_IDS_MAX];
     uint32_t start[2] = {0, 1};
-    for (int32_t i = 0; i < REQUEST_STOP_IDS_MAX; i++)
-        stops[i] = 100 + i;
+    for (uint32_t i = 0; i < REQUEST_STOP_IDS_MAX; i++)
+        stops[i] = 100 + (int32_t)i;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         uint32_t ends = sizes[k][0], count = sizes[k][1];
         struct rig rig;

@@ -11,6 +11,7 @@
 // makes one call fail that a driver may refuse. Known gap: no fork and join inside a capture.
 #include "emu.h"
 
+#include <algorithm>
 #include <stdio.h>
 #include <stdlib.h>
 #include <thread>
