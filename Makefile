@@ -16,6 +16,7 @@ help: ## this list
 serve: ## build, fetch two small models once (OFFLINE=1: the built-in ones) and serve them on 127.0.0.1:8000 (PORT=8001)
 	@tools/deps.sh build
 	@tools/build.sh weft
+	@$(WEFT) serve --help >/dev/null
 	@if [ -e /dev/nvidia0 ] && command -v nvcc >/dev/null; then $(MAKE) -s cuda; fi
 	@models=$$(OFFLINE=$(OFFLINE) python3 tools/first_models.py --weft $(WEFT)); exec $(WEFT) serve --port $(PORT) $$models
 

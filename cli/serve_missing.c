@@ -4,7 +4,10 @@
 int command_serve(const struct command *self, int argc, char **argv)
 {
     (void)self, (void)argc, (void)argv;
-    fprintf(stderr, "weft: this build has no HTTP server: install libh2o-evloop-dev and libssl-dev "
-                    "(tools/deps.sh does), then build again\n");
+    fputs("weft: this build has no HTTP server, because libh2o was missing: install libh2o 2.2 "
+          "with its headers (Debian 12: libh2o-evloop-dev) and libssl-dev and build again; chat, "
+          "generate, embed, rerank, perplexity, inspect, render, tokenize and detokenize work "
+          "without it\n",
+          stderr);
     return EXIT_CODE_FAILURE;
 }

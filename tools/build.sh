@@ -32,7 +32,9 @@ show() {
     [ -z "$shown" ] || printf '%s' "$clear"
 }
 
-if [ ! -f build/release/build.ninja ]; then
+# Also configured anew: a folder without libh2o, which may be there by now, and one of other presets.
+if [ ! -f build/release/build.ninja ] || [ CMakePresets.json -nt build/release/build.ninja ] ||
+    ! grep -q '^H2O_FOUND:INTERNAL=1' build/release/CMakeCache.txt; then
     [ ! -t 1 ] || printf 'configuring'
     cmake --preset release >"$log" 2>&1 || failed
     printf '%s' "$clear"
