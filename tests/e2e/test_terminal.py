@@ -52,7 +52,8 @@ def in_a_pipe(*options, **more):
     process = subprocess.Popen([WEFT, "serve", "--port", "0", *FOLDERS, *options], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, env=environment(more))
     with process.stdout:
-        return ended(process, lambda: os.read(process.stdout.fileno(), 65536))
+        said = ended(process, lambda: os.read(process.stdout.fileno(), 65536))
+        return said + process.stdout.read().decode()  # lines of the log, which a thread of its own writes
 
 
 def rows(text):
