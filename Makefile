@@ -4,11 +4,12 @@ SHELL := /bin/bash
 BUILD := build/release
 WEFT := $(BUILD)/bin/weft
 PORT ?= 8000
+PREFIX ?= /usr/local
 OFFLINE ?=
 T ?=
 DIFF ?=
 
-.PHONY: help serve test t soak dev bench cuda check fmt clean
+.PHONY: help serve install test t soak dev bench cuda check fmt clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -19,6 +20,12 @@ serve: ## build, fetch two small models once (OFFLINE=1: the built-in ones) and 
 	@$(WEFT) serve --help >/dev/null
 	@if [ -e /dev/nvidia0 ] && command -v nvcc >/dev/null; then $(MAKE) -s cuda; fi
 	@models=$$(OFFLINE=$(OFFLINE) python3 tools/first_models.py --weft $(WEFT)); exec $(WEFT) serve --port $(PORT) $$models
+
+install: ## program, plugin, built-in models and pages, under /usr/local (PREFIX=...)
+	@tools/deps.sh build
+	@tools/build.sh weft
+	@cmake --install $(BUILD) --prefix "$(abspath $(PREFIX))" >/dev/null
+	@echo "installed: $(DESTDIR)$(abspath $(PREFIX))/bin/weft (try: weft serve weft-demo-chat)"
 
 test: ## everything that needs no GPU; the last line counts
 	@tools/deps.sh build test

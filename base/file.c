@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,4 +48,19 @@ enum status file_read(struct text *out, struct arena *arena, const char *path, s
     enum status status = read_descriptor(out, arena, fd, bytes_max, path, err);
     close(fd);
     return status;
+}
+
+bool file_of_program(char *path, size_t size, const char *relative)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return false;
+    self[length] = '\0';
+    char *slash = strrchr(self, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    int written = snprintf(path, size, "%s/%s", self, relative);
+    return written > 0 && (size_t)written < size;
 }

@@ -1,4 +1,4 @@
-// Reading a complete file.
+// Reading a complete file, and the files that are installed with the program.
 #pragma once
 
 #include "base/status.h"
@@ -10,3 +10,8 @@
 // file.
 enum status file_read(struct text *out, struct arena *arena, const char *path, size_t bytes_max,
                       struct error *err) MUST_USE;
+
+// Writes the path of a file that is installed with the program, for example "../share/weft/models";
+// `relative` starts at the folder of the executable. Returns false if that folder is unknown or the
+// path does not fit.
+bool file_of_program(char *path, size_t size, const char *relative);

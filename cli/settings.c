@@ -2,9 +2,11 @@
 // their meaning is the same. Main thread.
 #include "cli/settings.h"
 
+#include "base/file.h"
 #include "scheduler/port.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -110,7 +112,7 @@ const struct option_table session_options_table = {
 // clang-format off: a row is easier to read in few lines
 static const struct option_row device_rows[] = {
     {"device-library", OPTION_TEXT, AT(device_settings, device_library), 0, 0, {0},
-     "next to the executable, then the install libdir", "shared library of the device"},
+     "next to the executable, then ../lib/weft from there", "shared library of the device"},
     {"device-cache", OPTION_TEXT, AT(device_settings, device_cache), 0, 0, {0},
      "none: measured at each start",
      "folder that stores the measured choice of a GPU's algorithms"},
@@ -243,6 +245,21 @@ static const char *last_part(const char *folder, struct arena *arena)
     return arena_copy(arena, text_of(strrchr(resolved, '/') + 1)).at;
 }
 
+// Returns the folder of an installed built-in model if the name is one and nothing has this name in
+// the working directory; otherwise the name.
+static const char *built_in_find(const char *name, struct arena *arena)
+{
+    char relative[NAME_MAX + 64], path[PATH_MAX];
+    struct stat about;
+    if (strchr(name, '/') || strlen(name) > NAME_MAX || stat(name, &about) == 0)
+        return name;
+    snprintf(relative, sizeof relative, "../share/weft/models/%s", name);
+    if (!file_of_program(path, sizeof path, relative) || stat(path, &about) != 0 ||
+        !S_ISDIR(about.st_mode))
+        return name;
+    return arena_copy(arena, text_of(path)).at;
+}
+
 enum status model_spec_parse(struct model_spec *out, const char *text,
                              const struct model_settings *all, struct arena *arena,
                              struct error *err)
@@ -257,13 +274,13 @@ enum status model_spec_parse(struct model_spec *out, const char *text,
         out->id = folder;
         folder = equals + 1;
     }
-    out->folder = folder;
     if (!out->id)
         out->id = last_part(folder, arena);
     if (*folder == '\0' || *out->id == '\0')
         return error_set(err, STATUS_INVALID,
                          "'%s' is not [NAME=]MODEL_DIR[,option=value]...: it names no folder",
                          text);
+    out->folder = built_in_find(folder, arena);
     for (char *part = part_next(&rest); part; part = part_next(&rest)) {
         char *value = strchr(part, '=');
         if (value)

@@ -69,7 +69,8 @@ extern const struct option_table device_options_table;
 extern const struct option_table serve_options_table;
 
 // Parses "[NAME=]FOLDER[,option=value]...". A comma in a path is written "\,"; a path with '=' must
-// be preceded by NAME=. `all`: the settings for all models, which the options override.
+// be preceded by NAME=. If nothing is at FOLDER, it may be the name of a built-in model that is
+// installed with the program. `all`: the settings for all models, which the options override.
 struct model_spec {
     const char *id; // NAME, or the last part of the folder
     const char *folder;

@@ -172,7 +172,7 @@ typedef const struct device_api *device_plugin_entry(void);
 #define DEVICE_PLUGIN_SYMBOL "weft_device_plugin"
 
 // Opens the shared object of device `name`: library_path if not NULL, else libweft_NAME.so in the
-// executable's folder, else in the install libdir; without library_path, never in the working
+// executable's folder, else in ../lib/weft from there; without library_path, never in the working
 // directory. Returns NOT_FOUND if library_path is NULL and neither file exists, NO_DEVICE with the
 // reason if library_path does not exist or the object cannot be opened. The object stays loaded
 // until the process ends.

@@ -1,32 +1,15 @@
-// Opens the shared object of a device (cuda, simt): in the executable's folder, then in the install
-// libdir, or at a path that the user gives. Called at startup by the main thread. The object stays
-// loaded until the process ends, because its code may run in any stream until then.
+// Opens the shared object of a device (cuda, simt): in the executable's folder, then in ../lib/weft
+// from there, or at a path that the user gives. Called at startup by the main thread. The object
+// stays loaded until the process ends, because its code may run in any stream until then.
 #include "kernels/device.h"
+
+#include "base/file.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-#ifndef WEFT_LIBDIR
-#error "WEFT_LIBDIR is given by the build"
-#endif
-
-static bool path_beside_executable(char *path, size_t size, const char *name)
-{
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0)
-        return false;
-    self[length] = '\0';
-    char *slash = strrchr(self, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    int written = snprintf(path, size, "%s/libweft_%s.so", self, name);
-    return written > 0 && (size_t)written < size;
-}
 
 static enum status entry_open(const struct device_api **out, void *library, const char *name,
                               struct error *err)
@@ -62,8 +45,7 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
     *out = NULL;
     if (!name_is_plain(name))
         return error_set(err, STATUS_INVALID, "'%.64s' is not the name of a device", name);
-    char beside[PATH_MAX + 64] = "";
-    char installed[PATH_MAX] = "";
+    char beside[PATH_MAX + 64] = "", installed[PATH_MAX + 64] = "", file[PATH_MAX];
     const char *tried[2] = {NULL, NULL};
     if (library_path) {
         // the option is a path, but dlopen would search system folders for a name without a slash
@@ -72,10 +54,11 @@ enum status device_plugin_open(const struct device_api **out, const char *name,
             return error_set(err, STATUS_TOO_LARGE, "the device library's path is too long");
         tried[0] = beside;
     } else {
-        if (path_beside_executable(beside, sizeof beside, name))
+        snprintf(file, sizeof file, "../lib/weft/libweft_%s.so", name);
+        if (file_of_program(beside, sizeof beside, strrchr(file, '/') + 1))
             tried[0] = beside;
-        snprintf(installed, sizeof installed, "%s/libweft_%s.so", WEFT_LIBDIR, name);
-        tried[1] = installed;
+        if (file_of_program(installed, sizeof installed, file))
+            tried[1] = installed;
     }
     char reason[512] = "";
     bool absent = true;

@@ -1,0 +1,78 @@
+"""What `cmake --install` puts under a prefix: the program runs there, finds its models and its plugins by its own place.
+
+    python3 tests/cli/test_install.py build/release/bin/weft
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+WEFT = pathlib.Path(sys.argv.pop(1)).resolve()
+BUILD = WEFT.parents[1]
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        subprocess.run(["cmake", "--install", BUILD, "--prefix", "/usr"], check=True, capture_output=True,
+                       env={**os.environ, "DESTDIR": str(cls.folder / "staged")})
+        cls.prefix = (cls.folder / "staged/usr").rename(cls.folder / "elsewhere")  # it can be moved
+
+    def weft(self, *args, **more):
+        return subprocess.run([self.prefix / "bin/weft", *args], capture_output=True, text=True, timeout=600, cwd=self.folder,
+                              **more)
+
+    def test_everything_is_where_distributions_expect_it(self):
+        for folder, names in (("models", ("weft-demo-rerank/model.safetensors", "first-chat.jinja")),
+                              ("../doc/weft", ("README.md", "LICENSE", "NOTICE", "docs/API.md"))):
+            for name in names:
+                self.assertTrue((self.prefix / "share/weft" / folder / name).is_file(), name)
+        self.assertFalse((self.prefix / "share/weft/models/fetched").exists())
+        self.assertEqual(sorted(os.listdir(self.prefix / "bin")), ["weft"])
+
+    def test_built_in_models_have_names(self):
+        done = self.weft("embed", "weft-demo-embed", "--device", "cpu", input="hello\n")
+        self.assertEqual((done.returncode, done.stdout[:1]), (0, "["), done.stderr)
+        for name in "weft-demo", "models/weft-demo-embed":
+            done = self.weft("embed", name, input="hello\n")
+            self.assertEqual(done.returncode, 1, done.stderr)
+        (self.folder / "weft-demo-embed").mkdir()  # a folder of this name comes first
+        done = self.weft("embed", "weft-demo-embed", input="hello\n")
+        (self.folder / "weft-demo-embed").rmdir()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("config.json", done.stderr)
+
+    def test_it_serves(self):
+        if self.weft("serve", "--help").returncode != 0:
+            self.skipTest("this weft was built without its server")
+        command = [self.prefix / "bin/weft", "serve", "x=weft-demo-embed,dtype=bfloat16", "--port", "0", "--device", "cpu"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder) as server:
+            line = next((line for line in server.stderr if " ready: " in line), "")
+            server.terminate()
+            server.stderr.read()
+        self.assertIn("ready: 1 model", line)
+        self.assertEqual(server.returncode, 0)
+
+    def test_a_plugin_is_found_in_lib(self):
+        plugin = WEFT.parent / "libweft_simt.so"
+        if not plugin.exists():
+            self.skipTest("libweft_simt.so is not built")
+        (self.prefix / "lib/weft").mkdir(parents=True, exist_ok=True)
+        shutil.copy(plugin, self.prefix / "lib/weft")
+        done = self.weft("embed", "weft-demo-embed", "--device", "simt", input="hello\n")
+        self.assertEqual((done.returncode, done.stdout[:1]), (0, "["), done.stderr)
+
+    def test_its_libraries_are_the_system_s_or_its_own(self):
+        said = subprocess.run(["ldd", self.prefix / "bin/weft"], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("not found", said)
+        self.assertNotIn("build/deps", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
