@@ -20,7 +20,7 @@
 //
 // job: where the offloaded job is. offload_finish and offload_drop call its `done`.
 //
-//     NONE -- exchange_offload, exchange_compile --> WAITS -- list_submit --> RUNS
+//     NONE -- exchange_offload, exchange_compile --> WAITS -- class_submit --> RUNS
 //      ^                                              |                        |
 //      +-- offload_drop; offload_finish: duplicate ---+                        |
 //      +----------------------------- offload_finish --------------------------+
@@ -74,7 +74,7 @@ enum client_state {
 
 enum job_state {
     JOB_NONE,
-    JOB_WAITS, // in a list of the thread or of a compile group
+    JOB_WAITS, // queued
     JOB_RUNS,  // at a worker
 };
 
@@ -118,9 +118,7 @@ struct exchange_send {
     uint64_t sent_ns;           // when the piece now being sent was handed to h2o
 };
 
-// The exchange's place in the queue for the grammar thread.
 struct exchange_compile {
-    uint64_t rank;
     uint64_t since_ns;           // when it first queued for the grammar thread; 0: never
     struct compile_group *group; // jobs that wait for the same compilation, or NULL
 };
@@ -128,8 +126,7 @@ struct exchange_compile {
 struct exchange_job {
     enum job_state state;
     struct offload offload;
-    struct exchange *waiting_next, **waiting_link; // while JOB_WAITS: list `waiting_in`
-    struct exchange_list *waiting_in;
+    struct wait_item item; // queued while JOB_WAITS: by the thread or in a compile group
     struct exchange_compile compile;
     struct text body_given; // h2o's body, kept here while a worker has a copy
     char *body_copy;

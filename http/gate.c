@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 struct gate_place {
-    struct gate_place *next;
+    struct wait_item item; // must be first: gate_call casts it back
     pthread_cond_t call;
     bool large, called;
 };
@@ -14,7 +14,6 @@ void gate_open(struct work_gate *gate, uint32_t most, uint32_t most_large)
 {
     *gate = (struct work_gate){.most = most, .most_large = most_large};
     pthread_mutex_init(&gate->lock, NULL);
-    gate->end = &gate->first;
 }
 
 void gate_close(struct work_gate *gate)
@@ -31,18 +30,15 @@ static bool gate_has_capacity(const struct work_gate *gate, bool large)
 // limit is reached, so that small bodies do not wait for large ones.
 static void gate_call(struct work_gate *gate)
 {
-    for (struct gate_place **at = &gate->first; *at;) {
-        struct gate_place *place = *at;
-        if (!gate_has_capacity(gate, place->large)) {
-            at = &place->next;
+    struct wait_item *after;
+    for (struct wait_item *item = gate->waiting.first; item; item = after) {
+        struct gate_place *place = (struct gate_place *)item;
+        after = item->after;
+        if (!gate_has_capacity(gate, place->large))
             continue;
-        }
-        *at = place->next;
-        if (gate->end == &place->next)
-            gate->end = at;
+        wait_remove(item);
         gate->running++;
         gate->running_large += place->large;
-        gate->waiting--;
         place->called = true;
         pthread_cond_signal(&place->call);
     }
@@ -57,9 +53,7 @@ static void gate_leave_locked(struct work_gate *gate, bool large)
 static void gate_wait_locked(struct work_gate *gate, bool large)
 {
     struct gate_place place = {.call = PTHREAD_COND_INITIALIZER, .large = large};
-    *gate->end = &place;
-    gate->end = &place.next;
-    gate->waiting++;
+    wait_push(&gate->waiting, &place.item, 0);
     gate_call(gate);
     while (!place.called)
         pthread_cond_wait(&place.call, &gate->lock);
@@ -92,7 +86,7 @@ void gate_leave(struct work_gate *gate, bool large)
 uint32_t gate_waiting(struct work_gate *gate)
 {
     pthread_mutex_lock(&gate->lock);
-    uint32_t waiting = gate->waiting;
+    uint32_t waiting = gate->waiting.count;
     pthread_mutex_unlock(&gate->lock);
     return waiting;
 }

@@ -3,17 +3,17 @@
 // the end.
 #pragma once
 
+#include "http/wait_queue.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gate_place;
-
 struct work_gate {
     pthread_mutex_t lock;
     uint32_t most, most_large; // limits of running workers, and of those with large bodies
-    uint32_t running, running_large, waiting;
-    struct gate_place *first, **end; // waiting workers, in order of arrival
+    uint32_t running, running_large;
+    struct wait_queue waiting; // waiting workers, in order of arrival
 };
 
 void gate_open(struct work_gate *gate, uint32_t most, uint32_t most_large);

@@ -6,6 +6,7 @@
 #include "http/cors.h"
 #include "http/counters.h"
 #include "http/exchange.h"
+#include "http/wait_queue.h"
 #include "http/route.h"
 #include "http/server.h"
 #include "http/work.h"
@@ -22,15 +23,12 @@
 enum {
     WATCH_EVENTS = 64,
     SOCKET_SEND_BYTES = 64 * 1024,
-    COMPILE_KEYS = 64, // size of tables per API key, indexed by key id modulo this
 };
 
-struct compile_group; // see offload.c
 struct exchange;
 
-struct exchange_list {
-    struct exchange *first, **end; // end: link that the next exchange is stored in
-};
+// Classes of waiting jobs: those of work.h, and jobs of which one at a time runs (offload.serial).
+enum { WAITING_SERIAL = WORK_CLASSES, WAITING_CLASSES };
 
 // One TCP connection. The on_close callback of its socket points to it.
 struct connection {
@@ -69,19 +67,12 @@ struct http_thread {
     struct waker *control;      // wakes the thread for the server and the text workers
     struct waker *waker;        // wakes the thread for the engines
     struct work_side *work;
-    struct exchange_list waiting[WORK_SIZES_MAX]; // exchanges waiting for a text worker, by size
-    struct exchange_list waiting_serial;  // jobs of which one at a time runs (offload.serial)
-    struct exchange_list waiting_answers; // large answers waiting for a worker
-    // jobs for the grammar thread, sorted by rank (exchange.rank)
-    struct exchange_list waiting_compile;
-    struct exchange *compiling; // this thread's job at the grammar thread, or NULL
-    uint64_t compile_rank;      // rank of the job last sent to the grammar thread
-    // highest rank sent per API key, by key id modulo COMPILE_KEYS
-    uint64_t compile_key_ranks[COMPILE_KEYS];
+    struct wait_queue waiting[WAITING_CLASSES]; // jobs waiting for a worker, by class
+    struct wait_rounds compile_rounds;          // ranks of the jobs for the grammar thread
+    struct exchange *compiling;                 // this thread's job at the grammar thread, or NULL
     uint32_t compile_duplicates; // number of duplicates waiting for another job's grammar
-    uint32_t compile_key_duplicates[COMPILE_KEYS]; // number of those duplicates per API key
-    struct compile_group *compiled; // compiled groups whose duplicates must be completed
-    struct compile_group **compiled_end;
+    uint32_t compile_key_duplicates[WAIT_KEYS]; // number of those duplicates per API key
+    struct wait_queue compiled;      // compiled groups whose duplicates must be completed
     bool serial_running;             // true while an serial job is at a worker
     struct exchange *exchanges;      // all exchanges that h2o has not disposed of
     _Atomic uint32_t exchange_count; // written by this thread only

@@ -1,8 +1,10 @@
 // Sends exchanges to text workers and handles their return. All functions run on the h2o thread
-// except offload_run. Exchanges wait here, sorted by the size of their job, until a worker has
+// except offload_run. Exchanges wait here, in one queue for each class of jobs, until a worker has
 // space. A body is copied only when a worker accepts the exchange, which bounds the number of
 // copies.
 #include "http/internal.h"
+
+#include "base/number.h"
 
 enum {
     // limit of waiting duplicates, as a multiple of compiles_max and compiles_key_max
@@ -10,48 +12,28 @@ enum {
     COMPLETED_PER_ITERATION = 32, // duplicates completed in one loop iteration
 };
 
-// Jobs that compile the same grammar. The first is compiled: it is in waiting_compile or at the
-// grammar thread. The others are its duplicates and wait for its result.
+// Jobs that compile the same grammar. The first is compiled: it is in the queue of WORK_COMPILE or
+// at the grammar thread. The others are its duplicates and wait for its result.
 struct compile_group {
     struct exchange *first; // NULL: compiled, and the group is in thread->compiled
-    struct exchange_list duplicates;
-    struct compile_group *next; // next group in thread->compiled
+    struct wait_queue duplicates;
+    struct wait_item item; // in thread->compiled
 };
 
-static struct exchange_list *list_of(const struct exchange *x)
+static struct exchange *exchange_of(struct wait_item *item)
 {
-    if (x->job.offload.serial)
-        return &x->thread->waiting_serial;
-    if (x->job.offload.compiles)
-        return &x->thread->waiting_compile;
-    if (x->job.offload.answers && work_size(x->job.offload.bytes) > 0)
-        return &x->thread->waiting_answers;
+    return item ? H2O_STRUCT_FROM_MEMBER(struct exchange, job.item, item) : NULL;
+}
+
+static uint32_t class_of(const struct exchange *x)
+{
+    const struct offload *job = &x->job.offload;
+    if (job->serial)
+        return WAITING_SERIAL;
+    if (job->answers && work_size(job->bytes) > 0)
+        return WORK_ANSWER;
     // a larger body is refused, so no worker exists for its size
-    uint64_t most = x->thread->server->options.body_bytes_max;
-    return &x->thread
-                ->waiting[work_size(x->job.offload.bytes < most ? x->job.offload.bytes : most)];
-}
-
-static void list_put(struct exchange_list *list, struct exchange **link, struct exchange *x)
-{
-    x->job.waiting_in = list;
-    x->job.waiting_next = *link;
-    x->job.waiting_link = link;
-    *link = x;
-    if (x->job.waiting_next)
-        x->job.waiting_next->job.waiting_link = &x->job.waiting_next;
-    else
-        list->end = &x->job.waiting_next;
-}
-
-static void wait_end(struct exchange *x)
-{
-    *x->job.waiting_link = x->job.waiting_next;
-    if (x->job.waiting_next)
-        x->job.waiting_next->job.waiting_link = x->job.waiting_link;
-    else
-        x->job.waiting_in->end = x->job.waiting_link;
-    x->job.waiting_link = NULL;
+    return work_size(smaller(job->bytes, x->thread->server->options.body_bytes_max));
 }
 
 // Replaces the body by a copy for the worker, because h2o frees its own when the client leaves.
@@ -75,17 +57,8 @@ static void body_return(struct exchange *x)
     x->job.body_copy = NULL;
 }
 
-// The queue for the grammar thread. Jobs are sorted by rank; ranks give each API key one job per
-// round, so that a key does not wait for all jobs of another key. Jobs of equal rank keep their
-// order of arrival. A duplicate waits for the first job's result instead of compiling again.
-
-static void compile_begin(struct exchange *x)
-{
-    struct http_thread *thread = x->thread;
-    thread->compiling = x;
-    thread->compile_rank = thread->compile_key_ranks[x->info.key_id % COMPILE_KEYS] =
-        x->job.compile.rank;
-}
+// The queue for the grammar thread, WORK_COMPILE, has ranks that let API keys take rounds. A
+// duplicate waits for the first job's result instead of compiling again.
 
 static bool shares_compile(const struct exchange *x, const struct exchange *other)
 {
@@ -93,72 +66,49 @@ static bool shares_compile(const struct exchange *x, const struct exchange *othe
            other->job.offload.share_key == x->job.offload.share_key;
 }
 
-struct compile_scan {
-    struct exchange *first; // first job of the group that x would join, or NULL
-    uint32_t all, own;      // jobs in the queue: all, and those of the key of x
-    uint64_t rank;
-};
-
-// Scans the queue, which has at most compiles_max entries, for the counts, the group and the rank
-// of x.
-static struct compile_scan compile_scan(const struct exchange *x)
+// Returns the first job of the group that x would join, or NULL. Scans the queue, which has at most
+// compiles_max entries; *own: number of those of the key of x.
+static struct exchange *compile_find(const struct exchange *x, uint32_t *own)
 {
     const struct http_thread *thread = x->thread;
-    struct compile_scan scan = {
-        .first = shares_compile(x, thread->compiling) ? thread->compiling : NULL,
-        .rank = thread->compile_key_ranks[x->info.key_id % COMPILE_KEYS] + 1};
-    if (scan.rank < thread->compile_rank)
-        scan.rank = thread->compile_rank;
-    for (struct exchange *w = thread->waiting_compile.first; w; w = w->job.waiting_next) {
-        bool own = w->info.key_id == x->info.key_id;
-        scan.all++;
-        scan.own += own;
-        if (own && w->job.compile.rank >= scan.rank)
-            scan.rank = w->job.compile.rank + 1;
-        if (shares_compile(x, w))
-            scan.first = w;
+    struct exchange *first = shares_compile(x, thread->compiling) ? thread->compiling : NULL;
+    *own = 0;
+    for (struct wait_item *at = thread->waiting[WORK_COMPILE].first; at; at = at->after) {
+        *own += at->key == x->info.key_id;
+        if (shares_compile(x, exchange_of(at)))
+            first = exchange_of(at);
     }
-    return scan;
+    return first;
 }
 
 static bool duplicate_fits(const struct exchange *x)
 {
     const struct http_thread *thread = x->thread;
     const struct server_options *options = &thread->server->options;
-    uint32_t own = thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS];
+    uint32_t own = thread->compile_key_duplicates[x->info.key_id % WAIT_KEYS];
     return thread->compile_duplicates < DUPLICATES_PER_COMPILE * options->compiles_max &&
            own < DUPLICATES_PER_COMPILE * options->compiles_key_max;
 }
 
 static void duplicate_begin(struct exchange *x, struct exchange *first)
 {
-    if (!first->job.compile.group) {
-        first->job.compile.group = heap_alloc_zeroed(1, sizeof *first->job.compile.group);
-        first->job.compile.group->first = first;
-        first->job.compile.group->duplicates.end = &first->job.compile.group->duplicates.first;
+    struct compile_group **group = &first->job.compile.group;
+    if (!*group) {
+        *group = heap_alloc_zeroed(1, sizeof **group);
+        (*group)->first = first;
     }
-    x->job.compile.group = first->job.compile.group;
+    x->job.compile.group = *group;
     x->thread->compile_duplicates++;
-    x->thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS]++;
-    list_put(&x->job.compile.group->duplicates, x->job.compile.group->duplicates.end, x);
+    x->thread->compile_key_duplicates[x->info.key_id % WAIT_KEYS]++;
+    wait_push(&(*group)->duplicates, &x->job.item, 0);
 }
 
 static void duplicate_end(struct exchange *x)
 {
-    wait_end(x);
+    wait_remove(&x->job.item);
     x->job.compile.group = NULL;
     x->thread->compile_duplicates--;
-    x->thread->compile_key_duplicates[x->info.key_id % COMPILE_KEYS]--;
-}
-
-static void compile_wait_begin(struct exchange *x, uint64_t rank)
-{
-    struct exchange_list *list = &x->thread->waiting_compile;
-    struct exchange **link = &list->first;
-    x->job.compile.rank = rank;
-    while (*link && (*link)->job.compile.rank <= rank)
-        link = &(*link)->job.waiting_next;
-    list_put(list, link, x);
+    x->thread->compile_key_duplicates[x->info.key_id % WAIT_KEYS]--;
 }
 
 // Makes x the first job of the group of `before`, which then leaves or becomes a duplicate.
@@ -175,38 +125,39 @@ static void group_lead(struct exchange *x, struct exchange *before)
 static bool compile_put(struct exchange *x)
 {
     const struct server_options *options = &x->thread->server->options;
-    struct compile_scan scan = compile_scan(x);
-    bool fits =
-        scan.own < options->compiles_key_max && (scan.first || scan.all < options->compiles_max);
-    bool sooner = scan.first && scan.first->job.state == JOB_WAITS &&
-                  scan.rank < scan.first->job.compile.rank;
-    if (scan.first && !(sooner && fits && duplicate_fits(scan.first))) {
+    struct wait_queue *queue = &x->thread->waiting[WORK_COMPILE];
+    uint32_t own;
+    struct exchange *first = compile_find(x, &own);
+    uint64_t rank = wait_rounds_rank(&x->thread->compile_rounds, queue, x->info.key_id);
+    bool fits = own < options->compiles_key_max && (first || queue->count < options->compiles_max);
+    bool sooner = first && first->job.state == JOB_WAITS && rank < first->job.item.rank;
+    if (first && !(sooner && fits && duplicate_fits(first))) {
         fits = duplicate_fits(x);
         if (fits)
-            duplicate_begin(x, scan.first);
+            duplicate_begin(x, first);
         return fits;
     }
     if (!fits)
         return false;
-    if (scan.first) {
-        wait_end(scan.first);
-        group_lead(x, scan.first);
-        duplicate_begin(scan.first, x);
+    if (first) {
+        wait_remove(&first->job.item);
+        group_lead(x, first);
+        duplicate_begin(first, x);
     }
-    compile_wait_begin(x, scan.rank);
+    wait_push(queue, &x->job.item, rank);
     return true;
 }
 
-// Promotes the first duplicate of x to the queue position *link. x has no group afterwards.
-static void group_promote(struct exchange *x, struct exchange **link)
+// Promotes the first duplicate of x to the rank of x and the queue position after `before`. x has
+// no group afterwards.
+static void group_promote(struct exchange *x, struct wait_item *before)
 {
     struct compile_group *group = x->job.compile.group;
-    struct exchange *next = group ? group->duplicates.first : NULL;
+    struct exchange *next = group ? exchange_of(group->duplicates.first) : NULL;
     if (next) {
         duplicate_end(next);
         group_lead(next, x);
-        next->job.compile.rank = x->job.compile.rank;
-        list_put(&x->thread->waiting_compile, link, next);
+        wait_insert(&x->thread->waiting[WORK_COMPILE], &next->job.item, before, x->job.item.rank);
     } else {
         heap_free(group);
         x->job.compile.group = NULL;
@@ -216,38 +167,41 @@ static void group_promote(struct exchange *x, struct exchange **link)
 // Removes x from the queue. The first duplicate inherits its position.
 static void compile_leave(struct exchange *x)
 {
-    struct exchange **link = x->job.waiting_link;
+    struct wait_item *before = x->job.item.before;
     if (x->job.compile.group && x->job.compile.group->first != x) {
         duplicate_end(x);
         return;
     }
-    wait_end(x);
-    group_promote(x, link);
+    wait_remove(&x->job.item);
+    group_promote(x, before);
 }
 
-static void list_submit(struct http_thread *thread, struct exchange_list *list, uint32_t size)
+static void class_submit(struct http_thread *thread, uint32_t kind)
 {
     struct exchange *x;
     int worker;
-    while ((x = list->first) != NULL && !(x->job.offload.serial && thread->serial_running) &&
-           (worker = work_choose(thread->work, size)) >= 0) {
-        wait_end(x);
+    while ((x = exchange_of(thread->waiting[kind].first)) != NULL &&
+           !(kind == WAITING_SERIAL && thread->serial_running) &&
+           (worker = work_choose(thread->work, kind == WAITING_SERIAL ? 0 : kind)) >= 0) {
+        wait_remove(&x->job.item);
         x->job.state = JOB_RUNS;
         body_keep(x);
-        if (x->job.offload.compiles)
-            compile_begin(x);
-        thread->serial_running = thread->serial_running || x->job.offload.serial;
+        if (kind == WORK_COMPILE) {
+            thread->compiling = x;
+            wait_rounds_begin(&thread->compile_rounds, &x->job.item);
+        }
+        thread->serial_running = thread->serial_running || kind == WAITING_SERIAL;
         work_submit(thread->work, worker, x);
     }
 }
 
 static void waiting_submit(struct http_thread *thread)
 {
-    list_submit(thread, &thread->waiting_serial, 0);
-    list_submit(thread, &thread->waiting_compile, WORK_COMPILE);
-    list_submit(thread, &thread->waiting_answers, WORK_ANSWER);
+    class_submit(thread, WAITING_SERIAL); // before bodies of size 0, which have the same workers
+    class_submit(thread, WORK_COMPILE);
+    class_submit(thread, WORK_ANSWER);
     for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
-        list_submit(thread, &thread->waiting[size], size);
+        class_submit(thread, size);
 }
 
 static void offload_begin(struct exchange *x, const struct offload *job)
@@ -255,6 +209,7 @@ static void offload_begin(struct exchange *x, const struct offload *job)
     check(x->job.state == JOB_NONE && x->reply != REPLY_ENDED,
           "offload of an exchange that has a job or an answer");
     x->job.offload = *job;
+    x->job.item.key = x->info.key_id;
 }
 
 void exchange_offload(struct exchange *x, struct offload job)
@@ -262,7 +217,7 @@ void exchange_offload(struct exchange *x, struct offload job)
     job.compiles = false;
     offload_begin(x, &job);
     x->job.state = JOB_WAITS;
-    list_put(list_of(x), list_of(x)->end, x);
+    wait_push(&x->thread->waiting[class_of(x)], &x->job.item, 0);
     waiting_submit(x->thread);
 }
 
@@ -333,12 +288,11 @@ static void work_done(struct exchange *x)
     if (x->job.offload.compiles)
         thread->compiling = NULL;
     if (x->job.compile.group && !x->job.worked)
-        group_promote(x, &thread->waiting_compile.first); // x had the lowest rank
+        group_promote(x, NULL); // x had the lowest rank
     struct compile_group *group = x->job.compile.group;
     if (group) {
         group->first = NULL;
-        *thread->compiled_end = group;
-        thread->compiled_end = &group->next;
+        wait_push(&thread->compiled, &group->item, 0);
         x->job.compile.group = NULL;
     }
     offload_finish(x);
@@ -348,13 +302,12 @@ static void work_done(struct exchange *x)
 // not delay the streams of this thread.
 static void compiled_finish(struct http_thread *thread)
 {
-    struct compile_group *group;
-    for (uint32_t ended = 0; (group = thread->compiled) != NULL;) {
-        struct exchange *x = group->duplicates.first;
+    struct wait_item *item;
+    for (uint32_t ended = 0; (item = thread->compiled.first) != NULL;) {
+        struct compile_group *group = H2O_STRUCT_FROM_MEMBER(struct compile_group, item, item);
+        struct exchange *x = exchange_of(group->duplicates.first);
         if (!x) {
-            thread->compiled = group->next;
-            if (!thread->compiled)
-                thread->compiled_end = &thread->compiled;
+            wait_remove(item);
             heap_free(group);
             continue;
         }
@@ -382,7 +335,7 @@ void offload_drop(struct exchange *x)
     if (x->job.offload.compiles)
         compile_leave(x);
     else
-        wait_end(x);
+        wait_remove(&x->job.item);
     x->job.state = JOB_NONE;
     x->job.offload.done(x);
 }
@@ -406,9 +359,8 @@ bool offload_is_late(struct exchange *x, uint64_t now)
 
 bool offload_is_idle(const struct http_thread *thread)
 {
-    for (uint32_t size = 0; size < WORK_SIZES_MAX; size++)
-        if (thread->waiting[size].first)
+    for (uint32_t kind = 0; kind < WAITING_CLASSES; kind++)
+        if (thread->waiting[kind].first)
             return false;
-    return !thread->waiting_serial.first && !thread->waiting_answers.first &&
-           !thread->waiting_compile.first && !thread->compiled && work_out(thread->work) == 0;
+    return !thread->compiled.first && work_out(thread->work) == 0;
 }

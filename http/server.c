@@ -174,12 +174,6 @@ static enum status thread_prepare(struct server *server, uint32_t index, struct 
     thread->server = server;
     thread->index = index;
     thread->listen_fd = thread->watch_fd = -1;
-    for (int i = 0; i < WORK_SIZES_MAX; i++)
-        thread->waiting[i].end = &thread->waiting[i].first;
-    thread->waiting_serial.end = &thread->waiting_serial.first;
-    thread->waiting_answers.end = &thread->waiting_answers.first;
-    thread->waiting_compile.end = &thread->waiting_compile.first;
-    thread->compiled_end = &thread->compiled;
     atomic_store(&thread->beat_ns, clock_ns());
     enum status status = waker_open(&thread->control, err);
     if (status == STATUS_OK)

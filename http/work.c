@@ -45,9 +45,13 @@ struct text_worker {
     _Atomic uint32_t out;
 };
 
+struct worker_class { // the workers of one size, of answers or of grammars
+    uint32_t first, count;
+};
+
 struct work_pool {
     struct work_options options;
-    uint32_t large_count; // number of workers of each size except the small one
+    struct worker_class classes[WORK_CLASSES];
     uint32_t worker_count, started;
     struct work_gate gate;
     _Atomic bool stop;
@@ -128,13 +132,18 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
+static void class_add(struct work_pool *pool, uint32_t size, uint32_t count)
+{
+    pool->classes[size] = (struct worker_class){pool->worker_count, count};
+    pool->worker_count += count;
+}
+
 static uint32_t size_of(const struct work_pool *pool, uint32_t worker)
 {
-    if (worker + 1 == pool->worker_count)
-        return WORK_COMPILE;
-    uint32_t small = pool->options.workers;
-    uint32_t size = worker < small ? 0 : 1 + (worker - small) / pool->large_count;
-    return size < pool->options.sizes ? size : WORK_ANSWER;
+    uint32_t size = 0;
+    while (worker - pool->classes[size].first >= pool->classes[size].count)
+        size++;
+    return size;
 }
 
 static int worker_start(struct text_worker *worker)
@@ -171,11 +180,14 @@ enum status work_open(struct work_pool **out, const struct work_options *options
     struct work_pool *pool = heap_alloc_zeroed(1, sizeof *pool);
     pool->options = *options;
     pool->options.wakers = NULL; // the caller's array is only used during this call
-    pool->large_count = work_large_count(options->workers);
-    pool->worker_count = options->workers + options->sizes * pool->large_count + 1;
+    uint32_t large = work_large_count(options->workers);
+    for (uint32_t size = 0; size < options->sizes; size++)
+        class_add(pool, size, size == 0 ? options->workers : large);
+    class_add(pool, WORK_ANSWER, large);
+    class_add(pool, WORK_COMPILE, 1);
     pool->workers = heap_alloc_zeroed(pool->worker_count, sizeof *pool->workers);
     pool->sides = heap_alloc_zeroed(options->sides, sizeof *pool->sides);
-    gate_open(&pool->gate, options->workers, pool->large_count);
+    gate_open(&pool->gate, options->workers, large);
     for (uint32_t i = 0; i < options->sides; i++) {
         struct lane *lanes = heap_alloc_zeroed(pool->worker_count, sizeof *lanes);
         for (uint32_t j = 0; j < pool->worker_count; j++)
@@ -225,19 +237,11 @@ static uint64_t load_of(const struct work_side *side, uint32_t at)
 
 int work_choose(const struct work_side *side, uint32_t size)
 {
-    const struct work_pool *pool = side->pool;
-    uint32_t large = size == WORK_ANSWER ? pool->options.sizes : size;
-    uint32_t first = size == 0 ? 0
-                     : size == WORK_COMPILE
-                         ? pool->worker_count - 1
-                         : pool->options.workers + (large - 1) * pool->large_count;
-    uint32_t count = size == 0              ? pool->options.workers
-                     : size == WORK_COMPILE ? 1
-                                            : pool->large_count;
+    const struct worker_class *workers = &side->pool->classes[size];
     uint32_t most = size == 0 ? WORK_SMALL_MAX : WORK_LARGE_MAX;
     int best = -1;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = first + (side->next + i) % count;
+    for (uint32_t i = 0; i < workers->count; i++) {
+        uint32_t at = workers->first + (side->next + i) % workers->count;
         if (side->lanes[at].out < most &&
             (best < 0 || load_of(side, at) < load_of(side, (uint32_t)best)))
             best = (int)at;

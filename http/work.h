@@ -31,6 +31,7 @@ enum {
     WORK_SIZES_MAX = 12,
     WORK_COMPILE = WORK_SIZES_MAX, // used in place of a size: the grammar worker
     WORK_ANSWER,                   // used in place of a size: the workers for large answers
+    WORK_CLASSES,                  // number of sizes and of what is used in place of one
     WORK_COMPILE_STACK_BYTES = 16 << 20,
     WORK_SLICE = 1 << 18, // units of struct slice per slice: about 1.5 ms
 };
