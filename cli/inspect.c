@@ -2,7 +2,7 @@
 // tensors. Main thread.
 #include "cli/command.h"
 #include "base/log.h"
-#include "runtime/model/safetensors.h"
+#include "runtime/model/tensors.h"
 
 #include <string.h>
 

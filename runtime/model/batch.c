@@ -9,39 +9,39 @@
 enum { BATCH_ALIGNMENT = 16 };
 
 // Returns the offset of the next section and moves *at past it.
-static size_t section(size_t *at, size_t count, size_t bytes_each)
+static size_t section_reserve(size_t *at, size_t count, size_t bytes_each)
 {
-    size_t place = *at;
+    size_t start = *at;
     *at += round_up(count * bytes_each, BATCH_ALIGNMENT);
-    return place;
+    return start;
 }
 
-static void layout(struct batch *batch, const struct step_limits *limits)
+static void batch_layout(struct batch *batch, const struct step_limits *limits)
 {
     size_t at = 0;
-    section(&at, 1, sizeof *batch);
-    batch->rows = section(&at, limits->rows_max, sizeof(struct batch_row));
-    batch->tokens = section(&at, limits->tokens_max, sizeof(int32_t));
-    batch->changes = section(&at, limits->changes_max, sizeof(struct batch_change));
+    section_reserve(&at, 1, sizeof *batch);
+    batch->rows = section_reserve(&at, limits->rows_max, sizeof(struct batch_row));
+    batch->tokens = section_reserve(&at, limits->tokens_max, sizeof(int32_t));
+    batch->changes = section_reserve(&at, limits->changes_max, sizeof(struct batch_change));
     batch->new_sequences =
-        section(&at, limits->new_sequences_max, sizeof(struct batch_new_sequence));
-    batch->history = section(&at, limits->history_max, sizeof(int32_t));
+        section_reserve(&at, limits->new_sequences_max, sizeof(struct batch_new_sequence));
+    batch->history = section_reserve(&at, limits->history_max, sizeof(int32_t));
     size_t biases = (size_t)limits->new_sequences_max * limits->bias_max;
-    batch->bias = section(&at, biases, sizeof(struct step_bias));
+    batch->bias = section_reserve(&at, biases, sizeof(struct step_bias));
     batch->bytes = at;
 }
 
 size_t batch_bytes(const struct step_limits *limits)
 {
     struct batch batch;
-    layout(&batch, limits);
+    batch_layout(&batch, limits);
     return batch.bytes;
 }
 
 void batch_init(struct batch *batch, const struct step_limits *limits)
 {
     memset(batch, 0, sizeof *batch);
-    layout(batch, limits);
+    batch_layout(batch, limits);
 }
 
 void batch_clear(struct batch *batch, uint64_t step)

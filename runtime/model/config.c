@@ -229,8 +229,8 @@ static enum status biases_read(struct model_config *config, const json_t *json, 
 }
 
 // Refuses configurations that would be served wrongly.
-static enum status refusals(const struct model_config *config, const json_t *json,
-                            struct error *err)
+static enum status refusals_check(const struct model_config *config, const json_t *json,
+                                  struct error *err)
 {
     const json_t *quantised = json_object_get(json, "quantization_config");
     if (quantised && !json_is_null(quantised))
@@ -321,7 +321,7 @@ enum status model_config_parse(struct model_config *out, const json_t *json, str
     if (status == STATUS_OK)
         status = counts_check(out, json, err);
     if (status == STATUS_OK)
-        status = refusals(out, json, err);
+        status = refusals_check(out, json, err);
     bool decoder = status == STATUS_OK && out->arch->family == ARCH_DECODER;
     const char *epsilon = decoder ? "rms_norm_eps" : "layer_norm_eps";
     struct config_number wanted = {epsilon, 0, 1,

@@ -62,7 +62,7 @@ struct model_config {
     uint32_t labels;          // outputs of a classification head; 0: not given
     uint32_t length_max;      // longest sequence that positions or rope scaling allow
     uint32_t length_default;  // max_model_len if no option sets it
-    bool length_said;         // true if max_seq_length is given; it overrides the tokenizer's limit
+    bool length_given;        // true if max_seq_length is given; it overrides the tokenizer's limit
     uint32_t window;          // keys a query sees; 0: all
     uint32_t window_from;     // layers before this one have no window (Qwen2's max_window_layers)
     uint8_t full_layers[CONFIG_LAYERS_MAX]; // 1: this layer has no window ("layer_types")

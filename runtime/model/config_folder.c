@@ -304,7 +304,7 @@ static enum status sentence_length_read(struct model_config *config, struct erro
     for (size_t i = 0; status == STATUS_OK && !json && i < sizeof names / sizeof names[0]; i++)
         status = folder_json(&json, config->weights_folder, names[i], false, err);
     double length = number_read(json, "max_seq_length", NUMBER_FROM, 1, UINT32_MAX, NULL);
-    config->length_said = !isnan(length);
+    config->length_given = !isnan(length);
     if (config->kind != MODEL_GENERATOR && length >= 1 && length < config->length_default)
         config->length_default = (uint32_t)length;
     json_decref(json);

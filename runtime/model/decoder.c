@@ -3,7 +3,7 @@
 // thread.
 #include "runtime/model/internal.h"
 
-static enum status embed(struct forward *f, const struct forward_op *op)
+static enum status decoder_embed(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     bool alone = model->sizes.ranks == 1;
@@ -30,7 +30,7 @@ static const struct weight *next_of(const struct forward *f, const struct forwar
     return product ? weight_at(f->weights, op[1].weight) : NULL;
 }
 
-static enum status norm(struct forward *f, const struct forward_op *op)
+static enum status decoder_norm(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     // The first norm has nothing to add.
@@ -87,7 +87,7 @@ static enum status qkv_post(struct forward *f, const struct forward_op *op)
     return op_qkv_post(model, &args);
 }
 
-static enum status attend(struct forward *f, const struct forward_op *op)
+static enum status decoder_attend(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct strides strides = kv_strides(model, f->layer);
@@ -117,7 +117,7 @@ static enum status attend(struct forward *f, const struct forward_op *op)
     return op_attn(model, &args);
 }
 
-static enum status swiglu(struct forward *f, const struct forward_op *op)
+static enum status decoder_swiglu(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct swiglu_args args = {
@@ -126,58 +126,62 @@ static enum status swiglu(struct forward *f, const struct forward_op *op)
     return op_swiglu(model, &args);
 }
 
-static const struct forward_op first[] = {
-    {embed, .out = BUFFER_RESIDUAL},
+static const struct forward_op decoder_first[] = {
+    {decoder_embed, .out = BUFFER_RESIDUAL},
     {.run = NULL},
 };
 
 // The next norm adds BUFFER_DELTA to the residual.
-static const struct forward_op layer[] = {
-    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_ATTN, .add = BUFFER_DELTA},
+static const struct forward_op decoder_layer[] = {
+    {decoder_norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_ATTN, .add = BUFFER_DELTA},
     {forward_gemm, BUFFER_NORMED, BUFFER_QKV, .weight = LAYER_QKV, .bias = LAYER_QKV_BIAS},
     {qkv_post, .in = BUFFER_QKV},
-    {attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
+    {decoder_attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
     {forward_sum, BUFFER_ATTN, BUFFER_DELTA, .weight = LAYER_O, .bias = LAYER_O_BIAS},
-    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_FFN, .add = BUFFER_DELTA},
+    {decoder_norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = LAYER_NORM_FFN, .add = BUFFER_DELTA},
     {forward_gemm, BUFFER_NORMED, BUFFER_UP, .weight = LAYER_UP, .bias = LAYER_UP_BIAS},
-    {swiglu, .in = BUFFER_UP, .out = BUFFER_FFN},
+    {decoder_swiglu, .in = BUFFER_UP, .out = BUFFER_FFN},
     {forward_sum, BUFFER_FFN, BUFFER_DELTA, .weight = LAYER_DOWN, .bias = LAYER_DOWN_BIAS},
     {.run = NULL},
 };
 
 // The output head is computed only for the rows that want a token, not for entire prompts.
-static const struct forward_op generate[] = {
+static const struct forward_op decoder_generate[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
-    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_LAST_DELTA},
+    {decoder_norm, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
+     .add = BUFFER_LAST_DELTA},
     {forward_logits, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
 };
 
-static const struct forward_op generate_in_place[] = {
-    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
+static const struct forward_op decoder_generate_in_place[] = {
+    {decoder_norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
     {forward_logits, BUFFER_NORMED, BUFFER_LOGITS, .weight = MODEL_HEAD},
     {.run = NULL},
 };
 
-static const struct forward_op score[] = {
+static const struct forward_op decoder_score[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gather, .in = BUFFER_DELTA, .out = BUFFER_LAST_DELTA},
-    {norm, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_LAST_DELTA},
+    {decoder_norm, BUFFER_LAST, BUFFER_NORMED, .weight = MODEL_FINAL_NORM,
+     .add = BUFFER_LAST_DELTA},
     {forward_head, BUFFER_NORMED, BUFFER_VALUES, .weight = MODEL_SCORE, .bias = MODEL_SCORE_BIAS},
     {.run = NULL},
 };
 
 // Every token is normalised, because mean pooling reads all of them.
-static const struct forward_op pool[] = {
-    {norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
+static const struct forward_op decoder_pool[] = {
+    {decoder_norm, BUFFER_RESIDUAL, BUFFER_NORMED, .weight = MODEL_FINAL_NORM, .add = BUFFER_DELTA},
     {forward_pool, .in = BUFFER_NORMED, .out = BUFFER_VALUES},
     {.run = NULL},
 };
 
 const struct forward_lists decoder_lists = {
-    .first = first,
-    .layer = layer,
-    .last = {[MODEL_GENERATOR] = generate, [MODEL_EMBEDDER] = pool, [MODEL_RERANKER] = score},
-    .last_in_place = generate_in_place,
+    .first = decoder_first,
+    .layer = decoder_layer,
+    .last = {[MODEL_GENERATOR] = decoder_generate,
+             [MODEL_EMBEDDER] = decoder_pool,
+             [MODEL_RERANKER] = decoder_score},
+    .last_in_place = decoder_generate_in_place,
 };

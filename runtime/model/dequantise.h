@@ -4,7 +4,7 @@
 // only; reads the mapped file.
 #pragma once
 
-#include "runtime/model/safetensors.h"
+#include "runtime/model/tensors.h"
 
 enum { BLOCK_ELEMENTS_MAX = 256 };
 

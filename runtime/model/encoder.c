@@ -2,7 +2,7 @@
 // keys and values are read from the activations of the same step. Engine thread.
 #include "runtime/model/internal.h"
 
-static enum status embed(struct forward *f, const struct forward_op *op)
+static enum status encoder_embed(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct embed_bert_args args = {
@@ -24,7 +24,7 @@ static enum status embed(struct forward *f, const struct forward_op *op)
     return op_embed_bert(model, &args);
 }
 
-static enum status attend(struct forward *f, const struct forward_op *op)
+static enum status encoder_attend(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct attn_args args = {
@@ -43,7 +43,7 @@ static enum status attend(struct forward *f, const struct forward_op *op)
 }
 
 // out = layer_norm(out + in)
-static enum status add_norm(struct forward *f, const struct forward_op *op)
+static enum status encoder_add_norm(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct layer_norm_args args = {
@@ -60,7 +60,7 @@ static enum status add_norm(struct forward *f, const struct forward_op *op)
     return op_layer_norm(model, &args);
 }
 
-static enum status activate(struct forward *f, const struct forward_op *op)
+static enum status encoder_activate(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct activate_args args = {model->act, model->config.activation, model_act(model, op->in),
@@ -68,7 +68,7 @@ static enum status activate(struct forward *f, const struct forward_op *op)
     return op_activate(model, &args);
 }
 
-static enum status head_tanh(struct forward *f, const struct forward_op *op)
+static enum status encoder_head_tanh(struct forward *f, const struct forward_op *op)
 {
     struct model *model = f->model;
     struct activate_args args = {model->act, ACTIVATE_TANH, model_act(model, op->in), f->rows,
@@ -76,43 +76,43 @@ static enum status head_tanh(struct forward *f, const struct forward_op *op)
     return op_activate(model, &args);
 }
 
-static const struct forward_op first[] = {
-    {embed, .out = BUFFER_RESIDUAL},
+static const struct forward_op encoder_first[] = {
+    {encoder_embed, .out = BUFFER_RESIDUAL},
     {.run = NULL},
 };
 
-static const struct forward_op layer[] = {
+static const struct forward_op encoder_layer[] = {
     {forward_gemm, BUFFER_RESIDUAL, BUFFER_QKV, .weight = LAYER_QKV, .bias = LAYER_QKV_BIAS},
-    {attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
+    {encoder_attend, .in = BUFFER_QKV, .out = BUFFER_ATTN},
     {forward_gemm, BUFFER_ATTN, BUFFER_DELTA, .weight = LAYER_O, .bias = LAYER_O_BIAS},
-    {add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_ATTN,
+    {encoder_add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_ATTN,
      .bias = LAYER_NORM_ATTN_BIAS},
     {forward_gemm, BUFFER_RESIDUAL, BUFFER_UP, .weight = LAYER_UP, .bias = LAYER_UP_BIAS},
-    {activate, .in = BUFFER_UP},
+    {encoder_activate, .in = BUFFER_UP},
     {forward_gemm, BUFFER_UP, BUFFER_DELTA, .weight = LAYER_DOWN, .bias = LAYER_DOWN_BIAS},
-    {add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_FFN,
+    {encoder_add_norm, BUFFER_DELTA, BUFFER_RESIDUAL, .weight = LAYER_NORM_FFN,
      .bias = LAYER_NORM_FFN_BIAS},
     {.run = NULL},
 };
 
 // Classification heads read the first token of each row.
-static const struct forward_op score[] = {
+static const struct forward_op encoder_score[] = {
     {forward_gather, .in = BUFFER_RESIDUAL, .out = BUFFER_LAST},
     {forward_gemm, BUFFER_LAST, BUFFER_LAST_DELTA, .weight = MODEL_SCORE_DENSE,
      .bias = MODEL_SCORE_DENSE_BIAS},
-    {head_tanh, .in = BUFFER_LAST_DELTA},
+    {encoder_head_tanh, .in = BUFFER_LAST_DELTA},
     {forward_head, BUFFER_LAST_DELTA, BUFFER_VALUES, .weight = MODEL_SCORE,
      .bias = MODEL_SCORE_BIAS},
     {.run = NULL},
 };
 
-static const struct forward_op pool[] = {
+static const struct forward_op encoder_pool[] = {
     {forward_pool, .in = BUFFER_RESIDUAL, .out = BUFFER_VALUES},
     {.run = NULL},
 };
 
 const struct forward_lists encoder_lists = {
-    .first = first,
-    .layer = layer,
-    .last = {[MODEL_EMBEDDER] = pool, [MODEL_RERANKER] = score},
+    .first = encoder_first,
+    .layer = encoder_layer,
+    .last = {[MODEL_EMBEDDER] = encoder_pool, [MODEL_RERANKER] = encoder_score},
 };

@@ -37,8 +37,8 @@ enum status forward_prep(struct model *model, const struct step *host)
 }
 
 // Computes y = x W^T + bias for the op, with y of `type` in buffer `out`.
-static enum status product(const struct forward *f, const struct forward_op *op, enum dtype type,
-                           enum model_buffer out)
+static enum status forward_product(const struct forward *f, const struct forward_op *op,
+                                   enum dtype type, enum model_buffer out)
 {
     const struct weight *weight = weight_at(f->weights, op->weight);
     check(weight != NULL, "%s has no weight %u", f->model->facts.architecture, op->weight);
@@ -58,7 +58,7 @@ static enum status product(const struct forward *f, const struct forward_op *op,
 
 enum status forward_gemm(struct forward *f, const struct forward_op *op)
 {
-    return product(f, op, f->model->act, op->out);
+    return forward_product(f, op, f->model->act, op->out);
 }
 
 enum status forward_ranks_sum(const struct forward *f, enum model_buffer out)
@@ -71,7 +71,7 @@ enum status forward_ranks_sum(const struct forward *f, enum model_buffer out)
         .count = (uint64_t)f->rows * model->sizes.hidden,
         .ranks = model->sizes.ranks,
     };
-    model->meetings++;
+    model->collectives_started++;
     return op_all_reduce(model, &args);
 }
 
@@ -79,13 +79,13 @@ enum status forward_sum(struct forward *f, const struct forward_op *op)
 {
     if (f->model->sizes.ranks == 1)
         return forward_gemm(f, op);
-    enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
+    enum status status = forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL);
     return status == STATUS_OK && f->host ? forward_ranks_sum(f, op->out) : status;
 }
 
 enum status forward_head(struct forward *f, const struct forward_op *op)
 {
-    return product(f, op, DTYPE_F32, op->out);
+    return forward_product(f, op, DTYPE_F32, op->out);
 }
 
 enum status forward_logits(struct forward *f, const struct forward_op *op)
@@ -104,10 +104,10 @@ enum status forward_logits(struct forward *f, const struct forward_op *op)
         struct model_span columns = span_cut(args.stride, r, args.ranks);
         args.ends[r] = columns.first + columns.count;
     }
-    enum status status = product(f, op, DTYPE_F32, BUFFER_PARTIAL);
+    enum status status = forward_product(f, op, DTYPE_F32, BUFFER_PARTIAL);
     if (status != STATUS_OK || !f->host)
         return status;
-    model->meetings++;
+    model->collectives_started++;
     return op_all_gather(model, &args);
 }
 

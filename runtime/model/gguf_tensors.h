@@ -2,7 +2,7 @@
 // the lists of weights need not know the source. Loading thread only.
 #pragma once
 
-#include "runtime/model/safetensors.h"
+#include "runtime/model/tensors.h"
 
 // Parses a GGUF file whose bytes are `file`; *out and the names lie in the arena, the tensors point
 // into `file`. `name` is the file's name for messages. Refuses a tensor name that the architecture

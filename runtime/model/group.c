@@ -47,7 +47,7 @@ struct model_group {
     struct job job;
     enum status status; // status of the first job that failed; no further jobs then
     struct error err;
-    uint32_t guilty;         // rank whose device failed; `size`: not known
+    uint32_t failed_rank;    // rank whose device failed; `size`: not known
     _Atomic bool ending;     // true: threads end; set before `posted` is raised the last time
     _Atomic uint32_t posted; // number of jobs posted so far
     _Atomic uint32_t posted_sleepers;
@@ -115,13 +115,13 @@ static enum status late_error(struct model_group *group, struct error *err)
     uint64_t fewest = UINT64_MAX;
     for (uint32_t i = 0; i < group->size; i++) {
         const struct group_rank *r = &group->ranks[i];
-        uint64_t met = rank_meetings(r->model);
-        if (atomic_load(&r->done) == posted || met >= fewest)
+        uint64_t started = rank_collectives_started(r->model);
+        if (atomic_load(&r->done) == posted || started >= fewest)
             continue;
-        fewest = met;
+        fewest = started;
         late = i;
     }
-    group->guilty = late;
+    group->failed_rank = late;
     if (group->job.kind == JOB_RECORD)
         return error_set(err, STATUS_TIMEOUT,
                          "%s did not end the steps before the first within %.1f s",
@@ -132,10 +132,10 @@ static enum status late_error(struct model_group *group, struct error *err)
 
 static enum status failed_error(struct model_group *group, struct error *err)
 {
-    group->guilty = atomic_load(&group->failed) - 1;
-    const struct group_rank *r = &group->ranks[group->guilty];
+    group->failed_rank = atomic_load(&group->failed) - 1;
+    const struct group_rank *r = &group->ranks[group->failed_rank];
     *err = r->err;
-    error_prefix(err, "%s", rank_words(group, group->guilty).text);
+    error_prefix(err, "%s", rank_words(group, group->failed_rank).text);
     return r->status;
 }
 
@@ -255,7 +255,7 @@ enum status group_open(struct model_group **out, struct model *const *models,
                                   .names = names,
                                   .deadline_ns = MODEL_START_NS,
                                   .size = size,
-                                  .guilty = size};
+                                  .failed_rank = size};
     group->batch = heap_alloc(batch_bytes(limits));
     batch_init(group->batch, limits);
     for (uint32_t r = 0; r < size; r++)
@@ -287,12 +287,12 @@ bool group_hangs(const struct model_group *group)
     return atomic_load(&group->left) > 0;
 }
 
-uint32_t group_guilty(const struct model_group *group)
+uint32_t group_failed_rank(const struct model_group *group)
 {
-    return group->guilty;
+    return group->failed_rank;
 }
 
-void group_end(struct model_group *group)
+void group_abort(struct model_group *group)
 {
     if (group->status != STATUS_OK)
         return;

@@ -20,9 +20,9 @@ void group_close(struct model_group *group);
 // Returns true if a rank has not finished its job, so that group_close would wait.
 bool group_hangs(const struct model_group *group);
 // Returns the rank that failed, or the number of ranks if it is not known.
-uint32_t group_guilty(const struct model_group *group);
+uint32_t group_failed_rank(const struct model_group *group);
 // Refuses all further jobs and aborts the communicator, so that no rank waits for another.
-void group_end(struct model_group *group);
+void group_abort(struct model_group *group);
 // Sets the deadline of each further job.
 void group_deadline(struct model_group *group, uint64_t ns);
 
@@ -46,7 +46,7 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count,
 enum status rank_collect(struct model *m, struct model_output *out, uint64_t deadline_ns,
                          struct error *err) MUST_USE;
 // Returns the number of collectives that the rank has started. Any thread.
-uint64_t rank_meetings(const struct model *m);
+uint64_t rank_collectives_started(const struct model *m);
 // warm.c: tunes the products and runs two small steps before graphs are recorded, so that the
 // device loads all code that steps use. Does nothing if the device does not need it.
 enum status rank_warm(struct model *m, struct error *err) MUST_USE;

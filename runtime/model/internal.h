@@ -6,7 +6,7 @@
 #include "runtime/model/config.h"
 #include "runtime/model/model.h"
 #include "runtime/model/kv_memory.h"
-#include "runtime/model/safetensors.h"
+#include "runtime/model/tensors.h"
 #include "runtime/model/weights.h"
 
 #include <stdatomic.h>
@@ -120,8 +120,8 @@ struct model {
     uint32_t graph_count;
     bool slot_held, more; // true while the device slot is held; last value announced to the device
     uint64_t block_bytes; // KV block of this rank
-    _Atomic uint64_t meetings;       // number of collectives started
-    struct model *others[RANKS_MAX]; // rank 0 of several: models of ranks 1 .. ranks - 1
+    _Atomic uint64_t collectives_started; // number of collectives started
+    struct model *others[RANKS_MAX];      // rank 0 of several: models of ranks 1 .. ranks - 1
     struct comm *comm;
     struct model_group *group;
 };

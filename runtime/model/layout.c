@@ -4,21 +4,21 @@
 
 #include "base/number.h"
 
-enum { PLACE_ALIGNMENT = 256 };
+enum { LAYOUT_ALIGNMENT = 256 };
 
 // Returns the offset of the next array and moves *at past it.
-static size_t place(size_t *at, uint64_t count, uint64_t bytes_each)
+static size_t layout_reserve(size_t *at, uint64_t count, uint64_t bytes_each)
 {
     size_t start = *at;
-    *at += round_up(count * bytes_each, PLACE_ALIGNMENT);
+    *at += round_up(count * bytes_each, LAYOUT_ALIGNMENT);
     return start;
 }
 
 // The wide buffers share one region: qkv and attn are no longer needed when up and ffn are written,
 // and none of the four when the logits are written. test_forward_lists checks this on the lists of
 // ops.
-static void activations(struct model_layout *out, const struct model_facts *facts,
-                        const struct model_parts *parts)
+static void activations_layout(struct model_layout *out, const struct model_facts *facts,
+                               const struct model_parts *parts)
 {
     const struct model_sizes *s = &parts->sizes;
     uint64_t tokens = facts->limits.tokens_max;
@@ -29,30 +29,31 @@ static void activations(struct model_layout *out, const struct model_facts *fact
     bool gated = facts->causal, generates = facts->kind == MODEL_GENERATOR;
     size_t *buffer = out->buffer;
     size_t at = 0;
-    buffer[BUFFER_RESIDUAL] = place(&at, tokens * s->hidden, act);
-    buffer[BUFFER_DELTA] = place(&at, tokens * s->hidden, act);
-    buffer[BUFFER_NORMED] = place(&at, gated ? tokens * s->hidden : 0, act);
-    buffer[BUFFER_LAST] = place(&at, rows * s->hidden, act);
-    buffer[BUFFER_LAST_DELTA] = place(&at, rows * s->hidden, act);
-    buffer[BUFFER_VALUES] = place(&at, rows * facts->output_width, sizeof(float));
+    buffer[BUFFER_RESIDUAL] = layout_reserve(&at, tokens * s->hidden, act);
+    buffer[BUFFER_DELTA] = layout_reserve(&at, tokens * s->hidden, act);
+    buffer[BUFFER_NORMED] = layout_reserve(&at, gated ? tokens * s->hidden : 0, act);
+    buffer[BUFFER_LAST] = layout_reserve(&at, rows * s->hidden, act);
+    buffer[BUFFER_LAST_DELTA] = layout_reserve(&at, rows * s->hidden, act);
+    buffer[BUFFER_VALUES] = layout_reserve(&at, rows * facts->output_width, sizeof(float));
     uint64_t part = 0; // several ranks: input of the sums and of the gathered logits
     if (s->ranks > 1)
         part = larger(tokens * s->hidden, generates * rows * s->vocab.count);
-    buffer[BUFFER_PARTIAL] = place(&at, part, sizeof(float));
+    buffer[BUFFER_PARTIAL] = layout_reserve(&at, part, sizeof(float));
     size_t wide = at;
-    buffer[BUFFER_QKV] = place(&at, tokens * (heads + 2 * kv_heads) * s->head_dim, act);
-    buffer[BUFFER_ATTN] = place(&at, tokens * heads * s->head_dim, act);
+    buffer[BUFFER_QKV] = layout_reserve(&at, tokens * (heads + 2 * kv_heads) * s->head_dim, act);
+    buffer[BUFFER_ATTN] = layout_reserve(&at, tokens * heads * s->head_dim, act);
     size_t attention_end = at;
     at = wide;
-    buffer[BUFFER_UP] = place(&at, tokens * intermediate * (gated ? 2 : 1), act);
-    buffer[BUFFER_FFN] = place(&at, gated ? tokens * intermediate : 0, act);
+    buffer[BUFFER_UP] = layout_reserve(&at, tokens * intermediate * (gated ? 2 : 1), act);
+    buffer[BUFFER_FFN] = layout_reserve(&at, gated ? tokens * intermediate : 0, act);
     size_t ffn_end = at;
     at = wide;
-    buffer[BUFFER_LOGITS] = place(&at, generates ? rows * s->vocab.whole : 0, sizeof(float));
+    buffer[BUFFER_LOGITS] =
+        layout_reserve(&at, generates ? rows * s->vocab.whole : 0, sizeof(float));
     out->activation_bytes = larger(larger(attention_end, ffn_end), at);
 }
 
-static void state(struct model_layout *out, const struct model_facts *facts)
+static void state_layout(struct model_layout *out, const struct model_facts *facts)
 {
     const struct step_limits *limits = &facts->limits;
     bool sampled = facts->kind == MODEL_GENERATOR;
@@ -60,43 +61,44 @@ static void state(struct model_layout *out, const struct model_facts *facts)
     uint64_t sampled_slots = sampled ? slots : 0;
     uint64_t tokens = limits->tokens_max;
     size_t at = 0;
-    out->last_token = place(&at, slots, sizeof(int32_t));
-    out->block_table = place(&at, slots * limits->blocks_max, sizeof(uint32_t));
-    out->params = place(&at, sampled_slots, sizeof(struct sample_params));
-    out->done = place(&at, slots, sizeof(uint32_t));
-    out->penalty = place(&at, (uint64_t)limits->penalty_rows * limits->vocab, sizeof(uint16_t));
+    out->last_token = layout_reserve(&at, slots, sizeof(int32_t));
+    out->block_table = layout_reserve(&at, slots * limits->blocks_max, sizeof(uint32_t));
+    out->params = layout_reserve(&at, sampled_slots, sizeof(struct sample_params));
+    out->done = layout_reserve(&at, slots, sizeof(uint32_t));
+    out->penalty =
+        layout_reserve(&at, (uint64_t)limits->penalty_rows * limits->vocab, sizeof(uint16_t));
     out->penalty_bytes = at - out->penalty;
-    out->bias = place(&at, sampled_slots * limits->bias_max, sizeof(struct step_bias));
-    out->token = place(&at, tokens, sizeof(int32_t));
-    out->position = place(&at, tokens, sizeof(uint32_t));
-    out->row_of = place(&at, tokens, sizeof(uint32_t));
-    out->type = place(&at, tokens, sizeof(uint32_t));
-    out->kv_write_offset = place(&at, tokens, sizeof(uint64_t));
-    out->record = place(&at, 1, out->record_bytes);
-    out->masks = place(&at, 1, out->masks_bytes);
+    out->bias = layout_reserve(&at, sampled_slots * limits->bias_max, sizeof(struct step_bias));
+    out->token = layout_reserve(&at, tokens, sizeof(int32_t));
+    out->position = layout_reserve(&at, tokens, sizeof(uint32_t));
+    out->row_of = layout_reserve(&at, tokens, sizeof(uint32_t));
+    out->type = layout_reserve(&at, tokens, sizeof(uint32_t));
+    out->kv_write_offset = layout_reserve(&at, tokens, sizeof(uint64_t));
+    out->record = layout_reserve(&at, 1, out->record_bytes);
+    out->masks = layout_reserve(&at, 1, out->masks_bytes);
     out->state_bytes = at;
 }
 
-static void host(struct model_layout *out, const struct model_facts *facts)
+static void host_layout(struct model_layout *out, const struct model_facts *facts)
 {
     bool sampled = facts->kind == MODEL_GENERATOR;
     uint64_t rows = facts->limits.rows_max;
     size_t at = 0;
-    place(&at, sampled ? rows : 0, sizeof(struct sample_result));
+    layout_reserve(&at, sampled ? rows : 0, sizeof(struct sample_result));
     out->results_bytes = at;
     at = 0;
-    place(&at, sampled ? rows * SAMPLE_TOP_MAX : 0, sizeof(struct sample_top));
+    layout_reserve(&at, sampled ? rows * SAMPLE_TOP_MAX : 0, sizeof(struct sample_top));
     out->tops_bytes = at;
     at = 0;
-    place(&at, sampled ? 0 : rows * facts->output_width, sizeof(float));
+    layout_reserve(&at, sampled ? 0 : rows * facts->output_width, sizeof(float));
     out->values_bytes = at;
     at = 0;
-    out->records = place(&at, MODEL_HOST_STEPS, out->record_bytes);
-    out->results = place(&at, MODEL_HOST_STEPS, out->results_bytes);
-    out->tops = place(&at, MODEL_HOST_STEPS, out->tops_bytes);
-    out->host_values = place(&at, MODEL_HOST_STEPS, out->values_bytes);
-    out->host_masks = place(&at, MODEL_HOST_STEPS, out->masks_bytes);
-    out->word = place(&at, 1, sizeof(uint32_t));
+    out->records = layout_reserve(&at, MODEL_HOST_STEPS, out->record_bytes);
+    out->results = layout_reserve(&at, MODEL_HOST_STEPS, out->results_bytes);
+    out->tops = layout_reserve(&at, MODEL_HOST_STEPS, out->tops_bytes);
+    out->host_values = layout_reserve(&at, MODEL_HOST_STEPS, out->values_bytes);
+    out->host_masks = layout_reserve(&at, MODEL_HOST_STEPS, out->masks_bytes);
+    out->word = layout_reserve(&at, 1, sizeof(uint32_t));
     out->host_bytes = at;
 }
 
@@ -106,15 +108,15 @@ void model_layout_init(struct model_layout *out, const struct model_facts *facts
     *out = (struct model_layout){0};
     size_t masks = 0;
     if (facts->kind == MODEL_GENERATOR)
-        place(&masks, (uint64_t)facts->limits.rows_max * ((facts->vocab + 31) / 32),
-              sizeof(uint32_t));
+        layout_reserve(&masks, (uint64_t)facts->limits.rows_max * ((facts->vocab + 31) / 32),
+                       sizeof(uint32_t));
     out->masks_bytes = masks;
     size_t record = 0;
-    place(&record, 1, parts->step.bytes);
+    layout_reserve(&record, 1, parts->step.bytes);
     out->record_bytes = record;
-    activations(out, facts, parts);
-    state(out, facts);
-    host(out, facts);
+    activations_layout(out, facts, parts);
+    state_layout(out, facts);
+    host_layout(out, facts);
     if (parts->config.arch->family == ARCH_DECODER)
         out->rope_bytes = (size_t)facts->max_model_len * parts->config.rope.dim * sizeof(float);
 }

@@ -12,7 +12,7 @@ static struct host_step *host_step_at(struct model *m, uint64_t n)
 
 // Sets the error of an op that failed. Ops return only a status; the text of a device fault comes
 // from the next wait of the stream.
-static enum status fault(enum status status, const char *what, struct error *err)
+static enum status device_refused(enum status status, const char *what, struct error *err)
 {
     return error_set(err, status, "the device refused %s", what);
 }
@@ -34,7 +34,7 @@ void model_more(struct model *m, bool more)
 void model_drop(struct model *m)
 {
     if (m->group)
-        group_end(m->group);
+        group_abort(m->group);
     device_slot_end(m);
 }
 
@@ -50,9 +50,9 @@ void rank_begin(const struct model *m)
         m->api->thread_begin(m->stream);
 }
 
-uint64_t rank_meetings(const struct model *m)
+uint64_t rank_collectives_started(const struct model *m)
 {
-    return atomic_load(&m->meetings);
+    return atomic_load(&m->collectives_started);
 }
 
 uint32_t *model_masks(struct model *m)
@@ -119,7 +119,7 @@ enum status rank_launch(struct model *m, struct batch *batch, struct error *err)
     if (status == STATUS_OK)
         status = forward(m, h->record, graph);
     if (status != STATUS_OK)
-        return fault(status, "a forward pass", err);
+        return device_refused(status, "a forward pass", err);
     m->launched++;
     return STATUS_OK;
 }
@@ -185,7 +185,7 @@ enum status rank_sample(struct model *m, const uint32_t *masks, uint32_t count, 
     if (status == STATUS_OK)
         status = m->api->signal(m->stream, m->word, h->word);
     if (status != STATUS_OK)
-        return fault(status, "sampling", err);
+        return device_refused(status, "sampling", err);
     m->sampled++;
     return STATUS_OK;
 }
@@ -240,7 +240,7 @@ enum status model_logits(struct model *m, float *out, uint64_t deadline_ns, stru
     if (status == STATUS_OK)
         status = m->api->signal(m->stream, word, 1);
     if (status != STATUS_OK)
-        status = fault(status, "a copy of logits", err);
+        status = device_refused(status, "a copy of logits", err);
     if (status == STATUS_OK)
         status = m->api->wait(m->stream, word, 1, deadline_ns, err);
     if (status == STATUS_OK)

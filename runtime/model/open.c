@@ -51,7 +51,7 @@ static enum status model_memory_alloc(struct model *m, struct error *err)
 }
 
 // Sets the pointers into the allocated memory.
-static void places_set(struct model *m)
+static void pointers_set(struct model *m)
 {
     const struct model_layout *at = &m->layout;
     bool sampled = m->facts.kind == MODEL_GENERATOR;
@@ -173,7 +173,7 @@ static enum status weights_share(struct model *m, const struct model_plan *plan)
 }
 
 struct load_progress {
-    void (*tell)(void *context, uint64_t done, uint64_t total);
+    void (*report)(void *context, uint64_t done, uint64_t total);
     void *context;
 };
 
@@ -186,13 +186,13 @@ static enum status rank_open(struct model **out, const struct model_plan *plan, 
     struct weight_load_args load = {m->api,
                                     m->device,
                                     NULL,
-                                    progress->tell,
+                                    progress->report,
                                     progress->context,
                                     plan->parts->load_before,
                                     plan->parts->load_bytes};
     enum status status = model_memory_alloc(m, err);
     if (status == STATUS_OK) {
-        places_set(m);
+        pointers_set(m);
         load.memory = m->weights_memory;
         status = plan->parts->options.copy_of
                      ? weights_share(m, plan)
@@ -251,11 +251,11 @@ uint32_t model_plan_loading(const struct model_plan *plan)
 
 uint32_t model_failed_rank(const struct model *m)
 {
-    return m->group ? group_guilty(m->group) : m->sizes.ranks;
+    return m->group ? group_failed_rank(m->group) : m->sizes.ranks;
 }
 
 // Returns true if closing the model could block: a rank or a device did not finish its work.
-static bool hangs(const struct model *m, enum status status)
+static bool close_would_block(const struct model *m, enum status status)
 {
     return status == STATUS_TIMEOUT || (m && m->group && group_hangs(m->group));
 }
@@ -264,16 +264,16 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
                        void (*progress)(void *context, uint64_t done, uint64_t total),
                        void *context, struct error *err)
 {
-    struct load_progress told = {progress, context};
+    struct load_progress load_progress = {progress, context};
     struct model *m = NULL;
     enum status status = kv_check(plan, kv_bytes, err);
     if (status == STATUS_OK)
-        status = rank_open(&m, plan, kv_bytes, &told, err);
+        status = rank_open(&m, plan, kv_bytes, &load_progress, err);
     if (status == STATUS_OK && plan->parts->others[1])
-        status = others_open(m, plan, &told, err);
+        status = others_open(m, plan, &load_progress, err);
     if (status == STATUS_OK)
         status = m->group ? group_record(m->group, err) : rank_record(m, err);
-    if (hangs(m, status))
+    if (close_would_block(m, status))
         return err->status = STATUS_TIMEOUT;
     if (status != STATUS_OK) {
         model_close(m);
@@ -283,7 +283,7 @@ enum status model_open(struct model **out, const struct model_plan *plan, uint64
     return STATUS_OK;
 }
 
-static void give(const struct model *m, void *at, size_t bytes)
+static void device_free(const struct model *m, void *at, size_t bytes)
 {
     if (at)
         m->api->memory_free(m->device, at, bytes);
@@ -298,10 +298,10 @@ static void rank_close(struct model *m)
     kv_memory_close(&m->kv);
     if (m->host)
         m->api->host_free(m->device, m->host, m->layout.host_bytes);
-    give(m, m->rope, m->layout.rope_bytes);
-    give(m, m->state, m->layout.state_bytes);
-    give(m, m->activations, m->layout.activation_bytes);
-    give(m, m->weights_memory, m->weights_bytes);
+    device_free(m, m->rope, m->layout.rope_bytes);
+    device_free(m, m->state, m->layout.state_bytes);
+    device_free(m, m->activations, m->layout.activation_bytes);
+    device_free(m, m->weights_memory, m->weights_bytes);
     heap_free(m->top_of_slot);
     heap_free(m->weights);
     heap_free(m);

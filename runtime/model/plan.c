@@ -74,7 +74,7 @@ static enum status length_choose(struct model_facts *facts, const struct model_p
     uint32_t wanted = parts->options.max_model_len;
     uint32_t usual = c->length_default;
     uint32_t tokenizer = parts->options.tokenizer_length;
-    if (facts->kind != MODEL_GENERATOR && !c->length_said && tokenizer > 0 && tokenizer < usual)
+    if (facts->kind != MODEL_GENERATOR && !c->length_given && tokenizer > 0 && tokenizer < usual)
         usual = tokenizer;
     facts->max_model_len = wanted > 0 ? wanted : usual;
     if (parts->sizes.rank == 0 && c->rope.kind == ROPE_DYNAMIC &&

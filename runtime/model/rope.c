@@ -5,14 +5,14 @@
 
 static const double two_pi = 6.283185307179586476925;
 
-static void plain(double *out, uint32_t dim, double theta)
+static void rope_plain(double *out, uint32_t dim, double theta)
 {
     for (uint32_t i = 0; i < dim / 2; i++)
         out[i] = 1.0 / pow(theta, 2.0 * i / dim);
 }
 
 // Llama 3: long wavelengths are stretched by `factor`, short ones unchanged, those between blended.
-static void llama3(double *out, const struct rope_config *rope)
+static void rope_llama3(double *out, const struct rope_config *rope)
 {
     double low_wave = rope->original / rope->low_freq_factor;
     double high_wave = rope->original / rope->high_freq_factor;
@@ -29,20 +29,20 @@ static void llama3(double *out, const struct rope_config *rope)
 
 // Returns the (fractional) column whose angle makes `rotations` full rotations within the original
 // length.
-static double yarn_column(const struct rope_config *rope, double rotations)
+static double rope_yarn_column(const struct rope_config *rope, double rotations)
 {
     return rope->dim * log(rope->original / (rotations * two_pi)) / (2 * log(rope->theta));
 }
 
-static double yarn_scale(double factor, double mscale)
+static double rope_yarn_scale(double factor, double mscale)
 {
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-static double yarn(double *out, const struct rope_config *rope)
+static double rope_yarn(double *out, const struct rope_config *rope)
 {
-    double low = yarn_column(rope, rope->beta_fast);
-    double high = yarn_column(rope, rope->beta_slow);
+    double low = rope_yarn_column(rope, rope->beta_fast);
+    double high = rope_yarn_column(rope, rope->beta_slow);
     if (rope->truncate) {
         low = floor(low);
         high = ceil(high);
@@ -56,12 +56,12 @@ static double yarn(double *out, const struct rope_config *rope)
         out[i] = out[i] / rope->factor * ramp + out[i] * (1 - ramp);
     }
     if (rope->mscale != 0 && rope->mscale_all_dim != 0)
-        return yarn_scale(rope->factor, rope->mscale) /
-               yarn_scale(rope->factor, rope->mscale_all_dim);
-    return yarn_scale(rope->factor, 1);
+        return rope_yarn_scale(rope->factor, rope->mscale) /
+               rope_yarn_scale(rope->factor, rope->mscale_all_dim);
+    return rope_yarn_scale(rope->factor, 1);
 }
 
-static double longrope(double *out, const struct rope_config *rope, uint32_t length)
+static double rope_longrope(double *out, const struct rope_config *rope, uint32_t length)
 {
     const double *factors = length > rope->original ? rope->long_factor : rope->short_factor;
     for (uint32_t i = 0; i < rope->dim / 2; i++)
@@ -79,7 +79,7 @@ double rope_frequencies(double *out, const struct rope_config *rope, uint32_t po
     if (rope->kind == ROPE_DYNAMIC && length > positions)
         theta *= pow(rope->factor * length / positions - (rope->factor - 1),
                      rope->dim / (rope->dim - 2.0));
-    plain(out, rope->dim, theta);
+    rope_plain(out, rope->dim, theta);
     switch (rope->kind) {
     case ROPE_DEFAULT:
     case ROPE_DYNAMIC:
@@ -89,13 +89,13 @@ double rope_frequencies(double *out, const struct rope_config *rope, uint32_t po
             out[i] /= rope->factor;
         break;
     case ROPE_LLAMA3:
-        llama3(out, rope);
+        rope_llama3(out, rope);
         break;
     case ROPE_YARN:
-        scale = yarn(out, rope);
+        scale = rope_yarn(out, rope);
         break;
     case ROPE_LONG:
-        scale = longrope(out, rope, length);
+        scale = rope_longrope(out, rope, length);
         break;
     }
     bool stretches = rope->kind == ROPE_YARN || rope->kind == ROPE_LONG;

@@ -14,7 +14,7 @@ struct model_span span_cut(uint32_t whole, uint32_t rank, uint32_t ranks)
 }
 
 // Returns true if the model can be split over `ranks` ranks.
-static bool splits(const struct model_config *c, uint32_t ranks)
+static bool share_fits(const struct model_config *c, uint32_t ranks)
 {
     bool kv_fits = c->kv_heads % ranks == 0 || ranks % c->kv_heads == 0;
     return c->heads % ranks == 0 && kv_fits && c->intermediate >= ranks && c->vocab >= ranks;
@@ -30,12 +30,12 @@ static enum status share_check(const struct model_config *c, uint32_t ranks, str
                          "--tensor-parallel-size %u: a %s is an encoder and is not split; add "
                          ",tensor-parallel-size=1 after its folder",
                          ranks, c->arch->name);
-    if (splits(c, ranks))
+    if (share_fits(c, ranks))
         return STATUS_OK;
     char sizes[64] = "";
     size_t used = 0;
     for (uint32_t i = 1; i <= RANKS_MAX; i++)
-        if (splits(c, i))
+        if (share_fits(c, i))
             used += (size_t)snprintf(sizes + used, sizeof sizes - used, used ? ", %u" : "%u", i);
     return error_set(err, STATUS_UNSUPPORTED,
                      "--tensor-parallel-size %u: %u heads and %u KV heads cannot be shared out "

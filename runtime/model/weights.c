@@ -22,7 +22,7 @@ struct lister {
 };
 
 // The sources of one entry: the rank's part of each tensor. Names include ".weight" or ".bias".
-struct wanted {
+struct weight_spec {
     uint32_t index;
     enum weight_use use;
     enum dtype dtype;
@@ -37,7 +37,8 @@ struct wanted {
 
 // Returns the rank's part of a dimension if a tensor with this axis is split along it, else all of
 // it.
-static struct model_span cut(struct model_span span, enum shard_axis axis, enum shard_axis along)
+static struct model_span axis_cut(struct model_span span, enum shard_axis axis,
+                                  enum shard_axis along)
 {
     return axis == along ? span : span_whole(span.whole);
 }
@@ -79,12 +80,12 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
     const struct tensors *tensors = p->args->tensors;
     const struct tensor *tensor = find_any(tensors, name);
     char in_file[TENSOR_NAME_MAX];
-    const char *said = tensors_name_in_file(tensors, name, in_file);
+    const char *name_shown = tensors_name_in_file(tensors, name, in_file);
     const struct tensors_words *words = tensors_words(tensors);
     if (!tensor) {
         p->status = error_set(p->err, STATUS_NOT_FOUND,
-                              "the tensor %s, which %s needs, is not in the checkpoint%s", said,
-                              p->config->arch->name, words->remedy);
+                              "the tensor %s, which %s needs, is not in the checkpoint%s",
+                              name_shown, p->config->arch->name, words->remedy);
         return;
     }
     bool vector = cols == 1;
@@ -96,31 +97,31 @@ static void part_find(struct lister *p, struct weight_part *part, const char *na
         if (vector)
             p->status =
                 error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants [%u]%s",
-                          said, shape, words->config, rows, words->remedy);
+                          name_shown, shape, words->config, rows, words->remedy);
         else
             p->status =
                 error_set(p->err, STATUS_INVALID, "the tensor %s has shape %s, %s wants [%u, %u]%s",
-                          said, shape, words->config, rows, cols, words->remedy);
+                          name_shown, shape, words->config, rows, cols, words->remedy);
     } else if (tensor->dtype < 0 && !tensor->blocks) {
         p->status = error_set(p->err, STATUS_UNSUPPORTED,
-                              "the tensor %s has the dtype %s; %s are supported%s", said,
+                              "the tensor %s has the dtype %s; %s are supported%s", name_shown,
                               tensor->type, words->types, words->remedy);
     }
     part->tensor = tensor;
 }
 
 // Appends an entry for the rank's part.
-static struct weight_entry *entry_add(struct lister *p, const struct wanted *wanted)
+static struct weight_entry *entry_add(struct lister *p, const struct weight_spec *spec)
 {
     struct weight_entry *entry = &p->list->entries[p->list->count++];
     uint32_t rows = 0;
-    for (uint32_t i = 0; i < wanted->part_count; i++)
-        rows += wanted->parts[i].rows.count;
+    for (uint32_t i = 0; i < spec->part_count; i++)
+        rows += spec->parts[i].rows.count;
     *entry = (struct weight_entry){
-        .index = wanted->index,
-        .shape = {wanted->use, wanted->dtype, rows, wanted->cols.count},
-        .fill = wanted->fill,
-        .part_count = wanted->part_count,
+        .index = spec->index,
+        .shape = {spec->use, spec->dtype, rows, spec->cols.count},
+        .fill = spec->fill,
+        .part_count = spec->part_count,
     };
     return entry;
 }
@@ -136,15 +137,15 @@ static void entry_size(struct lister *p, struct weight_entry *entry)
 }
 
 // Adds an entry with its parts to the list, unless an earlier call failed.
-static void want(struct lister *p, const struct wanted *wanted)
+static void weight_add(struct lister *p, const struct weight_spec *spec)
 {
     if (p->status != STATUS_OK)
         return;
-    struct weight_entry *entry = entry_add(p, wanted);
-    const struct model_span *cols = &wanted->cols;
+    struct weight_entry *entry = entry_add(p, spec);
+    const struct model_span *cols = &spec->cols;
     uint32_t row = 0, seed = 0;
-    for (uint32_t i = 0; i < wanted->part_count && p->status == STATUS_OK; i++) {
-        const struct model_span *rows = &wanted->parts[i].rows;
+    for (uint32_t i = 0; i < spec->part_count && p->status == STATUS_OK; i++) {
+        const struct model_span *rows = &spec->parts[i].rows;
         entry->parts[i] = (struct weight_part){.to_row = row,
                                                .from_row = rows->first,
                                                .from_col = cols->first,
@@ -156,17 +157,17 @@ static void want(struct lister *p, const struct wanted *wanted)
         seed += rows->whole;
         p->list->parameter_count += (uint64_t)rows->whole * cols->whole;
         if (p->args->tensors)
-            part_find(p, &entry->parts[i], wanted->parts[i].name, rows->whole, cols->whole);
+            part_find(p, &entry->parts[i], spec->parts[i].name, rows->whole, cols->whole);
     }
     entry_size(p, entry);
 }
 
-static void want_vector(struct lister *p, uint32_t index, const char *name, uint32_t n,
-                        enum weight_fill fill)
+static void weight_add_vector(struct lister *p, uint32_t index, const char *name, uint32_t n,
+                              enum weight_fill fill)
 {
-    struct wanted wanted = {index, WEIGHT_VECTOR,          DTYPE_F32, fill, span_whole(1),
-                            1,     {{name, span_whole(n)}}};
-    want(p, &wanted);
+    struct weight_spec spec = {index, WEIGHT_VECTOR,          DTYPE_F32, fill, span_whole(1),
+                               1,     {{name, span_whole(n)}}};
+    weight_add(p, &spec);
 }
 
 // out = prefix + name with the layer's number + tail.
@@ -193,30 +194,30 @@ struct stacked {
     } parts[3];
 };
 
-static void want_stacked(struct lister *p, uint32_t layer, const struct stacked *s)
+static void weight_add_stacked(struct lister *p, uint32_t layer, const struct stacked *s)
 {
     char names[3][NAME_MAX_BYTES];
-    struct wanted product = {layer_weight_index(layer, s->kind),
-                             WEIGHT_PRODUCT,
-                             p->list->dtype,
-                             FILL_RANDOM,
-                             cut(s->cols, s->parts[0].tensor->axis, SHARD_COLUMNS),
-                             s->count,
-                             {{NULL, {0}}}};
+    struct weight_spec product = {layer_weight_index(layer, s->kind),
+                                  WEIGHT_PRODUCT,
+                                  p->list->dtype,
+                                  FILL_RANDOM,
+                                  axis_cut(s->cols, s->parts[0].tensor->axis, SHARD_COLUMNS),
+                                  s->count,
+                                  {{NULL, {0}}}};
     for (uint32_t i = 0; i < s->count; i++) {
         const struct arch_tensor *tensor = s->parts[i].tensor;
         name_make(names[i], p, tensor->name, layer, ".weight");
         product.parts[i].name = names[i];
-        product.parts[i].rows = cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
+        product.parts[i].rows = axis_cut(s->parts[i].rows, tensor->axis, SHARD_ROWS);
     }
-    want(p, &product);
+    weight_add(p, &product);
     if (!s->bias)
         return;
     if (s->parts[0].tensor->axis == SHARD_COLUMNS && p->args->sizes->rank > 0) {
         p->list->parameter_count += s->parts[0].rows.whole; // rank 0 adds the bias
         return;
     }
-    struct wanted bias = product;
+    struct weight_spec bias = product;
     bias.index = layer_weight_index(layer, s->kind) + 1;
     bias.use = WEIGHT_VECTOR;
     bias.dtype = DTYPE_F32;
@@ -224,22 +225,22 @@ static void want_stacked(struct lister *p, uint32_t layer, const struct stacked 
     bias.cols = span_whole(1);
     for (uint32_t i = 0; i < s->count; i++)
         name_make(names[i], p, s->parts[i].tensor->name, layer, ".bias");
-    want(p, &bias);
+    weight_add(p, &bias);
 }
 
-static void want_layer_norm(struct lister *p, uint32_t layer, enum layer_weight kind,
-                            const char *format)
+static void weight_add_layer_norm(struct lister *p, uint32_t layer, enum layer_weight kind,
+                                  const char *format)
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, layer, ".weight");
-    want_vector(p, layer_weight_index(layer, kind), name, p->config->hidden, FILL_ONES);
+    weight_add_vector(p, layer_weight_index(layer, kind), name, p->config->hidden, FILL_ONES);
     if (p->config->arch->family != ARCH_ENCODER)
         return;
     name_make(name, p, format, layer, ".bias");
-    want_vector(p, layer_weight_index(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
+    weight_add_vector(p, layer_weight_index(layer, kind) + 1, name, p->config->hidden, FILL_ZEROS);
 }
 
-static void want_layer(struct lister *p, uint32_t layer)
+static void weight_add_layer(struct lister *p, uint32_t layer)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
@@ -255,38 +256,38 @@ static void want_layer(struct lister *p, uint32_t layer)
         LAYER_UP, hidden, 2, c->ffn_bias, {{&names->gate, ffn}, {&names->up, ffn}}};
     struct stacked up = {LAYER_UP, hidden, 1, c->ffn_bias, {{&names->up, ffn}}};
     struct stacked down = {LAYER_DOWN, ffn, 1, c->ffn_bias, {{&names->down, hidden}}};
-    want_stacked(p, layer, &qkv);
-    want_stacked(p, layer, &o);
-    want_stacked(p, layer, names->gate.name ? &gated : &up);
-    want_stacked(p, layer, &down);
-    want_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
-    want_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
+    weight_add_stacked(p, layer, &qkv);
+    weight_add_stacked(p, layer, &o);
+    weight_add_stacked(p, layer, names->gate.name ? &gated : &up);
+    weight_add_stacked(p, layer, &down);
+    weight_add_layer_norm(p, layer, LAYER_NORM_ATTN, names->norm_attn);
+    weight_add_layer_norm(p, layer, LAYER_NORM_FFN, names->norm_ffn);
     if (c->arch->flags & ARCH_QK_NORM) {
         char name[NAME_MAX_BYTES];
         name_make(name, p, names->q_norm, layer, ".weight");
-        want_vector(p, layer_weight_index(layer, LAYER_Q_NORM), name, c->head_dim, FILL_ONES);
+        weight_add_vector(p, layer_weight_index(layer, LAYER_Q_NORM), name, c->head_dim, FILL_ONES);
         name_make(name, p, names->k_norm, layer, ".weight");
-        want_vector(p, layer_weight_index(layer, LAYER_K_NORM), name, c->head_dim, FILL_ONES);
+        weight_add_vector(p, layer_weight_index(layer, LAYER_K_NORM), name, c->head_dim, FILL_ONES);
     }
 }
 
-static void want_table(struct lister *p, uint32_t index, const char *format, uint32_t rows)
+static void weight_add_table(struct lister *p, uint32_t index, const char *format, uint32_t rows)
 {
     char name[NAME_MAX_BYTES];
     name_make(name, p, format, 0, "");
-    struct wanted wanted = {index,
-                            WEIGHT_ROWS,
-                            p->list->side,
-                            FILL_RANDOM,
-                            span_whole(p->config->hidden),
-                            1,
-                            {{name, span_whole(rows)}}};
-    want(p, &wanted);
+    struct weight_spec spec = {index,
+                               WEIGHT_ROWS,
+                               p->list->side,
+                               FILL_RANDOM,
+                               span_whole(p->config->hidden),
+                               1,
+                               {{name, span_whole(rows)}}};
+    weight_add(p, &spec);
 }
 
 // Adds the embedding table and, for a generator, the head. A checkpoint with a tied head may
 // contain either name. If config.json does not specify it and there is no head, the head is tied.
-static void want_embedding(struct lister *p)
+static void weight_add_embedding(struct lister *p)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
@@ -301,27 +302,27 @@ static void want_embedding(struct lister *p)
     bool answers = c->kind == MODEL_GENERATOR;
     bool one = tied && answers;
     struct model_span vocab = p->args->sizes->vocab;
-    struct wanted rows = {MODEL_EMBED,
-                          one ? WEIGHT_TIED : WEIGHT_ROWS,
-                          one ? p->list->dtype : p->list->side,
-                          FILL_RANDOM,
-                          span_whole(c->hidden),
-                          1,
-                          {{table, cut(vocab, names->embed.axis, SHARD_ROWS)}}};
-    want(p, &rows);
+    struct weight_spec rows = {MODEL_EMBED,
+                               one ? WEIGHT_TIED : WEIGHT_ROWS,
+                               one ? p->list->dtype : p->list->side,
+                               FILL_RANDOM,
+                               span_whole(c->hidden),
+                               1,
+                               {{table, axis_cut(vocab, names->embed.axis, SHARD_ROWS)}}};
+    weight_add(p, &rows);
     if (!answers || one)
         return;
-    struct wanted product = rows;
+    struct weight_spec product = rows;
     product.index = MODEL_HEAD;
     product.use = WEIGHT_PRODUCT;
     product.dtype = p->list->dtype;
     product.parts[0].name = head;
-    product.parts[0].rows = cut(vocab, names->head.axis, SHARD_ROWS);
-    want(p, &product);
+    product.parts[0].rows = axis_cut(vocab, names->head.axis, SHARD_ROWS);
+    weight_add(p, &product);
 }
 
 // Adds the entire head of Qwen3-Reranker: one row, W[yes] - W[no].
-static void want_answer(struct lister *p)
+static void weight_add_answer(struct lister *p)
 {
     const struct model_config *c = p->config;
     const struct weight_list_args *args = p->args;
@@ -341,10 +342,10 @@ static void want_answer(struct lister *p)
     const char *head = c->arch->names->head.name;
     bool stored = args->tensors && tensors_find(args->tensors, head);
     bool from_head = stored && (!c->tied || !tensors_find(args->tensors, embed));
-    struct wanted wanted = {
+    struct weight_spec spec = {
         MODEL_SCORE, WEIGHT_PRODUCT,         p->list->side, FILL_RANDOM, span_whole(c->hidden),
         1,           {{NULL, span_whole(1)}}};
-    struct weight_entry *entry = entry_add(p, &wanted);
+    struct weight_entry *entry = entry_add(p, &spec);
     entry->difference = args->tensors != NULL;
     entry->parts[0] = (struct weight_part){.rows = 1, .cols = c->hidden, .stride = c->hidden};
     // Converters to GGUF keep only the two rows of an untied head, "yes" first.
@@ -363,22 +364,22 @@ static void want_answer(struct lister *p)
     entry_size(p, entry);
 }
 
-static void want_linear(struct lister *p, uint32_t index, const char *name, uint32_t rows,
-                        bool bias)
+static void weight_add_linear(struct lister *p, uint32_t index, const char *name, uint32_t rows,
+                              bool bias)
 {
     char full[NAME_MAX_BYTES];
     snprintf(full, sizeof full, "%s.weight", name);
-    struct wanted wanted = {index,
-                            WEIGHT_PRODUCT,
-                            p->list->side,
-                            FILL_RANDOM,
-                            span_whole(p->config->hidden),
-                            1,
-                            {{full, span_whole(rows)}}};
-    want(p, &wanted);
+    struct weight_spec spec = {index,
+                               WEIGHT_PRODUCT,
+                               p->list->side,
+                               FILL_RANDOM,
+                               span_whole(p->config->hidden),
+                               1,
+                               {{full, span_whole(rows)}}};
+    weight_add(p, &spec);
     snprintf(full, sizeof full, "%s.bias", name);
     if (bias)
-        want_vector(p, index + 1, full, rows, FILL_ZEROS);
+        weight_add_vector(p, index + 1, full, rows, FILL_ZEROS);
 }
 
 // Refuses a head with several rows: a config.json without labels may belong to a classifier.
@@ -394,48 +395,48 @@ static void labels_check(struct lister *p, const char *name)
                               p->config->arch->name, tensor->shape[0], weight);
 }
 
-static void want_head(struct lister *p, const char *name, bool bias)
+static void weight_add_head(struct lister *p, const char *name, bool bias)
 {
     labels_check(p, name);
-    want_linear(p, MODEL_SCORE, name, 1, bias);
+    weight_add_linear(p, MODEL_SCORE, name, 1, bias);
 }
 
-static void want_score(struct lister *p)
+static void weight_add_score(struct lister *p)
 {
     char pooler[NAME_MAX_BYTES];
     switch (p->config->arch->head) {
     case HEAD_VOCABULARY:
-        want_answer(p);
+        weight_add_answer(p);
         break;
     case HEAD_SCORE:
-        want_head(p, "score", false);
+        weight_add_head(p, "score", false);
         break;
     case HEAD_POOLER:
         name_make(pooler, p, "pooler.dense", 0, "");
-        want_linear(p, MODEL_SCORE_DENSE, pooler, p->config->hidden, true);
-        want_head(p, "classifier", true);
+        weight_add_linear(p, MODEL_SCORE_DENSE, pooler, p->config->hidden, true);
+        weight_add_head(p, "classifier", true);
         break;
     case HEAD_CLASSIFIER:
-        want_linear(p, MODEL_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
-        want_head(p, "classifier.out_proj", true);
+        weight_add_linear(p, MODEL_SCORE_DENSE, "classifier.dense", p->config->hidden, true);
+        weight_add_head(p, "classifier.out_proj", true);
         break;
     case HEAD_NONE:
         check(false, "%s has no score", p->config->arch->name);
     }
 }
 
-static void want_encoder_ends(struct lister *p)
+static void weight_add_encoder_ends(struct lister *p)
 {
     const struct model_config *c = p->config;
     const struct arch_names *names = c->arch->names;
     char name[NAME_MAX_BYTES];
-    want_table(p, MODEL_POSITION, names->position, c->positions);
+    weight_add_table(p, MODEL_POSITION, names->position, c->positions);
     if (c->types > 0)
-        want_table(p, MODEL_TYPE, names->type, c->types);
+        weight_add_table(p, MODEL_TYPE, names->type, c->types);
     name_make(name, p, names->embed_norm, 0, ".weight");
-    want_vector(p, MODEL_EMBED_NORM, name, c->hidden, FILL_ONES);
+    weight_add_vector(p, MODEL_EMBED_NORM, name, c->hidden, FILL_ONES);
     name_make(name, p, names->embed_norm, 0, ".bias");
-    want_vector(p, MODEL_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
+    weight_add_vector(p, MODEL_EMBED_NORM_BIAS, name, c->hidden, FILL_ZEROS);
 }
 
 // Chooses the prefix of the checkpoint's tensor names by the anchor tensor.
@@ -507,24 +508,24 @@ static void dtypes_choose(struct lister *p)
 
 // Refuses a GGUF file with a tensor that no entry uses: it may belong to a variant of the
 // architecture that would be served wrongly.
-static void all_taken_check(struct lister *p)
+static void all_used_check(struct lister *p)
 {
     const struct tensors *tensors = p->args->tensors;
     if (p->status != STATUS_OK || !tensors || !tensors_are_gguf(tensors))
         return;
     uint32_t count = tensors_count(tensors);
     const struct tensor *first = tensors_at(tensors, 0);
-    bool *taken = heap_alloc_zeroed(count, sizeof *taken);
+    bool *used = heap_alloc_zeroed(count, sizeof *used);
     for (uint32_t i = 0; i < p->list->count; i++)
         for (uint32_t k = 0; k < p->list->entries[i].part_count; k++)
-            taken[p->list->entries[i].parts[k].tensor - first] = true;
+            used[p->list->entries[i].parts[k].tensor - first] = true;
     for (uint32_t i = 0; i < count && p->status == STATUS_OK; i++) {
         const char *name = tensors_at(tensors, i)->name.at;
         char in_file[TENSOR_NAME_MAX];
         // config.json contains rope_freqs; embedders and rerankers may keep the generator's head.
         bool spare = strcmp(name, "rope_freqs.weight") == 0 ||
                      (p->config->kind != MODEL_GENERATOR && strcmp(name, "lm_head.weight") == 0);
-        if (!taken[i] && !spare)
+        if (!used[i] && !spare)
             p->status = error_set(p->err, STATUS_UNSUPPORTED,
                                   "the tensor %s is of no use to %s of %u layers: the file is of a "
                                   "variant that is not served, take the model's Hugging Face "
@@ -532,7 +533,7 @@ static void all_taken_check(struct lister *p)
                                   tensors_name_in_file(tensors, name, in_file),
                                   p->config->arch->name, p->config->layers);
     }
-    heap_free(taken);
+    heap_free(used);
 }
 
 enum status weight_list_make(struct weight_list *out, const struct weight_list_args *args,
@@ -545,19 +546,19 @@ enum status weight_list_make(struct weight_list *out, const struct weight_list_a
     out->entries = heap_alloc_zeroed(out->table_count, sizeof *out->entries);
     prefix_choose(&p);
     dtypes_choose(&p);
-    want_embedding(&p);
+    weight_add_embedding(&p);
     if (c->arch->family == ARCH_ENCODER)
-        want_encoder_ends(&p);
+        weight_add_encoder_ends(&p);
     for (uint32_t i = 0; i < c->layers && p.status == STATUS_OK; i++)
-        want_layer(&p, i);
+        weight_add_layer(&p, i);
     if (c->arch->family == ARCH_DECODER) {
         char name[NAME_MAX_BYTES];
         name_make(name, &p, c->arch->names->final_norm, 0, ".weight");
-        want_vector(&p, MODEL_FINAL_NORM, name, c->hidden, FILL_ONES);
+        weight_add_vector(&p, MODEL_FINAL_NORM, name, c->hidden, FILL_ONES);
     }
     if (c->kind == MODEL_RERANKER)
-        want_score(&p);
-    all_taken_check(&p);
+        weight_add_score(&p);
+    all_used_check(&p);
     if (p.status != STATUS_OK)
         weight_list_close(out);
     return p.status;

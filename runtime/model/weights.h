@@ -5,7 +5,7 @@
 
 #include "kernels/device.h"
 #include "runtime/model/config.h"
-#include "runtime/model/safetensors.h"
+#include "runtime/model/tensors.h"
 #include "runtime/model/share.h"
 
 #include <stdbool.h>

@@ -16,8 +16,8 @@ struct loader {
     struct error *err;
 };
 
-static enum status put(struct loader *l, struct weight *weight, uint32_t row,
-                       const struct weight_source *source)
+static enum status rows_put(struct loader *l, struct weight *weight, uint32_t row,
+                            const struct weight_source *source)
 {
     return l->args->api->weight_put(l->args->device, weight, row, source, l->err);
 }
@@ -37,7 +37,7 @@ static enum status put_difference(struct loader *l, struct weight *weight,
         row[i] -= row[width + i];
     struct weight_source source = {.map = row, .fd = -1, .rows = 1, .cols = width};
     source.dtype = DTYPE_F32;
-    enum status status = put(l, weight, 0, &source);
+    enum status status = rows_put(l, weight, 0, &source);
     heap_free(row);
     return status;
 }
@@ -62,7 +62,7 @@ static enum status put_rows(struct loader *l, struct weight *weight, const struc
         struct weight_source source = {
             .map = rows, .fd = -1, .dtype = DTYPE_F32, .rows = count, .cols = part->cols};
         tensor_rows_read(rows, part->tensor, &place);
-        status = put(l, weight, part->to_row + done, &source);
+        status = rows_put(l, weight, part->to_row + done, &source);
     }
     heap_free(rows);
     return status;
@@ -84,7 +84,7 @@ static enum status put_tensor(struct loader *l, struct weight *weight,
         .stride = part->stride,
         .first = part_first(part),
     };
-    return put(l, weight, part->to_row, &source);
+    return rows_put(l, weight, part->to_row, &source);
 }
 
 // Returns ones or zeros for a constant vector.
@@ -120,7 +120,7 @@ static enum status put_dummy(struct loader *l, struct weight *weight,
         source.map = constants(l, entry->fill);
         source.first = 0;
     }
-    return put(l, weight, part->to_row, &source);
+    return rows_put(l, weight, part->to_row, &source);
 }
 
 static enum status entry_load(struct loader *l, struct weight *weight,

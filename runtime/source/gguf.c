@@ -18,34 +18,34 @@ struct gguf_cursor {
     enum status status; // the first failure; later calls do nothing
 };
 
-static const char again[] = "the file is cut or damaged, download it again";
+static const char download_again[] = "the file is cut or damaged, download it again";
 
 // Returns true if `bytes` more bytes are left; otherwise sets the error. what: names them for the
 // message.
-static bool has(struct gguf_cursor *r, uint64_t bytes, const char *what)
+static bool bytes_left_check(struct gguf_cursor *r, uint64_t bytes, const char *what)
 {
     if (r->status == STATUS_OK && r->file.bytes - r->at < bytes)
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: byte %" PRIu64 ": %" PRIu64 " bytes of %s are said to be here "
                               "and %" PRIu64 " are left; %s",
-                              r->name, r->at, bytes, what, r->file.bytes - r->at, again);
+                              r->name, r->at, bytes, what, r->file.bytes - r->at, download_again);
     return r->status == STATUS_OK;
 }
 
-static uint64_t number(struct gguf_cursor *r, uint32_t bytes, const char *what)
+static uint64_t number_read(struct gguf_cursor *r, uint32_t bytes, const char *what)
 {
     uint64_t value = 0;
-    if (!has(r, bytes, what))
+    if (!bytes_left_check(r, bytes, what))
         return 0;
     memcpy(&value, r->file.at + r->at, bytes);
     r->at += bytes;
     return value;
 }
 
-static struct text string(struct gguf_cursor *r, const char *what)
+static struct text string_read(struct gguf_cursor *r, const char *what)
 {
-    uint64_t bytes = number(r, 8, what);
-    if (!has(r, bytes, what))
+    uint64_t bytes = number_read(r, 8, what);
+    if (!bytes_left_check(r, bytes, what))
         return text_span("", 0);
     struct text out = text_span(r->file.at + r->at, bytes);
     r->at += bytes;
@@ -54,12 +54,12 @@ static struct text string(struct gguf_cursor *r, const char *what)
 
 static enum gguf_kind kind_read(struct gguf_cursor *r, struct text key)
 {
-    uint64_t place = r->at, kind = number(r, 4, "the type of a value");
+    uint64_t start = r->at, kind = number_read(r, 4, "the type of a value");
     if (r->status == STATUS_OK && kind >= GGUF_KINDS)
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: byte %" PRIu64 ": the key %s has a value of the unknown type "
                               "%" PRIu64 "; %s",
-                              r->name, place, safe_of(key).at, kind, again);
+                              r->name, start, safe_of(key).at, kind, download_again);
     return r->status == STATUS_OK ? (enum gguf_kind)kind : GGUF_U8;
 }
 
@@ -72,7 +72,7 @@ static bool items_pass(struct gguf_cursor *r, struct text key, enum gguf_kind it
     if (each > 0) {
         if (__builtin_mul_overflow(count, each, &bytes))
             bytes = UINT64_MAX;
-        if (has(r, bytes, "an array"))
+        if (bytes_left_check(r, bytes, "an array"))
             r->at += bytes;
         return r->status == STATUS_OK;
     }
@@ -80,19 +80,20 @@ static bool items_pass(struct gguf_cursor *r, struct text key, enum gguf_kind it
         r->status = error_set(r->err, STATUS_TOO_LARGE,
                               "%s: byte %" PRIu64 ": the key %s has arrays in arrays over %d "
                               "levels; %s",
-                              r->name, r->at, safe_of(key).at, GGUF_DEPTH_MAX, again);
+                              r->name, r->at, safe_of(key).at, GGUF_DEPTH_MAX, download_again);
     if (count > GGUF_ITEMS_MAX && r->status == STATUS_OK)
-        r->status = error_set(r->err, STATUS_TOO_LARGE,
-                              "%s: byte %" PRIu64 ": the key %s has an array of %" PRIu64
-                              " texts or arrays, allowed are %d; %s",
-                              r->name, r->at, safe_of(key).at, count, GGUF_ITEMS_MAX, again);
+        r->status =
+            error_set(r->err, STATUS_TOO_LARGE,
+                      "%s: byte %" PRIu64 ": the key %s has an array of %" PRIu64
+                      " texts or arrays, allowed are %d; %s",
+                      r->name, r->at, safe_of(key).at, count, GGUF_ITEMS_MAX, download_again);
     for (uint64_t i = 0; i < count && r->status == STATUS_OK; i++) {
         if (item == GGUF_STRING) {
-            (void)string(r, "a string of an array");
+            (void)string_read(r, "a string of an array");
             continue;
         }
         enum gguf_kind inner = kind_read(r, key);
-        uint64_t inner_count = number(r, 8, "the length of an array");
+        uint64_t inner_count = number_read(r, 8, "the length of an array");
         if (r->status == STATUS_OK)
             (void)items_pass(r, key, inner, inner_count, depth + 1);
     }
@@ -102,24 +103,24 @@ static bool items_pass(struct gguf_cursor *r, struct text key, enum gguf_kind it
 static struct gguf_value value_read(struct gguf_cursor *r)
 {
     struct gguf_value value = {.item = GGUF_U8};
-    uint64_t place = r->at;
-    value.key = string(r, "a key");
+    uint64_t start = r->at;
+    value.key = string_read(r, "a key");
     if (r->status == STATUS_OK && (value.key.bytes == 0 || value.key.bytes > GGUF_KEY_MAX ||
                                    memchr(value.key.at, '\0', value.key.bytes)))
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: byte %" PRIu64 ": a key has %zu bytes or a NUL among them, "
                               "allowed are 1 to %d; %s",
-                              r->name, place, value.key.bytes, GGUF_KEY_MAX, again);
+                              r->name, start, value.key.bytes, GGUF_KEY_MAX, download_again);
     value.kind = kind_read(r, value.key);
     if (value.kind == GGUF_ARRAY) {
         value.item = kind_read(r, value.key);
-        value.count = number(r, 8, "the length of an array");
+        value.count = number_read(r, 8, "the length of an array");
     }
     uint64_t first = r->at;
     if (r->status != STATUS_OK)
         return value;
     if (value.kind == GGUF_STRING) {
-        value.bytes = string(r, "a string");
+        value.bytes = string_read(r, "a string");
     } else {
         bool array = value.kind == GGUF_ARRAY;
         (void)items_pass(r, value.key, array ? value.item : value.kind, array ? value.count : 1, 1);
@@ -138,7 +139,7 @@ static int tensor_order(const void *a, const void *b)
     return text_order(((const struct gguf_tensor *)a)->name, ((const struct gguf_tensor *)b)->name);
 }
 
-static int place_order(const void *a, const void *b)
+static int offset_order(const void *a, const void *b)
 {
     const struct gguf_tensor *x = a, *y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
@@ -154,21 +155,22 @@ static void values_read(struct gguf_cursor *r, struct gguf *out)
     for (uint32_t i = 1; i < out->value_count && r->status == STATUS_OK; i++)
         if (text_equal(out->values[i - 1].key, out->values[i].key))
             r->status = error_set(r->err, STATUS_INVALID, "%s: the key %s stands there twice; %s",
-                                  r->name, safe_of(out->values[i].key).at, again);
+                                  r->name, safe_of(out->values[i].key).at, download_again);
 }
 
 // Reads shape and type, and computes the tensor's size.
 static void shape_read(struct gguf_cursor *r, struct gguf_tensor *tensor)
 {
-    uint64_t place = r->at, dims = number(r, 4, "the number of dimensions"), total = 1;
+    uint64_t start = r->at, dims = number_read(r, 4, "the number of dimensions"), total = 1;
     if (r->status == STATUS_OK && (dims == 0 || dims > GGUF_DIMS_MAX))
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: byte %" PRIu64 ": the tensor %s has %" PRIu64 " dimensions, "
                               "allowed are 1 to %d; %s",
-                              r->name, place, safe_of(tensor->name).at, dims, GGUF_DIMS_MAX, again);
+                              r->name, start, safe_of(tensor->name).at, dims, GGUF_DIMS_MAX,
+                              download_again);
     tensor->dims = r->status == STATUS_OK ? (uint32_t)dims : 0;
     for (uint32_t i = 0; i < tensor->dims && r->status == STATUS_OK; i++) {
-        tensor->shape[i] = number(r, 8, "a dimension");
+        tensor->shape[i] = number_read(r, 8, "a dimension");
         bool fits = tensor->shape[i] > 0 &&
                     !__builtin_mul_overflow(total, tensor->shape[i], &total) &&
                     total <= INT64_MAX / 1024;
@@ -176,10 +178,10 @@ static void shape_read(struct gguf_cursor *r, struct gguf_tensor *tensor)
             r->status = error_set(r->err, STATUS_INVALID,
                                   "%s: byte %" PRIu64 ": the shape of the tensor %s is empty or "
                                   "overflows; %s",
-                                  r->name, place, safe_of(tensor->name).at, again);
+                                  r->name, start, safe_of(tensor->name).at, download_again);
     }
-    place = r->at;
-    uint64_t id = number(r, 4, "the type of a tensor");
+    start = r->at;
+    uint64_t id = number_read(r, 4, "the type of a tensor");
     if (r->status != STATUS_OK)
         return;
     tensor->type = gguf_type_of((uint32_t)id);
@@ -187,44 +189,45 @@ static void shape_read(struct gguf_cursor *r, struct gguf_tensor *tensor)
         r->status = error_set(r->err, STATUS_UNSUPPORTED,
                               "%s: byte %" PRIu64 ": the tensor %s has the unknown type %" PRIu64
                               "; take a file in Q8_0, Q4_K_M or BF16",
-                              r->name, place, safe_of(tensor->name).at, id);
+                              r->name, start, safe_of(tensor->name).at, id);
     else if (tensor->shape[0] % tensor->type->elements != 0)
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: byte %" PRIu64 ": rows of %" PRIu64 " elements of the tensor "
                               "%s are no whole blocks of %s, which have %u; %s",
-                              r->name, place, tensor->shape[0], safe_of(tensor->name).at,
-                              tensor->type->name, tensor->type->elements, again);
+                              r->name, start, tensor->shape[0], safe_of(tensor->name).at,
+                              tensor->type->name, tensor->type->elements, download_again);
     else
         tensor->bytes = total / tensor->type->elements * tensor->type->bytes;
 }
 
 static void tensor_read(struct gguf_cursor *r, struct gguf_tensor *tensor)
 {
-    uint64_t place = r->at;
-    tensor->name = string(r, "a tensor's name");
+    uint64_t start = r->at;
+    tensor->name = string_read(r, "a tensor's name");
     if (r->status == STATUS_OK && (tensor->name.bytes == 0 || tensor->name.bytes > GGUF_NAME_MAX ||
                                    memchr(tensor->name.at, '\0', tensor->name.bytes)))
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: byte %" PRIu64 ": a tensor's name has %zu bytes or a NUL among "
                               "them, allowed are 1 to %d; %s",
-                              r->name, place, tensor->name.bytes, GGUF_NAME_MAX, again);
+                              r->name, start, tensor->name.bytes, GGUF_NAME_MAX, download_again);
     shape_read(r, tensor);
-    tensor->offset = number(r, 8, "the place of a tensor");
+    tensor->offset = number_read(r, 8, "the place of a tensor");
 }
 
 // Turns offsets relative to the data section into offsets in the file. Refuses tensors that share
 // bytes.
-static void places_check(struct gguf_cursor *r, struct gguf *out, uint64_t alignment)
+static void offsets_check(struct gguf_cursor *r, struct gguf *out, uint64_t alignment)
 {
     uint64_t data = (r->at + alignment - 1) / alignment * alignment;
     for (uint32_t i = 0; i < out->tensor_count && r->status == STATUS_OK; i++) {
         struct gguf_tensor *tensor = &out->tensors[i];
         uint64_t offset = tensor->offset, end;
         if (offset % alignment != 0) {
-            r->status = error_set(r->err, STATUS_INVALID,
-                                  "%s: the tensor %s lies at %" PRIu64 ", no multiple of the "
-                                  "alignment %" PRIu64 "; %s",
-                                  r->name, safe_of(tensor->name).at, offset, alignment, again);
+            r->status =
+                error_set(r->err, STATUS_INVALID,
+                          "%s: the tensor %s lies at %" PRIu64 ", no multiple of the "
+                          "alignment %" PRIu64 "; %s",
+                          r->name, safe_of(tensor->name).at, offset, alignment, download_again);
         } else if (__builtin_add_overflow(offset, data, &tensor->offset) ||
                    __builtin_add_overflow(tensor->offset, tensor->bytes, &end) ||
                    end > r->file.bytes) {
@@ -232,18 +235,19 @@ static void places_check(struct gguf_cursor *r, struct gguf *out, uint64_t align
                                   "%s: the tensor %s has %" PRIu64 " bytes at %" PRIu64 " after "
                                   "byte %" PRIu64 ", and the file has %zu; %s",
                                   r->name, safe_of(tensor->name).at, tensor->bytes, offset, data,
-                                  r->file.bytes, again);
+                                  r->file.bytes, download_again);
         }
     }
     if (r->status != STATUS_OK || out->tensor_count == 0)
         return;
-    qsort(out->tensors, out->tensor_count, sizeof *out->tensors, place_order);
+    qsort(out->tensors, out->tensor_count, sizeof *out->tensors, offset_order);
     for (uint32_t i = 1; i < out->tensor_count && r->status == STATUS_OK; i++) {
         const struct gguf_tensor *last = &out->tensors[i - 1], *next = &out->tensors[i];
         if (last->offset + last->bytes > next->offset)
-            r->status = error_set(
-                r->err, STATUS_INVALID, "%s: byte %" PRIu64 ": the tensors %s and %s overlap; %s",
-                r->name, next->offset, safe_of(last->name).at, safe_of(next->name).at, again);
+            r->status = error_set(r->err, STATUS_INVALID,
+                                  "%s: byte %" PRIu64 ": the tensors %s and %s overlap; %s",
+                                  r->name, next->offset, safe_of(last->name).at,
+                                  safe_of(next->name).at, download_again);
     }
 }
 
@@ -258,9 +262,9 @@ static void tensors_read(struct gguf_cursor *r, struct gguf *out)
     if (r->status == STATUS_OK && (alignment & (alignment - 1)) != 0)
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: the key general.alignment is %u, no power of two; %s", r->name,
-                              alignment, again);
+                              alignment, download_again);
     if (r->status == STATUS_OK)
-        places_check(r, out, alignment);
+        offsets_check(r, out, alignment);
     if (r->status != STATUS_OK || out->tensor_count == 0)
         return;
     qsort(out->tensors, out->tensor_count, sizeof *out->tensors, tensor_order);
@@ -268,7 +272,7 @@ static void tensors_read(struct gguf_cursor *r, struct gguf *out)
         if (text_equal(out->tensors[i - 1].name, out->tensors[i].name))
             r->status =
                 error_set(r->err, STATUS_INVALID, "%s: the tensor %s stands there twice; %s",
-                          r->name, safe_of(out->tensors[i].name).at, again);
+                          r->name, safe_of(out->tensors[i].name).at, download_again);
 }
 
 static void version_check(struct gguf_cursor *r, uint64_t version)
@@ -290,12 +294,12 @@ static void version_check(struct gguf_cursor *r, uint64_t version)
 // Reads a count and refuses it if it exceeds `most`, before memory is allocated for it.
 static uint32_t count_read(struct gguf_cursor *r, uint64_t most, const char *what)
 {
-    uint64_t place = r->at, count = number(r, 8, what);
+    uint64_t start = r->at, count = number_read(r, 8, what);
     if (r->status == STATUS_OK && count > most)
         r->status =
             error_set(r->err, STATUS_TOO_LARGE,
                       "%s: byte %" PRIu64 ": %s is %" PRIu64 ", at most %" PRIu64 " are read; %s",
-                      r->name, place, what, count, most, again);
+                      r->name, start, what, count, most, download_again);
     return r->status == STATUS_OK ? (uint32_t)count : 0;
 }
 
@@ -311,7 +315,7 @@ enum status gguf_parse(struct gguf *out, struct arena *arena, struct text file, 
                          "a page of an error that was downloaded?",
                          name);
     r.at = 4;
-    version_check(&r, number(&r, 4, "the version"));
+    version_check(&r, number_read(&r, 4, "the version"));
     out->tensor_count = count_read(&r, GGUF_TENSORS_MAX, "the number of tensors");
     out->value_count = count_read(&r, GGUF_VALUES_MAX, "the number of keys");
     if (r.status != STATUS_OK)

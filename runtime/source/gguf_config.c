@@ -476,55 +476,56 @@ static void generation_json(struct document *w)
     json_put_literal(w->out, "}");
 }
 
-static bool pools(struct document *w)
+static bool is_pooling(struct document *w)
 {
     w->pooling = count_get(w, "pooling_type", 0, 4, POOLING_NONE);
     return w->pooling >= POOLING_MEAN && w->pooling <= POOLING_LAST;
 }
 
-static enum status absent(const struct gguf *file, const char *name, struct error *err)
+static enum status document_absent(const struct gguf *file, const char *name, struct error *err)
 {
     return error_set(err, STATUS_NOT_FOUND, "%s has nothing for %s", file->name, name);
 }
 
-enum status gguf_within(const struct gguf_paper *paper, const struct gguf *file, struct error *err)
+enum status gguf_size_check(const struct gguf_output *output, const struct gguf *file,
+                            struct error *err)
 {
-    if (paper->out->bytes <= paper->bytes_max)
+    if (output->out->bytes <= output->bytes_max)
         return STATUS_OK;
     return error_set(err, STATUS_TOO_LARGE,
                      "%s: what the keys tokenizer.* say takes over %zu bytes, which are not read; "
                      "take another file of the model",
-                     file->name, paper->bytes_max);
+                     file->name, output->bytes_max);
 }
 
-static enum status document_write(const struct gguf_paper *paper, const struct gguf *file,
-                                  const char *name, struct error *err)
+static enum status document_make(const struct gguf_output *output, const struct gguf *file,
+                                 const char *name, struct error *err)
 {
     static const char *const poolings[] = {"", "mean", "cls", "lasttoken"};
-    struct json_buffer *out = paper->out;
+    struct json_buffer *out = output->out;
     struct document w = {
-        .out = out, .scratch = paper->scratch, .file = file, .err = err, .status = STATUS_OK};
+        .out = out, .scratch = output->scratch, .file = file, .err = err, .status = STATUS_OK};
     if (strcmp(name, "tokenizer.json") == 0)
-        return gguf_tokenizer_json(paper, file, err);
+        return gguf_tokenizer_json(output, file, err);
     if (strcmp(name, "tokenizer_config.json") == 0)
-        return gguf_tokenizer_config_json(paper, file, err);
+        return gguf_tokenizer_config_json(output, file, err);
     bool config = strcmp(name, "config.json") == 0;
     bool generation = strcmp(name, "generation_config.json") == 0;
     bool modules = strcmp(name, "modules.json") == 0;
     bool pooling = strcmp(name, "1_Pooling/config.json") == 0;
     if (!config && !generation && !modules && !pooling)
-        return absent(file, name, err);
+        return document_absent(file, name, err);
     w.status = family_find(&w);
     if (w.status == STATUS_UNSUPPORTED && !config) // reading config.json reports it
-        return absent(file, name, err);
+        return document_absent(file, name, err);
     if (w.status != STATUS_OK)
         return w.status;
     if (config)
         config_json(&w);
     else if (generation)
         generation_json(&w);
-    else if (!pools(&w))
-        return w.status == STATUS_OK ? absent(file, name, err) : w.status;
+    else if (!is_pooling(&w))
+        return w.status == STATUS_OK ? document_absent(file, name, err) : w.status;
     else if (modules)
         json_put_literal(out, "[{\"type\":\"gguf.Transformer\",\"path\":\"\"},"
                               "{\"type\":\"gguf.Pooling\",\"path\":\"1_Pooling\"}]");
@@ -533,9 +534,9 @@ static enum status document_write(const struct gguf_paper *paper, const struct g
     return w.status;
 }
 
-enum status gguf_document(const struct gguf_paper *paper, const struct gguf *file, const char *name,
-                          struct error *err)
+enum status gguf_document(const struct gguf_output *output, const struct gguf *file,
+                          const char *name, struct error *err)
 {
-    enum status status = document_write(paper, file, name, err);
-    return status == STATUS_OK ? gguf_within(paper, file, err) : status;
+    enum status status = document_make(output, file, name, err);
+    return status == STATUS_OK ? gguf_size_check(output, file, err) : status;
 }

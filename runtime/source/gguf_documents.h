@@ -8,23 +8,23 @@
 enum { GGUF_TOKENS_MAX = 1 << 22 };
 
 // The output of a document.
-struct gguf_paper {
+struct gguf_output {
     struct json_buffer *out;
     size_t bytes_max;      // limit of the output; beyond it TOO_LARGE
     struct arena *scratch; // memory for the duration of the call
 };
 
 // Writes the document `name`, such as "config.json". NOT_FOUND if the keys contain nothing for it.
-enum status gguf_document(const struct gguf_paper *paper, const struct gguf *file, const char *name,
-                          struct error *err) MUST_USE;
+enum status gguf_document(const struct gguf_output *output, const struct gguf *file,
+                          const char *name, struct error *err) MUST_USE;
 // Returns TOO_LARGE if the output exceeds its limit. Called between the items of a list.
-enum status gguf_within(const struct gguf_paper *paper, const struct gguf *file,
-                        struct error *err) MUST_USE;
+enum status gguf_size_check(const struct gguf_output *output, const struct gguf *file,
+                            struct error *err) MUST_USE;
 
 // The documents about the tokenizer (gguf_tokenizer.c).
-enum status gguf_tokenizer_json(const struct gguf_paper *paper, const struct gguf *file,
+enum status gguf_tokenizer_json(const struct gguf_output *output, const struct gguf *file,
                                 struct error *err) MUST_USE;
-enum status gguf_tokenizer_config_json(const struct gguf_paper *paper, const struct gguf *file,
+enum status gguf_tokenizer_config_json(const struct gguf_output *output, const struct gguf *file,
                                        struct error *err) MUST_USE;
 
 // Writes the members "normalizer" and "pre_tokenizer" for a value of the key tokenizer.ggml.pre,
@@ -43,5 +43,5 @@ struct gguf_scored {
 // Writes the list of merges that the scores define: every way to combine two tokens to a third, the
 // best score first. A hostile vocabulary can have as many as the square of its tokens: TOO_LARGE
 // for long tokens and for many merges.
-enum status gguf_merges_put(const struct gguf_paper *paper, const struct gguf_scored *vocabulary,
+enum status gguf_merges_put(const struct gguf_output *output, const struct gguf_scored *vocabulary,
                             struct error *err) MUST_USE;

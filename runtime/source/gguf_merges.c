@@ -39,7 +39,7 @@ static uint64_t slot_of(const struct word_slots *words, struct text text)
 
 // Returns the id of a text, or UINT32_MAX. If tokens are equal the last one counts, as in a JSON
 // object.
-static uint32_t find(const struct word_slots *words, struct text text)
+static uint32_t word_find(const struct word_slots *words, struct text text)
 {
     for (uint64_t at = slot_of(words, text); words->slots[at] != 0; at = (at + 1) & words->mask)
         if (text_equal(words->tokens[words->slots[at] - 1], text))
@@ -90,13 +90,13 @@ static int merge_order(const void *a, const void *b)
     return 0;
 }
 
-static enum status merges_list(struct merge_list *list, const struct gguf_paper *paper,
+static enum status merges_list(struct merge_list *list, const struct gguf_output *output,
                                const struct gguf_scored *v, struct error *err)
 {
     struct word_slots words;
-    size_t room = 0, most = MERGES_PER_TOKEN * (size_t)v->count + MERGES_SPARE;
+    size_t capacity = 0, most = MERGES_PER_TOKEN * (size_t)v->count + MERGES_SPARE;
     most = most < MERGES_MAX ? most : MERGES_MAX;
-    words_make(&words, v->tokens, v->count, paper->scratch);
+    words_make(&words, v->tokens, v->count, output->scratch);
     for (uint32_t id = 0; id < v->count; id++) {
         struct text whole = v->tokens[id];
         double score = gguf_item(v->scores, id);
@@ -109,8 +109,8 @@ static enum status merges_list(struct merge_list *list, const struct gguf_paper 
             struct text left = text_span(whole.at, cut);
             struct text right = text_span(whole.at + cut, whole.bytes - cut);
             struct merge merge = {.score = score, .whole = id};
-            if (!is_lead(right.at[0]) || (merge.left = find(&words, left)) == UINT32_MAX ||
-                (merge.right = find(&words, right)) == UINT32_MAX)
+            if (!is_lead(right.at[0]) || (merge.left = word_find(&words, left)) == UINT32_MAX ||
+                (merge.right = word_find(&words, right)) == UINT32_MAX)
                 continue;
             if (list->count == most)
                 return error_set(err, STATUS_TOO_LARGE,
@@ -120,29 +120,30 @@ static enum status merges_list(struct merge_list *list, const struct gguf_paper 
                                  v->file->name, v->count, most);
             merge.left_chars = chars_of(left);
             merge.right_chars = chars_of(right);
-            list->at = arena_extend(paper->scratch, list->at, list->count, &room, sizeof *list->at);
+            list->at =
+                arena_extend(output->scratch, list->at, list->count, &capacity, sizeof *list->at);
             list->at[list->count++] = merge;
         }
     }
     return STATUS_OK;
 }
 
-enum status gguf_merges_put(const struct gguf_paper *paper, const struct gguf_scored *v,
+enum status gguf_merges_put(const struct gguf_output *output, const struct gguf_scored *v,
                             struct error *err)
 {
     struct merge_list list = {NULL, 0};
-    enum status status = merges_list(&list, paper, v, err);
+    enum status status = merges_list(&list, output, v, err);
     if (status == STATUS_OK && list.count > 0)
         qsort(list.at, list.count, sizeof *list.at, merge_order);
-    json_put_literal(paper->out, "[");
+    json_put_literal(output->out, "[");
     for (size_t i = 0; i < list.count && status == STATUS_OK; i++) {
-        json_put_literal(paper->out, i > 0 ? ",[" : "[");
-        json_put_string(paper->out, v->tokens[list.at[i].left]);
-        json_put_literal(paper->out, ",");
-        json_put_string(paper->out, v->tokens[list.at[i].right]);
-        json_put_literal(paper->out, "]");
-        status = gguf_within(paper, v->file, err);
+        json_put_literal(output->out, i > 0 ? ",[" : "[");
+        json_put_string(output->out, v->tokens[list.at[i].left]);
+        json_put_literal(output->out, ",");
+        json_put_string(output->out, v->tokens[list.at[i].right]);
+        json_put_literal(output->out, "]");
+        status = gguf_size_check(output, v->file, err);
     }
-    json_put_literal(paper->out, "]");
+    json_put_literal(output->out, "]");
     return status;
 }

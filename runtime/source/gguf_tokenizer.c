@@ -25,17 +25,17 @@ struct vocabulary_read {
     uint32_t count;
     const struct gguf_value *kinds;  // [count] enum token_kind, or NULL: all normal
     const struct gguf_value *scores; // [count] scores of sentencepiece, or NULL
-    const struct gguf_paper *paper;
-    struct arena *scratch;   // paper->scratch
-    struct json_buffer *out; // paper->out
+    const struct gguf_output *output;
+    struct arena *scratch;   // output->scratch
+    struct json_buffer *out; // output->out
     struct error *err;
 };
 
-static struct vocabulary_read read_of(const struct gguf_paper *paper, const struct gguf *file,
+static struct vocabulary_read read_of(const struct gguf_output *output, const struct gguf *file,
                                       struct error *err)
 {
     return (struct vocabulary_read){
-        .file = file, .paper = paper, .scratch = paper->scratch, .out = paper->out, .err = err};
+        .file = file, .output = output, .scratch = output->scratch, .out = output->out, .err = err};
 }
 
 static int kind_of(const struct vocabulary_read *v, uint32_t id)
@@ -50,8 +50,8 @@ static enum status id_get(int32_t *out, const struct vocabulary_read *v, const c
 }
 
 // Reads an optional array of numbers with one item for each token.
-static enum status beside_tokens(const struct gguf_value **out, const struct vocabulary_read *v,
-                                 const char *key)
+static enum status token_array_get(const struct gguf_value **out, const struct vocabulary_read *v,
+                                   const char *key)
 {
     uint32_t numbers = 1u << GGUF_I32 | 1u << GGUF_U32 | 1u << GGUF_F32 | 1u << GGUF_I8 |
                        1u << GGUF_U8 | 1u << GGUF_I16 | 1u << GGUF_U16;
@@ -84,9 +84,9 @@ static enum status vocabulary_get(struct vocabulary_read *v)
                              "%s: the key tokenizer.ggml.tokens: item %u has %zu bytes, at most %d "
                              "are read; take another file of the model",
                              v->file->name, i, v->tokens[i].bytes, TOKEN_BYTES_MAX);
-    status = beside_tokens(&v->kinds, v, KEY("token_type"));
+    status = token_array_get(&v->kinds, v, KEY("token_type"));
     if (status == STATUS_OK)
-        status = beside_tokens(&v->scores, v, KEY("scores"));
+        status = token_array_get(&v->scores, v, KEY("scores"));
     return status;
 }
 
@@ -98,7 +98,7 @@ static enum status put_vocab(struct vocabulary_read *v)
         json_put_literal(v->out, id > 0 ? "," : "");
         json_put_string(v->out, v->tokens[id]);
         json_put_format(v->out, ":%u", id);
-        status = gguf_within(v->paper, v->file, v->err);
+        status = gguf_size_check(v->output, v->file, v->err);
     }
     json_put_literal(v->out, "}");
     return status;
@@ -121,7 +121,7 @@ static enum status put_added(struct vocabulary_read *v)
                         ",\"special\":%s,\"normalized\":false,\"single_word\":false,"
                         "\"lstrip\":false,\"rstrip\":false}",
                         kind == TOKEN_USER ? "false" : "true");
-        status = gguf_within(v->paper, v->file, v->err);
+        status = gguf_size_check(v->output, v->file, v->err);
     }
     json_put_literal(v->out, "]");
     return status;
@@ -210,7 +210,7 @@ static enum status put_gpt2(struct vocabulary_read *v)
     for (uint64_t i = 0; i < list->count && status == STATUS_OK; i++) {
         json_put_literal(v->out, i > 0 ? "," : "");
         json_put_string(v->out, merges[i]);
-        status = gguf_within(v->paper, v->file, v->err);
+        status = gguf_size_check(v->output, v->file, v->err);
     }
     json_put_literal(v->out, "]},");
     return status;
@@ -249,7 +249,7 @@ static enum status put_llama(struct vocabulary_read *v)
     json_put_literal(v->out, ",\"merges\":");
     const struct gguf_scored scored = {v->file, v->tokens, v->scores, v->count};
     if (status == STATUS_OK)
-        status = gguf_merges_put(v->paper, &scored, v->err);
+        status = gguf_merges_put(v->output, &scored, v->err);
     json_put_literal(v->out, "},");
     return status;
 }
@@ -315,7 +315,7 @@ static enum status put_bert(struct vocabulary_read *v)
     return status;
 }
 
-static enum status open(struct vocabulary_read *v, struct text *model)
+static enum status tokenizer_open(struct vocabulary_read *v, struct text *model)
 {
     enum status status = gguf_text(model, v->file, KEY("model"), v->err);
     if (status != STATUS_OK)
@@ -328,16 +328,16 @@ static enum status open(struct vocabulary_read *v, struct text *model)
     return vocabulary_get(v);
 }
 
-enum status gguf_tokenizer_json(const struct gguf_paper *paper, const struct gguf *file,
+enum status gguf_tokenizer_json(const struct gguf_output *output, const struct gguf *file,
                                 struct error *err)
 {
     static const struct {
         const char *name;
         enum status (*put)(struct vocabulary_read *);
     } kinds[] = {{"gpt2", put_gpt2}, {"llama", put_llama}, {"bert", put_bert}};
-    struct vocabulary_read v = read_of(paper, file, err);
+    struct vocabulary_read v = read_of(output, file, err);
     struct text model;
-    enum status status = open(&v, &model);
+    enum status status = tokenizer_open(&v, &model);
     json_put_literal(v.out, "{");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && status == STATUS_OK; i++)
         if (text_is(model, kinds[i].name)) {
@@ -369,7 +369,7 @@ static enum status put_templates(struct vocabulary_read *v)
         if (name.bytes < bytes || memcmp(name.at, key, bytes) != 0 ||
             (name.bytes > bytes && name.at[bytes] != '.'))
             continue;
-        status = gguf_within(v->paper, v->file, v->err);
+        status = gguf_size_check(v->output, v->file, v->err);
         if (status == STATUS_OK)
             status = gguf_text(&source, v->file, arena_copy(v->scratch, name).at, v->err);
         struct text label = name.bytes > bytes + 1
@@ -388,7 +388,7 @@ static enum status put_templates(struct vocabulary_read *v)
     return status;
 }
 
-enum status gguf_tokenizer_config_json(const struct gguf_paper *paper, const struct gguf *file,
+enum status gguf_tokenizer_config_json(const struct gguf_output *output, const struct gguf *file,
                                        struct error *err)
 {
     static const struct {
@@ -399,9 +399,9 @@ enum status gguf_tokenizer_config_json(const struct gguf_paper *paper, const str
         {KEY("padding_token_id"), "pad_token"}, {KEY("cls_token_id"), "cls_token"},
         {KEY("mask_token_id"), "mask_token"},
     };
-    struct vocabulary_read v = read_of(paper, file, err);
+    struct vocabulary_read v = read_of(output, file, err);
     struct text model;
-    enum status status = open(&v, &model);
+    enum status status = tokenizer_open(&v, &model);
     if (status == STATUS_OK && text_is(model, "bert"))
         pieces_rename(&v);
     json_put_literal(v.out, "{\"from\":\"gguf\"");

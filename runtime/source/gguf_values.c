@@ -53,7 +53,7 @@ static bool is_number(enum gguf_kind kind)
     return kind != GGUF_STRING && kind != GGUF_ARRAY && kind != GGUF_BOOL;
 }
 
-static enum status missing(const struct gguf *file, const char *key, struct error *err)
+static enum status key_missing(const struct gguf *file, const char *key, struct error *err)
 {
     return error_set(err, STATUS_INVALID,
                      "%s: the key %s is missing; take a file that a current converter wrote",
@@ -66,7 +66,7 @@ enum status gguf_number(double *out, const struct gguf *file, const struct gguf_
     const struct gguf_value *value = gguf_find(file, wanted->key);
     *out = wanted->fallback;
     if (!value)
-        return isnan(wanted->fallback) ? missing(file, wanted->key, err) : STATUS_OK;
+        return isnan(wanted->fallback) ? key_missing(file, wanted->key, err) : STATUS_OK;
     if (!is_number(value->kind))
         return error_set(err, STATUS_INVALID,
                          "%s: the key %s is not a number; take a file that a current converter "

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 // All open mappings. The signal handler reads the list without a lock.
-static struct mapping *_Atomic first;
+static struct mapping *_Atomic mappings;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sigaction before; // the previous handler of SIGBUS
+static struct sigaction previous_action; // the previous handler of SIGBUS
 
 static char *put_number(char *to, uint64_t n)
 {
@@ -38,12 +38,12 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     (void)context;
     uintptr_t fault = (uintptr_t)info->si_addr;
-    const struct mapping *m = atomic_load(&first);
+    const struct mapping *m = atomic_load(&mappings);
     while (m && fault - (uintptr_t)m->at >= m->bytes)
         m = m->next;
     if (!m) {
         // The faulting instruction runs again, now with the previous handler.
-        sigaction(number, &before, NULL);
+        sigaction(number, &previous_action, NULL);
         return;
     }
     char line[PATH_MAX + 256];
@@ -63,20 +63,20 @@ static void list_add(struct mapping *mapping)
     sigemptyset(&action.sa_mask);
     pthread_mutex_lock(&list_lock);
     if (sigaction(SIGBUS, NULL, &now) == 0 && now.sa_sigaction != on_bus_error) {
-        before = now;
+        previous_action = now;
         sigaction(SIGBUS, &action, NULL);
     }
-    mapping->next = atomic_load(&first);
-    atomic_store(&first, mapping);
+    mapping->next = atomic_load(&mappings);
+    atomic_store(&mappings, mapping);
     pthread_mutex_unlock(&list_lock);
 }
 
-static void list_take(struct mapping *mapping)
+static void list_remove(struct mapping *mapping)
 {
     pthread_mutex_lock(&list_lock);
-    struct mapping *m = atomic_load(&first);
+    struct mapping *m = atomic_load(&mappings);
     if (m == mapping) {
-        atomic_store(&first, mapping->next);
+        atomic_store(&mappings, mapping->next);
     } else {
         while (m->next != mapping)
             m = m->next;
@@ -114,7 +114,7 @@ enum status mapping_open(struct mapping *mapping, const char *path, size_t bytes
 void mapping_close(struct mapping *mapping)
 {
     if (mapping->at) {
-        list_take(mapping);
+        list_remove(mapping);
         munmap(mapping->at, mapping->bytes);
         heap_free(mapping->path);
     }

@@ -43,12 +43,12 @@ static enum status document_read(struct text *out, struct arena *arena, const ch
     struct gguf file;
     struct arena *scratch = arena_create(0, 0);
     struct json_buffer made = {0};
-    const struct gguf_paper paper = {&made, bytes_max, scratch};
+    const struct gguf_output output = {&made, bytes_max, scratch};
     enum status status = mapping_open(&mapping, path, sizeof(uint32_t), err);
     if (status == STATUS_OK)
         status = gguf_parse(&file, scratch, text_span(mapping.at, mapping.bytes), path, err);
     if (status == STATUS_OK)
-        status = gguf_document(&paper, &file, name, err);
+        status = gguf_document(&output, &file, name, err);
     if (status == STATUS_OK)
         *out = arena_copy(arena, json_buffer_text(&made));
     json_buffer_free(&made);

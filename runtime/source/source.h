@@ -1,6 +1,6 @@
 // Reads the files of a model from a Hugging Face folder or from a GGUF file that replaces it:
 // MODEL.gguf/config.json is the content of the file's keys in the form of config.json. Readers of a
-// model name files of a folder and do not know which of the two it is. runtime/model/safetensors.h
+// model name files of a folder and do not know which of the two it is. runtime/model/tensors.h
 // reads the tensors. Loading thread only.
 #pragma once
 

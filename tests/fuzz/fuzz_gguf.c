@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (gguf_parse(&file, arena, text, "fuzz", &err) == STATUS_OK)
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             struct json_buffer out = {0};
-            const struct gguf_paper paper = {&out, 1 << 26, arena};
+            const struct gguf_output paper = {&out, 1 << 26, arena};
             json_t *json = NULL;
             if (gguf_document(&paper, &file, names[i], &err) == STATUS_OK) {
                 check(json_parse(&json, json_buffer_text(&out), &err) == STATUS_OK, "%s: %s",

@@ -586,12 +586,12 @@ static void test_lengths_of_sentence_files(void **state)
                                         "sentence_bert_config.json"};
     put_config("config.json", "BertModel", "{}");
     read_ok();
-    assert_false(config.length_said);
+    assert_false(config.length_given);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         put(names[0], cases[i].text);
         read_ok();
         assert_int_equal(config.length_default, cases[i].length);
-        assert_int_equal(config.length_said, cases[i].said);
+        assert_int_equal(config.length_given, cases[i].said);
         assert_int_equal(config.length_max, 4096);
     }
     for (uint32_t i = 1; i < 3; i++) { // the first name that is there counts

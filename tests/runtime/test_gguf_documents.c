@@ -158,7 +158,7 @@ static void cases_check(const struct document_case *cases, size_t count)
         struct gguf_bytes bytes = file_make(c);
         struct arena *arena = arena_create(0, 0);
         struct json_buffer out = {0};
-        const struct gguf_paper paper = {&out, 1 << 20, arena};
+        const struct gguf_output paper = {&out, 1 << 20, arena};
         struct gguf file;
         struct error err = {.status = STATUS_OK};
         enum status status = gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err);

@@ -168,7 +168,7 @@ static void test_ends_are_found_by_their_texts(void **state)
     struct gguf_bytes bytes = gguf_finish(&b);
     struct arena *arena = arena_create(0, 0);
     struct json_buffer out = {0};
-    const struct gguf_paper paper = {&out, 1 << 20, arena};
+    const struct gguf_output paper = {&out, 1 << 20, arena};
     struct gguf file;
     struct error err;
     assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),

@@ -587,7 +587,7 @@ static void test_a_small_file_takes_little_memory(void **state)
         struct gguf_bytes bytes = scored_make(scored[i].count, scored[i].longest);
         struct arena *arena = arena_create(0, 0);
         struct json_buffer out = {0};
-        const struct gguf_paper paper = {&out, scored[i].bytes_max, arena};
+        const struct gguf_output paper = {&out, scored[i].bytes_max, arena};
         struct gguf file;
         struct error err = {.text = ""};
         assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),
@@ -640,7 +640,7 @@ static void read_all(struct text bytes, size_t turn, struct arena *arena)
     }
     struct json_buffer out = {0};
     json_t *json = NULL;
-    const struct gguf_paper paper = {&out, 1 << 24, arena};
+    const struct gguf_output paper = {&out, 1 << 24, arena};
     if (gguf_document(&paper, &file, names[turn % 6], &err) == STATUS_OK)
         assert_int_equal(json_parse(&json, json_buffer_text(&out), &err), STATUS_OK);
     json_decref(json);

@@ -493,7 +493,7 @@ void rank_begin(const struct model *m)
     (void)m;
 }
 
-uint64_t rank_meetings(const struct model *m)
+uint64_t rank_collectives_started(const struct model *m)
 {
     (void)m;
     return 0;

@@ -1,0 +1,285 @@
+// Opens the files of a checkpoint, safetensors or GGUF, and finds tensors by name; see tensors.h. A
+// set owns its mappings, descriptors and an arena with names and tensor records. Loading thread
+// only.
+#include "runtime/model/tensors.h"
+
+#include "base/folder.h"
+#include "base/json.h"
+#include "runtime/model/gguf_tensors.h"
+#include "runtime/model/safetensors.h"
+#include "runtime/source/mapping.h"
+#include "runtime/source/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct shard {
+    const char *name;
+    struct mapping file;
+};
+
+struct tensors {
+    struct arena *arena;
+    struct shard *shards;
+    uint32_t shard_count;
+    struct tensor *tensors; // [count], sorted by name
+    uint32_t count;
+    bool gguf;
+};
+
+static int tensor_name_order(const void *a, const void *b)
+{
+    return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
+}
+
+// Opens one more file, FOLDER/NAME or a GGUF file, and appends its tensors.
+static enum status shard_add(struct tensors *set, const char *folder, const char *name,
+                             struct error *err)
+{
+    struct shard *shard = &set->shards[set->shard_count];
+    const char *path = set->gguf ? name : arena_format(set->arena, "%s/%s", folder, name).at;
+    shard->name = arena_copy(set->arena, text_of(name)).at;
+    enum status status = mapping_open(&shard->file, path, sizeof(uint64_t), err);
+    set->shard_count++; // also after a failure, so that tensors_close closes the file
+    if (status != STATUS_OK)
+        return status;
+    struct tensor *list = NULL;
+    uint32_t count = 0;
+    struct text bytes = text_span(shard->file.at, shard->file.bytes);
+    status = set->gguf ? gguf_tensors_parse(&list, &count, set->arena, bytes, shard->name, err)
+                       : safetensors_parse(&list, &count, set->arena, bytes, shard->name, err);
+    if (status != STATUS_OK)
+        return status;
+    if (count > TENSORS_MAX - set->count)
+        return error_set(err, STATUS_TOO_LARGE, "%s has more than %d tensors", folder, TENSORS_MAX);
+    size_t held = set->count * sizeof *list;
+    set->tensors = heap_grow(set->tensors, held + count * sizeof *list);
+    if (count > 0)
+        memcpy(set->tensors + set->count, list, count * sizeof *list);
+    for (uint32_t i = 0; i < count; i++)
+        set->tensors[set->count + i].fd = shard->file.fd;
+    set->count += count;
+    return STATUS_OK;
+}
+
+// Returns true for a plain file name: the index must not lead out of the folder.
+static bool shard_name_valid(const char *name)
+{
+    return name[0] != '\0' && name[0] != '.' && strlen(name) <= 255 && !strchr(name, '/');
+}
+
+// Opens all files that the index names.
+static enum status index_shards(struct tensors *set, const char *folder, const json_t *map,
+                                struct error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)map, key, value)
+    {
+        const char *name = json_string_value(value);
+        if (!name || !shard_name_valid(name))
+            return error_set(err, STATUS_INVALID,
+                             "%s/model.safetensors.index.json: tensor %.200s names no file of the "
+                             "folder",
+                             folder, key);
+        uint32_t i = 0;
+        while (i < set->shard_count && strcmp(set->shards[i].name, name) != 0)
+            i++;
+        if (i < set->shard_count)
+            continue;
+        if (set->shard_count == TENSOR_FILES_MAX)
+            return error_set(err, STATUS_TOO_LARGE, "%s: over %d weight files", folder,
+                             TENSOR_FILES_MAX);
+        enum status status = shard_add(set, folder, name, err);
+        if (status == STATUS_NOT_FOUND)
+            return error_set(err, STATUS_NOT_FOUND,
+                             "%s/model.safetensors.index.json names %s, which the folder lacks: "
+                             "download it again",
+                             folder, name);
+        if (status != STATUS_OK)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+// Checks that each tensor of the index is in the file that the index names.
+static enum status index_check(const struct tensors *set, const json_t *map, struct error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)map, key, value)
+    {
+        const struct tensor *tensor = tensors_find(set, key);
+        if (!tensor || strcmp(tensor->file, json_string_value(value)) != 0)
+            return error_set(err, STATUS_INVALID,
+                             "model.safetensors.index.json: tensor %.200s is not in %s", key,
+                             json_string_value(value));
+    }
+    return STATUS_OK;
+}
+
+// Sorts the tensors by name and refuses equal names.
+static enum status names_check(struct tensors *set, struct error *err)
+{
+    if (set->count > 0)
+        qsort(set->tensors, set->count, sizeof *set->tensors, tensor_name_order);
+    for (uint32_t i = 1; i < set->count; i++)
+        if (text_equal(set->tensors[i - 1].name, set->tensors[i].name))
+            return error_set(err, STATUS_INVALID, "tensor %s is in both %s and %s",
+                             set->tensors[i].name.at, set->tensors[i - 1].file,
+                             set->tensors[i].file);
+    return STATUS_OK;
+}
+
+static enum status index_open(struct tensors *set, const char *folder, const char *path,
+                              struct error *err)
+{
+    json_t *index = NULL;
+    enum status status = json_file_parse(&index, path, TENSOR_INDEX_MAX, err);
+    if (status != STATUS_OK)
+        return status;
+    const json_t *map = json_object_get(index, "weight_map");
+    if (!json_is_object(map) || json_object_size(map) == 0)
+        status = error_set(err, STATUS_INVALID, "%s has no weight_map", path);
+    if (status == STATUS_OK)
+        status = index_shards(set, folder, map, err);
+    if (status == STATUS_OK)
+        status = names_check(set, err);
+    if (status == STATUS_OK)
+        status = index_check(set, map, err);
+    json_decref(index);
+    return status;
+}
+
+// Returns true also for a dangling link: an interrupted download leaves such a link, and opening it
+// reports the error.
+static bool entry_exists(const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0;
+}
+
+enum status tensors_open(struct tensors **out, const char *folder, struct error *err)
+{
+    struct arena *arena = arena_create(0, 0);
+    struct tensors *set = heap_alloc_zeroed(1, sizeof *set);
+    set->arena = arena;
+    set->shards = heap_alloc_zeroed(TENSOR_FILES_MAX, sizeof *set->shards);
+    struct text index = arena_format(arena, "%s/model.safetensors.index.json", folder);
+    struct text single = arena_format(arena, "%s/model.safetensors", folder);
+    enum status status;
+    size_t end;
+    set->gguf = source_is_gguf(folder, &end) && folder[end] == '\0';
+    if (set->gguf) {
+        status = shard_add(set, folder, folder, err);
+        if (status == STATUS_OK)
+            status = names_check(set, err);
+    } else if (entry_exists(single.at)) {
+        status = shard_add(set, folder, "model.safetensors", err);
+        if (status == STATUS_OK)
+            status = names_check(set, err);
+    } else if (entry_exists(index.at)) {
+        status = index_open(set, folder, index.at, err);
+    } else {
+        status = folder_lacks(folder,
+                              "has no model.safetensors and no model.safetensors.index.json", err);
+    }
+    if (status != STATUS_OK) {
+        tensors_close(set);
+        return status;
+    }
+    *out = set;
+    return STATUS_OK;
+}
+
+enum status tensors_check(const struct tensors *set, struct error *err)
+{
+    struct stat about;
+    for (uint32_t i = 0; i < set->shard_count; i++) {
+        const struct shard *shard = &set->shards[i];
+        if (fstat(shard->file.fd, &about) != 0 || (uint64_t)about.st_size < shard->file.bytes)
+            return error_set(err, STATUS_IO,
+                             "%s was cut while it was loaded; load it again when it is whole",
+                             shard->name);
+    }
+    return STATUS_OK;
+}
+
+// Adds bytes to a hash.
+static void hash_add(struct hash *hash, const void *at, size_t bytes)
+{
+    const uint64_t key[2] = {hash->low, hash->high};
+    *hash = hash_bytes(key, at, bytes);
+}
+
+struct hash tensors_hash(const struct tensors *set)
+{
+    enum { PIECES = 2048, PIECE_BYTES = 64 };
+    struct hash hash = {1, 2};
+    uint32_t each = set->count > 0 && set->count < PIECES ? PIECES / set->count : 1;
+    uint32_t skip = set->count / PIECES + 1; // every skip-th tensor is sampled
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct tensor *tensor = &set->tensors[i];
+        hash_add(&hash, tensor->name.at, tensor->name.bytes);
+        hash_add(&hash, tensor->type, strlen(tensor->type));
+        hash_add(&hash, tensor->shape, tensor->dims * sizeof tensor->shape[0]);
+        for (uint32_t p = 0; p < each && i % skip == 0; p++) {
+            uint64_t at = tensor->bytes / each * p, left = tensor->bytes - at;
+            hash_add(&hash, (const char *)tensor->map + at,
+                     left < PIECE_BYTES ? left : PIECE_BYTES);
+        }
+    }
+    return hash;
+}
+
+void tensors_close(struct tensors *set)
+{
+    if (!set)
+        return;
+    for (uint32_t i = 0; i < set->shard_count; i++)
+        mapping_close(&set->shards[i].file);
+    heap_free(set->shards);
+    heap_free(set->tensors);
+    arena_destroy(set->arena);
+    heap_free(set);
+}
+
+const struct tensor *tensors_find(const struct tensors *set, const char *name)
+{
+    struct tensor key = {.name = text_of(name)};
+    if (set->count == 0)
+        return NULL;
+    return bsearch(&key, set->tensors, set->count, sizeof key, tensor_name_order);
+}
+
+const char *tensors_name_in_file(const struct tensors *set, const char *name,
+                                 char out[TENSOR_NAME_MAX])
+{
+    return set->gguf && gguf_tensor_name_back(out, name) ? out : name;
+}
+
+const struct tensors_words *tensors_words(const struct tensors *set)
+{
+    static const struct tensors_words folder = {"config.json", "F32, BF16 and F16", ""};
+    static const struct tensors_words gguf = {
+        "the metadata", "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K",
+        "; take another file of the model"};
+    return set->gguf ? &gguf : &folder;
+}
+
+bool tensors_are_gguf(const struct tensors *set)
+{
+    return set->gguf;
+}
+
+uint32_t tensors_count(const struct tensors *set)
+{
+    return set->count;
+}
+
+const struct tensor *tensors_at(const struct tensors *set, uint32_t index)
+{
+    check(index < set->count, "tensor %u of %u", index, set->count);
+    return &set->tensors[index];
+}
