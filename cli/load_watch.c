@@ -37,7 +37,7 @@ static void *watch_main(void *argument)
 
 void load_watch_begin(struct load_watch *watch, const struct loaded_model *model, uint64_t start_ns)
 {
-    // time limit of the steps before the first, which name a failed rank
+    // time limit of the warm-up steps, which name a failed rank
     uint64_t steps_ns = start_ns > 0 ? start_ns : MODEL_START_NS;
     *watch = (struct load_watch){.model = model, .patience_ns = 5 * steps_ns};
     watch->running = pthread_create(&watch->thread, NULL, watch_main, watch) == 0;

@@ -140,10 +140,11 @@ static enum status head_set(struct tensor *to, const struct gguf_tensor *from, c
         return STATUS_OK;
     uint64_t rows = from->shape[from->dims - 1], heads = family->heads[k];
     if (rows % (2 * heads) != 0 || rows > UINT32_MAX)
-        return error_set(err, STATUS_INVALID,
-                         "%s: the tensor %s has %llu rows, no even number for each of %llu heads; "
-                         "take another file of the model",
-                         file->name, name, (unsigned long long)rows, (unsigned long long)heads);
+        return error_set(
+            err, STATUS_INVALID,
+            "%s: the tensor %s has %llu rows, not an even number for each of %llu heads; "
+            "take another file of the model",
+            file->name, name, (unsigned long long)rows, (unsigned long long)heads);
     to->rope_head = (uint32_t)(rows / heads);
     return STATUS_OK;
 }
@@ -159,7 +160,7 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
         pair++;
     if (!pair->file)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: the tensor %s is none that this architecture has: the file is of a "
+                         "%s: the tensor %s does not belong to this architecture: the file is of a "
                          "variant that is not served, take the model's Hugging Face folder",
                          file->name, safe_of(from->name).at);
     *to = (struct tensor){.name = arena_copy(arena, text_of(made)),

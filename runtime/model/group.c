@@ -123,8 +123,7 @@ static enum status late_error(struct model_group *group, struct error *err)
     }
     group->failed_rank = late;
     if (group->job.kind == JOB_RECORD)
-        return error_set(err, STATUS_TIMEOUT,
-                         "%s did not end the steps before the first within %.1f s",
+        return error_set(err, STATUS_TIMEOUT, "%s did not end the warm-up steps within %.1f s",
                          rank_words(group, late).text, seconds);
     return error_set(err, STATUS_TIMEOUT, "%s did not end step %llu within %.1f s",
                      rank_words(group, late).text, (unsigned long long)group->batch->step, seconds);
@@ -296,7 +295,8 @@ void group_abort(struct model_group *group)
 {
     if (group->status != STATUS_OK)
         return;
-    group->status = error_set(&group->err, STATUS_DEVICE_FAULT, "the model is of no use any more");
+    group->status =
+        error_set(&group->err, STATUS_DEVICE_FAULT, "the model cannot be used after a failed step");
     group->api->comm_abort(group->comm);
 }
 

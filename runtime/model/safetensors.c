@@ -96,7 +96,7 @@ static enum status tensor_read(struct tensor *tensor, const json_t *entry, uint6
                          file, tensor->name.at, first, end, data_bytes);
     if (end - first != wanted)
         return error_set(err, STATUS_INVALID,
-                         "%s: tensor %s has %" PRIu64 " bytes, its shape and dtype want %" PRIu64,
+                         "%s: tensor %s has %" PRIu64 " bytes, its shape and dtype need %" PRIu64,
                          file, tensor->name.at, end - first, wanted);
     tensor->offset = first;
     tensor->bytes = wanted;
@@ -144,8 +144,8 @@ static enum status header_bytes(uint64_t *out, struct text file, const char *nam
         header = header << 8 | (unsigned char)file.at[i];
     if (header > TENSOR_HEADER_MAX || header > file.bytes - 8)
         return error_set(err, STATUS_INVALID,
-                         "%s: the header is said to have %" PRIu64
-                         " bytes, the file has %zu; it is cut or not a safetensors file",
+                         "%s: the header length is %" PRIu64
+                         " bytes, but the file has %zu; it is cut or not a safetensors file",
                          name, header, file.bytes);
     *out = header;
     return STATUS_OK;
@@ -230,7 +230,7 @@ enum status safetensors_parse(struct tensor **out, uint32_t *count, struct arena
         status = error_set(err, STATUS_INVALID, "%s: the header is not a JSON object", name);
     } else if (keys != json_object_size(header)) {
         status =
-            error_set(err, STATUS_INVALID, "%s: a tensor name stands twice in the header", name);
+            error_set(err, STATUS_INVALID, "%s: a tensor name occurs twice in the header", name);
     } else {
         *out = arena_alloc_zeroed(arena, json_object_size(header) + 1, sizeof **out);
         status = entries_read(*out, count, arena, header, data, name, err);

@@ -38,7 +38,7 @@ static enum status share_check(const struct model_config *c, uint32_t ranks, str
         if (share_fits(c, i))
             used += (size_t)snprintf(sizes + used, sizeof sizes - used, used ? ", %u" : "%u", i);
     return error_set(err, STATUS_UNSUPPORTED,
-                     "--tensor-parallel-size %u: %u heads and %u KV heads cannot be shared out "
+                     "--tensor-parallel-size %u: %u heads and %u KV heads cannot be divided "
                      "evenly; possible sizes: %s",
                      ranks, c->heads, c->kv_heads, sizes);
 }

@@ -199,9 +199,10 @@ enum status tensors_check(const struct tensors *set, struct error *err)
     for (uint32_t i = 0; i < set->shard_count; i++) {
         const struct shard *shard = &set->shards[i];
         if (fstat(shard->file.fd, &about) != 0 || (uint64_t)about.st_size < shard->file.bytes)
-            return error_set(err, STATUS_IO,
-                             "%s was cut while it was loaded; load it again when it is whole",
-                             shard->name);
+            return error_set(
+                err, STATUS_IO,
+                "%s was truncated while it was loaded; load it again when the file is complete",
+                shard->name);
     }
     return STATUS_OK;
 }

@@ -98,5 +98,5 @@ enum status rank_warm(struct model *m, struct error *err)
         status = steps_run(m, err);
     if (m->api->device_slot_release)
         m->api->device_slot_release(m->stream);
-    return status == STATUS_OK ? status : error_prefix(err, "the steps before the first");
+    return status == STATUS_OK ? status : error_prefix(err, "the warm-up steps");
 }

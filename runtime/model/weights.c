@@ -527,7 +527,7 @@ static void all_used_check(struct lister *p)
                      (p->config->kind != MODEL_GENERATOR && strcmp(name, "lm_head.weight") == 0);
         if (!used[i] && !spare)
             p->status = error_set(p->err, STATUS_UNSUPPORTED,
-                                  "the tensor %s is of no use to %s of %u layers: the file is of a "
+                                  "the tensor %s is not used by %s of %u layers: the file is of a "
                                   "variant that is not served, take the model's Hugging Face "
                                   "folder",
                                   tensors_name_in_file(tensors, name, in_file),

@@ -49,11 +49,11 @@ _Static_assert(LAYER_QKV_BIAS == LAYER_QKV + 1 && LAYER_O_BIAS == LAYER_O + 1 &&
                    LAYER_NORM_ATTN_BIAS == LAYER_NORM_ATTN + 1 &&
                    LAYER_NORM_FFN_BIAS == LAYER_NORM_FFN + 1 && LAYER_UP_BIAS == LAYER_UP + 1 &&
                    LAYER_DOWN_BIAS == LAYER_DOWN + 1,
-               "a bias stands right after its weight");
+               "a bias directly follows its weight");
 _Static_assert(MODEL_EMBED_NORM_BIAS == MODEL_EMBED_NORM + 1 &&
                    MODEL_SCORE_DENSE_BIAS == MODEL_SCORE_DENSE + 1 &&
                    MODEL_SCORE_BIAS == MODEL_SCORE + 1,
-               "a bias stands right after its weight");
+               "a bias directly follows its weight");
 
 enum weight_fill { FILL_RANDOM, FILL_ONES, FILL_ZEROS }; // values without a checkpoint
 

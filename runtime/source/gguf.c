@@ -26,9 +26,9 @@ static bool bytes_left_check(struct gguf_cursor *r, uint64_t bytes, const char *
 {
     if (r->status == STATUS_OK && r->file.bytes - r->at < bytes)
         r->status = error_set(r->err, STATUS_INVALID,
-                              "%s: byte %" PRIu64 ": %" PRIu64 " bytes of %s are said to be here "
-                              "and %" PRIu64 " are left; %s",
-                              r->name, r->at, bytes, what, r->file.bytes - r->at, download_again);
+                              "%s: byte %" PRIu64 ": %s needs %" PRIu64 " bytes, but only %" PRIu64
+                              " are left; %s",
+                              r->name, r->at, what, bytes, r->file.bytes - r->at, download_again);
     return r->status == STATUS_OK;
 }
 
@@ -154,7 +154,7 @@ static void values_read(struct gguf_cursor *r, struct gguf *out)
     qsort(out->values, out->value_count, sizeof *out->values, value_order);
     for (uint32_t i = 1; i < out->value_count && r->status == STATUS_OK; i++)
         if (text_equal(out->values[i - 1].key, out->values[i].key))
-            r->status = error_set(r->err, STATUS_INVALID, "%s: the key %s stands there twice; %s",
+            r->status = error_set(r->err, STATUS_INVALID, "%s: the key %s occurs twice; %s",
                                   r->name, safe_of(out->values[i].key).at, download_again);
 }
 
@@ -193,7 +193,7 @@ static void shape_read(struct gguf_cursor *r, struct gguf_tensor *tensor)
     else if (tensor->shape[0] % tensor->type->elements != 0)
         r->status = error_set(r->err, STATUS_INVALID,
                               "%s: byte %" PRIu64 ": rows of %" PRIu64 " elements of the tensor "
-                              "%s are no whole blocks of %s, which have %u; %s",
+                              "%s are not whole blocks of %s, which have %u; %s",
                               r->name, start, tensor->shape[0], safe_of(tensor->name).at,
                               tensor->type->name, tensor->type->elements, download_again);
     else
@@ -225,8 +225,8 @@ static void offsets_check(struct gguf_cursor *r, struct gguf *out, uint64_t alig
         if (offset % alignment != 0) {
             r->status =
                 error_set(r->err, STATUS_INVALID,
-                          "%s: the tensor %s lies at %" PRIu64 ", no multiple of the "
-                          "alignment %" PRIu64 "; %s",
+                          "%s: the tensor %s lies at %" PRIu64
+                          ", not a multiple of the alignment %" PRIu64 "; %s",
                           r->name, safe_of(tensor->name).at, offset, alignment, download_again);
         } else if (__builtin_add_overflow(offset, data, &tensor->offset) ||
                    __builtin_add_overflow(tensor->offset, tensor->bytes, &end) ||
@@ -261,8 +261,8 @@ static void tensors_read(struct gguf_cursor *r, struct gguf *out)
         r->status = gguf_count(&alignment, out, &wanted, r->err);
     if (r->status == STATUS_OK && (alignment & (alignment - 1)) != 0)
         r->status = error_set(r->err, STATUS_INVALID,
-                              "%s: the key general.alignment is %u, no power of two; %s", r->name,
-                              alignment, download_again);
+                              "%s: the key general.alignment is %u, not a power of two; %s",
+                              r->name, alignment, download_again);
     if (r->status == STATUS_OK)
         offsets_check(r, out, alignment);
     if (r->status != STATUS_OK || out->tensor_count == 0)
@@ -270,9 +270,8 @@ static void tensors_read(struct gguf_cursor *r, struct gguf *out)
     qsort(out->tensors, out->tensor_count, sizeof *out->tensors, tensor_order);
     for (uint32_t i = 1; i < out->tensor_count && r->status == STATUS_OK; i++)
         if (text_equal(out->tensors[i - 1].name, out->tensors[i].name))
-            r->status =
-                error_set(r->err, STATUS_INVALID, "%s: the tensor %s stands there twice; %s",
-                          r->name, safe_of(out->tensors[i].name).at, download_again);
+            r->status = error_set(r->err, STATUS_INVALID, "%s: the tensor %s occurs twice; %s",
+                                  r->name, safe_of(out->tensors[i].name).at, download_again);
 }
 
 static void version_check(struct gguf_cursor *r, uint64_t version)

@@ -134,7 +134,7 @@ static uint32_t vocab_of(struct document *w)
     uint64_t rows = table && table->dims == 2 ? table->shape[1] : tokens ? tokens->count : 0;
     if (w->status == STATUS_OK && (rows == 0 || rows > 1 << 24))
         w->status = error_set(w->err, STATUS_INVALID,
-                              "%s: the tensor token_embd.weight is missing or no table of 1 to "
+                              "%s: the tensor token_embd.weight is missing or not a table of 1 to "
                               "%d rows; take another file of the model",
                               w->file->name, 1 << 24);
     return (uint32_t)rows;
@@ -436,7 +436,7 @@ static void config_json(struct document *w)
     if (w->status == STATUS_OK && parts > 1)
         w->status = error_set(w->err, STATUS_UNSUPPORTED,
                               "%s: the key split.count is %u: the file is a part of a model, merge "
-                              "the parts (llama-gguf-split --merge) and give the whole",
+                              "the parts (llama-gguf-split --merge) and give the merged file",
                               w->file->name, parts);
     if (w->status != STATUS_OK)
         return;
@@ -493,7 +493,7 @@ enum status gguf_size_check(const struct gguf_output *output, const struct gguf 
     if (output->out->bytes <= output->bytes_max)
         return STATUS_OK;
     return error_set(err, STATUS_TOO_LARGE,
-                     "%s: what the keys tokenizer.* say takes over %zu bytes, which are not read; "
+                     "%s: the tokenizer keys need more than %zu bytes; at most that much is read; "
                      "take another file of the model",
                      file->name, output->bytes_max);
 }

@@ -49,8 +49,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     char line[PATH_MAX + 256];
     char *end = stpcpy(stpcpy(stpcpy(line, "weft: "), m->path), ": byte ");
     end = stpcpy(put_number(end, fault - (uintptr_t)m->at),
-                 " could not be read: the file was cut or its disk failed while it was loaded; "
-                 "load it again when it is whole\n");
+                 " could not be read: the file was truncated or its disk failed while it was "
+                 "loaded; load it again when the file is complete\n");
     ssize_t ignored = write(STDERR_FILENO, line, (size_t)(end - line));
     (void)ignored;
     _exit(1);

@@ -55,7 +55,7 @@ class Commands(unittest.TestCase):
         shown = weft("inspect", chat).stdout.decode()
         self.assertTrue(shown.startswith("my chat: LlamaForCausalLM, generator, "), shown)
         self.assertIn(" in bfloat16, 64 tokens at most", shown)
-        self.fails(1, "cut.gguf: byte 8: 8 bytes of the number of tensors", "inspect", self.cut(chat, 12))
+        self.fails(1, "cut.gguf: byte 8: the number of tensors needs 8 bytes", "inspect", self.cut(chat, 12))
 
     def cut(self, file, bytes_left):
         path = self.folder / "cut.gguf"
@@ -287,7 +287,7 @@ class Commands(unittest.TestCase):
                           "pytorch_model.bin is not read, only safetensors are; convert it once"),
                 (shards, "pytorch_model-00001-of-00002.bin is not read, only safetensors are"),
                 (quant, f"give the GGUF file itself, {quant}/x.Q8_0.gguf"),
-                (quant / "x.Q8_0.gguf", "byte 4: 4 bytes of the version are said to be here and 0 are"),
+                (quant / "x.Q8_0.gguf", "byte 4: the version needs 4 bytes, but only 0 are"),
                 (quant / "y.gguf", "does not begin as a GGUF file: it is cut or something else"),
                 (f"{EMBED}/model.safetensors", f"give the folder that holds it, {EMBED}\n"),
                 (pointer, "model.safetensors is a Git LFS pointer, not the weights: run 'git lfs pull' in"),
@@ -635,13 +635,13 @@ class Commands(unittest.TestCase):
             self.assertEqual((shared.returncode, shared.stdout), (0, whole.stdout), shared.stderr)
         said = weft("inspect", CHAT, "--tensor-parallel-size", "2", "--threads", "2").stdout
         self.assertIn(b", shared by 2 ranks\n", said)
-        self.fails(1, "4 heads and 2 KV heads cannot be shared out evenly; possible sizes: 1, 2, 4\n", *GENERATE,
+        self.fails(1, "4 heads and 2 KV heads cannot be divided evenly; possible sizes: 1, 2, 4\n", *GENERATE,
                    "--tensor-parallel-size", "3", "--threads", "3")
         self.fails(1, "needs as many threads and the cpu device has 3: lower it, or raise --threads\n", *GENERATE,
                    "--tensor-parallel-size", "4", "--threads", "3")
         self.fails(1, "a BertModel is an encoder and is not split; add ,tensor-parallel-size=1 after its folder\n", "inspect",
                    EMBED, "--tensor-parallel-size", "2", "--threads", "2")
-        self.fails(1, "4 heads and 2 KV heads cannot be shared out evenly; possible sizes: 1, 2, 4\n", *GENERATE,
+        self.fails(1, "4 heads and 2 KV heads cannot be divided evenly; possible sizes: 1, 2, 4\n", *GENERATE,
                    "--tensor-parallel-size", "8", "--threads", "8")
         self.fails(2, "tensor-parallel-size", *GENERATE, "--tensor-parallel-size", "9")
         if (pathlib.Path(WEFT).parent / "libweft_simt.so").exists():

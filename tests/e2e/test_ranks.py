@@ -252,8 +252,8 @@ def test_a_start_that_hangs_is_given_up():
     split = (f"two={tiny()},dtype=float32,max-num-seqs=2,max-model-len=64,kv-cache-memory=16M", "--tensor-parallel-size", "2",
              "--device", "simt:2,3")
     alone = (split[0], "--device", "simt:3")
-    late = r"model 'two' on simt:2,3: rank 1 of 2 \(simt:3\) did not end the steps before the first within 15.0 s"
-    failed = r"model 'two' on simt:2,3: rank 0 of 2 \(simt:2\): the steps before the first: a fault that the test has planted"
+    late = r"model 'two' on simt:2,3: rank 1 of 2 \(simt:3\) did not end the warm-up steps within 15.0 s"
+    failed = r"model 'two' on simt:2,3: rank 0 of 2 \(simt:2\): the warm-up steps: a fault that the test has planted"
     stands, joins = (f"model 'two': on {gpus} nothing has been loaded for 20.0 s" for gpus in ("simt:3", "simt:2,3"))
 
     def given_up(case):

@@ -267,11 +267,10 @@ static void test_numbers_of_each_type(void **state)
         {"llama", CONFIG, "llama.attention.causal u8 1", "!causal is neither true nor false"},
         {"llama", "tokenizer.json", "tokenizer.ggml.model text a\xff",
          "!is not UTF-8 at its byte 1"},
-        {"llama", CONFIG, "a u32 1\na u32 1", "!the key a stands there twice"},
-        {"llama", CONFIG, "zz u32 1\nzz u32 1", "!the key zz stands there twice"},
-        {"llama", CONFIG, "a tensor 0 8\na tensor 0 8", "!the tensor a stands there twice"},
-        {"llama", CONFIG, "a tensor 0 8\nb tensor 0 8\nb tensor 0 8",
-         "!the tensor b stands there twice"},
+        {"llama", CONFIG, "a u32 1\na u32 1", "!the key a occurs twice"},
+        {"llama", CONFIG, "zz u32 1\nzz u32 1", "!the key zz occurs twice"},
+        {"llama", CONFIG, "a tensor 0 8\na tensor 0 8", "!the tensor a occurs twice"},
+        {"llama", CONFIG, "a tensor 0 8\nb tensor 0 8\nb tensor 0 8", "!the tensor b occurs twice"},
     };
     CHECK(cases);
 }

@@ -355,7 +355,7 @@ static void test_headers_are_refused(void **state)
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 0]}}",
          "tensor a lies at bytes 4 to 0 of 296192; the file is"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 8]}}",
-         "tensor a has 8 bytes, its shape and dtype want 4"},
+         "tensor a has 8 bytes, its shape and dtype need 4"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0.0, 4.0]}}",
          "data_offsets of tensor a are not two offsets"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [-4, 0]}}",
@@ -373,7 +373,7 @@ static void test_headers_are_refused(void **state)
          "tensors a and b overlap"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4]},"
          " \"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}",
-         "a tensor name stands twice in the header"},
+         "a tensor name occurs twice in the header"},
         {"{\"model.layers.0.input_layernorm.weight\": {\"dtype\": \"F32\", \"shape\": [1],"
          " \"data_offsets\": [0, 4]}}",
          "the tensor model.embed_tokens.weight, which LlamaForCausalLM needs, is"},
@@ -386,10 +386,10 @@ static void test_headers_are_refused(void **state)
         uint64_t length;
         const char *words;
     } lengths[] = {
-        {UINT64_MAX, "the header is said to have 18446744073709551615 bytes"},
-        {INT64_MAX, "the header is said to have 9223372036854775807 bytes"},
-        {1ull << 40, "the header is said to have 1099511627776 bytes"},
-        {1000000, "the header is said to have 1000000 bytes, the file has "},
+        {UINT64_MAX, "the header length is 18446744073709551615 bytes"},
+        {INT64_MAX, "the header length is 9223372036854775807 bytes"},
+        {1ull << 40, "the header length is 1099511627776 bytes"},
+        {1000000, "the header length is 1000000 bytes, but the file has "},
         {3, "the header is not JSON: invalid JSON at byte 3"},
         {0, "the header is not JSON: invalid JSON at byte 0"},
     };
@@ -466,8 +466,8 @@ static void test_cut_files_are_refused(void **state)
         {0, "has 0 bytes, fewer than any file of its kind"},
         {1, "has 1 bytes, fewer than any file of its kind"},
         {7, "has 7 bytes, fewer than any file of its kind"},
-        {8, "bytes, the file has 8; it is cut or not a safetensors file"},
-        {9, "bytes, the file has 9; it is cut or not a safetensors file"},
+        {8, "bytes, but the file has 8; it is cut or not a safetensors file"},
+        {9, "bytes, but the file has 9; it is cut or not a safetensors file"},
         {8 + g->header - 1, "it is cut or not a safetensors file"},
         {8 + g->header, "lies at bytes 0 to 24576 of 0; the file is cut or damaged"},
         {g->bytes - 1, "tensor model.norm.weight lies at bytes "},
@@ -515,7 +515,7 @@ static void test_indexes_are_refused(void **state)
         {"{\"weight_map\": {\"a\": \".\"}}", "tensor a names no file of the folder"},
         {"{\"weight_map\": {\"a\": \"part.safetensors\"}}", "tensor a is not in part.safetensors"},
         {"{\"weight_map\": {\"lm_head.weight\": \"config.json\"}}",
-         "the header is said to have 8388350557284278907 bytes, the file has 398;"},
+         "the header length is 8388350557284278907 bytes, but the file has 398;"},
     };
     char path[128];
     snprintf(path, sizeof path, "%s/model.safetensors", g->folder);
@@ -584,7 +584,7 @@ static void test_a_file_that_loses_its_last_bytes_is_refused(void **state)
     assert_int_equal(truncate(path, about.st_size - 1), 0);
     assert_int_equal(model_open(&model, plan, plan->kv_bytes_min, NULL, NULL, &err), STATUS_IO);
     assert_null(model);
-    assert_non_null(strstr(err.text, "model.safetensors was cut while it was loaded"));
+    assert_non_null(strstr(err.text, "model.safetensors was truncated while it was loaded"));
     model_plan_close(plan);
     ground_reset(g);
 }
@@ -618,7 +618,7 @@ static void test_a_file_that_shrinks_ends_the_process(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
     assert_non_null(strstr(said, "model.safetensors: byte "));
-    assert_non_null(strstr(said, "could not be read: the file was cut"));
+    assert_non_null(strstr(said, "could not be read: the file was truncated"));
     ground_reset(g);
 }
 

@@ -61,28 +61,28 @@ static const struct hostile {
      " does not begin as a GGUF file: it is cut or something else that was downloaded in its "
      "place, download it again"},
     {"cut at 4", CUT, "", 4, NULL, 0, NULL,
-     ": byte 4: 4 bytes of the version are said to be here and 0 are left; the file is cut or "
+     ": byte 4: the version needs 4 bytes, but only 0 are left; the file is cut or "
      "damaged, download it again"},
     {"cut at 7", CUT, "", 7, NULL, 0, NULL,
-     ": byte 4: 4 bytes of the version are said to be here and 3 are left; the file is cut or "
+     ": byte 4: the version needs 4 bytes, but only 3 are left; the file is cut or "
      "damaged, download it again"},
     {"cut at 8", CUT, "", 8, NULL, 0, NULL,
-     ": byte 8: 8 bytes of the number of tensors are said to be here and 0 are left; the file is "
+     ": byte 8: the number of tensors needs 8 bytes, but only 0 are left; the file is "
      "cut or damaged, download it again"},
     {"cut at 15", CUT, "", 15, NULL, 0, NULL,
-     ": byte 8: 8 bytes of the number of tensors are said to be here and 7 are left; the file is "
+     ": byte 8: the number of tensors needs 8 bytes, but only 7 are left; the file is "
      "cut or damaged, download it again"},
     {"cut at 20", CUT, "", 20, NULL, 0, NULL,
-     ": byte 16: 8 bytes of the number of keys are said to be here and 4 are left; the file is cut "
+     ": byte 16: the number of keys needs 8 bytes, but only 4 are left; the file is cut "
      "or damaged, download it again"},
     {"cut at 24", CUT, "", 24, NULL, 0, NULL,
-     ": byte 24: 8 bytes of a key are said to be here and 0 are left; the file is cut or damaged, "
+     ": byte 24: a key needs 8 bytes, but only 0 are left; the file is cut or damaged, "
      "download it again"},
     {"cut at 31", CUT, "", 31, NULL, 0, NULL,
-     ": byte 24: 8 bytes of a key are said to be here and 7 are left; the file is cut or damaged, "
+     ": byte 24: a key needs 8 bytes, but only 7 are left; the file is cut or damaged, "
      "download it again"},
     {"cut at 40", CUT, "", 40, NULL, 0, NULL,
-     ": byte 32: 20 bytes of a key are said to be here and 8 are left; the file is cut or damaged, "
+     ": byte 32: a key needs 20 bytes, but only 8 are left; the file is cut or damaged, "
      "download it again"},
     {"cut in the tensors", CUT_END, "", 1, NULL, 0, NULL,
      ": the tensor output_norm.weight has 256 bytes at 295936 after byte 3552, and the file has "
@@ -107,11 +107,11 @@ static const struct hostile {
      ": byte 16: the number of keys is 18446744073709551615, at most 65536 are read; the file is "
      "cut or damaged, download it again"},
     {"one key too many", AT, "", 16, "\x20\0\0\0\0\0\0\0", sizeof "\x20\0\0\0\0\0\0\0" - 1, NULL,
-     ": byte 2355: 27021597764222976 bytes of a key are said to be here and 297389 are left; the "
+     ": byte 2355: a key needs 27021597764222976 bytes, but only 297389 are left; the "
      "file is cut or damaged, download it again"},
     {"a key of huge length", AT, "", 24, "\xff\xff\xff\xff\xff\xff\xff\xff",
      sizeof "\xff\xff\xff\xff\xff\xff\xff\xff" - 1, NULL,
-     ": byte 32: 18446744073709551615 bytes of a key are said to be here and 299712 are left; the "
+     ": byte 32: a key needs 18446744073709551615 bytes, but only 299712 are left; the "
      "file is cut or damaged, download it again"},
     {"an empty key", AT, "", 24, "\0\0\0\0\0\0\0\0", sizeof "\0\0\0\0\0\0\0\0" - 1, NULL,
      ": byte 24: a key has 0 bytes or a NUL among them, allowed are 1 to 1024; the file is cut or "
@@ -124,7 +124,7 @@ static const struct hostile {
      "damaged, download it again"},
     {"a key twice", RENAME, "tokenizer.ggml.bos_token_id", 0, "tokenizer.ggml.eos_token_id",
      sizeof "tokenizer.ggml.eos_token_id" - 1, NULL,
-     ": the key tokenizer.ggml.eos_token_id stands there twice; the file is cut or damaged, "
+     ": the key tokenizer.ggml.eos_token_id occurs twice; the file is cut or damaged, "
      "download it again"},
     {"no architecture", RENAME, "general.architecture", 0, "general.architecturx",
      sizeof "general.architecturx" - 1, NULL,
@@ -207,7 +207,7 @@ static const struct hostile {
      ": the tensor blk.0.attn_q.weight has the dtype IQ4_NL; F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
      "Q5_0, Q5_1, Q4_K, Q5_K and Q6_K are supported; take another file of the model"},
     {"rows that are no blocks", TENSOR_TYPE, "blk.0.attn_q.weight", 12, NULL, 0, NULL,
-     ": byte 2888: rows of 64 elements of the tensor blk.0.attn_q.weight are no whole blocks of "
+     ": byte 2888: rows of 64 elements of the tensor blk.0.attn_q.weight are not whole blocks of "
      "Q4_K, which have 256; the file is cut or damaged, download it again"},
     {"a place beyond the file", TENSOR_PLACE, "blk.0.attn_q.weight", 1ll << 40, NULL, 0, NULL,
      ": the tensor blk.0.attn_q.weight has 16384 bytes at 1099511627776 after byte 3552, and the "
@@ -216,18 +216,19 @@ static const struct hostile {
      ": the tensor blk.0.attn_q.weight has 16384 bytes at 18446744073709551584 after byte 3552, "
      "and the file has 299744; the file is cut or damaged, download it again"},
     {"a place between two", TENSOR_PLACE, "blk.0.attn_q.weight", 8, NULL, 0, NULL,
-     ": the tensor blk.0.attn_q.weight lies at 8, no multiple of the alignment 32; the file is cut "
+     ": the tensor blk.0.attn_q.weight lies at 8, not a multiple of the alignment 32; the file is "
+     "cut "
      "or damaged, download it again"},
     {"the place of another tensor", TENSOR_PLACE, "blk.0.attn_q.weight", 0, NULL, 0, NULL,
      ": byte 3552: the tensors output.weight and blk.0.attn_q.weight overlap; the file is cut or "
      "damaged, download it again"},
     {"a tensor that is missing", TENSOR_NAME, "blk.0.attn_q.weight", 0, "blk.1.attn_q.weighs",
      sizeof "blk.1.attn_q.weighs" - 1, NULL,
-     ": the tensor blk.1.attn_q.weighs is none that this architecture has: the file is of a "
+     ": the tensor blk.1.attn_q.weighs does not belong to this architecture: the file is of a "
      "variant that is not served, take the model's Hugging Face folder"},
     {"a tensor twice", TENSOR_NAME, "blk.0.attn_q.weight", 0, "blk.1.attn_q.weight",
      sizeof "blk.1.attn_q.weight" - 1, NULL,
-     ": the tensor blk.1.attn_q.weight stands there twice; the file is cut or damaged, download it "
+     ": the tensor blk.1.attn_q.weight occurs twice; the file is cut or damaged, download it "
      "again"},
     {"a layer that is missing", TENSOR_NAME, "blk.0.attn_q.weight", 0, "blk.7.attn_q.weight",
      sizeof "blk.7.attn_q.weight" - 1, NULL,
@@ -247,19 +248,20 @@ static const struct hostile {
      "take the model's Hugging Face folder"},
     {"a part of a model", ADD_COUNT, "split.count", 3, NULL, 0, NULL,
      ": the key split.count is 3: the file is a part of a model, merge the parts (llama-gguf-split "
-     "--merge) and give the whole"},
+     "--merge) and give the merged file"},
     {"an alignment that is none", ADD_COUNT, "general.alignment", 48, NULL, 0, NULL,
-     ": the key general.alignment is 48, no power of two; the file is cut or damaged, download it "
+     ": the key general.alignment is 48, not a power of two; the file is cut or damaged, download "
+     "it "
      "again"},
     {"an alignment of zero", ADD_COUNT, "general.alignment", 0, NULL, 0, NULL,
      ": the key general.alignment is 0, allowed is 8 to 65536; take another file of the model"},
     {"an alignment that is a text", ADD_TEXT, "general.alignment", 0, "32", sizeof "32" - 1, NULL,
      ": the key general.alignment is not a number; take a file that a current converter wrote"},
     {"an array of 2^60 bytes", ADD_ARRAY, "general.long", 0, NULL, 0, NULL,
-     ": byte 2356: 1152921504606846976 bytes of an array are said to be here and 297420 are left; "
+     ": byte 2356: an array needs 1152921504606846976 bytes, but only 297420 are left; "
      "the file is cut or damaged, download it again"},
     {"an array of 2^63 bytes", ADD_ARRAY, "general.long", 12, NULL, 0, NULL,
-     ": byte 2356: 9223372036854775808 bytes of an array are said to be here and 297420 are left; "
+     ": byte 2356: an array needs 9223372036854775808 bytes, but only 297420 are left; "
      "the file is cut or damaged, download it again"},
     {"an array of 2^60 strings", ADD_ARRAY, "general.long", 8, NULL, 0, NULL,
      ": byte 2356: the key general.long has an array of 1152921504606846976 texts or arrays, "
@@ -271,15 +273,15 @@ static const struct hostile {
      "are 16777216; the file is cut or damaged, download it again"},
     {"a tensor whose name is no text", TENSOR_NAME, "blk.0.attn_q.weight", 0, "\377lk.0.attn_q",
      sizeof "\377lk.0.attn_q" - 1, NULL,
-     ": the tensor \\xfflk.0.attn_q.weight is none that this architecture has: the file is of a "
+     ": the tensor \\xfflk.0.attn_q.weight does not belong to this architecture: the file is of a "
      "variant that is not served, take the model's Hugging Face folder"},
     {"a layer's number with a zero before it", ADD_TENSOR, "blk.00.attn_norm.weight", 0, NULL, 0,
      NULL,
-     ": the tensor blk.00.attn_norm.weight is none that this architecture has: the file is of a "
+     ": the tensor blk.00.attn_norm.weight does not belong to this architecture: the file is of a "
      "variant that is not served, take the model's Hugging Face folder"},
     {"a layer's number of 20 digits", ADD_TENSOR, "blk.99999999999999999999.attn_norm.weight", 0,
      NULL, 0, NULL,
-     ": the tensor blk.99999999999999999999.attn_norm.weight is none that this architecture has: "
+     ": the tensor blk.99999999999999999999.attn_norm.weight does not belong to this architecture: "
      "the file is of a variant that is not served, take the model's Hugging Face folder"},
     {"an alignment of one", ADD_COUNT, "general.alignment", 1, NULL, 0, NULL,
      ": the key general.alignment is 1, allowed is 8 to 65536; take another file of the model"},
@@ -287,19 +289,19 @@ static const struct hostile {
      ": the key llama.pooling_type is 4, a reranker: of GGUF files those of qwen3 are served, take "
      "its Hugging Face folder"},
     {"a bias of the model's other families", ADD_TENSOR, "blk.0.attn_output.bias", 0, NULL, 0, NULL,
-     ": the tensor blk.0.attn_output.bias is of no use to LlamaForCausalLM of 2 layers: the file "
+     ": the tensor blk.0.attn_output.bias is not used by LlamaForCausalLM of 2 layers: the file "
      "is of a variant that is not served, take the model's Hugging Face folder"},
     {"a norm of another family", ADD_TENSOR, "blk.0.attn_q_norm.weight", 0, NULL, 0, NULL,
-     ": the tensor blk.0.attn_q_norm.weight is of no use to LlamaForCausalLM of 2 layers: the file "
+     ": the tensor blk.0.attn_q_norm.weight is not used by LlamaForCausalLM of 2 layers: the file "
      "is of a variant that is not served, take the model's Hugging Face folder"},
     {"a layer after the last", ADD_TENSOR, "blk.7.attn_norm.weight", 0, NULL, 0, NULL,
-     ": the tensor blk.7.attn_norm.weight is of no use to LlamaForCausalLM of 2 layers: the file "
+     ": the tensor blk.7.attn_norm.weight is not used by LlamaForCausalLM of 2 layers: the file "
      "is of a variant that is not served, take the model's Hugging Face folder"},
     {"a bias of the head", ADD_TENSOR, "output.bias", 0, NULL, 0, NULL,
-     ": the tensor output.bias is of no use to LlamaForCausalLM of 2 layers: the file is of a "
+     ": the tensor output.bias is not used by LlamaForCausalLM of 2 layers: the file is of a "
      "variant that is not served, take the model's Hugging Face folder"},
     {"the rows of a reranker", ADD_TENSOR, "cls.output.weight", 0, NULL, 0, NULL,
-     ": the tensor cls.output.weight is of no use to LlamaForCausalLM of 2 layers: the file is of "
+     ": the tensor cls.output.weight is not used by LlamaForCausalLM of 2 layers: the file is of "
      "a variant that is not served, take the model's Hugging Face folder"},
     {"factors of rope beside a scaling", ADD_FREQS, "llama.rope.scaling.factor", 4, NULL, 0, NULL,
      ": the tensor rope_freqs.weight and the keys llama.rope.scaling both scale positions: only "
@@ -577,10 +579,10 @@ static void test_a_small_file_takes_little_memory(void **state)
          "m: the key tokenizer.ggml.scores: 401 tokens are put together in over 7440 ways, no "
          "vocabulary of a model has so many; take another file of the model"},
         {60, 61, 20000, STATUS_TOO_LARGE,
-         "m: what the keys tokenizer.* say takes over 20000 bytes, which are not read; take "
+         "m: the tokenizer keys need more than 20000 bytes; at most that much is read; take "
          "another file of the model"},
         {60, 61, 2000, STATUS_TOO_LARGE,
-         "m: what the keys tokenizer.* say takes over 2000 bytes, which are not read; take another "
+         "m: the tokenizer keys need more than 2000 bytes; at most that much is read; take another "
          "file of the model"},
     };
     for (size_t i = 0; i < sizeof scored / sizeof *scored; i++) {

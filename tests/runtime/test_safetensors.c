@@ -67,7 +67,7 @@ static void test_a_file_that_is_cut_while_read(void **state)
     tensor_file_write(&file, folder, "model.safetensors");
     assert_int_equal(cut_child(folder, said, sizeof said), 1);
     assert_non_null(strstr(said, "model.safetensors: byte 12"));
-    assert_non_null(strstr(said, "could not be read: the file was cut"));
+    assert_non_null(strstr(said, "could not be read: the file was truncated"));
     assert_ptr_equal(strchr(said, '\n'), said + strlen(said) - 1);
     folder_remove(folder);
 }
@@ -255,14 +255,14 @@ static void test_headers_are_read_to_their_limits(void **state)
          "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
          8, "tensors b and a overlap"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693951],\"data_offsets\":[0,0]}}", 0,
-         "has 0 bytes, its shape and dtype want 9223372036854775804"},
+         "has 0 bytes, its shape and dtype need 9223372036854775804"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2305843009213693952],\"data_offsets\":[0,0]}}", 0,
          "the shape of tensor a overflows"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4.0]}}", 4,
          "data_offsets of tensor a are not two offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[18446744073709551617],\"data_offsets\":[0,4]}}", 4,
          "the shape of tensor a holds something that is not a size"},
-        {"{\"a\":1,\"b\":2,\"a\":3}", 0, "a tensor name stands twice in the header"},
+        {"{\"a\":1,\"b\":2,\"a\":3}", 0, "a tensor name occurs twice in the header"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         enum status status =

@@ -308,7 +308,7 @@ static void test_what_cannot_be_split_is_said(void **state)
     char folder[64];
     golden_folder(folder, "llama", DTYPE_F32);
     refused(folder, 3,
-            "--tensor-parallel-size 3: 4 heads and 2 KV heads cannot be shared out evenly; "
+            "--tensor-parallel-size 3: 4 heads and 2 KV heads cannot be divided evenly; "
             "possible sizes: 1, 2, 4");
     refused(folder, 9, "--tensor-parallel-size is 9; at most 8 are possible");
     folder_remove(folder);
@@ -376,7 +376,7 @@ static void test_possible_sizes(void **state)
         struct model_share share = {.tp_size = cases[i].asked};
         assert_int_equal(model_sizes_make(&sizes, &config, &share, &err), STATUS_UNSUPPORTED);
         snprintf(text, sizeof text,
-                 "--tensor-parallel-size %u: %u heads and %u KV heads cannot be shared out evenly; "
+                 "--tensor-parallel-size %u: %u heads and %u KV heads cannot be divided evenly; "
                  "possible sizes: %s",
                  cases[i].asked, cases[i].heads, cases[i].kv_heads, cases[i].sizes);
         assert_string_equal(err.text, text);
