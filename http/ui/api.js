@@ -1,17 +1,17 @@
-// Calls the server as any client does. The key lives in this tab's session storage and goes nowhere else.
+// Calls the server like any client. The key is kept in this tab's session storage only.
 
 const KEY = "weft-key";
 
-// A browser may allow the page no storage: then the key is held until the page is left.
+// If the browser forbids storage, the key is kept until the page is closed.
 function sessionDo(what) {
   try { return what(sessionStorage); } catch { return null; }
 }
 let held = sessionDo((session) => session.getItem(KEY)) || "";
 
-const UNSENT = /[^!-~]/u; // what no key has: a header could not carry it
+const UNSENT = /[^!-~]/u; // characters that no key has, because a header cannot contain them
 
 export const key = {
-  fault: (text) => { const found = UNSENT.exec(text); return found ? `No key has the character “${found[0]}”: was another text copied?` : ""; },
+  fault: (text) => { const found = UNSENT.exec(text); return found ? `No key has the character “${found[0]}”: is this really a key?` : ""; },
   get: () => (key.fault(held) ? "" : held),
   set: (value) => { held = value; sessionDo((session) => session.setItem(KEY, value)); },
   forget: () => { held = ""; sessionDo((session) => session.removeItem(KEY)); },
@@ -31,9 +31,9 @@ export const keyWanted = () => refused("");
 
 async function failure(answer) {
   let error = {};
-  try { error = (await answer.json()).error || {}; } catch { /* no JSON: the status says it */ }
+  try { error = (await answer.json()).error || {}; } catch { /* no JSON: only the status is reported */ }
   if (answer.status === 401) refused();
-  const message = typeof error.message === "string" ? error.message : `The server answered ${answer.status}.`;
+  const message = typeof error.message === "string" ? error.message : `The server returned status ${answer.status}.`;
   return new ApiError(answer.status, message, error.param);
 }
 
@@ -43,7 +43,7 @@ async function call(path, init) {
     answer = await fetch(path, init);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, "The server does not answer: is it still running?");
+    throw new ApiError(0, "The server does not respond. Is it still running?");
   }
   if (!answer.ok) throw await failure(answer);
   return answer;
@@ -51,9 +51,9 @@ async function call(path, init) {
 
 const authorization = () => ({authorization: `Bearer ${key.get()}`});
 
-const NO_ANSWER = "Something between this page and the server answered instead of it: a proxy may want a login.";
-const UNREADABLE = "The server sent what this page cannot read.";
-const CUT = "The answer was cut off: the connection ended.";
+const NO_ANSWER = "A proxy between this page and the server answered; it may require a login.";
+const UNREADABLE = "The server sent an answer that this page cannot read.";
+const CUT = "The answer is incomplete: the connection was closed.";
 
 async function jsonOf(answer) {
   try {
@@ -81,7 +81,7 @@ export async function postJson(path, body, signal) {
   return jsonOf(await post(path, body, signal));
 }
 
-// One line of an event stream: gives the data of an event, or nothing.
+// Returns the data of one line of an event stream, or an empty string.
 function dataOf(line, record) {
   record(line);
   return line.startsWith("data:") ? line.slice(5).trim() : "";
@@ -104,7 +104,7 @@ async function part(reader) {
   }
 }
 
-// Yields each event's JSON until [DONE]; record gets every line as it came. A stream that ends before is cut off.
+// Yields each event's JSON until [DONE]; `record` gets every line. Throws if the stream ends before [DONE].
 export async function* postStream(path, body, signal, record) {
   const answer = await post(path, body, signal);
   if (!(answer.headers.get("content-type") || "").startsWith("text/event-stream")) {
@@ -124,9 +124,9 @@ export async function* postStream(path, body, signal, record) {
       if (done) throw new ApiError(0, CUT);
     }
   } finally {
-    reader.cancel().catch(() => {}); // else the server goes on for nobody
+    reader.cancel().catch(() => {}); // otherwise the server continues for no reader
   }
 }
 
-// What to say of an error; what the page did not foresee was caused by what came.
+// Returns the message for an error. An unexpected exception is reported as an unreadable answer.
 export const sentenceOf = (error) => (error instanceof ApiError ? error.message : UNREADABLE);

@@ -1,4 +1,4 @@
-// Begins the page: panels by the address's fragment, theme, key, models.
+// Starts the page: selects the panel by the fragment of the address, sets the theme, asks for the key, loads the models.
 import {getJson, key, onRefused, sentenceOf} from "./api.js";
 import {chatOpen} from "./chat.js";
 import {find} from "./dom.js";
@@ -10,7 +10,7 @@ import {preference} from "./store.js";
 import {wireShow} from "./wire.js";
 
 const panels = {};
-const page = {models: [], panel: "", retry: 0}; // retry: the timer that reads the models again
+const page = {models: [], panel: "", retry: 0}; // retry: timer that loads the models again
 const OPENERS = {chat: chatOpen, embeddings: embeddingsOpen, rerank: rerankOpen, live: liveOpen, models: modelsOpen};
 
 function panelShow(name) {
@@ -54,7 +54,7 @@ function stateSay(text, fine) {
   state.classList.toggle("fine", fine);
 }
 
-// Reads the models with the key that the tab has. False: the key is to be asked for.
+// Loads the models with the tab's key. Returns false if the page must ask for a key.
 async function modelsLoad() {
   if (!key.get()) return false;
   clearTimeout(page.retry);
@@ -67,7 +67,7 @@ async function modelsLoad() {
     stateSay(sentenceOf(error), false);
     if (error.status === 401) return false;
     clearTimeout(page.retry); // another call may have failed meanwhile
-    page.retry = setTimeout(modelsLoad, 2000); // the models are being loaded, or the server is away
+    page.retry = setTimeout(modelsLoad, 2000); // the models are still loading, or the server is unreachable
     return true;
   }
 }
@@ -83,11 +83,11 @@ function keyOpen() {
     }
     key.set(text);
     if (await modelsLoad()) dialog.close();
-    else keyAsk("The server does not know this key.");
+    else keyAsk("The server does not accept this key.");
   });
   find("#key-cancel").addEventListener("click", () => dialog.close());
   find("#key-change").addEventListener("click", () => keyAsk());
-  onRefused((fault = "The server no longer knows the key.") => { key.forget(); if (!dialog.open) keyAsk(fault); });
+  onRefused((fault = "The server no longer accepts this key.") => { key.forget(); if (!dialog.open) keyAsk(fault); });
 }
 
 async function begin() {

@@ -1,11 +1,11 @@
-// A small line chart of the last readings: a title, the number of now, one or two lines over the same time. The number
-// is text beside the picture, so that nobody needs the picture.
+// A small line chart of the last readings: title, current value, one or two lines over the same time. The value is
+// text next to the picture, for readers who cannot see the picture.
 import {el, svg} from "./dom.js";
 
-const POINTS = 60; // readings that are kept
+const POINTS = 60; // number of readings kept
 const WIDTH = 360, HEIGHT = 96;
 
-// 1, 2 or 5 times a power of ten, at least the value.
+// Returns the smallest 1, 2 or 5 times a power of ten that is at least the value.
 function ceiling(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * 0.999) || value;
@@ -22,14 +22,14 @@ function path(points, top) {
   return out;
 }
 
-// A dot for each value that has no neighbour, which a line does not show.
+// Dots for values without a neighbour, which a line would not show.
 const alone = (points) => points.map((value, at) => ((points[at - 1] ?? null) === null && (points[at + 1] ?? null) === null ? value : null));
 const dots = (points, top) => path(alone(points), top).replaceAll(/M[^M]+/g, "$&h0");
 
 const area = (line, points) => (line && !points.includes(null)
   ? `${line}V${HEIGHT}H${(WIDTH - (points.length - 1) * (WIDTH / (POINTS - 1))).toFixed(1)}Z` : "");
 
-// {title, unit, lines: [name...], least: the least top of the scale, top: a fixed one, format: of a number}
+// {title, unit, lines: [name...], least: smallest top of the scale, top: fixed top, format: formats a number}
 export function chart({title, unit, lines, least = 1, top = 0, format}) {
   const series = lines.map(() => []);
   const strokes = lines.map((_, at) => svg("path", {class: `line line-${at}`, fill: "none", "vector-effect": "non-scaling-stroke"}));

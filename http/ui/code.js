@@ -1,5 +1,5 @@
-// A block of code with its language, a copy button and calm colours: comments, strings, numbers and the words that
-// most languages share.
+// A code block with its language, a copy button and simple highlighting: comments, strings, numbers and the keywords
+// that most languages share.
 import {copy, el} from "./dom.js";
 
 const WORDS = new Set(("abstract and as assert async await bool boolean break case catch char class const continue def default " +
@@ -10,7 +10,7 @@ const WORDS = new Set(("abstract and as assert async await bool boolean break ca
   "while with yield None True False").split(" "));
 
 const HASH = new Set(["python", "py", "sh", "bash", "shell", "ruby", "rb", "yaml", "yml", "toml", "make", "r", "perl"]);
-const LONGEST = 40000; // characters that are coloured
+const LONGEST = 40000; // most characters that are highlighted
 
 function pattern(language) {
   const comment = HASH.has(language) ? "#[^\\n]*" : "\\/\\/[^\\n]*|\\/\\*[\\s\\S]*?(?:\\*\\/|$)";

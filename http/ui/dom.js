@@ -1,4 +1,4 @@
-// Makes and finds elements. Text only ever becomes text nodes: nothing on this page parses markup.
+// Creates and finds elements. Text becomes text nodes only: nothing on this page parses markup.
 
 export const find = (selector, from = document) => from.querySelector(selector);
 
@@ -34,7 +34,7 @@ export function options(select, values, chosen) {
   }));
 }
 
-// A page that came over plain HTTP from another machine has no clipboard: there a selection is copied.
+// A page loaded over plain HTTP from another machine has no clipboard API: there the text is selected and copied.
 function selectionCopy(text, button) {
   const area = el("textarea.unseen", {value: text, "aria-hidden": "true"});
   button.after(area);
@@ -45,7 +45,7 @@ function selectionCopy(text, button) {
   if (!done) throw new Error("not allowed");
 }
 
-const pressed = new WeakMap(); // what a button said before, and when it says so again
+const pressed = new WeakMap(); // original label of a button, and the timer that restores it
 
 export async function copy(text, button) {
   const {label, timer} = pressed.get(button) || {label: button.textContent};

@@ -1,11 +1,11 @@
-// The embeddings panel: texts, one a line, and how alike each pair of them is.
+// The embeddings panel: texts, one per line, and the similarity of each pair.
 import {el, find} from "./dom.js";
 import {formOpen, linesOf} from "./forms.js";
 
 const EXAMPLE = ["The loom is warm from the morning's work.", "A weaver pulls the thread tight.", "Her loom clacks all day long.",
   "Rain is expected in the north tomorrow.", "Tomorrow the north gets showers.", "The invoice is due in thirty days.",
   "Please pay the bill within a month."];
-const MOST = 40; // texts: more would be no picture
+const MOST = 40; // most texts: a larger table would be unreadable
 
 function alike(a, b) {
   let dot = 0, aa = 0, bb = 0;
@@ -32,7 +32,7 @@ function matrix(texts, vectors) {
   const rows = texts.map((text, row) => el("tr", {}, el("th", {scope: "row"}, el("span.number", {}, String(row + 1)), el("span", {}, text)),
     values[row].map((value, column) => cell(value, least, row === column))));
   return [values, el("div.table.matrix", {tabindex: "0", role: "region", "aria-label": "Similarity of each pair of texts"},
-    el("table", {}, el("caption.unseen", {}, "Cosine similarity, 1 is the same"),
+    el("table", {}, el("caption.unseen", {}, "Cosine similarity; 1 means equal"),
       el("thead", {}, el("tr", {}, el("td"), numbers)), el("tbody", {}, rows)))];
 }
 
@@ -40,13 +40,13 @@ function nearest(texts, values) {
   const pairs = [];
   for (let a = 0; a < texts.length; a++) for (let b = a + 1; b < texts.length; b++) pairs.push([values[a][b], texts[a], texts[b]]);
   pairs.sort((x, y) => y[0] - x[0]);
-  return el("section.pairs", {}, el("h2", {}, "Most alike"), el("ol", {}, pairs.slice(0, 3).map(([value, a, b]) =>
+  return el("section.pairs", {}, el("h2", {}, "Most similar"), el("ol", {}, pairs.slice(0, 3).map(([value, a, b]) =>
     el("li", {}, el("span.number.big", {}, value.toFixed(2)), el("span", {}, a), el("span", {}, b)))));
 }
 
 function ask(model) {
   const input = linesOf(find("#embeddings-text").value);
-  if (input.length < 2 || input.length > MOST) return {fault: `Write 2 to ${MOST} texts, one a line: there are ${input.length}.`};
+  if (input.length < 2 || input.length > MOST) return {fault: `Write 2 to ${MOST} texts, one per line; there are ${input.length}.`};
   return {body: {model, input}};
 }
 
@@ -59,8 +59,8 @@ function show(answer, {input}) {
 
 export function embeddingsOpen(panel) {
   return formOpen(panel, {name: "embeddings", title: "Embeddings", kind: "embedder", path: "/v1/embeddings", go: "Compare", ask, show,
-    hint: "Each pair is shown by the cosine of its vectors.",
-    missing: "No embedder is served: start weft with one, as in 'weft serve models/weft-demo-embed'.",
+    hint: "The table shows the cosine of each pair of vectors.",
+    missing: "This server has no embedder. Start weft with one, for example: weft serve models/weft-demo-embed",
     recorded: (answer) => ({...answer, data: answer.data.map((each) => ({...each, embedding: each.embedding.slice(0, 4).concat("…")}))}),
-    fields: el("label.field", {}, el("span", {}, "Texts, one a line"), el("textarea", {id: "embeddings-text", rows: "7", value: EXAMPLE.join("\n")}))});
+    fields: el("label.field", {}, el("span", {}, "Texts, one per line"), el("textarea", {id: "embeddings-text", rows: "7", value: EXAMPLE.join("\n")}))});
 }

@@ -1,4 +1,4 @@
-// What the embeddings and the rerank panel share: a bar with a choice of models, a form with texts, one request, what came of it.
+// Shared by the embeddings and the rerank panel: a bar with a choice of models, a form, one request, its result.
 import {postJson, sentenceOf} from "./api.js";
 import {el, find, options} from "./dom.js";
 import {wireBegin} from "./wire.js";
@@ -27,8 +27,8 @@ async function send(event, {name, path, ask, recorded, show}) {
   button.disabled = false;
 }
 
-// {name, title, kind of models, missing: what to say where none is served, fields: nodes, go: of the button, hint, path, ask: (model) => {body}
-//  or {fault}, recorded: what of the answer the wire shows, show: (answer, body) => nodes}
+// {name, title, kind of models, missing: message if there is none, fields: nodes, go: label of the button, hint, path,
+//  ask: (model) => {body} or {fault}, recorded: part of the answer that the request window shows, show: (answer, body) => nodes}
 export function formOpen(panel, what) {
   const {name, title, kind, missing, fields, go, hint} = what;
   panel.append(el("div.bar", {}, el("h1", {id: `${name}-title`}, title),

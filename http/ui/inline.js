@@ -1,5 +1,5 @@
 // Inline markdown as DOM nodes: code, strong, emphasis, strikethrough, links. Links lead to http, https and mailto
-// only; an image becomes a link, so that nothing is fetched because a model wrote it.
+// only. An image becomes a link, so that the page fetches nothing because a model wrote it.
 import {el} from "./dom.js";
 
 const SCHEMES = new Set(["http:", "https:", "mailto:"]);
@@ -21,7 +21,7 @@ function link(label, target) {
 
 const ENTITIES = {amp: "&", lt: "<", gt: ">", quot: '"', nbsp: "\u00a0", "#39": "'"};
 
-// Each rule: where it begins, and the node of what it matched. The first match in the text wins.
+// Each rule: its pattern, and the node for a match. The first match in the text wins.
 const RULES = [
   [/(`+)([^`]|[^`].*?[^`])\1(?!`)/s, (m) => el("code", {}, /^ .*\S.* $/s.test(m[2]) ? m[2].slice(1, -1) : m[2])],
   [/\\([\\`*_{}[\]()#+\-.!|~<>])/, (m) => m[1]],
@@ -35,7 +35,7 @@ const RULES = [
   [/&(amp|lt|gt|quot|nbsp|#39);/, (m) => ENTITIES[m[1]]],
 ];
 
-const PIECE = 4000; // characters at once: the time of a match may grow with their square
+const PIECE = 4000; // characters per piece: the time of a match may grow with the square of the length
 
 export function inline(text) {
   const out = [];
@@ -64,7 +64,7 @@ function piece(text, out) {
   if (rest) out.push(rest);
 }
 
-// The next match from `from` on, with its place in the whole text.
+// Returns the next match from `from` on, with its position in the complete text.
 function later(pattern, text, from) {
   const again = new RegExp(pattern.source, pattern.flags + "g");
   again.lastIndex = from;

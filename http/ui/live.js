@@ -1,11 +1,12 @@
-// The live panel: reads /metrics once a second (four while the page is out of sight), also while another panel is shown, and draws what one model does.
+// The live panel: reads /metrics once per second (every four seconds while the page is hidden), also while another panel
+// is shown, and draws charts of one model.
 import {sentenceOf} from "./api.js";
 import {chart} from "./charts.js";
 import {el, find, options} from "./dom.js";
 import {difference, mean, quantile, rate, reading, value} from "./metrics.js";
 
 const EVERY_MS = 1000;
-// What the charts below read.
+// Metric families that the charts read.
 const FAMILIES = ["generation_tokens_total", "prompt_tokens_computed_total", "tokens_computed_total", "requests_submitted_total",
   "time_to_first_token_seconds", "inter_token_latency_seconds", "steps_total", "rows_total", "kv_blocks", "kv_blocks_used", "kv_blocks_cached",
   "sequences_running", "sequences_waiting", "prefix_cache_hits_total", "prefix_cache_queries_total"].map((name) => `weft_${name}`);
@@ -16,7 +17,7 @@ const percent = (x) => `${x.toFixed(x >= 10 || x === 0 ? 0 : 1)} %`;
 const milli = (seconds) => (seconds === null ? null : seconds * 1000);
 const share = (part, all) => (all > 0 ? (100 * part) / all : null);
 
-// Each: what chart() takes, kinds of models, and the values of two readings.
+// Each entry: argument of chart(), kinds of models, and the function that computes the values from two readings.
 const CHARTS = [
   [{title: "Throughput", unit: "tokens/s", lines: ["generated/s", "prompt/s"], least: 10, format: whole}, ["generator"],
     (a, b) => [rate(a, b, "weft_generation_tokens_total"), rate(a, b, "weft_prompt_tokens_computed_total")]],
@@ -26,7 +27,7 @@ const CHARTS = [
     (a, b) => [milli(mean(a, b, "weft_time_to_first_token_seconds"))]],
   [{title: "Time between tokens", unit: "ms", lines: ["median ms", "95 % ms"], least: 10, format: ms}, ["generator"],
     (a, b) => [0.5, 0.95].map((part) => milli(quantile(a, b, "weft_inter_token_latency_seconds", part)))],
-  [{title: "Batch size", unit: "rows", lines: ["rows a step", "tokens a step"], least: 4, format: whole}, ["generator", "embedder", "reranker"],
+  [{title: "Batch size", unit: "rows", lines: ["rows per step", "tokens per step"], least: 4, format: whole}, ["generator", "embedder", "reranker"],
     (a, b) => { const steps = difference(a, b, "weft_steps_total");
       return steps ? [difference(a, b, "weft_rows_total") / steps, difference(a, b, "weft_tokens_computed_total") / steps] : [0, 0]; }],
   [{title: "Keys and values", unit: "", lines: ["in use", "kept for reuse"], top: 100, format: percent}, ["generator"],
@@ -84,7 +85,7 @@ export function liveOpen(panel) {
     el("button.quiet", {type: "button", id: "live-pause", "aria-pressed": "false", onclick: pause}, "Pause")),
   el("div.scroll", {tabindex: "0", role: "region", "aria-label": "Charts"}, el("div.sheet", {}, el("p.fault", {id: "live-fault", role: "alert"}),
     el("div.charts", {id: "live-charts"}),
-    el("p.note", {}, "The last 60 readings of /metrics: one a second while this page is in sight, one in four seconds else."))));
+    el("p.note", {}, "The last 60 readings of /metrics: one per second while this page is visible, otherwise one every four seconds."))));
   return {
     models: (all) => {
       state.models = all;

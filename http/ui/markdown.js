@@ -1,18 +1,18 @@
-// Markdown blocks as DOM nodes: headings, lists, quotes, tables, code, rules, paragraphs. What is not understood stays
-// as it was written; HTML in the text is text.
+// Markdown blocks as DOM nodes: headings, lists, quotes, tables, code, rules, paragraphs. Other text stays as
+// written; HTML in the text is text.
 import {codeBlock} from "./code.js";
 import {el} from "./dom.js";
 import {inline} from "./inline.js";
 
-const DEEPEST = 8; // lists and quotes in one another
+const DEEPEST = 8; // most nested lists and quotes
 
-// No expression here has two ways to match the same characters: a long line would freeze the page.
+// No expression here can match the same characters in two ways; otherwise a long line could freeze the page.
 const FENCE = /^( {0,3})(`{3,}(?!`)|~{3,}(?!~))([^`]*)$/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?: +|$)/;
 
 const isRule = (line) => /^ {0,3}([-*_])( *\1){2,} *$/.test(line);
 
-// {level, text} without the marks at its end, or null.
+// Returns {level, text} without trailing marks, or null.
 function heading(line) {
   const marks = /^ {0,3}(#{1,6})(?!\S)/.exec(line);
   return marks && {level: marks[1].length, text: line.slice(marks[0].length).trim().replace(/(?:^|\s)#+$/, "").trimEnd()};
@@ -63,7 +63,7 @@ function takeTable(lines, at, out) {
   return at;
 }
 
-// The lines of one item, without their indent; returns where the next begins.
+// Reads the lines of one item, without their indent; returns the index of the next line.
 function takeItem(lines, at, indent, inner) {
   for (at++; at < lines.length; at++) {
     const line = lines[at];
@@ -106,7 +106,7 @@ function takeBlock(lines, at, out, depth) {
   if (FENCE.test(line)) return takeFence(lines, at, out);
   const head = heading(line);
   if (head) {
-    // the page's own headings are above: those of a text begin below them
+    // headings of a text are below the page's own headings
     out.push(el(`h${Math.min(6, head.level + 2)}`, {}, inline(head.text)));
     return at + 1;
   }

@@ -1,11 +1,11 @@
-// Prometheus text as numbers: what /metrics says of one model, and differences between two readings.
+// Parses Prometheus text: the numbers of one model in /metrics, and differences between two readings.
 import {getText} from "./api.js";
 
 const SAMPLE = /^([\w:]+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /(\w+)="((?:[^"\\]|\\.)*)"/g;
 const unescaped = (text) => text.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
 
-// The samples of these families as they are now: {name, labels, value}.
+// Returns the current samples of these families: {name, labels, value}.
 export async function samples(families) {
   const out = [];
   const text = await getText(`/metrics?${families.map((name) => `name[]=${name}`).join("&")}`);
@@ -19,7 +19,7 @@ export async function samples(families) {
   return out;
 }
 
-// {at, values: Map of "name" or "name|le" to a sum} of these families of one model
+// Returns {at, values: Map of "name" or "name|le" to a sum} of these families of one model.
 export async function reading(families, model) {
   const values = new Map();
   for (const {name, labels, value: count} of await samples(families)) {
@@ -34,7 +34,7 @@ export const value = (now, name) => now.values.get(name) ?? 0;
 
 export function difference(before, now, name) {
   const more = value(now, name) - value(before, name);
-  return more >= 0 ? more : 0; // the server was started anew
+  return more >= 0 ? more : 0; // the server was restarted
 }
 
 export function rate(before, now, name) {
@@ -42,7 +42,7 @@ export function rate(before, now, name) {
   return seconds > 0 ? difference(before, now, name) / seconds : 0;
 }
 
-// The quantile of what a histogram took between two readings, straight lines in its buckets; null where it took nothing.
+// Returns the quantile of a histogram's observations between two readings, interpolated in buckets; null if there are none.
 export function quantile(before, now, name, share) {
   const prefix = `${name}_bucket|`;
   const edges = [...now.values.keys()].filter((key) => key.startsWith(prefix))

@@ -1,22 +1,22 @@
-// The models panel: what is served, and where its memory goes, from /v1/models and /metrics.
+// The models panel: the served models and their planned memory, from /v1/models and /metrics.
 import {sentenceOf} from "./api.js";
 import {bytes, el, find} from "./dom.js";
 import {samples} from "./metrics.js";
 
 const KINDS = {generator: "chat, responses, messages, completions", embedder: "embeddings", reranker: "rerank"};
-const SHOWN = 4; // parts by their own name
-const KEPT = "keys and values"; // the name of their part
+const SHOWN = 4; // number of parts shown separately
+const KEPT = "keys and values"; // name of this part in /metrics
 
 const state = {models: []};
 
 const count = (value) => (value >= 1e9 ? `${(value / 1e9).toFixed(1)} billion` : `${(value / 1e6).toFixed(value >= 1e7 ? 0 : 1)} million`);
 
-// Weights, keys and values, the largest of the others, and the rest as one.
+// Returns weights, keys and values, the largest other parts, and the sum of the rest.
 function partsOf(all) {
   const first = ([part]) => part === "weights" || part.startsWith(KEPT);
   const sorted = [...all].sort((a, b) => first(b) - first(a) || b[1] - a[1]);
   const rest = sorted.slice(SHOWN).reduce((sum, [, size]) => sum + size, 0);
-  return rest ? [...sorted.slice(0, SHOWN), ["everything else", rest]] : sorted;
+  return rest ? [...sorted.slice(0, SHOWN), ["other", rest]] : sorted;
 }
 
 function plan(heading, parts) {
@@ -30,7 +30,7 @@ function plan(heading, parts) {
     el("li", {}, el(`span.dot.piece-${at}`, {"aria-hidden": "true"}), el("span", {}, name), el("span.number", {}, bytes(size)))))];
 }
 
-// What /metrics says of each engine of the model, in their order: its facts, numbers and memory.
+// Returns for each engine of the model, in order: its labels, numbers and memory in /metrics.
 function copiesOf(model, all) {
   const copies = new Map();
   for (const {name, labels, value} of all.filter((each) => each.labels.model_name === model.id)) {
@@ -48,21 +48,21 @@ function copyPlan({info, memory, weft_kv_blocks: blocks}, at, all) {
   const parts = memory.map(([part, size]) => [part === KEPT && tokens ? `${part}, ${tokens.toLocaleString("en")} tokens` : part, size]);
   const shares = !memory.some(([part]) => part === "weights");
   return [plan(`${all.length > 1 ? `Copy ${at}` : "Memory plan"} on ${info.device}`, partsOf(parts)),
-    shares ? el("p.hint", {}, "It reads the weights of the copy before it.") : null];
+    shares ? el("p.hint", {}, "This copy shares the weights of the previous copy.") : null];
 }
 
 function faultOf(copies) {
   const failed = copies.flatMap((copy, at) => (copy.weft_engine_failed ? [at] : []));
   if (!failed.length) return null;
-  return el("p.fault", {}, failed.length === copies.length ? "Its device has failed: it answers no more until weft is started anew."
-    : `The device of copy ${failed.join(" and ")} has failed; the others answer.`);
+  return el("p.fault", {}, failed.length === copies.length ? "The device of this model has failed. Restart weft to use the model again."
+    : `The device of copy ${failed.join(" and ")} has failed; the other copies still work.`);
 }
 
 function card(model, all) {
   const copies = copiesOf(model, all), info = copies[0]?.info || {};
   const facts = [["Serves", KINDS[model.kind] || model.kind], ["Architecture", info.architecture],
     ["Parameters", info.parameters && count(Number(info.parameters))], ["Weights", info.dtype],
-    ["Window", `${model.max_model_len.toLocaleString("en")} tokens`], ["Keys and values", info.kv_dtype]];
+    ["Context", `${model.max_model_len.toLocaleString("en")} tokens`], ["Keys and values", info.kv_dtype]];
   return el("article.card", {}, el("h2", {}, model.id), faultOf(copies),
     el("dl", {}, facts.filter(([, text]) => text).map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
     copies.map((copy, at) => el("section", {}, copyPlan(copy, at, copies))));
@@ -76,7 +76,7 @@ async function draw() {
       "process_resident_memory_bytes"]);
     const resident = all.find((each) => each.name === "process_resident_memory_bytes");
     out.replaceChildren(...state.models.map((model) => card(model, all)),
-      el("p.note", {}, `The process holds ${bytes(resident ? resident.value : 0)} now; a plan is what it may grow to.`));
+      el("p.note", {}, `The process holds ${bytes(resident ? resident.value : 0)} now; the plan is its maximum.`));
   } catch (error) {
     out.replaceChildren(el("p.fault", {role: "alert"}, sentenceOf(error)));
   }

@@ -1,4 +1,4 @@
-// The rerank panel: a query and documents, ordered by relevance, with bars.
+// The rerank panel: a query and documents, sorted by relevance, with bars.
 import {el, find} from "./dom.js";
 import {formOpen, linesOf} from "./forms.js";
 
@@ -21,14 +21,14 @@ function ask(model) {
 
 function show(answer, {documents}) {
   const best = Math.max(...answer.results.map((each) => each.relevance_score));
-  return [el("h2", {}, "By relevance"), el("ol.ranks", {}, answer.results.map((result) => row(result, documents[result.index], best))),
-    el("p.note", {role: "status"}, `${documents.length} documents, the best with ${best.toFixed(3)}; bars are relative to it`)];
+  return [el("h2", {}, "Sorted by relevance"), el("ol.ranks", {}, answer.results.map((result) => row(result, documents[result.index], best))),
+    el("p.note", {role: "status"}, `${documents.length} documents; the highest score is ${best.toFixed(3)}, and the bars are relative to it`)];
 }
 
 export function rerankOpen(panel) {
-  return formOpen(panel, {name: "rerank", title: "Rerank", kind: "reranker", path: "/v1/rerank", go: "Order by relevance", ask, show,
-    missing: "No reranker is served: start weft with one, as in 'weft serve models/weft-demo-rerank'.",
+  return formOpen(panel, {name: "rerank", title: "Rerank", kind: "reranker", path: "/v1/rerank", go: "Sort by relevance", ask, show,
+    missing: "This server has no reranker. Start weft with one, for example: weft serve models/weft-demo-rerank",
     fields: [el("label.field", {}, el("span", {}, "Query"), el("input", {type: "text", id: "rerank-query", value: QUERY})),
-      el("label.field", {}, el("span", {}, "Documents, one a line"),
+      el("label.field", {}, el("span", {}, "Documents, one per line"),
         el("textarea", {id: "rerank-text", rows: "6", value: EXAMPLE.join("\n")}))]});
 }

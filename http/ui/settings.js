@@ -1,5 +1,5 @@
-// The settings of a conversation: system prompt, sampling, tools, form of the answer; and the request body made of
-// them. An empty field is not sent: then the server's default holds.
+// The settings of a conversation: system prompt, sampling, tools, form of the answer; and the request body made
+// from them. An empty field is not sent, so the server's default applies.
 import {el, find} from "./dom.js";
 
 const NUMBERS = [ // name, label, least, most, step
@@ -7,7 +7,7 @@ const NUMBERS = [ // name, label, least, most, step
   ["top_p", "Top p", 0, 1, 0.01],
   ["top_k", "Top k", -1, 100000, 1],
   ["min_p", "Min p", 0, 1, 0.01],
-  ["max_completion_tokens", "Most tokens", 1, 10000000, 1],
+  ["max_completion_tokens", "Max tokens", 1, 10000000, 1],
   ["seed", "Seed", 0, 2 ** 53 - 1, 1],
   ["frequency_penalty", "Frequency penalty", -2, 2, 0.1],
   ["presence_penalty", "Presence penalty", -2, 2, 0.1],
@@ -21,7 +21,7 @@ const SCHEMA_EXAMPLE = {type: "object", properties: {name: {type: "string", maxL
   likes: {type: "array", items: {type: "string", maxLength: 20}, maxItems: 3}},
 required: ["name", "age", "likes"], additionalProperties: false};
 
-let now = {}; // of the conversation whose settings the panel shows
+let now = {}; // settings of the selected conversation
 let changed = () => {};
 
 function parsed(settings, name, wanted) {
@@ -29,9 +29,9 @@ function parsed(settings, name, wanted) {
   try {
     const value = JSON.parse(settings[name]);
     if (wanted === "array" ? Array.isArray(value) : value && typeof value === "object") return {value};
-    return {fault: `This is no JSON ${wanted}.`};
+    return {fault: `This is not a JSON ${wanted}.`};
   } catch (error) {
-    return {fault: `This is no JSON yet: ${error.message}.`};
+    return {fault: `This is not valid JSON yet: ${error.message}.`};
   }
 }
 
@@ -41,7 +41,7 @@ export function settingsFault(settings) {
   return (tools && `Tools: ${tools}`) || (schema && `Schema: ${schema}`) || "";
 }
 
-// What is on, for the line below the composer.
+// Returns the active settings, for the line below the composer.
 export function settingsModes(settings) {
   const modes = [];
   if ((settings.system || "").trim()) modes.push("system prompt");
@@ -64,7 +64,7 @@ function turnOf(message) {
 
 const isEmpty = (message) => message?.role === "assistant" && !message.content && !message.calls?.length;
 
-// An answer that never came is not sent, nor its question: it would fail again, or stand before another question.
+// Leaves out empty answers and their questions: they would fail again, or precede another question.
 function isAsked(message, at, all) {
   return !isEmpty(message) && !(message.role === "user" && isEmpty(all[at + 1]));
 }
@@ -107,7 +107,7 @@ function check(name, label, after) {
     onchange: (event) => { set(name, event.target.checked); after?.(); }}), el("span", {}, label));
 }
 
-// A field of JSON, its fault below, which describes the field to screen readers, and a button.
+// A field for JSON, with its error below (which also describes the field to screen readers) and a button.
 function jsonField(name, label, wanted, example) {
   const fault = el("p.fault", {id: `set-${name}-fault`, role: "status"});
   const judge = () => { fault.textContent = parsed(now, name, wanted).fault || ""; };
@@ -139,11 +139,11 @@ export function settingsShow(values, onChange, onClose) {
   find("#settings").replaceChildren(
     el("div.dialog-head", {}, el("h2", {}, "Settings"), el("button.quiet", {type: "button", onclick: onClose}, "Close")),
     textField("system", "System prompt", 4, {hint: "You are a helpful assistant."}),
-    group("Sampling", true, el("div.grid", {}, NUMBERS.map(numberField)), textField("stop", "Stop strings, one a line", 2),
+    group("Sampling", true, el("div.grid", {}, NUMBERS.map(numberField)), textField("stop", "Stop strings, one per line", 2),
       check("logprobs", "Token probabilities")),
-    group("Tools", Boolean(now.tools_on), check("tools_on", "Offer these tools"), choiceField(),
+    group("Tools", Boolean(now.tools_on), check("tools_on", "Send these tools"), choiceField(),
       jsonField("tools", "Tools as JSON", "array", TOOLS_EXAMPLE)),
-    group("JSON schema", Boolean(now.schema_on), check("schema_on", "The answer follows this schema"),
+    group("JSON schema", Boolean(now.schema_on), check("schema_on", "The answer must match this schema"),
       jsonField("schema", "Schema", "object", SCHEMA_EXAMPLE)),
-    el("p.hint", {}, "Empty fields keep the server's defaults."));
+    el("p.hint", {}, "Empty fields use the server's defaults."));
 }

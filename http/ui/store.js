@@ -1,13 +1,13 @@
-// Conversations and preferences in this browser (localStorage). A conversation has a name of its own there, so that
-// tabs do not write over one another. What is read back is checked: another program or an older page may have written
-// it. The key is never stored here.
+// Conversations and preferences in this browser (localStorage). Each conversation has its own entry, so tabs do not
+// overwrite each other's. Everything that is read is checked, because another program or an older page may have written
+// it. The API key is never stored here.
 
 const CONVERSATION = "weft-conversation-", PREFERENCES = "weft-preferences";
-const OLDER = "weft-conversations"; // the list that an older page kept
-const TRANSIENT = new Set(["tokens"]); // of messages, for this visit
-const SWITCHES = new Set(["tools_on", "schema_on", "logprobs"]); // of settings; the others are text
-const FULL = "This browser's storage is full: what is new is lost when the page is closed. Delete conversations to make room.";
-const REFUSED = "This browser keeps nothing for this page: conversations are lost when it is closed.";
+const OLDER = "weft-conversations"; // list written by an older version of the page
+const TRANSIENT = new Set(["tokens"]); // members of messages that are not stored
+const SWITCHES = new Set(["tools_on", "schema_on", "logprobs"]); // settings that are booleans; the others are text
+const FULL = "This browser's storage is full: new messages are lost when the page is closed. Delete conversations to free space.";
+const REFUSED = "This browser stores nothing for this page: conversations are lost when it is closed.";
 
 function read(name, absent) {
   try {
@@ -17,7 +17,7 @@ function read(name, absent) {
   }
 }
 
-// Returns why it was not written, or nothing.
+// Returns the reason if it could not be written.
 function write(name, value) {
   try {
     localStorage.setItem(name, JSON.stringify(value, (field, each) => (TRANSIENT.has(field) ? undefined : each)));
@@ -28,7 +28,7 @@ function write(name, value) {
 }
 
 function drop(name) {
-  try { localStorage.removeItem(name); } catch { /* nothing is kept here */ }
+  try { localStorage.removeItem(name); } catch { /* no storage */ }
 }
 
 function names() {
@@ -65,7 +65,7 @@ function conversationRead(name) {
   return found && nameOf(found) === name ? found : null;
 }
 
-// Gives each conversation of the older list its name; returns those that find no room and stay there.
+// Moves each conversation of the older list to its own entry; returns those that do not fit and stay there.
 function olderMove(removed) {
   const older = read(OLDER, []);
   const all = Array.isArray(older) ? older.map(conversationChecked).filter((each) => each && each.id !== removed?.id) : [];
@@ -79,7 +79,7 @@ export function conversationsRead() {
   return [...olderMove(), ...names().map(conversationRead)].filter(Boolean).sort((a, b) => b.updated - a.updated);
 }
 
-const unkept = new Set(); // conversations that found no room yet
+const unkept = new Set(); // conversations that did not fit into the storage yet
 let faultSay = () => {};
 export function onUnkept(callback) { faultSay = callback; }
 
@@ -99,7 +99,7 @@ export function conversationKeep(one) {
   keep();
 }
 
-// It is not written again, as one that another tab has removed.
+// Forgets a conversation that another tab removed: it is not written again.
 export function conversationForget(one) {
   unkept.delete(one);
 }
@@ -111,7 +111,7 @@ export function conversationRemove(one) {
   keep();
 }
 
-// The callback gets the id of what another tab kept or removed, and the conversation or null.
+// Calls back with the id of a conversation that another tab stored or removed, and the conversation or null.
 export function onElsewhere(callback) {
   addEventListener("storage", ({key}) => {
     if (key?.startsWith(CONVERSATION)) callback(key.slice(CONVERSATION.length), conversationRead(key));

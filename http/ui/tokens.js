@@ -1,12 +1,12 @@
-// Token probabilities of an answer: each token is a button, tinted by how sure the model was; the one that is chosen
-// shows what else might have stood there. Arrow keys move from token to token.
+// Token probabilities of an answer: each token is a button, tinted by its probability; the selected one shows the
+// alternatives. Arrow keys move from token to token.
 import {el} from "./dom.js";
 
 const percent = (logprob) => Math.exp(Math.min(0, logprob)) * 100;
 const shown = (value) => (value >= 99.95 ? "100 %" : value < 0.01 ? "under 0.01 %" : `${value.toFixed(value < 10 ? 2 : 1)} %`);
 const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥").replace(/^ | $/g, "·") || "∅";
 
-// Of what a token of a stream brings only this is kept.
+// Returns the part of a streamed token that is kept.
 export function tokenOf(each) {
   return {text: each.token, logprob: each.logprob, top: (each.top_logprobs || []).map((top) => [top.token, top.logprob])};
 }
@@ -40,7 +40,7 @@ function tokenButton(token, detail, buttons) {
 }
 
 export function tokensView(tokens) {
-  const detail = el("ul.token-detail", {"aria-label": "Candidates for the chosen token"});
+  const detail = el("ul.token-detail", {"aria-label": "Candidates for the selected token"});
   const buttons = [];
   const strip = el("div.token-strip", {role: "group", "aria-label": "Tokens with their probabilities", onkeydown: (event) => {
     const step = STEPS[event.key];

@@ -1,11 +1,11 @@
-// The messages of a conversation as elements: markdown, thoughts, calls of tools with a place for their results,
-// figures, and what can be done with each.
+// The messages of a conversation as elements: markdown, reasoning, tool calls with a form for their results, speed,
+// and buttons.
 import {codeBlock} from "./code.js";
 import {copy, el} from "./dom.js";
 import {markdown} from "./markdown.js";
 import {tokensView} from "./tokens.js";
 
-// Null where the text is no whole JSON value.
+// Returns null if the text is not a complete JSON value.
 function jsonPretty(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -14,7 +14,7 @@ function jsonPretty(text) {
   }
 }
 
-// A whole JSON value, as a schema gives it, is shown as such.
+// An answer that is one JSON value is shown as formatted JSON.
 function bodyOf(message) {
   const maybe = message.role === "assistant" && /^\s*[[{]/.test(message.content);
   const json = maybe ? jsonPretty(message.content) : null;
@@ -22,17 +22,17 @@ function bodyOf(message) {
 }
 
 function callCard(call) {
-  return el("div.call", {}, el("p.call-name", {}, "Call of ", el("code", {}, call.name)), codeBlock(jsonPretty(call.arguments) ?? call.arguments, "json"));
+  return el("div.call", {}, el("p.call-name", {}, "Call: ", el("code", {}, call.name)), codeBlock(jsonPretty(call.arguments) ?? call.arguments, "json"));
 }
 
-// A text area for the result of each call, and one button that sends them all.
+// A text area for the result of each call, and one button that sends all results.
 function resultsForm(message, onResults) {
   const areas = message.calls.map((call) => el("textarea.mono", {rows: "2", required: true, spellcheck: "false"}));
   return el("form.results", {onsubmit: (event) => {
     event.preventDefault();
     onResults(message.calls.map((call, at) => ({role: "tool", tool_call_id: call.id, name: call.name, content: areas[at].value})));
   }}, message.calls.map((call, at) => el("label.field.wide", {}, el("span", {}, `Result of ${call.name}`), areas[at])),
-  el("button.primary", {type: "submit"}, "Send the results"));
+  el("button.primary", {type: "submit"}, "Send results"));
 }
 
 function actions(message, view, on) {
@@ -57,10 +57,10 @@ function actions(message, view, on) {
 
 const WHO = {user: "You", assistant: "Answer", tool: "Result"};
 
-// The element of one message; update() draws it anew while it grows, on: edit, again, results, where they are allowed.
+// Creates the element of one message. update() redraws it; on: callbacks edit, again, results, if allowed.
 export function turnView(message, model) {
   const view = {tokens: el("div"), content: el("div.prose"), thoughts: el("div.prose"), calls: el("div"), foot: el("div")};
-  const thinking = el("details.thoughts", {hidden: true}, el("summary", {}, "Thoughts"), view.thoughts);
+  const thinking = el("details.thoughts", {hidden: true}, el("summary", {}, "Reasoning"), view.thoughts);
   const name = message.role === "assistant" ? model || WHO.assistant : message.role === "tool" ? `${WHO.tool} of ${message.name || "a tool"}` : WHO.user;
   view.node = el(`li.turn.${message.role}`, {}, el("h2.who", {}, name), thinking, view.content, view.calls, view.tokens, view.foot);
   view.update = (on) => {

@@ -1,12 +1,12 @@
-// The request that a panel sent last and what came back, as it was on the wire, and the same call as curl, Python and
-// JavaScript. The key is never shown: the code reads it from the environment.
+// The last request of a panel and its answer, as sent, and the same call as curl, Python and JavaScript. The key is
+// never shown: the code reads it from the environment.
 import {codeBlock} from "./code.js";
 import {copy, el, find} from "./dom.js";
 
 const LINES_MAX = 4000;
-const last = {}; // by panel
+const last = {}; // record of each panel
 
-// Begins the record of a call; the caller adds lines, or the whole answer.
+// Starts the record of a call; the caller adds lines, or the complete answer.
 export function wireBegin(panel, path, body) {
   const record = {path, body, lines: [], cut: 0};
   last[panel] = record;
@@ -76,19 +76,19 @@ function copyButton(label, text) {
 
 function answerText(record) {
   if (record.answer) return JSON.stringify(record.answer, null, 2);
-  const more = record.cut ? `… and ${record.cut} lines more` : "";
+  const more = record.cut ? `… and ${record.cut} more lines` : "";
   return [...record.lines, more, record.fault].filter(Boolean).join("\n");
 }
 
 function content(record) {
-  if (!record) return [el("p.hint", {}, "Nothing was sent yet. Send something, then look here at what went over the wire.")];
+  if (!record) return [el("p.hint", {}, "Nothing was sent yet. Send something; then this window shows the HTTP request and the answer.")];
   return [
     el("div.buttons.left", {}, copyButton("Copy as curl", asCurl(record)), copyButton("Copy as Python", asPython(record)),
       copyButton("Copy as JavaScript", asJavaScript(record))),
-    el("p.hint", {}, "The key is not in it: ", el("code", {}, "export WEFT_API_KEY=..."), " first. JavaScript runs in Node as a file ", el("code", {}, ".mjs"), "."),
+    el("p.hint", {}, "The key is not included. First run ", el("code", {}, "export WEFT_API_KEY=..."), ". The JavaScript runs in Node as a file with the ending ", el("code", {}, ".mjs"), "."),
     el("h3", {}, "Request"),
     codeBlock(`POST ${record.path}\n\n${JSON.stringify(record.body, null, 2)}`, "http"),
-    el("h3", {}, record.fault && !record.lines.length ? "What the server refused" : record.body.stream ? "Event stream" : "Answer"),
+    el("h3", {}, record.fault && !record.lines.length ? "Error" : record.body.stream ? "Event stream" : "Answer"),
     el(record.fault ? "div.wrapped" : "div", {}, codeBlock(answerText(record) || "Nothing yet.", record.answer ? "json" : "text")),
   ];
 }
@@ -96,7 +96,7 @@ function content(record) {
 export function wireShow(panel) {
   const dialog = find("#wire-dialog");
   const close = el("button.quiet", {type: "button", onclick: () => dialog.close()}, "Close");
-  dialog.replaceChildren(el("div.dialog-head", {}, el("h2", {id: "wire-title"}, "On the wire"), close), ...content(last[panel]));
+  dialog.replaceChildren(el("div.dialog-head", {}, el("h2", {id: "wire-title"}, "Request and answer"), close), ...content(last[panel]));
   dialog.showModal();
   dialog.scrollTop = 0;
   close.focus();

@@ -155,4 +155,4 @@ def test_a_browser_that_keeps_nothing():
         until(page, "document.querySelector('#server-state').classList.contains('fine')")
         page.evaluate(AT_ONCE)
         ask(page, "Hello", tokens=None)
-        assert page.locator(".turn").count() == 2 and "keeps nothing" in page.inner_text("#ask-unkept")
+        assert page.locator(".turn").count() == 2 and "stores nothing" in page.inner_text("#ask-unkept")

@@ -24,7 +24,7 @@ def test_key_is_asked_for_and_stays_in_the_tab():
         until(page, "document.querySelector('#key-fault').textContent.includes('No key has the character “ł”')")
         page.fill("#key-text", "wrong")
         page.keyboard.press("Enter")
-        until(page, "document.querySelector('#key-fault').textContent.includes('does not know')")
+        until(page, "document.querySelector('#key-fault').textContent.includes('does not accept')")
         page.fill("#key-text", KEY)
         page.keyboard.press("Enter")
         page.wait_for_selector("#key-dialog:not([open])", state="attached")
@@ -130,7 +130,7 @@ def test_a_server_that_starts_is_asked_by_one_timer():
         status = 401
         page.evaluate(f"{waiting}[0][0]()")
         page.wait_for_selector("#key-dialog[open]")
-        assert "no longer knows" in page.inner_text("#key-fault")
+        assert "no longer accepts" in page.inner_text("#key-fault")
 
 
 def test_the_built_in_model_says_what_it_is():
@@ -142,7 +142,7 @@ def test_the_built_in_model_says_what_it_is():
         until(page, "document.querySelectorAll('#chat-model option').length === 2")
         assert page.locator("#welcome .fault").count() == 0
         page.select_option("#chat-model", "weft-demo-chat")
-        assert "means nothing" in page.inner_text("#welcome .fault")
+        assert "writes nonsense" in page.inner_text("#welcome .fault")
 
 
 def test_a_message_is_edited_or_kept():
@@ -301,7 +301,7 @@ def test_an_answer_in_one_piece_has_no_speed():
         page.evaluate(AT_ONCE)
         ask(page, tokens=None)
         note = page.inner_text(".turn.assistant .note")
-        assert "90 tokens" in note and "a second" not in note, note
+        assert "90 tokens" in note and "per second" not in note, note
 
 
 def test_an_error_of_the_server_is_shown():
@@ -312,7 +312,7 @@ def test_an_error_of_the_server_is_shown():
         answered(page)
         assert "temperature" in page.inner_text(".turn.assistant .fault")
         page.click("[data-wire=chat]")
-        assert page.locator("#wire-dialog h3").last.inner_text() == "What the server refused"
+        assert page.locator("#wire-dialog h3").last.inner_text() == "Error"
         assert page.evaluate("(pre => pre.scrollWidth <= pre.clientWidth)([...document.querySelectorAll('#wire-dialog pre')].at(-1))")
 
 
@@ -320,7 +320,7 @@ def test_a_tool_is_called_and_answered():
     with opened() as page:
         setting(page, "tools", "{")
         setting(page, "tools_on", True)
-        assert "no JSON" in page.inner_text("#set-tools-fault")
+        assert "not valid JSON" in page.inner_text("#set-tools-fault")
         page.fill("#ask-text", "Paint")
         page.click("#ask-send")
         assert "Tools" in page.inner_text("#ask-modes") and page.locator(".turn").count() == 0
@@ -335,7 +335,7 @@ def test_a_tool_is_called_and_answered():
         setting(page, "tool_choice", "none")
         page.fill(".results textarea", "It is painted.")
         with sent(page) as request:
-            page.click("text=Send the results")
+            page.click("text=Send results")
         answered(page)
         messages = request.value.post_data_json["messages"]
         assert [each["role"] for each in messages] == ["user", "assistant", "tool"]
@@ -491,7 +491,7 @@ def test_models():
             assert re.fullmatch(rf"{name} on cpu, {planned:.{0 if planned >= 100 else 1 if planned >= 10 else 2}f} MiB", said), (said, planned)
         blocks = server().metric('weft_kv_blocks{model_name="chat"')
         assert f"keys and values, {64 * blocks:,.0f} tokens" in chat, chat
-        assert "weights" in embed and embed.count("reads the weights of the copy before it") == 1
+        assert "weights" in embed and embed.count("shares the weights of the previous copy") == 1
 
 
 def test_nothing_serious_for_screen_readers():

@@ -92,7 +92,7 @@ def test_charts_say_what_the_metrics_say():
             ["Throughput", "300generated/s", "400prompt/s", "500 tokens/s"],
             ["Time to first token", "750mean ms", "1,000 ms"],
             ["Time between tokens", "20.0median ms", "92.095 % ms", "100 ms"],
-            ["Batch size", "2.0rows a step", "8.0tokens a step", "10 rows"],
+            ["Batch size", "2.0rows per step", "8.0tokens per step", "10 rows"],
             ["Keys and values", "20 %in use", "1.3 %kept for reuse", "100 % "],
             ["Queue", "3running", "5waiting", "5 sequences"],
             ["Cache hits", "50 %of new prompts", "25 %in all", "100 % "]], page.evaluate(CHARTS)
@@ -109,11 +109,11 @@ def test_charts_say_what_the_metrics_say():
         page.select_option("#live-model", "vectors")
         until(page, "Number(document.querySelector('.chart')?.dataset.points) >= 1")
         assert page.evaluate(CHARTS) == [["Throughput", "400tokens/s", "100requests/s", "500 tokens/s"],
-                                         ["Batch size", "0.0rows a step", "0.0tokens a step", "5.0 rows"],
+                                         ["Batch size", "0.0rows per step", "0.0tokens per step", "5.0 rows"],
                                          ["Queue", "0running", "0waiting", "5 sequences"]], page.evaluate(CHARTS)
         page.unroute("**/metrics?*")
         page.route("**/metrics?*", lambda route: route.abort())
-        until(page, "document.querySelector('#live-fault').textContent === 'The server does not answer: is it still running?'")
+        until(page, "document.querySelector('#live-fault').textContent === 'The server does not respond. Is it still running?'")
 
 
 QUANTILES = """async () => {
@@ -183,20 +183,20 @@ def test_models_and_their_memory():
         page.wait_for_selector(".card")
         assert texts(page, ".card h2") == ["talks", "talks2", "vectors", "ranks"]
         assert texts(page, ".card:nth-of-type(1) dl div") == [
-            "Serveschat, responses, messages, completions", "ArchitectureTall", "Parameters135 million", "Weightsint8", "Window8,192 tokens",
+            "Serveschat, responses, messages, completions", "ArchitectureTall", "Parameters135 million", "Weightsint8", "Context8,192 tokens",
             "Keys and valuesbfloat16"]
         assert texts(page, ".card:nth-of-type(1) h3") == ["Copy 0 on gpu0, 52.5 MiB", "Copy 1 on gpu1, 2.00 MiB"]
         assert texts(page, ".card:nth-of-type(1) section:nth-of-type(1) .legend li") == [
-            "weights10.0 MiB", "keys and values, 6,400 tokens2.00 MiB", "activations30.0 MiB", "staging5.00 MiB", "everything else5.50 MiB"]
-        assert texts(page, ".card:nth-of-type(1) .fault") == ["The device of copy 1 has failed; the others answer."]
-        assert texts(page, ".card:nth-of-type(1) .hint") == ["It reads the weights of the copy before it."]
+            "weights10.0 MiB", "keys and values, 6,400 tokens2.00 MiB", "activations30.0 MiB", "staging5.00 MiB", "other5.50 MiB"]
+        assert texts(page, ".card:nth-of-type(1) .fault") == ["The device of copy 1 has failed; the other copies still work."]
+        assert texts(page, ".card:nth-of-type(1) .hint") == ["This copy shares the weights of the previous copy."]
         assert texts(page, ".card:nth-of-type(1) section:nth-of-type(2) .legend li") == ["keys and values, 3,200 tokens2.00 MiB", 'a "b\\\n512 B']
-        assert texts(page, ".card:nth-of-type(3) dl div") == ["Servesembeddings", "Parameters7.2 billion", "Window512 tokens"]
-        assert texts(page, ".card:nth-of-type(3) .fault") == ["Its device has failed: it answers no more until weft is started anew."]
+        assert texts(page, ".card:nth-of-type(3) dl div") == ["Servesembeddings", "Parameters7.2 billion", "Context512 tokens"]
+        assert texts(page, ".card:nth-of-type(3) .fault") == ["The device of this model has failed. Restart weft to use the model again."]
         assert texts(page, ".card:nth-of-type(3) h3") == ["Memory plan on cpu, 3.00 GiB"]
-        assert texts(page, ".card:nth-of-type(4) dl div") == ["Servesrerank", "Parameters1.2 million", "Window512 tokens"]
+        assert texts(page, ".card:nth-of-type(4) dl div") == ["Servesrerank", "Parameters1.2 million", "Context512 tokens"]
         assert share(page, ".card:nth-of-type(1) section:nth-of-type(2) .stack span")[0].startswith("99.9")
-        assert texts(page, "#models-out > .note") == ["The process holds 150 MiB now; a plan is what it may grow to."]
+        assert texts(page, "#models-out > .note") == ["The process holds 150 MiB now; the plan is its maximum."]
 
 
 def test_a_matrix_of_known_vectors():
@@ -216,7 +216,7 @@ def test_a_matrix_of_known_vectors():
         assert texts(page, ".matrix tbody tr:nth-child(1) td.strong") == ["1.00", "0.71"]
         assert texts(page, ".matrix td.same") == ["1.00", "1.00", "1.00", "0.00", "1.00"]
         assert texts(page, "#embeddings-out .note") == ["5 vectors of 2 numbers from 17 tokens"]
-        for count, said in (1, "Write 2 to 40 texts, one a line: there are 1."), (41, "Write 2 to 40 texts, one a line: there are 41."):
+        for count, said in (1, "Write 2 to 40 texts, one per line; there are 1."), (41, "Write 2 to 40 texts, one per line; there are 41."):
             page.fill("#embeddings-text", "\n".join(["x"] * count))
             page.click("#embeddings-go")
             assert texts(page, "#embeddings-out .fault") == [said]
@@ -236,7 +236,7 @@ def test_bars_of_known_scores():
         page.wait_for_selector(".ranks")
         assert texts(page, ".ranks li") == ["c0.800", "a0.200", "b-0.100"]
         assert share(page, ".ranks .meter-fill") == ["100%", "25%", "0%"]
-        assert texts(page, "#rerank-out .note") == ["3 documents, the best with 0.800; bars are relative to it"]
+        assert texts(page, "#rerank-out .note") == ["3 documents; the highest score is 0.800, and the bars are relative to it"]
         for query, documents in ("", "a"), ("q", " \n"):
             page.fill("#rerank-query", query)
             page.fill("#rerank-text", documents)
@@ -283,7 +283,7 @@ def test_thoughts_calls_and_the_reason_of_an_end():
         page.fill(".results textarea >> nth=0", "red")
         page.fill(".results textarea >> nth=1", "done")
         page.evaluate(ASKED)
-        page.click("text=Send the results")
+        page.click("text=Send results")
         until(page, "document.querySelectorAll('.turn').length === 5")
         answered(page)
         calls = [{"id": i, "type": "function", "function": {"name": name, "arguments": said}}
@@ -293,13 +293,13 @@ def test_thoughts_calls_and_the_reason_of_an_end():
             {"role": "tool", "content": "red", "tool_call_id": "a"}, {"role": "tool", "content": "done", "tool_call_id": "b"}]
         assert texts(page, ".turn .who") == ["You", "chat", "Result of paint", "Result of stop", "chat"]
         page.click("#chat-new")
-        for reason, said in ("length", " · cut at the limit"), ("content_filter", " · filtered"), ("stop", ""):
+        for reason, said in ("length", " · stopped at the token limit"), ("content_filter", " · filtered"), ("stop", ""):
             written(page, chunk(content="x"), chunk(reason))
             assert texts(page, ".turn .note")[-1] == "first token 0.00 s" + said
             assert page.inner_text("#chat-said") == f"The answer is complete: first token 0.00 s{said}."
         page.evaluate("{ let now = 0; performance.now = () => (now += 500); }")
         written(page, chunk(content="x"), chunk(content="y"), {"choices": [], "usage": {"completion_tokens": 5}})
-        assert texts(page, ".turn .note")[-1] == "first token 0.50 s · 5 tokens · 2.0 a second", texts(page, ".turn .note")
+        assert texts(page, ".turn .note")[-1] == "first token 0.50 s · 5 tokens · 2.0 tokens per second", texts(page, ".turn .note")
 
 
 def test_token_probabilities_are_those_of_the_answer():
@@ -338,9 +338,9 @@ def test_every_setting_is_sent():
         setting(page, "logprobs", True)
         setting(page, "system", "  S")
         page.click("#set-tools_on ~ span")
-        page.locator(".group", has_text="Offer these").get_by_role("button").click()
+        page.locator(".group", has_text="Send these").get_by_role("button").click()
         page.click("#set-schema_on ~ span")
-        page.locator(".group", has_text="follows this").get_by_role("button").click()
+        page.locator(".group", has_text="must match this").get_by_role("button").click()
         assert page.inner_text("#ask-modes") == "system prompt · tools auto · JSON schema · token probabilities"
         page.fill("#ask-text", "Hello")
         page.press("#ask-text", "Enter")
@@ -356,15 +356,15 @@ def test_every_setting_is_sent():
         setting(page, "schema", "3")
         page.fill("#ask-text", "again")
         page.press("#ask-text", "Enter")
-        assert page.inner_text("#ask-modes") == "Schema: This is no JSON object."
+        assert page.inner_text("#ask-modes") == "Schema: This is not a JSON object."
         page.evaluate("window.asked = null")
         page.click("text=Try again")
-        assert page.inner_text("#ask-modes") == "Schema: This is no JSON object."
+        assert page.inner_text("#ask-modes") == "Schema: This is not a JSON object."
         assert page.evaluate("window.asked") is None and page.locator(".turn").count() == 2
         setting(page, "tools", "{}")
-        assert page.inner_text("#set-tools-fault") == "This is no JSON array."
+        assert page.inner_text("#set-tools-fault") == "This is not a JSON array."
         page.press("#ask-text", "Enter")
-        assert page.inner_text("#ask-modes") == "Tools: This is no JSON array."
+        assert page.inner_text("#ask-modes") == "Tools: This is not a JSON array."
         page.click("#chat-new")  # settings go along, and are this conversation's own
         assert page.input_value("#set-temperature") == "0" and page.input_value("#set-tool_choice") == "auto"
         page.fill("#set-temperature", "1")
@@ -431,7 +431,7 @@ def test_a_long_stream_is_shown_up_to_a_limit():
           wireShow("chat");
           return [...document.querySelectorAll("#wire-dialog pre")].at(-1).textContent;
         }""").split("\n")
-        assert shown[0] == "data: 0" and shown[-2:] == ["data: 3999", "… and 3 lines more"] and len(shown) == 4001
+        assert shown[0] == "data: 0" and shown[-2:] == ["data: 3999", "… and 3 more lines"] and len(shown) == 4001
         page.click("#wire-dialog .dialog-head button")
         page.click("a[data-panel=rerank]")
         page.click("[data-wire=rerank]")
@@ -449,4 +449,4 @@ def test_tabs_title_and_the_theme_that_is_none():
         page.reload()
         until(page, "document.querySelector('#server-state').textContent.startsWith('1 model on ')")
         page.click("a[data-panel=embeddings]")
-        assert "No embedder is served" in page.inner_text("#embeddings-out") and page.is_disabled("#embeddings-go")
+        assert "This server has no embedder" in page.inner_text("#embeddings-out") and page.is_disabled("#embeddings-go")

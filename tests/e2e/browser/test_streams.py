@@ -5,9 +5,9 @@ import json
 from page import answered, ask, opened, sent, setting, until
 
 HALF = 'data: {"choices":[{"delta":{"content":"half"}}]}\n\n'
-CUT = "The answer was cut off: the connection ended."
-UNREADABLE = "The server sent what this page cannot read."
-PROXY = "Something between this page and the server answered instead of it: a proxy may want a login."
+CUT = "The answer is incomplete: the connection was closed."
+UNREADABLE = "The server sent an answer that this page cannot read."
+PROXY = "A proxy between this page and the server answered; it may require a login."
 # type, what comes, whether the connection breaks, what is shown, what is said
 ANSWERS = [
     ("text/event-stream", HALF, False, "half", CUT),
