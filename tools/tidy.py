@@ -3,6 +3,7 @@
 
 - rooms include downwards only (docs/ARCHITECTURE.md); a folder alone includes its internal.h
 - files at most 800 lines, headers 200, functions 70 (CUDA 120), lines 100
+- lines of pages (*.md) at most 100, except in tables and code; targets of links do not count
 - banned calls, with what to use instead; no leftover markers; no absolute paths of a machine
 - NULL is tested by !p; a file that a comment or a page names is tracked
 - every source file is in a CMake list and begins with a paragraph that says what it is
@@ -202,6 +203,21 @@ def code_lines(text):
             yield number, line
 
 
+def check_pages(paths, findings):
+    """Lines of pages are at most 100 columns wide outside tables and code."""
+    for path in paths:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            fenced = False
+            for number, line in enumerate(file, 1):
+                if line.lstrip().startswith("```"):
+                    fenced = not fenced
+                if fenced or line.startswith(("|", "    ")):
+                    continue
+                width = len(re.sub(r"\]\([^)]*\)|<?https?://\S+", "]", line.rstrip("\n")))
+                if width > 100:
+                    findings.append(("page", path, str(number), "line %d has %d columns" % (number, width)))
+
+
 def check_twins(paths, findings):
     """No two places share 20 lines of code."""
     files = []
@@ -244,6 +260,7 @@ def main():
     check_listed(paths, findings)
     check_references(paths, findings)
     check_records(paths, findings)
+    check_pages([p for p in paths if p.endswith(".md")], findings)
     production = [p for p in sources if not p.startswith(("tests/", "bench/"))]
     check_tags(production, findings)
     check_twins(production, findings)
