@@ -52,8 +52,8 @@ static void logprobs_read(struct generation *g, bool echo)
 static struct text ids_text(struct generation *g, uint32_t prompt)
 {
     struct decode_args args = {
-        .tokens = g->tokens + g->starts[prompt],
-        .count = g->starts[prompt + 1] - g->starts[prompt],
+        .tokens = g->prompt.tokens + g->prompt.starts[prompt],
+        .count = g->prompt.starts[prompt + 1] - g->prompt.starts[prompt],
         .skip_special = !g->options.special_shown,
         .arena = exchange_arena(g->call.exchange),
     };
@@ -69,17 +69,19 @@ static void echoes_make(struct generation *g, const json_t *prompt)
 {
     struct arena *arena = exchange_arena(g->call.exchange);
     uint32_t count = g->submit.sequence_count;
-    bool filled = (g->echoes = arena_alloc_zeroed(arena, count, sizeof *g->echoes)) != NULL;
+    bool filled =
+        (g->prompt.echoes = arena_alloc_zeroed(arena, count, sizeof *g->prompt.echoes)) != NULL;
     for (uint32_t i = 0; filled && i < count; i++) {
         struct text text = json_text(json_is_array(prompt) ? json_array_get(prompt, i) : prompt);
-        g->echoes[i] = text.at && g->prompt_keep == 0 ? arena_copy(arena, text) : ids_text(g, i);
-        filled = g->echoes[i].at != NULL;
+        g->prompt.echoes[i] =
+            text.at && g->prompt.keep == 0 ? arena_copy(arena, text) : ids_text(g, i);
+        filled = g->prompt.echoes[i].at != NULL;
     }
     if (!filled)
         fields_fail(&g->call.fields, HTTP_TOO_LARGE, "prompt", "is too large to be echoed");
     size_t bytes = 0;
     for (uint32_t i = 0; filled && i < count; i++)
-        bytes += g->echoes[i].bytes * g->submit.choice_count;
+        bytes += g->prompt.echoes[i].bytes * g->submit.choice_count;
     if (bytes > ECHO_BYTES_MAX && !g->stream)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "echo",
                     "must be false if the echoed prompts exceed %d bytes; or use stream",
@@ -101,14 +103,14 @@ static void completions_read(struct generation *g)
         .count_max = model->choices_max / g->submit.choice_count,
         .token_max = model->facts->max_model_len - 1, // leave space for one generated token
         .special = fields_bool(f, "add_special_tokens", true),
-        .last = g->prompt_keep,
+        .last = g->prompt.keep,
     };
     inputs_read(&prompts);
     if (f->failed)
         return;
-    g->tokens = prompts.list.tokens;
-    g->starts = prompts.list.starts;
-    g->prompt_tokens = (uint32_t)prompts.list.count;
+    g->prompt.tokens = prompts.list.tokens;
+    g->prompt.starts = prompts.list.starts;
+    g->prompt.token_count = (uint32_t)prompts.list.count;
     g->submit.sequence_count = prompts.list.sequence_count;
     g->options.continues = true;
     g->options.reply.has_text_grammar = tools_form_text(g);
@@ -121,14 +123,14 @@ static void completions_read(struct generation *g)
 
 static struct text echo_of(const struct generation *g, uint32_t choice)
 {
-    return g->echoes ? g->echoes[choice / g->submit.choice_count] : (struct text){0};
+    return g->prompt.echoes ? g->prompt.echoes[choice / g->submit.choice_count] : (struct text){0};
 }
 
 // Opens a stream. If there is nothing to write yet, sends a keep-alive; an echoed prompt is sent as
 // the first pieces.
 static void completions_begin(const struct generation *g, struct json_buffer *out)
 {
-    if (!g->echoes && generation_output(g) == 0)
+    if (!g->prompt.echoes && generation_output(g) == 0)
         openai_step_put(g, STEP_KEEPALIVE, out);
 }
 
@@ -171,7 +173,7 @@ static enum stream_step completions_put(struct generation *g, enum stream_step s
 static void completions_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-    g->prompt_field = "prompt";
+    g->prompt.field = "prompt";
     completions_read(g);
     generation_prepared(g);
 }

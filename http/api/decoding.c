@@ -158,9 +158,9 @@ static void stream_read(struct generation *g)
 {
     const json_t *options = fields_get(&g->call.fields, "stream_options");
     g->stream = fields_bool(&g->call.fields, "stream", false);
-    g->include_usage = json_is_true(json_object_get(options, "include_usage"));
-    g->continuous_usage =
-        g->include_usage && json_is_true(json_object_get(options, "continuous_usage_stats"));
+    g->usage.included = json_is_true(json_object_get(options, "include_usage"));
+    g->usage.continuous =
+        g->usage.included && json_is_true(json_object_get(options, "continuous_usage_stats"));
 }
 
 static void penalties_read(struct generation *g)
@@ -292,7 +292,7 @@ static void prompt_keep_read(struct generation *g)
         fields_integer(f, "truncate_prompt_tokens", (struct integer_range){-1, INT64_MAX, 0});
     if (fields_get(f, "truncate_prompt_tokens") && last == 0)
         fields_fail(f, HTTP_INVALID_VALUE, "truncate_prompt_tokens", "must be -1 or at least 1");
-    g->prompt_keep = (uint32_t)(last < 0 || last > most ? most : last);
+    g->prompt.keep = (uint32_t)(last < 0 || last > most ? most : last);
 }
 
 void decoding_read(struct generation *g, uint32_t tokens_max)

@@ -21,7 +21,7 @@ enum {
 };
 
 static const uint64_t begin_after_ns = 5000000000ull; // a queued request's stream begins after 5 s
-static const uint64_t idle_after_ns = 10000000000ull; // 10 s without output: keep-alive
+static const uint64_t keepalive_after_ns = 10000000000ull; // 10 s without output: keep-alive
 
 // Releases the generation's references; an admitted request holds references of its own.
 static void constraints_release(struct generation *g)
@@ -40,10 +40,10 @@ static void generation_close(struct generation *g)
         choice_close(&g->choices[i]);
     if (g->options.continued)
         answer_close(g->options.continued);
-    json_decref(g->tools);
-    json_decref(g->streamed_tools);
-    json_decref(g->choice.allowed);
-    g->tools = g->streamed_tools = g->choice.allowed = NULL;
+    json_decref(g->tools.converted);
+    json_decref(g->tools.streamed);
+    json_decref(g->tools.choice.allowed);
+    g->tools.converted = g->tools.streamed = g->tools.choice.allowed = NULL;
     constraints_release(g);
 }
 
@@ -52,8 +52,8 @@ static void generation_close(struct generation *g)
 static void length_fail(struct generation *g, uint32_t window)
 {
     struct fields *f = &g->call.fields;
-    fields_fail_length(f, g->prompt_field, g->prompt_field,
-                       &(struct field_length){window, g->prompt_tokens, g->prompt_stopped});
+    fields_fail_length(f, g->prompt.field, g->prompt.field,
+                       &(struct field_length){window, g->prompt.token_count, g->prompt.stopped});
     // Messages reports "N > M". One token must be generated, so M is the window minus 1.
     if (f->shape == SHAPE_MESSAGES)
         f->failure.context_tokens = window - 1;
@@ -62,11 +62,11 @@ static void length_fail(struct generation *g, uint32_t window)
 static void length_settle(struct generation *g)
 {
     uint32_t window = g->call.model->facts->max_model_len;
-    if (g->prompt_stopped || g->prompt_tokens >= window) {
+    if (g->prompt.stopped || g->prompt.token_count >= window) {
         length_fail(g, window);
         return;
     }
-    uint32_t left = window - g->prompt_tokens;
+    uint32_t left = window - g->prompt.token_count;
     g->options.window_bound = g->submit.max_tokens == 0 || g->submit.max_tokens > left;
     g->submit.max_tokens = g->options.window_bound ? left : g->submit.max_tokens;
 }
@@ -79,18 +79,18 @@ struct generation *generation_open(struct exchange *x)
 struct generation *generation_open_in(struct exchange *x, size_t state_bytes)
 {
     struct generation *g = call_begin(x, state_bytes);
-    conversation_begin(&g->conversation, g->call.slice);
+    conversation_begin(&g->prompt.conversation, g->call.slice);
     g->submit.choice_count = g->submit.sequence_count = 1;
     g->options.call_ids = "call_";
-    g->prompt_field = "messages";
+    g->prompt.field = "messages";
     return g;
 }
 
 void generation_prepared(struct generation *g)
 {
-    conversation_end(&g->conversation);
-    json_decref(g->variables);
-    g->variables = NULL;
+    conversation_end(&g->prompt.conversation);
+    json_decref(g->prompt.variables);
+    g->prompt.variables = NULL;
     call_body_end(&g->call);
 }
 
@@ -140,36 +140,46 @@ void generation_echo(struct generation *g, uint32_t choice, struct text echo)
     g->pending += echo.bytes;
 }
 
+static void generation_set_failure(struct generation *g, enum generation_failed failed,
+                                   const struct http_failure *failure)
+{
+    g->failed = failed;
+    g->failure = *failure;
+}
+
 // Sends the failure of the fields as the response, or as the last event if the stream has begun.
 static void submission_fail(struct generation *g)
 {
     const struct http_failure *failure = &g->call.fields.failure;
-    if (!g->begun) {
+    g->work = WORK_OVER;
+    if (g->sent == SENT_NOTHING) {
+        g->sent = SENT_END;
         generation_close(g);
         exchange_fail(g->call.exchange, failure);
         return;
     }
-    g->failed = g->over = true;
-    g->failure = *failure;
+    generation_set_failure(g, FAILED_REQUEST, failure);
 }
 
 static void request_submit(struct generation *g)
 {
     struct body_call *call = &g->call;
-    uint32_t start[2] = {0, g->prompt_tokens};
+    uint32_t start[2] = {0, g->prompt.token_count};
     g->submit.kind = REQUEST_GENERATE;
-    g->submit.tokens = g->tokens;
-    g->submit.token_count = g->prompt_tokens;
-    g->submit.sequence_start = g->starts ? g->starts : start;
-    g->request = call_try_submit(call, &g->submit, g->prompt_field);
-    if (g->request)
+    g->submit.tokens = g->prompt.tokens;
+    g->submit.token_count = g->prompt.token_count;
+    g->submit.sequence_start = g->prompt.starts ? g->prompt.starts : start;
+    g->request = call_try_submit(call, &g->submit, g->prompt.field);
+    if (g->request) {
+        g->work = WORK_RUNNING;
         counters_params(call->exchange, g->choice_count, g->submit.choice_count,
                         g->submit.max_tokens);
-    else
+    } else {
         submission_fail(g);
+    }
     g->port = call->port;
-    g->submit.tokens = g->tokens = NULL; // they are in the scratch arena, which ends here
-    g->submit.sequence_start = g->starts = NULL;
+    g->submit.tokens = g->prompt.tokens = NULL; // they are in the scratch arena, which ends here
+    g->submit.sequence_start = g->prompt.starts = NULL;
     constraints_release(g);
 }
 
@@ -191,11 +201,10 @@ static void grammar_done(struct exchange *x);
 static void grammar_request(struct generation *g)
 {
     struct body_call *call = &g->call;
-    g->compiling =
-        exchange_compile(call->exchange, (struct offload){.work = grammar_work,
+    g->work = WORK_COMPILING;
+    if (exchange_compile(call->exchange, (struct offload){.work = grammar_work,
                                                           .done = grammar_done,
-                                                          .share_key = g->structured.hash.low});
-    if (g->compiling)
+                                                          .share_key = g->structured.hash.low}))
         return;
     fields_fail_plain(&call->fields, HTTP_OVERLOADED, NULL,
                       "too many grammars wait to be compiled; try again later");
@@ -209,7 +218,6 @@ static void grammar_done(struct exchange *x)
     struct generation *g = exchange_state(x);
     if (exchange_gone(x)) // on_gone runs next
         return;
-    g->compiling = false;
     bool known = structured_find(g);
     if (!known && !call_is_late(&g->call)) {
         grammar_request(g);
@@ -223,7 +231,7 @@ static void grammar_done(struct exchange *x)
 void generation_submit(struct generation *g, bool begun)
 {
     struct body_call *call = &g->call;
-    g->second_ns = call->info->started_ns;
+    g->timer.now_ns = call->info->started_ns;
     if (call_failed(call)) {
         generation_close(g);
     } else if (!begun) {
@@ -286,9 +294,8 @@ static void generation_fail(struct generation *g, struct http_failure failure)
 {
     if (g->failed)
         return;
-    g->failed = true;
-    g->failure = failure;
-    if (!g->over)
+    generation_set_failure(g, FAILED_REQUEST, &failure);
+    if (g->work == WORK_RUNNING)
         port_cancel(g->port, g->request);
 }
 
@@ -300,7 +307,8 @@ static void token_event_handle(struct generation *g, const struct token_event *e
     size_t before = choice_pending(c);
     choice_handle(c, &g->options, event, tops);
     g->pending += choice_pending(c) - before;
-    g->over = g->over || (event->flags & EVENT_LAST);
+    if (event->flags & EVENT_LAST)
+        g->work = WORK_OVER;
     // A stop string or the first call ended the choice before the engine did.
     if (c->over && !was_over && event->finish == FINISH_NONE)
         port_cancel_choice(g->port, g->request, event->choice);
@@ -348,13 +356,14 @@ static void events_read(struct generation *g)
     struct token_event event;
     struct token_top tops[TOP_LOGPROBS_MAX];
     uint32_t before = generation_output(g);
-    bool has_space = !g->begun || exchange_send_space(x) >= SEND_SPACE_MIN;
-    while (has_space && !g->over && wants_event(g) && port_next(g->port, g->request, &event, tops))
+    bool has_space = g->sent == SENT_NOTHING || exchange_send_space(x) >= SEND_SPACE_MIN;
+    while (has_space && g->work == WORK_RUNNING && wants_event(g) &&
+           port_next(g->port, g->request, &event, tops))
         token_event_handle(g, &event, tops);
     uint32_t tokens = generation_output(g);
     if (tokens > before)
         counters_tokens(x, tokens - before);
-    if (g->over)
+    if (g->work == WORK_OVER)
         request_end(g);
 }
 
@@ -362,29 +371,32 @@ static void events_read(struct generation *g)
 // an early failure can be sent with its HTTP status.
 static bool begins_now(const struct generation *g)
 {
-    if (!g->stream || g->begun)
+    if (!g->stream || g->sent != SENT_NOTHING)
         return false;
     bool tokens = generation_output(g) > 0;
-    return g->over ? !g->failed || (tokens && g->pending > 0) : tokens || g->begin_due;
+    if (g->work == WORK_OVER)
+        return !g->failed || (tokens && g->pending > 0);
+    return tokens || g->timer.due == DUE_BEGIN;
 }
 
 static void stream_begin(struct generation *g)
 {
     struct request_facts facts;
     // The prefix cache is searched before the first token.
-    if (g->request && generation_output(g) > 0) {
+    if (g->work == WORK_RUNNING && generation_output(g) > 0) {
         request_facts_get(g->request, &facts);
         g->cached_tokens = facts.cached_tokens;
     }
-    g->begun = true;
+    g->sent = SENT_BEGINNING;
     exchange_stream_begin(g->call.exchange);
 }
 
 static enum stream_step last_step(struct generation *g)
 {
-    g->end_sent = true;
+    bool begun = g->sent == SENT_BEGINNING;
+    g->sent = SENT_END;
     generation_close(g);
-    if (g->failed && g->begun)
+    if (g->failed && begun)
         return STEP_FAILURE;
     if (!g->failed)
         return g->stream ? STEP_END : STEP_ANSWER;
@@ -408,26 +420,27 @@ static enum stream_step choice_step(struct generation *g)
 
 enum stream_step generation_next(struct generation *g)
 {
-    if (!g || g->end_sent || (!g->request && !g->over && !g->compiling))
+    if (!g || g->sent == SENT_END || g->work == WORK_NONE)
         return STEP_CALLBACK;
-    if (g->cut) {
-        g->end_sent = true;
+    if (g->failed == FAILED_BY_SERVER) {
+        g->sent = SENT_END;
         return STEP_FAILURE;
     }
-    if (g->request)
+    if (g->work == WORK_RUNNING)
         events_read(g);
     if (begins_now(g)) {
         stream_begin(g);
         return STEP_BEGIN;
     }
-    if (g->begun && g->pending > 0 && exchange_send_space(g->call.exchange) < SEND_SPACE_MIN)
+    bool begun = g->sent == SENT_BEGINNING;
+    if (begun && g->pending > 0 && exchange_send_space(g->call.exchange) < SEND_SPACE_MIN)
         return STEP_CALLBACK;
-    enum stream_step step = g->begun ? choice_step(g) : STEP_CALLBACK;
+    enum stream_step step = begun ? choice_step(g) : STEP_CALLBACK;
     if (step != STEP_CALLBACK)
         return step;
-    if (g->over)
+    if (g->work == WORK_OVER)
         return last_step(g);
-    return g->idle_due ? STEP_KEEPALIVE : STEP_CALLBACK;
+    return g->timer.due == DUE_KEEPALIVE ? STEP_KEEPALIVE : STEP_CALLBACK;
 }
 
 void generation_send(struct generation *g, enum stream_step step, struct json_buffer *out)
@@ -442,7 +455,7 @@ void generation_send(struct generation *g, enum stream_step step, struct json_bu
         exchange_write(x, bytes);
     if (step == STEP_FAILURE || (step == STEP_END && g->failed))
         exchange_stream_failed(x, g->failure.error);
-    if (step == STEP_END || (step == STEP_FAILURE && !g->cut))
+    if (step == STEP_END || (step == STEP_FAILURE && g->failed != FAILED_BY_SERVER))
         exchange_end(x);
     if (step == STEP_PIECE) {
         g->pending -= choice_pending(generation_choice(g));
@@ -454,8 +467,8 @@ void generation_send(struct generation *g, enum stream_step step, struct json_bu
     if (step == STEP_PIECE || step == STEP_CHOICE)
         g->next_choice = (g->next_choice + 1) % g->choice_count;
     if (bytes.bytes > 0) {
-        g->quiet_ns = g->second_ns;
-        g->idle_due = false;
+        g->timer.output_ns = g->timer.now_ns;
+        g->timer.due = DUE_NOTHING;
     }
     out->bytes = 0;
 }
@@ -547,19 +560,22 @@ void generation_answer(struct generation *g, generation_next_fn *next, generatio
 void generation_clock(struct exchange *x, uint64_t now_ns)
 {
     struct generation *g = exchange_state(x);
-    if (!g || (!g->request && !g->compiling) || !g->stream)
+    if (!g || (g->work != WORK_COMPILING && g->work != WORK_RUNNING) || !g->stream)
         return;
-    g->second_ns = now_ns;
-    g->begin_due = !g->begun && now_ns >= g->call.info->started_ns + begin_after_ns;
-    g->idle_due = g->begun && now_ns >= g->quiet_ns + idle_after_ns &&
-                  exchange_send_space(g->call.exchange) >= SEND_SPACE_MIN;
+    struct generation_timer *timer = &g->timer;
+    timer->now_ns = now_ns;
+    timer->due = DUE_NOTHING;
+    if (g->sent == SENT_NOTHING && now_ns >= g->call.info->started_ns + begin_after_ns)
+        timer->due = DUE_BEGIN;
+    else if (g->sent == SENT_BEGINNING && now_ns >= timer->output_ns + keepalive_after_ns &&
+             exchange_send_space(g->call.exchange) >= SEND_SPACE_MIN)
+        timer->due = DUE_KEEPALIVE;
 }
 
 void generation_cut(struct exchange *x, const struct http_failure *failure)
 {
     struct generation *g = exchange_state(x);
-    g->cut = true;
-    g->failure = *failure;
+    generation_set_failure(g, FAILED_BY_SERVER, failure);
 }
 
 // Counts finished choices by their finish reason and the others as aborted.
@@ -580,6 +596,7 @@ void generation_gone(struct exchange *x)
     if (g && g->request) {
         choices_gone(x, g);
         g->request = NULL; // the exchange cancels and frees it
+        g->work = WORK_NONE;
     }
     if (g)
         generation_close(g);

@@ -21,8 +21,7 @@
 
 #include "http/api/call.h"
 #include "http/api/choice.h"
-#include "http/api/conversation.h"
-#include "http/api/grammars.h"
+#include "http/api/generation_fields.h"
 
 // The next thing to send to the client.
 enum stream_step {
@@ -37,29 +36,47 @@ enum stream_step {
     STEP_FAILURE,   // stream: the last event, which reports `failure`
 };
 
-// The grammar that constrains the answer (decoding.h). source.kind GRAMMAR_KIND_NONE: none.
-struct structured {
-    struct grammar_source source; // text is in the exchange's arena
-    struct hash hash;             // of the source
-    const char *path;             // path of the field that requested it, for error messages
-    // Result of the lookup or of compiling. The only members that the grammar thread writes.
-    enum grammars_found found;
-    struct grammar *grammar;
-    struct error refusal;
+// The state of a generation consists of three independent enums: the work of the engine, what of
+// the answer was sent, and whether the generation failed.
+//
+//              grammar_request                    request_submit
+//     NONE --------------------> COMPILING --------------------------> RUNNING
+//      |                             |                                    |
+//      | submission_fail             | submission_fail                    | token_event_handle,
+//      |                             v                                    |   the last event
+//      +--------------------------> OVER <--------------------------------+
+//     NONE -- request_submit, the grammar is known or there is none --> RUNNING
+//     RUNNING -- generation_gone --> NONE
+//
+//                  stream_begin                last_step, or FAILED_BY_SERVER
+//     NOTHING ------------------> BEGINNING ---------------------------------> END
+//      |                                                                        ^
+//      +-- last_step (no stream, or failed before it began), submission_fail ---+
+//
+//     NOT -- generation_fail, or submission_fail after the beginning --> REQUEST
+//     NOT, REQUEST -- generation_cut --> BY_SERVER
+enum generation_work {
+    WORK_NONE,      // not submitted, or the client has left: generation_next returns no step
+    WORK_COMPILING, // the grammar is compiled or waits for the grammar thread
+    WORK_RUNNING,   // `request` is at the engine
+    WORK_OVER,      // the last event was read, or the submission failed
+};
+enum generation_sent {
+    SENT_NOTHING,
+    SENT_BEGINNING, // stream: STEP_BEGIN was returned
+    SENT_END,       // the last step was returned, or the exchange has the failure
+};
+enum generation_failed {
+    FAILED_NOT,
+    FAILED_REQUEST,   // with `failure`
+    FAILED_BY_SERVER, // the server ends the stream, with `failure`; the exchange ends the response
 };
 
-// The request's tool_choice.
-struct tool_choice {
-    bool hidden;     // true for 'none': the template is given no tools
-    bool must;       // true if the answer must be calls
-    json_t *allowed; // array of the names of callable tools; NULL: all
-};
-
-// Maximum number of reasoning tokens in a choice.
-struct thinking_budget {
-    bool limited;
-    uint32_t tokens;
-    const char *path; // path of the field that sets it; static
+// Times of a stream, CLOCK_MONOTONIC. generation_clock decides what is due.
+struct generation_timer {
+    enum { DUE_NOTHING, DUE_BEGIN, DUE_KEEPALIVE } due; // STEP_BEGIN or STEP_KEEPALIVE
+    uint64_t now_ns;                                    // of the last generation_clock
+    uint64_t output_ns;                                 // value of now_ns at the last output
 };
 
 // Writes a step to `out`, in the endpoint's shape. Returns the step, or STEP_PART if the next call
@@ -88,50 +105,33 @@ struct generation {
     struct body_call call;
 
     // Fields of the request.
-    bool stream, include_usage, continuous_usage;
-    json_t *variables;      // template variables that the request sets; until generation_prepared
-    json_t *tools;          // tools for the template and the reply parser, or NULL
-    json_t *streamed_tools; // Messages: see struct answer_parts
-    struct tool_choice choice; // which of the tools may or must be called
-    bool generation_prompt;    // true if the template opens the assistant's turn
-    bool count_only;      // true if the prompt is only tokenized and counted, nothing is generated
-    uint32_t prompt_keep; // keep only the last N prompt tokens; 0: all
+    bool stream;
+    bool count_only; // true if the prompt is only tokenized and counted, nothing is generated
+    struct {
+        bool included, continuous; // stream_options
+    } usage;
+    struct generation_prompt prompt;
+    struct generation_tools tools;
+    struct generation_thinking thinking;
     struct submit_args submit; // for the engine; max_tokens 0: the rest of the context window
     struct choice_options options;
     struct structured structured;
-    struct thinking_budget thinking;
-    const char *thinking_fields[2];   // fields that turn thinking off [0] and on [1]; NULL: none
-    struct conversation conversation; // until generation_prepared
-    const char *prompt_field;         // name of the field that the prompt was read from
-
-    // Results of generation_tokenize.
-    int32_t *tokens;        // [prompt_tokens] i32, in the scratch arena
-    const uint32_t *starts; // [submit.sequence_count + 1] prefix sums; NULL: one prompt
-    uint32_t prompt_tokens; // number of tokens of all prompts
-    struct text
-        *echoes; // completions with `echo`: [submit.sequence_count] texts of prompts; else NULL
-    bool prompt_stopped; // true if prompt_tokens is a lower bound: encoding stopped at the window
-    struct text id;
-    int64_t created;
 
     // State of the answer.
+    struct text id;
+    int64_t created;
+    enum generation_work work;
+    enum generation_sent sent;
+    enum generation_failed failed;
+    struct http_failure failure;
     struct port *port;
-    struct request *request;
+    struct request *request; // while WORK_RUNNING; else NULL
+    uint32_t cached_tokens;
     struct choice *choices; // [choice_count], grouped by prompt
     uint32_t choice_count;
     uint32_t next_choice; // index of the choice to write next
     size_t pending;       // sum of choice_pending over all choices
-    uint32_t cached_tokens;
-    bool compiling; // true while the grammar is compiled or waits for the grammar thread
-    bool begun;     // true once STEP_BEGIN was returned
-    bool over;      // true once the last event was read, or the submission failed
-    bool failed;    // true if the request failed, with `failure`
-    bool cut; // true if the server ends the stream, with `failure`; the exchange ends the response
-    bool end_sent; // true once the last step was returned, or the exchange has the failure
-    bool begin_due, idle_due; // true if STEP_BEGIN or STEP_KEEPALIVE is due
-    uint64_t second_ns;       // time of the last generation_clock, CLOCK_MONOTONIC
-    uint64_t quiet_ns;        // value of second_ns at the last output
-    struct http_failure failure;
+    struct generation_timer timer;
     struct complete_answer complete;
     struct text chunk; // OpenAI shapes: beginning that all chunks of the stream share
 };

@@ -201,13 +201,13 @@ static void messages_read(struct generation *g)
             fields_count(f, "max_tokens", decoding_tokens_default(g, MESSAGES_TOKENS_DEFAULT));
         g->stream = fields_bool(f, "stream", false);
     }
-    g->generation_prompt = true;
+    g->prompt.opens_answer = true;
     decoding_read_stops(g, "stop_sequences", false, MESSAGES_STOPS_MAX);
     thinking_read(g);
     messages_tools_read(g);
     structured_read_messages(g);
     context_read(f);
-    messages_turns_read(&g->conversation, f);
+    messages_turns_read(&g->prompt.conversation, f);
 }
 
 // Callbacks of the route, in the order in which they run
@@ -225,7 +225,7 @@ static void messages_request(struct exchange *x)
     struct generation *g = exchange_state(x);
     // A grammar keeps the arguments valid, so a stream need not defer these calls (docs/adr/0032).
     g->options.defer_calls = !g->stream || g->structured.source.kind != GRAMMAR_KIND_CALLS;
-    g->options.streamed_tools = g->stream ? g->streamed_tools : NULL;
+    g->options.streamed_tools = g->stream ? g->tools.streamed : NULL;
     generation_submit(g, generation_begin(g, "msg_"));
 }
 
@@ -248,8 +248,9 @@ static void count_request(struct exchange *x)
 {
     struct generation *g = exchange_state(x);
     if (!call_failed(&g->call))
-        exchange_reply(x, 200,
-                       arena_format(exchange_arena(x), "{\"input_tokens\":%u}", g->prompt_tokens));
+        exchange_reply(
+            x, 200,
+            arena_format(exchange_arena(x), "{\"input_tokens\":%u}", g->prompt.token_count));
 }
 
 #define MESSAGES_ROUTE(route_path)                                                                 \

@@ -66,8 +66,8 @@ static void tool_read(struct generation *g, const json_t *tool, size_t i, json_t
     json_t *schema =
         schema_of(f, json_member(tool, "input_schema"), fields_path(f, "%s.input_schema", path.at));
     if (!f->failed && json_is_true(json_member(tool, "eager_input_streaming"))) {
-        g->streamed_tools = g->streamed_tools ? g->streamed_tools : json_object();
-        json_object_set_new(g->streamed_tools, json_string_value(json_member(tool, "name")),
+        g->tools.streamed = g->tools.streamed ? g->tools.streamed : json_object();
+        json_object_set_new(g->tools.streamed, json_string_value(json_member(tool, "name")),
                             json_true());
     }
     json_array_append_new(out, tools_entry(tool, schema));
@@ -103,8 +103,8 @@ void messages_tools_read(struct generation *g)
     struct fields *f = &g->call.fields;
     const json_t *choice = fields_get(f, "tool_choice");
     json_t *names = json_object(), *converted = tools_convert(g, names, tool_read);
-    choice_read(f, names, &g->choice);
-    bool called = !g->choice.hidden && json_array_size(converted) > 0 && !f->failed;
+    choice_read(f, names, &g->tools.choice);
+    bool called = !g->tools.choice.hidden && json_array_size(converted) > 0 && !f->failed;
     g->options.one_call = json_is_true(json_member(choice, "disable_parallel_tool_use"));
     tools_use(g, called ? json_incref(converted) : NULL);
     json_decref(converted);

@@ -12,7 +12,8 @@ static void usage_put(const struct messages *m, uint32_t output_tokens, struct j
     json_put_format(out,
                     "\"usage\":{\"input_tokens\":%u,\"cache_creation_input_tokens\":0,"
                     "\"cache_read_input_tokens\":%u,\"output_tokens\":%u,",
-                    m->g.prompt_tokens - m->g.cached_tokens, m->g.cached_tokens, output_tokens);
+                    m->g.prompt.token_count - m->g.cached_tokens, m->g.cached_tokens,
+                    output_tokens);
 }
 
 static void details_put(const struct messages *m, bool over, struct json_buffer *out)

@@ -10,8 +10,9 @@ void openai_usage_put(const struct generation *g, struct json_buffer *out)
                     "{\"prompt_tokens\":%u,\"completion_tokens\":%u,\"total_tokens\":%llu,"
                     "\"prompt_tokens_details\":{\"cached_tokens\":%u},"
                     "\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
-                    g->prompt_tokens, output, (unsigned long long)g->prompt_tokens + output,
-                    g->cached_tokens, generation_reasoning(g));
+                    g->prompt.token_count, output,
+                    (unsigned long long)g->prompt.token_count + output, g->cached_tokens,
+                    generation_reasoning(g));
 }
 
 void openai_head_put(const struct generation *g, struct json_buffer *out, const char *object)
@@ -52,10 +53,10 @@ void openai_chunk_begin(const struct generation *g, uint32_t choice, struct json
 void openai_chunk_end(const struct generation *g, struct json_buffer *out)
 {
     json_put_literal(out, "}]");
-    if (g->continuous_usage) {
+    if (g->usage.continuous) {
         json_put_literal(out, ",\"usage\":");
         openai_usage_put(g, out);
-    } else if (g->include_usage) {
+    } else if (g->usage.included) {
         json_put_literal(out, ",\"usage\":null");
     }
     json_put_literal(out, "}\n\n");
@@ -63,7 +64,7 @@ void openai_chunk_end(const struct generation *g, struct json_buffer *out)
 
 static void end_put(const struct generation *g, struct json_buffer *out)
 {
-    if (g->include_usage) {
+    if (g->usage.included) {
         json_put_raw(out, g->chunk);
         json_put_literal(out, "],\"usage\":");
         openai_usage_put(g, out);

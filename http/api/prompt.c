@@ -30,25 +30,25 @@ void prompt_turns_read(struct generation *g)
 {
     struct fields *f = &g->call.fields;
     bool continued = fields_bool(f, "continue_final_message", false);
-    g->generation_prompt = fields_bool(f, "add_generation_prompt", true);
-    if (continued && fields_get(f, "add_generation_prompt") && g->generation_prompt) {
+    g->prompt.opens_answer = fields_bool(f, "add_generation_prompt", true);
+    if (continued && fields_get(f, "add_generation_prompt") && g->prompt.opens_answer) {
         fields_fail(f, HTTP_INVALID_VALUE, "continue_final_message",
                     "cannot be true together with add_generation_prompt");
     }
-    chat_turns_read(&g->conversation, f);
-    g->conversation.continued = g->conversation.continued || continued;
+    chat_turns_read(&g->prompt.conversation, f);
+    g->prompt.conversation.continued = g->prompt.conversation.continued || continued;
 }
 
 static void mark_put(struct generation *g)
 {
     struct fields *f = &g->call.fields;
-    json_t *messages = g->conversation.messages;
+    json_t *messages = g->prompt.conversation.messages;
     json_t *last = json_array_get(messages, json_array_size(messages) - 1);
     struct text content = json_text(json_object_get(last, "content"));
     struct json_buffer marked = {0};
     if (!text_is(json_text(json_object_get(last, "role")), "assistant") ||
         json_object_get(last, "tool_calls")) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt.field,
                           "only an assistant message without tool calls can be continued");
         return;
     }
@@ -61,11 +61,13 @@ static void mark_put(struct generation *g)
 static enum status prompt_try(struct generation *g, struct error *err)
 {
     const struct served_model *model = g->call.model;
-    json_t *variables = g->variables ? json_object_copied(g->variables) : json_object();
-    json_object_set(variables, "messages", g->conversation.messages);
-    json_object_set_new(variables, "tools", g->tools ? json_incref(g->tools) : json_null());
+    json_t *variables =
+        g->prompt.variables ? json_object_copied(g->prompt.variables) : json_object();
+    json_object_set(variables, "messages", g->prompt.conversation.messages);
+    json_object_set_new(variables, "tools",
+                        g->tools.converted ? json_incref(g->tools.converted) : json_null());
     json_object_set_new(variables, "documents", json_null());
-    json_object_set_new(variables, "add_generation_prompt", json_boolean(g->generation_prompt));
+    json_object_set_new(variables, "add_generation_prompt", json_boolean(g->prompt.opens_answer));
     struct prompt_args args = {
         .tokenizer = model->tokenizer,
         .chat = model->chat,
@@ -74,14 +76,14 @@ static enum status prompt_try(struct generation *g, struct error *err)
         .now = (int64_t)time(NULL),
         .arena = exchange_scratch(g->call.exchange),
         .slice = g->call.slice,
-        .tokens_max = g->count_only || g->prompt_keep > 0 ? 0 : model->facts->max_model_len,
-        .until = g->conversation.continued ? text_of(mark) : (struct text){0},
+        .tokens_max = g->count_only || g->prompt.keep > 0 ? 0 : model->facts->max_model_len,
+        .until = g->prompt.conversation.continued ? text_of(mark) : (struct text){0},
     };
-    enum status status = prompt_tokens(&args, &g->tokens, &g->prompt_tokens, err);
+    enum status status = prompt_tokens(&args, &g->prompt.tokens, &g->prompt.token_count, err);
     json_decref(variables);
-    g->prompt_stopped =
-        args.tokens_max > 0 && encoding_stopped(status, g->prompt_tokens, args.tokens_max);
-    return g->prompt_stopped ? STATUS_OK : status; // generation_tokenize reports the length
+    g->prompt.stopped =
+        args.tokens_max > 0 && encoding_stopped(status, g->prompt.token_count, args.tokens_max);
+    return g->prompt.stopped ? STATUS_OK : status; // generation_tokenize reports the length
 }
 
 // Returns true if rendering failed because of what a message contains, not because of its size.
@@ -93,33 +95,33 @@ static bool template_failed(enum status status)
 // Keeps only the last tokens of the prompt (prompt_keep).
 static void prompt_cut(struct generation *g)
 {
-    if (g->prompt_keep == 0 || g->prompt_tokens <= g->prompt_keep)
+    if (g->prompt.keep == 0 || g->prompt.token_count <= g->prompt.keep)
         return;
-    g->tokens += g->prompt_tokens - g->prompt_keep;
-    g->prompt_tokens = g->prompt_keep;
+    g->prompt.tokens += g->prompt.token_count - g->prompt.keep;
+    g->prompt.token_count = g->prompt.keep;
 }
 
 static void prompt_fail(struct generation *g, enum status status, const struct error *err)
 {
     struct fields *f = &g->call.fields;
     if (status == STATUS_REFUSED) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt.field,
                           "the model's chat template refuses these messages: %s", err->text);
     } else if (status == STATUS_NO_SPACE || status == STATUS_TOO_LARGE) {
-        fields_fail_plain(f, HTTP_TOO_LARGE, g->prompt_field, "the prompt is too large: %s",
+        fields_fail_plain(f, HTTP_TOO_LARGE, g->prompt.field, "the prompt is too large: %s",
                           err->text);
     } else {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt.field,
                           "the model's chat template cannot render these messages: %s", err->text);
     }
 }
 
 struct text prompt_continued(const struct generation *g)
 {
-    const json_t *messages = g->conversation.messages;
+    const json_t *messages = g->prompt.conversation.messages;
     const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
     struct text text = json_text(json_object_get(last, "content"));
-    if (!g->conversation.continued || text.bytes < sizeof mark - 1)
+    if (!g->prompt.conversation.continued || text.bytes < sizeof mark - 1)
         return (struct text){0};
     return text_span(text.at, text.bytes - (sizeof mark - 1));
 }
@@ -133,7 +135,7 @@ static void continued_read(struct generation *g)
     struct text text = prompt_continued(g);
     struct answer_parts *parts = arena_alloc_zeroed(arena, 1, sizeof *parts);
     if (!parts) {
-        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, g->prompt_field,
+        fields_fail_plain(&g->call.fields, HTTP_TOO_LARGE, g->prompt.field,
                           "the prompt is too large");
         return;
     }
@@ -156,8 +158,8 @@ static void continued_read(struct generation *g)
 // prompt_cut.
 static void start_find(struct generation *g)
 {
-    struct decode_args prompt = {.tokens = g->tokens,
-                                 .count = g->prompt_tokens,
+    struct decode_args prompt = {.tokens = g->prompt.tokens,
+                                 .count = g->prompt.token_count,
                                  .arena = exchange_scratch(g->call.exchange)};
     struct error err;
     enum status status = dialect_start_find(g->options.reply.dialect, g->call.model->tokenizer,
@@ -170,12 +172,12 @@ static void start_find(struct generation *g)
 // again, because messages that a system message separated are neighbours now.
 static void system_settle(struct generation *g)
 {
-    if (!conversation_settle_system(&g->conversation, g->call.model->chat))
+    if (!conversation_settle_system(&g->prompt.conversation, g->call.model->chat))
         return;
     if (g->call.fields.shape == SHAPE_MESSAGES)
-        conversation_merge(&g->conversation);
+        conversation_merge(&g->prompt.conversation);
     else
-        conversation_join_tail(&g->conversation);
+        conversation_join_tail(&g->prompt.conversation);
 }
 
 void prompt_make(struct generation *g)
@@ -183,30 +185,30 @@ void prompt_make(struct generation *g)
     struct fields *f = &g->call.fields;
     struct error err;
     system_settle(g);
-    if (g->conversation.continued) {
+    if (g->prompt.conversation.continued) {
         mark_put(g);
-        g->generation_prompt = false;
+        g->prompt.opens_answer = false;
     }
     if (f->failed)
         return;
-    g->options.continues = g->conversation.continued || g->call.model->chat_is_plain;
+    g->options.continues = g->prompt.conversation.continued || g->call.model->chat_is_plain;
     g->options.reply.has_text_grammar = tools_form_text(g);
     enum status status = prompt_try(g, &err);
     // Some templates reject arguments that are text.
-    if (template_failed(status) && g->conversation.raw_arguments) {
+    if (template_failed(status) && g->prompt.conversation.raw_arguments) {
         struct error again;
-        conversation_wrap_arguments(&g->conversation);
+        conversation_wrap_arguments(&g->prompt.conversation);
         if (prompt_try(g, &again) == STATUS_OK)
             status = STATUS_OK;
     }
     if (status != STATUS_OK) {
         prompt_fail(g, status, &err);
-    } else if (g->prompt_tokens == 0) {
-        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt_field,
+    } else if (g->prompt.token_count == 0) {
+        fields_fail_plain(f, HTTP_INVALID_VALUE, g->prompt.field,
                           "the prompt is empty: it has no tokens");
-    } else if (g->options.reads_reply && !g->prompt_stopped && !g->count_only) {
-        g->options.reply.must = g->choice.must;
-        if (g->conversation.continued)
+    } else if (g->options.reads_reply && !g->prompt.stopped && !g->count_only) {
+        g->options.reply.must = g->tools.choice.must;
+        if (g->prompt.conversation.continued)
             continued_read(g);
         else
             start_find(g);

@@ -18,7 +18,7 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking);
 // Reads the messages of chat completions, continue_final_message and add_generation_prompt.
 void prompt_turns_read(struct generation *g);
 
-// Renders and tokenizes the conversation: sets tokens, prompt_tokens and the options of the
+// Renders and tokenizes the conversation: sets the results in g->prompt and the options of the
 // detokenizer and the reply parser. Fails the fields on errors.
 void prompt_make(struct generation *g);
 

@@ -150,8 +150,8 @@ static void responses_read(struct generation *g)
     responses_tools_read(g);
     g->options.hides_reasoning = !fields_bool(f, "include_reasoning", true);
     truncation_check(f);
-    g->generation_prompt = true;
-    responses_turns_read(&g->conversation, f);
+    g->prompt.opens_answer = true;
+    responses_turns_read(&g->prompt.conversation, f);
 }
 
 // Fields of the request that the answer repeats
@@ -274,7 +274,7 @@ static void repeat_make(struct responses *r)
 static void responses_prepare(struct exchange *x)
 {
     struct generation *g = generation_open_in(x, sizeof(struct responses));
-    g->prompt_field = "input";
+    g->prompt.field = "input";
     responses_read(g);
     repeat_make((struct responses *)g);
     generation_tokenize(g);
@@ -296,7 +296,7 @@ static void responses_answer(struct exchange *x)
 static void count_prepare(struct exchange *x)
 {
     struct generation *g = generation_open(x);
-    g->prompt_field = "input";
+    g->prompt.field = "input";
     g->count_only = true;
     responses_read(g);
     generation_tokenize(g);
@@ -309,7 +309,7 @@ static void count_request(struct exchange *x)
         exchange_reply(x, 200,
                        arena_format(exchange_arena(x),
                                     "{\"object\":\"response.input_tokens\",\"input_tokens\":%u}",
-                                    g->prompt_tokens));
+                                    g->prompt.token_count));
 }
 
 // Stored responses, which clients try to get, delete or cancel: there are none

@@ -400,13 +400,13 @@ static void usage_put(const struct generation *g, struct json_buffer *out)
                     "\"input_tokens_details\":{\"cached_tokens\":%u,\"cache_write_tokens\":0},"
                     "\"output_tokens\":%u,\"output_tokens_details\":{\"reasoning_tokens\":%u},"
                     "\"total_tokens\":%llu}",
-                    g->prompt_tokens, g->cached_tokens, output, generation_reasoning(g),
-                    (unsigned long long)g->prompt_tokens + output);
+                    g->prompt.token_count, g->cached_tokens, output, generation_reasoning(g),
+                    (unsigned long long)g->prompt.token_count + output);
 }
 
 static enum response_state state_at_end(const struct responses *r)
 {
-    return r->g.failed || r->g.cut        ? STATE_FAILED
+    return r->g.failed                    ? STATE_FAILED
            : choice_limited(r->g.choices) ? STATE_INCOMPLETE
                                           : STATE_COMPLETED;
 }
@@ -614,8 +614,8 @@ enum stream_step responses_next(struct generation *g)
     const struct item_writer *w = &((struct responses *)g)->items;
     if (w->cursor.event == CLOSING_NOTHING && w->end_step == STEP_CALLBACK && w->openings == 0)
         return generation_next(g);
-    if (g->cut) {
-        g->end_sent = true;
+    if (g->failed == FAILED_BY_SERVER) {
+        g->sent = SENT_END;
         return STEP_FAILURE;
     }
     return exchange_send_space(g->call.exchange) < SEND_SPACE_MIN ? STEP_CALLBACK : STEP_PART;
@@ -645,7 +645,7 @@ enum stream_step responses_put(struct generation *g, enum stream_step step, stru
         r->items.end_step = step;
         return closing_put(r, out);
     case STEP_FAILURE:
-        if (g->cut) {
+        if (g->failed == FAILED_BY_SERVER) {
             cut_put(r, out);
             break;
         }

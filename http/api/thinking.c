@@ -38,17 +38,17 @@ static json_t *switch_value(const struct dialect_switch *by, bool on)
 static void switch_put(struct generation *g, bool on)
 {
     const struct dialect_switch *by = g->call.model->thinking.by;
-    json_object_set_new(g->variables, "enable_thinking", json_boolean(on));
+    json_object_set_new(g->prompt.variables, "enable_thinking", json_boolean(on));
     if (by)
-        json_object_set_new(g->variables, by->variable, switch_value(by, on));
+        json_object_set_new(g->prompt.variables, by->variable, switch_value(by, on));
 }
 
 bool thinking_is_on(const struct generation *g)
 {
     const struct dialect_switch *by = g->call.model->thinking.by;
-    const json_t *value = by ? json_object_get(g->variables, by->variable) : NULL;
+    const json_t *value = by ? json_object_get(g->prompt.variables, by->variable) : NULL;
     if (!value)
-        return json_is_true(json_object_get(g->variables, "enable_thinking"));
+        return json_is_true(json_object_get(g->prompt.variables, "enable_thinking"));
     json_t *off = switch_value(by, false);
     bool on = !json_equal(value, off);
     json_decref(off);
@@ -58,8 +58,8 @@ bool thinking_is_on(const struct generation *g)
 bool thinking_is_off(const struct generation *g)
 {
     const struct dialect_switch *by = g->call.model->thinking.by;
-    bool is_set = json_object_get(g->variables, "enable_thinking") ||
-                  (by && json_object_get(g->variables, by->variable));
+    bool is_set = json_object_get(g->prompt.variables, "enable_thinking") ||
+                  (by && json_object_get(g->prompt.variables, by->variable));
     return is_set && !thinking_is_on(g);
 }
 
@@ -67,10 +67,10 @@ bool thinking_is_off(const struct generation *g)
 // the opposite. Does nothing if the model cannot think.
 static void thinking_record(struct generation *g, bool on, const char *path)
 {
-    const char *other = g->thinking_fields[!on];
+    const char *other = g->thinking.switched_by[!on];
     if (!thinking_is_supported(g->call.model))
         return;
-    g->thinking_fields[on] = path;
+    g->thinking.switched_by[on] = path;
     if (other)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, path, "contradicts '%s'", other);
 }
@@ -113,7 +113,7 @@ static void effort_read(struct generation *g, struct text name, const char *path
         effort = dialect_effort_nearest(thinking, effort);
         // The effort of Messages does not turn thinking on.
         if (!is_switch || openai || thinking_is_on(g))
-            json_object_set_new(g->variables, "reasoning_effort",
+            json_object_set_new(g->prompt.variables, "reasoning_effort",
                                 json_string(dialect_effort_name(effort)));
     }
 }
@@ -127,13 +127,13 @@ static void budget_read(struct generation *g, const json_t *value, const char *p
     int64_t tokens;
     if (!value || f->failed)
         return;
-    if (g->thinking.limited)
-        json_object_del(g->variables, "thinking_budget");
-    g->thinking = (struct thinking_budget){0};
+    if (g->thinking.budget.limited)
+        json_object_del(g->prompt.variables, "thinking_budget");
+    g->thinking.budget = (struct thinking_budget){0};
     if (!json_integer_exact(value, &tokens) || tokens < -1)
         fields_fail(f, HTTP_INVALID_VALUE, path, "must be -1, which is no limit, or at least 0");
     else if (tokens == 0 && !has_marks(g->call.model))
-        g->thinking.path = path;
+        g->thinking.budget.path = path;
     else if (tokens >= 0 && !has_marks(g->call.model))
         fields_fail(f, HTTP_UNSUPPORTED_PARAMETER, path,
                     "is not supported by this model: its dialect has no markers for reasoning");
@@ -153,7 +153,7 @@ static void budgets_read(struct generation *g)
                 "thinking.budget_tokens");
     for (size_t i = sizeof names / sizeof *names; i-- > 0;)
         budget_read(g, fields_get(f, names[i]), names[i]);
-    if (!g->thinking.limited && g->thinking.path)
+    if (!g->thinking.budget.limited && g->thinking.budget.path)
         switch_put(g, false);
 }
 
@@ -207,7 +207,7 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     const char *name;
     size_t bytes;
     json_t *value;
-    g->variables = json_object();
+    g->prompt.variables = json_object();
     if (thinking != THINKING_BY_TEMPLATE)
         switch_put(g, thinking == THINKING_ON);
     // For Messages, the only accepted value of reasoning_effort is 'none'.
@@ -229,7 +229,7 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
     json_object_keylen_foreach((json_t *)kwargs, name, bytes, value) // only read
     {
         if (!json_is_null(value))
-            json_object_setn(g->variables, name, bytes, value);
+            json_object_setn(g->prompt.variables, name, bytes, value);
     }
 }
 
@@ -238,24 +238,24 @@ void prompt_variables_read(struct generation *g, enum prompt_thinking thinking)
 void thinking_budget_set(struct generation *g, uint32_t tokens, const char *path)
 {
     if (has_marks(g->call.model))
-        g->thinking = (struct thinking_budget){true, tokens, path};
-    if (!json_is_false(json_object_get(g->variables, "enable_thinking")))
-        json_object_set_new(g->variables, "thinking_budget", json_integer(tokens));
+        g->thinking.budget = (struct thinking_budget){true, tokens, path};
+    if (!json_is_false(json_object_get(g->prompt.variables, "enable_thinking")))
+        json_object_set_new(g->prompt.variables, "thinking_budget", json_integer(tokens));
 }
 
 void thinking_limit(struct generation *g)
 {
     struct token_budget budget;
     struct dialect_budget_args args = {.closing = &g->call.model->closing,
-                                       .tokens_max = g->thinking.tokens,
+                                       .tokens_max = g->thinking.budget.tokens,
                                        .start = g->options.reply.start,
                                        .calls = g->options.reply.calls,
                                        .before = prompt_continued(g)};
     struct token_rules_args none = {.vocab = g->call.model->facts->vocab};
-    if (!g->thinking.limited)
+    if (!g->thinking.budget.limited)
         return;
     if (!dialect_budget(&g->call.model->dialect, &args, &budget)) {
-        fields_fail(&g->call.fields, HTTP_UNSUPPORTED_PARAMETER, g->thinking.path,
+        fields_fail(&g->call.fields, HTTP_UNSUPPORTED_PARAMETER, g->thinking.budget.path,
                     "is not supported by this model: its tokenizer cannot write the end of "
                     "thinking");
         return;

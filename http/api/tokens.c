@@ -101,11 +101,11 @@ static void text_encode(struct tokens *t)
         fields_fail(f, HTTP_INVALID_VALUE, "content", "cannot be given together with prompt");
     if (f->failed)
         return;
-    enum status status =
-        input_encode(&g->call, text, special ? ENCODE_SPECIAL : ENCODE_PLAIN,
-                     exchange_scratch(g->call.exchange), TOKENS_MAX, &g->tokens, &g->prompt_tokens);
-    if (encoding_stopped(status, g->prompt_tokens, TOKENS_MAX))
-        g->prompt_tokens = TOKENS_MAX + 1;
+    enum status status = input_encode(&g->call, text, special ? ENCODE_SPECIAL : ENCODE_PLAIN,
+                                      exchange_scratch(g->call.exchange), TOKENS_MAX,
+                                      &g->prompt.tokens, &g->prompt.token_count);
+    if (encoding_stopped(status, g->prompt.token_count, TOKENS_MAX))
+        g->prompt.token_count = TOKENS_MAX + 1;
     else if (status != STATUS_OK)
         fields_fail(f, HTTP_TOO_LARGE, name, "is too large");
 }
@@ -176,14 +176,14 @@ static void tokenize_prepare(struct exchange *x)
         conversation_encode(t);
     else
         text_encode(t);
-    if (!f->failed && g->prompt_tokens > TOKENS_MAX) {
+    if (!f->failed && g->prompt.token_count > TOKENS_MAX) {
         fields_fail_plain(f, HTTP_TOO_LARGE, conversation ? "messages" : NULL,
                           "the text has more than %d tokens", TOKENS_MAX);
     }
     if (!conversation)
         generation_prepared(g);
     if (!f->failed)
-        tokens_answer(t, g->tokens, g->prompt_tokens);
+        tokens_answer(t, g->prompt.tokens, g->prompt.token_count);
 }
 
 // Checks that the text of the ids is not longer than an answer may be.

@@ -175,7 +175,7 @@ static enum dialect_start start_of(struct generation *g)
 {
     enum dialect_start start = g->options.reply.start;
     const struct answer_parts *continued = g->options.continued;
-    if (g->choice.must && g->conversation.continued)
+    if (g->tools.choice.must && g->prompt.conversation.continued)
         fields_fail(&g->call.fields, HTTP_INVALID_VALUE, "tool_choice",
                     "cannot force a call if the last message is continued");
     else if (continued && !reply_place(continued->reply, &start))
@@ -188,7 +188,7 @@ static enum dialect_start start_of(struct generation *g)
 
 bool tools_form_text(const struct generation *g)
 {
-    return g->structured.source.kind != GRAMMAR_KIND_NONE && !g->choice.must;
+    return g->structured.source.kind != GRAMMAR_KIND_NONE && !g->tools.choice.must;
 }
 
 static void calls_set(struct generation *g, struct text text)
@@ -207,13 +207,14 @@ void tools_constrain(struct generation *g)
     struct fields *f = &g->call.fields;
     struct json_buffer text = {0};
     bool has_text_grammar = tools_form_text(g);
-    bool called = g->tools && (g->choice.must || g->choice.allowed || any_is_strict(g->tools));
+    bool called = g->tools.converted && (g->tools.choice.must || g->tools.choice.allowed ||
+                                         any_is_strict(g->tools.converted));
     // A grammar for text leaves reasoning unconstrained.
     if (!called && !(has_text_grammar && g->options.reads_reply))
         return;
-    struct grammar_calls calls = {.tools = g->tools,
-                                  .allowed = g->choice.allowed,
-                                  .must = g->choice.must,
+    struct grammar_calls calls = {.tools = g->tools.converted,
+                                  .allowed = g->tools.choice.allowed,
+                                  .must = g->tools.choice.must,
                                   .parallel = !g->options.one_call,
                                   .reasoning = g->options.reply.reasoning,
                                   .no_reasoning = thinking_is_off(g),

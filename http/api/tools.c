@@ -95,7 +95,7 @@ void tools_use(struct generation *g, json_t *tools)
             &g->call.fields, HTTP_UNSUPPORTED_VALUE, "tools",
             "must be empty: the chat template of this model does not support tools (the server's "
             "option --chat-template sets another)");
-    g->tools = tools;
+    g->tools.converted = tools;
     if (g->call.fields.failed || !dialect->row)
         return;
     g->options.one_call |= dialect->one_call; // the template renders one call per message
@@ -131,9 +131,9 @@ json_t *tools_convert(struct generation *g, json_t *names, tool_reader *read)
 void tools_choose(struct generation *g, const json_t *names, bool flat, const json_t *tools)
 {
     struct fields *f = &g->call.fields;
-    tool_choice_read(f, names, flat, &g->choice);
+    tool_choice_read(f, names, flat, &g->tools.choice);
     g->options.one_call = !fields_bool(f, "parallel_tool_calls", true);
-    bool called = !g->choice.hidden && json_array_size(tools) > 0 && !f->failed;
+    bool called = !g->tools.choice.hidden && json_array_size(tools) > 0 && !f->failed;
     tools_use(g, called ? json_incref((json_t *)tools) : NULL); // tools is only read
 }
 
