@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes docs/OPTIONS.md, the reference of all options, from the option tables of cli/.
 
-  tools/options_table.py            writes the page
+  tools/options_table.py --write    writes the page
   tools/options_table.py --check    prints the lines in which the page differs and exits 1
 
 The texts are those that `weft help COMMAND` prints; only the introductions are written here.
@@ -168,14 +168,16 @@ def section(heading, introduction, name, arrays, which):
 def main():
     page = HEAD + "\n".join(line for entry in SECTIONS for line in section(*entry)) + "\n"
     old = PAGE.read_text() if PAGE.exists() else ""
-    if sys.argv[1:] != ["--check"]:
+    if sys.argv[1:] == ["--write"]:
         PAGE.write_text(page)
         return 0
+    if sys.argv[1:] != ["--check"]:
+        sys.exit(__doc__)
     for line in page.split("\n"):
         if line not in old.split("\n"):
             print("docs/OPTIONS.md does not have: %s" % line)
     if page != old:
-        print("docs/OPTIONS.md is not what the option tables say: tools/options_table.py writes it")
+        print("docs/OPTIONS.md differs from the option tables: tools/options_table.py --write writes it")
     return page != old
 
 
