@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The conformance walk on the device ptx, and the bits of each op beside those of the emulator.
+"""Runs the conformance test on the device ptx and compares the bits of each op with those of the emulator.
 
   beside_emulator.py CONFORMANCE LIBWEFT_SIMT.SO LIBWEFT_PTX.SO [OP]
-  beside_emulator.py --seeds CONFORMANCE LIBWEFT_PTX.SO OP ...     by three seeds: the bits of none
+  beside_emulator.py --seeds CONFORMANCE LIBWEFT_PTX.SO OP ...     with three seeds, compared with the bits without a seed
   beside_emulator.py --words GPU_PROBE_SIMT GPU_PROBE_PTX          each wrapper of dev.h
 
-Both run the same kernels: the emulator as the host compiler understands the sources, the interpreter as nvcc
-does. Rounding is fixed in exact mode, so that every op and type must give the same bits, but those of
-APPROXIMATE. A seed makes turns of warps, sides of branches and what nobody wrote random: no bits may depend
-on it. Prints the cases, and exits 1 where a case fails or bits differ.
+Both run the same kernels: the emulator as the host compiler translates the sources, the interpreter as nvcc
+does. Rounding is fixed in exact mode, so every op and type must give the same bits, except those of
+APPROXIMATE. A seed randomizes the order of warps, the sides of branches and unwritten memory: no bits may depend
+on it. Prints the cases, and exits 1 if a case fails or bits differ.
 """
 import os
 import pathlib
@@ -19,10 +19,10 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
 import gpu_words  # noqa: E402
 
-# Their exponential is the library's: of the host's C there, of the toolkit's device code here.
+# Uses exp() of a library: of the host's C library in the emulator, of the toolkit's device code in nvcc's PTX.
 APPROXIMATE = ("activate",)
-KINDS, CASES = 45, 1687  # ops and types of the whole walk, and its cases
-SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the quick ones; make soak has the others
+KINDS, CASES = 45, 1687  # ops with types of the complete run, and its cases
+SEEDED = ("prep", "rms_norm", "layer_norm", "pool", "gather")  # the fast ops; make soak runs the others
 
 
 def lines_of(command, **more):

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""What the hot kernels do, counted on the device ptx, beside what they may: tests/ptx/budgets.txt.
+"""Compares the counts of the hot kernels on the device ptx with their budgets: tests/ptx/budgets.txt.
 
   budgets.py --nvcc=NVCC KERNEL_COUNTS [--write | --print | --older]
 
-Exits 1 where a count is more than 3 % above its budget or below it (a budget that nobody renewed would let as much
-come back unseen), with a sentence for each; 77 where nvcc is missing or of
-another version than the one that the file names, since other code is counted then. --write renews the file: the
-commit says why. A row that is missing in the file, or that nothing counts any more, is a failure too. --older: of
-KERNEL_COUNTS whose PTX is for an older architecture, which has no instructions of the overlap, only what is above a kernel's
-budget fails; registers and steps are left out.
+Exits 1, with a sentence for each count, if a count is more than 3 % above or below its budget (below, because a stale
+budget would hide a later increase); 77 if nvcc is missing or has another version than the one in the file, because it
+would generate other code. --write renews the file; the commit states the reason. A row that is missing in the file, or
+that is no longer counted, is a failure, too. --older: for a KERNEL_COUNTS whose PTX is for an older architecture, without
+the instructions for overlapping kernels: only counts above a budget fail; registers and steps are not compared.
 
-Units: attention, a tile of one warp: 16 query rows, 64 keys, dim 128 unless the row says otherwise; few tokens
+Units: attention, a tile of one warp: 16 query rows, 64 keys, dim 128 unless the row states another; few tokens
 (gemm_small): one warp, 16 features, 32 of k; many (gemm_wide): one warp, 32 features x 32 tokens, 64 of k; others: a
-row. These are slopes over two lengths, so that begin and end of a kernel do not count; rows without a unit are whole
-launches. Instructions are those of PTX, issued by warps; registers, spills (bytes a thread) and shared memory (bytes a
-block) are ptxas's.
+row. These are slopes over two lengths, so the start and end of a kernel are not included; rows without a unit are complete
+launches. Instructions are those of PTX, issued by warps; registers, spills (bytes per thread) and shared memory
+(bytes per block) are reported by ptxas.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What budgets.py says of counts beside their budgets: within 3 %, above, below, new and gone."""
+"""Tests budgets.py: counts within 3 % of their budget, above, below, new, and no longer counted."""
 import unittest
 
 import budgets

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The program itself on `--device simt`: the CUDA sources, the plugin and the whole server path, against
-the reference's golden tokens and against the same program on the cpu.
+"""The complete program on `--device simt`: the CUDA sources, the plugin and the complete server path, compared
+with the reference's golden tokens and with the same program on the cpu.
 
-  end_to_end.py WEFT LIBRARY      exit 77 where the program is missing
+  end_to_end.py WEFT LIBRARY      exits 77 if the program is missing
 
-Standard library only. Proves: ten golden greedy runs token by token in float32; bfloat16 against the
-cpu up to the first position where the reference's top-two gap is under the tolerance; eight requests at
-once equal to each alone; a client that leaves; prefix hits; embeddings and rerank close to the cpu's.
+Standard library only. Tests: ten golden greedy runs token by token in float32; bfloat16 compared with the
+cpu up to the first position at which the reference's top-two gap is below the tolerance; eight concurrent
+requests equal to single ones; a client that disconnects; prefix hits; embeddings and rerank close to the cpu's.
 """
 import concurrent.futures
 import http.client

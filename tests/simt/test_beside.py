@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What bench/gpu_model/beside.py says of measured rows: that it reads the rows which the real programs print, that its predictions are
-those of bench/gpu_predictions.md, and what it calls right.
+"""Tests bench/gpu_model/beside.py: it reads the rows that the real programs print, its predictions are those of
+bench/gpu_predictions.md, and its verdicts on measured rows.
 
   tests/simt/test_beside.py GPU_OPS_SIMT [BENCH_STEP]
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What gpu_words.py says of a healthy card's words, and of wrong ones.
+"""Tests gpu_words.py with the words of a healthy card, and with wrong ones.
 
-  tests/simt/test_gpu_words.py GPU_PROBE     the words of the emulator itself are taken for a card's and changed
+  tests/simt/test_gpu_words.py GPU_PROBE     uses the words of the emulator as those of a card, and changes them
 """
 import pathlib
 import struct
@@ -16,7 +16,7 @@ EMULATED, FEW = [], []  # all lines; those whose numbers end with 0
 
 
 def changed(name, number, by):
-    """The emulator's lines with one word so many units of its last place further from zero."""
+    """The emulator's lines with one word moved away from zero by this many units in the last place."""
     out = []
     for line in FEW:
         words = line.split()
