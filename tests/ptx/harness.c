@@ -16,12 +16,12 @@ static bool holds(const void *at, size_t bytes, const char **first, const char *
     return (const char *)at >= *first && (const char *)at + bytes <= *end;
 }
 
-void fault_heard(const char *text)
+void fault_record(const char *text)
 {
     snprintf(reported, sizeof reported, "%s", text);
 }
 
-const char *whole(const char *body)
+const char *kernel_text(const char *body)
 {
     static char text[8192];
     snprintf(text, sizeof text,
@@ -38,7 +38,7 @@ const char *whole(const char *body)
 static bool run(const char *body, uint32_t threads)
 {
     char why[256];
-    const char *text = whole(body);
+    const char *text = kernel_text(body);
     struct ptx_module *m = ptx_module_read(text, strlen(text), why, sizeof why);
     if (!m)
         fail_msg("%s", why);
@@ -49,7 +49,7 @@ static bool run(const char *body, uint32_t threads)
                               .shared_bytes = dynamic_bytes,
                               .seed = seed,
                               .early = launched_early};
-    struct ptx_watch watch = {holds, fault_heard};
+    struct ptx_watch watch = {holds, fault_record};
     void *parameter = memory;
     reported[0] = 0;
     bool fine = ptx_kernel_run(k, &shape, &parameter, &watch);
@@ -59,23 +59,23 @@ static bool run(const char *body, uint32_t threads)
     return fine;
 }
 
-void runs(const char *body, uint32_t threads)
+void expect_run(const char *body, uint32_t threads)
 {
     if (!run(body, threads))
         fail_msg("%s", reported);
 }
 
-void faults(const char *body, uint32_t threads, const char *words)
+void expect_fault(const char *body, uint32_t threads, const char *words)
 {
     assert_false(run(body, threads));
     if (!strstr(reported, words))
         fail_msg("'%s' is not in '%s'", words, reported);
 }
 
-void refuses(const char *body, const char *words)
+void expect_refusal(const char *body, const char *words)
 {
     char why[256];
-    const char *text = whole(body);
+    const char *text = kernel_text(body);
     assert_null(ptx_module_read(text, strlen(text), why, sizeof why));
     if (!strstr(why, words))
         fail_msg("'%s' is not in '%s'", words, why);
@@ -83,7 +83,7 @@ void refuses(const char *body, const char *words)
 
 uint32_t value(const char *body)
 {
-    runs(body, 32);
+    expect_run(body, 32);
     for (int l = 1; l < 32; l++)
         assert_int_equal(memory[l], memory[0]);
     return memory[0];

@@ -26,12 +26,12 @@ extern bool launched_early;
 // Returns the text of a kernel with one parameter: %d0 is the memory, %r0 the thread, %d2 the
 // address of the thread's word, to which %r1 is written; `room` is 8,192 bytes of shared memory.
 // Overwritten by the next call.
-const char *whole(const char *body);
+const char *kernel_text(const char *body);
 
-void fault_heard(const char *text); // callback of a watch: stores the text in `reported`
-void runs(const char *body, uint32_t threads);
+void fault_record(const char *text); // callback of a watch: stores the text in `reported`
+void expect_run(const char *body, uint32_t threads);
 // Expects a fault whose report contains `words`
-void faults(const char *body, uint32_t threads, const char *words);
+void expect_fault(const char *body, uint32_t threads, const char *words);
 // Expects that decoding fails with a text that contains `words`
-void refuses(const char *body, const char *words);
+void expect_refusal(const char *body, const char *words);
 uint32_t value(const char *body); // returns the value that every lane of a warp computes

@@ -253,7 +253,7 @@ char *ptx_shared(struct ptx_warp *w, const struct ptx_ins *i, int lane, uint64_t
                  enum ptx_use use, const void *value);
 // Records that the copy has arrived
 void ptx_shared_arrived(struct ptx_warp *w, const struct ptx_copy *c);
-bool ptx_shared_take(struct ptx_block *b); // allocates the cells; false: out of memory
+bool ptx_shared_alloc(struct ptx_block *b); // allocates the cells; false: out of memory
 void ptx_shared_begin(struct ptx_block *b);
 void ptx_shared_give(struct ptx_block *b);
 void ptx_warp_ordered(struct ptx_warp *w); // records a bar.warp.sync

@@ -221,7 +221,7 @@ void run(kernel *k, const ptx_shape &shape, const std::vector<char> &parameters)
     launch_name = k->shown.c_str();
     counts.launches++;
     counts.early += shape.early;
-    own_product(launch_name);
+    product_record(launch_name);
     k->dynamic_bytes = shape.shared_bytes;
     if (only != nullptr && k->shown.find(only) == std::string::npos)
         return;
@@ -264,10 +264,18 @@ __attribute__((destructor)) void counts_print()
             ptx_kernel_counts(one.second.decoded, &c);
         if (c.launches == 0)
             continue;
-        const uint64_t all[] = {c.warps,           c.instructions,        c.divisions,
-                                c.mma,             c.ldmatrix,            c.copies,
-                                c.shared_requests, c.shared_passes,       c.shared_passes_least,
-                                c.global_requests, c.global_sectors,      c.local_sectors,
+        const uint64_t all[] = {c.warps,
+                                c.instructions,
+                                c.divisions,
+                                c.mma,
+                                c.ldmatrix,
+                                c.copies,
+                                c.shared_requests,
+                                c.shared_passes,
+                                c.shared_passes_least,
+                                c.global_requests,
+                                c.global_sectors,
+                                c.local_sectors,
                                 c.barriers};
         fprintf(stderr, "%s:", one.second.shown.c_str());
         for (uint64_t n : all)
@@ -441,7 +449,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *facts, const void *
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
     kernel *k = &kernels().at(host);
-    if (!stream_takes(nullptr))
+    if (!stream_accepts(nullptr))
         return cudaPeekAtLastError();
     if (decode(k) == nullptr)
         return cudaErrorLaunchFailure;
@@ -457,7 +465,7 @@ static cudaError_t launched(kernel *k, dim3 grid, dim3 block, void **arguments, 
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
     launch_name = k->shown.c_str();
-    if (!stream_takes(stream))
+    if (!stream_accepts(stream))
         return cudaPeekAtLastError();
     if (!shape_possible({grid, block, shared, k->host, k->shown.c_str(), early}, stream) ||
         decode(k) == nullptr)
@@ -471,8 +479,8 @@ static cudaError_t launched(kernel *k, dim3 grid, dim3 block, void **arguments, 
         return cudaErrorLaunchFailure;
     }
     code_use(k->host);
-    ptx_shape shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0,
-                       early};
+    ptx_shape shape = {
+        {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (uint32_t)shared, 0, early};
     std::vector<char> parameters = parameters_take(k->decoded, arguments);
     stream_push(
         stream, [k, shape, parameters = std::move(parameters)] { run(k, shape, parameters); },

@@ -105,7 +105,7 @@ static bool type_read(struct scan *s, uint8_t *bytes)
     return scan_fail(s, "'%s' is no type that is known", word);
 }
 
-static uint32_t registers_take(struct ptx_kernel *k, uint8_t bytes, uint32_t count)
+static uint32_t registers_alloc(struct ptx_kernel *k, uint8_t bytes, uint32_t count)
 {
     uint32_t at = k->register_bytes;
     uint32_t each = bytes != 0 ? (uint32_t)bytes * PTX_LANES : (uint32_t)sizeof(uint32_t);
@@ -129,17 +129,17 @@ static bool registers_read(struct building *b)
         *f = (struct family){.bytes = bytes, .scope = b->scope, .alone = true, .count = 1};
         strcpy(f->prefix, name);
         uint64_t count = 1;
-        if (scan_take(b->s, '<')) {
+        if (scan_accept(b->s, '<')) {
             f->alone = false;
-            if (!scan_number(b->s, &count) || !scan_want(b->s, '>'))
+            if (!scan_number(b->s, &count) || !scan_expect(b->s, '>'))
                 return false;
         }
         if (count > REGISTERS_MAX)
             return scan_fail(b->s, "more than %d registers %s", REGISTERS_MAX, name);
         f->count = (uint32_t)count;
-        f->at = registers_take(b->kernel, bytes, f->count);
-    } while (scan_take(b->s, ','));
-    return scan_want(b->s, ';');
+        f->at = registers_alloc(b->kernel, bytes, f->count);
+    } while (scan_accept(b->s, ','));
+    return scan_expect(b->s, ';');
 }
 
 struct declared {
@@ -169,9 +169,9 @@ static bool declaration_read(struct scan *s, struct declared *d)
     if (!scan_name(s, d->name))
         return false;
     uint64_t count = 1;
-    if (scan_take(s, '[')) {
+    if (scan_accept(s, '[')) {
         d->open = scan_peek(s) == ']';
-        if ((!d->open && !scan_number(s, &count)) || !scan_want(s, ']'))
+        if ((!d->open && !scan_number(s, &count)) || !scan_expect(s, ']'))
             return false;
     }
     if (count > DECLARED_MAX)
@@ -194,7 +194,7 @@ static struct symbol *symbol_new(struct building *b, const char *name, enum symb
 static bool local_read(struct building *b)
 {
     struct declared d;
-    if (!declaration_read(b->s, &d) || !scan_want(b->s, ';'))
+    if (!declaration_read(b->s, &d) || !scan_expect(b->s, ';'))
         return false;
     uint32_t *bytes = &b->kernel->local_bytes;
     *bytes = rounded_up(*bytes, d.align);
@@ -215,7 +215,7 @@ static uint32_t array_place(uint32_t end, uint32_t align)
 static bool shared_read(struct building *b, struct ptx_kernel *k)
 {
     struct declared d;
-    if (!declaration_read(b->s, &d) || !scan_want(b->s, ';'))
+    if (!declaration_read(b->s, &d) || !scan_expect(b->s, ';'))
         return false;
     if (d.open) {
         symbol_new(b, d.name, SYMBOL_DYNAMIC, 0);
@@ -261,7 +261,7 @@ static bool special_find(struct building *b, const char *name, struct ptx_operan
         while (n < k->special_count && k->specials[n].which != which)
             n++;
         if (n == k->special_count)
-            k->specials[k->special_count++] = (struct ptx_special){registers_take(k, 4, 1), which};
+            k->specials[k->special_count++] = (struct ptx_special){registers_alloc(k, 4, 1), which};
         *out = (struct ptx_operand){.at = k->specials[n].at, .bytes = 4};
         return true;
     }
@@ -356,7 +356,7 @@ static bool address_read(struct building *b, struct written *x)
         return scan_fail(s, "'%s' is no address", base.name);
     x->kind = WRITTEN_ADDRESS;
     x->at = base.kind == WRITTEN_REGISTER ? base.at : constant_take(b, base.value, 8, base.dynamic);
-    while (scan_take(s, '+')) {
+    while (scan_accept(s, '+')) {
         uint64_t offset;
         if (!scan_number(s, &offset))
             return false;
@@ -365,7 +365,7 @@ static bool address_read(struct building *b, struct written *x)
             return scan_fail(s, "the offset %lld does not fit 32 bits", (long long)sum);
         x->at.offset = (int32_t)sum;
     }
-    return scan_want(s, ']');
+    return scan_expect(s, ']');
 }
 
 static bool operand_read(struct building *b, struct written *x, uint32_t *count)
@@ -373,16 +373,16 @@ static bool operand_read(struct building *b, struct written *x, uint32_t *count)
     struct scan *s = b->s;
     if (*count == PTX_OPERANDS_MAX)
         return scan_fail(s, "too many operands");
-    if (scan_take(s, '{')) {
+    if (scan_accept(s, '{')) {
         do
             if (!operand_read(b, x, count))
                 return false;
-        while (scan_take(s, ','));
-        return scan_want(s, '}');
+        while (scan_accept(s, ','));
+        return scan_expect(s, '}');
     }
     struct written *out = &x[(*count)++];
     *out = (struct written){.kind = WRITTEN_NUMBER};
-    if (scan_take(s, '['))
+    if (scan_accept(s, '['))
         return address_read(b, out);
     return number_next(s) ? scan_number(s, &out->value) : named_read(b, out);
 }
@@ -393,18 +393,18 @@ static bool operands_read(struct building *b, const char *opcode, struct written
 {
     *count = 0;
     while (scan_peek(b->s) != ';' && !b->s->failed) {
-        if (*count != 0 && !scan_want(b->s, ','))
+        if (*count != 0 && !scan_expect(b->s, ','))
             return false;
         if (!operand_read(b, x, count))
             return false;
         if (strncmp(opcode, "shfl.", 5) == 0 && *count == 1) {
-            if (!scan_take(b->s, '|'))
+            if (!scan_accept(b->s, '|'))
                 x[(*count)++] = (struct written){.kind = WRITTEN_ABSENT};
             else if (!operand_read(b, x, count))
                 return false;
         }
     }
-    return scan_want(b->s, ';');
+    return scan_expect(b->s, ';');
 }
 
 // --- instructions ---
@@ -432,7 +432,7 @@ static struct ptx_operand operand_of(struct building *b, char letter, const stru
         return constant_take(b, x->value != 0 ? UINT32_MAX : 0, 4, false);
     switch (x->kind) {
     case WRITTEN_SINK:
-        return (struct ptx_operand){.at = registers_take(b->kernel, 8, 1), .bytes = 8};
+        return (struct ptx_operand){.at = registers_alloc(b->kernel, 8, 1), .bytes = 8};
     case WRITTEN_ABSENT:
         return (struct ptx_operand){.absent = true};
     case WRITTEN_NUMBER:
@@ -447,9 +447,9 @@ static struct ptx_operand operand_of(struct building *b, char letter, const stru
 static bool guard_read(struct building *b, struct ptx_ins *i)
 {
     i->guard.absent = true;
-    if (!scan_take(b->s, '@'))
+    if (!scan_accept(b->s, '@'))
         return true;
-    i->guard_negated = scan_take(b->s, '!');
+    i->guard_negated = scan_accept(b->s, '!');
     char name[WORD_MAX];
     if (!scan_word(b->s, name))
         return false;
@@ -538,15 +538,15 @@ static bool label_read(struct building *b)
 static bool body_read(struct building *b)
 {
     struct scan *s = b->s;
-    if (!scan_want(s, '{'))
+    if (!scan_expect(s, '{'))
         return false;
     b->scope = 1;
     while (b->scope != 0 && !s->failed) {
         if (scan_peek(s) == 0)
             return scan_fail(s, "the kernel does not end");
-        if (scan_take(s, '{')) {
+        if (scan_accept(s, '{')) {
             b->scope++;
-        } else if (scan_take(s, '}')) {
+        } else if (scan_accept(s, '}')) {
             while (b->family_count != 0 && b->families[b->family_count - 1].scope == b->scope)
                 b->family_count--;
             b->scope--;
@@ -564,12 +564,12 @@ static bool body_read(struct building *b)
 static bool parameters_read(struct building *b)
 {
     struct ptx_kernel *k = b->kernel;
-    if (!scan_take(b->s, '('))
+    if (!scan_accept(b->s, '('))
         return true;
-    while (!scan_take(b->s, ')')) {
+    while (!scan_accept(b->s, ')')) {
         char word[WORD_MAX];
         struct declared d;
-        if (k->parameter_count != 0 && !scan_want(b->s, ','))
+        if (k->parameter_count != 0 && !scan_expect(b->s, ','))
             return false;
         if (!scan_word(b->s, word) || strcmp(word, ".param") != 0 || !declaration_read(b->s, &d))
             return scan_fail(b->s, "a parameter is missing");
@@ -649,7 +649,7 @@ static bool bounds_read(struct building *b)
             return false;
         bool most = strcmp(word, ".maxntid") == 0, all = strcmp(word, ".reqntid") == 0;
         uint64_t side[3] = {1, 1, 1};
-        for (int n = 0; (most || all) && n < 3 && (n == 0 || scan_take(b->s, ',')); n++)
+        for (int n = 0; (most || all) && n < 3 && (n == 0 || scan_accept(b->s, ',')); n++)
             if (!scan_number(b->s, &side[n]) || side[n] == 0 || side[n] > 1024)
                 return scan_fail(b->s, "'%s' names no size of a block", word);
         if (most)
@@ -687,7 +687,7 @@ static bool kernel_read(struct building *b)
 static bool file_read(struct building *b)
 {
     uint64_t number;
-    if (!scan_number(b->s, &number) || number > 4096 || !scan_want(b->s, '"'))
+    if (!scan_number(b->s, &number) || number > 4096 || !scan_expect(b->s, '"'))
         return scan_fail(b->s, "a file has no number or no name");
     const char *from = b->s->at;
     scan_over(b->s, '"');

@@ -351,7 +351,7 @@ static bool block_take(struct ptx_block *b)
     const struct ptx_kernel *k = b->kernel;
     b->warps = calloc(b->warp_count, sizeof *b->warps);
     b->readonly = ptx_readonly_new();
-    bool fine = b->warps && ptx_shared_take(b);
+    bool fine = b->warps && ptx_shared_alloc(b);
     for (uint32_t n = 0; fine && n < b->warp_count; n++) {
         struct ptx_warp *w = &b->warps[n];
         w->kernel = k;

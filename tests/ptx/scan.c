@@ -70,7 +70,7 @@ char scan_peek(struct scan *s)
     return here(s, 0);
 }
 
-bool scan_take(struct scan *s, char c)
+bool scan_accept(struct scan *s, char c)
 {
     if (scan_peek(s) != c || c == 0)
         return false;
@@ -78,9 +78,9 @@ bool scan_take(struct scan *s, char c)
     return true;
 }
 
-bool scan_want(struct scan *s, char c)
+bool scan_expect(struct scan *s, char c)
 {
-    return scan_take(s, c) ||
+    return scan_accept(s, c) ||
            scan_fail(s, "'%c' is missing before '%.20s'", c, s->at < s->end ? s->at : "");
 }
 
@@ -117,7 +117,7 @@ bool scan_is(struct scan *s, const char *word)
 // Reads numbers; 0fXXXXXXXX and 0dXXXXXXXXXXXXXXXX are the bits of a float and a double.
 bool scan_number(struct scan *s, uint64_t *out)
 {
-    bool negative = scan_take(s, '-');
+    bool negative = scan_accept(s, '-');
     char word[WORD_MAX];
     if (!scan_name(s, word))
         return false;

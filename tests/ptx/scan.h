@@ -19,10 +19,10 @@ struct scan {
 // Records the reason and the line of the first fault and moves to the end of the text. Returns
 // false.
 bool scan_fail(struct scan *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void scan_blank(struct scan *s);        // skips blanks and comments
-char scan_peek(struct scan *s);         // returns the next character that is no blank; 0: the end
-bool scan_take(struct scan *s, char c); // consumes c if it is next; false: it is not
-bool scan_want(struct scan *s, char c); // consumes c; false after a fault if it is not next
+void scan_blank(struct scan *s);          // skips blanks and comments
+char scan_peek(struct scan *s);           // returns the next character that is no blank; 0: the end
+bool scan_accept(struct scan *s, char c); // consumes c if it is next; false: it is not
+bool scan_expect(struct scan *s, char c); // consumes c; false after a fault if it is not next
 // Reads letters, digits, _ $ %; false after a fault if there are none
 bool scan_name(struct scan *s, char *out);
 bool scan_word(struct scan *s, char *out); // reads a name that may also contain . and :

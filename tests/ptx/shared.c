@@ -230,7 +230,7 @@ static void array_open(struct ptx_block *b, uint32_t at, uint32_t bytes)
         b->fresh[p / 4].closed &= (uint8_t)~(1u << p % 4);
 }
 
-bool ptx_shared_take(struct ptx_block *b)
+bool ptx_shared_alloc(struct ptx_block *b)
 {
     const struct ptx_kernel *k = b->kernel;
     size_t count = b->shared_bytes / 4 + 1;

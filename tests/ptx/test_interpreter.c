@@ -9,10 +9,10 @@
 static void test_lanes_of_a_loop_meet_where_it_ends(void **state)
 {
     (void)state;
-    runs("mov.u32 %r1, 0;\n"
-         "again:\nadd.s32 %r1, %r1, 3;\nsetp.lt.u32 %p1, %r1, %r0;\n@%p1 bra again;\n"
-         "shfl.sync.bfly.b32 %r2|%p2, %r1, 31, 31, -1;\nadd.s32 %r1, %r1, %r2;\n",
-         32);
+    expect_run("mov.u32 %r1, 0;\n"
+               "again:\nadd.s32 %r1, %r1, 3;\nsetp.lt.u32 %p1, %r1, %r0;\n@%p1 bra again;\n"
+               "shfl.sync.bfly.b32 %r2|%p2, %r1, 31, 31, -1;\nadd.s32 %r1, %r1, %r2;\n",
+               32);
     for (uint32_t l = 0; l < 32; l++) {
         uint32_t own = l <= 3 ? 3 : (l + 2) / 3 * 3, other = 31 - l <= 3 ? 3 : (31 - l + 2) / 3 * 3;
         assert_int_equal(memory[l], own + other);
@@ -22,11 +22,11 @@ static void test_lanes_of_a_loop_meet_where_it_ends(void **state)
 static void test_branches_within_branches_meet_at_their_own_ends(void **state)
 {
     (void)state;
-    runs("and.b32 %r2, %r0, 1;\nand.b32 %r3, %r0, 2;\nsetp.eq.s32 %p1, %r2, 0;\n"
-         "setp.eq.s32 %p2, %r3, 0;\n@%p1 bra even;\nmov.u32 %r1, 1;\nbra.uni done;\n"
-         "even:\n@%p2 bra four;\nmov.u32 %r1, 2;\nbra.uni both;\nfour:\nmov.u32 %r1, 4;\n"
-         "both:\nadd.s32 %r1, %r1, 10;\ndone:\nbar.sync 0;\nadd.s32 %r1, %r1, 100;\n",
-         64);
+    expect_run("and.b32 %r2, %r0, 1;\nand.b32 %r3, %r0, 2;\nsetp.eq.s32 %p1, %r2, 0;\n"
+               "setp.eq.s32 %p2, %r3, 0;\n@%p1 bra even;\nmov.u32 %r1, 1;\nbra.uni done;\n"
+               "even:\n@%p2 bra four;\nmov.u32 %r1, 2;\nbra.uni both;\nfour:\nmov.u32 %r1, 4;\n"
+               "both:\nadd.s32 %r1, %r1, 10;\ndone:\nbar.sync 0;\nadd.s32 %r1, %r1, 100;\n",
+               64);
     for (uint32_t l = 0; l < 64; l++)
         assert_int_equal(memory[l], l % 2 != 0 ? 101u : l % 4 == 0 ? 114u : 112u);
 }
@@ -37,28 +37,30 @@ static void test_what_a_whole_warp_must_run_is_refused_to_a_part(void **state)
     const char *const half = "setp.lt.u32 %p1, %r0, 16;\n@!%p1 bra over;\n";
     char body[512];
     snprintf(body, sizeof body, "%sbar.sync 0;\nover:\nmov.u32 %%r1, 0;\n", half);
-    faults(body, 32, "only the lanes 0x0000ffff run what a whole warp must");
+    expect_fault(body, 32, "only the lanes 0x0000ffff run what a whole warp must");
     snprintf(body, sizeof body, "%sshfl.sync.idx.b32 %%r1|%%p2, %%r0, 0, 31, -1;\nover:\n", half);
-    faults(body, 32, "names the lanes 0xffffffff, but 0x0000ffff run it");
+    expect_fault(body, 32, "names the lanes 0xffffffff, but 0x0000ffff run it");
     snprintf(body, sizeof body, "%smovmatrix.sync.aligned.m8n8.trans.b16 %%r1, %%r0;\nover:\n",
              half);
-    faults(body, 32, "only the lanes 0x0000ffff run");
+    expect_fault(body, 32, "only the lanes 0x0000ffff run");
 }
 
 static void test_lanes_that_returned_are_missed(void **state)
 {
     (void)state;
-    faults("setp.lt.u32 %p1, %r0, 16;\n@%p1 ret;\nshfl.sync.idx.b32 %r1|%p2, %r0, 0, 31, -1;\n", 32,
-           "but 0xffff0000 run it");
+    expect_fault(
+        "setp.lt.u32 %p1, %r0, 16;\n@%p1 ret;\nshfl.sync.idx.b32 %r1|%p2, %r0, 0, 31, -1;\n", 32,
+        "but 0xffff0000 run it");
 }
 
 static void test_a_barrier_that_a_warp_never_reaches_is_reported(void **state)
 {
     (void)state;
-    faults("setp.ge.u32 %p1, %r0, 32;\n@%p1 bra over;\nbar.sync 0;\nover:\nmov.u32 %r1, 0;\n", 64,
-           "waits at barrier 0 for 2 warps, of which 1 come");
-    runs("setp.ge.u32 %p1, %r0, 64;\n@%p1 bra over;\nbar.sync 1, 64;\nover:\nmov.u32 %r1, 0;\n",
-         128);
+    expect_fault("setp.ge.u32 %p1, %r0, 32;\n@%p1 bra over;\nbar.sync 0;\nover:\nmov.u32 %r1, 0;\n",
+                 64, "waits at barrier 0 for 2 warps, of which 1 come");
+    expect_run(
+        "setp.ge.u32 %p1, %r0, 64;\n@%p1 bra over;\nbar.sync 1, 64;\nover:\nmov.u32 %r1, 0;\n",
+        128);
 }
 
 // --- memory ---
@@ -66,11 +68,11 @@ static void test_a_barrier_that_a_warp_never_reaches_is_reported(void **state)
 static void test_warps_pass_words_through_shared_memory(void **state)
 {
     (void)state;
-    runs("mov.u32 %r4, room;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r3, %r4, %r2;\n"
-         "mul.lo.s32 %r5, %r0, 7;\nst.shared.u32 [%r3], %r5;\nbar.sync 0;\n"
-         "sub.s32 %r6, 63, %r0;\nshl.b32 %r6, %r6, 2;\nadd.s32 %r6, %r4, %r6;\n"
-         "ld.shared.u32 %r1, [%r6];\n",
-         64);
+    expect_run("mov.u32 %r4, room;\nshl.b32 %r2, %r0, 2;\nadd.s32 %r3, %r4, %r2;\n"
+               "mul.lo.s32 %r5, %r0, 7;\nst.shared.u32 [%r3], %r5;\nbar.sync 0;\n"
+               "sub.s32 %r6, 63, %r0;\nshl.b32 %r6, %r6, 2;\nadd.s32 %r6, %r4, %r6;\n"
+               "ld.shared.u32 %r1, [%r6];\n",
+               64);
     for (uint32_t l = 0; l < 64; l++)
         assert_int_equal(memory[l], 7 * (63 - l));
     assert_int_equal(value("ld.shared.u32 %r1, [room+128];\n"), UINT32_MAX);
@@ -79,12 +81,12 @@ static void test_warps_pass_words_through_shared_memory(void **state)
 static void test_accesses_outside_and_askew_are_reported(void **state)
 {
     (void)state;
-    faults("ld.global.u32 %r1, [%d2+1];\n", 32, "an access of 4 bytes at");
-    faults("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%d2];\n", 32, "16 bytes");
-    faults("ld.global.u32 %r1, [%d0+4096];\n", 32, "are in no allocation");
-    faults("ld.global.u32 %r1, [%d0+-4];\n", 32, "are in no allocation");
-    faults("ld.shared.u32 %r1, [room+8192];\n", 32, "of shared memory are in no array");
-    faults("ld.param.u32 %r1, [out+8];\n", 32, "of 8 bytes of parameters");
+    expect_fault("ld.global.u32 %r1, [%d2+1];\n", 32, "an access of 4 bytes at");
+    expect_fault("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%d2];\n", 32, "16 bytes");
+    expect_fault("ld.global.u32 %r1, [%d0+4096];\n", 32, "are in no allocation");
+    expect_fault("ld.global.u32 %r1, [%d0+-4];\n", 32, "are in no allocation");
+    expect_fault("ld.shared.u32 %r1, [room+8192];\n", 32, "of shared memory are in no array");
+    expect_fault("ld.param.u32 %r1, [out+8];\n", 32, "of 8 bytes of parameters");
     assert_non_null(strstr(reported, "[block 0, warp 0, lane 0] at ld.param.u32, line "));
 }
 
@@ -112,44 +114,46 @@ static void test_copies_arrive_at_their_wait_and_not_before(void **state)
     (void)state;
     for (uint32_t l = 0; l < 128; l++)
         memory[l] = 1000 + l;
-    runs("mov.u32 %r9, 16;\n" COPIES "cp.async.commit_group;\ncp.async.wait_group 0;\n"
-         "ld.shared.u32 %r1, [%r3+4];\nbar.sync 0;\n",
-         32);
+    expect_run("mov.u32 %r9, 16;\n" COPIES "cp.async.commit_group;\ncp.async.wait_group 0;\n"
+               "ld.shared.u32 %r1, [%r3+4];\nbar.sync 0;\n",
+               32);
     for (uint32_t l = 0; l < 32; l++)
         assert_int_equal(memory[l], 1000 + 4 * l + 1);
     const char *const early = "is used before the wait for its cp.async";
-    faults("mov.u32 %r9, 16;\n" COPIES "cp.async.commit_group;\nld.shared.u32 %r1, [%r3+4];\n", 32,
-           early);
-    faults("mov.u32 %r9, 16;\n" COPIES "cp.async.commit_group;\ncp.async.wait_group 1;\n"
-           "ld.shared.u32 %r1, [%r3];\n",
-           32, early);
-    faults("mov.u32 %r9, 16;\n" COPIES "cp.async.wait_group 0;\nld.shared.u32 %r1, [%r3];\n", 32,
-           early);
-    runs("mov.u32 %r9, 16;\n" COPIES "cp.async.commit_group;\ncp.async.commit_group;\n"
-         "cp.async.wait_group 1;\nld.shared.u32 %r1, [%r3];\n",
-         32);
-    faults("mov.u32 %r9, 16;\n" COPIES "mov.u32 %r1, 0;\n", 32, "a warp ends with 32 copies");
+    expect_fault("mov.u32 %r9, 16;\n" COPIES
+                 "cp.async.commit_group;\nld.shared.u32 %r1, [%r3+4];\n",
+                 32, early);
+    expect_fault("mov.u32 %r9, 16;\n" COPIES "cp.async.commit_group;\ncp.async.wait_group 1;\n"
+                 "ld.shared.u32 %r1, [%r3];\n",
+                 32, early);
+    expect_fault("mov.u32 %r9, 16;\n" COPIES "cp.async.wait_group 0;\nld.shared.u32 %r1, [%r3];\n",
+                 32, early);
+    expect_run("mov.u32 %r9, 16;\n" COPIES "cp.async.commit_group;\ncp.async.commit_group;\n"
+               "cp.async.wait_group 1;\nld.shared.u32 %r1, [%r3];\n",
+               32);
+    expect_fault("mov.u32 %r9, 16;\n" COPIES "mov.u32 %r1, 0;\n", 32, "a warp ends with 32 copies");
 }
 
 static void test_copies_of_fewer_bytes_leave_zeros(void **state)
 {
     (void)state;
     memory[0] = 5, memory[1] = 6;
-    runs("mov.u32 %r9, 4;\n" COPIES "cp.async.wait_all;\nld.shared.v2.u32 {%r4, %r5}, [%r3];\n"
-         "setp.eq.s32 %p1, %r0, 0;\nselp.b32 %r1, %r5, 9, %p1;\n",
-         32);
+    expect_run("mov.u32 %r9, 4;\n" COPIES
+               "cp.async.wait_all;\nld.shared.v2.u32 {%r4, %r5}, [%r3];\n"
+               "setp.eq.s32 %p1, %r0, 0;\nselp.b32 %r1, %r5, 9, %p1;\n",
+               32);
     assert_int_equal(memory[0], 0);
-    runs("mov.u32 %r9, 0;\n" COPIES "cp.async.wait_all;\nld.shared.u32 %r1, [%r3];\n", 32);
+    expect_run("mov.u32 %r9, 0;\n" COPIES "cp.async.wait_all;\nld.shared.u32 %r1, [%r3];\n", 32);
     assert_int_equal(memory[0], 0);
-    faults("mov.u32 %r9, 17;\n" COPIES "cp.async.wait_all;\nmov.u32 %r1, 0;\n", 32,
-           "a copy of 16 bytes reads 17");
+    expect_fault("mov.u32 %r9, 17;\n" COPIES "cp.async.wait_all;\nmov.u32 %r1, 0;\n", 32,
+                 "a copy of 16 bytes reads 17");
 }
 
 static void test_atomics_of_one_word_add_up(void **state)
 {
     (void)state;
     memory[200] = 0;
-    runs("atom.global.add.u32 %r1, [%d0+800], 2;\n", 64);
+    expect_run("atom.global.add.u32 %r1, [%d0+800], 2;\n", 64);
     assert_int_equal(memory[200], 128);
     uint32_t seen = 0;
     for (uint32_t l = 0; l < 64; l++)
@@ -162,17 +166,18 @@ static void test_atomics_of_one_word_add_up(void **state)
 static void test_shuffles_read_the_lane_they_name(void **state)
 {
     (void)state;
-    runs("shfl.sync.down.b32 %r1|%p1, %r0, 3, 31, -1;\n@!%p1 add.s32 %r1, %r1, 100;\n", 32);
+    expect_run("shfl.sync.down.b32 %r1|%p1, %r0, 3, 31, -1;\n@!%p1 add.s32 %r1, %r1, 100;\n", 32);
     for (uint32_t l = 0; l < 32; l++)
         assert_int_equal(memory[l], l < 29 ? l + 3 : l + 100);
-    runs("shfl.sync.up.b32 %r1, %r0, 1, 0, -1;\n", 32);
+    expect_run("shfl.sync.up.b32 %r1, %r0, 1, 0, -1;\n", 32);
     for (uint32_t l = 0; l < 32; l++)
         assert_int_equal(memory[l], l > 0 ? l - 1 : 0);
-    runs("shfl.sync.idx.b32 %r1|%p1, %r0, 5, 6175, -1;\n", 32); // segments of 8: mask 24, limit 31
+    expect_run("shfl.sync.idx.b32 %r1|%p1, %r0, 5, 6175, -1;\n",
+               32); // segments of 8: mask 24, limit 31
     for (uint32_t l = 0; l < 32; l++)
         assert_int_equal(memory[l], l / 8 * 8 + 5);
-    runs("and.b32 %r2, %r0, 1;\nsetp.eq.s32 %p1, %r2, 1;\nvote.sync.ballot.b32 %r1, %p1, -1;\n",
-         32);
+    expect_run(
+        "and.b32 %r2, %r0, 1;\nsetp.eq.s32 %p1, %r2, 1;\nvote.sync.ballot.b32 %r1, %p1, -1;\n", 32);
     assert_int_equal(memory[7], 0xAAAAAAAAu);
 }
 
@@ -195,7 +200,7 @@ static void test_matrices_are_loaded_as_the_manual_has_them(void **state)
                      "%sldmatrix.sync.aligned.m8n8.x4%s.shared.b16 {%%r4, %%r5, %%r6, %%r7}, "
                      "[%%r22];\nmov.u32 %%r1, %%r%u;\n",
                      MATRICES, transposed ? ".trans" : "", 4 + m);
-            runs(body, 32);
+            expect_run(body, 32);
             for (uint32_t l = 0; l < 32; l++) {
                 uint32_t row = l / 4, col = l % 4 * 2;
                 uint32_t low = 100 * m + (transposed ? 8 * col + row : 8 * row + col);
@@ -238,7 +243,7 @@ static void test_a_product_is_that_of_the_manual(void **state)
                  "{%%r4, %%r5, %%r6, %%r7}, {%%r8, %%r9}, {%%f1, %%f2, %%f3, %%f4};\n"
                  "cvt.rzi.u32.f32 %%r1, %%f%u;\n",
                  5 + n);
-        runs(body, 32);
+        expect_run(body, 32);
         for (uint32_t l = 0; l < 32; l++) {
             uint32_t row = l / 4 + 8 * (n / 2), col = l % 4 * 2 + n % 2;
             assert_int_equal(memory[l], 8 * ((row + 3) % 16) + col + 1000);
@@ -338,20 +343,21 @@ static void test_comparisons_with_no_number(void **state)
 static void test_what_is_not_known_is_refused_by_name(void **state)
 {
     (void)state;
-    refuses("frobnicate.u32 %r1, %r0;\n", "line 17: the opcode 'frobnicate.u32' is not known");
-    refuses("add.s32 %r1, %r0;\n", "the operands of 'add.s32' are not what it takes");
-    refuses("add.s32 %r1, %d0, %r0;\n", "the operands of 'add.s32'");
-    refuses("mov.u32 %r1, %r99;\n", "'%r99' is no register that is known");
-    refuses("mov.u32 %r1, %clock;\n", "'%clock' is no register that is known");
-    refuses("bra.uni nowhere;\n", "no instruction stands at the label 'nowhere'");
-    refuses("ld.global.f128 %r1, [%d0];\n", "'ld.global.f128'");
-    refuses("mov.u32 %r1, 12x;\n", "'12x' is no number");
-    refuses(".surface .b32 x;\n", "the directive '.surface' is not known");
+    expect_refusal("frobnicate.u32 %r1, %r0;\n",
+                   "line 17: the opcode 'frobnicate.u32' is not known");
+    expect_refusal("add.s32 %r1, %r0;\n", "the operands of 'add.s32' are not what it takes");
+    expect_refusal("add.s32 %r1, %d0, %r0;\n", "the operands of 'add.s32'");
+    expect_refusal("mov.u32 %r1, %r99;\n", "'%r99' is no register that is known");
+    expect_refusal("mov.u32 %r1, %clock;\n", "'%clock' is no register that is known");
+    expect_refusal("bra.uni nowhere;\n", "no instruction stands at the label 'nowhere'");
+    expect_refusal("ld.global.f128 %r1, [%d0];\n", "'ld.global.f128'");
+    expect_refusal("mov.u32 %r1, 12x;\n", "'12x' is no number");
+    expect_refusal(".surface .b32 x;\n", "the directive '.surface' is not known");
     char why[256];
     const char *text = ".version 9.0\n.entry k()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, 0;\n}\n";
     assert_null(ptx_module_read(text, strlen(text), why, sizeof why));
     assert_non_null(strstr(why, "runs over its end"));
-    text = whole("mov.u32 %r1, 0;\n");
+    text = kernel_text("mov.u32 %r1, 0;\n");
     for (size_t cut = 0; cut < strlen(text); cut++) {
         char *part = malloc(cut + 1);
         assert_non_null(part);
@@ -367,25 +373,28 @@ static void test_what_is_not_known_is_refused_by_name(void **state)
 static void test_what_an_assembler_refuses_is_refused(void **state)
 {
     (void)state;
-    refuses("ld.global.v4.u64 {%d3, %d4, %d5, %d6}, [%d0];\n", "'ld.global.v4.u64' is not known");
-    refuses("st.param.u32 [out], %r1;\n", "'st.param.u32' is not known");
-    refuses("atom.local.add.u32 %r1, [%d0], 1;\n", "'atom.local.add.u32' is not known");
-    refuses("add.s32 5, %r1, %r0;\n", "the operands of 'add.s32'");
-    refuses("mov.u32 %tid.x, %r1;\n", "the operands of 'mov.u32'");
-    refuses("st.global.u32 [%d2], %h1;\n", "the operands of 'st.global.u32'");
-    refuses("ld.global.u32 %h1, [%d2];\n", "the operands of 'ld.global.u32'");
-    refuses("cvt.u16.u32 %h1, %h2;\n", "the operands of 'cvt.u16.u32'");
-    refuses("cvt.u32.u16 %h1, %h2;\n", "the operands of 'cvt.u32.u16'");
-    refuses("cvt.u32 %r1, %r2;\n", "the opcode 'cvt.u32' is not known");
-    refuses("here:\nmov.u32 %r1, 0;\nhere:\nmov.u32 %r1, 1;\n", "the label 'here' stands twice");
-    refuses(".reg .b %x<2>;\n", "'.b' is no type that is known");
-    refuses(".reg .b128 %x<2>;\n", "'.b128' is no type that is known");
-    refuses(".shared .pred x;\n", "a declaration of a predicate");
-    refuses(".shared .align 65536 .b8 x;\n", "aligned to more than");
-    refuses(".reg .b64 %x<20000000>;\n", "registers %x");
-    refuses(".shared .b8 x[4294967295];\n", "'x' has more than");
-    refuses("ld.global.u32 %r1, [%d0+4294967296];\n", "the offset 4294967296 does not fit");
-    refuses("ld.global.u32 %r1, [%d0+2147483647+1];\n", "the offset 2147483648 does not fit");
+    expect_refusal("ld.global.v4.u64 {%d3, %d4, %d5, %d6}, [%d0];\n",
+                   "'ld.global.v4.u64' is not known");
+    expect_refusal("st.param.u32 [out], %r1;\n", "'st.param.u32' is not known");
+    expect_refusal("atom.local.add.u32 %r1, [%d0], 1;\n", "'atom.local.add.u32' is not known");
+    expect_refusal("add.s32 5, %r1, %r0;\n", "the operands of 'add.s32'");
+    expect_refusal("mov.u32 %tid.x, %r1;\n", "the operands of 'mov.u32'");
+    expect_refusal("st.global.u32 [%d2], %h1;\n", "the operands of 'st.global.u32'");
+    expect_refusal("ld.global.u32 %h1, [%d2];\n", "the operands of 'ld.global.u32'");
+    expect_refusal("cvt.u16.u32 %h1, %h2;\n", "the operands of 'cvt.u16.u32'");
+    expect_refusal("cvt.u32.u16 %h1, %h2;\n", "the operands of 'cvt.u32.u16'");
+    expect_refusal("cvt.u32 %r1, %r2;\n", "the opcode 'cvt.u32' is not known");
+    expect_refusal("here:\nmov.u32 %r1, 0;\nhere:\nmov.u32 %r1, 1;\n",
+                   "the label 'here' stands twice");
+    expect_refusal(".reg .b %x<2>;\n", "'.b' is no type that is known");
+    expect_refusal(".reg .b128 %x<2>;\n", "'.b128' is no type that is known");
+    expect_refusal(".shared .pred x;\n", "a declaration of a predicate");
+    expect_refusal(".shared .align 65536 .b8 x;\n", "aligned to more than");
+    expect_refusal(".reg .b64 %x<20000000>;\n", "registers %x");
+    expect_refusal(".shared .b8 x[4294967295];\n", "'x' has more than");
+    expect_refusal("ld.global.u32 %r1, [%d0+4294967296];\n", "the offset 4294967296 does not fit");
+    expect_refusal("ld.global.u32 %r1, [%d0+2147483647+1];\n",
+                   "the offset 2147483648 does not fit");
 }
 
 static void test_names_of_a_piece_of_assembly_end_with_it(void **state)
@@ -396,30 +405,33 @@ static void test_names_of_a_piece_of_assembly_end_with_it(void **state)
                            "@p add.s32 %r1, %r1, t; }\n{ .reg .b32 t;\nmov.u32 t, 5;\n@!%p1 "
                            "add.s32 %r1, %r1, 0; }\n"),
                      42);
-    refuses("{ .reg .b32 t;\nmov.u32 t, 41; }\nmov.u32 %r1, t;\n", "the operands of 'mov.u32'");
+    expect_refusal("{ .reg .b32 t;\nmov.u32 t, 41; }\nmov.u32 %r1, t;\n",
+                   "the operands of 'mov.u32'");
 }
 
 static void test_sectors_and_passes_are_counted(void **state)
 {
     (void)state;
-    runs("ld.global.u32 %r1, [%d2];\n", 32);
+    expect_run("ld.global.u32 %r1, [%d2];\n", 32);
     assert_int_equal(counts.global_sectors, 8); // four sectors read, four written
-    runs("shl.b32 %r2, %r0, 5;\ncvt.u64.u32 %d3, %r2;\nadd.s64 %d3, %d3, %d0;\nld.global.u32 %r1, "
-         "[%d3];\n",
-         32);
+    expect_run(
+        "shl.b32 %r2, %r0, 5;\ncvt.u64.u32 %d3, %r2;\nadd.s64 %d3, %d3, %d0;\nld.global.u32 %r1, "
+        "[%d3];\n",
+        32);
     assert_int_equal(counts.global_sectors, 36);
-    runs("shl.b32 %r2, %r0, 7;\nmov.u32 %r3, room;\nadd.s32 %r3, %r3, %r2;\nld.shared.u32 %r1, "
-         "[%r3];\n",
-         32);
+    expect_run(
+        "shl.b32 %r2, %r0, 7;\nmov.u32 %r3, room;\nadd.s32 %r3, %r3, %r2;\nld.shared.u32 %r1, "
+        "[%r3];\n",
+        32);
     assert_int_equal(counts.shared_passes, 32);
     assert_int_equal(counts.shared_passes_least, 1);
-    runs("shl.b32 %r2, %r0, 4;\nmov.u32 %r3, room;\nadd.s32 %r3, %r3, %r2;\n"
-         "ld.shared.v4.u32 {%r1, %r4, %r5, %r6}, [%r3];\n",
-         32);
+    expect_run("shl.b32 %r2, %r0, 4;\nmov.u32 %r3, room;\nadd.s32 %r3, %r3, %r2;\n"
+               "ld.shared.v4.u32 {%r1, %r4, %r5, %r6}, [%r3];\n",
+               32);
     assert_int_equal(counts.shared_passes, 4);
-    runs("ld.shared.u32 %r1, [room];\n", 32);
+    expect_run("ld.shared.u32 %r1, [room];\n", 32);
     assert_int_equal(counts.shared_passes, 1);
-    runs("mov.u32 %r1, 0;\n", 64);
+    expect_run("mov.u32 %r1, 0;\n", 64);
     assert_int_equal(counts.instructions, 2 * 7);
     assert_int_equal(counts.warps, 2);
 }

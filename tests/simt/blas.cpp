@@ -13,7 +13,7 @@ namespace simt
 extern simt_counts counts;
 double product_ms;
 
-void own_product(const char *kernel)
+void product_record(const char *kernel)
 {
     bool small = strstr(kernel, "gemm_small_kernel<") != nullptr;
     if (!small && strstr(kernel, "gemm_wide_kernel<") == nullptr)

@@ -1,6 +1,6 @@
 // Shared by the files of test_simt_blas: a device with loaded weights of one shape, a product that
-// is run as in a step or as at startup, and the file of tuned products. One thread; world_close
-// frees what world_open allocated.
+// is run as in a step or as at startup, and the file of tuned products. One thread; fixture_close
+// frees what fixture_open allocated.
 #pragma once
 
 #include "kernels/device.h"
@@ -17,7 +17,7 @@
 
 enum { N = 16, K = 32, ROWS = 1030, LAYERS = 3 };
 
-struct world {
+struct fixture {
     const struct device_api *api;
     struct device *device;
     struct stream *stream;
@@ -26,21 +26,21 @@ struct world {
 };
 
 extern char folder[];   // folder of the file of tuned products
-extern char noted[512]; // last line that the device logged since the world was opened
+extern char noted[512]; // last line that the device logged since the fixture was opened
 extern uint32_t notes;  // number of those lines
 
-void world_open(struct world *w, bool exact);
-void world_close(struct world *w);
+void fixture_open(struct fixture *w, bool exact);
+void fixture_close(struct fixture *w);
 // Runs a product as in a step. x begins `shift` bytes after the start of an allocation.
-struct simt_counts serve_at(struct world *w, uint32_t rows, size_t shift);
-struct simt_counts serve(struct world *w, uint32_t rows);
+struct simt_counts serve_at(struct fixture *w, uint32_t rows, size_t shift);
+struct simt_counts serve(struct fixture *w, uint32_t rows);
 // Runs a product as at the startup of a model, when products are timed.
-struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift);
-struct simt_counts run(struct world *w, uint32_t rows);
+struct simt_counts run_at(struct fixture *w, uint32_t rows, size_t shift);
+struct simt_counts run(struct fixture *w, uint32_t rows);
 void cache_path(char path[300]); // path of the only file of tuned products
 void cache_remove(void);
 
-void test_ours_beside_the_library(void **state);
-void test_every_way_is_right(void **state);
+void test_own_kernels_and_the_library(void **state);
+void test_every_choice_is_right(void **state);
 void test_float32_is_the_library_s(void **state);
 void test_exact_mode_times_nothing(void **state);

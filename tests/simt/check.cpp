@@ -134,9 +134,9 @@ static allocation *allocation_of(const void *at)
 }
 
 // Returns the bytes of an allocation with its margins, in complete pages.
-static size_t pages_of(size_t room)
+static size_t pages_of(size_t padded)
 {
-    return (room + 2 * MARGIN + MARGIN - 1) / MARGIN * MARGIN;
+    return (padded + 2 * MARGIN + MARGIN - 1) / MARGIN * MARGIN;
 }
 
 // Returns true if WEFT_SIMT_HIDE is set: device memory is then accessible only while queued work
@@ -164,15 +164,15 @@ void memory_show(bool shown)
 
 void *memory_alloc(size_t bytes, bool pinned)
 {
-    size_t room = (bytes + 255) & ~(size_t)255;
-    char *base = (char *)aligned_alloc(MARGIN, pages_of(room));
+    size_t padded = (bytes + 255) & ~(size_t)255;
+    char *base = (char *)aligned_alloc(MARGIN, pages_of(padded));
     if (base == nullptr)
         return nullptr;
-    memset(base, 0xFF, room + 2 * MARGIN);
+    memset(base, 0xFF, padded + 2 * MARGIN);
     POISON(base, MARGIN);
-    POISON(base + MARGIN + bytes, MARGIN + room - bytes);
+    POISON(base + MARGIN + bytes, MARGIN + padded - bytes);
     allocation a = {base + MARGIN, bytes, pinned, device_of_thread(), nullptr, 0};
-    a.shadow_bytes = (room / GRAIN + 1) * sizeof(cell);
+    a.shadow_bytes = (padded / GRAIN + 1) * sizeof(cell);
     a.shadow = mmap(nullptr, a.shadow_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (a.shadow == MAP_FAILED)
@@ -194,13 +194,13 @@ bool memory_free(void *at, bool pinned)
         report("%s of a pointer that was not taken so", pinned ? "cudaFreeHost" : "cudaFree");
         return false;
     }
-    size_t room = (a->bytes + 255) & ~(size_t)255;
+    size_t padded = (a->bytes + 255) & ~(size_t)255;
     memory_shown(*a, true);
-    UNPOISON(a->at - MARGIN, room + 2 * MARGIN);
+    UNPOISON(a->at - MARGIN, padded + 2 * MARGIN);
     bool margin_hit = false;
     for (size_t i = 0; i < MARGIN; i++)
         margin_hit |= (uint8_t)a->at[-1 - (ptrdiff_t)i] != 0xFF;
-    for (size_t i = a->bytes; i < room + MARGIN; i++)
+    for (size_t i = a->bytes; i < padded + MARGIN; i++)
         margin_hit |= (uint8_t)a->at[i] != 0xFF;
     if (margin_hit)
         report("bytes beside an allocation of %zu were overwritten", a->bytes);
@@ -252,11 +252,11 @@ void check_launch()
 // Dynamic shared memory is first; static objects follow in the order of their first use.
 void check_block()
 {
-    UNPOISON(shared_room, SHARED_MAX);
-    memset(shared_room, 0xFF, block.dynamic_bytes);
-    POISON(shared_room + block.dynamic_bytes, SHARED_MAX - block.dynamic_bytes);
+    UNPOISON(shared_memory, SHARED_MAX);
+    memset(shared_memory, 0xFF, block.dynamic_bytes);
+    POISON(shared_memory + block.dynamic_bytes, SHARED_MAX - block.dynamic_bytes);
     if (block.dynamic_bytes != 0)
-        block.rooms.push_back({0, block.dynamic_bytes});
+        block.objects.push_back({0, block.dynamic_bytes});
     block.static_bytes = 0;
 }
 
@@ -273,7 +273,7 @@ void *shared_static(const void *key, size_t bytes)
 {
     for (auto &known : block.statics)
         if (known.first == key)
-            return shared_room + known.second;
+            return shared_memory + known.second;
     // leaves a gap, so that overruns are detected
     size_t at = (shared_used() + 32 + 127) & ~(size_t)127;
     if (at + bytes > SHARED_MAX) {
@@ -282,32 +282,32 @@ void *shared_static(const void *key, size_t bytes)
     }
     block.static_bytes = at + bytes - block.dynamic_bytes;
     block.statics.push_back({key, at});
-    block.rooms.push_back({at, bytes});
-    UNPOISON(shared_room + at, bytes);
-    memset(shared_room + at, 0xFF, bytes);
-    return shared_room + at;
+    block.objects.push_back({at, bytes});
+    UNPOISON(shared_memory + at, bytes);
+    memset(shared_memory + at, 0xFF, bytes);
+    return shared_memory + at;
 }
 
 void *shared_dynamic()
 {
-    return shared_room;
+    return shared_memory;
 }
 
 uint32_t shared_offset(const void *at)
 {
-    return (uint32_t)((const char *)at - shared_room);
+    return (uint32_t)((const char *)at - shared_memory);
 }
 
 static bool in_shared(const void *at)
 {
-    return (size_t)((const char *)at - shared_room) < SHARED_MAX;
+    return (size_t)((const char *)at - shared_memory) < SHARED_MAX;
 }
 
 bool shared_check(const void *at, size_t bytes, const char *what)
 {
-    size_t offset = (size_t)((const char *)at - shared_room);
-    for (auto &room : block.rooms)
-        if (offset >= room.first && offset + bytes <= room.first + room.second)
+    size_t offset = (size_t)((const char *)at - shared_memory);
+    for (auto &object : block.objects)
+        if (offset >= object.first && offset + bytes <= object.first + object.second)
             return true;
     report("%s of %zu bytes outside shared memory (offset %zd, %zu dynamic bytes)", what, bytes,
            (ptrdiff_t)offset, block.dynamic_bytes);
@@ -316,7 +316,7 @@ bool shared_check(const void *at, size_t bytes, const char *what)
 
 bool async_pending(const void *at, size_t bytes)
 {
-    size_t offset = (size_t)((const char *)at - shared_room);
+    size_t offset = (size_t)((const char *)at - shared_memory);
     for (size_t i = 0; i < bytes; i++)
         if (shared_pending[offset + i])
             return true;
@@ -325,7 +325,7 @@ bool async_pending(const void *at, size_t bytes)
 
 void async_mark(void *at, size_t bytes, bool pending)
 {
-    size_t offset = (size_t)((char *)at - shared_room);
+    size_t offset = (size_t)((char *)at - shared_memory);
     for (size_t i = 0; i < bytes; i++) {
         if (pending && shared_pending[offset + i])
             report("two cp.async to one place of shared memory at once");
@@ -598,7 +598,7 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
         report("misaligned access of %zu bytes", bytes);
     if (in_shared(at)) {
         if (shared_check(at, bytes, write ? "write" : "read")) {
-            size_t offset = (size_t)(p - shared_room);
+            size_t offset = (size_t)(p - shared_memory);
             if (async_pending(at, bytes))
                 report("%s of a cp.async destination before its wait", write ? "write" : "read");
             race_check(shared_cells + offset / GRAIN, (bytes + GRAIN - 1) / GRAIN, write, atomic,
@@ -606,7 +606,7 @@ void access(const void *at, size_t bytes, bool write, bool atomic, const void *p
             if (options.lint && !atomic && pc != nullptr)
                 lint_note(at, bytes, true, pc);
         }
-    } else if ((size_t)(p - stack_room) < stack_room_bytes) {
+    } else if ((size_t)(p - stacks) < stacks_bytes) {
         report("access to another thread's local memory");
     } else if (allocation *a = allocation_of(at)) {
         if (current->seen.early)

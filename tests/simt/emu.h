@@ -75,12 +75,12 @@ struct block_run {
     uint32_t barriers; // epoch, incremented by each cta_sync
     uint32_t waiting, done;
     uint32_t early;   // number of threads that have not called grid_wait
-    bool apart;       // true: device memory is inaccessible until all threads have called grid_wait
+    bool hidden;      // true: device memory is inaccessible until all threads have called grid_wait
     const char *file; // source location of the pending cta_sync
     int line;
     size_t dynamic_bytes, static_bytes;
     std::vector<std::pair<const void *, size_t>> statics; // key and offset of each static object
-    std::vector<std::pair<size_t, size_t>> rooms;         // offset and bytes of each shared object
+    std::vector<std::pair<size_t, size_t>> objects;       // offset and bytes of each shared object
     clock_map known;
     named_barrier named[16];
     bool broken; // true after a report that ends the launch
@@ -104,14 +104,14 @@ class emu_mutex
         depth--;
         inner.unlock();
     }
-    unsigned let_go()
+    unsigned release_all()
     {
         unsigned held = depth;
         while (depth > 0)
             unlock();
         return held;
     }
-    void take_back(unsigned held)
+    void reacquire(unsigned held)
     {
         while (depth < held)
             lock();
@@ -125,12 +125,12 @@ extern std::vector<warp> warps;
 extern uint32_t launch_number;
 extern double product_ms; // emulated time of products so far
 // adds the emulated time if the kernel is one of weft's products
-void own_product(const char *kernel);
+void product_record(const char *kernel);
 extern const char *launch_name;
 extern const char *device_title;
-extern char *shared_room; // shared memory of the block, SHARED_MAX bytes
-extern char *stack_room;
-extern size_t stack_room_bytes;
+extern char *shared_memory; // shared memory of the block, SHARED_MAX bytes
+extern char *stacks;
+extern size_t stacks_bytes;
 
 uint32_t random_next();
 void park(); // suspends the running fiber until make_ready
@@ -175,7 +175,7 @@ void block_acquired(); // at cta_sync: each thread acquires what any thread of t
 // --- runtime.cpp
 void stream_push(cudaStream_t stream, std::function<void()> work, bool kernel = false);
 bool stream_after_kernel(cudaStream_t stream); // true if the last work of the stream is a kernel
-bool stream_takes(cudaStream_t stream);        // false: refused, and the thread's last error is set
+bool stream_accepts(cudaStream_t stream);      // false: refused, and the thread's last error is set
 bool stream_captures(cudaStream_t stream);
 void code_use(const void *what); // records a use of a kernel or algorithm; the first use loads it
 void code_forget();

@@ -27,7 +27,7 @@ static struct weight weight_make(const struct weight_shape *shape, const void *f
                                  enum dtype type)
 {
     struct weight weight = {.shape = *shape, .bytes = api->weight_bytes(device, shape)};
-    weight.data = take(weight.bytes);
+    weight.data = device_alloc(weight.bytes);
     struct weight_source source = {
         .map = from, .fd = -1, .dtype = type, .rows = shape->n, .cols = shape->k};
     assert_int_equal(api->weight_put(device, &weight, 0, &source, NULL), STATUS_OK);
@@ -92,7 +92,7 @@ static void product_check(const struct product_case *c)
                              .x = x_device,
                              .weight = &weight,
                              .bias = &offset,
-                             .y = take(bytes),
+                             .y = device_alloc(bytes),
                              .rows = c->rows,
                              .x_stride = stride,
                              .y_stride = c->n};
@@ -119,9 +119,9 @@ static void product_check(const struct product_case *c)
         assert_memory_equal(alone, y + (size_t)r * c->n, (size_t)c->n * 4);
     }
     api->stream_close(stream);
-    void *rooms[] = {x_device, bias_device, weight.data, offset.data, args.y};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        give(rooms[i]);
+    void *buffers[] = {x_device, bias_device, weight.data, offset.data, args.y};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        device_free(buffers[i]);
     free(x);
     free(w);
     free(bias);
@@ -166,8 +166,8 @@ void test_staging(void **state)
     float x[DEPTH], w[ROWS][DEPTH], y[ROWS];
     struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
     struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
-    weight.data = take(weight.bytes);
-    void *x_device = take(sizeof x);
+    weight.data = device_alloc(weight.bytes);
+    void *x_device = device_alloc(sizeof x);
     for (int k = 0; k < DEPTH; k++)
         x[k] = (float)(k % 7);
     for (uint32_t r = 0; r < ROWS; r++) {
@@ -183,7 +183,7 @@ void test_staging(void **state)
                              .y_dtype = DTYPE_F32,
                              .x = x_device,
                              .weight = &weight,
-                             .y = take(sizeof y),
+                             .y = device_alloc(sizeof y),
                              .rows = 1,
                              .x_stride = DEPTH,
                              .y_stride = ROWS};
@@ -197,9 +197,9 @@ void test_staging(void **state)
     lazy.lazy = false;
     if (simt_configure)
         simt_configure(&lazy);
-    give(args.y);
-    give(x_device);
-    give(weight.data);
+    device_free(args.y);
+    device_free(x_device);
+    device_free(weight.data);
     api->stream_close(stream);
 }
 
@@ -221,7 +221,7 @@ void test_three_pieces(void **state)
     assert_memory_equal(got, w, COUNT * sizeof *got);
     api->host_free(device, got, COUNT * sizeof *got);
     api->stream_close(stream);
-    give(weight.data);
+    device_free(weight.data);
     free(w);
 }
 
@@ -245,7 +245,7 @@ void test_direct_refused(void **state)
         w[i] = (float)i;
     struct weight_shape shape = {WEIGHT_PRODUCT, DTYPE_F32, ROWS, DEPTH};
     struct weight weight = {.shape = shape, .bytes = api->weight_bytes(device, &shape)};
-    weight.data = take(weight.bytes);
+    weight.data = device_alloc(weight.bytes);
     struct weight_source source = {
         .map = w, .fd = fd, .dtype = DTYPE_F32, .rows = ROWS, .cols = DEPTH};
     for (int i = 0; i < 2; i++)
@@ -259,6 +259,6 @@ void test_direct_refused(void **state)
     assert_memory_equal(got, w, sizeof w);
     api->host_free(device, got, sizeof w);
     api->stream_close(stream);
-    give(weight.data);
+    device_free(weight.data);
     (void)close(fd);
 }

@@ -22,9 +22,9 @@ extern struct device *device;
 extern bool small; // true: only shapes that are fast enough for the slow modes
 extern uint32_t random_state;
 
-float uniform(void);      // random number in [-1, 1)
-void *take(size_t bytes); // allocates device memory
-void give(void *at);
+float uniform(void);              // random number in [-1, 1)
+void *device_alloc(size_t bytes); // allocates device memory
+void device_free(void *at);
 void *host_alloc(size_t bytes);
 void wait_for(struct stream *stream);
 void store(void *to, enum dtype dtype, size_t i, float value);

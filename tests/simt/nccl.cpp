@@ -44,14 +44,14 @@ struct meeting {
     unsigned left; // number of ranks that have continued
 };
 
-struct world {
+struct rank_group {
     unsigned size, aborted;
     std::map<uint64_t, meeting> meetings;
     std::shared_ptr<int> held; // also referenced by the collectives in graphs
 };
 
 struct member {
-    std::shared_ptr<world> ranks;
+    std::shared_ptr<rank_group> ranks;
     unsigned rank;
     int device;
     uint64_t next;  // number of the rank's next call
@@ -105,7 +105,7 @@ void copies_make(const meeting &m)
 // aborted.
 bool arrive(const std::shared_ptr<member> &who, uint64_t number, const call &c)
 {
-    world &w = *who->ranks;
+    rank_group &w = *who->ranks;
     meeting &m = w.meetings[number];
     if (who->aborted)
         return true;
@@ -146,7 +146,7 @@ joint joint_make(const std::shared_ptr<member> &who, const call &c)
 }
 
 // Returns true if the rank's buffer is on the rank's device. In a broadcast only the root sends.
-bool lies_there(const member &who, const void *at, size_t bytes)
+bool on_own_device(const member &who, const void *at, size_t bytes)
 {
     const allocation *a = memory_of(at, bytes);
     if (a != nullptr && !a->pinned && a->device == who.device)
@@ -181,9 +181,9 @@ static bool wait_until(const std::function<bool()> &reached)
     for (uint32_t waited = 0; !reached(); waited++) {
         if (options.patience != 0 && waited > options.patience)
             return false;
-        unsigned held = emu_lock.let_go();
+        unsigned held = emu_lock.release_all();
         nanosleep(&pause, nullptr);
-        emu_lock.take_back(held);
+        emu_lock.reacquire(held);
     }
     return true;
 }
@@ -203,10 +203,10 @@ static ncclResult_t enqueue(ncclComm_t comm, const call &c, cudaStream_t stream)
     size_t sent = c.count * sizeof(float);
     size_t got = c.kind == ALL_GATHER ? sent * who.ranks->size : sent;
     bool sends = c.kind != BROADCAST || (unsigned)c.root == who.rank;
-    if (!stream_takes(stream))
+    if (!stream_accepts(stream))
         return unhandled;
     if (c.type != float32_type || stream_device(stream) != who.device ||
-        (sends && !lies_there(who, c.from, sent)) || !lies_there(who, c.to, got))
+        (sends && !on_own_device(who, c.from, sent)) || !on_own_device(who, c.to, got))
         return invalid_usage;
     auto make = [who = comm->who, held = comm->who->ranks->held, c] { return joint_make(who, c); };
     if (group_depth > 0)
@@ -237,7 +237,7 @@ static ncclResult_t abort_rank(ncclComm_t comm)
     std::lock_guard<emu_mutex> hold(emu_lock);
     if (!usable(comm))
         return invalid_usage;
-    world &ranks = *comm->who->ranks;
+    rank_group &ranks = *comm->who->ranks;
     comm->who->aborted = comm->who->closed = true;
     counts.live--;
     if (++ranks.aborted == ranks.size && !wait_until([&] { return ranks.held.use_count() == 1; }))
@@ -262,7 +262,7 @@ static const char *ncclGetErrorString(ncclResult_t result)
 static ncclResult_t ncclCommInitAll(ncclComm_t *out, int count, const int *devices)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
-    auto ranks = std::make_shared<world>();
+    auto ranks = std::make_shared<rank_group>();
     ranks->size = (unsigned)count;
     ranks->held = std::make_shared<int>(0);
     if (call_refused())

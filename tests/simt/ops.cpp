@@ -80,7 +80,7 @@ static void ldsm(void **frames, bool transposed)
                 access(row, 16, false, false, nullptr);
             else if (async_pending(row, 16))
                 report("ldmatrix of a cp.async destination before its wait");
-            uint32_t bank = (uint32_t)((row - shared_room) / 16 % 8);
+            uint32_t bank = (uint32_t)((row - shared_memory) / 16 % 8);
             banks[bank]++;
             passes = banks[bank] > passes ? banks[bank] : passes;
             memcpy(rows[r], row, 16);

@@ -55,7 +55,7 @@ struct stream_state {
     bool invalid;                    // true: a forbidden call has invalidated the capture
     std::thread::id owner;           // thread that began the capture
     bool running;                    // true while a piece of its work runs
-    bool apart;                      // true: made with cudaStreamNonBlocking
+    bool non_blocking;               // true: made with cudaStreamNonBlocking
     bool kernel_last;                // true if the work that was pushed last is a kernel
     int device;
 };
@@ -172,9 +172,9 @@ void drain_until(const std::function<bool()> &reached)
             report("streams are stuck: a rank does not come to a collective");
             return;
         }
-        unsigned held = emu_lock.let_go();
+        unsigned held = emu_lock.release_all();
         nanosleep(&pause, nullptr);
-        emu_lock.take_back(held);
+        emu_lock.reacquire(held);
     }
 }
 
@@ -213,9 +213,9 @@ static void piece_push(stream_state *s, piece p)
     if (s == &default_stream) {
         auto now = streams;
         for (auto *other : now)
-            if (!other->apart)
+            if (!other->non_blocking)
                 drain(other);
-    } else if (!s->apart) {
+    } else if (!s->non_blocking) {
         drain(&default_stream);
     }
     bool joint = p.joint;
@@ -262,7 +262,7 @@ int stream_device(cudaStream_t stream)
     return stream_of(stream)->device;
 }
 
-bool stream_takes(cudaStream_t stream)
+bool stream_accepts(cudaStream_t stream)
 {
     if (refused())
         return fail(cudaErrorLaunchFailure) == cudaSuccess;
@@ -508,7 +508,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
         return fail(cudaErrorMemoryAllocation);
     counts.live++;
     stream_state *s = new stream_state();
-    s->apart = (flags & cudaStreamNonBlocking) != 0;
+    s->non_blocking = (flags & cudaStreamNonBlocking) != 0;
     s->device = device_now;
     streams.push_back(s);
     *out = (cudaStream_t)s;
@@ -598,7 +598,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     LOCK;
-    if (!stream_takes(stream))
+    if (!stream_accepts(stream))
         return last_error;
     auto state = std::make_shared<event_state>();
     ((event_handle *)event)->state = state;
@@ -679,12 +679,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t stream)
 {
     LOCK;
-    return stream_takes(stream) ? cudaSuccess : last_error;
+    return stream_accepts(stream) ? cudaSuccess : last_error;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     LOCK;
-    if (!stream_takes(stream))
+    if (!stream_accepts(stream))
         return last_error;
     counts.graph_nodes += ((graph *)exec)->pieces.size();
     for (auto &n : ((graph *)exec)->pieces)

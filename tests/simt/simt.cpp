@@ -45,9 +45,9 @@ block_run block;
 std::vector<warp> warps;
 uint32_t launch_number;
 const char *launch_name = "";
-char *shared_room;
-char *stack_room;
-size_t stack_room_bytes;
+char *shared_memory;
+char *stacks;
+size_t stacks_bytes;
 extern simt_counts counts;
 
 struct launch_work {
@@ -209,18 +209,18 @@ static void run_block(const launch_shape &shape, uint3 bid)
 
 static void rooms_take()
 {
-    if (shared_room != nullptr)
+    if (shared_memory != nullptr)
         return;
-    shared_room = (char *)mmap(nullptr, SHARED_MAX + 4096, PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    stack_room_bytes = (size_t)STACK_STEP * THREADS_MAX;
-    stack_room = (char *)mmap(nullptr, stack_room_bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (shared_room == MAP_FAILED || stack_room == MAP_FAILED)
+    shared_memory = (char *)mmap(nullptr, SHARED_MAX + 4096, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    stacks_bytes = (size_t)STACK_STEP * THREADS_MAX;
+    stacks = (char *)mmap(nullptr, stacks_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (shared_memory == MAP_FAILED || stacks == MAP_FAILED)
         abort();
     fibers.resize(THREADS_MAX);
     for (size_t i = 0; i < THREADS_MAX; i++)
-        fibers[i].stack = stack_room + i * STACK_STEP;
+        fibers[i].stack = stacks + i * STACK_STEP;
 }
 
 bool in_launch_args(const void *at)
@@ -246,7 +246,7 @@ static void run_launch(const launch_work &work)
     launch_name = shape.name;
     counts.launches++;
     counts.early += shape.early;
-    own_product(shape.name);
+    product_record(shape.name);
     random_state = options.seed * 2654435761u + launch_number;
     running = &work;
     check_launch();
@@ -266,7 +266,7 @@ static void run_launch(const launch_work &work)
         block.threads = threads;
         block.barriers = 1;
         block.early = shape.early ? threads : 0;
-        block.apart = shape.early && i == 0;
+        block.hidden = shape.early && i == 0;
         block.dynamic_bytes = (shape.shared + 15) & ~(size_t)15;
         warps.assign(threads / LANES, warp());
         for (unsigned w = 0; w < warps.size(); w++) {
@@ -275,11 +275,11 @@ static void run_launch(const launch_work &work)
         }
         counts.blocks++;
         check_block();
-        if (block.apart)
+        if (block.hidden)
             memory_reach(false);
         run_block(shape, {b % shape.grid.x, b / shape.grid.x % shape.grid.y,
                           b / (shape.grid.x * shape.grid.y)});
-        if (block.apart) // a thread never called grid_wait
+        if (block.hidden) // a thread never called grid_wait
             memory_reach(true);
         check_block_end();
         if (block.broken)
@@ -328,7 +328,7 @@ void launch(const launch_shape &shape, cudaStream_t stream, kernel_body *body, c
             size_t bytes)
 {
     std::lock_guard<emu_mutex> hold(emu_lock);
-    if (!stream_takes(stream))
+    if (!stream_accepts(stream))
         return;
     if (!shape_possible(shape, stream))
         return;
@@ -423,7 +423,7 @@ void grid_wait(const char *file, int line)
         return;
     f->seen.early = false;
     block.early--;
-    if (!block.apart)
+    if (!block.hidden)
         return;
     if (block.early != 0) {
         f->state = WAIT_GRID;
@@ -433,7 +433,7 @@ void grid_wait(const char *file, int line)
         return;
     }
     memory_reach(true);
-    block.apart = false;
+    block.hidden = false;
     for (unsigned i = 0; i < block.threads; i++)
         if (fibers[i].state == WAIT_GRID)
             make_ready(&fibers[i]);

@@ -27,7 +27,7 @@ static void lint(bool on)
     simt_configure(&options);
 }
 
-static void *take(size_t bytes)
+static void *device_alloc(size_t bytes)
 {
     void *at = NULL;
     assert_int_equal(api->memory_alloc(device, &at, bytes, NULL), STATUS_OK);
@@ -38,7 +38,7 @@ static struct weight random_weight(enum weight_use use, enum dtype dtype, uint32
 {
     struct weight weight = {.shape = {use, dtype, n, k}};
     weight.bytes = api->weight_bytes(device, &weight.shape);
-    weight.data = take(weight.bytes);
+    weight.data = device_alloc(weight.bytes);
     struct weight_source source = {.fd = -1, .rows = n, .cols = k, .seed = n, .deviation = 1};
     assert_int_equal(api->weight_put(device, &weight, 0, &source, NULL), STATUS_OK);
     assert_int_equal(api->weight_finish(device, &weight, NULL), STATUS_OK);
@@ -50,7 +50,7 @@ static struct weight random_rows(uint32_t rows, uint32_t width)
     return random_weight(WEIGHT_PRODUCT, DTYPE_BF16, rows, width);
 }
 
-static void give(struct weight weight)
+static void weight_free(struct weight weight)
 {
     api->memory_free(device, weight.data, weight.bytes);
 }
@@ -96,7 +96,7 @@ static void product(uint32_t rows, uint32_t n, uint32_t k, enum dtype held)
                              .y_dtype = DTYPE_BF16,
                              .x = x.data,
                              .weight = &weight,
-                             .y = take((size_t)rows * n * 2),
+                             .y = device_alloc((size_t)rows * n * 2),
                              .rows = rows,
                              .x_stride = k,
                              .y_stride = n};
@@ -104,8 +104,8 @@ static void product(uint32_t rows, uint32_t n, uint32_t k, enum dtype held)
     assert_int_equal(api->ops->gemm(stream, &args), STATUS_OK);
     finish(stream);
     api->memory_free(device, args.y, (size_t)rows * n * 2);
-    give(weight);
-    give(x);
+    weight_free(weight);
+    weight_free(x);
 }
 
 static void test_products(void **state)
@@ -144,10 +144,10 @@ static void norm(uint32_t rows, uint32_t width, bool layer)
     else
         assert_int_equal(api->ops->rms_norm(stream, &rms), STATUS_OK);
     finish(stream);
-    give(x);
-    give(add);
-    give(out);
-    give(scale);
+    weight_free(x);
+    weight_free(add);
+    weight_free(out);
+    weight_free(scale);
 }
 
 static void test_norms(void **state)
@@ -176,8 +176,8 @@ static void test_swiglu(void **state)
     assert_int_equal(api->ops->swiglu(stream, &args), STATUS_OK);
     finish(stream);
     expect("swiglu_kernel", 0, 768, 512 + 256);
-    give(in);
-    give(out);
+    weight_free(in);
+    weight_free(out);
 }
 
 // Runs attention of one row whose KV blocks of 64 tokens are consecutive.
@@ -196,7 +196,7 @@ static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t k
     uint32_t table[64];
     for (uint32_t i = 0; i < blocks; i++)
         table[i] = (uint32_t)(i * block_bytes / 256);
-    void *table_device = take(sizeof table), *host = NULL;
+    void *table_device = device_alloc(sizeof table), *host = NULL;
     assert_int_equal(api->upload(device, table_device, table, sizeof table, NULL), STATUS_OK);
     struct step_layout layout;
     step_layout_init(&layout, &limits.step, api->step_private_bytes(device, &limits));
@@ -212,7 +212,7 @@ static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t k
                              .kv = DTYPE_BF16,
                              .qkv = qkv.data,
                              .out = out.data,
-                             .step = take(layout.bytes),
+                             .step = device_alloc(layout.bytes),
                              .step_host = step,
                              .block_table = table_device,
                              .kv_base = kv.data,
@@ -233,9 +233,9 @@ static void attention(const struct attn_shape *shape, uint32_t q_len, uint32_t k
     api->memory_free(device, (void *)(uintptr_t)args.step, layout.bytes);
     api->memory_free(device, table_device, sizeof table);
     api->host_free(device, host, layout.bytes);
-    give(qkv);
-    give(kv);
-    give(out);
+    weight_free(qkv);
+    weight_free(kv);
+    weight_free(out);
 }
 
 static void test_attention(void **state)
@@ -274,14 +274,14 @@ static void test_sampling(void **state)
     struct step_sampled sampled = {0, 0, 0, STEP_NO_ROW};
     struct weight logits = random_weight(WEIGHT_PRODUCT, DTYPE_F32, 1, VOCAB);
     struct sample_args args = {.logits = logits.data,
-                               .sampled = take(sizeof sampled),
+                               .sampled = device_alloc(sizeof sampled),
                                .limits = limits.step,
                                .count = 1,
                                .stride = VOCAB};
-    args.state.params = take(sizeof params);
-    args.state.done = take(4);
-    args.state.last_token = take(4);
-    args.state.bias = take(16);
+    args.state.params = device_alloc(sizeof params);
+    args.state.done = device_alloc(4);
+    args.state.last_token = device_alloc(4);
+    args.state.bias = device_alloc(16);
     void *result = NULL;
     assert_int_equal(api->host_alloc(device, &result, sizeof *args.result, NULL), STATUS_OK);
     args.result = result;
@@ -298,12 +298,12 @@ static void test_sampling(void **state)
     expect("sample_select_kernel", 0, 9345, 6 * 1536); // three passes for top-k and three for top-p
     expect("sample_draw", 0, 1671, 1536);
     expect("sample_finish", 0, 65, 4); // all eight warps check whether every token is banned
-    void *rooms[] = {(void *)(uintptr_t)args.sampled, args.state.params, args.state.done,
-                     args.state.last_token, args.state.bias};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        api->memory_free(device, rooms[i], 0);
+    void *buffers[] = {(void *)(uintptr_t)args.sampled, args.state.params, args.state.done,
+                       args.state.last_token, args.state.bias};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        api->memory_free(device, buffers[i], 0);
     api->host_free(device, result, sizeof *args.result);
-    give(logits);
+    weight_free(logits);
 }
 
 int main(void)

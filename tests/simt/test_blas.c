@@ -21,9 +21,9 @@ static void configure(uint32_t candidates, uint32_t best, uint32_t refuses)
 static void test_fastest_is_kept(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct simt_counts first = run(&w, 9);
     assert_int_equal(first.blas_algorithm, 2);
     assert_int_equal(first.blas_heuristics, 1);
@@ -44,12 +44,12 @@ static void test_fastest_is_kept(void **state)
     assert_int_equal(bucket.blas_algorithm, 2);
     struct simt_counts other = run(&w, 3); // a bucket that was not timed yet
     assert_int_equal(other.blas_heuristics, 1);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 // Layers of one shape share a plan but not their bias. Makes a bias in pieces, as those of q, k and
 // v.
-static struct weight bias_make(struct world *w, float first)
+static struct weight bias_make(struct fixture *w, float first)
 {
     struct weight bias = {.shape = {WEIGHT_VECTOR, DTYPE_F32, N, 1}};
     float from[N];
@@ -69,10 +69,10 @@ static struct weight bias_make(struct world *w, float first)
 static void test_own_bias(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     void *host;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct weight bias[2] = {bias_make(&w, 100), bias_make(&w, -50)};
     assert_int_equal(w.api->host_alloc(w.device, &host, N * 2, NULL), STATUS_OK);
     for (int i = 0; i < 6; i++) {
@@ -104,47 +104,47 @@ static void test_own_bias(void **state)
     w.api->host_free(w.device, host, N * 2);
     for (int i = 0; i < 2; i++)
         w.api->memory_free(w.device, bias[i].data, bias[i].bytes);
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
 static void test_file_is_read(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure(4, 1, 0); // another algorithm would be the fastest now, but the file's choice is used
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(counts.blas_heuristics, 0);
     assert_int_equal(counts.blas_algorithm, 2);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 static void test_refused_rows(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure(4, 2, 12);
-    world_open(&w, false);
+    fixture_open(&w, false);
     assert_int_equal(run(&w, 9).blas_algorithm, 2);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_algorithm, 0);
     assert_int_equal(counts.blas_heuristics, 1);
     assert_int_equal(run(&w, 12).blas_heuristics, 0);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 static void test_unknown_algorithm(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure(2, 1, 0); // the file's choice, 2, is no candidate any more
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_heuristics, 1);
     assert_int_equal(counts.blas_algorithm, 0);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 // Overwrites bytes of the file, or truncates it to `size`.
@@ -176,19 +176,19 @@ static long file_size(void)
 // nothing.
 static void reopen(const char *why, bool made)
 {
-    struct world w;
+    struct fixture w;
     configure(4, 3, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     assert_int_equal(notes, 1);
     assert_non_null(strstr(noted, why));
     assert_int_equal(run(&w, 12).blas_heuristics, made ? 1 : 0);
-    world_close(&w);
-    world_open(&w, false);
+    fixture_close(&w);
+    fixture_open(&w, false);
     assert_int_equal(notes, 0);
     struct simt_counts counts = run(&w, 12);
     assert_int_equal(counts.blas_heuristics, 0);
     assert_int_equal(counts.blas_calls, 1);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 static void test_damaged_file(void **state)
@@ -204,10 +204,10 @@ static void test_damaged_file(void **state)
     file_spoil(0, 0, 100); // shorter than the head
     reopen("too short", true);
     assert_int_equal(file_size(), whole); // contains one choice
-    struct world w;
-    world_open(&w, false);
+    struct fixture w;
+    fixture_open(&w, false);
     assert_int_equal(run(&w, 3).blas_heuristics, 1); // chooses again for the second bucket
-    world_close(&w);
+    fixture_close(&w);
     file_spoil(0, 0, file_size() - 5);
     reopen("cut off", false); // the first choice is kept
     assert_int_equal(file_size(), whole);
@@ -222,17 +222,17 @@ static void test_many_writers(void **state)
 {
     (void)state;
     static const uint32_t rows[WRITERS] = {1, 2, 3, 5, 9, 12};
-    struct world w;
+    struct fixture w;
     configure(4, 2, 0);
     for (int i = 0; i < WRITERS; i++) {
         pid_t child = fork();
         assert_true(child >= 0);
         if (child != 0)
             continue;
-        world_open(&w, false);
+        fixture_open(&w, false);
         (void)run(&w, rows[i]);
         (void)run(&w, rows[(i + 1) % WRITERS]);
-        world_close(&w);
+        fixture_close(&w);
         _exit(notes == 0 ? 0 : 1);
     }
     for (int i = 0; i < WRITERS; i++) {
@@ -242,13 +242,13 @@ static void test_many_writers(void **state)
     }
     char path[300];
     cache_path(path); // must be the only file
-    world_open(&w, false);
+    fixture_open(&w, false);
     assert_int_equal(notes, 0);
     uint32_t known = 0;
     for (int i = 0; i < WRITERS; i++)
         known += run(&w, rows[i]).blas_heuristics == 0;
     assert_true(known >= 1);
-    world_close(&w);
+    fixture_close(&w);
     assert_int_equal(unlink(path), 0);
 }
 
@@ -256,9 +256,9 @@ static void test_many_writers(void **state)
 static void test_weights_that_went(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     for (uint32_t i = 1; i < LAYERS; i++) {
         w.api->memory_free(w.device, w.weight[i].data, w.weight[i].bytes);
         w.weight[i].data = NULL;
@@ -266,7 +266,7 @@ static void test_weights_that_went(void **state)
     struct simt_counts counts = run(&w, 9);
     assert_true(counts.blas_calls > 4 * 3);
     assert_true(counts.blas_weights <= 1); // the weight of the first call counts as a change
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -275,9 +275,9 @@ static void test_an_arena_that_went(void **state)
 {
     (void)state;
     enum { IN_ARENA = 5 };
-    struct world w;
+    struct fixture w;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     size_t each = w.weight[0].bytes;
     void *arena;
     assert_int_equal(w.api->memory_alloc(w.device, &arena, IN_ARENA * each, NULL), STATUS_OK);
@@ -297,7 +297,7 @@ static void test_an_arena_that_went(void **state)
     struct simt_counts counts = run(&w, 9);
     assert_true(counts.blas_calls > 4 * 3);
     assert_true(counts.blas_weights <= 1); // the weight of the first call counts as a change
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -305,15 +305,15 @@ static void test_an_arena_that_went(void **state)
 static void test_alignment(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     assert_int_equal(run(&w, 2).blas_algorithm, 2);
     struct simt_counts counts = run_at(&w, 2, 2 * K * 2); // x begins at a later row
     assert_int_equal(counts.blas_algorithm, 2);
     assert_int_equal(counts.blas_heuristics, 1); // needs another choice
     assert_int_equal(run_at(&w, 2, 2 * K * 2).blas_heuristics, 0);
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -323,23 +323,23 @@ static void test_no_algorithm(void **state)
 {
     (void)state;
     struct simt_options options = {.blas_none = true};
-    struct world w;
+    struct fixture w;
     simt_configure(&options);
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct simt_counts counts = run(&w, 4);
     assert_int_equal(counts.blas_calls, 0);
     assert_int_equal(counts.launches, 1);
     assert_int_equal(counts.small_products, 1); // the only candidate, which is chosen
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
     options = (struct simt_options){.blas_candidates = 3, .blas_best = 2, .blas_bad_first = true};
     simt_configure(&options);
-    world_open(&w, false);
+    fixture_open(&w, false);
     assert_int_equal(run(&w, 4).blas_algorithm, 2);
     counts = run(&w, 1030); // more rows than are timed: the library's first algorithm that runs
     assert_int_equal(counts.blas_calls, 1);
     assert_int_equal(counts.blas_algorithm, 1);
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -348,10 +348,10 @@ static void test_no_algorithm(void **state)
 static void test_a_kernel_behind_a_product(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     struct simt_counts counts;
     configure(2, 0, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct swiglu_args args = {.act = DTYPE_BF16, .in = w.y, .out = w.x, .rows = 1, .width = N / 2};
     run(&w, 4); // is timed in graphs, after which no kernel begins early either
     assert_int_equal(w.api->ops->swiglu(w.stream, &args), STATUS_OK);
@@ -363,7 +363,7 @@ static void test_a_kernel_behind_a_product(void **state)
     assert_string_equal(simt_first_report(), "");
     assert_int_equal(counts.launches, 2);
     assert_int_equal(counts.early, 1);
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -371,11 +371,11 @@ static void test_a_kernel_behind_a_product(void **state)
 static void test_while_recording(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     struct graph *graph = NULL;
     struct simt_counts counts;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     assert_int_equal(run(&w, 2).blas_algorithm, 2);
     assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
     counts = run(&w, 2);
@@ -387,12 +387,12 @@ static void test_while_recording(void **state)
     assert_int_equal(w.api->graph_end(w.stream, &graph, NULL), STATUS_OK);
     assert_int_equal(w.api->graph_launch(w.stream, graph), STATUS_OK);
     w.api->graph_close(graph);
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
 // Runs the startup timing over all buckets. Returns the counts, and the number of buckets.
-static struct simt_counts start(struct world *w, uint32_t *buckets)
+static struct simt_counts start(struct fixture *w, uint32_t *buckets)
 {
     struct simt_counts all = {0};
     *buckets = 0;
@@ -415,10 +415,10 @@ static struct simt_counts start(struct world *w, uint32_t *buckets)
 static void test_start(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     uint32_t buckets;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct simt_counts counts = start(&w, &buckets);
     assert_int_equal(buckets, 18); // the buckets up to 1,024, and the rest up to 1,536
     assert_int_equal(counts.blas_heuristics, buckets);
@@ -432,16 +432,16 @@ static void test_start(void **state)
         assert_int_equal(step.loads, 0);
         assert_int_equal(step.blas_algorithm, rows <= 1024 ? 2 : 0);
     }
-    world_close(&w);
+    fixture_close(&w);
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     counts = start(&w, &buckets);
     assert_int_equal(buckets, 18);
     assert_int_equal(counts.blas_heuristics, 0);
     assert_int_equal(counts.blas_recorded, 0);
     assert_int_equal(counts.loads, 2);
     assert_int_equal(serve(&w, 1000).loads, 0);
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -450,7 +450,7 @@ static void test_start(void **state)
 static void test_start_is_bounded(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     for (uint32_t last = 1; last <= 4; last *= 2) {
         struct simt_options options = {.blas_candidates = 4,
                                        .blas_best = 2,
@@ -458,13 +458,13 @@ static void test_start_is_bounded(void **state)
                                        .small_ms = 5000,
                                        .wide_ms = 5000};
         simt_configure(&options);
-        world_open(&w, false);
+        fixture_open(&w, false);
         for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;) {
             struct simt_counts counts = serve(&w, rows);
             assert_int_equal(counts.blas_recorded, rows == last ? 4 * 8 : 0);
             assert_int_equal(counts.blas_algorithm, rows <= last ? 2 : 0);
         }
-        world_close(&w);
+        fixture_close(&w);
     }
     cache_remove();
 }
@@ -473,9 +473,9 @@ static void test_start_is_bounded(void **state)
 static void test_step_times_nothing(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure(4, 2, 0);
-    world_open(&w, false);
+    fixture_open(&w, false);
     for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;)
         continue;
     struct simt_counts counts = serve(&w, 9);
@@ -483,7 +483,7 @@ static void test_step_times_nothing(void **state)
     assert_int_equal(counts.blas_recorded, 0);
     assert_int_equal(counts.blas_algorithm, 0);
     assert_int_equal(run(&w, 10).blas_algorithm, 2); // of the same bucket, timed at startup
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -508,8 +508,8 @@ int main(void)
         cmocka_unit_test(test_step_times_nothing),
         cmocka_unit_test(test_start_is_bounded),
         cmocka_unit_test(test_a_kernel_behind_a_product),
-        cmocka_unit_test(test_ours_beside_the_library),
-        cmocka_unit_test(test_every_way_is_right),
+        cmocka_unit_test(test_own_kernels_and_the_library),
+        cmocka_unit_test(test_every_choice_is_right),
         cmocka_unit_test(test_float32_is_the_library_s),
         cmocka_unit_test(test_exact_mode_times_nothing),
     };

@@ -25,7 +25,7 @@ __attribute__((weak)) int simt_device_of(const void *at);
 enum { WIDTH = 64, ROWS = 8 };
 static const uint64_t FOREVER = UINT64_MAX;
 
-struct world {
+struct fixture {
     const struct device_api *api;
     struct device *device;
     struct stream *stream;
@@ -41,7 +41,7 @@ static void configure(const struct simt_options *options)
 
 static bool serial; // device_options.serial of the devices to open
 
-static void world_open(struct world *w, uint32_t index)
+static void fixture_open(struct fixture *w, uint32_t index)
 {
     struct error err;
     struct device_options options = {.exact = true, .index = index, .serial = serial};
@@ -60,7 +60,7 @@ static void world_open(struct world *w, uint32_t index)
     w->out = at;
 }
 
-static void world_close(struct world *w)
+static void fixture_close(struct fixture *w)
 {
     w->api->stream_close(w->stream);
     w->api->memory_free(w->device, w->in, ROWS * WIDTH * 4);
@@ -69,14 +69,14 @@ static void world_close(struct world *w)
     w->api->close(w->device);
 }
 
-static enum status launch(struct world *w)
+static enum status launch(struct fixture *w)
 {
     struct swiglu_args args = {
         .act = DTYPE_BF16, .in = w->in, .out = w->out, .rows = ROWS, .width = WIDTH};
     return w->api->ops->swiglu(w->stream, &args);
 }
 
-static void wait_for(struct world *w, uint32_t value)
+static void wait_for(struct fixture *w, uint32_t value)
 {
     struct error err;
     assert_int_equal(w->api->signal(w->stream, w->word, value), STATUS_OK);
@@ -90,26 +90,26 @@ static void test_after_waiting(void **state)
 {
     (void)state;
     struct simt_options lazy = {.lazy = true};
-    struct world w;
+    struct fixture w;
     configure(&lazy);
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     for (uint32_t round = 1; round <= 8; round++) {
         for (int i = 0; i < 40; i++)
             assert_int_equal(launch(&w), STATUS_OK);
         wait_for(&w, round);
     }
-    world_close(&w);
+    fixture_close(&w);
     configure(&(struct simt_options){0});
 }
 
 static void test_after_refusals(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     struct error err;
     void *at = NULL;
     struct graph *graph = NULL;
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     assert_int_equal(w.api->memory_alloc(w.device, &at, (size_t)1 << 50, &err), STATUS_NO_MEMORY);
     assert_null(at);
     assert_int_equal(launch(&w), STATUS_OK);
@@ -119,7 +119,7 @@ static void test_after_refusals(void **state)
     assert_int_equal(w.api->graph_end(w.stream, &graph, &err), STATUS_DEVICE_FAULT);
     assert_int_equal(launch(&w), STATUS_OK);
     wait_for(&w, 1);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 // A product of many rows needs more shared memory per block than the default limit.
@@ -129,9 +129,9 @@ static void test_after_refused_shared_memory(void **state)
     enum { TOKENS = 65, N = 64, K = 64 };
     if (!simt_configure)
         skip();
-    struct world w;
+    struct fixture w;
     void *x = NULL, *y = NULL;
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     struct weight weight = {.shape = {.n = N, .k = K, .dtype = DTYPE_BF16, .use = WEIGHT_PRODUCT}};
     weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
     assert_int_equal(w.api->memory_alloc(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
@@ -154,10 +154,10 @@ static void test_after_refused_shared_memory(void **state)
     w.api->memory_free(w.device, weight.data, weight.bytes);
     w.api->memory_free(w.device, x, TOKENS * K * 2);
     w.api->memory_free(w.device, y, TOKENS * N * 2);
-    world_close(&w);
+    fixture_close(&w);
 }
 
-static void launch_two(struct world *w)
+static void launch_two(struct fixture *w)
 {
     assert_int_equal(launch(w), STATUS_OK);
     assert_int_equal(launch(w), STATUS_OK);
@@ -166,11 +166,11 @@ static void launch_two(struct world *w)
 // A kernel may begin early after another kernel of a step, and after no other work.
 static uint64_t launches_early(void)
 {
-    struct world w;
+    struct fixture w;
     struct error err;
     struct graph *graph = NULL;
     struct simt_counts before, after;
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     simt_read(&before);
     launch_two(&w);
     assert_int_equal(w.api->copy_in(w.stream, w.in, w.word, 64), STATUS_OK);
@@ -188,7 +188,7 @@ static uint64_t launches_early(void)
     wait_for(&w, 2);
     simt_read(&after);
     w.api->graph_close(graph);
-    world_close(&w);
+    fixture_close(&w);
     return after.early - before.early;
 }
 
@@ -216,10 +216,10 @@ static void test_kernels_begin_early(void **state)
 static void test_spoiled_graph(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     struct error err;
     struct graph *graph = NULL;
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     *w.word = 0;
     assert_int_equal(w.api->graph_begin(w.stream), STATUS_OK);
     assert_int_equal(launch(&w), STATUS_OK);
@@ -237,7 +237,7 @@ static void test_spoiled_graph(void **state)
         wait_for(&w, round);
     }
     w.api->graph_close(graph);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 // If the zeros of an allocation arrived late, they would overwrite data that is loaded right after
@@ -246,9 +246,9 @@ static void test_zeroed_before(void **state)
 {
     (void)state;
     struct simt_options lazy = {.lazy = true};
-    struct world w;
+    struct fixture w;
     configure(&lazy);
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     for (uint32_t round = 1; round <= 20; round++) {
         float from[WIDTH];
         for (int i = 0; i < WIDTH; i++)
@@ -276,7 +276,7 @@ static void test_zeroed_before(void **state)
         w.api->memory_free(w.device, table, sizeof from);
         w.api->memory_free(w.device, weight.data, weight.bytes);
     }
-    world_close(&w);
+    fixture_close(&w);
     configure(&(struct simt_options){0});
 }
 
@@ -285,10 +285,10 @@ static void test_words_wrap(void **state)
 {
     (void)state;
     struct simt_options lazy = {.lazy = true};
-    struct world w;
+    struct fixture w;
     struct error err;
     configure(&lazy);
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     *w.word = UINT32_MAX - 1;
     for (uint32_t value = UINT32_MAX; value != 3; value++) {
         assert_int_equal(launch(&w), STATUS_OK);
@@ -296,7 +296,7 @@ static void test_words_wrap(void **state)
         assert_int_equal(*w.word, value); // not before the word was written
     }
     assert_int_equal(w.api->wait(w.stream, w.word, UINT32_MAX, FOREVER, &err), STATUS_OK);
-    world_close(&w);
+    fixture_close(&w);
     configure(&(struct simt_options){0});
 }
 
@@ -305,8 +305,8 @@ static void test_pinned_memory_is_zero(void **state)
 {
     (void)state;
     static const size_t sizes[] = {1, 64, 4096, 100001};
-    struct world w;
-    world_open(&w, 0);
+    struct fixture w;
+    fixture_open(&w, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         void *at = NULL;
         assert_int_equal(w.api->host_alloc(w.device, &at, sizes[i], NULL), STATUS_OK);
@@ -315,12 +315,12 @@ static void test_pinned_memory_is_zero(void **state)
         memset(at, 0x5A, sizes[i]); // content that the next allocation may receive
         w.api->host_free(w.device, at, sizes[i]);
     }
-    world_close(&w);
+    fixture_close(&w);
 }
 
 static void *other_thread(void *context)
 {
-    struct world *w = context;
+    struct fixture *w = context;
     void *at = NULL;
     if (w->api->memory_alloc(w->device, &at, ROWS * WIDTH * 2, NULL) == STATUS_OK)
         w->api->memory_free(w->device, w->out, ROWS * WIDTH * 2);
@@ -343,21 +343,21 @@ static void test_second_device(void **state)
     if (!simt_configure)
         skip();
     struct simt_options two = {.devices = 1};
-    struct world w;
+    struct fixture w;
     pthread_t thread;
     void *good = NULL;
     configure(&two);
-    world_open(&w, 1);
+    fixture_open(&w, 1);
     assert_int_equal(simt_device_of(w.in), 1);
     assert_int_equal(pthread_create(&thread, NULL, other_thread, &w), 0);
     assert_int_equal(pthread_join(thread, &good), 0);
     assert_ptr_equal(good, &w);
     assert_int_equal(simt_device_of(w.out), 1);
-    world_close(&w);
+    fixture_close(&w);
     configure(&(struct simt_options){0});
 }
 
-static uint64_t need_of(struct world *w, const struct stream_limits *limits, const char *label)
+static uint64_t need_of(struct fixture *w, const struct stream_limits *limits, const char *label)
 {
     struct device_need need;
     assert_int_equal(w->api->need(w->device, limits, &need, NULL), STATUS_OK);
@@ -370,9 +370,9 @@ static uint64_t need_of(struct world *w, const struct stream_limits *limits, con
 static void test_facts_and_needs(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     struct device_facts facts;
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     w.api->facts(w.device, &facts);
     assert_int_equal(facts.steps_in_flight, 1);
     assert_true(facts.graphs && facts.exact);
@@ -414,7 +414,7 @@ static void test_facts_and_needs(void **state)
         limits.step.rows_max = 8;
         assert_int_equal(need_of(&w, &limits, "sampling"), 2 * four);
     }
-    world_close(&w);
+    fixture_close(&w);
     w.api->close(NULL);
     w.api->stream_close(NULL);
     w.api->graph_close(NULL);
@@ -424,9 +424,9 @@ static void test_facts_and_needs(void **state)
 static void test_waits_that_fail(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     struct error err;
-    world_open(&w, 0);
+    fixture_open(&w, 0);
     wait_for(&w, 1);
     assert_int_equal(w.api->wait(w.stream, w.word, 2, 0, &err), STATUS_TIMEOUT);
     assert_string_equal(err.text, "the device did not finish a step in time");
@@ -439,7 +439,7 @@ static void test_waits_that_fail(void **state)
     struct swiglu_args wrong = {
         .act = DTYPE_BF16, .in = w.in, .out = w.out, .rows = ROWS, .width = 0};
     assert_int_equal(w.api->ops->swiglu(w.stream, &wrong), STATUS_INVALID);
-    world_close(&w);
+    fixture_close(&w);
     if (!simt_configure)
         return;
     configure(&(struct simt_options){0});
@@ -468,11 +468,11 @@ static void test_no_code(void **state)
     configure(&(struct simt_options){0});
     options.index = 7;
     assert_int_equal(weft_device_plugin()->open(&device, &options, &err), STATUS_NO_DEVICE);
-    struct world w; // these calls must not leave a last error of the thread
-    world_open(&w, 0);
+    struct fixture w; // these calls must not leave a last error of the thread
+    fixture_open(&w, 0);
     assert_int_equal(launch(&w), STATUS_OK);
     wait_for(&w, 1);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 // Launches the largest row and token counts that options allow: a grid's y is at most 65,535
@@ -481,8 +481,8 @@ static void test_grids_at_their_limits(void **state)
 {
     (void)state;
     enum { SAMPLED = 65536, TOKENS = 1 << 20 };
-    struct world w;
-    world_open(&w, 0);
+    struct fixture w;
+    fixture_open(&w, 0);
     void *at = w.in;
     struct stream *stream = NULL;
     struct graph *graph = NULL;
@@ -516,7 +516,7 @@ static void test_grids_at_their_limits(void **state)
     assert_int_equal(w.api->graph_end(stream, &graph, NULL), STATUS_OK);
     w.api->graph_close(graph);
     w.api->stream_close(stream);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 int main(void)

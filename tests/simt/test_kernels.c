@@ -31,14 +31,14 @@ float uniform(void)
     return (float)(random_state >> 8) * 0x1p-23f - 1.0f;
 }
 
-void *take(size_t bytes)
+void *device_alloc(size_t bytes)
 {
     void *at = NULL;
     assert_int_equal(api->memory_alloc(device, &at, bytes, NULL), STATUS_OK);
     return at;
 }
 
-void give(void *at)
+void device_free(void *at)
 {
     api->memory_free(device, at, 0);
 }
@@ -80,7 +80,7 @@ void *random_array(enum dtype dtype, size_t count, float size, void **on_device)
     char *host = malloc(count * dtype_bytes(dtype) + 1);
     for (size_t i = 0; i < count; i++)
         store(host, dtype, i, uniform() * size);
-    *on_device = take(count * dtype_bytes(dtype));
+    *on_device = device_alloc(count * dtype_bytes(dtype));
     assert_int_equal(api->upload(device, *on_device, host, count * dtype_bytes(dtype), NULL),
                      STATUS_OK);
     return host;
@@ -102,7 +102,7 @@ struct attn_case {
 };
 
 // The buffers of a case on the device. The KV blocks of a sequence are scattered over the pool.
-struct attn_world {
+struct attn_fixture {
     const struct attn_case *c;
     struct stream_limits limits;
     struct stream *stream;
@@ -113,9 +113,9 @@ struct attn_world {
     size_t block_bytes, token_bytes, head_bytes, value_offset, out_bytes;
 };
 
-static void world_open(struct attn_world *w, const struct attn_case *c)
+static void fixture_open(struct attn_fixture *w, const struct attn_case *c)
 {
-    *w = (struct attn_world){.c = c};
+    *w = (struct attn_fixture){.c = c};
     size_t element = dtype_bytes(c->act);
     const struct attn_shape *s = &c->shape;
     for (uint32_t i = 0; i < c->rows; i++)
@@ -143,27 +143,27 @@ static void world_open(struct attn_world *w, const struct attn_case *c)
             place = (i * 5u + 3u) % w->blocks;
         w->table_host[i] = (uint32_t)(place * w->block_bytes / TABLE_UNIT_BYTES);
     }
-    w->table = take(8 * (size_t)(c->blocks_max + 1) * 4);
+    w->table = device_alloc(8 * (size_t)(c->blocks_max + 1) * 4);
     size_t table_bytes = 8 * (size_t)c->blocks_max * 4;
     assert_int_equal(api->upload(device, w->table, w->table_host, table_bytes, NULL), STATUS_OK);
     w->out_bytes = (size_t)w->tokens * s->heads * s->dim * element;
-    w->out = take(w->out_bytes);
+    w->out = device_alloc(w->out_bytes);
     w->out_host = host_alloc(w->out_bytes);
     struct step_layout layout;
     step_layout_init(&layout, &w->limits.step, api->step_private_bytes(device, &w->limits));
     w->host = host_alloc(layout.bytes);
-    w->record = take(layout.bytes);
+    w->record = device_alloc(layout.bytes);
     w->host->layout = layout;
 }
 
-static void world_close(struct attn_world *w)
+static void fixture_close(struct attn_fixture *w)
 {
     api->stream_close(w->stream);
     api->host_free(device, w->host, w->host->layout.bytes);
     api->host_free(device, w->out_host, w->out_bytes);
-    void *rooms[] = {w->record, w->qkv, w->kv, w->out, w->table};
-    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++)
-        give(rooms[i]);
+    void *buffers[] = {w->record, w->qkv, w->kv, w->out, w->table};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        device_free(buffers[i]);
     free(w->qkv_host);
     free(w->kv_host);
     free(w->table_host);
@@ -172,7 +172,7 @@ static void world_close(struct attn_world *w)
 static bool recorded; // true: attention is recorded as a graph and launched
 
 // Runs attention of these rows; each row computes its queries [from, from + q_len).
-static void world_run(struct attn_world *w, const struct step_row *rows, uint32_t count)
+static void fixture_run(struct attn_fixture *w, const struct step_row *rows, uint32_t count)
 {
     struct step *step = w->host;
     struct step_layout layout = step->layout;
@@ -231,7 +231,7 @@ static uint32_t case_rows(const struct attn_case *c, struct step_row rows[8])
     return c->rows;
 }
 
-static float kv_value(const struct attn_world *w, const struct step_row *row, uint32_t key,
+static float kv_value(const struct attn_fixture *w, const struct step_row *row, uint32_t key,
                       uint32_t head, uint32_t value, uint32_t d)
 {
     const struct attn_case *c = w->c;
@@ -248,7 +248,7 @@ static float kv_value(const struct attn_world *w, const struct step_row *row, ui
     return load((const char *)w->kv_host + byte, c->act, d);
 }
 
-static void reference_row(const struct attn_world *w, const struct step_row *row, uint32_t j,
+static void reference_row(const struct attn_fixture *w, const struct step_row *row, uint32_t j,
                           uint32_t head, double *out)
 {
     const struct attn_shape *s = &w->c->shape;
@@ -279,7 +279,8 @@ static void reference_row(const struct attn_world *w, const struct step_row *row
     free(score);
 }
 
-static void world_compare(const struct attn_world *w, const struct step_row *rows, uint32_t count)
+static void fixture_compare(const struct attn_fixture *w, const struct step_row *rows,
+                            uint32_t count)
 {
     const struct attn_shape *s = &w->c->shape;
     double error = 0, size = 0, want[256];
@@ -301,7 +302,7 @@ static void world_compare(const struct attn_world *w, const struct step_row *row
 }
 
 // Computes a row in chunks of `size` without other rows: the bits must be those of `whole`.
-static void row_chunks(struct attn_world *w, const struct step_row *row, uint32_t size,
+static void row_chunks(struct attn_fixture *w, const struct step_row *row, uint32_t size,
                        const char *whole)
 {
     size_t line = (size_t)w->c->shape.heads * w->c->shape.dim * dtype_bytes(w->c->act);
@@ -311,13 +312,13 @@ static void row_chunks(struct attn_world *w, const struct step_row *row, uint32_
         part.q_start += from;
         part.q_len = left < size ? left : size;
         part.kv_len = row->kv_len - left + part.q_len;
-        world_run(w, &part, 1);
+        fixture_run(w, &part, 1);
         assert_memory_equal((char *)w->out_host + part.q_start * line, whole + part.q_start * line,
                             part.q_len * line);
     }
 }
 
-static void world_chunks(struct attn_world *w, const struct step_row *rows, uint32_t count)
+static void fixture_chunks(struct attn_fixture *w, const struct step_row *rows, uint32_t count)
 {
     static const uint32_t sizes[] = {1, 3, 16, 37, 64};
     if (!w->c->shape.causal || !w->c->shape.paged)
@@ -332,7 +333,7 @@ static void world_chunks(struct attn_world *w, const struct step_row *rows, uint
 }
 
 // Fills the KV blocks after the ends of the rows with NaN, as a block may contain old data.
-static void world_poison(struct attn_world *w, const struct step_row *rows, uint32_t count)
+static void fixture_poison(struct attn_fixture *w, const struct step_row *rows, uint32_t count)
 {
     const struct attn_case *c = w->c;
     for (uint32_t i = 0; i < count && c->shape.paged; i++)
@@ -375,15 +376,15 @@ static void test_attention(void **state)
         {DTYPE_BF16, {20, 1, 96, 0, 0.1f, 1, 1}, 5, 8, 2, {1, 30}, {130, 200}},
     };
     for (size_t i = 0; i < (small ? 7 : sizeof cases / sizeof cases[0]); i++) {
-        struct attn_world w;
+        struct attn_fixture w;
         struct step_row rows[8];
         uint32_t count = case_rows(&cases[i], rows);
-        world_open(&w, &cases[i]);
-        world_poison(&w, rows, count);
-        world_run(&w, rows, count);
-        world_compare(&w, rows, count);
-        world_chunks(&w, rows, count);
-        world_close(&w);
+        fixture_open(&w, &cases[i]);
+        fixture_poison(&w, rows, count);
+        fixture_run(&w, rows, count);
+        fixture_compare(&w, rows, count);
+        fixture_chunks(&w, rows, count);
+        fixture_close(&w);
     }
 }
 
@@ -402,38 +403,38 @@ static void test_both_bodies(void **state)
         {DTYPE_BF16, {1, 1, 256, 0, 0.06f, 1, 1}, 6, 2, 2, {1, 30}, {64, 128}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct attn_world w;
+        struct attn_fixture w;
         struct step_row rows[8];
         uint32_t count = case_rows(&cases[i], rows);
-        world_open(&w, &cases[i]);
-        world_run(&w, rows, count);
-        world_compare(&w, rows, count);
+        fixture_open(&w, &cases[i]);
+        fixture_run(&w, rows, count);
+        fixture_compare(&w, rows, count);
         char *whole = malloc(w.out_bytes);
         memcpy(whole, w.out_host, w.out_bytes);
         size_t line = (size_t)cases[i].shape.heads * cases[i].shape.dim * 2;
         for (int masked = 1; masked >= 0; masked--) {
             mask_all = masked;
-            world_run(&w, rows, count);
+            fixture_run(&w, rows, count);
             assert_memory_equal(w.out_host, whole, w.out_bytes);
             for (uint32_t r = 0; r < count; r++) { // alone, then with the row before it
-                world_run(&w, &rows[r], 1);
+                fixture_run(&w, &rows[r], 1);
                 assert_memory_equal((char *)w.out_host + rows[r].q_start * line,
                                     whole + rows[r].q_start * line, rows[r].q_len * line);
-                world_run(&w, &rows[r != 0 ? r - 1 : 0], r != 0 ? 2 : 1);
+                fixture_run(&w, &rows[r != 0 ? r - 1 : 0], r != 0 ? 2 : 1);
                 assert_memory_equal(w.out_host, whole, w.out_bytes);
             }
             for (uint32_t size = 1; size <= (i == 0 && !small ? 64 : 0); size++)
                 row_chunks(&w, &rows[1], size, whole);
         }
         free(whole);
-        world_close(&w);
+        fixture_close(&w);
     }
 }
 
 // Repeats the case with outputs filled with NaN and blocks in the order of a seed, so that another
 // block merges the parts: the bits must be the same.
-static void world_again(struct attn_world *w, const struct step_row *rows, uint32_t count,
-                        uint32_t seed)
+static void fixture_again(struct attn_fixture *w, const struct step_row *rows, uint32_t count,
+                          uint32_t seed)
 {
     char *before = malloc(w->out_bytes);
     memcpy(before, w->out_host, w->out_bytes);
@@ -441,7 +442,7 @@ static void world_again(struct attn_world *w, const struct step_row *rows, uint3
     assert_int_equal(api->upload(device, w->out, w->out_host, w->out_bytes, NULL), STATUS_OK);
     if (simt_configure)
         simt_configure(&(struct simt_options){.seed = seed});
-    world_run(w, rows, count);
+    fixture_run(w, rows, count);
     if (simt_configure)
         simt_configure(&(struct simt_options){0});
     assert_memory_equal(w->out_host, before, w->out_bytes);
@@ -470,22 +471,22 @@ static void test_small_parts(void **state)
     if (api->open(&device, &options, &err) != STATUS_OK)
         fail_msg("%s", err.text);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct attn_world w;
+        struct attn_fixture w;
         struct step_row rows[8];
         uint32_t count = case_rows(&cases[i], rows);
-        world_open(&w, &cases[i]);
-        world_run(&w, rows, count);
+        fixture_open(&w, &cases[i]);
+        fixture_run(&w, rows, count);
         const struct attn_work *work =
             (const struct attn_work *)((const char *)w.host + w.host->layout.private_part);
         assert_true(work->part_tokens < ATTN_PART_TOKENS && work->merge_count > 0);
         assert_int_equal(work->wide_count != 0, i == 2);
-        world_compare(&w, rows, count);
+        fixture_compare(&w, rows, count);
         for (uint32_t seed = 1; seed <= 3; seed++)
-            world_again(&w, rows, count, seed);
+            fixture_again(&w, rows, count, seed);
         recorded = w.host->q_len_max == 1;
-        world_again(&w, rows, count, 0);
+        fixture_again(&w, rows, count, 0);
         recorded = false;
-        world_close(&w);
+        fixture_close(&w);
     }
     api->close(device);
     device = exact;
@@ -505,7 +506,7 @@ static void test_cards_of_little_shared_memory(void **state)
     struct device *roomy = device;
     struct device_options options = {.exact = true, .note = note};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct attn_world w[2];
+        struct attn_fixture w[2];
         struct step_row rows[8];
         uint32_t count = case_rows(&cases[i], rows), seed = random_state, wide[2];
         for (uint32_t k = 0; k < 2; k++) {
@@ -513,25 +514,25 @@ static void test_cards_of_little_shared_memory(void **state)
             simt_configure(&(struct simt_options){.shared_most = k == 0 ? 0 : 99 << 10});
             if (k == 1)
                 assert_int_equal(api->open(&device, &options, &err), STATUS_OK);
-            world_open(&w[k], &cases[i]);
-            world_run(&w[k], rows, count);
+            fixture_open(&w[k], &cases[i]);
+            fixture_run(&w[k], rows, count);
             wide[k] = attn_plan_of(w[k].host)->wide_count;
         }
         assert_true(wide[1] > wide[0]);
         assert_memory_equal(w[0].out_host, w[1].out_host, w[0].out_bytes);
-        world_close(&w[1]);
+        fixture_close(&w[1]);
         api->close(device);
         device = roomy;
         simt_configure(&(struct simt_options){0});
-        world_close(&w[0]);
+        fixture_close(&w[0]);
     }
 }
 
-static uint64_t blocks_of_run(struct attn_world *w, const struct step_row *rows, uint32_t count)
+static uint64_t blocks_of_run(struct attn_fixture *w, const struct step_row *rows, uint32_t count)
 {
     struct simt_counts before, after;
     simt_read(&before);
-    world_run(w, rows, count);
+    fixture_run(w, rows, count);
     simt_read(&after);
     return after.blocks - before.blocks;
 }
@@ -545,18 +546,18 @@ static void test_grid_after_recording(void **state)
         skip();
     static const struct attn_case c = {DTYPE_BF16, {4, 2, 16, 0, 0.25f, 1, 1}, 6, 3, 2, {1, 1},
                                        {70, 9}};
-    struct attn_world w;
+    struct attn_fixture w;
     struct step_row rows[8];
     struct graph *graph = NULL;
     uint32_t count = case_rows(&c, rows);
-    world_open(&w, &c);
+    fixture_open(&w, &c);
     uint64_t blocks = blocks_of_run(&w, rows, count);
     assert_int_equal(api->graph_begin(w.stream), STATUS_OK);
     assert_int_equal(api->copy_in(w.stream, w.record, w.host, w.host->layout.bytes), STATUS_OK);
     assert_int_equal(api->graph_end(w.stream, &graph, NULL), STATUS_OK);
     assert_int_equal(blocks_of_run(&w, rows, count), blocks);
     api->graph_close(graph);
-    world_close(&w);
+    fixture_close(&w);
 }
 
 // The fragment loads of attention and of the wide product have no bank conflicts; exact mode calls

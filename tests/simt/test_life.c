@@ -131,10 +131,10 @@ static enum status life_run(bool exact, uint64_t fail_at, uint64_t *calls)
     *calls = counts.calls;
     l.api->graph_close(l.graph);
     l.api->stream_close(l.stream);
-    void *rooms[] = {l.weight.data, l.x, l.y};
+    void *buffers[] = {l.weight.data, l.x, l.y};
     for (size_t i = 0; i < 3; i++)
-        if (rooms[i])
-            l.api->memory_free(l.device, rooms[i], i == 0 ? l.weight.bytes : 1);
+        if (buffers[i])
+            l.api->memory_free(l.device, buffers[i], i == 0 ? l.weight.bytes : 1);
     if (l.word)
         l.api->host_free(l.device, l.word, 64);
     l.api->close(l.device);

@@ -9,7 +9,7 @@
 struct numbers {
     float x[ROWS][K], weight[N][K];
 };
-static void numbers_put(struct world *w, struct numbers *out)
+static void numbers_put(struct fixture *w, struct numbers *out)
 {
     uint16_t *host;
     assert_int_equal(w->api->host_alloc(w->device, (void **)&host, ROWS * K * 2, NULL), STATUS_OK);
@@ -25,7 +25,7 @@ static void numbers_put(struct world *w, struct numbers *out)
     w->api->host_free(w->device, host, ROWS * K * 2);
 }
 
-static void result_check(struct world *w, const struct numbers *numbers, uint32_t rows)
+static void result_check(struct fixture *w, const struct numbers *numbers, uint32_t rows)
 {
     uint16_t *host;
     assert_int_equal(w->api->host_alloc(w->device, (void **)&host, ROWS * N * 2, NULL), STATUS_OK);
@@ -55,7 +55,7 @@ static void configure_ours(uint32_t small_ms, uint32_t wide_ms)
 }
 
 enum way { LIBRARY, SMALL, WIDE };
-static void served_by(struct world *w, uint32_t rows, enum way by)
+static void served_by(struct fixture *w, uint32_t rows, enum way by)
 {
     struct simt_counts counts = serve(w, rows);
     assert_int_equal(counts.blas_calls, by == LIBRARY);
@@ -65,7 +65,7 @@ static void served_by(struct world *w, uint32_t rows, enum way by)
 }
 
 // The fastest candidate is chosen for each bucket of rows, and read back from the file.
-void test_ours_beside_the_library(void **state)
+void test_own_kernels_and_the_library(void **state)
 {
     (void)state;
     static struct numbers numbers;
@@ -78,8 +78,8 @@ void test_ours_beside_the_library(void **state)
         {70, 1, 3, WIDE}, {100, 1, 5, LIBRARY}, {200, 1, 2, WIDE},
     };
     enum { STARTS = sizeof starts / sizeof starts[0] };
-    struct world w;
-    world_open(&w, false);
+    struct fixture w;
+    fixture_open(&w, false);
     numbers_put(&w, &numbers);
     for (uint32_t i = 0; i < STARTS; i++) {
         configure_ours(starts[i].small_ms, starts[i].wide_ms);
@@ -91,9 +91,9 @@ void test_ours_beside_the_library(void **state)
     }
     for (uint32_t opened = 0; opened < 2; opened++) {
         if (opened == 1) { // the file's choice has priority over this clock
-            world_close(&w);
+            fixture_close(&w);
             configure_ours(100, 100);
-            world_open(&w, false);
+            fixture_open(&w, false);
             numbers_put(&w, &numbers);
         }
         for (uint32_t i = 0; i < STARTS; i++) {
@@ -103,18 +103,18 @@ void test_ours_beside_the_library(void **state)
             result_check(&w, &numbers, starts[i].rows + 1);
         }
     }
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
 // Each algorithm of the library and each kernel of weft gives the right product, whichever is the
 // fastest.
-void test_every_way_is_right(void **state)
+void test_every_choice_is_right(void **state)
 {
     (void)state;
     static struct numbers numbers;
     static const uint32_t counts[] = {1, 8, 9, 16, 33, 64, 65, 130};
-    struct world w;
+    struct fixture w;
     for (uint32_t way = 0; way < 6; way++) {
         struct simt_options options = {.blas_candidates = 4,
                                        .blas_best = way % 4,
@@ -122,7 +122,7 @@ void test_every_way_is_right(void **state)
                                        .small_ms = way == 4 ? 1 : 9,
                                        .wide_ms = way == 5 ? 1 : 9};
         simt_configure(&options);
-        world_open(&w, false);
+        fixture_open(&w, false);
         numbers_put(&w, &numbers);
         for (uint32_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
             bool small = way == 4 && counts[i] <= 64;
@@ -133,7 +133,7 @@ void test_every_way_is_right(void **state)
                 assert_int_equal(serve(&w, counts[i]).blas_algorithm, way);
             result_check(&w, &numbers, counts[i]);
         }
-        world_close(&w);
+        fixture_close(&w);
         cache_remove();
     }
 }
@@ -142,9 +142,9 @@ void test_every_way_is_right(void **state)
 void test_float32_is_the_library_s(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     configure_ours(1, 1);
-    world_open(&w, false);
+    fixture_open(&w, false);
     struct weight weight = {.shape = {WEIGHT_PRODUCT, DTYPE_F32, N, K}};
     weight.bytes = w.api->weight_bytes(w.device, &weight.shape);
     assert_int_equal(w.api->memory_alloc(w.device, &weight.data, weight.bytes, NULL), STATUS_OK);
@@ -165,7 +165,7 @@ void test_float32_is_the_library_s(void **state)
     assert_int_equal(counts.blas_recorded, 4 * 8);
     assert_int_equal(counts.small_products + counts.wide_products, 0);
     w.api->memory_free(w.device, weight.data, weight.bytes);
-    world_close(&w);
+    fixture_close(&w);
     cache_remove();
 }
 
@@ -173,18 +173,18 @@ void test_float32_is_the_library_s(void **state)
 void test_exact_mode_times_nothing(void **state)
 {
     (void)state;
-    struct world w;
+    struct fixture w;
     for (uint32_t i = 0; i < 2; i++) {
         configure_ours(i == 0 ? 1 : 9, i == 0 ? 9 : 1);
-        world_open(&w, false);
+        fixture_open(&w, false);
         for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0;)
             (void)serve(&w, rows);
         assert_string_equal(noted, i == 0 ? "products, by shape and rows: 9 by cuBLASLt, 9 by the "
                                             "small kernel, 0 by the wide"
                                           : "products, by shape and rows: 5 by cuBLASLt, 0 by the "
                                             "small kernel, 13 by the wide");
-        world_close(&w);
-        world_open(&w, true);
+        fixture_close(&w);
+        fixture_open(&w, true);
         uint32_t asked = 0;
         for (uint32_t rows = 0; (rows = w.api->tune(w.stream, rows)) != 0; asked++)
             served_by(&w, rows, SMALL);
@@ -193,7 +193,7 @@ void test_exact_mode_times_nothing(void **state)
         for (uint32_t rows = 1; rows <= 70; rows += 3)
             served_by(&w, rows, rows <= 32 ? SMALL : WIDE);
         assert_int_equal(notes, 0);
-        world_close(&w);
+        fixture_close(&w);
         cache_remove();
     }
 }

@@ -15,7 +15,7 @@ static void note(const char *line)
     notes++;
 }
 
-void world_open(struct world *w, bool exact)
+void fixture_open(struct fixture *w, bool exact)
 {
     struct error err;
     struct device_options options = {.exact = exact, .cache_folder = folder, .note = note};
@@ -39,7 +39,7 @@ void world_open(struct world *w, bool exact)
     assert_int_equal(w->api->memory_alloc(w->device, &w->y, ROWS * N * 2, NULL), STATUS_OK);
 }
 
-void world_close(struct world *w)
+void fixture_close(struct fixture *w)
 {
     w->api->stream_close(w->stream);
     for (uint32_t i = 0; i < LAYERS; i++)
@@ -49,7 +49,7 @@ void world_close(struct world *w)
     w->api->close(w->device);
 }
 
-struct simt_counts serve_at(struct world *w, uint32_t rows, size_t shift)
+struct simt_counts serve_at(struct fixture *w, uint32_t rows, size_t shift)
 {
     struct gemm_args args = {.x_dtype = DTYPE_BF16,
                              .y_dtype = DTYPE_BF16,
@@ -67,18 +67,18 @@ struct simt_counts serve_at(struct world *w, uint32_t rows, size_t shift)
     return counts;
 }
 
-struct simt_counts serve(struct world *w, uint32_t rows)
+struct simt_counts serve(struct fixture *w, uint32_t rows)
 {
     return serve_at(w, rows, 0);
 }
 
-struct simt_counts run_at(struct world *w, uint32_t rows, size_t shift)
+struct simt_counts run_at(struct fixture *w, uint32_t rows, size_t shift)
 {
     assert_int_equal(w->api->tune(w->stream, 0), 1);
     return serve_at(w, rows, shift);
 }
 
-struct simt_counts run(struct world *w, uint32_t rows)
+struct simt_counts run(struct fixture *w, uint32_t rows)
 {
     return run_at(w, rows, 0);
 }
