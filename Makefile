@@ -14,7 +14,7 @@ DIFF ?=
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
-serve: ## build, fetch two small models once (OFFLINE=1: the built-in ones) and serve them on 127.0.0.1:8000 (PORT=8001)
+serve: ## build, download two small models once (OFFLINE=1: the built-in ones) and serve them on 127.0.0.1:8000 (PORT=8001)
 	@tools/deps.sh build
 	@tools/build.sh weft
 	@$(WEFT) serve --help >/dev/null
@@ -27,11 +27,11 @@ install: ## program, plugin, built-in models and pages, under /usr/local (PREFIX
 	@cmake --install $(BUILD) --prefix "$(abspath $(PREFIX))" >/dev/null
 	@echo "installed: $(DESTDIR)$(abspath $(PREFIX))/bin/weft (try: weft serve weft-demo-chat)"
 
-test: ## everything that needs no GPU; the last line counts
+test: ## the fast tests, which need no GPU; the last line counts them
 	@tools/deps.sh build test
 	@tools/test.sh
 
-t: ## some tests: T=plan those whose names contain it, DIFF=1 those that link what differs from HEAD
+t: ## some tests: T=plan those whose names contain it, DIFF=1 those that link a file that differs from HEAD
 	@tools/deps.sh build test
 	@tools/test_some.py $(if $(DIFF),--diff,--match '$(T)')
 
@@ -44,7 +44,7 @@ dev: ## debug build with ASan and UBSan; compile_commands.json for editors
 	@cmake --preset dev >/dev/null && cmake --build --preset dev
 	@ln -sf build/dev/compile_commands.json compile_commands.json
 
-bench: ## the benchmarks, each beside its floor
+bench: ## the benchmarks, each compared with its lower bound
 	@tools/deps.sh build test
 	@cmake --preset release >/dev/null && cmake --build --preset release
 	@tools/bench.sh
