@@ -162,8 +162,8 @@ static bool work_either(struct automaton *a, uint32_t *count, uint32_t e, uint32
     return work_add(a, count, expr_then(a, e, next));
 }
 
-// Processes one item: emits a pair, or adds the items it expands to. Returns false if there is no
-// room.
+// Processes one item: emits a pair, or adds the items it expands to. Returns false if a table
+// is full.
 static bool work_one(struct automaton *a, uint32_t *count, uint32_t item, bool *ends)
 {
     struct item it = *item_of(a, item);

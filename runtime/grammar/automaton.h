@@ -3,7 +3,7 @@
 // An item is an expression and the item that follows it. Items form lists that share their tails,
 // so an item is both a position and its stack; items of counted repeats contain the remaining
 // bounds. A state is a set of items: all ways to continue after the bytes read so far. Items and
-// states are interned, so a transition that was taken before is one load. The memory is fixed at
+// states are interned, so a transition that was followed before is one load. The memory is fixed at
 // creation. One thread at a time.
 #pragma once
 

@@ -110,8 +110,8 @@ static uint32_t chars_of(struct grammar_builder *b, const struct ranges *r)
     return result;
 }
 
-static uint32_t chars(struct grammar_builder *b, const struct grammar_range *ranges, uint32_t count,
-                      bool invert)
+static uint32_t chars_expr(struct grammar_builder *b, const struct grammar_range *ranges,
+                           uint32_t count, bool invert)
 {
     struct grammar_range *at = heap_alloc((2 * (size_t)count + 8) * sizeof *at);
     if (count > 0)
@@ -130,13 +130,13 @@ static uint32_t chars(struct grammar_builder *b, const struct grammar_range *ran
 uint32_t grammar_chars(struct grammar_builder *b, const struct grammar_range *ranges,
                        uint32_t count)
 {
-    return chars(b, ranges, count, false);
+    return chars_expr(b, ranges, count, false);
 }
 
 uint32_t grammar_chars_except(struct grammar_builder *b, const struct grammar_range *ranges,
                               uint32_t count)
 {
-    return chars(b, ranges, count, true);
+    return chars_expr(b, ranges, count, true);
 }
 
 static int compare_texts(const void *x, const void *y)

@@ -52,7 +52,7 @@ static uint32_t filled_of(const struct rewrite *w, uint32_t e)
 }
 
 // Returns expression e in the other builder, which already contains its children.
-static uint32_t rewritten(struct rewrite *w, uint32_t e)
+static uint32_t expr_rewritten(struct rewrite *w, uint32_t e)
 {
     const struct expr *x = expr_of(w->from, e);
     switch (x->kind) {
@@ -110,7 +110,7 @@ static void rewrite_all(struct rewrite *w)
         w->map[e] = w->map_nonempty[e] = GRAMMAR_NOTHING;
         if (!w->wanted[e] || !w->productive[e])
             continue;
-        w->map[e] = rewritten(w, e);
+        w->map[e] = expr_rewritten(w, e);
         if (w->nonempty[e])
             w->map_nonempty[e] = rewritten_nonempty(w, e);
     }

@@ -53,7 +53,7 @@ static void marker_put(struct finder *f, uint32_t root, const struct grammar_mar
 }
 
 // Returns the next node for a byte with which no marker continues.
-static uint32_t fallback(const struct finder *f, uint32_t at, uint32_t byte)
+static uint32_t node_fallback(const struct finder *f, uint32_t at, uint32_t byte)
 {
     if (at == NODE_TEXT)
         return NODE_TEXT;
@@ -72,11 +72,11 @@ static void steps_fill(struct finder *f, uint32_t root)
         for (uint32_t byte = 0; byte < 256; byte++) {
             uint32_t child = f->nodes[at].to[byte];
             if (child == NODE_NONE) {
-                f->nodes[at].to[byte] = fallback(f, at, byte);
+                f->nodes[at].to[byte] = node_fallback(f, at, byte);
                 continue;
             }
             struct node *node = &f->nodes[child];
-            node->fail = fallback(f, at, byte);
+            node->fail = node_fallback(f, at, byte);
             if (!node->complete && f->nodes[node->fail].complete) { // a shorter marker ends here
                 node->complete = true;
                 node->then = f->nodes[node->fail].then;

@@ -202,7 +202,7 @@ static void byte_outside(const struct token_budget *b, struct token_budget_place
         byte_head(b, at, byte);
 }
 
-static void bytes_take(const struct token_budget *b, struct token_budget_place *at,
+static void bytes_read(const struct token_budget *b, struct token_budget_place *at,
                        struct text bytes)
 {
     bool special = bytes.bytes > 0 && (uint8_t)bytes.at[0] == VOCABULARY_SPECIAL_BYTE;
@@ -237,14 +237,14 @@ void token_budget_make(struct token_budget *b, const struct token_budget_args *a
         head_begin(&b->start);
     if (args->called)
         call_begin(&b->start);
-    bytes_take(b, &b->start, args->before);
+    bytes_read(b, &b->start, args->before);
 }
 
 void token_budget_next(const struct token_budget *b, struct token_budget_place *at,
                        struct text bytes)
 {
     at->tokens += at->inside;
-    bytes_take(b, at, bytes);
+    bytes_read(b, at, bytes);
 }
 
 int32_t token_budget_forced(const struct token_budget *b, const struct token_budget_place *at)

@@ -137,7 +137,7 @@ enum status rerank_prompt_make(struct rerank_prompt **out, const struct rerank_a
     if (status == STATUS_OK &&
         p->before_count + p->head_count + p->tail_count >= args->tokens_max) {
         return error_set(err, STATUS_TOO_LARGE,
-                         "the query leaves no space for a document: %u of %u tokens are taken",
+                         "the query leaves no space for a document: %u of %u tokens are used",
                          p->before_count + p->head_count + p->tail_count, args->tokens_max);
     }
     *out = p;
@@ -224,7 +224,7 @@ static enum status encode_yes_no(const struct rerank_prompt *p, struct text docu
     if (status != STATUS_OK)
         return status;
     // One token may combine the end of the head with the start of the document. The number of
-    // tokens of the head alone is taken as the boundary.
+    // tokens of the head alone is used as the boundary.
     uint32_t head = p->head_count < count ? p->head_count : count;
     uint32_t keep = head + document_keep(p, p->before_count + head + p->tail_count, count - head);
     document_truncate(p, middle + head, count - head, keep - head, 0);

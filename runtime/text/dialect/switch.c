@@ -97,17 +97,17 @@ static bool switch_works(const struct dialect_switch *s, const struct chat_templ
 static uint32_t efforts_accepted(const struct dialect_switch *by, const struct chat_template *chat,
                                  struct arena *arena)
 {
-    uint32_t taken = 0;
+    uint32_t accepted = 0;
     struct text prompt;
     json_t *variables = json_object();
     if (by)
         value_set(variables, by->variable, by->on);
     for (int i = EFFORT_MINIMAL; i < EFFORT_COUNT; i++) {
         json_object_set_new(variables, "reasoning_effort", json_string(effort_names[i]));
-        taken |= (uint32_t)prompt_of(chat, variables, arena, &prompt) << i;
+        accepted |= (uint32_t)prompt_of(chat, variables, arena, &prompt) << i;
     }
     json_decref(variables);
-    return taken;
+    return accepted;
 }
 
 // A conversation in which a message has this number of calls, as the endpoints write it. The ids
@@ -138,9 +138,9 @@ static bool calls_accepted(const struct chat_template *chat, uint32_t calls, str
 {
     struct text prompt;
     json_t *more = calls_made(calls);
-    bool taken = prompt_of(chat, more, arena, &prompt);
+    bool accepted = prompt_of(chat, more, arena, &prompt);
     json_decref(more);
-    return taken;
+    return accepted;
 }
 
 bool dialect_one_call(const struct chat_template *chat)

@@ -254,7 +254,7 @@ static uint32_t counted_items(struct arrays *r)
 uint32_t array_text(struct schema *c, const struct alternative *a)
 {
     struct arrays r = {.c = c, .max = GRAMMAR_UNBOUNDED};
-    bool says = false;
+    bool has_keyword = false;
     r.entry_count = alternative_entries(c, a, &r.entries);
     schema_spend(c, 600 * (uint64_t)r.entry_count);
     for (uint32_t i = 0; i < r.entry_count; i++) {
@@ -262,11 +262,11 @@ uint32_t array_text(struct schema *c, const struct alternative *a)
                                             "minItems",    "maxItems",        "contains",
                                             "uniqueItems", "unevaluatedItems"};
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-            says |= schema_keyword(c, r.entries[i]->site, words[k]) != NULL;
+            has_keyword |= schema_keyword(c, r.entries[i]->site, words[k]) != NULL;
         arrays_limits(&r, r.entries[i]->site);
         arrays_contains(&r, r.entries[i]->site);
     }
-    if (!says)
+    if (!has_keyword)
         return c->any.array;
     if (schema_failed(c) || r.min > r.max)
         return GRAMMAR_NOTHING;

@@ -30,8 +30,8 @@ static uint32_t with_extra(struct object *o, uint32_t count, uint32_t min, uint3
     uint32_t later[] = {more, extra_more, more};
     if (count > 0)
         return grammar_join_all(b, later, 3);
-    uint32_t behind = grammar_join(b, o->member, grammar_join_all(b, later, 3));
-    return grammar_either(b, grammar_join(b, o->extra, more), behind);
+    uint32_t member_first = grammar_join(b, o->member, grammar_join_all(b, later, 3));
+    return grammar_either(b, grammar_join(b, o->extra, more), member_first);
 }
 
 static uint32_t unknown_members(struct object *o, uint32_t count)

@@ -214,9 +214,9 @@ bool chat_template_accepts_late_system(const struct chat_template *chat)
                   "content", "a", "role", "assistant", "content", "b", "role", "system", "content",
                   marker, "role", "user", "content", "c");
     const struct chat_input in = {.variables = variables};
-    bool takes = variables && chat_render(chat, &in, arena, &out, NULL) == STATUS_OK &&
-                 memmem(out.text.at, out.text.bytes, marker, sizeof marker - 1);
+    bool accepts = variables && chat_render(chat, &in, arena, &out, NULL) == STATUS_OK &&
+                   memmem(out.text.at, out.text.bytes, marker, sizeof marker - 1);
     json_decref(variables);
     arena_destroy(arena);
-    return takes;
+    return accepts;
 }

@@ -107,9 +107,9 @@ static uint32_t letter_code(char letter, bool bracket)
     }
 }
 
-static enum status numbered_read(struct pattern *p, char letter, uint32_t *out, bool *taken)
+static enum status numbered_read(struct pattern *p, char letter, uint32_t *out, bool *handled)
 {
-    *taken = true;
+    *handled = true;
     switch (letter) {
     case 'x':
         return hexadecimal_read(p, out);
@@ -135,14 +135,14 @@ static enum status numbered_read(struct pattern *p, char letter, uint32_t *out, 
     default:
         break;
     }
-    *taken = false;
+    *handled = false;
     return STATUS_OK;
 }
 
 enum status pattern_escape(struct pattern *p, bool bracket, struct escape *out)
 {
     size_t bytes;
-    bool taken;
+    bool handled;
     *out = (struct escape){0};
     if (p->at + 1 >= p->in.bytes)
         return pattern_refuse(p, "it ends with a backslash");
@@ -151,8 +151,8 @@ enum status pattern_escape(struct pattern *p, bool bracket, struct escape *out)
     p->at += 1 + bytes;
     if ((letter == 'p' || letter == 'P') && pattern_next_is(p, "{"))
         return property_read(p, letter == 'P', bracket, &out->set);
-    enum status status = numbered_read(p, letter, &out->code, &taken);
-    if (status != STATUS_OK || taken)
+    enum status status = numbered_read(p, letter, &out->code, &handled);
+    if (status != STATUS_OK || handled)
         return status;
     bool small = letter >= 'a';
     struct set *set = set_create(p->arena);

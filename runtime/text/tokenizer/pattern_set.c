@@ -155,17 +155,17 @@ static void put_intersection(struct pattern_text *out, const struct set *set)
     pattern_put_string(out, "(?:");
     if (set->negated)
         pattern_put_string(out, "(?!");
-    const struct set *taken = set->first;
-    for (const struct set *m = set->first; m && taken->negated; m = m->next)
-        taken = m; // a member that is not negated is best for the final match
+    const struct set *chosen = set->first;
+    for (const struct set *m = set->first; m && chosen->negated; m = m->next)
+        chosen = m; // a member that is not negated is best for the final match
     for (const struct set *m = set->first; m; m = m->next) {
-        if (m == taken)
+        if (m == chosen)
             continue;
         struct set positive = *m;
         positive.negated = false;
         put_look(out, m->negated ? "(?!" : "(?=", &positive);
     }
-    set_put(out, taken);
+    set_put(out, chosen);
     pattern_put_string(out, set->negated ? ")(?s:.))" : ")");
 }
 

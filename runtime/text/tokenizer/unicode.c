@@ -8,7 +8,7 @@
 
 // Returns the general category. utf8proc may know an older Unicode: the table contains the
 // characters added since, and the one mark whose category changed.
-static unsigned category(uint32_t c)
+static unsigned char_category(uint32_t c)
 {
     unsigned known = (unsigned)utf8proc_category((utf8proc_int32_t)c);
     if (known != UTF8PROC_CATEGORY_CN && known != UTF8PROC_CATEGORY_MN)
@@ -21,14 +21,14 @@ bool char_is_letter(uint32_t c)
 {
     if (c < 0x80)
         return (c | 0x20) - 'a' < 26;
-    return category(c) - UTF8PROC_CATEGORY_LU <= UTF8PROC_CATEGORY_LO - UTF8PROC_CATEGORY_LU;
+    return char_category(c) - UTF8PROC_CATEGORY_LU <= UTF8PROC_CATEGORY_LO - UTF8PROC_CATEGORY_LU;
 }
 
 bool char_is_number(uint32_t c)
 {
     if (c < 0x80)
         return c - '0' < 10;
-    return category(c) - UTF8PROC_CATEGORY_ND <= UTF8PROC_CATEGORY_NO - UTF8PROC_CATEGORY_ND;
+    return char_category(c) - UTF8PROC_CATEGORY_ND <= UTF8PROC_CATEGORY_NO - UTF8PROC_CATEGORY_ND;
 }
 
 bool char_is_space(uint32_t c)
@@ -43,7 +43,7 @@ bool char_is_word(uint32_t c)
 {
     if (c < 0x80)
         return char_is_letter(c) || c - '0' < 10 || c == '_';
-    unsigned k = category(c);
+    unsigned k = char_category(c);
     return k - UTF8PROC_CATEGORY_LU <= UTF8PROC_CATEGORY_NL - UTF8PROC_CATEGORY_LU ||
            k == UTF8PROC_CATEGORY_PC || c == 0x200C || c == 0x200D || c - 0x24B6 <= 0x33 ||
            c - 0x1F130 <= 0x19 || c - 0x1F150 <= 0x19 || c - 0x1F170 <= 0x19;
@@ -53,7 +53,8 @@ bool char_is_mark(uint32_t c)
 {
     if (c < 0x300)
         return false;
-    bool mark = category(c) - UTF8PROC_CATEGORY_MN <= UTF8PROC_CATEGORY_ME - UTF8PROC_CATEGORY_MN;
+    bool mark =
+        char_category(c) - UTF8PROC_CATEGORY_MN <= UTF8PROC_CATEGORY_ME - UTF8PROC_CATEGORY_MN;
     return mark != (unicode_find(&unicode_marks_otherwise, c) != NULL);
 }
 
@@ -61,7 +62,7 @@ bool char_is_mark_nonspacing(uint32_t c)
 {
     if (c < 0x300)
         return false;
-    bool mark = category(c) == UTF8PROC_CATEGORY_MN;
+    bool mark = char_category(c) == UTF8PROC_CATEGORY_MN;
     return mark != (unicode_find(&unicode_nonspacing_otherwise, c) != NULL);
 }
 
@@ -69,7 +70,8 @@ bool char_is_punctuation(uint32_t c)
 {
     if (c < 0x80)
         return c - '!' < 15 || c - ':' < 7 || c - '[' < 6 || c - '{' < 4;
-    bool mark = category(c) - UTF8PROC_CATEGORY_PC <= UTF8PROC_CATEGORY_PO - UTF8PROC_CATEGORY_PC;
+    bool mark =
+        char_category(c) - UTF8PROC_CATEGORY_PC <= UTF8PROC_CATEGORY_PO - UTF8PROC_CATEGORY_PC;
     return mark != (unicode_find(&unicode_punctuation_otherwise, c) != NULL);
 }
 
@@ -78,7 +80,7 @@ bool char_is_control(uint32_t c)
     if (c < 0x80)
         return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
     bool control =
-        category(c) - UTF8PROC_CATEGORY_CC <= UTF8PROC_CATEGORY_CO - UTF8PROC_CATEGORY_CC;
+        char_category(c) - UTF8PROC_CATEGORY_CC <= UTF8PROC_CATEGORY_CO - UTF8PROC_CATEGORY_CC;
     return control != (unicode_find(&unicode_control_otherwise, c) != NULL);
 }
 
