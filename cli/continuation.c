@@ -166,7 +166,7 @@ static enum status reply_make(const struct session *session, const struct contin
     enum status status =
         dialect_start_find(dialect, session->model->tokenizer, &prompt, &reply.start, err);
     if (status == STATUS_OK)
-        *out = reply_open(&reply);
+        *out = reply_create(&reply);
     return status;
 }
 
@@ -190,7 +190,7 @@ enum status prompt_continue(struct session *session, const struct continue_args 
         status = events_handle(session, request, &r, &event, err);
         request_end(session, request, &event);
     }
-    reply_close(r.reply);
+    reply_destroy(r.reply);
     return status;
 }
 

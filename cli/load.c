@@ -62,7 +62,7 @@ static enum status template_load(struct loaded *loaded, struct loaded_model *m, 
                  "(--chat-template FILE sets one)",
                  m->spec.id);
     }
-    enum status status = chat_template_open(&m->chat, m->chat_source, err);
+    enum status status = chat_template_create(&m->chat, m->chat_source, err);
     if (status != STATUS_OK)
         error_prefix(err, "chat template of model '%s'", m->spec.id);
     return status;
@@ -703,7 +703,7 @@ void loaded_close(struct loaded *loaded)
             m->device->api->close(m->ranks.devices[r]);
         if (m->copy > 0)
             continue;
-        chat_template_close(m->chat);
+        chat_template_destroy(m->chat);
         vocabulary_unref(m->vocabulary);
         tokenizer_close(m->tokenizer);
     }

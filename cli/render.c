@@ -81,13 +81,13 @@ static enum status prompt_render(const struct render_settings *s, const struct t
         status = source_read(s, tokenizer, variables, arena, &source, err);
     struct chat_template *chat = NULL;
     if (status == STATUS_OK)
-        status = chat_template_open(&chat, source, err);
+        status = chat_template_create(&chat, source, err);
     struct chat_output out;
     if (status == STATUS_OK)
         status = chat_render(chat, &in, arena, &out, err);
     if (status == STATUS_OK)
         output_text(stdout, out.text);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     return status;
 }
 

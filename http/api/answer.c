@@ -11,7 +11,7 @@ void answer_open(struct answer_parts *a, const struct reply_args *args,
                  const struct answer_parts *continued)
 {
     a->dialect = args->dialect;
-    a->reply = continued ? reply_copy(continued->reply) : reply_open(args);
+    a->reply = continued ? reply_copy(continued->reply) : reply_create(args);
     if (!continued)
         return;
     a->continued_bytes = continued->continued_bytes;
@@ -44,7 +44,7 @@ struct text answer_begun(const struct answer_parts *a)
 
 void answer_close(struct answer_parts *a)
 {
-    reply_close(a->reply);
+    reply_destroy(a->reply);
     a->reply = NULL;
 }
 

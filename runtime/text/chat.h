@@ -42,9 +42,9 @@ struct chat_output {
 };
 
 // Parses a template; copies the source. An error names the template's line.
-enum status chat_template_open(struct chat_template **out, struct text source,
-                               struct error *err) MUST_USE;
-void chat_template_close(struct chat_template *chat); // NULL is allowed
+enum status chat_template_create(struct chat_template **out, struct text source,
+                                 struct error *err) MUST_USE;
+void chat_template_destroy(struct chat_template *chat); // NULL is allowed
 
 // Renders a template. STATUS_REFUSED: the template called raise_exception; err contains only the
 // text it gave. STATUS_UNWANTED: the slice reported that the result is no longer wanted. Any other

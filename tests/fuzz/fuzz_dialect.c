@@ -84,7 +84,7 @@ static void take(struct outcome *o, const struct reply_event *events, uint32_t c
 static void read_all(const struct reply_args *args, struct text text, uint32_t cuts,
                      struct outcome *o)
 {
-    struct reply *r = reply_open(args);
+    struct reply *r = reply_create(args);
     uint32_t count;
     for (size_t at = 0, step; at < text.bytes; at += step) {
         step = cuts == 0 ? text.bytes : 1 + (at * cuts >> 3) % 7;
@@ -97,7 +97,7 @@ static void read_all(const struct reply_args *args, struct text text, uint32_t c
     const struct reply_event *events = reply_finish(r, &count);
     take(o, events, count);
     require(o->over && !o->in_call && (!o->utf8 || is_text(&o->text)));
-    reply_close(r);
+    reply_destroy(r);
 }
 
 static void outcome_free(struct outcome *o)

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct chat_template *chat = NULL;
     struct error err = {0};
     struct text source = {(const char *)data, bytes};
-    if (chat_template_open(&chat, source, &err) != STATUS_OK)
+    if (chat_template_create(&chat, source, &err) != STATUS_OK)
         return 0;
     json_t *variables = json_loads(conversation, 0, NULL);
     struct arena *arena = arena_create(4096, 8u * 1024 * 1024);
@@ -40,6 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     }
     arena_destroy(arena);
     json_decref(variables);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     return 0;
 }

@@ -22,7 +22,7 @@ static json_t *render(const json_t *request, struct arena *arena)
     struct chat_template *chat = NULL;
     struct chat_output out;
     struct error err = {0};
-    enum status status = chat_template_open(
+    enum status status = chat_template_create(
         &chat, text_span(json_string_value(source), json_string_length(source)), &err);
     if (status != STATUS_OK)
         return failure(status, &err);
@@ -31,7 +31,7 @@ static json_t *render(const json_t *request, struct arena *arena)
                                   .trusted_count = 2,
                                   .now = json_integer_value(json_object_get(request, "now"))};
     status = chat_render(chat, &in, arena, &out, &err);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     if (status != STATUS_OK)
         return failure(status, &err);
     json_t *plain = json_array();

@@ -77,7 +77,7 @@ struct text rig_read(const struct reply_args *args, struct text text, struct cut
                      struct json_buffer *out)
 {
     struct line line = {.out = out};
-    struct reply *r = reply_open(args);
+    struct reply *r = reply_create(args);
     uint32_t count;
     const struct reply_event *events;
     out->bytes = 0;
@@ -98,14 +98,14 @@ struct text rig_read(const struct reply_args *args, struct text text, struct cut
         at += end;
         if (cuts.after && at % 3 == 0) { // a copy goes on as the reader would have
             struct reply *copy = reply_copy(r);
-            reply_close(r);
+            reply_destroy(r);
             r = copy;
         }
     }
     events = reply_finish(r, &count);
     for (uint32_t i = 0; i < count; i++)
         event_put(&line, &events[i]);
-    reply_close(r);
+    reply_destroy(r);
     return text_span(out->at, out->bytes);
 }
 

@@ -180,12 +180,12 @@ static void heard_events(struct heard *h, const struct reply_event *events, uint
 static struct reply *reader_of(const struct subject *s, const json_t *tools,
                                enum dialect_start start)
 {
-    return reply_open(&(struct reply_args){.dialect = &s->d,
-                                           .start = start,
-                                           .calls = true,
-                                           .reasoning = true,
-                                           .has_text_grammar = s->has_text_grammar,
-                                           .tools = tools});
+    return reply_create(&(struct reply_args){.dialect = &s->d,
+                                             .start = start,
+                                             .calls = true,
+                                             .reasoning = true,
+                                             .has_text_grammar = s->has_text_grammar,
+                                             .tools = tools});
 }
 
 // Arguments in the events go on where those of the whole answer do, out[call] bytes of which came
@@ -225,9 +225,9 @@ size_t subject_cut(const struct subject *s, const json_t *tools, const struct wr
         memcpy(then, out, sizeof then);
         events = reply_finish(copy, &count);
         fine = fine && goes_on(whole, then, events, count);
-        reply_close(copy);
+        reply_destroy(copy);
     }
-    reply_close(r);
+    reply_destroy(r);
     return fine ? SIZE_MAX : end;
 }
 
@@ -251,7 +251,7 @@ void subject_hear(const struct subject *s, const json_t *tools, const struct wri
     }
     const struct reply_event *last = reply_finish(r, &count);
     heard_events(h, last, count);
-    reply_close(r);
+    reply_destroy(r);
 }
 
 void heard_line(struct heard *h)

@@ -58,10 +58,10 @@ static enum status run(struct rig *rig, const char *source)
                                   .limits = rig->limits};
     rig->err = (struct error){0};
     arena_reset(rig->arena);
-    enum status status = chat_template_open(&chat, text_of(source), &rig->err);
+    enum status status = chat_template_create(&chat, text_of(source), &rig->err);
     if (status == STATUS_OK)
         status = chat_render(chat, &in, rig->arena, &rig->out, &rig->err);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     return status;
 }
 
@@ -290,16 +290,16 @@ static void test_questions(void **state)
         "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
         "{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}";
     struct chat_template *chat = NULL;
-    assert_int_equal(chat_template_open(&chat, text_of("{{ tools }}{{ x.thinking }}"), NULL),
+    assert_int_equal(chat_template_create(&chat, text_of("{{ tools }}{{ x.thinking }}"), NULL),
                      STATUS_OK);
     assert_true(chat_template_uses(chat, "tools"));
     assert_false(chat_template_uses(chat, "thinking"));
     assert_false(chat_template_accepts_late_system(chat));
-    chat_template_close(chat);
-    assert_int_equal(chat_template_open(&chat, text_of(refuses), NULL), STATUS_OK);
+    chat_template_destroy(chat);
+    assert_int_equal(chat_template_create(&chat, text_of(refuses), NULL), STATUS_OK);
     assert_false(chat_template_accepts_late_system(chat));
-    chat_template_close(chat);
-    assert_int_equal(chat_template_open(&chat, chat_template_plain(), NULL), STATUS_OK);
+    chat_template_destroy(chat);
+    assert_int_equal(chat_template_create(&chat, chat_template_plain(), NULL), STATUS_OK);
     assert_true(chat_template_accepts_late_system(chat));
     struct arena *arena = arena_create(0, 0);
     json_t *variables = json_pack("{s:[{s:s}, {s:s}]}", "messages", "content", "a", "content", "b");
@@ -309,7 +309,7 @@ static void test_questions(void **state)
     assert_true(text_is(out.text, "a\nb"));
     json_decref(variables);
     arena_destroy(arena);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
 }
 
 // A name of a special token that the tokenizer lacks is no way for a request to write one.
@@ -329,7 +329,8 @@ static void test_trusted_names_are_the_tokenizer_s(void **state)
         assert_int_equal(
             tokenizer_open_memory(&tokenizer, text_of(json), text_of(configs[i]), NULL), STATUS_OK);
         assert_int_equal(
-            chat_template_open(&chat, text_of("{{ bos_token }}{{ eos_token }}a"), NULL), STATUS_OK);
+            chat_template_create(&chat, text_of("{{ bos_token }}{{ eos_token }}a"), NULL),
+            STATUS_OK);
         json_t *variables = json_pack("{s:s, s:s}", "bos_token", "<s><s>", "eos_token", "<s>");
         const struct prompt_args args = {
             .chat = chat, .tokenizer = tokenizer, .variables = variables, .arena = arena};
@@ -339,7 +340,7 @@ static void test_trusted_names_are_the_tokenizer_s(void **state)
         assert_int_equal(tokens[count - 1], 0);
         json_decref(variables);
         arena_destroy(arena);
-        chat_template_close(chat);
+        chat_template_destroy(chat);
         tokenizer_close(tokenizer);
     }
 }

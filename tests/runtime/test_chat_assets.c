@@ -59,7 +59,7 @@ static int case_run(const char *folder, const json_t *contexts, const json_t *on
     struct chat_template *chat = NULL;
     struct chat_output out;
     struct error err = {0};
-    enum status status = chat_template_open(&chat, text_span(source, bytes), &err);
+    enum status status = chat_template_create(&chat, text_span(source, bytes), &err);
     test_free(source);
     if (status != STATUS_OK) {
         printf("%s: not opened: %s\n", file, err.text);
@@ -88,7 +88,7 @@ static int case_run(const char *folder, const json_t *contexts, const json_t *on
         printf("%s %s: %s %s\n", file, context, status_name(status),
                status == STATUS_OK ? "but a refusal is recorded" : err.text);
     }
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     return fine;
 }
 

@@ -142,7 +142,7 @@ static void compare(const struct dialect *d, struct text answer, const struct wa
                                .reasoning = true,
                                .calls = way->calls,
                                .has_text_grammar = way->has_text_grammar};
-    struct reply *r = reply_open(&reply);
+    struct reply *r = reply_create(&reply);
     uint32_t count;
     bool loose = way->has_text_grammar || (way->calls && looks_like_calls(d->row));
     // The rig's tokenizer has no text.
@@ -166,7 +166,7 @@ static void compare(const struct dialect *d, struct text answer, const struct wa
                      dialect_reasoning_name(d), place.inside, at + bytes, (int)answer.bytes,
                      answer.at);
     }
-    reply_close(r);
+    reply_destroy(r);
 }
 
 static struct text marks_of(const struct dialect *d, char *out)

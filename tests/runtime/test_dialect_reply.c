@@ -286,13 +286,13 @@ static void test_markers_that_are_special_tokens_are_no_text(void **state)
     assert_true(text_is(have, "text(a , )over"));
 
     uint32_t count; // spelled as text
-    struct reply *r = reply_open(&args);
+    struct reply *r = reply_create(&args);
     const struct reply_event *events =
         reply_feed(r, text_of("[TOOL_CALLS]g[ARGS]{}"), false, &count);
     assert_int_equal(count, 1);
     assert_int_equal(events[0].kind, REPLY_TEXT);
     assert_true(text_is(events[0].text, "[TOOL_CALLS]g[ARGS]{}"));
-    reply_close(r);
+    reply_destroy(r);
     tokenizer_close(t);
     json_buffer_free(&out);
 }
@@ -354,11 +354,11 @@ static void held_check(const char *dialect, const char *text, size_t held)
     uint32_t count;
     assert_true(dialect_named(&d, dialect, "think", NULL));
     const struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true};
-    struct reply *r = reply_open(&args);
+    struct reply *r = reply_create(&args);
     reply_feed(r, text_of(text), false, &count);
     if (reply_held(r) != held)
         fail_msg("%s: %s holds %zu", dialect, text, reply_held(r));
-    reply_close(r);
+    reply_destroy(r);
 }
 
 static void test_no_more_is_held_than_may_be_a_marker(void **state)
@@ -406,7 +406,7 @@ static void test_what_is_held_has_a_bound(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(dialect_named(&d, cases[i].dialect, "think", NULL));
         const struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true};
-        struct reply *r = reply_open(&args);
+        struct reply *r = reply_create(&args);
         reply_feed(r, text_of(cases[i].head), false, &count);
         for (size_t at = 0; at < bytes; at++) {
             reply_feed(r, text_span(&cases[i].fill, 1), false, &count);
@@ -414,7 +414,7 @@ static void test_what_is_held_has_a_bound(void **state)
                 fail_msg("%s holds %zu bytes", cases[i].head, reply_held(r));
         }
         reply_finish(r, &count);
-        reply_close(r);
+        reply_destroy(r);
     }
     json_buffer_free(&out);
 }
@@ -530,7 +530,7 @@ static void test_deep_values_are_broken_not_a_crash(void **state)
         uint32_t count;
         assert_true(dialect_named(&d, heads[i][0], "none", NULL));
         const struct reply_args args = {.dialect = &d, .calls = true, .tools = tools};
-        struct reply *r = reply_open(&args);
+        struct reply *r = reply_create(&args);
         reply_feed(r, text_of(heads[i][1]), false, &count);
         for (int n = 0; n < 1000; n++)
             reply_feed(r, text_of(heads[i][2]), false, &count);
@@ -538,7 +538,7 @@ static void test_deep_values_are_broken_not_a_crash(void **state)
         assert_int_equal(events[count - 1].kind, REPLY_END);
         assert_int_equal(events[count - 2].kind, REPLY_CALL_END);
         assert_false(events[count - 2].complete);
-        reply_close(r);
+        reply_destroy(r);
     }
     json_decref(tools);
 }
@@ -621,7 +621,7 @@ static void test_counts_and_reasoning_are_known_while_it_runs(void **state)
     uint32_t count;
     assert_true(dialect_named(&d, "hermes", "think", NULL));
     const struct reply_args args = {.dialect = &d, .calls = true, .reasoning = true};
-    struct reply *r = reply_open(&args);
+    struct reply *r = reply_create(&args);
     assert_false(reply_in_reasoning(r));
     reply_feed(r, text_of("<think>a"), false, &count);
     assert_true(reply_in_reasoning(r));
@@ -631,8 +631,8 @@ static void test_counts_and_reasoning_are_known_while_it_runs(void **state)
     assert_int_equal(reply_calls(r), 0);
     reply_feed(r, text_of("}"), false, &count);
     assert_int_equal(reply_calls(r), 1);
-    reply_close(r);
-    reply_close(NULL);
+    reply_destroy(r);
+    reply_destroy(NULL);
 }
 
 // A schema whose references lead in circles, and one with very many alternatives.

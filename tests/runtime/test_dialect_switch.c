@@ -127,9 +127,9 @@ static unsigned calls_check(const char *folder, const char *file)
     bool listed = false;
     for (size_t i = 0; i < sizeof one_call / sizeof *one_call; i++)
         listed |= strcmp(one_call[i], file) == 0;
-    assert_int_equal(chat_template_open(&chat, file_text(folder, file), &err), STATUS_OK);
+    assert_int_equal(chat_template_create(&chat, file_text(folder, file), &err), STATUS_OK);
     bool found = dialect_one_call(chat);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     if (found != listed)
         print_error("%s: %s\n", file, found ? "one call" : "any count of calls");
     return found != listed;
@@ -149,7 +149,7 @@ static unsigned template_check(const char *folder, const char *file)
     assert_int_equal(dialect_detect(&dialect, source, NULL, &err), STATUS_OK);
     if (!row && !dialect_reasoning_syntax(&dialect).open)
         return 0;
-    assert_int_equal(chat_template_open(&chat, source, &err), STATUS_OK);
+    assert_int_equal(chat_template_create(&chat, source, &err), STATUS_OK);
     dialect_thinking_find(&found, chat, source);
     efforts_put(found.efforts, efforts);
     bool same = row && (row->by ? found.by && strcmp(found.by->variable, row->by) == 0 : !found.by);
@@ -159,7 +159,7 @@ static unsigned template_check(const char *folder, const char *file)
                     efforts);
     else
         prompts_compare(row, chat);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     return wrong;
 }
 
@@ -195,9 +195,9 @@ static bool one_call_in(const char *source)
 {
     struct chat_template *chat;
     struct error err;
-    assert_int_equal(chat_template_open(&chat, text_of(source), &err), STATUS_OK);
+    assert_int_equal(chat_template_create(&chat, text_of(source), &err), STATUS_OK);
     bool one = dialect_one_call(chat);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     return one;
 }
 
@@ -224,9 +224,9 @@ static void found_in(const char *source, struct dialect_thinking *found)
 {
     struct chat_template *chat;
     struct error err;
-    assert_int_equal(chat_template_open(&chat, text_of(source), &err), STATUS_OK);
+    assert_int_equal(chat_template_create(&chat, text_of(source), &err), STATUS_OK);
     dialect_thinking_find(found, chat, text_of(source));
-    chat_template_close(chat);
+    chat_template_destroy(chat);
 }
 
 static void test_what_is_only_mentioned_is_no_switch(void **state)

@@ -281,13 +281,13 @@ static struct text render(const struct row *row, const json_t *variables, struct
     struct chat_template *chat;
     struct chat_output out = {0};
     struct error err = {0};
-    assert_int_equal(chat_template_open(&chat, source, &err), STATUS_OK);
+    assert_int_equal(chat_template_create(&chat, source, &err), STATUS_OK);
     test_free((void *)source.at);
     const struct chat_input in = {
         .variables = variables, .trusted = trusted, .trusted_count = 2, .now = NOW};
     if (chat_render(chat, &in, arena, &out, &err) != STATUS_OK)
         fail_msg("%s: %s", row->file, err.text);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     return out.text;
 }
 
@@ -322,7 +322,7 @@ static json_t *message_of(const struct reply_args *args, struct text reply)
     json_t *message = json_pack("{s:s, s:s, s:[]}", "text", "", "think", "", "calls");
     json_t *calls = json_object_get(message, "calls");
     struct json_buffer arguments = {0};
-    struct reply *r = reply_open(args);
+    struct reply *r = reply_create(args);
     for (int step = 0; step < 2; step++) {
         uint32_t count;
         const struct reply_event *events =
@@ -349,7 +349,7 @@ static json_t *message_of(const struct reply_args *args, struct text reply)
             }
         }
     }
-    reply_close(r);
+    reply_destroy(r);
     json_buffer_free(&arguments);
     return message;
 }

@@ -170,7 +170,7 @@ static void test_prompt(void **state)
     texts_fill();
     assert_int_equal(tokenizer_open_memory(&t, text_of(ways[2].json), text_span(NULL, 0), &err),
                      STATUS_OK);
-    assert_int_equal(chat_template_open(&chat, text_of(source), &err), STATUS_OK);
+    assert_int_equal(chat_template_create(&chat, text_of(source), &err), STATUS_OK);
     struct slice slice = counted_begin(EACH, 0);
     assert_int_equal(prompt(t, chat, &slice, 0, &count), STATUS_OK);
     whole = counted.passes;
@@ -185,7 +185,7 @@ static void test_prompt(void **state)
         assert_int_equal(prompt(t, chat, &slice, 0, &count), STATUS_UNWANTED);
         assert_int_equal(counted.passes, stops[k]);
     }
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     tokenizer_close(t);
 }
 

@@ -19,10 +19,10 @@ static bool agrees(const json_t *variables, struct text source, const json_t *wa
     struct chat_output out;
     struct error err;
     const struct chat_input in = {.variables = variables, .now = 1752148800};
-    enum status status = chat_template_open(&chat, source, &err);
+    enum status status = chat_template_create(&chat, source, &err);
     if (status == STATUS_OK)
         status = chat_render(chat, &in, arena, &out, &err);
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     if (json_is_null(want))
         return status != STATUS_OK;
     struct text text = text_span(json_string_value(want), json_string_length(want));
@@ -78,7 +78,7 @@ static void test_the_time_is_as_python_has_it(void **state)
     const char *source = "{{ strftime_now('%a %d %b %y %U %W %u %w %j %I %p %S') }}";
     struct arena *arena = arena_create(0, 1u << 20);
     json_t *none = json_object();
-    assert_int_equal(chat_template_open(&chat, text_of(source), &err), STATUS_OK);
+    assert_int_equal(chat_template_create(&chat, text_of(source), &err), STATUS_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct chat_output out;
         const struct chat_input in = {.variables = none, .now = rows[i].now};
@@ -86,7 +86,7 @@ static void test_the_time_is_as_python_has_it(void **state)
         if (!text_is(out.text, rows[i].want))
             fail_msg("%lld: %.*s", (long long)rows[i].now, (int)out.text.bytes, out.text.at);
     }
-    chat_template_close(chat);
+    chat_template_destroy(chat);
     json_decref(none);
     arena_destroy(arena);
 }

@@ -586,7 +586,7 @@ void read_symbol(struct reply *r, unsigned symbol)
 
 // --- lifecycle ---
 
-struct reply *reply_open(const struct reply_args *args)
+struct reply *reply_create(const struct reply_args *args)
 {
     struct reply *r = heap_alloc_zeroed(1, sizeof *r);
     r->args = *args;
@@ -624,7 +624,7 @@ struct reply *reply_copy(const struct reply *r)
     return copy;
 }
 
-void reply_close(struct reply *r)
+void reply_destroy(struct reply *r)
 {
     if (!r)
         return;

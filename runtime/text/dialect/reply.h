@@ -62,11 +62,11 @@ struct reply_args {
 struct reply;
 
 // Allocates a reply on the heap. A reply belongs to one choice and is used by one thread at a time.
-struct reply *reply_open(const struct reply_args *args);
+struct reply *reply_create(const struct reply_args *args);
 // Copies the state of r; undelivered events are not copied.
 struct reply *reply_copy(const struct reply *r);
 // r may be NULL.
-void reply_close(struct reply *r);
+void reply_destroy(struct reply *r);
 
 // Reads the next piece of the answer: text, or the complete text of one special token. Returns
 // events[*count]; the array and its texts belong to the reply and are valid until its next call.

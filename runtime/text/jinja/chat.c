@@ -14,7 +14,7 @@ static const struct chat_limits limits_default = {
     .output_bytes_max = 64u * 1024 * 1024,
 };
 
-enum status chat_template_open(struct chat_template **out, struct text source, struct error *err)
+enum status chat_template_create(struct chat_template **out, struct text source, struct error *err)
 {
     struct error scratch = {0};
     struct jinja_tokens tokens;
@@ -33,7 +33,7 @@ enum status chat_template_open(struct chat_template **out, struct text source, s
     return STATUS_OK;
 }
 
-void chat_template_close(struct chat_template *chat)
+void chat_template_destroy(struct chat_template *chat)
 {
     if (chat)
         arena_destroy(chat->arena);

@@ -26,7 +26,7 @@ enum status replace_open(const struct jnode *node, struct text *from, struct tex
     *to = jtree_get_text(node, "content");
     if (!to->at || (!from->at && !expression.at))
         return error_set(err, STATUS_INVALID, "a Replace without a pattern or content");
-    return !from->at ? regex_open(regex, expression, err) : STATUS_OK;
+    return !from->at ? regex_create(regex, expression, err) : STATUS_OK;
 }
 
 static int base64_value(char c)

@@ -18,11 +18,11 @@ void tokenizer_close(struct tokenizer *t)
     if (!t)
         return;
     for (uint32_t i = 0; i < t->normalizer_count; i++)
-        regex_close(t->normalizers[i].regex);
+        regex_destroy(t->normalizers[i].regex);
     for (uint32_t i = 0; i < t->pre_count; i++)
-        regex_close(t->pre[i].regex);
+        regex_destroy(t->pre[i].regex);
     for (uint32_t i = 0; i < t->decoder_count; i++)
-        regex_close(t->decoders[i].regex);
+        regex_destroy(t->decoders[i].regex);
     trie_free(&t->wordpiece.first);
     trie_free(&t->wordpiece.rest);
     trie_free(&t->unigram.trie);

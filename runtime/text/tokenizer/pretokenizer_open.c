@@ -40,7 +40,7 @@ static enum status split_open(struct pre_tokenizer *p, const struct jnode *node,
     if (status != STATUS_OK || !regex.at)
         return status;
     p->scan = scan_for(regex, &p->digits_max);
-    return !p->scan ? regex_open(&p->regex, regex, err) : STATUS_OK;
+    return !p->scan ? regex_create(&p->regex, regex, err) : STATUS_OK;
 }
 
 static enum status metaspace_open(struct pre_tokenizer *p, const struct jnode *node,

@@ -36,7 +36,7 @@ static enum status regex_compile(pcre2_code **out, struct text pattern, struct t
                      (int)(pattern.bytes < 300 ? pattern.bytes : 300), pattern.at, why);
 }
 
-enum status regex_open(struct regex **out, struct text pattern, struct error *err)
+enum status regex_create(struct regex **out, struct text pattern, struct error *err)
 {
     struct arena *arena = arena_create(0, 0);
     struct text translated;
@@ -58,7 +58,7 @@ enum status regex_open(struct regex **out, struct text pattern, struct error *er
     return STATUS_OK;
 }
 
-void regex_close(struct regex *regex)
+void regex_destroy(struct regex *regex)
 {
     if (!regex)
         return;

@@ -11,8 +11,8 @@
 struct regex;
 
 // Compiles a pattern. STATUS_UNSUPPORTED: it cannot be translated or compiled.
-enum status regex_open(struct regex **out, struct text pattern, struct error *err) MUST_USE;
-void regex_close(struct regex *regex); // NULL is allowed
+enum status regex_create(struct regex **out, struct text pattern, struct error *err) MUST_USE;
+void regex_destroy(struct regex *regex); // NULL is allowed
 // Match memory of one thread, for use with any regex; lives as long as the arena.
 struct regex_scratch;
 struct regex_scratch *regex_scratch_create(struct arena *arena); // NULL: the arena is full
