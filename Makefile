@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A thin layer over the CMake presets. `make` prints what there is.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """From the command to the first token, as somebody meets it who clones weft and types `make serve`.
 
     bench/first_token.py [--starts 5] [--built] [--offline]

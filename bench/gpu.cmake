@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What bench/gpu.sh configures (WEFT_GPU_ONLY): the rooms that need neither h2o nor the libraries for texts.
 # Without cmocka bench/cmocka stands in for it, without jansson the models are left out, without pkg-config
 # neither is looked for.

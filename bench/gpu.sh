@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Everything that must be tested on a real GPU: bench/gpu.sh --stage build|test|bench|all|libs [--out FOLDER] [--plan]
 # Needs one GPU, nvcc, cmake, make or ninja, and g++; no network, no h2o. Without cmocka the tests run on bench/cmocka.
 # The model tests and whole steps also need jansson and pkg-config and are skipped without them: `--stage libs` on a

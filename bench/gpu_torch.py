@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The baselines of bench/gpu.sh where torch is at hand: the same shapes as gpu_ops, one JSON row each."""
 import json
 import time

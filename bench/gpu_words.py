@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The words that gpu_probe printed on a card beside those of the emulator.
 
   bench/gpu_words.py EMULATED CARD     files of lines "name number word"; exits 1 where a word is wrong

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compiles of JSON schemas and masks of their states beside xgrammar and llguidance, in one run: the same schemas, the same
 documents, the same vocabulary of 150,000 tokens, one thread, time of the processor.
 

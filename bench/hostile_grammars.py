@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The gaps between the tokens of a running stream, alone, while hostile schemas are compiled one after another, and while
 prompts of 100,000 tokens are tokenized.
 

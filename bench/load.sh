@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Load on a whole server: starts `weft serve` with the demo models, or with the folder given, and
 # walks bench_load through closed loops of growing size, one of all endpoints, and the recorded
 # traces if WEFT_ASSETS has them. WEFT_BUILD names the build folder (build/release), SECONDS_EACH

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Pauses between tokens and tokens a second with chunks sized by the measured time of steps and
 # without (decision 0013), in interleaved runs on a model of random weights.
 #

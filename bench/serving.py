@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server of one chat model for the benchmarks in Python: `with serving.started(model) as port`."""
 import contextlib
 import http.client

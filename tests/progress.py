@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines that say how far a load is: a slow machine prints them, a fast one does not."""
 import re
 

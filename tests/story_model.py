@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A small model that stands in for TinyStories-656K where the shared data are not beside the checkout.
 
 It has that model's shape (2 layers, 8 heads, 4 of K and V, 512 positions, SentencePiece-like pieces

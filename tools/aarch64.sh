@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compiles the plugin's host files for aarch64 (GH200, Grace) with Debian's cross compiler, against the CUDA
 # headers beside nvcc. They are not linked or run: there is no aarch64 toolkit or machine here. usage: tools/aarch64.sh
 set -euo pipefail

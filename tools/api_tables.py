@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the tables of docs/API.md equal to the code.
 
   tools/api_tables.py            writes the tables anew; a meaning that was written by hand stays

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs the CPU benchmarks one after the other, each beside its floor; copy the output to
 # bench/results/ to keep it.
 set -uo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Encoding speed of weft beside the Rust tokenizers library, one thread each, in one run.
 
     tools/bench_text.py BENCH TEXTFILE FOLDER...

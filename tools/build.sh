@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the named targets of the release preset. Shows one moving line on a terminal, a few lines
 # elsewhere, the whole log where it fails, nothing where there is nothing to do.
 set -uo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The stages of .ci/run after `make test`: the slow tests, units and parsers under ASan and UBSan, rings,
 # ports and the engine under TSan, the web page in a browser, the CUDA plugin for one architecture, the
 # corpora of the fuzzers. Prints each stage with its time, and the failed ones at the end.

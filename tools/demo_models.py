@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes two of the small models under models/, byte for byte the same on every machine.
 
 They are built by hand, not trained, and need nothing but the standard library:

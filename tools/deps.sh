@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the packages that building and testing weft needs and that are missing here. Prints nothing
 # and uses no network if all are there. Where the distribution has no libh2o (Debian 13), Debian 12's is
 # unpacked into build/deps, which needs no root; if that fails as well, weft is built without its server.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fetches the models of the first run, once, and prints what `weft serve` is to serve: its arguments, a line each.
 
     tools/first_models.py [--folder models/fetched] [--limit 10] [--weft PROGRAM]

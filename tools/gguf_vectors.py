@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/runtime/gguf_vectors.json: random blocks of each quantised type of GGUF and the float32
 elements that the reference (gguf.quants of PyPI's gguf) computes from them, both in hexadecimal. And
 small whole files by the reference's writer, the corpus of fuzz_gguf, which test_gguf opens, too.

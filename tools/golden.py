@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes tests/golden/*.json: what transformers computes for tiny models of each family.
 
 No weights are stored. Element i of the tensor number t of a model is a whole number v from -64 to

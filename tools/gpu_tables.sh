@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures what the hot kernels issue (bench/gpu_model/after.json) and writes every table of
 # bench/gpu_predictions.md and tests/ptx/README.md that programs make: opcodes, instructions beside Triton's, counts, predictions and aims.
 #

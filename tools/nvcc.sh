@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Prints the folder of an nvcc of the version that tests/ptx/budgets.txt is about: that of PATH, else /usr/local/cuda/bin,
 # else a toolkit that it makes in build/cuda-toolkit from NVIDIA's packages on PyPI. Exits 1 with a reason where none can
 # be had. usage: tools/nvcc.sh [--own]   (--own: makes one in any case)

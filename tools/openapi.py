@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads docs/openapi.yaml and keeps it equal to the code.
 
   tools/openapi.py                 writes the lines between `# made:` and `# end` anew

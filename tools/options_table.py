@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/OPTIONS.md, the reference of all options, from the option tables of cli/.
 
   tools/options_table.py --write    writes the page

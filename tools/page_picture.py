@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes docs/page.png, README's picture of the web page: a chat with the model that `make serve` serves.
 
     build/release/e2e-venv-browser/bin/python tools/page_picture.py [FILE]

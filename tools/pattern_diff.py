@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Differential test of the patterns of tokenizers against the Python tokenizers library.
 
     tools/pattern_diff.py PROBE [--texts N] [--random N] [--seed S] [--write FILE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patterns of published tokenizers, for pattern_diff.py: {family: [pattern, ...]}, each a stage."""
 S = r"'s|'t|'re|'ve|'m|'ll|'d"
 TAIL = r"|\s*[\r\n]+|\s+(?!\S)|\s+"

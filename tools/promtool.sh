@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Prints the path of promtool: the installed one, else that of Debian's package prometheus, unpacked
 # under build/promtool. Nothing is installed: the package would start a service.
 set -euo pipefail

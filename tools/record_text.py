@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records what the reference libraries make of our own small templates and tokenizers, so that
 test_chat_assets and test_tokenizer have a reference where the shared data are missing.
 

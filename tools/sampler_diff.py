@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares weft's sampling with the logits processors of transformers: the probabilities that those
 give against counts of many draws, by chi-square. Seeded. Needs torch and transformers, and distribution_probe
 of the build:

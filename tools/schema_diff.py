@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Differential test of weft's schema compiler against the Python jsonschema library.
 
     tools/schema_diff.py PROGRAM [--schemas N] [--seed S]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes tests/e2e/sentence_vectors.json: what sentence-transformers gives for the models of
 tests/e2e/sentence_model.py, with each prompt, normalised and raw.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Takes hours, before a piece of work is called done: whole suites under each sanitizer, ten minutes
 # of libFuzzer on each parser, differential tests against the reference libraries, more seeds. Each stage takes at most an hour, alone on two cores, and reports if it takes
 # longer.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Differential test of the tokenizers against the reference library: the patterns of published
 # tokenizers, every code point through every normalizer and pre-tokenizer, every folder of
 # WEFT_ASSETS, and 48 small tokenizers of every kind that tests/runtime/tokenizer_kinds.py writes.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Adds a line with the license of each source file (SPDX), or checks that it is there.
 
   tools/spdx.py --write scripts    Python, shell, CMake, Makefile, workflow and CI files

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Stages of a script, sourced by .ci/run, tools/ci_stages.sh and tools/soak.sh.
 #
 #   stage NAME COMMAND...   runs it and says how long it took; a failure is kept, the rest goes on

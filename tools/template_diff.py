@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares weft's chat templates with Python's jinja2, set up as published checkpoints expect it.
 
 Two kinds of cases, both seeded: every template of a folder over random conversations, and small

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Small templates and what jinja2 makes of them, for test_template_vectors.
 
     tools/template_vectors.py > tests/runtime/template_vectors.json

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What `make test` runs: the release build, the tests with the CTest label `fast`, and the end-to-end
 # tests. Prints what was skipped and why, then one line of counts. Each program is one test of CTest;
 # end-to-end cases are counted singly. More than five skipped tests fail the run; WEFT_SKIPS_MAX allows

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The rules of the tree that a program can check, over the tracked files.
 
 - rooms include downwards only (docs/ARCHITECTURE.md); a folder alone includes its internal.h

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Differential test of weft's tokenizer against the Python tokenizers library.
 
     tools/tokenizer_diff.py PROBE FOLDER... [--texts N] [--seed S]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the files of the web page, http/ui/*.{html,css,js,svg}, as a C source: each with its path, content type and
 ETag (the SHA-256 of its bytes). CMake runs it when one of them changed.
 

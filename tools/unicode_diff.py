@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every code point through every normalizer and pre-tokenizer, beside the tokenizers library.
 
     tools/unicode_diff.py PROBE [--seed S]

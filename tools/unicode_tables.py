@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes runtime/text/tokenizer/unicode_tables.c: what Debian's PCRE2 and utf8proc do not know of Unicode.
 
     tools/unicode_tables.py > runtime/text/tokenizer/unicode_tables.c

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts phrases in C comments that docs/STYLE.md replaces; tools/tidy.py compares the counts with tools/voice_counts.txt.
 
 A comment is one // comment, with the // lines directly below it; comments of fewer than four words are ignored.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What was predicted beside what was measured: rows of bench/gpu.sh's bench.jsonl beside the model of predict.py.
 
   bench/gpu_model/beside.py BENCH_JSONL

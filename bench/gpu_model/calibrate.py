@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The model beside published times of attention by mma.sync, which has the form of FlashAttention-2.
 
   build/triton-venv/bin/python bench/gpu_model/calibrate.py PTX_RUN [--nvdisasm NVDISASM]

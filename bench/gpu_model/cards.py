@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The constants of cards.json, by card; each is written there with its source."""
 import json
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes what the hot kernels issue, in machine code, and what one warp needs for it, as JSON.
 
   bench/gpu_model/measure.py KERNEL_COUNTS --out FILE [--nvdisasm NVDISASM]

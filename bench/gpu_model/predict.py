@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Predicted times of the hot kernels and of whole steps, beside their bounds. Nothing here was measured on a card.
 
   bench/gpu_model/predict.py [--kernels FILE | --check | --write]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine code of a kernel with how often each instruction is issued, and what a warp needs for it.
 
 ptxas compiles the PTX whose lines the interpreter counted; nvdisasm gives the machine code with the line of PTX that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The cards that one plugin can serve, if its nvcc knows them. spills.py also reads these two lines.
 set(CUDA_ARCHITECTURES_12_4 80 86 89 90a)
 set(CUDA_ARCHITECTURES_12_8 100 120)

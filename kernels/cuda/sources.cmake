@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The files of the CUDA plugin, for nvcc and for the emulator (tests/simt).
 set(CUDA_KERNELS prep embed norm activate pool qkv_post ranks gemm_small gemm_wide attn attn_any attn_d64 attn_d96
   attn_d128 attn_d256 sample sample_select weights)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Registers, spills and shared memory of every kernel for every architecture, as a Markdown table.
 
   kernels/cuda/spills.py [--archs 80,90a] [--out FILE]     without --archs: all of architectures.cmake that nvcc knows

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A library that is not there ends configuring with one sentence that names its Debian package; a
 # test library that is not there leaves the tests out. pkg-config is wrapped so that it hides one.
 # usage: test_configure.sh SOURCE_DIR

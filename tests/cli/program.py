@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program that a test of commands is given as its first argument, and the models that make serve starts with."""
 
 import pathlib

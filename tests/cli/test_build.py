@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/build.sh beside a ninja that only prints: what a terminal, a pipe and a failure show.
 
     python3 tests/cli/test_build.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of the executable as a shell sees them: exit codes, one sentence of failure, odd input,
 output that nobody reads. Runs on the models that make serve starts with.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The evaluation of the demo reranker on small sets whose scores are worked out by hand.
 
     python3 tests/cli/test_demo.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/deps.sh next to programs that play a distribution: what it installs, what it names, where libh2o comes from.
 
     python3 tests/cli/test_deps.py

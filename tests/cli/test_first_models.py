@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `make serve` serves: tools/first_models.py with a pip that the tests play.
 
     python3 tests/cli/test_first_models.py

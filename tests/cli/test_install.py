@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `cmake --install` puts under a prefix: the program runs there, finds its models and its plugins by its own place.
 
     python3 tests/cli/test_install.py build/release/bin/weft

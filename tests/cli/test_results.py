@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the commands print, checked against each other and against plain arithmetic: options that
 decide a result, what the help of each command lists, and what a server's start refuses.
 

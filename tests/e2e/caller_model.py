@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A chat model made by hand that reasons, writes a sentence and calls two tools, whatever it is asked;
 after a tool's result it answers with a sentence. Its dialect is Hermes'.
 

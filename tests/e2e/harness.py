@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests share: servers, plain HTTP, streams, the model folders.
 
 One server with all kinds of models is started at the first use and serves every test; tests that

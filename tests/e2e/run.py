@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs every test_* function of every test_*.py beside it and prints one closing line.
 
   run.py [NAMES...]                names of files or functions; without them all

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # End-to-end tests: the official client libraries against `weft serve`. WEFT_BIN names the program
 # (default: build/release/bin/weft). Makes its Python environments in the build folder: one with the newest major
 # version of each client, one with the major version before, and for --frameworks one with agent frameworks.

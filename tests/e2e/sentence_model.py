@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Embedders with prompts: the demo model with other settings of sentence-transformers.
 
 VARIANTS are read by tools/sentence_vectors.py, which records what sentence-transformers gives, and by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What agents do with the official clients: tools in several rounds, whole and through the stream helpers, several
 choices, tools made of classes, tool runners, parse with classes, lists of models."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The official Anthropic client: raw events, its stream helper, count_tokens, its error classes."""
 
 import anthropic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tools and thinking through the official Anthropic client: a model that always calls (caller_model.py),
 raw events, the stream helper, sync and async, agents of several rounds."""
 

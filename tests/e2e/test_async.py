@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The async forms of the official clients: answers, streams, tools, parse, embeddings, rerank, models, and many at once."""
 
 import asyncio

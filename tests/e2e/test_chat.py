@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`weft chat`: a conversation on a terminal and in a pipe, with a model of its own process and with a server."""
 
 import codecs

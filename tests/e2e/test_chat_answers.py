@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Single commands, parameters and answers of `weft chat`, with a server that answers as a test says."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The official Cohere clients, version 1 and 2 of the API, on the rerank route."""
 
 import cohere

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several engines behind one model name: answers, routing, faults of one copy, ends; and what is said at the start."""
 
 import concurrent.futures

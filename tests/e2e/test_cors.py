@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Web pages in a browser: what they may read with --allowed-origins, and that nothing is said without."""
 
 import contextlib

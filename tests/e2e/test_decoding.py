@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoding fields through the official client and as plain HTTP: several choices, log probabilities,
 penalties, biases, ends, and /v1/completions."""
 

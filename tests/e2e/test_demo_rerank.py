@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trained demo reranker: how often the running server puts the right passage first, by tools/demo/evaluate.py."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edge cases of the HTTP interface; each has a number, which its test bears. Which are elsewhere or belong to other
 work is listed in README.md."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error table of the wire specification for every route, each in its own shape: a row of ROUTES is a route, a
 function here is a line of the table. A new route is one row more."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error table of the wire specification, in both shapes, and the headers that go with it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `make serve` gives its models: a chat template that takes tools and sampling defaults of a file."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floods by the load generator (bench_load beside the program): answers stay what they are alone,
 engines take turns, overload is refused politely, memory stays flat, a stop loses nothing.
 

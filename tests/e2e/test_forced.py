@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forced calls through the official client: weft-demo-chat, which writes nonsense, in the syntax of many dialects.
 
 Its answers at temperature 1.5 are calls because the grammar leaves nothing else. WEFT_FORCED sets how many answers each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The load generator itself: what it refuses, and that it notices each thing that can go wrong,
 against a scripted server whose model name says how it misbehaves."""
 

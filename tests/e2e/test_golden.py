@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ten recorded greedy runs of TinyStories-656K (or of what stands in for it), whole: `weft
 generate` gives their ids, the end token included, and all forms of both conversation endpoints give
 its text, 32 at once.

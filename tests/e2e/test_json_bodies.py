@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is JSON and what is not, as bodies of requests, in both shapes of errors.
 
 The texts are those of JSONTestSuite in WEFT_ASSETS, otherwise a short list of the same kinds. Each text is sent as the value of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the first signal to the last: a stalled log, reloads, ends of every kind, failing devices."""
 
 import contextlib

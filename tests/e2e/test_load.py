@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many clients: a thousand streams, readers that stop, clients that leave, floods and overload.
 
 Nothing here asserts a time. WEFT_E2E_SECONDS (default 6) is how long each flood lasts; the long

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What reaches the log of a server is one line each, whatever clients send."""
 
 import functools

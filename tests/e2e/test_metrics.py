@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of /metrics by the rules of the text format, and by promtool where that is installed."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The official OpenAI client: raw iteration and its stream helper, embeddings, its error classes."""
 
 import base64

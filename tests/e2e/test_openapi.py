@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/openapi.yaml beside the server: the document is valid and served, and what the server answers to generated
 requests, sound and not, has the statuses, headers and bodies that the document gives.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The web page's files over plain HTTP: what is served, with which headers, and that --no-ui leaves it out."""
 
 import functools

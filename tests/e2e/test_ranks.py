@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models whose weights several ranks share give the recorded answers; ranks and devices that hang, fail or load slowly."""
 
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests as programs send them that nobody here wrote: benchmark tools on /v1/completions and chat, agents on the
 command line in three interfaces. Everything that changes nothing is taken."""
 

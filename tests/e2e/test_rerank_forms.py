@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both reranker forms and embeddings: the server gives what the command line gives.
 
 The yes/no form runs on a model of random weights with a small word list, made here.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POST /v1/responses: the official client (of either major version), and every object and event
 against the types of its package."""
 

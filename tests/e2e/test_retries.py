@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the official clients retry by themselves, and what they do not: a full queue (503, 529) with Retry-After, a
 fault that stays (x-should-retry: false), a connection that breaks before the answer. A relay between client and
 server counts the requests and breaks connections."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where API keys lie: nowhere in the memory of a server that has its hashes."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Embeddings beside sentence-transformers: prompts, what the pooling leaves out, raw vectors, lengths.
 
 sentence_vectors.json was recorded by tools/sentence_vectors.py; the models are made by sentence_model.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA code path through the server: the emulated device beside the program, held against the
 same program on the cpu; and what happens where the CUDA plugin, its driver or cuBLASLt is missing.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readers that take nothing give their places up to those who wait, and go on where they were.
 
 Nothing here asserts a time: a reader that stalls is cancelled after a minute, and the tests assert

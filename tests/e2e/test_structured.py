@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Structured output through the official clients and as plain HTTP: what comes validates, whole and streamed,
 and what cannot be served is refused by name. The demo model draws at temperature 1.5, so that only the grammar
 holds it."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `weft serve` says at its start: one screen on a terminal, no escapes in a pipe."""
 
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Budgets of reasoning through the server: weft-demo-chat, which writes nonsense and never ends its thoughts, under a
 template that opens them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All endpoints at once: each answer equals the one that the same request gets alone."""
 
 import concurrent.futures

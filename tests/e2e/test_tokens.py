@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """/tokenize and /detokenize beside the tokenizer that made the models' files."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tools and reasoning through the official client: a model that always calls (caller_model.py)."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of unknown clients: hundreds of connections without a key, each with a large body that does
 not end. Resident memory stays within the budget and clients with a key are answered. Asserts no
 time."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compilers of grammars beside Python: what they accept and draw, beside re, json and plain sets.
 
   test_compilers.py PROBE [SEED] [PATTERNS]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the conformance test on the device ptx and compares the bits of each op with those of the emulator.
 
   beside_emulator.py CONFORMANCE LIBWEFT_SIMT.SO LIBWEFT_PTX.SO [OP]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the counts of the hot kernels on the device ptx with their budgets: tests/ptx/budgets.txt.
 
   budgets.py --nvcc=NVCC KERNEL_COUNTS [--write | --print | --older]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests budgets.py: counts within 3 % of their budget, above, below, new, and no longer counted."""
 import unittest
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a tokenizer.json from the vocabulary of a GGUF file: gguf_vocab.py FILE.gguf FOLDER.
 
 For tests only: the vectors of WEFT_ASSETS/tokenizer/gguf-vocab have their vocabularies in that

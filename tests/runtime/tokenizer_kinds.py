@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small tokenizer of every kind with the Python tokenizers library, for tokenizer_diff.py.
 
     tests/runtime/tokenizer_kinds.py TEXTFILE OUTPUT

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The complete program on `--device simt`: the CUDA sources, the plugin and the complete server path, compared
 with the reference's golden tokens and with the same program on the cpu.
 

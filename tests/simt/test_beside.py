@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests bench/gpu_model/beside.py: it reads the rows that the real programs print, its predictions are those of
 bench/gpu_predictions.md, and its verdicts on measured rows.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # bench/gpu.sh from end to end on a card that is played: nvidia-smi, nvcc, cmake and the programs it builds are scripts, the words of the
 # probe are the emulator's. The path holds what a bare host has: neither ninja, git nor pkg-config. What cmake configures there is tested
 # by tests/base/test_configure.sh.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests gpu_words.py with the words of a healthy card, and with wrong ones.
 
   tests/simt/test_gpu_words.py GPU_PROBE     uses the words of the emulator as those of a card, and changes them

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes the questions and passages that the reranker is trained on, from corpus.txt.
 
     tools/demo/corpus.py [N]          prints N groups: a question, its answer, five passages that do not answer it

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Scores a running server's reranker on the held-out questions, beside BM25 and the server's embedders.
 
     tools/demo/evaluate.py [--url http://127.0.0.1:8000] [--key KEY] [--limit N] [--floor PERCENT] [-v]

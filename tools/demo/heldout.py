@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads heldout.txt: questions, each with its candidates; and orders them by BM25.
 
 A question has twenty candidates: its answer, the other passages of the subject, up to seven passages that answer the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains weft-demo-rerank on what corpus.py makes; stopped, it goes on from its last checkpoint.
 
     tools/demo/train.py [--work build/demo-rerank] [--steps N] [--minutes M] [--develop] [--export FOLDER]

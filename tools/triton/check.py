@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Validates the interpreter of PTX (tests/ptx) by somebody else's compiler: Triton programs of our own (programs.py)
 are compiled for sm_80, which needs no GPU, run by the interpreter at several shapes and compared with float64.
 

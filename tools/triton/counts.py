@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Dynamic PTX instructions of our kernels beside Triton's at equal shapes, both compiled for sm_80 and interpreted.
 
   tools/triton/counts.py --program PTX_RUN [--check | --write] [--keep FOLDER]

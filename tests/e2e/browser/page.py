@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The web page in headless Chromium: one browser and one server for all tests, a fresh profile for each.
 
 opened() gives a page and, at its end, fails where the console had an error, a script threw, a dialog came up or a request

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hostile text on the web page: as a model's answer, a tool's name, a title, what the browser kept. Text stays text; and what
 markdown becomes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the browser keeps of conversations: nothing is lost by another tab, by a reload in the middle of an answer, or by a full storage
 without a word."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each panel of the web page in headless Chromium: what it shows and does, by mouse and by keyboard."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Panels that are given known answers, and exactly what they show of them."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers that are not whole, or are none: the page says so in one sentence, keeps what came, and another try mends it."""
 
 import json

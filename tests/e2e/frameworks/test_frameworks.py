@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Agent frameworks pointed at weft: chat, streams, tools, structured output of each, with the model that always calls
 (caller_model.py) and the one that writes nonsense, which only the grammar holds."""
 
