@@ -1,8 +1,9 @@
-// What test_compilers.py compares with other libraries. One JSON object a line in, one out:
+// Answers test_compilers.py, which compares weft with other libraries. Reads one JSON object per
+// line and writes one per line:
 // {"kind": "regex", "source": "a+", "texts": ["aa", "b"], "draw": 3, "seed": 1} becomes
 // {"full": [true, false], "bytes": [2, 0], "drawn": ["a", "aaa", null]} or {"error": "..."}.
-// bytes: how many are the beginning of a match. drawn: texts made at random, null where one did not
-// end in 200 bytes.
+// full: the text matches. bytes: number of bytes that are a prefix of a match. drawn: random texts
+// of the grammar, null if a text did not end within 200 bytes.
 #include "base/json.h"
 #include "runtime/grammar/matcher.h"
 #include "runtime/text/grammar/gbnf.h"
@@ -61,7 +62,7 @@ static enum status compile(const json_t *in, struct grammar **g, struct error *e
     return status;
 }
 
-// A text made of tokens that the masks allow; null where it does not end.
+// Returns a random text made of tokens that the masks allow, or JSON null if it does not end.
 static json_t *draw(struct mask_cache *c, uint64_t *seed)
 {
     struct matcher m;

@@ -1,10 +1,11 @@
-// What tests ask of a matcher beside what an engine asks.
+// Queries on a matcher that only tests need. The engine does not use them.
 #pragma once
 
 #include "runtime/grammar/mask.h"
 #include "runtime/grammar/matcher.h"
 
-// False: every token that has bytes may come next, and the answer may end.
+// Returns false if every token that has bytes may be next and the answer may end here. Computes the
+// mask.
 static inline bool matcher_needs_mask(struct matcher *m)
 {
     struct mask_cache *c = m->cache;
@@ -12,7 +13,7 @@ static inline bool matcher_needs_mask(struct matcher *m)
            !vocabulary_allows_all(c->v, c->accept_row);
 }
 
-// The string is complete, and nothing can follow.
+// Returns true if the string is complete and no byte can follow. Tries all 256 bytes on copies.
 static inline bool matcher_must_end(struct matcher *m)
 {
     bool follows = !matcher_may_end(m);

@@ -1,4 +1,5 @@
-// Trees and the sets of places that a match of each may end at.
+// Matches trees by computing, for each node and start, the set of positions at which a match may
+// end.
 #include "tests/grammar/oracle.h"
 
 #include "base/utf8.h"
@@ -70,7 +71,8 @@ static const struct oracle_node *grow(struct oracle *o, uint32_t depth, bool rul
     return n;
 }
 
-// byte | byte tree byte: a rule begins with a byte and can end.
+// Grows the tree `byte | byte tree byte`: a rule starts with a byte, so it has no left recursion,
+// and it can end.
 static const struct oracle_node *grow_rule(struct oracle *o)
 {
     struct oracle_node *either = node(o, ORACLE_EITHER), *one = node(o, ORACLE_JOIN),
@@ -128,7 +130,7 @@ struct match {
     bool begins;
 };
 
-// What was found for the present text: [node][from].
+// Results for the current text, indexed by [node][start]; valid if `stamp` is the current one.
 static struct {
     uint64_t ends;
     uint32_t stamp;
@@ -162,7 +164,7 @@ static bool in_ranges(const struct oracle_node *n, uint32_t c)
            (c >= n->ranges[1].first && c <= n->ranges[1].last);
 }
 
-// Some character of the ranges begins with these bytes, which are not a whole one.
+// Returns true if these bytes are an incomplete prefix of some character of the ranges.
 static bool char_begins(const struct oracle_node *n, const char *at, size_t bytes)
 {
     char low[4], high[4];

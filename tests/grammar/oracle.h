@@ -1,5 +1,5 @@
-// Expressions as plain trees, matched in the slowest and simplest way: what grammars are compared
-// with. A tree is built as a grammar, too, by oracle_build.
+// The reference for grammars: expressions as plain trees, matched in the slowest and simplest way.
+// oracle_build writes the same tree as a grammar, so that a test can compare the two.
 #pragma once
 
 #include "runtime/grammar/grammar.h"
@@ -15,9 +15,9 @@ enum oracle_kind {
 
 struct oracle_node {
     enum oracle_kind kind;
-    uint32_t set[8];                 // bytes
-    struct grammar_range ranges[2];  // chars
-    const struct oracle_node *a, *b; // join, either; a: repeat
+    uint32_t set[8];                 // of ORACLE_BYTES: bit i is set if byte i matches
+    struct grammar_range ranges[2];  // of ORACLE_CHARS: code points
+    const struct oracle_node *a, *b; // operands of JOIN and EITHER; only `a` for REPEAT
     uint32_t min, max;
     uint32_t rule;
 };
@@ -28,17 +28,21 @@ struct oracle {
     struct oracle_node nodes[ORACLE_NODES];
     uint32_t count;
     const struct oracle_node *rules[ORACLE_RULES], *root;
-    uint64_t seed, number; // number: what it was grown from
+    uint64_t seed, number; // number: the seed it was grown from
 };
 
-// A random tree; with_rules: it may recurse.
+// Fills `o` with a random tree, a function of `seed`. with_rules: the tree may refer to rules,
+// which may recurse.
 void oracle_grow(struct oracle *o, uint64_t seed, bool with_rules);
+// Adds the tree to the builder. Returns the expression of its root.
 uint32_t oracle_build(const struct oracle *o, struct grammar_builder *b);
 
 struct oracle_result {
-    bool matches; // the whole text
-    bool begins;  // the text is the beginning of a match, or one
+    bool matches; // the complete text is a match
+    bool begins;  // the text is a match or a prefix of one
 };
+// Matches at most ORACLE_TEXT_MAX bytes of text against the tree.
 struct oracle_result oracle_match(const struct oracle *o, struct text text);
 
+// Returns a pseudo-random number from 0 to below - 1 and advances the seed.
 uint32_t oracle_random(uint64_t *seed, uint32_t below);

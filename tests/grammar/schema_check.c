@@ -1,6 +1,6 @@
-// What tools/schema_diff.py compares with the jsonschema library. A line of stdin is a JSON object
-// with schema, draft (7 or absent) and instances; a line of stdout has status, error, ns and, for
-// each instance, whether the grammar takes it.
+// Answers tools/schema_diff.py, which compares weft with the jsonschema library. A line of stdin is
+// a JSON object with schema, draft (7 or absent) and instances. A line of stdout has status, error,
+// ns (time of the compile) and fits: for each instance, whether the grammar can produce it.
 #include "tests/grammar/schema_rig.h"
 
 #include <stdio.h>

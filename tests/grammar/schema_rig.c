@@ -1,4 +1,4 @@
-// See schema_rig.h. Key orders are tried by walking the matcher, so a wrong one ends early.
+// See schema_rig.h. Key orders are tried by walking the matcher, so a wrong order ends early.
 #include "tests/grammar/schema_rig.h"
 
 #include "base/arena.h"
@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-// What is still to be written: a value, or the rest of an array or object.
+// Work that is left: a value to write, or the rest of an array or object, then `next`.
 struct todo {
     const struct todo *next;
     const json_t *value;
     bool inside;
-    size_t index;  // next item
-    uint64_t used; // members that were written
+    size_t index;  // next item of an array
+    uint64_t used; // bit i is set if member i of an object is written
 };
 
 void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_draft draft)
@@ -32,7 +32,7 @@ void schema_rig_open(struct schema_rig *rig, const json_t *schema, enum schema_d
     else
         rig->status = grammar_finish(b, root, &rig->grammar, &rig->err);
     if (rig->status == STATUS_INVALID && strstr(rig->err.text, "no text at all"))
-        rig->status = STATUS_OK; // recursion without an end
+        rig->status = STATUS_OK; // unbounded recursion: the schema has no valid value
     rig->ns = clock_ns() - start;
     if (rig->grammar)
         rig->cache = mask_cache_create(rig->grammar, rig->bytes, NULL);
@@ -75,7 +75,7 @@ static bool run_scalar(struct matcher *m, const json_t *value)
     return fits;
 }
 
-// One member that was not written yet, whichever goes on.
+// Writes one more member of the object, trying all that are left until the rest of the value fits.
 static bool run_members(struct matcher *m, const struct todo *todo)
 {
     json_t *object = (json_t *)(uintptr_t)todo->value;

@@ -1,4 +1,5 @@
-// Lists of schemas and of texts that match them or do not. Include it after cmocka.h.
+// Checks lists of schemas, each followed by texts that match it or do not. Include it after
+// cmocka.h.
 #pragma once
 
 #include "tests/grammar/schema_rig.h"
@@ -8,7 +9,7 @@
 
 enum { TEXTS_BYTES_MAX = 4096 };
 
-// Quotes are written ' here.
+// Copies a row to `out` and replaces ' by ", so that rows need no escaped quotes.
 static inline void texts_read(char out[TEXTS_BYTES_MAX], const char *row)
 {
     snprintf(out, TEXTS_BYTES_MAX, "%s", row);
@@ -16,7 +17,7 @@ static inline void texts_read(char out[TEXTS_BYTES_MAX], const char *row)
         *at = *at == '\'' ? '"' : *at;
 }
 
-// Compiles it; the status is the caller's to look at.
+// Compiles the schema of a row into `rig`. The caller checks rig->status.
 static inline void texts_open(struct schema_rig *rig, const char *row)
 {
     char text[TEXTS_BYTES_MAX];
@@ -29,7 +30,8 @@ static inline void texts_open(struct schema_rig *rig, const char *row)
     json_decref(value);
 }
 
-// After each schema: texts with = that match, with ! that do not.
+// Checks rows. A row that starts with = or ! is a text that the schema above it must accept (=) or
+// reject (!); any other row is the next schema.
 static inline void check_texts(const char *const *rows, size_t count)
 {
     struct schema_rig rig = {0};

@@ -1,6 +1,6 @@
-// Grammars of strangers: whatever is sent, a compile ends in bounded work, memory and stack. Each
-// case runs in a process of its own, on a thread with the stack that schema.h asks for; the limit
-// of its processor time is there for what never ends.
+// Hostile grammars: whatever a client sends, a compile ends within bounded work, memory and stack.
+// Each case runs in a child process, on a thread with the stack size that schema.h requires. The
+// CPU time limit stops a compile that does not end.
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -29,7 +29,7 @@ enum { SANITIZED = 0, STACK_BYTES = SCHEMA_STACK_BYTES };
 #endif
 enum { BYTES_MOST = 80 << 20, CPU_SECONDS = 100, SOURCE_MAX = 33 << 20 };
 
-static bool loud; // says what each case takes
+static bool loud; // print the time and memory of each case
 
 struct source {
     char *at;
@@ -91,7 +91,8 @@ static void all_of_few(struct source *s)
     add(s, "]}");
 }
 
-// 20,000 subschemas with a name each, and as many references to them. refer: before the name.
+// Adds 20,000 named subschemas and as many references to them. refer: text before the name in a
+// reference.
 static void references(struct source *s, const char *keyword, const char *name, const char *refer)
 {
     add(s, "{\"$defs\":{");
@@ -265,7 +266,7 @@ static void gbnf_classes(struct source *s)
         add(s, "[\\u%04x-\\U%08x] ", 0x100 + 3 * i, 0x10000 + 11 * i);
 }
 
-// --- the trial ---
+// --- running a case ---
 
 enum kind { SCHEMA, GBNF };
 struct trial {
@@ -307,7 +308,7 @@ static size_t status_kib(const char *name)
     return kib;
 }
 
-// In the child: 0, or what is wrong.
+// Runs a case in the child process. Returns 0 or the exit status that names the failure.
 static int run(struct trial *t, enum status wanted)
 {
     struct rlimit cpu = {CPU_SECONDS, CPU_SECONDS}, none = {0, 0};
@@ -318,7 +319,7 @@ static int run(struct trial *t, enum status wanted)
     if (t->kind == SCHEMA &&
         json_parse(&t->schema, text_span(t->source->at, t->source->bytes), &t->err) != STATUS_OK)
         return 4;
-    FILE *peak = fopen("/proc/self/clear_refs", "we"); // the highest mark begins here
+    FILE *peak = fopen("/proc/self/clear_refs", "we"); // resets the peak memory (VmHWM)
     if (peak) {
         fputs("5", peak);
         fclose(peak);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers of grammars beside Python: what they accept and draw, beside re, json and plain sets.
+"""Compares the grammar compilers with Python's re and json, and with plain sets of texts.
 
   test_compilers.py PROBE [SEED] [PATTERNS]
 
-Texts that the grammar draws must match; those and random mutations of them must be told apart as the
-other library does. Exits 1 and prints the pattern at the first difference.
+Random texts drawn from the grammar must match. For these texts and random mutations of them, the
+verdict must be that of the other library. Exits 1 and prints the pattern at the first difference.
 """
 import itertools
 import json
@@ -42,7 +42,7 @@ def expect(condition, *what):
 
 
 def mutations(rng, text):
-    """The text with one or two characters changed, taken away or added."""
+    """Returns the text with one or two characters changed, removed or added."""
     letters = list(text)
     for _ in range(rng.randint(1, 2)):
         at, kind = rng.randint(0, len(letters)), rng.randint(0, 2)
@@ -92,7 +92,7 @@ def too_slow(*_):
 
 
 def slow_is_skipped(match):
-    """re tries ways one after another, which may take years: None where it is slow."""
+    """Wraps a match function of re, which backtracks: returns None if it takes over 0.1 s."""
     def limited(text):
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -100,7 +100,7 @@ def slow_is_skipped(match):
                 return bool(match(text))
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-        except TooSlow:  # the time may be up in `finally`, too
+        except TooSlow:  # the timer may also expire in `finally`
             return None
     return limited
 
@@ -118,7 +118,7 @@ def regexes():
         match = slow_is_skipped(compiled.search if search else compiled.fullmatch)
         drawn = probe.ask("search" if search else "regex", source, draw=12, seed=number)
         if "error" in drawn:
-            # Two reasons only: an anchor inside of a count, or nothing matches (a$b).
+            # The only reasons: an anchor inside of a count, or a pattern without matches (a$b).
             refused += 1
             expect("inside of a count" in drawn["error"] or "no text at all" in drawn["error"], source, drawn)
             continue
@@ -140,7 +140,7 @@ def regexes():
 
 
 def anchors():
-    """^ and $ beside what may be empty, for every text of up to four letters."""
+    """^ and $ next to parts that may be empty, for every text of up to four letters."""
     texts = ["".join(letters) for n in range(5) for letters in itertools.product("ab", repeat=n)]
     for source in ["(a$)b*", "b*(^a)", "(a$)?b?", "a$|^b", "(^)a($)b*", "(a|$)b?", "(a$)(b*)(a?)", "(a?)(b*)(^a)", "^a*$"]:
         want = [bool(re.search(source, text, re.ASCII)) for text in texts]
@@ -148,7 +148,7 @@ def anchors():
 
 
 def counts():
-    """Counts that are reached in several ways, for every text of up to forty letters."""
+    """Counts that can be reached in several ways, for every text of up to forty letters."""
     texts = ["a" * n for n in range(41)]
     for source in ["(aa)*a{5}", "(a{3})*a{4}", "(a{2}|a{5})*a{6}", "(a{4,5})*a{9}", "a{3}(aaa)*a{2}", "(aa)*(a{3}|a{8})",
                    "(a{7})*(aa){2}", "(a|a{4})?a{10}(a{6})*"]:
@@ -157,7 +157,7 @@ def counts():
 
 
 def nested(rng, depth):
-    """Counts in counts over what may be empty."""
+    """Returns a random pattern of nested counts over parts that may be empty."""
     if depth == 0:
         return rng.choice(["a", "b", "ab", "a?", "a|", "", "[ab]"])
     if rng.random() < 0.3:
@@ -169,7 +169,7 @@ def nested(rng, depth):
 
 
 def nested_counts():
-    """Beside re, for every text of up to seven letters."""
+    """Nested counts compared with re, for every text of up to seven letters."""
     rng = random.Random(SEED + 2)
     texts = ["".join(letters) for n in range(8) for letters in itertools.product("ab", repeat=n)]
     sources = ["((a{0,3}){2,4}){1,5}", "((a{0,3}b?){2,4}){2}", "((a|){3}b){0,2}", "(((a?){2,3}){2}){2}"]
@@ -193,7 +193,7 @@ def escaped(text):
 
 
 def json_regexes():
-    """A pattern over the characters of a JSON string, in the form that they have there."""
+    """Patterns over the characters of a JSON string, whose texts are escaped as in JSON."""
     rng = random.Random(SEED + 1)
     for source in [r'^[^a]*$', r'["\\]+', r'^\s\S$', r'\t', r'^.{3}$', r'^\x00?$', r'[\u0000-\u001f]', r'é|😀', r'^a\/b$']:
         texts = [mutations(rng, t) for t in ["", "a", 'x"\\', "\t\u00a0", "a/b", "\x00\x1f", "é😀b"] for _ in range(8)]
@@ -240,7 +240,7 @@ def regex_errors():
 
 
 GRAMMARS = [
-    # (source, alphabet, a function that says what is in)
+    # (source, alphabet, a function that returns true for texts of the grammar)
     ('root ::= "a"* "b"', "ab", lambda t: re.fullmatch("a*b", t)),
     ('root ::= x | y x\nx ::= "a" "b"?\ny ::= "b"{2,3}', "ab", lambda t: re.fullmatch("(bb|bbb)?ab?", t)),
     ('root ::= "(" root* ")"', "()", lambda t: balanced(t)),
@@ -262,7 +262,7 @@ GRAMMARS = [
     ('root ::= "a"? | "ab" "b"', "ab", lambda t: t in ("", "a", "abb")),
     ('root ::= ("a" | "b") | "c"', "abc", lambda t: t in ("a", "b", "c")),
     ('root ::= "" | "a" ""', "ab", lambda t: t in ("", "a")),
-    # A dot is a character, unless a rule has a dot in its name.
+    # A dot matches any character, except as part of a rule's name.
     ("root ::= d.\nd ::= [0-9]", "5x.", lambda t: re.fullmatch("5.", t)),
     ('root ::= d.d | d.{2}"." | "x.y ::= " | \'x.y ::=\' | [x.y ::=\\]] # x.y ::=\nd ::= "d"', "dx.",
      lambda t: re.fullmatch(r"d.d|d..\.|[x.y]", t)),
@@ -298,7 +298,7 @@ def gbnf():
             expect(read >= begins, source, text, read, begins)
         for text in answer["drawn"]:
             expect(text is None or set(text) - set(letters) or inside(text), source, "drew", text)
-    # So many alternatives that begin alike are one choice, whatever stands between them.
+    # Thousands of alternatives with a common beginning become one choice, whatever is between them.
     many = ['"a%05d"' % i for i in range(17000)]
     answer = probe.ask("gbnf", "root ::= " + " | ".join(many[:9000]) + ' | [x] "y" | ' + " | ".join(many[9000:]),
                        ["a16999", "a00000", "xy", "a17000", "a1699"], draw=20, seed=3)

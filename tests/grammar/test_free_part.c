@@ -1,5 +1,5 @@
-// Free parts: which marker ends them and where, beside a search that tries all places; markers that
-// must come, that count at the beginning only, that are special tokens.
+// Free parts: which marker ends a free part and where, compared with a search over all positions;
+// markers that are required, that count only at the beginning, or that are special tokens.
 #include "base/arena.h"
 #include "runtime/grammar/matcher.h"
 #include "tests/grammar/matcher_looks.h"
@@ -15,7 +15,7 @@
 
 enum { BYTES_END = 256 };
 
-// One token for each byte.
+// Creates a vocabulary with one token for each byte.
 static struct vocabulary *byte_vocabulary(void)
 {
     static char store[256];
@@ -34,7 +34,7 @@ static uint32_t literal(struct grammar_builder *b, const char *text)
     return grammar_literal(b, text_of(text));
 }
 
-// A cache that owns its grammar.
+// Creates a mask cache that owns the only reference to its grammar.
 static struct mask_cache *cache_of(struct grammar_builder *b, uint32_t root, struct vocabulary *v)
 {
     struct error err = {0};
@@ -46,7 +46,7 @@ static struct mask_cache *cache_of(struct grammar_builder *b, uint32_t root, str
     return c;
 }
 
-// Free text, then brackets after the marker, which a special token may be.
+// Free text is followed by brackets after the marker, also if the marker is a special token.
 static void test_free_parts_end_at_the_marker(void **state)
 {
     (void)state;
@@ -61,18 +61,20 @@ static void test_free_parts_end_at_the_marker(void **state)
     struct grammar_builder *b = grammar_builder_create(NULL);
     struct grammar_marker markers[] = {
         {.text = text_of("<c>"), .then = literal(b, "[]")},
-        {.text = text_of("\xFF<other>"), .then = literal(b, "]")}, // the token alone
+        // only the special token, not its text
+        {.text = text_of("\xFF<other>"), .then = literal(b, "]")},
     };
     struct mask_cache *c =
         cache_of(b, grammar_free_part(b, &(struct grammar_free_part){markers, 2, false}), v);
     static const struct {
-        int32_t tokens[6]; // -1: no more
+        int32_t tokens[6]; // -1: end of the list
         uint32_t mask;
         bool needed;
     } cases[] = {
-        {{-1}, 0x13FF, false}, // all with bytes, and the end; none with the byte FF
+        // all tokens with bytes and the end of the answer, but no token with byte FF
+        {{-1}, 0x13FF, false},
         {{0, 5, 3, -1}, 0x13FF, false},
-        {{1, -1}, 0x13FF & ~(1u << 5), true}, // after <c the token >x would leave the grammar
+        {{1, -1}, 0x13FF & ~(1u << 5), true}, // after "<c", the token ">x" would leave the grammar
         {{1, 0, -1}, 0x13FF, false},
         {{1, 1, -1}, 0x13FF & ~(1u << 5), true},
         {{1, 4, -1}, 1u << 9, true},
@@ -98,7 +100,7 @@ static void test_free_parts_end_at_the_marker(void **state)
 
 enum { MARKERS = 4, TEXT = 16 };
 
-// Markers over "ab " as text and what a text's first marker is, looked for at all places.
+// Reference: random markers over "ab ", and a search for a text's first marker at all positions.
 struct search {
     char store[MARKERS][8];
     struct grammar_marker markers[MARKERS];
@@ -131,7 +133,7 @@ static bool ends_here(const struct grammar_marker *marker, struct text text)
     return true;
 }
 
-// The markers that end first, as bits, and where; 0: none does.
+// Returns the markers that end first, as bits, and their end in `end`. Returns 0 if there is none.
 static uint32_t search_find(const struct search *s, struct text text, size_t *end)
 {
     for (*end = 1; *end <= text.bytes; (*end)++) {
@@ -172,7 +174,7 @@ static void compare_text(const struct search *s, struct mask_cache *c, struct te
     matcher_end(&m);
 }
 
-// What is read goes on with what follows the marker that ends first, whatever they share.
+// The text goes on as the marker that ends first requires, whatever bytes the markers share.
 static void test_the_marker_that_ends_first_decides(void **state)
 {
     (void)state;
@@ -183,7 +185,7 @@ static void test_the_marker_that_ends_first_decides(void **state)
         struct search s;
         bool must = round % 3 == 0;
         search_make(&s, b, &seed);
-        if (must) // one that counts at the beginning only may no longer come
+        if (must) // at least one marker must stay possible after other text
             s.markers[0].first = false;
         uint32_t root = grammar_free_part(b, &(struct grammar_free_part){s.markers, s.count, must});
         struct mask_cache *c = cache_of(b, root, v);
@@ -199,7 +201,8 @@ static void test_the_marker_that_ends_first_decides(void **state)
     vocabulary_unref(v);
 }
 
-// Thoughts up to their end, in which marks of calls are text, then a call that must come.
+// Reasoning up to its end mark, inside of which call marks are plain text, then a call, which is
+// required or optional.
 static void test_a_free_part_may_stand_before_another(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Grammars beside the slowest matcher there is (oracle.c): random trees, every token of a small
-// vocabulary in every state, what two expressions have in common, limits and errors.
+// Grammars compared with the slowest and simplest matcher (oracle.c): random trees, every token of
+// a small vocabulary in every state, intersections and differences of two expressions, limits and
+// errors.
 #include "base/arena.h"
 #include "base/utf8.h"
 #include "runtime/grammar/matcher.h"
@@ -17,7 +18,8 @@
 
 enum { TOKENS = 150, VOCAB = 157, END_ID = 150, OTHER_END = 152, NEVER = 151 };
 
-// Tokens of one to six bytes over the letters of the trees; some twice, some cut characters.
+// Creates tokens of one to six bytes over the letters of the trees. Some occur twice, some contain
+// incomplete characters.
 static struct vocabulary *words_vocabulary(uint64_t seed)
 {
     static const char *pieces[] = {
@@ -57,7 +59,7 @@ static bool bit(const uint32_t *words, uint32_t id)
     return words[id / 32] >> (id % 32) & 1;
 }
 
-// Every bit of the mask at this place, beside the tree.
+// Compares every bit of the mask after `prefix` with the tree.
 static void compare_mask(const struct oracle *o, struct vocabulary *v, struct matcher *m,
                          const char *prefix, size_t bytes)
 {
@@ -86,7 +88,7 @@ static void compare_mask(const struct oracle *o, struct vocabulary *v, struct ma
     assert_int_equal(words[VOCAB / 32] >> (VOCAB % 32), 0);
 }
 
-// One walk through the grammar by tokens that it allows.
+// Walks once through the grammar by tokens that it allows.
 static void walk_tree(const struct oracle *o, struct vocabulary *v, struct mask_cache *c,
                       uint64_t seed)
 {
@@ -133,7 +135,7 @@ static void test_masks_match_the_simplest_matcher(void **state)
     }
 }
 
-// Strings of up to five letters: the product matches exactly what the two trees say.
+// Compares the product of two trees with the trees on strings of up to five letters.
 static void compare_product(const struct oracle *x, const struct oracle *y, struct grammar *g,
                             bool except, uint64_t seed)
 {
@@ -175,7 +177,7 @@ static void test_common_and_excepted_strings(void **state)
         uint32_t out, one = oracle_build(&x, b), other = oracle_build(&y, b);
         enum status status = except ? grammar_except(b, one, other, &out, &err)
                                     : grammar_both(b, one, other, &out, &err);
-        if (status == STATUS_TOO_LARGE) { // two long counts
+        if (status == STATUS_TOO_LARGE) { // the product of two long counts
             grammar_builder_destroy(b);
             continue;
         }
@@ -215,7 +217,7 @@ static void test_expressions_are_tried_before_they_are_finished(void **state)
     }
 }
 
-// A product that is too large leaves the builder as it was.
+// A product that is too large leaves the builder unchanged.
 static void test_large_products_are_refused(void **state)
 {
     (void)state;
@@ -234,7 +236,7 @@ static void test_large_products_are_refused(void **state)
     grammar_unref(g);
 }
 
-// What the automata of a product look at counts, not only their steps.
+// The members that the automata of a product examine count as work, not only their steps.
 static void test_products_of_many_ways_are_work(void **state)
 {
     (void)state;
@@ -279,7 +281,7 @@ static struct grammar *finished(struct grammar_builder *b, uint32_t root)
     return g;
 }
 
-// All code points beside the ranges, for one list of ranges and its complement.
+// Compares all code points with the ranges, for a list of ranges or its complement.
 static void compare_chars(const struct grammar_range *ranges, uint32_t count, bool except)
 {
     struct vocabulary *v = words_vocabulary(1);
@@ -371,7 +373,7 @@ static void test_large_repeats_stay_small(void **state)
     static char text[MOST + 2];
     struct vocabulary *v = words_vocabulary(1);
     struct grammar_builder *b = grammar_builder_create(NULL);
-    // Counts that can be read in many ways: one or two letters a turn.
+    // Counts with many ways to read a text: one or two letters per repetition.
     uint32_t pair =
         grammar_either(b, grammar_literal(b, text_of("a")), grammar_literal(b, text_of("aa")));
     struct grammar *g = finished(b, grammar_repeat(b, pair, 1000, MOST / 2));
@@ -387,8 +389,8 @@ static void test_large_repeats_stay_small(void **state)
     vocabulary_unref(v);
 }
 
-// Thousands of alternatives that begin alike and are no choice: all are followed, in a small cache,
-// too.
+// Thousands of alternatives with a common beginning that are not built as a choice are all
+// followed, also in a small cache.
 static void test_many_ways_at_once(void **state)
 {
     (void)state;
@@ -414,7 +416,7 @@ static void test_many_ways_at_once(void **state)
     vocabulary_unref(v);
 }
 
-// One or four letters a turn, six turns: lengths in between do not match.
+// One or four letters per repetition, six repetitions: the lengths in between do not match.
 static void test_counts_with_gaps(void **state)
 {
     (void)state;
@@ -459,14 +461,14 @@ static void test_nesting_is_followed_and_bounded(void **state)
     memset(text, '(', TOO_DEEP);
     uint32_t bytes = length_of(g, v, text, &ends);
     assert_in_range(bytes, DEEP, 4000);
-    memset(text + bytes, ')', bytes + 1); // what is open can still be closed
+    memset(text + bytes, ')', bytes + 1); // every open bracket can still be closed
     assert_int_equal(length_of(g, v, text, &ends), 2 * bytes);
     assert_true(ends);
     grammar_unref(g);
     vocabulary_unref(v);
 }
 
-// Inside of brackets something must stand: it still finds room at the deepest place.
+// Brackets must contain something: at the deepest level there is still space for it.
 static void test_what_is_open_can_be_closed(void **state)
 {
     (void)state;
@@ -500,7 +502,7 @@ static void test_what_is_open_can_be_closed(void **state)
     vocabulary_unref(v);
 }
 
-// "(" inside ")", which closes a level.
+// Returns "(" inside ")". The ")" closes a level.
 static uint32_t level_around(struct grammar_builder *b, uint32_t inside)
 {
     uint32_t parts[] = {grammar_literal(b, text_of("(")), inside,
@@ -508,7 +510,7 @@ static uint32_t level_around(struct grammar_builder *b, uint32_t inside)
     return grammar_join_all(b, parts, 3);
 }
 
-// What must stand inside of the deepest place has levels of its own, and may come twice.
+// A required part inside of the deepest level has levels of its own, and may occur twice.
 static void test_levels_are_bounded(void **state)
 {
     (void)state;
@@ -559,7 +561,7 @@ static void test_levels_that_must_be_are_bounded(void **state)
     }
 }
 
-// Text that nests deeper than any list may be is refused when the grammar is made.
+// Text that nests deeper than any list may is refused when the grammar is finished.
 static void test_grammars_that_cannot_be_read_are_refused(void **state)
 {
     (void)state;
@@ -629,7 +631,7 @@ static void test_errors_name_the_rule(void **state)
     assert_true(grammar_failed(b));
     assert_int_equal(grammar_finish(b, x, &g, &err), STATUS_TOO_LARGE);
 
-    b = grammar_builder_create(NULL); // nested, so it has no finite automaton
+    b = grammar_builder_create(NULL); // recursive, so it has no finite automaton
     x = grammar_rule(b, text_of("x"), &one);
     grammar_rule_set(
         b, one,
@@ -641,9 +643,8 @@ static void test_errors_name_the_rule(void **state)
     grammar_builder_destroy(NULL);
 }
 
-// The limit may be met at any step of the making: the same sentence, and nothing is read that was
-// not written.
-// A limit of so many is just enough, one of a step less is not.
+// `worked` reports the number of steps. That number is just enough as a limit, one step less is
+// not.
 static void test_the_steps_that_were_taken_are_told(void **state)
 {
     (void)state;
@@ -663,13 +664,15 @@ static void test_the_steps_that_were_taken_are_told(void **state)
     assert_int_equal(again, worked);
 }
 
+// The work limit may be reached at any step of a compile: the status is the same, and no memory is
+// read that was not written.
 static void test_limits_are_met_anywhere(void **state)
 {
     (void)state;
-    char letters[700]; // more than what malloc keeps at hand
+    char letters[700]; // more than malloc keeps in its caches
     uint32_t failed = 0, made = 0;
     memset(letters, 'a', sizeof letters);
-    mallopt(M_PERTURB, 0x5A); // memory that was not written is no number of an expression
+    mallopt(M_PERTURB, 0x5A); // unwritten memory is no valid expression number
     for (uint64_t work = 500; made == 0; work += 500) {
         struct error err;
         struct grammar *g = NULL;
@@ -687,7 +690,7 @@ static void test_limits_are_met_anywhere(void **state)
     assert_in_range(failed, 5, 1000);
 }
 
-// Ways that can never end are not begun: x has a branch that recurses without end.
+// Alternatives that can never end are not started: x has a branch that recurses forever.
 static void test_dead_ends_are_cut(void **state)
 {
     (void)state;
@@ -715,7 +718,7 @@ static void test_equal_grammars_have_equal_hashes(void **state)
     for (int i = 0; i < 3; i++) {
         struct grammar_builder *b = grammar_builder_create(NULL);
         uint32_t root = grammar_repeat(b, grammar_literal(b, text_of(words[i])), 1, 9);
-        if (i == 1) // what is not used does not count
+        if (i == 1) // an unused expression does not change the hash
             grammar_literal(b, text_of("unused"));
         g[i] = finished(b, root);
     }

@@ -1,5 +1,5 @@
-// Matchers and their caches: every bit beside the bytes accepted one by one, small caches that
-// forget, several vocabularies, ends, forced bytes.
+// Matchers and their caches: every mask bit compared with accepting the token's bytes one by one,
+// small caches that evict states, several vocabularies, ends of answers, bounds of work and memory.
 #include "base/arena.h"
 #include "runtime/grammar/matcher.h"
 #include "tests/grammar/matcher_looks.h"
@@ -16,20 +16,20 @@
 
 enum { TOKENS = 700, VOCAB = 711, WORDS = (VOCAB + 31) / 32, END_ID = 705 };
 
-// Tokens as real vocabularies have them: words, blanks, runs, quotes, cut characters, long ones.
-// shift: ids are turned by so many.
+// Creates tokens like those of real vocabularies: words, blanks, runs, quotes, incomplete
+// characters, long tokens. shift: ids are rotated by this number.
 static struct vocabulary *mixed_vocabulary(uint32_t shift)
 {
     static char store[TOKENS][160];
     static struct text tokens[TOKENS];
     static const char *const pieces[] = {
-        "the", " of", "\"",   "\\",       ",",    "x",    "1", // those of ASCII alone first
+        "the", " of", "\"",   "\\",       ",",    "x",    "1", // pieces of plain ASCII are first
         "é",   "\n",  "\xE4", "\x8A\x9B", ":",    "}",    "{",        "[",        "]", " ",
         "0",   "e",   "-",    ".",        "true", "中文", "\xF0\x9F", "\x98\x80", "Q", "_"};
     int32_t end = END_ID;
     uint64_t seed = 7;
     for (uint32_t t = 0; t < TOKENS; t++) {
-        // 256 bytes, mixed ones, two groups that begin alike, some that are very long.
+        // 256 single bytes, mixed tokens, two groups with a common prefix, some very long tokens.
         const char *begin = t < 500 ? "" : t < 600 ? "xxQ" : "yyQ";
         uint32_t count = t < 256 || t >= 690 ? 0 : 1 + oracle_random(&seed, t % 40 == 0 ? 30 : 4);
         size_t bytes = (size_t)snprintf(store[t], sizeof store[t], "%s", begin);
@@ -61,7 +61,7 @@ static uint32_t literal(struct grammar_builder *b, const char *text)
     return grammar_literal(b, text_of(text));
 }
 
-// {"k":"...", ...}: strings of 3 to 40 characters, numbers, up to 300 members.
+// {"k":"...", ...}: strings of 3 to 40 characters, numbers, up to 301 members.
 static struct grammar *object_grammar(void)
 {
     static const struct grammar_range special[] = {{'"', '"'}, {'\\', '\\'}, {0, 0x1F}};
@@ -77,7 +77,7 @@ static struct grammar *object_grammar(void)
     return finished(b, grammar_join_all(b, object, 4));
 }
 
-// A string without bounds, then a line end.
+// A string of any length, then a line end.
 static struct grammar *line_grammar(void)
 {
     static const struct grammar_range ends[] = {{'\n', '\n'}};
@@ -91,7 +91,8 @@ static bool bit(const uint32_t *words, uint32_t id)
     return words[id / 32] >> (id % 32) & 1;
 }
 
-// The mask beside each token's bytes, accepted one by one.
+// Compares the mask with accepting each token's bytes one by one. Returns the number of allowed
+// tokens.
 static uint32_t compare_bits(struct matcher *m, struct vocabulary *v)
 {
     uint32_t words[WORDS], allowed = 0;
@@ -128,7 +129,7 @@ static void test_bits_are_bytes_one_by_one(void **state)
         most = allowed > most ? allowed : most;
         assert_true(matcher_accept_bytes(&m, text_span(document + i, 1)));
     }
-    assert_true(most > 300); // the test stands inside of strings
+    assert_true(most > 300); // the document has positions inside of strings
     compare_bits(&m, v);
     assert_true(matcher_may_end(&m) && matcher_must_end(&m) && !matcher_is_done(&m));
     matcher_end(&m);
@@ -158,7 +159,7 @@ static void test_bits_inside_of_a_loop(void **state)
     vocabulary_unref(v);
 }
 
-// A small and a large cache say the same, although the small one forgets.
+// A small and a large cache give the same masks, although the small one evicts states.
 static void test_small_caches_forget_and_go_on(void **state)
 {
     (void)state;
@@ -259,7 +260,7 @@ static void test_ends_and_states(void **state)
     assert_true(bit(words, 'x') && bit(words, END_ID));
     assert_true(matcher_accept(&m, 'x'));
     assert_true(matcher_must_end(&m));
-    assert_false(matcher_must_end(&copy)); // stands where it was
+    assert_false(matcher_must_end(&copy)); // the copy is unchanged
     assert_true(matcher_accept(&m, END_ID));
     assert_true(matcher_is_done(&m));
     matcher_mask(&m, words);
@@ -281,7 +282,8 @@ static void test_ends_and_states(void **state)
     vocabulary_unref(v);
 }
 
-// The vocabulary has no token for what must come: said, and the row holds the ends.
+// If the vocabulary has no token for the required byte, the mask reports MATCHER_STUCK and its row
+// holds only the end ids.
 static void test_nothing_allowed_is_stuck(void **state)
 {
     (void)state;
@@ -316,7 +318,8 @@ static bool has_byte(const uint32_t *alphabet, char byte)
     return alphabet[(uint8_t)byte / 32] >> ((uint8_t)byte % 32) & 1;
 }
 
-// Text is written without special tokens, and nothing is written with those that end an answer.
+// The alphabet of text has no bytes of special tokens, and no alphabet has bytes of tokens that end
+// an answer.
 static void test_alphabets_are_of_what_can_be_written(void **state)
 {
     (void)state;
@@ -332,7 +335,7 @@ static void test_alphabets_are_of_what_can_be_written(void **state)
     }
     vocabulary_unref(v);
 
-    // Marks may make up for a byte that no token of text has.
+    // A special token may provide a byte that no text token has.
     static struct text bytes[257], marks[257];
     static char store[256];
     for (int i = 0; i < 256; i++) {
@@ -347,7 +350,8 @@ static void test_alphabets_are_of_what_can_be_written(void **state)
     vocabulary_unref(v);
 }
 
-// Ways that differ in their counts: each state has thousands of members, each step looks at all.
+// Alternatives that differ in their counts: each state has thousands of members, and each step
+// looks at all of them.
 static struct grammar *ways_grammar(uint32_t ways)
 {
     struct grammar_builder *b = grammar_builder_create(NULL);
@@ -362,7 +366,8 @@ static struct grammar *ways_grammar(uint32_t ways)
     return finished(b, all);
 }
 
-// What one call may build has a bound; what it built stays, so calls that go on find the mask.
+// One call builds a bounded number of states. They stay in the cache, so repeated calls complete
+// the mask.
 static void test_work_of_a_mask_is_bounded(void **state)
 {
     (void)state;
@@ -377,7 +382,8 @@ static void test_work_of_a_mask_is_bounded(void **state)
     uint64_t before = mask_cache_stats(c).work;
     assert_int_equal(matcher_mask(&m, words), MATCHER_OVER);
     assert_memory_equal(words, ends, sizeof words);
-    // The last step may be one over all ways, three sorts and each pair.
+    // The last step may exceed the limit: it covers all alternatives, three byte classes and each
+    // pair.
     assert_in_range(mask_cache_stats(c).work - before, 1, options.work_max + 100 * 200);
     assert_int_equal(mask_cache_stats(c).over, 1);
     assert_int_equal(mask_cache_stats(c).computed, 0);
@@ -386,7 +392,7 @@ static void test_work_of_a_mask_is_bounded(void **state)
     assert_in_range(calls, 3, 900);
     assert_int_equal(mask_cache_stats(c).over, calls);
     compare_bits(&m, v);
-    // A string that is read in one call meets it, too, and the state stays.
+    // A long string read in one call reaches the limit as well, and leaves the state unchanged.
     char text[1000];
     memset(text, ' ', sizeof text);
     assert_false(matcher_accept_bytes(&m, text_span(text, sizeof text)));
@@ -398,7 +404,8 @@ static void test_work_of_a_mask_is_bounded(void **state)
     vocabulary_unref(v);
 }
 
-// The walk over the vocabulary counts once it is done; nothing new is begun beyond a limit.
+// The work of a walk over the vocabulary is counted when the walk is complete. Beyond the limit no
+// new walk starts.
 static void test_walks_count(void **state)
 {
     (void)state;
@@ -418,9 +425,9 @@ static void test_walks_count(void **state)
         assert_int_equal(mask_cache_limited(c), !made);
         if (made) {
             assert_in_range(mask_cache_stats(c).work - before, limit + 20, limit + 2000);
-            assert_int_equal(matcher_mask(&m, words), MATCHER_OK); // it is kept
+            assert_int_equal(matcher_mask(&m, words), MATCHER_OK); // from the cache
             assert_false(mask_cache_limited(c));
-            mask_cache_limit(c, 5000, false); // neither this nor a token needs a walk
+            mask_cache_limit(c, 5000, false); // a cached mask and accepting a token need no walk
             assert_int_equal(matcher_mask(&m, words), MATCHER_OK);
             assert_true(matcher_accept_bytes(&m, text_of("a7")));
             assert_false(mask_cache_limited(c));
@@ -442,7 +449,8 @@ static void test_walks_count(void **state)
     vocabulary_unref(v);
 }
 
-// A text that needs more items than there are is read in one call, in a cache that forgets.
+// A text that needs more items than the cache holds is read in one call; the cache evicts states
+// meanwhile.
 static void test_long_texts_are_read_at_once(void **state)
 {
     (void)state;
@@ -467,7 +475,7 @@ static void test_long_texts_are_read_at_once(void **state)
     vocabulary_unref(v);
 }
 
-// A string of at least so many characters has one mask while they are out of reach.
+// A string with a minimum length has one mask while the minimum is out of reach of every token.
 static void test_least_counts_share_a_mask(void **state)
 {
     (void)state;
@@ -486,7 +494,8 @@ static void test_least_counts_share_a_mask(void **state)
             compare_bits(&m, v);
         assert_true(matcher_accept(&m, 'a' + i % 26));
     }
-    // Each of the last counts that a token can meet has its own, for tokens of 160 bytes and of 32.
+    // Each of the last counts that a token can reach has a mask of its own, for tokens of 160 and
+    // of 32 bytes.
     assert_in_range(mask_cache_stats(c).computed, 2, 40);
     matcher_end(&m);
     mask_cache_destroy(c);
@@ -504,7 +513,7 @@ static size_t resident_bytes(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// What the statistics say is what the process holds, also after a table was full.
+// The statistics report the memory that the process holds, also after a table was full.
 static void test_what_is_forgotten_is_given_back(void **state)
 {
     (void)state;
@@ -524,17 +533,17 @@ static void test_what_is_forgotten_is_given_back(void **state)
         size_t bytes = mask_cache_stats(c).bytes;
         work = mask_cache_stats(c).work;
         most = bytes > most ? bytes : most;
-        mask_cache_limit(c, 5000, true); // less than forgetting costs, which is not taken from it
+        mask_cache_limit(c, 5000, true); // less than an eviction costs, which is not charged
         assert_true(matcher_accept(&m, 'x'));
     }
     struct mask_cache_stats stats = mask_cache_stats(c);
-    assert_true(matcher_accept(&m, 'x')); // with what is left of the bound
+    assert_true(matcher_accept(&m, 'x')); // within the rest of the limit
     assert_false(mask_cache_limited(c));
     assert_true(stats.work - work > most / 512);
     assert_in_range(most, 12 << 20, 128 << 20);
     assert_in_range(stats.bytes_most, most, 128 << 20);
     assert_in_range(stats.bytes, 1, 6 << 20);
-#if !defined(__SANITIZE_THREAD__) // whose shadow of what was touched stays
+#if !defined(__SANITIZE_THREAD__) // its shadow memory of touched pages stays resident
     size_t held = resident_bytes();
     assert_true(held < before + stats.bytes + SLACK);
 #else
@@ -546,7 +555,8 @@ static void test_what_is_forgotten_is_given_back(void **state)
     vocabulary_unref(v);
 }
 
-// More ways at once than are followed are no end of the answer.
+// More simultaneous alternatives than a matcher follows are reported as MATCHER_OVER, not as
+// exhausted memory.
 static void test_too_many_ways_are_said(void **state)
 {
     (void)state;
@@ -573,7 +583,7 @@ static void test_too_many_ways_are_said(void **state)
     vocabulary_unref(v);
 }
 
-// Lists and objects of digits, as deep as one likes.
+// Lists and objects of digits, nested to any depth.
 static struct grammar *nested_lists(void)
 {
     struct grammar_builder *b = grammar_builder_create(NULL);
@@ -588,7 +598,7 @@ static struct grammar *nested_lists(void)
     return finished(b, value);
 }
 
-// Answers that are nested deeply, each in its own way, fill the cache: they end, the others go on.
+// Deeply and differently nested answers fill the cache: they end, the others continue.
 static void test_nested_answers_do_not_end_others(void **state)
 {
     (void)state;
@@ -629,7 +639,8 @@ static void test_nested_answers_do_not_end_others(void **state)
     vocabulary_unref(v);
 }
 
-// An answer that alone needs more than its cache has room for is starved, and nobody crowds it.
+// A single answer that needs more than its cache holds runs out of memory, but is not reported as
+// contending with others.
 static void test_an_answer_alone_is_not_crowded(void **state)
 {
     (void)state;

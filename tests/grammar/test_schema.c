@@ -1,5 +1,6 @@
-// Schemas keyword by keyword: texts that are producible, texts that are not, and the sentences of
-// what is refused. The schemas and values are ours; test_schema_suite.c has those of others.
+// Schemas keyword by keyword: texts that can be produced, texts that cannot, and the messages of
+// refusals. The schemas and values are ours; test_schema_suite.c runs those of the JSON Schema
+// project.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -296,7 +297,7 @@ static void test_numbers(void **state)
     CHECK_TEXTS(rows);
 }
 
-// As many digits as doubles tell apart there.
+// Numbers next to an exclusive limit may have as many digits as doubles distinguish there.
 static void test_digits_beside_a_limit(void **state)
 {
     (void)state;
@@ -306,7 +307,7 @@ static void test_digits_beside_a_limit(void **state)
         "!0.39999999999999999",
         "{'type':'number','exclusiveMinimum':0.9995}",
         "=0.999500000000001",
-        "!0.9995000000000001", // which doubles do not tell from the limit
+        "!0.9995000000000001", // equal to the limit as a double
         "{'type':'number','exclusiveMinimum':9.9999}",
         "=9.99990000000001",
         "!9.999900000000001",
@@ -545,7 +546,7 @@ static void test_choices(void **state)
     CHECK_TEXTS(rows);
 }
 
-// Two hundred schemas that constants tell apart are within the work of a compile.
+// Two hundred alternatives that differ in constants stay within the work limit of a compile.
 static void test_many_choices_of_constants(void **state)
 {
     (void)state;
@@ -692,7 +693,8 @@ static void test_long_keys_and_constants(void **state)
     free(text);
 }
 
-// Many alternatives, long counts and deep nests end with a sentence, in bounded memory and work.
+// Many alternatives, long counts and deep nesting end with an error, within bounded memory and
+// work.
 static void test_hostile_schemas_are_refused(void **state)
 {
     (void)state;
@@ -700,7 +702,7 @@ static void test_hostile_schemas_are_refused(void **state)
     for (int i = 0; i < 24; i++)
         json_array_append_new(many, json_pack("{s:[{s:[s]},{s:[s]},{s:[s]}]}", "anyOf", "required",
                                               "a", "required", "b", "required", "c"));
-    json_t *bounds = json_array(); // 2^18 alternatives that say the same
+    json_t *bounds = json_array(); // 2^18 equivalent alternatives
     for (int i = 0; i < 18; i++)
         json_array_append_new(bounds,
                               json_pack("{s:[{s:i},{s:i}]}", "anyOf", "minimum", i, "minimum", i));

@@ -1,5 +1,5 @@
-// Schemas at their edges: the last of several, the one beside a limit, what two keywords say at
-// once. test_schema.c goes through the keywords.
+// Edge cases of schemas: the last of several, values next to a limit, combinations of two keywords.
+// test_schema.c covers the keywords one by one.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void test_numbers(void **state)
     CHECK_TEXTS(rows);
 }
 
-// Whole numbers that only doubles have room for, and what stands beside them.
+// Integers beyond 2^53, which only some doubles represent, and their neighbours.
 static void test_wide_integers(void **state)
 {
     (void)state;
@@ -74,7 +74,8 @@ static void test_wide_integers(void **state)
         "=1000000000000000000",
         "=9223372036854775807",
         "!9223372036854775808",
-        "=-1234567890123456768", // what the double is; its shortest digits are of another integer
+        // the double's exact value; its shortest digits denote another integer
+        "=-1234567890123456768",
         "!-1234567890123456700",
         "=9007199254740994",
     };
@@ -437,7 +438,7 @@ static void test_two_at_once(void **state)
     CHECK_TEXTS(rows);
 }
 
-// What oneOf says beside unevaluated keywords.
+// oneOf combined with unevaluated keywords.
 static void test_unevaluated_choices(void **state)
 {
     (void)state;
@@ -528,7 +529,7 @@ static void test_references(void **state)
     CHECK_TEXTS(rows);
 }
 
-// What the compiler says where it cannot go on.
+// The messages of schemas that the compiler refuses.
 static void test_refusals(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Limits and multiples of numbers: every pair of a list of limits and every step of another, each
-// beside all numbers of up to two digits after the point, compared as whole hundredths.
+// Limits and multiples of numbers: every pair of a list of limits, and every step of another list,
+// compared with integer arithmetic in hundredths for numbers of up to two decimal places.
 #include "tests/grammar/schema_rig.h"
 
 #include <setjmp.h>
@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-enum { REACH = 1320, SPARSE = 11 }; // hundredths; beyond the limits numbers are taken sparsely
+enum { REACH = 1320, SPARSE = 11 }; // hundredths; far from the limits every 11th number is tested
 
 struct rule {
     const char *keyword;
-    long value; // hundredths
+    long value; // in hundredths
 };
 
 static void write_hundredths(char out[32], long value)
@@ -78,7 +78,7 @@ static void check_number(struct schema_rig *rig, const struct rule *rules, size_
                  rules[count - 1].value, text);
 }
 
-// All numbers near the limits, and some of the others.
+// Checks all numbers near the limits, and every SPARSE-th of the others.
 static void check_rules(const struct rule *rules, size_t count)
 {
     struct schema_rig rig;

@@ -1,7 +1,7 @@
-// The JSON Schema Test Suite, where the assets are: of each group that is accepted every valid
-// instance is producible and every invalid one is not. No group is refused that uses nothing but
-// the keywords every schema may use (MAY_USE), but for those that are listed here with the reason,
-// and what is refused beside these is counted by keyword.
+// The JSON Schema Test Suite, if the assets are present. In each accepted group every valid
+// instance can be produced and every invalid one cannot. A group that uses only the keywords every
+// schema may use (MAY_USE) must not be refused, except the groups listed here with the reason.
+// Other refusals are counted by keyword.
 #include "tests/grammar/schema_rig.h"
 #include "tests/assets.h"
 
@@ -21,7 +21,7 @@ enum { KEYWORDS_MAX = 64, GROUPS_MAX = 1000 };
 struct suite {
     enum schema_draft draft;
     uint32_t groups, accepted, cases, wrong, excepted;
-    uint32_t allowed, unlisted; // refused groups of MAY_USE: those that are listed, and others
+    uint32_t allowed, unlisted; // refused groups of MAY_USE: listed here, and not listed
     struct {
         char name[64];
         uint32_t count;
@@ -41,14 +41,15 @@ static void count_refusal(struct suite *s, const char *sentence)
         }
 }
 
-// Groups whose verdicts are not ours: format says nothing there, or rules that are not regular.
+// Groups with other verdicts than ours: format is only an annotation there, or the rule is not
+// regular.
 static bool is_excepted(const char *file, const char *group)
 {
     return strcmp(file, "format.json") == 0 || strstr(group, "A-label (punycode)");
 }
 
-// Keywords that a schema may use in any place. What stands under them: a value, a schema or a list
-// of such, an object of schemas.
+// Keywords that a schema may use anywhere, and the kind of their value: no schema, a schema or a
+// list of schemas, or an object of schemas.
 enum { NO_SCHEMA = 1, SCHEMAS, SCHEMA_MAP };
 static const struct {
     const char *names;
@@ -93,22 +94,22 @@ static bool uses_only_these(const json_t *schema)
     return true;
 }
 
-// Groups of these keywords that are refused all the same. group NULL: all of the file.
+// Groups of these keywords that may be refused nevertheless. group NULL: all groups of the file.
 static bool may_be_refused(const char *file, const char *group, const char *sentence)
 {
     static const struct {
         const char *file, *group; // NULL: any
-        const char *reason;       // part of the sentence
+        const char *reason;       // part of the error message
     } rows[] = {
         {NULL, NULL, "it leads out of the document"}, // references to other documents
-        {NULL, NULL, "use draft 2020-12 or draft 7"}, // a metaschema that lies elsewhere
-        // Not regular, or tables of Unicode: these are none of the common formats.
+        {NULL, NULL, "use draft 2020-12 or draft 7"}, // a metaschema in another document
+        // Not regular, or dependent on Unicode tables: none of them is a common format.
         {"format.json", "idn-email format", "not supported: idn-email"},
         {"format.json", "idn-hostname format", "not supported: idn-hostname"},
         {"format.json", "regex format", "not supported: regex"},
         {"regex.json", NULL, "not supported: regex"},
         {"idn-hostname.json", NULL, "not supported: idn-hostname"},
-        // 0.123456789 has too many remainders for an automaton.
+        // A step of 0.123456789 has too many remainders for an automaton.
         {"multipleOf.json", "float division = inf", "more than 4000 states"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -197,11 +198,12 @@ static int compare_ns(const void *one, const void *other)
 }
 
 struct refusals {
-    const char *keyword; // NULL: the end
+    const char *keyword; // NULL: end of the list
     uint32_t count;
 };
 
-// So many are refused for a keyword, and no other keyword refuses any.
+// Checks that each listed keyword refuses exactly its count of groups, and no other keyword refuses
+// any.
 static void check_refusals(const struct suite *s, const struct refusals *want)
 {
     uint32_t kinds = 0;
@@ -229,7 +231,7 @@ static void check_draft(const char *folder, enum schema_draft draft, uint32_t le
     s->draft = draft;
     run_folder(s, path);
     if (s->groups == 0)
-        skip(); // the assets are not here
+        skip(); // the assets are absent
     qsort(s->ns, s->groups, sizeof *s->ns, compare_ns);
     printf("%s: %u of %u groups accepted, %u instances, %u wrong, %u excepted; compile p50 %.2f ms,"
            " p90 %.2f ms, most %.2f ms\n",

@@ -1,5 +1,6 @@
-// Walks by the shapes of tokens (runtime/grammar/walk.h): every bit beside the bytes of each token,
-// where a grammar tells letters apart at the beginning, in the midst of a token, late, or never.
+// Walks over the shapes of tokens (runtime/grammar/walk.h): every mask bit compared with accepting
+// the token's bytes, for grammars that distinguish letters at the beginning, in the middle of a
+// token, late, or never.
 #include "base/arena.h"
 #include "runtime/grammar/mask.h"
 #include "runtime/text/grammar/gbnf.h"
@@ -16,8 +17,8 @@
 
 enum { TOKENS = 6000, TOKEN_BYTES = 80, WORDS = (TOKENS + 32) / 32 };
 
-// Words of few shapes and many letters, some with a quote, a blank, digits or cut characters in
-// their midst, and a few that are long.
+// Creates words of few shapes and many letters: some contain a quote, a blank, digits or incomplete
+// characters, and a few are long.
 static struct vocabulary *words_vocabulary(void)
 {
     static char store[TOKENS][TOKEN_BYTES];
@@ -58,7 +59,8 @@ static struct mask_cache *cache_of(const char *source, struct vocabulary *v)
     return c;
 }
 
-// How many tokens are allowed; each bit beside the bytes, one by one.
+// Compares each mask bit with accepting the token's bytes one by one. Returns the number of allowed
+// tokens.
 static uint32_t compare_bits(struct matcher *m, struct vocabulary *v)
 {
     static uint32_t words[WORDS];
@@ -84,7 +86,7 @@ static void test_every_bit_is_that_of_the_bytes(void **state)
     (void)state;
     static const struct {
         const char *source, *text;
-        uint32_t least; // tokens that the first mask allows
+        uint32_t least; // minimum number of tokens that the first mask allows
     } cases[] = {
         {"root ::= [a-z]+", "ab", 1000},
         {"root ::= [ab]+ [a-z]{0,3}", "aab", 300},
@@ -105,7 +107,7 @@ static void test_every_bit_is_that_of_the_bytes(void **state)
         struct matcher m;
         matcher_init(&m, c);
         uint32_t allowed = compare_bits(&m, v);
-        assert_int_equal(compare_bits(&m, v), allowed); // what was kept
+        assert_int_equal(compare_bits(&m, v), allowed); // the cached mask
         if (allowed < cases[i].least)
             fail_msg("%s: %u tokens", cases[i].source, allowed);
         for (const char *at = cases[i].text; *at != '\0'; at++) {
@@ -118,7 +120,7 @@ static void test_every_bit_is_that_of_the_bytes(void **state)
     vocabulary_unref(v);
 }
 
-// Steps of work of the first mask after a text.
+// Returns the work, in steps, of the first mask after `text`.
 static uint64_t work_after(const char *source, const char *text, struct vocabulary *v)
 {
     static uint32_t words[WORDS];
@@ -134,8 +136,8 @@ static uint64_t work_after(const char *source, const char *text, struct vocabula
     return work;
 }
 
-// Where letters are alike a walk is over shapes, and a bound that no token can meet costs no more
-// than none.
+// If a grammar does not distinguish letters, the walk is over shapes and costs less. A bound that
+// no token can reach costs little more than no bound.
 static void test_what_a_walk_costs(void **state)
 {
     (void)state;

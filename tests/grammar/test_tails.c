@@ -1,5 +1,5 @@
-// What is left of tokens after plain characters (runtime/grammar/mask.c): each state that they lead
-// back to has its own.
+// Tails, the rest of tokens after plain characters (runtime/grammar/mask.c): each state that plain
+// characters lead back to has tails of its own.
 #include "runtime/grammar/mask.h"
 #include "runtime/text/grammar/gbnf.h"
 
@@ -21,8 +21,9 @@ struct tails {
     struct vocabulary *v;
 };
 
-// Each letter begins texts of its own: plain characters up to a quote, and then the letter's
-// digits, or any and the letter again.
+// Creates a grammar in which each letter begins texts: plain characters up to a quote, then the
+// letter's digits, or (any) three digits and the letter again. all: each letter has tokens with all
+// digits; otherwise each number belongs to one letter.
 static void open_tails(struct tails *t, uint32_t letters, bool all, bool any)
 {
     char source[LETTERS * 64], own[32];
@@ -70,7 +71,8 @@ static void mask_check(struct tails *t, struct matcher *m)
     }
 }
 
-// The tokens of the first mask are those that end with their letter's digits, and it is kept so.
+// Checks that the first mask allows exactly the tokens that end with their letter's digits, and
+// that the second mask is that of the cache.
 static void first_mask(uint32_t letters, bool all)
 {
     static struct tails t;
@@ -91,12 +93,12 @@ static void test_each_state_has_its_own_tails(void **state)
     (void)state;
     for (uint32_t letters = 1; letters <= 8; letters++)
         first_mask(letters, true);
-    first_mask(LETTERS, true); // more states than are walked for
+    first_mask(LETTERS, true); // more states than tails are computed for
     first_mask(LETTERS, false);
 }
 
-// However many states have tails of their own, a mask takes at most about twice what it takes to
-// walk all tokens byte by byte, in steps for two bytes.
+// However many states have tails of their own, a mask costs at most about twice a walk over all
+// tokens byte by byte. A step of work covers two bytes.
 static void test_tails_are_walked_for_a_few_states(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// How many tokens reasoning may have: which places of an answer are inside of it, what is counted,
-// and which token is forced, against expectations worked out by hand.
+// The token budget of reasoning: which positions of an answer are inside of reasoning, which tokens
+// are counted, and which token is forced. The expectations were worked out by hand.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 
 enum { TOKENS_MAX = 4 };
 
-// <t> ... </t>; % and [y] are left out; @@ begins a part, as does @@#. Token 100 + i is forced
-// after i bytes of the close.
+// Reasoning is <t> ... </t>. The marks % and [y] are dropped from the text; @@, @@# and <s> begin a
+// part. Token 100 + i is forced after i bytes of the close.
 static void make(struct token_budget *b, const char *before, bool inside)
 {
     const struct token_budget_mark marks[] = {
@@ -31,7 +31,7 @@ static void make(struct token_budget *b, const char *before, bool inside)
                                                      .inside = inside});
 }
 
-// Tokens of one byte each.
+// Returns the position after the answer, in tokens of one byte each.
 static struct token_budget_place after(const struct token_budget *b, const char *answer)
 {
     struct token_budget_place at = token_budget_start(b);
@@ -55,7 +55,7 @@ static void test_where_reasoning_is(void **state)
         {"< t>", false, 0},
         {"<t", false, 0},
         {"<t></t>", false, 4},
-        {"<t></t><t>abc", true, 7}, // a part begins after it
+        {"<t></t><t>abc", true, 7}, // a part begins after the close
         {"<t></t>a<t>", false, 4},
         {"<t></</t>", false, 6},
         {"<t></</tt>", true, 7},
@@ -69,10 +69,10 @@ static void test_where_reasoning_is(void **state)
         {"<t>@@<t>", true, 5},
         {"<t></t>x@@ <t>", true, 4},
         {"<s><t>", true, 0},
-        {"a<s>%<t>", true, 0}, // it begins as the one that opens does
+        {"a<s>%<t>", true, 0}, // <s> begins with the same byte as <t>
         {"@@@@<t>", true, 0},
         {"@%<t>", false, 0},
-        {"a@@#<t>", true, 0}, // a mark that goes on after another one ended
+        {"a@@#<t>", true, 0}, // @@# extends the mark @@
         {"[y]<t>", true, 0},
     };
     (void)state;
@@ -86,7 +86,7 @@ static void test_where_reasoning_is(void **state)
     make(&b, "", true);
     assert_int_equal(after(&b, "ab").tokens, 2);
     assert_false(after(&b, "ab</t>").inside);
-    make(&b, "so far <t>", false); // continued text has no head
+    make(&b, "so far <t>", false); // reasoning does not open after other text
     assert_false(token_budget_start(&b).inside);
     make(&b, " <t>thought </", false);
     assert_true(token_budget_start(&b).inside);
@@ -108,13 +108,13 @@ static void test_the_close_is_forced_where_the_tokens_are_spent(void **state)
     assert_int_equal(forced(&b, ""), -1);
     assert_int_equal(forced(&b, "abc"), -1);
     assert_int_equal(forced(&b, "abcd"), 100);
-    assert_int_equal(forced(&b, "abcd<"), 101); // it goes on from there
+    assert_int_equal(forced(&b, "abcd<"), 101); // the close continues
     assert_int_equal(forced(&b, "abcd</"), 102);
-    assert_int_equal(forced(&b, "abcd</t"), -1); // no token does
+    assert_int_equal(forced(&b, "abcd</t"), -1); // forced[3] is -1: no token
     assert_int_equal(forced(&b, "abcd</t>"), -1);
-    assert_int_equal(forced(&b, "abc<"), 101); // begun by the model
+    assert_int_equal(forced(&b, "abc<"), 101); // the model itself began the close
     assert_int_equal(forced(&b, "</t>abcdefgh"), -1);
-    assert_int_equal(forced(&b, "</t><t>"), 100); // four were spent, so it is empty
+    assert_int_equal(forced(&b, "</t><t>"), 100); // </t> used four tokens
     make(&b, "", false);
     assert_int_equal(forced(&b, "abcdefgh"), -1);
     assert_int_equal(forced(&b, "<t>abc"), -1);
@@ -131,11 +131,11 @@ static void test_characters_are_not_cut(void **state)
     assert_int_equal(forced(&b, "abc\xF0"), -1);
     assert_int_equal(forced(&b, "abc\xF0\x9F\x98"), -1);
     assert_int_equal(forced(&b, "abc\xF0\x9F\x98\x80"), 100);
-    assert_int_equal(forced(&b, "abcd\xE2"), -1);  // not by the rule, whose token would come here
-    assert_int_equal(forced(&b, "abc\xC3x"), 100); // the model broke it itself
-    assert_int_equal(forced(&b, "abc\xFF"), 100);  // no character: a special token
+    assert_int_equal(forced(&b, "abcd\xE2"), -1);  // the rule forces 100 before this byte
+    assert_int_equal(forced(&b, "abc\xC3x"), 100); // the model itself cut the character
+    assert_int_equal(forced(&b, "abc\xFF"), 100);  // no byte of a character: a special token
     assert_int_equal(forced(&b, "abc\xF0\xF0\xF0"), -1);
-    assert_int_equal(forced(&b, "abc\xF0\xF0\xF0\xF0"), 100); // not for ever
+    assert_int_equal(forced(&b, "abc\xF0\xF0\xF0\xF0"), 100); // at most 3 tokens of delay
 }
 
 static void test_a_token_may_have_many_bytes_or_none(void **state)
@@ -156,7 +156,7 @@ static void test_a_token_may_have_many_bytes_or_none(void **state)
     assert_false(at.inside || at.head);
 }
 
-// #: begins a call; {}: its arguments; ;: ends one.
+// The mark # begins a call, {} are its arguments, ; ends it.
 static void test_reasoning_after_calls(void **state)
 {
     static const struct {
@@ -196,24 +196,25 @@ static int32_t banned(const struct token_budget *b, const char *answer)
     return token_budget_banned(b, &at);
 }
 
-// Once the tokens are spent nothing opens reasoning that would be closed at once.
+// After the budget is spent, the token that would open reasoning is banned, because the close would
+// be forced immediately.
 static void test_what_is_spent_is_not_opened_again(void **state)
 {
     (void)state;
     static const int32_t reopen = 7;
     struct token_budget b;
     make(&b, "", false);
-    assert_int_equal(banned(&b, "<t>abcd</t>"), -1); // none is known
+    assert_int_equal(banned(&b, "<t>abcd</t>"), -1); // no such token is configured
     b.reopen = reopen;
     assert_int_equal(banned(&b, ""), -1);
-    assert_int_equal(banned(&b, "<t></t>"), 7); // the close has four tokens
+    assert_int_equal(banned(&b, "<t></t>"), 7); // the four tokens of the close spend the budget
     assert_int_equal(banned(&b, "<t>abcd</t> \n"), 7);
     assert_int_equal(banned(&b, "<t>abcd</t>a"), -1);
     assert_int_equal(banned(&b, "<t>abcd</t>a@@"), 7);
-    b.reopen_at = 2; // the token is the last byte alone
+    b.reopen_at = 2; // the token is only the last byte of <t>
     assert_int_equal(banned(&b, "<t>abcd</t>"), -1);
     assert_int_equal(banned(&b, "<t>abcd</t><t"), 7);
-    assert_int_equal(banned(&b, "<t>abcd</t>[y"), -1); // as many bytes of another mark
+    assert_int_equal(banned(&b, "<t>abcd</t>[y"), -1); // two bytes of another mark
     make(&b, "", true);
     b.tokens_max = 40;
     b.reopen = reopen;

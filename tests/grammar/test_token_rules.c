@@ -1,5 +1,5 @@
-// Rules about tokens against the plainest reading of them: every id of every row, after random
-// answers, over few ids so that sequences overlap.
+// Token rules compared with a direct implementation: every id of every row, after random answers
+// over few ids, so that the forbidden sequences overlap.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 
 enum { VOCAB = 70, WORDS = (VOCAB + 31) / 32, BAD = 12, LENGTH = 5, ANSWER = 60, IDS = 4 };
 
-struct plain { // the rules as they were given
+struct plain { // the rules as given, for the direct implementation
     int32_t allowed[VOCAB];
     uint32_t allowed_count, bad_count;
     int32_t bad[BAD * LENGTH];
@@ -59,7 +59,7 @@ static void rows_compare(const struct token_rules *r, const struct plain *p)
     for (uint32_t n = 0; n < ANSWER; n++) {
         uint32_t row[WORDS], left = 0;
         memset(row, 0xff, sizeof row);
-        row[0] &= ~8u; // what is not in the row does not come
+        row[0] &= ~8u; // id 3 is not in the row; the rules must not add it
         bool some = token_rules_apply(r, at, row);
         for (int32_t id = 0; id < VOCAB; id++) {
             bool may = id != 3 && may_come(p, answer, n, id);
@@ -103,7 +103,7 @@ static void test_rules_that_leave_no_id_are_none(void **state)
     p.start[1] = 1;
     p.start[2] = 2;
     assert_null(create(&p));
-    p.bad_count = 1; // 6 alone: 5 is left
+    p.bad_count = 1; // only {6} is forbidden: 5 is left
     struct token_rules *r = create(&p);
     memset(row, 0xff, sizeof row);
     assert_true(token_rules_apply(r, TOKEN_RULES_START, row));
