@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 enum {
-    SPIN_NS = 60000, // how long a waiting thread spins before it sleeps
-    SPIN_PAUSES = 4, // pause instructions between two checks, about 0.2 microseconds
-    SPIN_LOOKS = 32, // checks between two readings of the clock
+    SPIN_NS = 60000,  // how long a waiting thread spins before it sleeps
+    SPIN_PAUSES = 4,  // pause instructions between two checks, about 0.2 microseconds
+    SPIN_CHECKS = 32, // checks between two readings of the clock
 };
 
 // Plain futex calls (futex(2)); private to the process.
@@ -64,7 +64,7 @@ static inline void futex_await(_Atomic uint32_t *word, uint32_t old, _Atomic uin
 {
     uint64_t until = clock_ns() + SPIN_NS;
     do {
-        for (int i = 0; i < SPIN_LOOKS; i++) {
+        for (int i = 0; i < SPIN_CHECKS; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != old)
                 return;
             pause_some();

@@ -1,5 +1,5 @@
 // A time limit that counts only time in which the process ran. Between two readings of the clock at
-// most PATIENCE_LOOK_NS (patience_pause: look_ns) is counted, so a pause of the machine (a VM,
+// most PATIENCE_GAP_NS (patience_pause: gap_ns) is counted, so a pause of the machine (a VM,
 // SIGSTOP) uses up almost nothing. The waiting thread must read the clock at least that often.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#define PATIENCE_LOOK_NS 100000000u
+#define PATIENCE_GAP_NS 100000000u
 
 struct patience {
     uint64_t seen_ns; // clock_ns at the last reading
@@ -27,20 +27,20 @@ static inline struct patience patience_until(uint64_t until_ns)
     return (struct patience){now, until_ns > now ? until_ns - now : 0};
 }
 
-// Reads the clock: returns the part of the time since the last reading that exceeds look_ns, in
+// Reads the clock: returns the part of the time since the last reading that exceeds gap_ns, in
 // which the process did not run. Sets *seen_ns to now.
-static inline uint64_t patience_pause(uint64_t *seen_ns, uint64_t now, uint64_t look_ns)
+static inline uint64_t patience_pause(uint64_t *seen_ns, uint64_t now, uint64_t gap_ns)
 {
     uint64_t passed = now - *seen_ns;
     *seen_ns = now;
-    return passed - smaller(passed, look_ns);
+    return passed - smaller(passed, gap_ns);
 }
 
 // Reads the clock and counts the time. Returns true if the limit is used up.
 static inline bool patience_ends(struct patience *p)
 {
     uint64_t now = clock_ns(), passed = now - p->seen_ns;
-    passed -= patience_pause(&p->seen_ns, now, PATIENCE_LOOK_NS);
+    passed -= patience_pause(&p->seen_ns, now, PATIENCE_GAP_NS);
     p->left_ns -= smaller(passed, p->left_ns);
     return p->left_ns == 0;
 }
@@ -48,5 +48,5 @@ static inline bool patience_ends(struct patience *p)
 // Returns the latest time at which the clock must be read again.
 static inline uint64_t patience_next(const struct patience *p)
 {
-    return p->seen_ns + smaller(p->left_ns, (uint64_t)PATIENCE_LOOK_NS);
+    return p->seen_ns + smaller(p->left_ns, (uint64_t)PATIENCE_GAP_NS);
 }

@@ -12,11 +12,11 @@
 enum { CACHE_LINE = 64 };
 
 struct ring {
-    uint32_t mask;          // number of entries - 1; that number is a power of two
-    _Atomic uint32_t head;  // written by the producer only
-    char apart[CACHE_LINE]; // the two indices never share a cache line
-    _Atomic uint32_t tail;  // written by the consumer only
-    char apart_too[CACHE_LINE];
+    uint32_t mask;            // number of entries - 1; that number is a power of two
+    _Atomic uint32_t head;    // written by the producer only
+    char padding[CACHE_LINE]; // the two indices never share a cache line
+    _Atomic uint32_t tail;    // written by the consumer only
+    char padding_end[CACHE_LINE];
 };
 
 // Producer: returns the number of free entries. Acquire, pairs with ring_pop: the consumer has

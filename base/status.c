@@ -31,7 +31,7 @@ enum status error_set(struct error *err, enum status status, const char *format,
     int written = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
     if (written >= (int)sizeof err->text)
-        err->text[utf8_whole(err->text, sizeof err->text - 1)] = '\0';
+        err->text[utf8_complete(err->text, sizeof err->text - 1)] = '\0';
     return status;
 }
 
@@ -63,7 +63,7 @@ enum status error_prefix(struct error *err, const char *format, ...)
     size_t at = (size_t)written < sizeof err->text ? (size_t)written : sizeof err->text - 1;
     if ((size_t)snprintf(err->text + at, sizeof err->text - at, ": %s", old) >=
         sizeof err->text - at)
-        err->text[utf8_whole(err->text, sizeof err->text - 1)] = '\0';
+        err->text[utf8_complete(err->text, sizeof err->text - 1)] = '\0';
     return err->status;
 }
 

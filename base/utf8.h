@@ -45,7 +45,7 @@ static inline size_t utf8_before(const char *at, size_t end)
 }
 
 // Returns the length of the text without an incomplete character at its end.
-static inline size_t utf8_whole(const char *at, size_t bytes)
+static inline size_t utf8_complete(const char *at, size_t bytes)
 {
     size_t start = bytes;
     while (start > 0 && ((unsigned char)at[start - 1] & 0xC0) == 0x80)

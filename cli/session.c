@@ -106,7 +106,7 @@ static void safe_show(FILE *to, struct text piece)
         size_t bytes = piece.bytes < PART ? piece.bytes : PART, plain = 0;
         while (plain < bytes && piece.at[plain] != '\n' && piece.at[plain] != '\t')
             plain++;
-        size_t whole = utf8_whole(piece.at, plain);
+        size_t whole = utf8_complete(piece.at, plain);
         plain = whole > 0 ? whole : plain;
         fwrite(part, 1, safe_put(part, sizeof part, text_span(piece.at, plain)), to);
         if (plain == 0)

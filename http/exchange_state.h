@@ -128,7 +128,7 @@ struct exchange_job {
     struct offload offload;
     struct wait_item item; // queued while JOB_WAITS: by the thread or in a compile group
     struct exchange_compile compile;
-    struct text body_given; // h2o's body, kept here while a worker has a copy
+    struct text body_original; // h2o's body, kept here while a worker has a copy
     char *body_copy;
     struct slice *slice; // progress counter of a large job while it runs
     bool worked;         // true if the last job's work was run; written by the worker

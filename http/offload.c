@@ -39,7 +39,7 @@ static uint32_t class_of(const struct exchange *x)
 // Replaces the body by a copy for the worker, because h2o frees its own when the client leaves.
 static void body_keep(struct exchange *x)
 {
-    x->job.body_given = x->info.body;
+    x->job.body_original = x->info.body;
     if (!x->job.offload.reads_body) {
         x->info.body = (struct text){"", 0};
         return;
@@ -52,7 +52,7 @@ static void body_keep(struct exchange *x)
 
 static void body_return(struct exchange *x)
 {
-    x->info.body = x->answer ? x->job.body_given : (struct text){"", 0};
+    x->info.body = x->answer ? x->job.body_original : (struct text){"", 0};
     heap_free(x->job.body_copy);
     x->job.body_copy = NULL;
 }

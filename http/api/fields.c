@@ -46,7 +46,7 @@ void message_format(char *out, size_t out_bytes, const char *format, va_list arg
 {
     int wanted = vsnprintf(out, out_bytes, format, args);
     if (wanted >= 0 && (size_t)wanted >= out_bytes)
-        out[utf8_whole(out, out_bytes - 1)] = 0;
+        out[utf8_complete(out, out_bytes - 1)] = 0;
 }
 
 void fields_fail_plain(struct fields *f, enum http_error error, const char *path,

@@ -156,7 +156,7 @@ void message_format(char *out, size_t out_bytes, const char *format, va_list arg
 // Returns the first bytes_max bytes of a text at most, cut at a character boundary.
 static inline struct text text_head(struct text t, size_t bytes_max)
 {
-    return t.bytes > bytes_max ? text_span(t.at, utf8_whole(t.at, bytes_max)) : t;
+    return t.bytes > bytes_max ? text_span(t.at, utf8_complete(t.at, bytes_max)) : t;
 }
 
 // The content of a message of chat completions or Responses: a string, or an array of parts that

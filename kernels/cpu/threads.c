@@ -60,7 +60,7 @@ static void worker_wait(struct threads *threads)
 {
     uint64_t until = clock_ns() + SPIN_NS;
     do {
-        for (int i = 0; i < SPIN_LOOKS; i++) {
+        for (int i = 0; i < SPIN_CHECKS; i++) {
             if (threads_has_work(threads))
                 return;
             pause_some();

@@ -36,11 +36,11 @@ static void test_every_character_is_read_as_it_was_written(void **state)
         assert_int_equal(utf8_first(text_span(at + 2, bytes), &first), bytes);
         assert_int_equal(first, c);
         assert_int_equal(utf8_before(at, 2 + bytes), 2);
-        assert_int_equal(utf8_whole(at, 2 + bytes), 2 + bytes);
+        assert_int_equal(utf8_complete(at, 2 + bytes), 2 + bytes);
         for (size_t cut = 1; cut < bytes; cut++) {
             assert_int_equal(utf8_valid(at + 2, cut), 0);
             assert_true(utf8_is_beginning(at + 2, cut));
-            assert_int_equal(utf8_whole(at, 2 + cut), 2);
+            assert_int_equal(utf8_complete(at, 2 + cut), 2);
             assert_int_equal(utf8_bad_length(at + 2, cut), cut);
         }
         assert_false(utf8_is_beginning(at + 2, bytes));

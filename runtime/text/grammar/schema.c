@@ -44,7 +44,7 @@ static size_t pointer_write(const struct schema *c, uint32_t site, char *out, si
             out[bytes++] = '/';
         for (size_t i = 0; i < s->key.bytes; i++) {
             if (bytes + 1 >= most)
-                return utf8_whole(out, bytes);
+                return utf8_complete(out, bytes);
             char letter = s->key.at[i];
             bool escape = s->keyword && (letter == '~' || letter == '/');
             if (escape)
