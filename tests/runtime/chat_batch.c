@@ -1,7 +1,6 @@
-// Not a test but a tool of one: renders many templates in one process, for tools/template_diff.py.
-// Each line of stdin is an object {"source", "variables", "now"}; each line of stdout one with
-// either "text" and "plain" (pairs of start and end, in bytes, of the request's text), or "status"
-// and "error".
+// A tool for tools/template_diff.py, not a test: renders many templates in one process. Each line
+// of stdin is an object {"source", "variables", "now"}. Each line of stdout has either "text" and
+// "plain" (pairs of start and end, in bytes, of the request's text), or "status" and "error".
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/text/chat.h"

@@ -1,4 +1,4 @@
-// The wrapping device; see device_wrap.h. A test program's only mutable globals live here.
+// See device_wrap.h. Its globals are the state of the one device.
 #include "tests/runtime/device_wrap.h"
 
 #include "base/arena.h"
@@ -26,13 +26,13 @@ struct graph {
 static struct device_wrap_counts counts;
 static struct device_api wrapped;
 static struct op_table recording_ops;
-static struct graph *recording; // NULL: ops run
+static struct graph *recording; // the graph that ops are recorded to; NULL: ops run
 static uint32_t steps_in_flight;
 static bool has_graphs;
 static enum dtype float32_runs_as;
-static uint32_t failing; // number of the op that fails, or 0
+static uint32_t failing; // number of the op that fails; 0: none
 
-static uint32_t refusing; // number of the load call that is refused, or 0
+static uint32_t refusing; // number of the load call that fails; 0: none
 
 static enum status load_count(struct error *err)
 {
@@ -151,13 +151,13 @@ static void record(enum op_index op, const void *args, size_t bytes)
     struct recorded *r = &recording->ops[recording->count++];
     r->op = op;
     memcpy(r->args, args, bytes);
-    if (op == OP_INDEX_attn) { // a replay must not read the host record it was made from
+    if (op == OP_INDEX_attn) { // a replay must not read the host record of its recording
         struct attn_args *attn = (struct attn_args *)r->args;
         attn->step_host = attn->step;
     }
 }
 
-// Called before an op runs.
+// Counts the rows of a product. Called before an op runs, also in a replay.
 static void note(enum op_index op, const void *args)
 {
     if (op != OP_INDEX_gemm)

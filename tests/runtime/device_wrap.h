@@ -1,7 +1,7 @@
-// A wrapper of device cpu that a test can inspect: counts the memory that is taken, says that one
-// step may be in flight, and records and replays graphs as a GPU does (a recorded op keeps its
-// arguments; the step record that they point to changes). For tests; one device at a time, one
-// thread. The model does not know of it, so the code path of cuda runs on the CPU.
+// A wrapper of device cpu for tests, which makes the model take the code path of cuda on the CPU.
+// It counts allocated memory and uploads, reports the given number of steps in flight, and records
+// and replays graphs like a GPU: a recorded op keeps its arguments, while the step record that they
+// point to changes. Supports one device at a time, on one thread.
 #pragma once
 
 #include "kernels/device.h"
@@ -9,24 +9,26 @@
 #include <stdint.h>
 
 struct device_wrap_counts {
-    uint64_t taken, given; // bytes of device and host memory
+    uint64_t taken, given; // bytes of device and host memory, allocated and freed
     uint32_t graphs, replays;
-    uint32_t ops;                   // called since device_wrap_fail
-    uint32_t first_rows, last_rows; // of the first and the last product that ran since then
-    uint32_t loads;                 // calls while loading, since device_wrap_refuse
+    uint32_t ops;                   // ops called since device_wrap_fail
+    uint32_t first_rows, last_rows; // rows of the first and the last product since device_wrap_fail
+    uint32_t loads;                 // calls of the load path since device_wrap_refuse
     uint32_t uploads;
-    uint64_t uploaded;     // bytes, each upload right after the one before
-    const char *upload_at; // where the first went
-    uint64_t copied;       // bytes of the last copy_in
+    uint64_t uploaded;     // total bytes; each upload must continue the one before
+    const char *upload_at; // target address of the first upload
+    uint64_t copied;       // size of the last copy_in
 };
 
-// The api; counts start at zero. flight: steps in flight; graphs: whether graph_* are there.
+// Returns the device's table and sets all counts to zero. flight: number of steps in flight that it
+// reports. graphs: whether it supports graphs.
 const struct device_api *device_wrap(uint32_t flight, bool graphs);
+// Returns the counts, which later calls update.
 const struct device_wrap_counts *device_wrap_counts(void);
-// A float32 checkpoint runs as this type from now on, as the device tells; device_wrap resets it.
+// Sets the dtype in which the device runs float32 checkpoints. device_wrap resets it to float32.
 void device_wrap_float32(enum dtype dtype);
-// The op-th call of an op from now on fails; 0: none.
+// Makes the op-th call of an op from now on fail with STATUS_DEVICE_FAULT; 0: none fails.
 void device_wrap_fail(uint32_t op);
-// Of the calls that load a model (memory, uploads, weights, a stream) the n-th from now on is
-// refused with NO_MEMORY; 0: none.
+// Makes the n-th call of the load path (memory, uploads, weights, streams) from now on fail with
+// STATUS_NO_MEMORY; 0: none fails.
 void device_wrap_refuse(uint32_t n);

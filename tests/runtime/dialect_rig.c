@@ -1,4 +1,4 @@
-// What the tests of dialects share; see dialect_rig.h.
+// See dialect_rig.h.
 #include "tests/runtime/dialect_rig.h"
 #include "tests/runtime/tokenizer_memory.h"
 
@@ -96,7 +96,7 @@ struct text rig_read(const struct reply_args *args, struct text text, struct cut
         for (uint32_t i = 0; i < count; i++)
             event_put(&line, &events[i]);
         at += end;
-        if (cuts.after && at % 3 == 0) { // a copy goes on as the reader would have
+        if (cuts.after && at % 3 == 0) { // a copy of the reader must behave like the original
             struct reply *copy = reply_copy(r);
             reply_destroy(r);
             r = copy;

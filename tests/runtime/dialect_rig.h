@@ -1,27 +1,29 @@
-// What the tests of dialects share: events of a reply joined to one line of text.
+// Shared by the tests of dialects: feeds a reply to the reader and joins its events to one line of
+// text.
 #pragma once
 
 #include "base/json.h"
 #include "runtime/text/dialect/reply.h"
 
-extern const char rig_tools[]; // a request's tools: f with parameters of all types, g, h
+extern const char rig_tools[]; // tools of a request: f with parameters of all types, g, h
 
-// Where pieces end: a bit for each byte of the text, or all of it in one piece.
+// Places at which a text is cut into pieces.
 struct cuts {
-    const unsigned char *after; // [bytes], not 0: a piece ends there; NULL: nowhere
+    const unsigned char *after; // [bytes]: not 0 if a piece ends after this byte; NULL: no cuts
 };
 
-// Feeds the text, cut so. Texts of special tokens (rig_special) are pieces of their own. The
-// result is like
+// Feeds the text in these pieces. If the dialect has a tokenizer, the text of a special token
+// (rig_special) is always a piece. Returns a line such as
 //   text(Hello)think(hm)call(0 name id)args({"a":1})end(0 1)over
-// and lasts until the buffer is used again.
+// which is stored in `out` and valid until `out` changes.
 struct text rig_read(const struct reply_args *args, struct text text, struct cuts cuts,
                      struct json_buffer *out);
 
-// The length of the special token that the text begins with, by its look: <|...|> and the like.
+// Returns the length of the special token at the beginning of the text, judged by its form (<|...|>
+// and the like), or 0.
 size_t rig_special(struct text text);
 
-// A tokenizer that has all special tokens that stand in the text.
+// Creates a tokenizer whose special tokens are those that occur in the text.
 struct tokenizer *rig_tokenizer(struct text text);
-// The tokenizer of such a tokenizer.json, which is taken over.
+// Creates the tokenizer of a tokenizer.json. Takes over the reference to `file`.
 struct tokenizer *rig_tokenizer_of(json_t *file);

@@ -1,4 +1,4 @@
-// Walks through the grammars of calls; see dialect_walk.h.
+// See dialect_walk.h.
 #include "tests/runtime/dialect_walk.h"
 
 #include "tests/runtime/dialect_rig.h"
@@ -31,7 +31,7 @@ static const char *reasoning_of(const char *dialect)
     return "think";
 }
 
-// All literals of a row, so that their special tokens are found.
+// Appends all literals of the dialect, in which rig_tokenizer then finds the special tokens.
 static void literals_put(const struct dialect *d, struct json_buffer *out)
 {
     const struct dialect_syntax *s = dialect_syntax(d);
@@ -79,7 +79,7 @@ static void written_add(struct written *out, struct text text, bool special)
     char mark = special ? 1 : 0;
     json_put_raw(&out->text, text);
     for (size_t i = 0; i < text.bytes; i++) {
-        // A special token is fed whole: its first byte is marked 2.
+        // The first byte of a special token is marked 2, so that the token is fed as one piece.
         char here = special && i == 0 ? 2 : mark;
         json_put_raw(&out->special, text_span(&here, 1));
     }
@@ -188,8 +188,8 @@ static struct reply *reader_of(const struct subject *s, const json_t *tools,
                                              .tools = tools});
 }
 
-// Arguments in the events go on where those of the whole answer do, out[call] bytes of which came
-// out before.
+// Returns true if the arguments in the events continue those of the complete answer. out[call]:
+// bytes of arguments seen before, which it advances.
 static bool goes_on(const struct heard *whole, size_t out[static DIALECT_CALLS_MAX],
                     const struct reply_event *events, uint32_t count)
 {

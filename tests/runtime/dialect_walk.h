@@ -1,5 +1,6 @@
-// What the tests of calls' grammars share: random walks through the grammar of a dialect with a
-// vocabulary of single bytes and its special tokens, and what the dialect's reader makes of them.
+// Shared by the tests of call grammars: random walks through the grammar of a dialect, with a
+// vocabulary of single bytes and the dialect's special tokens, and what the dialect's reader
+// returns for the written answer.
 #pragma once
 
 #include "base/json.h"
@@ -7,51 +8,58 @@
 #include "runtime/text/dialect/grammar.h"
 #include "runtime/text/dialect/reply.h"
 
-#define WALK_OTHER "<|other|>" // a special token that stands in no dialect
+#define WALK_OTHER "<|other|>" // a special token that no dialect uses
 
 enum { BYTES = 256, SPECIALS = 64 };
 
+// Returns a pseudo-random number from 0 to below - 1 and advances the seed.
 uint32_t walk_random(uint64_t *seed, uint32_t below);
 
-// A dialect with its reasoning's row, its tokenizer and the vocabulary of bytes and special tokens.
+// A dialect under test: its reasoning row, its tokenizer, and a vocabulary of bytes and special
+// tokens.
 struct subject {
     struct dialect d;
     const char *reasoning;
-    struct tokenizer *tokenizer; // NULL: all markers are text
+    struct tokenizer *tokenizer; // NULL: all markers are plain text
     struct vocabulary *v;
     struct text tokens[BYTES + SPECIALS], specials[BYTES + SPECIALS];
     char bytes[BYTES];
-    uint32_t count;        // the end has this id
-    bool has_text_grammar; // its reader knows that text has a form
+    uint32_t count;        // number of tokens; also the id of the end token
+    bool has_text_grammar; // passed to the reader: the text has a grammar
 };
 
-// Ends the test's process where the row is not known. special: marks that look like special tokens
-// are such.
+// Opens the dialect of this row; an unknown row fails the test. special: markers that look like
+// special tokens are special tokens.
 void subject_open(struct subject *s, const char *name, bool special);
+// Frees the tokenizer and the vocabulary.
 void subject_close(struct subject *s);
-// All dialects that have calls, with special tokens and without.
+// Calls `use` for every dialect that has calls, without and with special tokens.
 void subject_each(void (*use)(const struct subject *s, uint64_t *seed));
 
-// What was written: bytes, and those of special tokens marked.
+// An answer: its bytes, and for each byte a mark: 0 for text, 2 for the first byte of a special
+// token, 1 for its other bytes.
 struct written {
     struct json_buffer text, special;
 };
 
-// The literal as tokens, into the matcher and the text. False: the grammar does not have it.
+// Writes the literal as tokens, to the matcher and to `out`. Returns false if the grammar does not
+// allow it.
 bool subject_write(const struct subject *s, struct matcher *m, const char *literal,
                    struct written *out);
-// The special token that no dialect has; false: nor has the subject, or the grammar.
+// Writes the special token that no dialect uses. Returns false if the subject has no special tokens
+// or the grammar does not allow it.
 bool subject_write_other(const struct subject *s, struct matcher *m, struct written *out);
-void subject_put(const struct subject *s, uint32_t token, struct written *out); // one token
-// Draws until the answer ends. False: it did not within the limit.
+void subject_put(const struct subject *s, uint32_t token, struct written *out); // appends one token
+// Draws random allowed tokens until the answer ends. Returns false if it does not end within the
+// limit.
 bool subject_walk(const struct subject *s, struct matcher *m, uint64_t *seed, struct written *out);
-// The grammar of answers; fails the test where there is none. A form of the text without content is
-// digits.
+// Creates a mask cache of the answers' grammar; an error fails the test. If the text has a grammar
+// but args->content is none, the text is digits.
 struct mask_cache *subject_cache(const struct subject *s, const struct dialect_grammar_args *args);
-// What the first call begins with.
+// Returns the literal that begins the first call.
 const char *subject_opening(const struct subject *s);
 
-// What the reader makes of it, as one line; pieces end at random or nowhere.
+// The reader's events for an answer, collected per call and, by heard_line, as one line.
 struct heard {
     struct json_buffer line, arguments[DIALECT_CALLS_MAX];
     char names[DIALECT_CALLS_MAX][REPLY_NAME_MAX + 1];
@@ -60,12 +68,14 @@ struct heard {
     struct json_buffer text, reasoning;
 };
 
-// cut: 0: as few pieces as there are special tokens, 1: single bytes, else at random.
+// Feeds the answer to a reader. cut: 0: pieces end only at special tokens, 1: each byte is a piece,
+// otherwise at random bytes.
 void subject_hear(const struct subject *s, const json_t *tools, const struct written *w,
                   enum dialect_start start, uint32_t cut, uint64_t *seed, struct heard *h);
-// The first cut (bytes of what was written) at which the arguments of an answer that ends there are
-// not a beginning of the whole answer's; SIZE_MAX: there is none.
+// Ends the answer after each byte in turn. Returns the first length for which the arguments are not
+// a prefix of those of the complete answer, or SIZE_MAX if there is none.
 size_t subject_cut(const struct subject *s, const json_t *tools, const struct written *w,
                    enum dialect_start start, const struct heard *whole);
-void heard_line(struct heard *h); // fills in the line
+void heard_line(struct heard *h); // writes h->line: calls, text and reasoning
+// Frees the buffers of `h`.
 void heard_free(struct heard *h);

@@ -1,4 +1,4 @@
-// Making of GGUF files; see gguf_rig.h.
+// See gguf_rig.h.
 #include "tests/runtime/gguf_rig.h"
 
 #include "base/arena.h"
@@ -14,9 +14,7 @@ enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
 
 void gguf_put(struct gguf_bytes *to, const void *from, size_t bytes)
 {
-    enum {
-        PIECE = 1 << 20
-    }; // what is there is a multiple of it: growing by bytes copies too often
+    enum { PIECE = 1 << 20 }; // capacity is a multiple of it: growing by bytes copies too often
     size_t pieces = (to->bytes + bytes) / PIECE + 1;
     if (!to->at || pieces > to->bytes / PIECE + 1)
         to->at = heap_grow(to->at, pieces * PIECE);
@@ -188,7 +186,7 @@ static void put_config(struct gguf_build *b, const char *family, const json_t *c
     put_scaling(b, family, config);
 }
 
-// A vocabulary of bytes, of words that stand for no text, and of two tokens that end.
+// Adds a vocabulary of words that stand for no text, and <s> and </s>.
 static void put_vocabulary(struct gguf_build *b, const json_t *config, const char *family)
 {
     uint32_t vocab = field(config, "vocab_size", 1);
@@ -218,7 +216,7 @@ static void put_vocabulary(struct gguf_build *b, const json_t *config, const cha
     heap_free(kinds);
 }
 
-// Converters interleave the halves of each head's rows.
+// Interleaves the two halves of each head's rows, like converters do for llama.
 static void rows_interleave(char *to, const char *from, uint32_t rows, size_t row_bytes,
                             uint32_t heads)
 {
@@ -268,7 +266,7 @@ static bool name_make(char out[NAME_BYTES], const char *name)
         rest += 6;
     else if (strncmp(rest, "bert.", 5) == 0)
         rest += 5;
-    if (strncmp(rest, "pooler.", 7) == 0) // converters leave it out
+    if (strncmp(rest, "pooler.", 7) == 0) // converters omit it
         return false;
     if (sscanf(rest, "layers.%u.%n", &layer, &used) == 1 ||
         sscanf(rest, "encoder.layer.%u.%n", &layer, &used) == 1) {

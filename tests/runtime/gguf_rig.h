@@ -1,6 +1,5 @@
-// GGUF files for tests, made in memory: key by key and tensor by tensor, or from a golden model
-// (golden.h). The writer shares nothing with the reader. For tests; one thread; every failure ends
-// the test.
+// Creates GGUF files in memory for tests: key by key and tensor by tensor, or from a golden model
+// (golden.h). The writer shares no code with the reader. One thread; every failure ends the test.
 #pragma once
 
 #include "tests/runtime/golden.h"
@@ -19,11 +18,15 @@ struct gguf_build {
     uint64_t key_count, tensor_count;
 };
 
+// Appends raw bytes, a little-endian number of this size, or a text after its length.
 void gguf_put(struct gguf_bytes *to, const void *from, size_t bytes);
 void gguf_put_number(struct gguf_bytes *to, uint64_t value, size_t bytes);
 void gguf_put_text(struct gguf_bytes *to, const char *text);
 
-void gguf_key(struct gguf_build *b, const char *key, uint32_t kind); // its value follows in b->keys
+// Appends a key and its value: a u32 (count), an f32 (number), a bool, a text, or an array. kind:
+// the type of the value or the item in the format. each: size of an item in bytes. After gguf_key
+// the caller appends the value to b->keys.
+void gguf_key(struct gguf_build *b, const char *key, uint32_t kind);
 void gguf_key_count(struct gguf_build *b, const char *key, uint32_t value);
 void gguf_key_number(struct gguf_build *b, const char *key, float value);
 void gguf_key_flag(struct gguf_build *b, const char *key, bool value);
@@ -33,13 +36,14 @@ void gguf_key_texts(struct gguf_build *b, const char *key, const char *const *te
 void gguf_key_array(struct gguf_build *b, const char *key, uint32_t kind, const void *items,
                     uint64_t count, size_t each);
 
-// shape: as the file has it, rows' length first. type: its number in the format.
+// Appends a tensor. shape: in the order of the file, the length of a row first. type: the number of
+// the type in the format. data: copied.
 void gguf_tensor_add(struct gguf_build *b, const char *name, const uint64_t *shape, uint32_t dims,
                      uint32_t type, const void *data, size_t bytes);
 
-// The whole file; the caller gives it back. Empties b.
+// Returns the complete file, which the caller frees with heap_free, and empties `b`.
 struct gguf_bytes gguf_finish(struct gguf_build *b);
 
-// The keys of a golden model of llama, qwen2, qwen3 or bert, its tensors in float32 with the rows
-// of llama's q and k as converters order them, and a vocabulary of bytes.
+// Adds the keys of a golden model of llama, qwen2, qwen3 or bert, its tensors in float32, and a
+// vocabulary. The rows of llama's q and k are in the order that converters write.
 void gguf_of_golden(struct gguf_build *b, const json_t *golden);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a tokenizer.json from the vocabulary of a GGUF file: gguf_vocab.py FILE.gguf FOLDER.
 
-For tests only: the vectors of WEFT_ASSETS/tokenizer/gguf-vocab have their vocabularies in that
-form. The settings that such a file does not hold are known by the name of its pre-tokenizer.
+For tests only: the vocabularies of the vectors in WEFT_ASSETS/tokenizer/gguf-vocab are GGUF files.
+Settings that such a file lacks follow from the name of its pre-tokenizer.
 """
 import json
 import os
@@ -83,7 +83,7 @@ def pre_tokenizer(name):
 
 
 def spm_merges(tokens, scores):
-    """Every way to put a token together from two others, best scores first."""
+    """Returns all merges: each way to join two tokens to a third, best scores first."""
     ids = {token: i for i, token in enumerate(tokens)}
     merges = []
     for token, score in zip(tokens, scores):

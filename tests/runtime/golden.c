@@ -1,4 +1,4 @@
-// Making of model folders; see golden.h.
+// See golden.h.
 #include "tests/runtime/golden.h"
 
 #include "base/status.h"

@@ -1,6 +1,5 @@
-// Model folders for tests, made in a temporary folder: from a golden file (whose weights are a
-// hash, see tools/golden.py) or tensor by tensor. For tests; one thread; every failure ends the
-// test.
+// Creates model folders for tests in a temporary folder, from a golden file (its weights are a
+// hash, see tools/golden.py) or tensor by tensor. One thread; every failure ends the test.
 #pragma once
 
 #include "kernels/dtype.h"
@@ -9,22 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A new folder below TMPDIR or /tmp; the path is the caller's array of at least 64 bytes.
+// Creates a folder in /tmp and writes its path to the caller's array of at least 64 bytes.
 void folder_make(char *path);
-// The folder and everything in it.
+// Removes the folder and everything in it.
 void folder_remove(const char *path);
+// Writes a file of the folder. Creates the sub-folders in its name.
 void file_write(const char *folder, const char *name, const void *bytes, size_t count);
 void file_write_json(const char *folder, const char *name, const json_t *json);
 
-// One safetensors file, built up in memory.
+// A safetensors file that is built in memory.
 struct tensor_file {
     json_t *header;
     char *data;
     size_t bytes;
 };
 
+// Starts an empty file.
 void tensor_file_begin(struct tensor_file *file);
-// Values of a golden tensor: kind < 0: 1 + v / 128, else v / 2^kind, with v from the hash.
+// A tensor of a golden file. Its values are 1 + v / 128 if kind < 0, otherwise v / 2^kind, with v
+// from the hash.
 struct golden_tensor {
     const char *name;
     const json_t *shape;
@@ -32,15 +34,17 @@ struct golden_tensor {
     uint32_t index;
     int kind;
 };
+// Computes the values of the tensor and appends them in this dtype.
 void tensor_file_add(struct tensor_file *file, const struct golden_tensor *tensor,
                      enum dtype dtype);
+// Writes the file to the folder and frees `file`.
 void tensor_file_write(struct tensor_file *file, const char *folder, const char *name);
 
-// The golden file of a family, tests/golden/<name>.json; the reference is the caller's.
+// Returns the contents of tests/golden/<name>.json; the caller owns the reference.
 json_t *golden_read(const char *name);
-// The whole folder of a golden file: config.json, its other files, weights in `shards` files (with
-// an index from two on).
+// Writes the model folder of a golden file: config.json, its other files, and the weights in
+// `shards` files, with an index if there are at least two.
 void golden_folder_write(const char *folder, const json_t *golden, enum dtype dtype,
                          uint32_t shards);
-// The same of a family in a new folder, one file of weights.
+// Creates a new folder with the model of tests/golden/<name>.json, its weights in one file.
 void golden_folder(char *path, const char *name, enum dtype dtype);

@@ -1,5 +1,5 @@
-// The rig; see model_rig.h. Block ids run backwards and interleave rows, so that nothing can rely
-// on consecutive blocks of a sequence being adjacent.
+// See model_rig.h. Block ids run backwards and interleave the rows, so that no code can rely on
+// adjacent blocks of a sequence.
 #include "tests/runtime/model_rig.h"
 
 #include "base/arena.h"

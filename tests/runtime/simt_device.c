@@ -1,6 +1,6 @@
-// The switches; see simt_device.h. Controlling the emulator is not part of the device contract: its
-// functions are looked up in the library that the device came from. A real card has none of them:
-// nothing is controlled, and the emulator's counters stay zero.
+// See simt_device.h. The control of the emulator is not part of the device interface: its functions
+// are looked up in the device's library. A real GPU has none of them, so nothing is controlled and
+// the emulator's counters stay zero.
 #include "tests/runtime/simt_device.h"
 
 #include <dlfcn.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct device_api *simt; // as the library gives it
+static const struct device_api *simt; // the table of the library
 static struct device_api wrapped;
 static struct simt_device_switches now;
-static _Atomic uint32_t graphs, replays; // of all ranks
+static _Atomic uint32_t graphs, replays; // counts of all ranks
 
 static struct {
     void (*configure)(const struct simt_options *);

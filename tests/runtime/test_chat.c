@@ -1,6 +1,6 @@
-// Proves the rules of the template engine one by one, on small templates: values and operators,
-// white space, scopes, refusals and their texts, limits, and which spans of the prompt count as
-// text of the request. Real templates are in test_chat_assets.c.
+// The rules of the template engine one by one, on small templates: values and operators, white
+// space, scopes, refusals and their messages, limits, and which spans of the prompt count as text
+// of the request. Real templates are in test_chat_assets.c.
 #include "base/arena.h"
 #include "runtime/text/chat.h"
 #include "runtime/text/prompt.h"
@@ -47,7 +47,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// Opens and renders; the status of whichever failed.
+// Creates and renders the template. Returns the status of the step that failed.
 static enum status run(struct rig *rig, const char *source)
 {
     struct chat_template *chat = NULL;
@@ -67,7 +67,7 @@ static enum status run(struct rig *rig, const char *source)
 
 struct expected {
     const char *source;
-    const char *text; // NULL: it fails
+    const char *text; // expected text; NULL: it fails
 };
 
 static void check_all(struct rig *rig, const struct expected *rows, size_t count)
@@ -196,7 +196,7 @@ static void test_refusals_and_lines(void **state)
     assert_non_null(strstr(rig->err.text, "line 2"));
     assert_int_equal(run(rig, "\xff"), STATUS_INVALID);
     char name[101], source[256];
-    memset(name, 'n', 100); // the length that a precision of bytes % 100 prints as nothing
+    memset(name, 'n', 100); // a length for which a precision of `bytes % 100` prints nothing
     name[100] = '\0';
     snprintf(source, sizeof source, "{{ 1 | %s }}", name);
     assert_int_equal(run(rig, source), STATUS_UNSUPPORTED);
@@ -209,7 +209,7 @@ static void test_refusals_and_lines(void **state)
     assert_non_null(strstr(rig->err.text, "malformed or not supported"));
 }
 
-// Templates that must end with an error instead of running on.
+// Templates that must end with an error instead of running forever.
 static void test_limits(void **state)
 {
     struct rig *rig = *state;
@@ -247,7 +247,8 @@ static void test_limits(void **state)
     assert_int_equal(run(rig, "0123456789{{ n }}"), STATUS_TOO_LARGE);
 }
 
-// Text of the request is marked as such wherever it goes; brackets stand around it here.
+// Text of the request is marked as such, whatever the template does with it. In the expected texts
+// it is in brackets.
 static void test_origins(void **state)
 {
     struct rig *rig = *state;
@@ -312,7 +313,7 @@ static void test_questions(void **state)
     chat_template_destroy(chat);
 }
 
-// A name of a special token that the tokenizer lacks is no way for a request to write one.
+// A request cannot write a special token through a name that the tokenizer does not define.
 static void test_trusted_names_are_the_tokenizer_s(void **state)
 {
     (void)state;
@@ -335,7 +336,7 @@ static void test_trusted_names_are_the_tokenizer_s(void **state)
         const struct prompt_args args = {
             .chat = chat, .tokenizer = tokenizer, .variables = variables, .arena = arena};
         assert_int_equal(prompt_tokens(&args, &tokens, &count, NULL), STATUS_OK);
-        assert_int_equal(count, i + 1); // the tokenizer's own bos_token, if it has one, and "a"
+        assert_int_equal(count, i + 1); // the tokenizer's bos_token, if it has one, and "a"
         assert_int_equal(tokens[0], i == 0 ? 0 : 1);
         assert_int_equal(tokens[count - 1], 0);
         json_decref(variables);

@@ -1,7 +1,6 @@
-// Proves that every template of recorded/, and every real chat template of the shared data where
-// they are, gives byte for byte the rendering recorded from an independent implementation, that
-// recorded refusals are refused, and that the segments of each rendering are its text. Prints the
-// counts.
+// Every template of recorded/, and every real chat template of the shared data if present, gives
+// byte for byte the rendering recorded from an independent implementation. Recorded refusals are
+// refused, and the segments of each rendering are its text. Prints the counts.
 #include "base/arena.h"
 #include "runtime/text/chat.h"
 #include "tests/assets.h"
@@ -14,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { NOW = 1752148800 }; // 2025-07-10 12:00:00 UTC, which the recordings assume
+enum { NOW = 1752148800 }; // 2025-07-10 12:00:00 UTC, the time of the recordings
 
 static const char *const trusted[] = {"bos_token", "eos_token"};
 
@@ -44,7 +43,7 @@ static void segments_check(const struct chat_output *out)
     assert_int_equal(at - out->text.at, out->text.bytes);
 }
 
-// 1: as recorded; 0: different, which is printed.
+// Returns 1 if the result is as recorded. Otherwise prints the difference and returns 0.
 static int case_run(const char *folder, const json_t *contexts, const json_t *one,
                     struct arena *arena)
 {

@@ -1,5 +1,5 @@
-// How config.json and the files beside it are read: kinds, defaults of each family, windows, end
-// ids, pooling. Refusals are in test_hostile.c.
+// Reading of config.json and the files next to it: kinds of models, defaults of each family,
+// windows, end ids, pooling. Refusals are in test_hostile.c.
 #include "base/json.h"
 #include "runtime/model/config.h"
 #include "tests/runtime/golden.h"
@@ -18,7 +18,7 @@ static const char decoder[] =
     "{\"architectures\":[\"%s\"],\"vocab_size\":1000,\"hidden_size\":256,\"num_hidden_layers\":4,"
     "\"num_attention_heads\":8,\"intermediate_size\":512,\"max_position_embeddings\":4096%s}";
 
-static struct model_config config; // 6 KB: not on the stack
+static struct model_config config; // 6 KB: too large for the stack
 
 static void parse(const char *architecture, const char *more)
 {
@@ -75,7 +75,7 @@ static void test_defaults_are_the_family_s(void **state)
     parse("Qwen2ForCausalLM", ",\"dtype\":\"bfloat16\"");
     assert_true(config.qkv_bias && !config.o_bias);
     assert_int_equal(config.dtype, DTYPE_BF16);
-    parse("Qwen2ForCausalLM", ",\"attention_bias\":true"); // its output projection has no bias
+    parse("Qwen2ForCausalLM", ",\"attention_bias\":true"); // Qwen2's output projection has no bias
     assert_true(config.qkv_bias && !config.o_bias);
     parse("Qwen3ForCausalLM", ",\"attention_bias\":true");
     assert_true(config.qkv_bias && config.o_bias);
@@ -256,7 +256,8 @@ static void test_sentence_folders_are_embedders(void **state)
     assert_non_null(strstr(err.text, "sentence_bert_config.json"));
 }
 
-// Whether the pooling leaves prompts out, which only means do, and to what vectors may be cut.
+// A folder states whether pooling excludes the prompt, which only mean pooling does, and to which
+// lengths vectors may be cut.
 static void test_what_embedders_declare_is_read(void **state)
 {
     const struct place *place = *state;
@@ -322,7 +323,8 @@ static void test_yes_no_rerankers_are_recognised(void **state)
     assert_int_equal(config.kind, MODEL_RERANKER);
 }
 
-// With a score head only Qwen3-Reranker's own checkpoints get its prompt; a fine-tune does not.
+// With a score head only Qwen3-Reranker's own checkpoints use its prompt; a fine-tuned model does
+// not.
 static void test_score_heads_read_what_their_folder_says(void **state)
 {
     const struct place *place = *state;
@@ -349,7 +351,7 @@ static void test_score_heads_read_what_their_folder_says(void **state)
     }
 }
 
-// The download cache of the hub keeps the name two folders above the files.
+// In the download cache of the hub the model's name is two folders above the files.
 static void test_names_of_the_hub_cache_are_read(void **state)
 {
     const struct place *place = *state;

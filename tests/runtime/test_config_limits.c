@@ -1,5 +1,5 @@
-// The ranges of all numbers of a model folder, each at its ends and one step beyond, and what
-// stands where a number, a flag or a name is left out: against tables that do not come from the
+// The ranges of all numbers of a model folder, each at its ends and one step beyond, and the
+// default of each missing number, flag or name, compared with tables that are independent of the
 // code.
 #include "base/json.h"
 #include "base/log.h"
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static struct model_config config; // 6 KB: not on the stack
+static struct model_config config; // 6 KB: too large for the stack
 static struct error err;
 
 static json_t *base_config(const char *architecture)
@@ -27,7 +27,8 @@ static json_t *base_config(const char *architecture)
                      4096, "head_dim", 64);
 }
 
-// `patch` over the small configuration: keys of the first level are replaced, null removes nothing.
+// Reads the small configuration with `patch` applied: its top-level keys replace those of the
+// configuration; a null does not remove a key.
 static enum status parse(const char *architecture, const char *patch)
 {
     json_t *json = base_config(architecture);
@@ -55,7 +56,7 @@ static void refused(const char *architecture, const char *patch, enum status sta
         fail_msg("%s %s: %s, %s", architecture, patch, status_name(got), err.text);
 }
 
-// Whether a number is refused for its range; other refusals do not count.
+// Returns true if a number is refused for its range; other refusals do not count.
 static bool out_of_range(const char *architecture, const char *form, const char *key, double value)
 {
     char patch[256], number[32], words[64];
@@ -129,7 +130,8 @@ static void test_heads_have_supported_widths(void **state)
     refused("LlamaForCausalLM", "{\"head_dim\":8}", STATUS_UNSUPPORTED, words);
     refused("LlamaForCausalLM", "{\"head_dim\":264}", STATUS_UNSUPPORTED, words);
     refused("LlamaForCausalLM", "{\"head_dim\":20}", STATUS_UNSUPPORTED, words);
-    // A width of its own needs no hidden size that the heads divide; a share of it does.
+    // An explicit head_dim does not require that the heads divide the hidden size; a derived one
+    // does.
     accepted("LlamaForCausalLM", "{\"hidden_size\":250}");
     refused("LlamaForCausalLM", "{\"hidden_size\":250,\"head_dim\":null}", STATUS_INVALID,
             "num_attention_heads 8 does not divide hidden_size 250");
@@ -137,10 +139,11 @@ static void test_heads_have_supported_widths(void **state)
     assert_int_equal(config.kv_heads, 4);
     refused("LlamaForCausalLM", "{\"num_key_value_heads\":16}", STATUS_INVALID,
             "num_key_value_heads 16 does not divide num_attention_heads 8");
-    accepted("BertModel", "{\"num_key_value_heads\":4,\"head_dim\":32}"); // an encoder has no such
+    // an encoder ignores both keys
+    accepted("BertModel", "{\"num_key_value_heads\":4,\"head_dim\":32}");
     assert_int_equal(config.kv_heads, 8);
     accepted("MistralModel", "{\"num_attention_heads\":32}");
-    assert_int_equal(config.kv_heads, 8); // transformers' default for Mistral
+    assert_int_equal(config.kv_heads, 8); // the default of transformers for Mistral
     accepted("MistralModel", "{\"num_attention_heads\":32,\"num_key_value_heads\":null}");
     assert_int_equal(config.kv_heads, 32);
     accepted("Qwen2Model", "{\"num_attention_heads\":32}");
@@ -191,10 +194,10 @@ static void test_windows_of_layers(void **state)
     (void)state;
     accepted("MistralModel", "{\"sliding_window\":64,\"max_window_layers\":2}");
     assert_int_equal(config.window, 64);
-    for (uint32_t i = 0; i < 4; i++) // that number is Qwen's
+    for (uint32_t i = 0; i < 4; i++) // that key belongs to Qwen
         assert_false(config.full_layers[i]);
     accepted("MistralModel", "{\"sliding_window\":64,\"use_sliding_window\":false}");
-    assert_int_equal(config.window, 64);               // as is the flag
+    assert_int_equal(config.window, 64);               // so does the flag
     accepted("Qwen2Model", "{\"sliding_window\":64}"); // off without the flag
     assert_int_equal(config.window, 0);
     accepted("Qwen2Model", "{\"use_sliding_window\":true}");
@@ -209,7 +212,7 @@ static void test_windows_of_layers(void **state)
              "{\"num_hidden_layers\":30,\"use_sliding_window\":true,\"sliding_window\":9}");
     for (uint32_t i = 0; i < 30; i++)
         assert_int_equal(config.full_layers[i], i < 28);
-    // A list names every layer, and nothing but these two.
+    // A list names every layer, and contains only these two types.
     refused("Qwen2Model",
             "{\"num_hidden_layers\":2,\"use_sliding_window\":true,\"sliding_window\":9,"
             "\"layer_types\":[\"sliding_attention\"]}",
@@ -269,7 +272,7 @@ static void test_what_is_no_such_model_is_refused(void **state)
         "Qwen3ForSequenceClassification"};
     for (size_t i = 0; i < sizeof classifiers / sizeof classifiers[0]; i++)
         refused(classifiers[i], "{\"num_labels\":2}", STATUS_UNSUPPORTED, "has 2 labels");
-    accepted("LlamaForCausalLM", "{\"num_labels\":2}"); // it has no such head
+    accepted("LlamaForCausalLM", "{\"num_labels\":2}"); // a Llama model has no classification head
     accepted("BertModel", "{\"num_labels\":2}");
 }
 
@@ -311,7 +314,7 @@ static void test_rotary_settings(void **state)
     assert_true(rope->beta_fast == 32 && rope->beta_slow == 1);
     assert_true(rope->mscale == 0 && rope->mscale_all_dim == 0);
     assert_true(rope->low_freq_factor == 1 && rope->high_freq_factor == 4);
-    // The inner value stands before the outer one, the newer object before the older.
+    // The inner value has precedence over the outer one, the newer object over the older.
     accepted("LlamaModel", "{\"rope_theta\":5,\"rope_scaling\":{\"rope_theta\":6}}");
     assert_true(rope->theta == 6);
     accepted("LlamaModel", "{\"rope_theta\":5,\"rope_scaling\":null}");
@@ -335,7 +338,7 @@ static void test_rotary_settings(void **state)
     refused("LlamaModel", "{\"head_dim\":40,\"partial_rotary_factor\":0.125}", STATUS_UNSUPPORTED,
             "5 rotary columns of a head are not supported");
     accepted("LlamaModel", "{\"rope_scaling\":{\"type\":\"linear\",\"factor\":0.5}}");
-    assert_int_equal(config.length_max, 4096); // a length is never taken away
+    assert_int_equal(config.length_max, 4096); // a length is never reduced
     accepted("LlamaModel", "{\"max_position_embeddings\":16777216,"
                            "\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}");
     assert_int_equal(config.length_max, 1 << 24);
@@ -365,7 +368,8 @@ static void test_yarn_and_longrope_settings(void **state)
         refused("LlamaModel", patch, STATUS_INVALID, "factor is missing");
     }
     accepted("LlamaModel",
-             "{\"rope_scaling\":{\"type\":\"yarn\",\"low_freq_factor\":4}}"); // llama3's alone
+             // only llama3 has this key
+             "{\"rope_scaling\":{\"type\":\"yarn\",\"low_freq_factor\":4}}");
     static const char longrope[] =
         "{\"head_dim\":16,\"original_max_position_embeddings\":1024,\"rope_scaling\":{\"type\":"
         "\"%s\",\"short_factor\":[1,2,3,4,5,6,7,%s],\"long_factor\":[2,3,4,5,6,7,8%s]}}";
@@ -391,7 +395,7 @@ static void test_yarn_and_longrope_settings(void **state)
     }
 }
 
-// One row an architecture, from what transformers does with a config.json that says nothing more.
+// One row per architecture: what transformers does with a config.json that sets nothing else.
 static void test_every_architecture_has_its_defaults(void **state)
 {
     (void)state;
@@ -552,7 +556,8 @@ static void test_end_ids_have_a_range(void **state)
     read_refused(STATUS_INVALID, "generation_config.json: eos_token_id is not a token");
     put("generation_config.json", "{\"eos_token_id\":2.0}");
     read_refused(STATUS_INVALID, "eos_token_id is not a token");
-    put("generation_config.json", "{\"eos_token_id\":[]}"); // none: those of config.json count
+    // an empty list: those of config.json apply
+    put("generation_config.json", "{\"eos_token_id\":[]}");
     read_refused(STATUS_INVALID,
                  "config.json: eos_token_id is not a token of a vocabulary of 1000");
     for (int i = 1; i < MODEL_END_IDS_MAX; i++)
@@ -594,7 +599,7 @@ static void test_lengths_of_sentence_files(void **state)
         assert_int_equal(config.length_given, cases[i].said);
         assert_int_equal(config.length_max, 4096);
     }
-    for (uint32_t i = 1; i < 3; i++) { // the first name that is there counts
+    for (uint32_t i = 1; i < 3; i++) { // the first name that exists applies
         char text[64];
         snprintf(text, sizeof text, "{\"max_seq_length\":%u}", 100 + i);
         put(names[i], text);
@@ -603,7 +608,7 @@ static void test_lengths_of_sentence_files(void **state)
     }
     put_config("config.json", "LlamaForCausalLM", "{}");
     read_ok();
-    assert_int_equal(config.length_default, 4096); // a generator is not cut
+    assert_int_equal(config.length_default, 4096); // a generator's length is not cut
 }
 
 static const char yes_no[] =
@@ -660,7 +665,8 @@ static void test_marks_of_yes_no_rerankers(void **state)
     put("config_sentence_transformers.json", "{\"model_type\":\"CrossEncoder\"}");
     put_config("config.json", "Qwen2ForCausalLM", "{\"is_original_qwen3_reranker\":true}");
     read_ok();
-    assert_int_equal(config.kind, MODEL_GENERATOR); // only Qwen3's are published so
+    // only Qwen3's rerankers are published in this form
+    assert_int_equal(config.kind, MODEL_GENERATOR);
 }
 
 static void test_modules_are_read(void **state)
@@ -696,7 +702,7 @@ static void test_modules_are_read(void **state)
         put("p/config.json", wrong[i][0]);
         read_refused(STATUS_UNSUPPORTED, wrong[i][1]);
     }
-    // A reranker's head is its own: modules change nothing.
+    // A reranker's head is part of its architecture: modules do not change it.
     put_config("config.json", "BertForSequenceClassification", "{\"num_labels\":1}");
     read_ok();
     assert_int_equal(config.kind, MODEL_RERANKER);
@@ -708,7 +714,7 @@ static void test_modules_are_read(void **state)
     read_refused(STATUS_INVALID, "the path a/../b leads out of the folder");
     put("modules.json", "[{\"type\":\"Transformer\",\"path\":\"0_T\"}]");
     read_refused(STATUS_NOT_FOUND, "0_T/config.json is missing: download the model again");
-    put("modules.json", "[]"); // a list all the same: config.json must be there
+    put("modules.json", "[]"); // a list, so config.json must exist
     put_config("config.json", "BertModel", "{}");
     read_refused(STATUS_UNSUPPORTED, "modules.json has no Pooling module");
 }
@@ -723,7 +729,7 @@ static void test_long_paths_are_refused(void **state)
     snprintf(modules, sizeof modules, "[{\"type\":\"Pooling\",\"path\":\"%s\"}]", path);
     put("modules.json", modules);
     read_refused(STATUS_TOO_LARGE, "has over 3071 bytes");
-    path[0] = '\0'; // the folder's own name many times over: a path that is there, and too long
+    path[0] = '\0'; // the folder's name many times over: the path exists, but is too long
     while (strlen(path) + strlen(folder) + 3 < MODULE_FOLDER_MAX - 8)
         strcat(strcat(path, path[0] ? "/../" : ""), path[0] ? strrchr(folder, '/') + 1 : folder);
     assert_int_equal(model_config_read(&config, path, &err), STATUS_INVALID);

@@ -1,5 +1,5 @@
-// Proves that a stream of tokens gives the text of the whole sequence, only whole characters at a
-// time, for each kind of decoder; and what an incomplete character becomes.
+// A stream of tokens gives the text of the complete sequence, in complete characters only, for each
+// kind of decoder, also if it contains or ends with an incomplete character.
 #include "tests/runtime/tokenizer_memory.h"
 
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static void stream(const struct tokenizer *t, struct detok d, const int32_t *ids
     uint32_t bytes = 0;
     assert_true(detok_bound(t) <= sizeof piece);
     for (uint32_t i = 0; i <= count; i++) {
-        struct detok copy = d; // a copy goes on like the original
+        struct detok copy = d; // a copy must behave like the original
         uint32_t n = i < count ? detok_push(&d, ids[i], piece, sizeof piece)
                                : detok_finish(&d, piece, sizeof piece);
         if (i < count && i % 2 == 0) {
@@ -64,7 +64,7 @@ static void expect(const struct tokenizer *t, const int32_t *ids, uint32_t count
         expect(t, ids, sizeof ids / sizeof *ids, skip, want);                                      \
     } while (0)
 
-// All bytes of the tokens, as a grammar counts them.
+// Checks the exact bytes of the tokens, which grammars need.
 #define EXPECT_EXACT(t, want, ...)                                                                 \
     do {                                                                                           \
         const int32_t ids[] = {__VA_ARGS__};                                                       \
@@ -95,7 +95,7 @@ static void test_byte_fallback(void **state)
     EXPECT_EXACT(t, " hi hi ", 1, 1, 2);
     struct detok d;
     detok_init(&d, t, true);
-    detok_continue(&d); // after a prompt the space stays
+    detok_continue(&d); // after a prompt the space is kept
     stream(t, d, (const int32_t[]){1, 1}, 2, " hi hi");
     assert_true(text_is(tokenizer_token_bytes(t, 1), " hi"));
     assert_true(text_is(tokenizer_token_text(t, 1), MARK "hi"));
@@ -106,7 +106,7 @@ static void test_byte_fallback(void **state)
 static void test_byte_level(void **state)
 {
     (void)state;
-    // Ġ is a space, Ã © are the two bytes of e with acute.
+    // Ġ is a space, Ã © are the two bytes of é.
     struct tokenizer *t = open_text(
         "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"decoder\":{\"type\":\"ByteLevel\"},"
         "\"model\":{\"vocab\":{\"\\u0120a\":0,\"\\u00c3\":1,\"\\u00a9\":2,\"\\u00f0\":3,"
@@ -129,7 +129,7 @@ static void test_byte_level(void **state)
 }
 
 // An incomplete character at the end writes all spaces held before it, so detok_finish needs as
-// much space as a push.
+// much space as detok_push.
 static void test_finish_writes_all_held_spaces(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void test_metaspace(void **state)
     EXPECT(t, true, " a", 2, 0);
     EXPECT_EXACT(t, " ab ", 0, 1, 2);
     tokenizer_close(t);
-    // after another decoder only the marks of the first token are dropped, not a space from a byte
+    // after another decoder only the marks of the first token are dropped, not a space of a byte
     // token
     t = open_text("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},"
                   "{\"type\":\"Metaspace\",\"replacement\":\"" MARK "\",\"prepend_scheme\":"
@@ -224,8 +224,8 @@ static void test_no_decoder(void **state)
     tokenizer_close(t);
 }
 
-// What the reference library (tokenizers) gives for the decoders of each kind with their settings,
-// over a vocabulary of odd tokens.
+// Results of the reference library (tokenizers) for the decoders of each kind with their settings,
+// over a vocabulary of unusual tokens.
 static const struct {
     const char *decoder;
     int32_t ids[6];
@@ -436,7 +436,7 @@ static void test_decoders_are_the_reference_s(void **state)
     }
 }
 
-// A decoder that reads several bytes of the joined text does not see them token by token.
+// A decoder that matches several bytes of the joined text cannot work token by token.
 static void test_decoders_of_joined_text_are_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// The reader of replies beside rows written by hand: for each dialect whole calls, several, none,
-// broken ones, calls cut by the end, types of values. Every row is read under all cuts.
+// The reader of replies compared with rows written by hand: for each dialect complete calls,
+// several, none, broken ones, calls cut off by the end, and values of all types. Every row is read
+// under all cuts.
 #include "runtime/text/dialect/read.h"
 #include "tests/runtime/dialect_rig.h"
 #include "tests/runtime/tokenizer_memory.h"
@@ -69,7 +70,7 @@ static const struct row {
      "<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>",
      "think(a)text(b)over"},
     {"mistral", "mistral", 0, "[THINK]a[/THINK]b", "think(a)text(b)over"},
-    // Objects. Half of a surrogate pair is no character.
+    // Objects. Half of a surrogate pair is replaced by U+FFFD.
     {"hermes", "none", 0,
      "<tool_call>{\"name\":\"g\",\"arguments\":{\"a\":\"\\ud800b\\uDC00\\ud83d\\ude00\\\\ud800\","
      "\"\\udbff\\udbff\\n\":[\"\\u00e9\\ud83d\\u0041\"]}}</tool_call>",
@@ -109,14 +110,14 @@ static const struct row {
      "call(0 g)args({ })end(0 1)over"},
     {"hermes", "none", 0, "<tool_call>{\"name\": \"g\", \"arguments\": \" {} {}\"}</tool_call>",
      "call(0 g)args({}{}\"})end(0 0)over"},
-    {"hermes", "none", 0, // half of a pair behind the object
+    {"hermes", "none", 0, // half of a pair after the object
      "<tool_call>{\"name\": \"g\", \"arguments\": \"{}\\ud800\"}</tool_call>",
      "call(0 g)args({}\xEF\xBF\xBD})end(0 0)over"},
-    {"hermes", "none", 0, // what is no object comes out whole
+    {"hermes", "none", 0, // a character that begins no object is emitted whole
      "<tool_call>{\"name\": \"g\", \"arguments\": \"\\u4f60\\u597d\"}</tool_call>",
      "call(0 g)args(\xE4\xBD\xA0\\u597d\"})end(0 0)over"},
-    // What breaks them may begin the mark that ends the call: not what an escape stands for, nor in
-    // a string that came before the name.
+    // The byte that breaks the arguments may begin the end mark of the call, but not if it is an
+    // escape, nor in a string before the name.
     {"hermes", "none", 0,
      "<tool_call>{\"name\": \"g\", \"arguments\": \"{\\\"a\\\":1</tool_call> later",
      "call(0 g)args({\"a\":1)end(0 0)text(later)over"},
@@ -152,7 +153,7 @@ static const struct row {
     {"hermes", "none", 0,
      "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": oops}}</tool_call> ok",
      "call(0 f)args({\"s\": oops}})end(0 0)text(ok)over"},
-    {"hermes", "none", 0, // its end is the byte that breaks it
+    {"hermes", "none", 0, // the byte that breaks it begins the end mark
      "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": 1</tool_call> ok",
      "call(0 f)args({\"n\": 1)end(0 0)text(ok)over"},
     {"hermes", "none", 0, "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": 1</tool_cal}",
@@ -472,7 +473,8 @@ static void test_a_tag_that_does_not_end(void **state)
     cuts_check("minimax-m3", &args, text_of(text), want);
 }
 
-// A tokenizer whose file calls much of what text is made of special.
+// A tokenizer.json with too many special tokens inside of a marker is refused for a template that
+// uses the marker.
 static void test_a_tokenizer_of_specials_is_refused(void **state)
 {
     (void)state;
@@ -544,7 +546,7 @@ static void test_the_page_names_every_dialect(void **state)
     }
 }
 
-// Channel headers of GPT-OSS that no marker is, under every cut in two.
+// Channel headers of GPT-OSS that match no marker, under every cut into two pieces.
 static void test_headers_that_are_amiss(void **state)
 {
     (void)state;

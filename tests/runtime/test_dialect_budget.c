@@ -1,6 +1,6 @@
-// The budget of reasoning in every dialect: it is inside of reasoning exactly where the reader of
-// replies is, whatever is written, and the tokens that it forces spell the close that the reader
-// finds. Random answers are made of marks, pieces of marks and text.
+// The token budget of reasoning in every dialect: it is inside of reasoning exactly when the reader
+// of replies is, for any answer, and the tokens that it forces spell the close that the reader
+// finds. Random answers consist of marks, pieces of marks and text.
 #include "tests/runtime/dialect_rig.h"
 
 #include "runtime/grammar/vocabulary.h"
@@ -24,7 +24,8 @@ static unsigned below(unsigned most)
     return (unsigned)(seed >> 33) % most;
 }
 
-// Marks around reasoning and parts, halves of them, blanks, characters and words.
+// Returns a random piece: marks of reasoning and parts, incomplete marks, blanks, characters and
+// words.
 static const char *piece_of(const struct dialect_row *row,
                             const struct dialect_reasoning *reasoning, size_t *bytes)
 {
@@ -45,7 +46,7 @@ static const char *piece_of(const struct dialect_row *row,
     return text;
 }
 
-// Arguments with a bracket in a string, as each form has them.
+// Appends arguments with a bracket in a string, in the form of the dialect.
 static void arguments_put(const struct dialect_syntax *s, struct json_buffer *out)
 {
     switch (s->arguments) {
@@ -68,7 +69,7 @@ static void arguments_put(const struct dialect_syntax *s, struct json_buffer *ou
     }
 }
 
-// One whole call, or two.
+// Appends one or two complete calls.
 static void calls_put(const struct dialect *d, struct json_buffer *out)
 {
     const struct dialect_syntax *s = dialect_syntax(d);
@@ -112,10 +113,11 @@ static struct text answer_make(const struct dialect *d, bool calls, char *out)
 struct way {
     enum dialect_start start;
     bool calls, has_text_grammar;
-    size_t before; // bytes that the answer continues
+    size_t before; // length of the text that the answer continues
 };
 
-// Calls have no mark, or a short one, or one that begins as the mark of their end does.
+// Returns true if text may look like a call: the dialect's calls have no mark, a short one, or one
+// that begins like their end mark.
 static bool looks_like_calls(const struct dialect_row *row)
 {
     return (row->flags & (ROW_BARE_OBJECT | ROW_BARE_LIST | ROW_NAME_ALL)) != 0 ||
@@ -124,9 +126,10 @@ static bool looks_like_calls(const struct dialect_row *row)
 
 static uint32_t places_inside, places;
 
-// Feeds both, a character or a special token at once. Beside a form of the text fewer marks are
-// read, and where calls have no mark, or a short one, a text may look like one: what is reasoning
-// is counted all the same.
+// Feeds the budget and the reader a byte or a special token at a time, and compares whether they
+// are inside of reasoning. If the text has a grammar, the reader knows fewer marks, and if calls
+// have no mark or a short one, text may look like a call (`loose`). In these cases the budget may
+// be inside when the reader is not.
 static void compare(const struct dialect *d, struct text answer, const struct way *way)
 {
     struct token_budget budget;
@@ -145,7 +148,7 @@ static void compare(const struct dialect *d, struct text answer, const struct wa
     struct reply *r = reply_create(&reply);
     uint32_t count;
     bool loose = way->has_text_grammar || (way->calls && looks_like_calls(d->row));
-    // The rig's tokenizer has no text.
+    // The rig's tokenizer has no text tokens, so these may fail.
     (void)dialect_closing_make(&closing, d, d->tokenizer, 0, arena);
     (void)dialect_budget(d, &args, &budget);
     struct token_budget_place place = token_budget_start(&budget);
@@ -177,7 +180,7 @@ static struct text marks_of(const struct dialect *d, char *out)
     return text_span(out, at);
 }
 
-// With all of its marks that look like special tokens, or without special tokens.
+// Returns a tokenizer with all marks that look like special tokens, or one without special tokens.
 static struct tokenizer *tokenizer_of(const struct dialect *d, bool special)
 {
     struct tokenizer *t;
@@ -204,7 +207,7 @@ static void test_it_is_inside_where_the_reader_is(void **state)
             dialect_named(&d, dialect_row_name(i), dialect_reasoning_row_name(k / 2), t);
             for (unsigned round = 0; round < ROUNDS; round++) {
                 arena_reset(arena);
-                // No model begins both calls without a mark and thoughts with one bracket.
+                // No model has both calls without a mark and reasoning that opens with a bracket.
                 bool brackets = (d.row->flags & (ROW_BARE_OBJECT | ROW_BARE_LIST)) != 0 &&
                                 d.reasoning->syntax.open[0] == '[';
                 bool calls = round % 2 && dialect_has_calls(&d);
@@ -222,7 +225,8 @@ static void test_it_is_inside_where_the_reader_is(void **state)
     assert_true(places > 100000);
 }
 
-// From each place in the close, with a tokenizer of bytes and words.
+// After every prefix of the close, the forced tokens complete it, with a tokenizer of bytes and
+// words.
 static void test_what_is_forced_spells_the_close(void **state)
 {
     (void)state;
@@ -265,7 +269,7 @@ static void test_a_special_close_is_one_token(void **state)
     struct dialect_closing closing;
     struct dialect_budget_args args = {.closing = &closing, .tokens_max = 0};
     uint32_t end = (uint32_t)tokenizer_token(t, text_of("<|end|>"));
-    assert_false(dialect_closing_make(&closing, &d, t, end, arena)); // the model lacks the id
+    assert_false(dialect_closing_make(&closing, &d, t, end, arena)); // the model lacks the token
     assert_false(dialect_budget(&d, &args, &budget));
     assert_true(dialect_closing_make(&closing, &d, t, end + 1, arena));
     assert_true(dialect_budget(&d, &args, &budget));
@@ -276,7 +280,7 @@ static void test_a_special_close_is_one_token(void **state)
         token_budget_next(&budget, &place, text_of(tokens[i]));
     }
     assert_int_equal(token_budget_forced(&budget, &place), tokenizer_token(t, text_of("<|end|>")));
-    token_budget_next(&budget, &place, text_of("<|end|>")); // text that spells it
+    token_budget_next(&budget, &place, text_of("<|end|>")); // text with the bytes of the token
     assert_true(place.inside);
     token_budget_next(&budget, &place, text_of("\xFF<|end|>"));
     assert_false(place.inside);

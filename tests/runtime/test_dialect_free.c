@@ -1,5 +1,5 @@
-// Answers that need not call: what their grammar takes for text, for thoughts and for calls is what
-// the reader takes for such, and a function that is not strict may be called as models call it.
+// Answers that may call, but need not: text, reasoning and calls of the grammar are the same for
+// the reader, and a function that is not strict may be called the way models call it.
 #include "runtime/text/grammar/source.h"
 #include "tests/grammar/schema_rig.h"
 #include "tests/runtime/dialect_walk.h"
@@ -26,7 +26,7 @@ static void written_free(struct written *w)
     json_buffer_free(&w->special);
 }
 
-// What the reader makes of an answer, as name(arguments)complete|text|reasoning.
+// Checks what the reader returns for an answer, as name(arguments)complete|text|reasoning.
 __attribute__((unused)) static void check_heard(const struct subject *s, const json_t *tools,
                                                 const struct written *w, const char *want)
 {
@@ -43,7 +43,7 @@ __attribute__((unused)) static void check_heard(const struct subject *s, const j
     }
 }
 
-// A function with all kinds of parameters, as strict as the other twin is not.
+// Functions f and g with the same parameters of all kinds. Only g is strict.
 #define PROPERTIES                                                                                 \
     "\"properties\":{\"s\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\"},\"u\":{\"anyOf\":["  \
     "{\"type\":\"string\"},{\"type\":\"null\"}]},\"l\":{\"type\":\"array\"},\"o\":{}},"            \
@@ -53,7 +53,8 @@ __attribute__((unused)) static void check_heard(const struct subject *s, const j
     "{\"function\":{\"name\":\"g\",\"strict\":true,\"parameters\":{\"type\":"                      \
     "\"object\"," PROPERTIES "}}}]"
 
-// One more parameter, as the dialect has it. value: as it stands; string: it is one.
+// Writes one more parameter in the form of the dialect. value: written unchanged. string: true if
+// it is a string.
 static bool parameter(const struct subject *s, struct matcher *m, const char *key,
                       const char *value, bool string, bool first, struct written *w)
 {
@@ -90,7 +91,7 @@ static bool brace(const struct subject *s, struct matcher *m, const char *text, 
     return (form != ARGUMENTS_JSON && form != ARGUMENTS_BARE_KEYS) || subject_write(s, m, text, w);
 }
 
-// A literal with an id of the dialect where it has one.
+// Writes a literal, with an id of the dialect in place of an id placeholder.
 static bool write_id(const struct subject *s, struct matcher *m, const char *literal,
                      struct written *w)
 {
@@ -107,7 +108,7 @@ static bool write_id(const struct subject *s, struct matcher *m, const char *lit
     return good;
 }
 
-// The answer up to the arguments of a call.
+// Writes an answer up to the arguments of a call.
 static bool call_begun(const struct subject *s, struct matcher *m, const char *name,
                        struct written *w)
 {
@@ -140,7 +141,7 @@ static void check_arguments(const struct subject *s, const json_t *tools, const 
     heard_free(&h);
 }
 
-// Parameters in an order that is not that of the schema, strings as they are.
+// Calls f with parameters in another order than the schema's, and with a text for its integer.
 static void called_freely(const struct subject *s, uint64_t *seed)
 {
     (void)seed;
@@ -172,8 +173,8 @@ static void test_functions_that_are_not_strict_are_called_freely(void **state)
     subject_each(called_freely);
 }
 
-// A key that one part of a schema names and another does not is read by its name, so under the
-// other part it cannot be written as any key can.
+// A key that one alternative of the schema names is read with the type under this name. Under the
+// other alternative it therefore cannot be written like an unknown key.
 static void named_elsewhere(const struct subject *s, uint64_t *seed)
 {
     (void)seed;
@@ -210,7 +211,8 @@ static void test_a_key_is_written_as_its_name_is_read(void **state)
     subject_each(named_elsewhere);
 }
 
-// Blanks before a bare call, more than the reader holds, are blanks for both.
+// More blanks before a bare call than the reader holds back are blanks for the grammar and the
+// reader.
 static void test_many_blanks_before_a_call_are_blanks(void **state)
 {
     (void)state;
@@ -238,8 +240,8 @@ static void test_many_blanks_before_a_call_are_blanks(void **state)
     json_decref(tools);
 }
 
-// Any pieces that the grammar takes: what the reader then makes a call of is a whole one, and of
-// the strict function one with fitting arguments.
+// Walks of random pieces that the grammar accepts: every call that the reader finds is complete,
+// and the arguments of the strict function fit its schema.
 enum { PIECES_MAX = 64, STEPS_MAX = 40, WALKS = 200 };
 
 struct pieces {
@@ -330,7 +332,7 @@ static void check_pieces(const struct subject *s, const json_t *tools, struct sc
     heard_free(&h);
 }
 
-// The form of text beside calls: none, any text, a string of JSON, or any JSON, which nests.
+// The grammar of the text: none, any text, a JSON string, or any JSON value, which nests.
 enum form { FORM_FREE, FORM_ANY, FORM_STRING, FORM_JSON, FORMS };
 
 static uint32_t form_of(struct grammar_builder *b, enum form form)
@@ -345,7 +347,7 @@ static uint32_t form_of(struct grammar_builder *b, enum form form)
                : json_grammar_rules(b, (struct json_style){.blank = GRAMMAR_EMPTY}).value;
 }
 
-// The matcher of the form alone, or (args) of answers.
+// Creates a mask cache of the text's grammar, or (args not NULL) of answers with such text.
 static struct mask_cache *form_cache(const struct subject *s, enum form form,
                                      struct dialect_grammar_args *args)
 {
@@ -366,7 +368,7 @@ static struct mask_cache *form_cache(const struct subject *s, enum form form,
     return c;
 }
 
-// What came out as text has the form, and stands beside no call.
+// Checks that the text matches the grammar if there is no call, and is empty otherwise.
 static void check_form(const struct subject *s, const json_t *tools, struct mask_cache *form,
                        const struct written *w, uint64_t *seed)
 {
@@ -450,8 +452,8 @@ static void test_what_is_read_as_a_call_was_written_as_one(void **state)
     assert_true(calls_seen > 1000);
 }
 
-// Beside a form, an object with a name and parameters that does not begin as the dialect's calls
-// do.
+// If the text has a grammar, an object with a name and parameters that begins unlike the dialect's
+// calls is text.
 static void other_object(const struct subject *s, uint64_t *seed)
 {
     static const char *const texts[] = {"{ \"name\" : \"f\", \"parameters\": {}}",
@@ -482,7 +484,8 @@ static void test_an_object_that_begins_as_no_call_is_a_form(void **state)
     subject_each(other_object);
 }
 
-// What the grammar of answers beside this form says, with tools f and g of which f may be called.
+// Returns the status of a grammar of answers whose text matches `pattern`. Of the tools f and g
+// only f may be called.
 static enum status form_refused(const char *dialect, const char *pattern, struct error *err)
 {
     struct subject s;
@@ -505,8 +508,8 @@ static enum status form_refused(const char *dialect, const char *pattern, struct
     return status;
 }
 
-// A text that is read as a call is none of a form, whether the function may be called or not; nor
-// is one whose line ends the reader drops after thoughts.
+// A text grammar is refused if a text of it would be read as a call, also of a function that may
+// not be called, or begins with a line end that the reader drops after reasoning.
 static void test_forms_that_are_read_otherwise_are_refused(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // Grammars of calls: random walks through the grammar of each dialect, with and without its special
-// tokens, are read back by its own reader as whole calls whose arguments fit the schemas, however
-// the text is cut; and the grammar is inside of a call exactly when the reader is.
+// tokens. The dialect's reader reads them as complete calls whose arguments fit the schemas, under
+// any cuts, and the grammar is inside of a call exactly when the reader is.
 #include "runtime/text/grammar/source.h"
 #include "tests/grammar/matcher_looks.h"
 #include "tests/grammar/schema_rig.h"
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-// Ends of values of several dialects, as parts of values.
+// End marks of several dialects, as parts of values.
 #define ENDS                                                                                       \
     "\"</parameter>\", \"a\\n</parameter>\\n\", \"</arg_value>\", \"</param>\", "                  \
     "\"</arg_value:opensource>\", \"<![CDATA[x\", \"]<]minimax[>[</t>\", \"<|\\\"|>,\", "          \
@@ -89,8 +89,8 @@ static void check_calls(const struct subject *s, const struct written *w, struct
     }
 }
 
-// The same calls under all cuts, and a beginning of them wherever the answer ends early; text_ok:
-// there may be text.
+// Checks the calls and the text of an answer: all cuts give the same, and an answer that ends early
+// gives a prefix of the arguments.
 static void check_answer(const struct subject *s, const struct written *w, enum dialect_start start,
                          uint32_t most, const char *text, uint64_t *seed)
 {
@@ -117,7 +117,7 @@ static void check_answer(const struct subject *s, const struct written *w, enum 
     heard_free(&first);
 }
 
-// A name where "all" would mean text.
+// Writes a function name in the dialect in which the name "all" would mean text.
 static void name_it(const struct subject *s, struct matcher *m, struct written *out)
 {
     if (strcmp(dialect_name(&s->d), "functionary-v3.2") == 0)
@@ -139,7 +139,7 @@ static void walk_forced(const struct subject *s, bool parallel, uint64_t *seed)
         matcher_init(&m, c);
         assert_false(matcher_may_end(&m));
         begun++;
-        // Every second one thinks of a call first.
+        // Every second walk mentions a call in its reasoning first.
         if (i % 2 == 1) {
             assert_true(subject_write(s, &m, dialect_reasoning_syntax(&s->d).open, &w));
             assert_true(subject_write(s, &m, "hm ", &w));
@@ -180,7 +180,8 @@ static bool is_bare(const struct subject *s)
     return *dialect_syntax(&s->d)->trigger == 0;
 }
 
-// Text, then the mark of a call: free until it is whole, then the grammar holds.
+// Text, then the mark of a call: all tokens are free until the mark is complete, then the grammar
+// applies.
 static void unforced(const struct subject *s, uint64_t *seed)
 {
     struct dialect_grammar_args args = {
@@ -197,7 +198,7 @@ static void unforced(const struct subject *s, uint64_t *seed)
             assert_true(subject_write(s, &m, dialect_reasoning_syntax(&s->d).open, &w));
             assert_true(subject_write(s, &m, "so ", &w));
             assert_true(subject_write(s, &m, open, &w));
-            assert_true(subject_write(s, &m, "x", &w)); // a mark in thoughts is none
+            assert_true(subject_write(s, &m, "x", &w)); // a mark inside of reasoning is plain text
             assert_false(matcher_needs_mask(&m));
             assert_true(subject_write(s, &m, dialect_reasoning_syntax(&s->d).close, &w));
         }
@@ -230,8 +231,8 @@ static void test_calls_in_free_text_are_read_back(void **state)
         fail_msg("%u of %u walks ended", ended, begun);
 }
 
-// Draws until nothing but brackets was written for a while. Returns how many of the last run the
-// grammar let come; NEST_MAX: it is raw text.
+// Draws tokens, '[' if it is allowed, until '[' is no longer allowed after a run of over 9. Returns
+// the length of the run; NEST_MAX: the brackets are raw text.
 enum { NEST_MAX = 300, NEST_STEPS = 2000 };
 static uint32_t brackets_write(const struct subject *s, struct matcher *m, uint64_t *seed,
                                struct written *out)
@@ -283,7 +284,8 @@ static void nest(const struct subject *s, uint64_t *seed)
     mask_cache_destroy(c);
 }
 
-// A model that writes brackets without end: the grammar stops it where the reader still follows.
+// If a model writes brackets without end, the grammar stops it at a depth that the reader still
+// reads.
 static void test_calls_nest_no_deeper_than_is_read(void **state)
 {
     (void)state;
@@ -298,11 +300,11 @@ static void test_calls_nest_no_deeper_than_is_read(void **state)
         STATUS_OK);
     nested = 0;
     subject_each(nest);
-    assert_true(nested > 50); // of each dialect, with and without special tokens
+    assert_true(nested > 50); // over all dialects, with and without special tokens
     json_decref(any_tools);
 }
 
-// Every marker that the reader begins a call by begins one in the grammar, too.
+// Every marker with which the reader begins a call also begins one in the grammar.
 static void openings(const struct subject *s, uint64_t *seed)
 {
     struct dialect_grammar_args args = {
@@ -317,7 +319,7 @@ static void openings(const struct subject *s, uint64_t *seed)
         for (uint32_t k = 0; k < marker->count; k++)
             text[k] = (char)marker->symbols[k];
         matcher_init(&m, c);
-        // No other marker needs a mask in free text.
+        // Other markers need no mask in free text.
         if (subject_write(s, &m, text, &w) && matcher_needs_mask(&m)) {
             begun++;
             name_it(s, &m, &w);
@@ -368,7 +370,7 @@ static void test_only_allowed_functions_are_called(void **state)
     subject_close(&s);
 }
 
-// The prompt may have begun the call or the thoughts.
+// The prompt may have begun the call or the reasoning.
 static void test_answers_may_begin_inside(void **state)
 {
     (void)state;
@@ -376,7 +378,7 @@ static void test_answers_may_begin_inside(void **state)
         const char *dialect;
         enum dialect_start start;
         bool must;
-        const char *text, *want; // what is written before the walk, and the text of the answer
+        const char *text, *want; // written before the walk; text of the answer
     } cases[] = {
         {"functionary-v3.2", DIALECT_START_CALL, true, "", ""},
         {"functionary-v3.2", DIALECT_START_CALL, false, "all\nHi\n>>>", "Hi"},
@@ -412,7 +414,7 @@ static void test_answers_may_begin_inside(void **state)
     }
 }
 
-// Beside a format of the answer: that, or a call.
+// An answer whose text has a format is such a text or a call.
 static void test_content_may_have_a_grammar_of_its_own(void **state)
 {
     (void)state;
@@ -434,8 +436,8 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
         const char *text;
         bool begins, ends;
     } cases[] = {{"{\"a\":1}", true, true},
-                 {"\n{\"a\":1}", false, false}, // it would be text
-                 {"<think>Hi", true, false},    // an answer without its text
+                 {"\n{\"a\":1}", false, false}, // the line end would be text
+                 {"<think>Hi", true, false},    // reasoning without the text
                  {"<think>Hi</think>\n\n{\"a\":1}", true, true},
                  {"{\"a\":2", false, false},
                  {"Hi", false, false},
@@ -454,7 +456,8 @@ static void test_content_may_have_a_grammar_of_its_own(void **state)
     subject_close(&s);
 }
 
-// An answer that must call or has a form begins no thoughts; those that the prompt began go on.
+// With no_reasoning an answer that must call or has a format begins no reasoning. Reasoning that
+// the prompt began continues.
 static void no_reasoning(const struct subject *s, uint64_t *seed)
 {
     struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(&s->d);
@@ -494,7 +497,7 @@ static void test_thoughts_that_are_off_do_not_begin(void **state)
     subject_each(no_reasoning);
 }
 
-// What cannot be written or compiled is said, with the name of the tool.
+// A schema that cannot be written or compiled is refused with the name of its tool.
 static void test_schemas_that_cannot_be_forced_are_named(void **state)
 {
     (void)state;
@@ -555,7 +558,8 @@ static void test_schemas_that_cannot_be_forced_are_named(void **state)
     }
 }
 
-// As many functions as a request may have, each with other parameters and with any unknown ones.
+// Returns as many functions as a request may have, with different parameters, which all allow
+// unknown keys.
 static json_t *tools_many(void)
 {
     enum { MANY = 128 };
@@ -574,7 +578,8 @@ static json_t *tools_many(void)
     return many;
 }
 
-// What functions have in common is made once: a small part of the work that a grammar may take.
+// The common parts of functions are compiled once: 128 functions take a small part of the work
+// limit of a grammar.
 static void many_functions(const struct subject *s, uint64_t *seed)
 {
     (void)seed;
@@ -603,7 +608,7 @@ static void test_many_functions_compile_with_little_work(void **state)
     subject_each(many_functions);
 }
 
-// Unknown keys are all that can be written and that the schema does not name.
+// An unknown key is any key that can be written and that the schema does not name.
 static void test_unknown_keys_are_none_of_the_known_ones(void **state)
 {
     (void)state;
@@ -641,7 +646,8 @@ static void test_unknown_keys_are_none_of_the_known_ones(void **state)
     subject_close(&s);
 }
 
-// A limit that the whole grammar meets is told with the function where it was met.
+// If the grammar of all tools exceeds a limit, the error names the function that was being
+// compiled.
 static void test_a_limit_names_the_function(void **state)
 {
     (void)state;
@@ -698,7 +704,7 @@ static struct grammar_hash hash_of_source(const struct grammar_calls *calls,
     return hash;
 }
 
-// A source of calls means what its members are, each of them.
+// A source of calls gives the same grammar as its members in dialect_grammar_args.
 static void test_a_source_of_calls_says_all(void **state)
 {
     (void)state;
@@ -740,7 +746,7 @@ static void test_a_source_of_calls_says_all(void **state)
         if (i == count && count < 64)
             seen[count++] = have;
     }
-    assert_true(count >= 30); // no member says nothing
+    assert_true(count >= 30); // the members have effects on the grammar
     json_decref(allowed);
     subject_close(&s);
 }

@@ -1,5 +1,5 @@
-// The reader of replies: what it holds back and for how long, special tokens, hostile input, and
-// that the descriptions from which grammars are built say what it reads.
+// The reader of replies: how much text it holds back, special tokens, hostile input, and that it
+// reads calls written by the descriptions from which grammars are built.
 #include "runtime/text/dialect/row.h"
 #include "runtime/text/dialect/scan.h"
 #include "runtime/text/dialect/schema.h"
@@ -38,8 +38,8 @@ static void test_every_reasoning_has_a_row(void **state)
     assert_false(dialect_named(&d, "none", "nobody", NULL));
 }
 
-// Markers that may come next at the same time: none is the beginning of another, because the
-// shorter would always win.
+// No marker is a prefix of another one that may be next at the same position, because the shorter
+// one would always match.
 static void test_no_marker_hides_another(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void test_no_marker_hides_another(void **state)
     }
 }
 
-// What the descriptions for grammars say is what the reader takes for calls.
+// --- calls written by the descriptions for grammars ---
 
 static void put_elements(const struct dialect_syntax *s, const char *key, const json_t *value,
                          struct json_buffer *out)
@@ -85,7 +85,7 @@ static void put_elements(const struct dialect_syntax *s, const char *key, const 
     json_put_format(out, "%s%s%s", s->value_close, key, s->value_end);
 }
 
-// Python's literals, or objects with bare keys.
+// Writes a value as a Python literal, or as an object with bare keys.
 static void put_literal(const struct dialect_syntax *s, const json_t *value,
                         struct json_buffer *out)
 {
@@ -153,7 +153,7 @@ static void put_arguments(const struct dialect_syntax *s, const json_t *argument
     }
 }
 
-// A literal, with an id where there is a place for one.
+// Writes a literal, with `id` in place of an id placeholder.
 static void put_with_id(const char *literal, const char *id, struct json_buffer *out)
 {
     for (; *literal; literal++)
@@ -187,7 +187,7 @@ static void literals_check(const struct dialect *d, const char *literal)
     json_buffer_free(&joined);
 }
 
-// Ids are events where they stand before the arguments: takes one out of the line.
+// Removes the id from a line of events. Ids are events if they precede the arguments.
 static void without_id(struct text *line, const char *id)
 {
     size_t bytes = strlen(id) - 1; // the bracket stays
@@ -264,7 +264,7 @@ static void test_a_call_written_by_the_syntax_is_read_as_it(void **state)
     json_decref(none);
 }
 
-// A marker that is a special token is recognised as that token only.
+// A marker that is a special token is recognised only as this token, not as text.
 static void test_markers_that_are_special_tokens_are_no_text(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void test_markers_that_are_special_tokens_are_no_text(void **state)
     have = rig_read(&args, text_of("a <|im_end|>[TOOL_CALLS], "), (struct cuts){NULL}, &out);
     assert_true(text_is(have, "text(a , )over"));
 
-    uint32_t count; // spelled as text
+    uint32_t count; // events; the markers are now spelled as text
     struct reply *r = reply_create(&args);
     const struct reply_event *events =
         reply_feed(r, text_of("[TOOL_CALLS]g[ARGS]{}"), false, &count);
@@ -317,7 +317,7 @@ static void test_what_is_not_asked_for_is_text(void **state)
     have = rig_read(&args, text_of("a"), (struct cuts){NULL}, &out);
     assert_true(text_is(have, "text(a)over"));
     json_t *tools = json_array();
-    args.tools = tools; // no tool at all
+    args.tools = tools; // an empty list of tools
     have = rig_read(&args, text_of("<tool_call>{\"name\": \"any\", \"arguments\": {}}"),
                     (struct cuts){NULL}, &out);
     assert_true(text_is(have, "text(<tool_call>{\"name\": \"any\", \"arguments\": {}})over"));
@@ -325,7 +325,7 @@ static void test_what_is_not_asked_for_is_text(void **state)
     json_buffer_free(&out);
 }
 
-// Without a marker an unknown key makes an object text, but not after its arguments were emitted.
+// Without a marker, an unknown key makes the object text, except after its arguments were emitted.
 static void test_a_bare_object_skips_keys_after_its_arguments(void **state)
 {
     (void)state;
@@ -419,7 +419,8 @@ static void test_what_is_held_has_a_bound(void **state)
     json_buffer_free(&out);
 }
 
-// Reads head, count times what fills, and tail; wants the arguments and whether they are whole.
+// Reads `head`, `fill` repeated `count` times, and `tail`. Expects the arguments and whether they
+// are complete.
 static void long_check(const char *dialect, const char *head, const char *fill, size_t count,
                        const char *tail, const char *before, const char *after, bool complete)
 {
@@ -449,7 +450,7 @@ static void long_check(const char *dialect, const char *head, const char *fill, 
 static void test_values_that_are_no_strings_have_any_length(void **state)
 {
     (void)state;
-    // Two bytes a time, and four around them.
+    // The fill has two bytes, the rest of the value four.
     static const size_t counts[] = {1, REPLY_HELD_MAX / 2 - 2, REPLY_HELD_MAX / 2 - 1,
                                     REPLY_HELD_MAX / 2, REPLY_HELD_MAX};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -482,7 +483,7 @@ static void test_values_that_are_no_strings_have_any_length(void **state)
         long_check("qwen3-coder", head, "1, ", REPLY_HELD_MAX, "10]\n</parameter></function>",
                    before, "10]}", true);
     }
-    // What is no JSON after so many bytes is broken, not a string.
+    // After this many bytes, a value that is not JSON is broken, no longer a string.
     long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", REPLY_HELD_MAX,
                "x]</parameter></function>", "{\"l\":[", "x]</parameter>", false);
     long_check("qwen3-coder", "<function=f><parameter=l>\n[", "1,", REPLY_HELD_MAX,
@@ -543,8 +544,8 @@ static void test_deep_values_are_broken_not_a_crash(void **state)
     json_decref(tools);
 }
 
-// The next request has the arguments in its body, as Messages write them: that takes them, and the
-// reader takes none that are deeper.
+// The next request repeats the arguments in its body, in the form of Messages. The body's parser
+// accepts the deepest arguments that the reader's scanner accepts.
 static void test_arguments_fit_the_body_of_the_next_request(void **state)
 {
     (void)state;
@@ -568,7 +569,7 @@ static void test_arguments_fit_the_body_of_the_next_request(void **state)
     json_buffer_free(&text);
 }
 
-// Each escape says its character; half of a pair says U+FFFD.
+// Each escape becomes its character, half of a surrogate pair becomes U+FFFD.
 static void test_escapes_of_strings(void **state)
 {
     (void)state;
@@ -585,7 +586,7 @@ static void test_escapes_of_strings(void **state)
     }
     assert_int_equal(count, sizeof want - 1);
     assert_memory_equal(all, want, count);
-    for (int byte = 0; byte < 0x20; byte++) { // no such byte stands in a string as it is
+    for (int byte = 0; byte < 0x20; byte++) { // a string cannot contain these bytes unescaped
         struct json_scan scan;
         json_scan_begin(&scan);
         assert_int_equal(json_scan_byte(&scan, '"'), JSON_SCAN_MORE);
@@ -635,7 +636,7 @@ static void test_counts_and_reasoning_are_known_while_it_runs(void **state)
     reply_destroy(NULL);
 }
 
-// A schema whose references lead in circles, and one with very many alternatives.
+// A schema with circular references, and one with very many alternatives.
 static void test_hostile_schemas_end(void **state)
 {
     (void)state;
@@ -690,8 +691,8 @@ static void expect_argument(json_t *of_a, json_t *shared, const char *want)
     json_decref(tools);
 }
 
-// Who writes a schema does not decide how long the event loop looks at it: one that is too large
-// says nothing, and a value that reads as JSON is JSON.
+// The client's schema does not decide how long the event loop works on it: a schema that is too
+// large is ignored, and then a value that parses as JSON is JSON.
 static void test_a_schema_that_is_too_large_says_nothing(void **state)
 {
     (void)state;
@@ -725,8 +726,8 @@ static void test_a_schema_that_is_too_large_says_nothing(void **state)
     json_decref(deep);
 }
 
-// A reference is a pointer, percent-encoded, or the name of an anchor; one that leads nowhere says
-// nothing.
+// A reference is a percent-encoded pointer or the name of an anchor. One without a target allows no
+// type.
 static void test_references_of_schemas(void **state)
 {
     (void)state;
@@ -743,7 +744,7 @@ static void test_references_of_schemas(void **state)
                 {"#/$defs/list/anyOf/0", SCHEMA_NUMBER},
                 {"#/$defs/list/anyOf/a", 0},
                 {"#/$defs/list/anyOf/0x", 0},
-                {"#/$defs/list/anyOf/ ;", 0}, // a digit value of 1 by the difference to '0'
+                {"#/$defs/list/anyOf/ ;", 0}, // not digits
                 {"#/$defs/list/anyOf/", 0},
                 {"#/$defs/list/anyOf/0000000001", 0},
                 {"#zip", SCHEMA_BOOLEAN},

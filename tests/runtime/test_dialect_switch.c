@@ -1,6 +1,6 @@
-// How each chat template is told to think or not to: the variable that was found, the prompts of on
-// and off, and the levels of effort that it takes; and which ones refuse two calls in a message.
-// The templates are those of the shared data where they are, and those of recorded/.
+// How each chat template switches reasoning on and off: the variable that was found, the prompts
+// for on and off, and the levels of effort that it accepts. Also which templates refuse two calls
+// in a message. The templates are those of the shared data, if present, and those of recorded/.
 #include "base/arena.h"
 #include "runtime/text/dialect/dialect.h"
 #include "runtime/text/dialect/switch.h"
@@ -18,7 +18,7 @@
 
 #define ALL "minimal low medium high xhigh max"
 
-// by: NULL where the template has no switch; efforts: "" where it reads none.
+// by: NULL if the template has no switch. efforts: "" if it reads no effort.
 static const struct row {
     const char *file, *by, *efforts;
 } rows[] = {
@@ -34,7 +34,7 @@ static const struct row {
     {"MiniMax-M2.jinja", NULL, ""},
     {"MiniMax-M3.jinja", "thinking_mode", ""},
     {"NVIDIA-Nemotron-3-Nano-30B-A3B-BF16.jinja", "enable_thinking", ""},
-    {"NVIDIA-Nemotron-Nano-v2.jinja", NULL, ""}, // "/no_think" in a message
+    {"NVIDIA-Nemotron-Nano-v2.jinja", NULL, ""}, // reads "/no_think" in a message instead
     {"Qwen-QwQ-32B.jinja", "enable_thinking", ""},
     {"Qwen-Qwen3-0.6B.jinja", "enable_thinking", ""},
     {"Reka-Edge.jinja", "enable_thinking", ""},
@@ -103,11 +103,12 @@ static struct text render(const struct chat_template *chat, const char *variable
     return out.text;
 }
 
-// In another conversation than the one that it was found with.
+// Checks that on and off give different prompts, in another conversation than that of the
+// detection.
 static void prompts_compare(const struct row *row, const struct chat_template *chat)
 {
     const struct dialect_switch *by = row->by ? dialect_switch_of(row->by) : NULL;
-    if (!by || strcmp(row->by, "reasoning_effort") == 0) // two rows have that one
+    if (!by || strcmp(row->by, "reasoning_effort") == 0) // two switches have this variable
         return;
     struct arena *arena = arena_create(0, 64u << 20);
     struct text on = render(chat, by->variable, by->on, arena);
@@ -207,14 +208,14 @@ static void test_one_call_is_what_a_template_takes_that_refuses_two(void **state
 #define REFUSE(when) "{% if " when " %}{{ raise_exception('no') }}{% endif %}"
     (void)state;
     assert_true(one_call_in(EACH(REFUSE("m.tool_calls and m.tool_calls | length > 1"))));
-    // Any way to fail is a refusal.
+    // Every way to fail is a refusal.
     assert_true(one_call_in(EACH("{% if m.tool_calls | length > 1 %}{{ 1 + 'a' }}{% endif %}")));
     assert_true(one_call_in("{% set ns = namespace(before='') %}" EACH(REFUSE(
-        "m.role == ns.before") "{% set ns.before = m.role %}"))); // results follow each other
-    assert_false(one_call_in(EACH(REFUSE("m.tool_calls"))));      // takes none
+        "m.role == ns.before") "{% set ns.before = m.role %}"))); // results would follow each other
+    assert_false(one_call_in(EACH(REFUSE("m.tool_calls"))));      // accepts no call
     assert_false(one_call_in(EACH(REFUSE("m.tool_calls and m.tool_calls | length > 2"))));
     assert_false(one_call_in(EACH("{{ m.content }}")));
-    // The ids, the names and the tools are such as templates ask for.
+    // The ids, names and tools of the detection are such as templates require.
     assert_true(one_call_in(EACH(
         REFUSE("not tools or (m.role == 'tool' and (m.tool_call_id | length != 9 or not m.name))")
             REFUSE("m.tool_calls and m.tool_calls | length > 1"))));
@@ -235,11 +236,11 @@ static void test_what_is_only_mentioned_is_no_switch(void **state)
     struct dialect_thinking found;
     found_in("{% set ns = namespace(enable_thinking=true) %}{{ ns.enable_thinking }}", &found);
     assert_null(found.by);
-    found_in("{% if enable_thinking %}{% endif %}a", &found); // both are the same
+    found_in("{% if enable_thinking %}{% endif %}a", &found); // on and off give equal prompts
     assert_null(found.by);
     found_in("{% if enable_thinking %}{{ raise_exception('no') }}{% endif %}", &found);
-    assert_null(found.by);                              // one of the two is refused
-    found_in("Effort: {{ reasoning_effort }}", &found); // any word will do
+    assert_null(found.by);                              // one of the two values is refused
+    found_in("Effort: {{ reasoning_effort }}", &found); // every value is accepted
     assert_null(found.by);
     found_in("{{ 'a' if enable_thinking else 'b' if thinking else 'c' }}", &found);
     assert_string_equal(found.by->variable, "enable_thinking");

@@ -1,6 +1,6 @@
-// The dialect of every chat template, and a round trip: what a template renders for an assistant
-// message with reasoning, text and tool calls is read as this message again, however it is cut.
-// The templates are those of the shared data where they are, and those of recorded/.
+// The dialect of every chat template, and a round trip: an assistant message with reasoning, text
+// and tool calls is rendered by the template and read as the same message, under any cuts. The
+// templates are those of the shared data, if present, and those of recorded/.
 #include "base/arena.h"
 #include "runtime/text/chat.h"
 #include "tests/runtime/dialect_rig.h"
@@ -18,18 +18,19 @@ enum { NOW = 1752148800, RANDOM_CUTS = 100 };
 
 enum row_flag {
     NO_CALLS = 1,   // the template renders no calls, or cannot under the sandbox's rules
-    ONE_CALL = 2,   // at most one
-    AS_STRING = 4,  // it wants the arguments as a string
-    FLAT = 8,       // it renders nested values in a way that is no JSON
+    ONE_CALL = 2,   // at most one call
+    AS_STRING = 4,  // it expects the arguments as a string
+    FLAT = 8,       // it renders nested values as something other than JSON
     NO_TOOLS = 16,  // it cannot render the list of tools
-    HAS_TEXT = 32,  // text beside calls is rendered
-    HAS_THINK = 64, // reasoning beside calls is rendered
-    NO_NULL = 128,  // null is left out
-    FOLLOWED = 512, // the message is not the last, because the last is rendered as a beginning
-    BEGUN = 256,    // the prompt opens the reasoning
+    HAS_TEXT = 32,  // it renders text next to calls
+    HAS_THINK = 64, // it renders reasoning next to calls
+    NO_NULL = 128,  // it omits null
+    // another message follows, because the last one is rendered as an unfinished reply
+    FOLLOWED = 512,
+    BEGUN = 256, // the prompt opens the reasoning
 };
 
-// head: what the reply follows; tail: what ends it.
+// head: text before the reply; tail: text after it.
 static const struct row {
     const char *file, *dialect, *reasoning, *head, *tail;
     unsigned flags;
@@ -209,7 +210,7 @@ static void test_every_template_is_listed_with_its_dialect(void **state)
     assert_true(seen >= 5);
 }
 
-// The tools and the calls of the rendered message.
+// --- the tools and the calls of the rendered message ---
 
 static const char tools_source[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"get_weather\", \"description\":"
@@ -262,7 +263,7 @@ static json_t *variables_make(const struct row *row, bool two)
     json_t *assistant = json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "role", "assistant", "content",
                                   answer, "reasoning_content", thought, "reasoning", thought,
                                   "thinking", thought, "tool_calls", calls);
-    if ((row->flags & (HAS_TEXT | AS_STRING)) == 0) // some take content or calls, not both
+    if ((row->flags & (HAS_TEXT | AS_STRING)) == 0) // some templates accept either content or calls
         json_object_set_new(assistant, "content", json_string(""));
     json_array_append_new(json_object_get(variables, "messages"), assistant);
     if ((row->flags & FOLLOWED) != 0)
@@ -296,7 +297,7 @@ static const char *find(struct text in, const char *what)
     return memmem(in.at, in.bytes, what, strlen(what));
 }
 
-// The reply in a rendered conversation: from the head after the question to the tail.
+// Returns the reply in a rendered conversation, from the head after the question to the tail.
 static struct text reply_in(const struct row *row, const struct dialect *d, struct text rendered)
 {
     const char *at = find(rendered, question), *end = rendered.at + rendered.bytes;
@@ -307,16 +308,16 @@ static struct text reply_in(const struct row *row, const struct dialect *d, stru
     at += strlen(row->head);
     if (*row->tail) {
         const char *tail = find(text_span(at, (size_t)(end - at)), row->tail);
-        end = tail ? tail : end; // the last message may have none
+        end = tail ? tail : end; // the last message may have no tail
     }
-    // What closes no reasoning belongs to the prompt.
+    // A close without reasoning belongs to the prompt.
     const char *close = dialect_reasoning_syntax(d).close;
     if (close && strncmp(at, close, strlen(close)) == 0)
         at += strlen(close);
     return text_span(at, (size_t)(end - at));
 }
 
-// The message that a line of dialect_rig.h says: {"text", "think", "calls": [[name, arguments]]}.
+// Reads a reply into {"text", "think", "calls": [[name, arguments]]}.
 static json_t *message_of(const struct reply_args *args, struct text reply)
 {
     json_t *message = json_pack("{s:s, s:s, s:[]}", "text", "", "think", "", "calls");
@@ -381,7 +382,8 @@ static unsigned random_below(uint64_t *seed, unsigned below)
     return (unsigned)(*seed >> 33) % below;
 }
 
-// Every cut into two pieces, single bytes, and so many random cuts.
+// Checks that the events are the same for every cut into two pieces, single bytes, and random_cuts
+// random cuts.
 static void same_under_cuts(const struct row *row, const struct reply_args *args, struct text reply,
                             size_t random_cuts)
 {

@@ -1,8 +1,8 @@
-// Requests with real grammars through the engine, its mask worker and a model on the device of
-// WEFT_TEST_DEVICE: free choices beside them keep every token, each answer is a string of its
-// grammar or the beginning of one, whatever is preempted, cancelled or asked for several times.
-// The weights are random and the tokens are bytes and a few pairs, so that nothing but the mask
-// leads an answer.
+// Requests with grammars through the engine, its mask worker and a model on the device of
+// WEFT_TEST_DEVICE: choices without a grammar next to them keep every token, and each answer is a
+// string of its grammar or a prefix of one, also if sequences are preempted, cancelled or have
+// several choices. The weights are random and the tokens are bytes and a few pairs, so that only
+// the masks steer an answer.
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -55,7 +55,7 @@ static const char *const words[] = {"yes", "no", "maybe so"};
 static const char *const pairs[] = {"\":", "\",", "{\"", "true", "fal", "\"na", "((", "))",
                                     "12",  "-1",  "ab",  "ye",   "no",  "[[",   "()"};
 
-static bool emulated; // each step takes milliseconds
+static bool emulated; // device simt, whose steps take milliseconds: tests are smaller
 
 struct fixture {
     struct rig rig;
@@ -110,7 +110,7 @@ static struct grammar *grammar_of(int kind)
     return g;
 }
 
-// kv_sequences: whole windows of keys and values that there are; 0: one for each slot.
+// kv_sequences: number of full windows that KV memory has space for; 0: one for each slot.
 static void fixture_open(struct fixture *f, const char *folder, uint32_t slots,
                          uint32_t kv_sequences)
 {
@@ -150,11 +150,11 @@ static void fixture_close(struct fixture *f)
     }
 }
 
-struct asked { // a request, and what came
+struct asked { // a request and its answers
     int kind;
-    uint32_t number; // of its seed and prompt
+    uint32_t number; // determines its seed and prompt
     uint32_t choices, cut;
-    bool cuts; // choice `cut` is cancelled after three tokens
+    bool cuts; // true if choice `cut` is cancelled after three tokens
     bool penalised;
     struct request *request;
     bool over;
@@ -203,7 +203,8 @@ static void take(struct fixture *f, struct asked *a)
         port_free(f->port, a->request);
 }
 
-// The test's thread is the h2o thread and the engine's; the mask worker has its own.
+// This thread acts as the h2o thread and the engine thread; the mask worker has a thread of its
+// own.
 static void run(struct fixture *f, struct asked *asked, uint32_t count)
 {
     uint32_t over = 0;
@@ -282,7 +283,7 @@ static bool matches(int kind, const char *text, size_t bytes)
            strcmp(text, words[2]) == 0;
 }
 
-// What ended by itself is a string of the grammar, the rest the beginning of one.
+// Checks that a stopped answer is a string of the grammar, and any other a prefix of one.
 static void answer_check(const struct fixture *f, int kind, const struct answer *answer)
 {
     char text[ANSWER_BYTES];
@@ -357,7 +358,7 @@ static void test_free_choices_keep_every_token(void **state)
     heap_free(beside);
 }
 
-// Keys and values for two windows: sequences are preempted and computed again.
+// With KV memory for one full window, sequences are preempted and computed again.
 static void test_preempted_answers_are_the_same(void **state)
 {
     enum { COUNT = 12 };
@@ -378,8 +379,8 @@ static void test_preempted_answers_are_the_same(void **state)
     heap_free(other);
 }
 
-// A row whose mask is not made in its step changes nothing on the device: the token that comes
-// later is that of a step with all masks, with penalties and prompts whose last block is full, too.
+// A row whose mask is late changes nothing on the device: its token in a later step is the same as
+// with all masks in time, also with penalties and if the last block of a prompt is full.
 static void test_postponed_answers_are_the_same(void **state)
 {
     uint32_t count = emulated ? 4 : 16, choices = emulated ? 1 : 2;
@@ -421,7 +422,8 @@ static void test_a_cancelled_choice_leaves_the_others(void **state)
     assert_same_answers(whole, cut, count);
     answers_check(&f, whole, count);
     answers_check(&f, cut, count);
-    assert_int_equal(engine_stats(f.engine)->mask_caches, KINDS); // one a grammar, for all choices
+    // one per grammar, for all choices
+    assert_int_equal(engine_stats(f.engine)->mask_caches, KINDS);
     fixture_close(&f);
     heap_free(whole);
     heap_free(cut);

@@ -1,6 +1,6 @@
-// The lists of the forward passes, walked without a model: no row reads a buffer that was not
-// written, or whose memory another buffer was written to since (layout.c lets wide buffers share
-// memory), and none writes over what nobody has read.
+// The op lists of the forward passes, walked without a model: no op reads a buffer that was not
+// written, or whose memory another buffer has overwritten (layout.c lets wide buffers share
+// memory), and none overwrites a buffer that was not read.
 #include "base/json.h"
 #include "runtime/model/internal.h"
 #include "tests/runtime/golden.h"
@@ -18,7 +18,8 @@ struct span {
     size_t at, bytes;
 };
 
-// Which buffers hold what the lists have put there; those that share memory lose it to each other.
+// The state of each buffer: its memory, whether a list wrote it, whether a buffer in the same
+// memory overwrote it, and whether it was read.
 struct walk {
     struct span spans[BUFFER_COUNT];
     bool written[BUFFER_COUNT], lost[BUFFER_COUNT], read[BUFFER_COUNT];
@@ -42,7 +43,8 @@ static void walk_write(struct walk *w, enum model_buffer out)
     w->lost[out] = w->read[out] = false;
 }
 
-// Ops without an output write what they read. `begins`: nothing waits to be added yet.
+// An op without an output writes its input. begins: no residual is pending, so the first op adds
+// none.
 static void walk_list(struct walk *w, const struct forward_op *op, bool begins)
 {
     for (uint32_t row = 0; op->run; op++, row++) {
@@ -64,7 +66,7 @@ static void lists_walk(const struct model_plan *plan, bool in_place)
     bool generates = plan->facts.kind == MODEL_GENERATOR;
     struct walk w = {0};
     for (int i = BUFFER_NONE + 1; i < BUFFER_COUNT; i++)
-        w.spans[i] = (struct span){at->buffer[i], 1}; // those that share nothing
+        w.spans[i] = (struct span){at->buffer[i], 1}; // the others share no memory
     w.spans[BUFFER_QKV].bytes = tokens * (c->heads + 2 * c->kv_heads) * c->head_dim;
     w.spans[BUFFER_ATTN].bytes = tokens * c->heads * c->head_dim;
     w.spans[BUFFER_UP].bytes = tokens * c->intermediate * (1 + gated);

@@ -1,7 +1,7 @@
-// Models from GGUF files: the same bits as from a Hugging Face folder of the same weights, for each
-// family; quantised blocks beside the reference library (gguf_vectors.json, which
-// tools/gguf_vectors.py wrote); ranges of rows and columns; what is chosen for quantised weights.
-// Refusals are in test_hostile_gguf.c, tokenizers in test_gguf_text.c.
+// Models from GGUF files: for each family the same bits as from a Hugging Face folder with the same
+// weights; quantised blocks compared with the reference library (gguf_vectors.json, written by
+// tools/gguf_vectors.py); ranges of rows and columns; the dtype that is chosen for quantised
+// weights. Refusals are in test_hostile_gguf.c, tokenizers in test_gguf_text.c.
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/dequantise.h"
@@ -53,7 +53,7 @@ static void test_blocks_are_the_reference_s(void **state)
             assert_memory_equal(got, values.at + i * type->elements * sizeof *got,
                                 type->elements * sizeof *got);
         }
-        // Any range of rows and columns is that part of the whole.
+        // Any range of rows and columns equals that part of the complete tensor.
         uint32_t stride = type->elements * (uint32_t)count;
         struct tensor tensor = {.dtype = -1, .blocks = type, .map = blocks.at};
         float part[64];
@@ -117,7 +117,7 @@ struct outcome {
     float values[WIDTH_MAX];
 };
 
-// What the model makes of one input: logits, a vector or a score.
+// Runs the model on one input. Stores its facts and the logits, vector or score.
 static void outcome_of(struct outcome *out, const char *path, int dtype, uint32_t ranks)
 {
     int32_t tokens[TOKENS];
@@ -172,7 +172,7 @@ static void test_a_file_is_the_folder_s_model(void **state)
         json_t *golden = golden_read(names[i]);
         struct gguf_build b = {.key_count = 0};
         folder_make(folder);
-        // A pooling of decoders is in GGUF a key; without it the file is a generator's.
+        // In GGUF the pooling of a decoder is a key; a file without it is a generator.
         bool last = strcmp(names[i], "qwen3-model") == 0;
         golden_folder_write(folder, golden, DTYPE_F32, 1);
         gguf_of_golden(&b, golden);
@@ -204,7 +204,7 @@ static json_t *scaling_take(json_t *golden)
     return scaling;
 }
 
-// What the tensor rope_freqs has for llama3 and for a linear factor.
+// Adds the tensor rope_freqs as converters write it for llama3 and for a linear factor.
 static void freqs_add(struct gguf_build *b, const json_t *config, const json_t *scaling)
 {
     float factors[64];
@@ -227,7 +227,8 @@ static void freqs_add(struct gguf_build *b, const json_t *config, const json_t *
     gguf_tensor_add(b, "rope_freqs.weight", &(uint64_t){dim / 2}, 1, 0, factors, 4ul * (dim / 2));
 }
 
-// Every way to write a scaling of positions: as the folder's, which scales what is compared.
+// Every way to write a scaling of positions gives the folder's result. Errors are compared with the
+// change that the scaling makes.
 static void test_scalings_of_positions(void **state)
 {
     (void)state;
@@ -283,14 +284,14 @@ static void test_scalings_of_positions(void **state)
     }
 }
 
-// Converters write the rows of yes and no of an untied head as cls.output.
+// For an untied head converters write only its rows of yes and no, as cls.output.
 static void test_a_reranker_s_two_rows(void **state)
 {
     (void)state;
     static struct outcome want, got;
     json_t *golden = golden_read("qwen3-reranker");
     char folder[64], path[128];
-    folder_make(folder); // of a tied model
+    folder_make(folder); // the folder of a tied model
     golden_folder_write(folder, golden, DTYPE_F32, 1);
     outcome_of(&want, folder, -1, 1);
     snprintf(path, sizeof path, "%s/m.gguf", folder);
@@ -305,7 +306,7 @@ static void test_a_reranker_s_two_rows(void **state)
         assert_int_equal(gguf_parse(&file, arena, text_span(bytes.at, bytes.bytes), "m", &err),
                          STATUS_OK);
         const struct gguf_tensor *table = gguf_tensor_find(&file, "token_embd.weight");
-        static const uint32_t ids[] = {17, 5, 17}; // yes and no of outcome_of
+        static const uint32_t ids[] = {17, 5, 17}; // yes_id and no_id of outcome_of
         for (int i = swapped; i < swapped + 2; i++)
             gguf_put(&rows, bytes.at + table->offset + 4 * table->shape[0] * ids[i],
                      4 * table->shape[0]);
@@ -324,7 +325,8 @@ static void test_a_reranker_s_two_rows(void **state)
     folder_remove(folder);
 }
 
-// Small files that the reference's writer made: every type of 32 elements, three tokenizers.
+// Small files from the reference library's writer: every type with blocks of 32 elements, three
+// tokenizers.
 static void test_files_of_the_reference_writer(void **state)
 {
     (void)state;
@@ -350,7 +352,7 @@ static void test_files_of_the_reference_writer(void **state)
     }
 }
 
-// The golden model of llama with its products in Q8_0: 32 columns to a block, scale 2^-8.
+// Writes the golden llama model with its matrices in Q8_0: blocks of 32 columns, scale 2^-8.
 static void quantised_write(const char *folder, const json_t *golden)
 {
     struct gguf_build b = {.key_count = 0}, plain = {.key_count = 0};
@@ -390,7 +392,8 @@ static void quantised_write(const char *folder, const json_t *golden)
     heap_free(bytes.at);
 }
 
-// Quantised weights: bfloat16 unless --dtype says another; every rank reads its rows and columns.
+// Quantised weights run in bfloat16 unless --dtype selects another type; every rank reads its rows
+// and columns.
 static void test_quantised_weights_and_ranks(void **state)
 {
     (void)state;
@@ -418,11 +421,11 @@ static void test_quantised_weights_and_ranks(void **state)
     folder_remove(folder);
 }
 
-// Blocks of a type of gguf_vectors.json and what the reference computes from them.
+// Blocks of a type in gguf_vectors.json and the values that the reference computes from them.
 struct reference {
     const struct gguf_type *type;
     struct gguf_bytes blocks, values;
-    uint32_t halves[2]; // where a block has its scales, in half floats
+    uint32_t halves[2]; // offsets of the scales in a block; each is a half float
 };
 
 static void reference_read(struct reference *out, const json_t *root, const char *name)
@@ -436,8 +439,8 @@ static void reference_read(struct reference *out, const json_t *root, const char
     out->halves[1] = one ? 208 : 2;
 }
 
-// A tensor of the reference's blocks in some order, each times -8 to 8, as blocks or as what they
-// mean. A power of two and a sign change no other bit of the values.
+// Adds a tensor of the reference's blocks in random order, each multiplied by a power of two up to
+// 8 and a sign, as blocks or dequantised. Such a factor changes no mantissa bit of the values.
 static void blocks_add(struct gguf_build *b, const char *name, const struct reference *from,
                        uint64_t cols, uint64_t rows, bool quantised)
 {
@@ -472,14 +475,14 @@ static void blocks_add(struct gguf_build *b, const char *name, const struct refe
     heap_free(data.at);
 }
 
-// A model as converters make it with Q4_K_M, or the same one dequantised. Its table of tokens takes
-// two turns of conversion (put_rows).
+// Writes a model as converters do with Q4_K_M, or dequantised. Its token table is converted in two
+// passes (put_rows).
 static void k_model_write(const char *folder, const char *name, const struct reference refs[3],
                           bool quantised)
 {
     static const struct {
         const char *name;
-        int type; // Q4_K, Q5_K, Q6_K
+        int type; // index in `refs`: Q4_K, Q5_K, Q6_K
         uint32_t cols, rows;
     } tensors[] = {{"token_embd", 2, 256, 1100},       {"blk.0.attn_q", 0, 256, 256},
                    {"blk.0.attn_k", 1, 256, 128},      {"blk.0.attn_v", 2, 256, 128},

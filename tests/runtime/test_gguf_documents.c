@@ -1,6 +1,6 @@
-// What single keys of a GGUF file become in the documents of a Hugging Face folder, and the
-// sentences that refuse them. Each case is a small file: the keys of a model, and lines beside them
-// or in their place.
+// Conversion of single keys of a GGUF file to the documents of a Hugging Face folder, and the
+// messages that refuse them. Each case is a small file: the keys of a model, with the lines of the
+// case added or replacing them.
 #include "runtime/source/gguf_documents.h"
 #include "tests/runtime/gguf_rig.h"
 
@@ -18,8 +18,9 @@
 
 enum { NAME_MAX_BYTES = 2048 };
 
-// lines: "KEY KIND VALUE", or "NAME tensor VALUE ROW [ROWS]", F32 all of one value. wanted: the
-// document holds it, is it ("=..."), or what refuses the file ("!...").
+// lines: "KEY KIND VALUE", or "NAME tensor VALUE ROW [ROWS]", a float32 tensor with all elements
+// equal. wanted: text that the document contains, the complete document ("=..."), or part of the
+// error message ("!...").
 struct document_case {
     const char *family, *document, *lines, *wanted;
 };
@@ -42,7 +43,7 @@ static void put_value(struct gguf_bytes *to, uint32_t kind, const char *value)
         gguf_put_number(to, (uint64_t)(int64_t)number, bytes[kind]);
 }
 
-// "texts a b", "f32s 1 2", "i32s 1 2": an array.
+// Adds an array: "texts a b", "f32s 1 2", "i32s 1 2".
 static void put_array(struct gguf_build *b, const char *key, uint32_t item, char *value)
 {
     struct gguf_bytes items = {NULL, 0};
@@ -105,7 +106,7 @@ static void put_lines(struct gguf_build *b, const char *lines)
     }
 }
 
-// Whether a line gives the key.
+// Returns true if one of the lines defines the key.
 static bool gives(const char *lines, const char *key)
 {
     size_t bytes = strlen(key);
@@ -349,7 +350,7 @@ static void test_keys_of_the_tokenizer(void **state)
 {
     (void)state;
     static const struct document_case cases[] = {
-        {"llama", TOKENIZER, GPT2 BOTH, "\"use_regex\":false}]},\"decoder\""}, // nothing around it
+        {"llama", TOKENIZER, GPT2 BOTH, "\"use_regex\":false}]},\"decoder\""}, // no post-processor
         {"llama", TOKENIZER,
          GPT2 BOTH "tokenizer.ggml.add_bos_token bool 1\ntokenizer.ggml.add_eos_token bool 1",
          "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
@@ -387,7 +388,7 @@ static void test_keys_of_the_tokenizer(void **state)
         {"llama", TOKENIZER, SCORED "tokenizer.ggml.add_space_prefix bool 0",
          "{\"type\":\"Fuse\"}]}"},
         {"llama", TOKENIZER, SCORED "tokenizer.ggml.unknown_token_id u32 0", "\"unk_token\":\"a\""},
-        // equal scores: the longer left part in characters, then the lower id
+        // equal scores: the longer left part in characters first, then the lower id
         {"llama", TOKENIZER,
          "tokenizer.ggml.model text llama\n"
          "tokenizer.ggml.tokens texts a b aa ab aab \u00e9 \u00e9b aaab\n"
@@ -425,8 +426,8 @@ static void test_keys_of_the_tokenizer(void **state)
     CHECK(cases);
 }
 
-// The pre-tokenizers as the tokenizers publish them that the names stand for, and whether a word
-// that is a token is not merged.
+// The pre-tokenizers that the names stand for, as their models publish them, and whether a word
+// that is a token needs no merges.
 static const struct {
     const char *names;
     bool whole_words;
@@ -586,7 +587,7 @@ static void test_lengths_and_names(void **state)
     CHECK(cases);
 }
 
-// Refused types are named, and their tensors measured, too.
+// Refused types are named, and their tensors are measured nevertheless.
 static void test_types_and_dimensions(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// What GGUF files say of tokenizers: small vocabularies of each kind, made here, with ids worked
-// out by hand; chat templates and special tokens. Whole vocabularies are in test_tokenizer, where
-// the shared data are.
+// Tokenizers of GGUF files: small vocabularies of each kind, with ids worked out by hand; chat
+// templates and special tokens. Complete vocabularies are in test_tokenizer, if the shared data are
+// present.
 #include "runtime/source/gguf_documents.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/runtime/gguf_rig.h"
@@ -63,7 +63,7 @@ static void test_byte_pairs_with_a_pre_tokenizer_by_name(void **state)
     } cases[] = {
         {"smollm", "12 ab", "1 2 8"}, // each digit is a word
         {"gpt-2", "12 ab", "7 8"},       {"qwen2", "12 ab", "1 2 8"},
-        {"llama-bpe", "12 ab", "0 7 8"}, // and the beginning is marked
+        {"llama-bpe", "12 ab", "0 7 8"}, // and a beginning-of-text token is added
         {"llama-bpe", "aab", "0 10"},    // a word that is a token needs no merges
         {"gpt-2", "aab", "3 6"},         {"gpt-2", "a<user><|end|>", "3 9 0"},
     };
@@ -112,7 +112,7 @@ static void test_scores_are_merges(void **state)
         if (prefix == 0)
             gguf_key_flag(&b, "tokenizer.ggml.add_space_prefix", false);
         struct tokenizer *t = open_build(&b);
-        // "bc" has the best score, then "abc" from "a" and "bc"; "ab" is too late.
+        // "bc" has the best score, then "abc" of "a" and "bc"; "ab" is not reached.
         encodes(t, "abc", prefix ? "1 3 9 2" : "1 9 2");
         encodes(t, "ab", prefix ? "1 3 7 2" : "1 7 2");
         encodes(t, "a!", prefix ? "1 10 11 2" : "1 4 11 2");
@@ -141,7 +141,7 @@ static void test_word_pieces_by_their_beginnings(void **state)
     tokenizer_close(t);
 }
 
-// Of a model with little more than a vocabulary: what is said of ends and of sampling.
+// For a model with little more than a vocabulary: its end ids and sampling defaults.
 static void test_ends_are_found_by_their_texts(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
-// Every family at a tiny shape against what transformers computed (tests/golden, made by
+// Every family at a tiny shape compared with the results of transformers (tests/golden, written by
 // tools/golden.py). float32: within 1e-4 of the largest magnitude. bfloat16: the relative error
 // against the float32 reference is at most 1.5 times that of transformers' own bfloat16 run.
-// float16 weights: like float32 where the device computes in float32. Greedy tokens: equal up to
-// the first position where the reference's two best logits are closer than the tolerance.
-// Each model runs batched (all inputs in one step where they fit) and greedy from those rows.
-// Arguments are the models to run, without .json.
+// float16 weights: like float32 if the device computes in float32. Greedy tokens: equal up to the
+// first position at which the reference's two best logits are closer than the tolerance.
+// Each model runs batched (as many inputs per step as fit), then greedy from those rows. Arguments
+// are the names of the models to run, without .json.
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/golden.h"
@@ -31,7 +31,7 @@ struct run {
     int32_t tokens[INPUTS_MAX][LENGTH_MAX];
     struct rig_sequence sequences[INPUTS_MAX];
     float got[INPUTS_MAX * WIDTH_MAX];
-    int32_t first[INPUTS_MAX]; // the token drawn after each prompt
+    int32_t first[INPUTS_MAX]; // the token sampled after each prompt
 };
 
 static void inputs_read(struct run *run)
@@ -87,7 +87,7 @@ static enum batch_want want_of(const struct run *run)
     return kind == MODEL_GENERATOR ? WANT_TOKEN : kind == MODEL_EMBEDDER ? WANT_VECTOR : WANT_SCORE;
 }
 
-// As many inputs a step as the limits allow; every result is copied out.
+// Runs all inputs, as many per step as the limits allow, and copies every result.
 static void run_all(struct run *run)
 {
     const struct model_facts *facts = run->rig.facts;
@@ -115,8 +115,8 @@ static void run_all(struct run *run)
 }
 
 struct errors {
-    double largest;   // |got - want| over the largest |want|
-    double frobenius; // relative
+    double largest;   // largest |got - want| / largest |want|
+    double frobenius; // relative error in the Frobenius norm
 };
 
 static struct errors run_errors(const struct run *run)
@@ -139,7 +139,7 @@ static struct errors run_errors(const struct run *run)
     return (struct errors){worst / most, sqrt(difference / total)};
 }
 
-// The reference's greedy ids, one decode step for all sequences at a time.
+// Feeds the reference's greedy ids to all sequences, one decode step at a time.
 static uint32_t greedy_check(struct run *run, double tolerance)
 {
     const json_t *greedy = json_object_get(run->golden, "greedy");
@@ -165,7 +165,7 @@ static uint32_t greedy_check(struct run *run, double tolerance)
     return compared;
 }
 
-static char **asked; // up to NULL; none: all
+static char **asked; // models to run, up to a NULL; none: all
 
 static bool is_asked(const char *name)
 {
@@ -196,9 +196,9 @@ struct mode {
     const char *label;
     enum dtype stored;
     int dtype;
-    double bound;   // of the largest error; 0: not tested
-    double of_bf16; // times the golden bf16 error; 0: not tested
-    double greedy;  // gap tolerance
+    double bound;   // limit of the largest error; 0: not tested
+    double of_bf16; // limit as a multiple of the golden bf16 error; 0: not tested
+    double greedy;  // tolerance of the gap between the two best logits
 };
 
 static void all_models(const struct mode *mode)
@@ -246,7 +246,7 @@ static void test_float16_is_as_good(void **state)
     all_models(&(struct mode){"float16", DTYPE_F16, -1, 0, 1.5, 0.15});
 }
 
-// Quantisation costs accuracy, most of all at hidden size 64. The bound only catches broken code;
+// Quantisation costs accuracy, most at hidden size 64. The limit only catches broken code;
 // perplexity is measured on a trained model in test_tinystories.
 static void test_int8_is_usable(void **state)
 {

@@ -1,7 +1,7 @@
-// A model that several ranks share, driven through model.h: results do not depend on neighbours for
-// any number of ranks and are near those of one rank; a rank that fails, or that samples something
-// else, ends the step with one error; memory is given back. The golden models run with ranks, too
-// (test_golden_ranks).
+// A model split among several ranks, driven through model.h: for any number of ranks the results do
+// not depend on neighbours and are close to those of one rank. A rank that fails, or samples
+// another token, ends the step with one error. Memory is freed. The golden models run with ranks as
+// well (test_golden_ranks).
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/internal.h"
@@ -32,8 +32,8 @@ static void prompt_fill(int32_t *tokens, uint32_t which)
         tokens[i] = (i * 7 + (int32_t)which * 31 + 3) % VOCAB;
 }
 
-// A prompt in chunks, then decode steps, beside `neighbours` others: the tokens, and the logits of
-// the prompt's end.
+// Computes a prompt in chunks and then decode steps, with `neighbours` other sequences in the
+// batch. Writes the tokens, and the logits of the prompt's end.
 static void generate(struct rig *rig, uint32_t neighbours, uint32_t chunk, int32_t *out,
                      float *logits)
 {
@@ -63,8 +63,8 @@ static void generate(struct rig *rig, uint32_t neighbours, uint32_t chunk, int32
     }
 }
 
-static bool dummy;    // random weights
-static bool emulated; // on the device that WEFT_TEST_DEVICE names: less of all
+static bool dummy;    // load random weights
+static bool emulated; // not on device cpu: fewer tests
 
 static void generate_with(const char *folder, uint32_t ranks, uint32_t neighbours, uint32_t chunk,
                           int32_t *out, float *logits)
@@ -78,8 +78,8 @@ static void generate_with(const char *folder, uint32_t ranks, uint32_t neighbour
     rig_close(&rig);
 }
 
-// The logits of one rank but for rounding; says where the tokens that follow from them part, if
-// they do: two that are nearly as likely may change places.
+// Checks that the logits equal those of one rank except for rounding. Prints the first token that
+// differs, if any: two tokens that are almost equally likely may change places.
 static void beside_one(const char *label, uint32_t ranks, uint32_t vocab, const int32_t *tokens,
                        const int32_t *one_tokens, const float *logits, const float *one)
 {
@@ -99,8 +99,8 @@ static void beside_one(const char *label, uint32_t ranks, uint32_t vocab, const 
         printf("%s, %u ranks: the %d tokens of one rank\n", label, ranks, OUTPUTS);
 }
 
-// Bit-equal alone, in chunks and beside others, for each number of ranks; one rank's logits but for
-// rounding.
+// For each number of ranks the results are bit-equal alone, in chunks and with neighbours, and
+// equal to one rank's except for rounding.
 static void test_results_do_not_depend_on_neighbours(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void test_unequal_parts(void **state)
     dummy = false;
 }
 
-// The plan of all ranks is what they take together, and they give it back.
+// The plan of all ranks is the sum of their allocations, and all of it is freed.
 static uint64_t taken, given;
 
 static enum status counting_alloc(struct device *device, void **out, size_t bytes,
@@ -194,7 +194,7 @@ static void test_the_plan_is_that_of_all_ranks(void **state)
     struct rig rig;
     taken = given = 0;
     rig_open_ranks(&rig, &api, folder, &options, 2);
-    uint64_t scratch = 0; // what the devices take themselves
+    uint64_t scratch = 0; // memory that the devices allocate for themselves
     for (uint32_t i = 0; i < rig.plan->need.count; i++)
         if (strncmp(rig.plan->need.entry[i].label, "scratch", 7) == 0)
             scratch += rig.plan->need.entry[i].bytes;
@@ -219,8 +219,8 @@ static void load_told(void *context, uint64_t done, uint64_t total)
     load->done = done;
 }
 
-// Unequal ranks are planned as each would be alone and loaded as one; a copy has the weights of
-// the first and takes no memory for them.
+// Unequal ranks are planned like each rank by itself, and report one common load progress. A copy
+// uses the weights of the first model and allocates no memory for them.
 static void test_ranks_are_planned_one_by_one(void **state)
 {
     (void)state;
@@ -269,11 +269,11 @@ static void test_ranks_are_planned_one_by_one(void **state)
     folder_remove(folder);
 }
 
-// Devices whose ops go wrong on one rank's stream.
+// Devices whose ops misbehave on the stream of one rank.
 static enum {
     ODD_NOTHING,
     ODD_FAILS,
-    ODD_FAILS_ALONE, // the others hang
+    ODD_FAILS_ALONE, // and the other ranks hang
     ODD_DIFFERS,
     ODD_HANGS,
     ODD_HANGS_SAMPLING,
@@ -281,11 +281,11 @@ static enum {
 } odd;
 static const struct stream *odd_stream;
 static const struct device_api *real;
-static _Atomic bool odd_held;        // a rank that hangs goes on once this is false
-static uint64_t odd_dice[RANKS_MAX]; // of each rank's delays
+static _Atomic bool odd_held;        // hanging ranks continue when it is false
+static uint64_t odd_dice[RANKS_MAX]; // random state of each rank's delays
 static struct stream *opened[RANKS_MAX];
 static uint32_t opened_count;
-static _Atomic uint32_t odd_aborts; // of the communicator
+static _Atomic uint32_t odd_aborts; // calls of comm_abort
 
 static void odd_hang(void)
 {
@@ -293,7 +293,7 @@ static void odd_hang(void)
         usleep(1000);
 }
 
-// A rank comes at any time.
+// Delays a rank by a random time.
 static void odd_late(const struct stream *stream)
 {
     uint32_t rank = 0;
@@ -336,7 +336,7 @@ static enum status odd_sample(struct stream *stream, const struct sample_args *a
     return status;
 }
 
-struct group_view { // the stream of a rank: the model of rank 0 knows its own alone
+struct group_view { // a rig on these devices
     struct rig rig;
     struct device_api api;
     struct op_table ops;
@@ -389,7 +389,7 @@ static void step_prepare(struct rig *rig, struct rig_sequence *s)
     rig_prefill(rig, s, PROMPT, WANT_TOKEN);
 }
 
-// Another model of the device can acquire the slot; nothing has to be dropped for that.
+// Checks that another model of the device can acquire the device slot, without model_drop.
 static void slot_is_free(struct rig *rig)
 {
     struct error err;
@@ -402,8 +402,8 @@ static void slot_is_free(struct rig *rig)
     device_cpu()->stream_close(other);
 }
 
-// Whichever rank fails, the step ends with its error, no rank waits for it, and the device's turn
-// is free.
+// Whichever rank fails, the step ends with its error, no rank waits for it, and the device slot is
+// free.
 static void test_a_rank_that_fails_ends_the_step(void **state)
 {
     (void)state;
@@ -456,7 +456,7 @@ static void test_ranks_that_disagree_are_seen(void **state)
     assert_int_equal(model_collect(v.rig.model, &out, UINT64_MAX, &err), STATUS_DEVICE_FAULT);
     assert_string_equal(err.text, "rank 1 of 2 has other results than rank 0 in step 1");
     assert_int_equal(odd_aborts, 1);
-    odd = ODD_NOTHING; // the model is lost all the same
+    odd = ODD_NOTHING; // the model stays failed
     assert_int_equal(model_launch(v.rig.model, v.rig.batch, &err), STATUS_DEVICE_FAULT);
     assert_string_equal(err.text, "rank 1 of 2 has other results than rank 0 in step 1");
     rig_close(&v.rig);
@@ -465,8 +465,8 @@ static void test_ranks_that_disagree_are_seen(void **state)
 
 static const uint64_t HANG_NS = 3000000000;
 
-// A rank that does not come is given up at the deadline, and named, wherever it hangs; the device's
-// turn is free then, and a rank that comes later does no harm.
+// A rank that hangs is abandoned at the deadline and named, wherever it hangs. The device slot is
+// free then, and the rank does no harm when it continues.
 static void test_a_rank_that_hangs_ends_the_step(void **state)
 {
     (void)state;
@@ -493,7 +493,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
         enum status status = model_launch(v.rig.model, v.rig.batch, &err);
         assert_int_equal(status, cases[i].sampling ? STATUS_OK : STATUS_TIMEOUT);
         if (status == STATUS_OK) {
-            model_step_deadline(v.rig.model, HANG_NS); // what must end well has had all its time
+            model_step_deadline(v.rig.model, HANG_NS); // only now: the launch must succeed
             status = model_sample(v.rig.model, NULL, 0, &err);
         }
         assert_int_equal(status, STATUS_TIMEOUT);
@@ -501,7 +501,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
                  cases[i].rank, cases[i].ranks);
         assert_string_equal(err.text, words);
         assert_int_equal(model_failed_rank(v.rig.model), cases[i].rank);
-        assert_true(odd_aborts > 0); // the others end now, and not when the late one comes
+        assert_true(odd_aborts > 0); // the other ranks end now, before the late one
         slot_is_free(&v.rig);
         atomic_store(&odd_held, false);
         rig_close(&v.rig);
@@ -509,7 +509,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
     folder_remove(folder);
 }
 
-// Where a rank fails and another does not come for that, the step's error is the fault.
+// If one rank fails and another one hangs because of it, the step's error is the fault.
 static void test_a_fault_is_told_before_who_is_late(void **state)
 {
     (void)state;
@@ -534,8 +534,8 @@ static void test_a_fault_is_told_before_who_is_late(void **state)
     folder_remove(folder);
 }
 
-// The waits and the clock of this program, while a machine is paused: the first wait takes an hour
-// by the clock, and then the rank that hung goes on.
+// Fakes the waits and the clock of this program for a machine that is paused: the first wait takes
+// an hour by the clock, the next one lets the hanging rank continue.
 static _Atomic bool pausing;
 static _Atomic uint32_t pause_waits;
 static _Atomic uint64_t paused_s;
@@ -570,7 +570,7 @@ long __wrap_syscall(long number, ...)
     return -1;
 }
 
-// An hour in which nothing of the program ran is not time that a rank took.
+// An hour in which no part of the program ran does not count as time that a rank took.
 static void test_a_pause_of_the_machine_loses_no_rank(void **state)
 {
     (void)state;
@@ -595,12 +595,12 @@ static void test_a_pause_of_the_machine_loses_no_rank(void **state)
     assert_true(pause_waits > 1);
     assert_int_equal(odd_aborts, 0);
     model_drop(v.rig.model);
-    assert_int_equal(odd_aborts, 1); // no rank waits on a device where others compute
+    assert_int_equal(odd_aborts, 1); // so that no rank waits on the device while others compute
     rig_close(&v.rig);
     folder_remove(folder);
 }
 
-// Ranks that come at any time change nothing, also those that replay graphs.
+// Ranks with random delays give the same results, also if they replay graphs.
 static void test_late_ranks_give_the_same(void **state)
 {
     (void)state;
@@ -623,7 +623,7 @@ static void test_late_ranks_give_the_same(void **state)
     folder_remove(folder);
 }
 
-// A device whose graphs hold nothing but the collectives, which run when they are recorded.
+// A device whose graphs contain only the collectives, which run when they are recorded.
 static bool comm_there;
 static _Atomic uint32_t recorded, closed_early, closed_late;
 
@@ -665,7 +665,7 @@ static enum status graph_begin(struct stream *stream)
 static enum status graph_end(struct stream *stream, struct graph **out, struct error *err)
 {
     (void)err;
-    *out = (struct graph *)stream; // never looked into
+    *out = (struct graph *)stream; // never dereferenced
     atomic_fetch_add(&recorded, 1);
     return STATUS_OK;
 }
@@ -676,8 +676,8 @@ static void graph_close(struct graph *graph)
     atomic_fetch_add(comm_there ? &closed_early : &closed_late, 1);
 }
 
-// Graphs of all ranks are recorded together, with the communicator that they need, and close
-// before it.
+// The graphs of all ranks are recorded together, with the communicator that they need, and are
+// closed before it.
 static void test_graphs_live_within_the_communicator(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-// Malformed and hostile model folders: every one is refused with a status and one sentence, nothing
-// crashes, nothing leaks (the sanitizer presets run this too). A good folder is written, one thing
-// in it is broken, model_plan_open must refuse with the words of that case; at the end the good
-// folder must still open.
+// Malformed and hostile model folders: each is refused with a status and one sentence, without a
+// crash or a leak (the sanitizer presets run this test as well). A good folder is written, one
+// thing in it is broken, and model_plan_open must refuse it with the message of the case. At the
+// end the good folder must still open.
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -26,7 +26,7 @@ struct ground { // a good folder and its parts
     struct device *device;
     json_t *golden;
     char folder[64];
-    char *weights; // of model.safetensors
+    char *weights; // contents of model.safetensors
     size_t bytes, header;
     uint32_t refused;
 };
@@ -303,7 +303,7 @@ static void weights_write(struct ground *g, const void *bytes, size_t count)
     file_write(g->folder, "model.safetensors", bytes, count);
 }
 
-// The good data after another header.
+// Writes the good data after another header.
 static void header_write(struct ground *g, const char *header, uint64_t length)
 {
     size_t text = strlen(header);
@@ -412,7 +412,7 @@ static void test_headers_are_refused(void **state)
     accept(g);
 }
 
-// Headers that would take seconds and gigabytes to read as JSON.
+// Headers that would take seconds and gigabytes to parse as JSON.
 static void test_long_headers_are_refused(void **state)
 {
     struct ground *g = *state;
@@ -438,7 +438,7 @@ static void test_long_headers_are_refused(void **state)
     accept(g);
 }
 
-// The good file with one piece of its header replaced by one of equal length.
+// Writes the good file with one piece of its header replaced by one of equal length.
 static void header_edit(struct ground *g, const char *from, const char *to, const char *words)
 {
     char *copy = heap_alloc(g->bytes + 1);
@@ -536,8 +536,8 @@ static void test_indexes_are_refused(void **state)
     accept(g);
 }
 
-// A pipe without a writer would make an open wait for ever, a link to nothing is what an
-// interrupted download leaves.
+// Opening a pipe without a writer would block forever; a dangling link is what an interrupted
+// download leaves.
 static void test_odd_files_are_refused(void **state)
 {
     struct ground *g = *state;
@@ -567,7 +567,7 @@ static void test_odd_files_are_refused(void **state)
     accept(g);
 }
 
-// A cut within the last page of a file reads as zeros.
+// The cut part within the last page of a file reads as zeros.
 static void test_a_file_that_loses_its_last_bytes_is_refused(void **state)
 {
     struct ground *g = *state;
@@ -589,8 +589,8 @@ static void test_a_file_that_loses_its_last_bytes_is_refused(void **state)
     ground_reset(g);
 }
 
-// The file was whole when its header was read, and is cut before its tensors are: the process that
-// loads it ends with one sentence (runtime/source/mapping.h).
+// The file is complete when its header is read, and is cut before its tensors are read: the process
+// that loads it ends with one sentence (runtime/source/mapping.h).
 static void test_a_file_that_shrinks_ends_the_process(void **state)
 {
     struct ground *g = *state;
@@ -622,14 +622,14 @@ static void test_a_file_that_shrinks_ends_the_process(void **state)
     ground_reset(g);
 }
 
-// However many decode, a quarter of each step is left for prompts.
+// However many sequences decode, a quarter of each step is left for prompts.
 static void test_a_step_without_room_for_prompts_is_refused(void **state)
 {
     struct ground *g = *state;
     struct error err;
     struct model_plan *plan;
     static const struct {
-        uint32_t sequences, tokens, most; // most 0: refused
+        uint32_t sequences, tokens, most; // most: expected tokens_max; 0: refused
     } cases[] = {{0, 341, 0},     {0, 342, 342},   {2048, 2730, 0}, {2048, 2731, 2731},
                  {3072, 0, 4096}, {4096, 0, 5462}, {1, 1, 0},       {1, 2, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,7 +1,7 @@
-// Malformed and hostile GGUF files: each is refused with a status and exactly one sentence, nothing
-// crashes, nothing leaks (the sanitizer presets run this too). A good file is written, one thing in
-// it is broken; at the end the good file must still open. And every single byte of the head
-// damaged, and the file cut everywhere: refused or read.
+// Malformed and hostile GGUF files: each is refused with a status and exactly one sentence, without
+// a crash or a leak (the sanitizer presets run this test as well). A good file is written and one
+// thing in it is broken; at the end the good file must still open. Also every byte of the header
+// damaged, and the file cut at every length: it is refused or read.
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/dequantise.h"
@@ -21,27 +21,27 @@
 #include <cmocka.h>
 
 enum operation {
-    CUT,          // so many bytes are left
-    CUT_END,      // so many bytes are missing
-    AT,           // the text stands at this byte
-    RENAME,       // the key has the name of the text
-    KIND,         // the key's value has this type
-    VALUE,        // its value has these 4 bytes
-    TEXT,         // its string begins with the text
-    TEXT_ANY,     // the first such text anywhere becomes another
-    TENSOR_NAME,  // the tensor has the name of the text
-    TENSOR_DIMS,  // this number of dimensions
-    TENSOR_SHAPE, // this length of rows
+    CUT,          // keeps this number of bytes
+    CUT_END,      // removes this number of bytes from the end
+    AT,           // writes the text at this offset
+    RENAME,       // renames the key to the text
+    KIND,         // gives the key's value this type
+    VALUE,        // gives it these 4 bytes
+    TEXT,         // overwrites the beginning of its string
+    TEXT_ANY,     // replaces the first such text in the file
+    TENSOR_NAME,  // renames the tensor to the text
+    TENSOR_DIMS,  // sets the number of dimensions
+    TENSOR_SHAPE, // sets the length of rows
     TENSOR_TYPE,
     TENSOR_PLACE,
-    ADD_COUNT, // a further key
+    ADD_COUNT, // adds a key
     ADD_TEXT,
-    ADD_DEEP,  // arrays of arrays
-    ADD_ARRAY, // 2^60 items of this type are said to follow
+    ADD_DEEP,  // adds nested arrays
+    ADD_ARRAY, // adds an array that claims 2^60 items of this type
     ADD_NUMBER,
     ADD_FLAG,
-    ADD_TENSOR, // 64 ones
-    ADD_FREQS,  // a number, and eight factors of rope
+    ADD_TENSOR, // adds 64 ones
+    ADD_FREQS,  // adds a count, and eight rope factors
 };
 
 static const struct hostile {
@@ -51,8 +51,8 @@ static const struct hostile {
     int64_t number;
     const char *text;
     size_t text_bytes;
-    const char *document; // of the folder that the file stands for; NULL: the model is planned
-    const char *sentence; // after the file's name
+    const char *document; // document of a Hugging Face folder to read; NULL: plan the model
+    const char *sentence; // the error after the file's name
 } cases[] = {
     {"cut at 0", CUT, "", 0, NULL, 0, NULL,
      " does not begin as a GGUF file: it is cut or something else that was downloaded in its "
@@ -416,7 +416,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// Where the text begins, after its length.
+// Returns the offset at which the text begins, after its length.
 static size_t place_of(const struct gguf_bytes *file, const char *text)
 {
     const char *at = memmem(file->at, file->bytes, text, strlen(text));
@@ -539,7 +539,7 @@ static void test_hostile_files_are_refused(void **state)
     good_is_read(g);
 }
 
-// A file of tokens with scores alone: "a", "aa" ... and one of so many bytes.
+// Creates a file of tokens with nothing but scores: "a", "aa" ... and one of `longest` bytes.
 static struct gguf_bytes scored_make(uint32_t count, uint32_t longest)
 {
     struct gguf_build b = {.key_count = 0};
@@ -597,14 +597,14 @@ static void test_a_small_file_takes_little_memory(void **state)
         assert_int_equal(gguf_document(&paper, &file, "tokenizer.json", &err), scored[i].status);
         if (scored[i].status != STATUS_OK)
             assert_string_equal(err.text, scored[i].sentence);
-        assert_true(out.bytes < scored[i].bytes_max + 1024); // it is looked at while writing
+        assert_true(out.bytes < scored[i].bytes_max + 1024); // the limit is checked while writing
         json_buffer_free(&out);
         arena_destroy(arena);
         heap_free(bytes.at);
     }
 }
 
-// Some converters write the largest number where there is no such token.
+// Some converters write the largest number if there is no such token.
 static void test_a_model_without_an_end_is_read(void **state)
 {
     const struct ground *g = *state;
@@ -621,7 +621,7 @@ static void test_a_model_without_an_end_is_read(void **state)
             fail_msg("%s", err.text);
 }
 
-// Of a file in memory: the places of all tensors and keys, and one of the documents.
+// Checks the offsets of all tensors and keys of a file in memory, and reads one of its documents.
 static void read_all(struct text bytes, size_t turn, struct arena *arena)
 {
     static const char *const names[] = {"config.json",           "generation_config.json",
@@ -670,7 +670,7 @@ static void test_every_byte_damaged_and_every_cut(void **state)
             arena_reset(arena);
         }
         file.at[at] = before;
-        // A copy of exactly the bytes, so that the sanitizers see a read behind them.
+        // A copy of exactly these bytes, so that the sanitizers report a read past them.
         char *cut = heap_alloc(at + 1);
         memcpy(cut, file.at, at + 1);
         read_all(text_span(cut, at + 1), at, arena);

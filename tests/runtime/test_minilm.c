@@ -1,5 +1,5 @@
-// A real encoder, where there is one: $WEFT_TEST_MODELS/all-MiniLM-L6-v2 must give the mean-pooled
-// vectors that another server recorded (assets/encoder-expected) to cosine 0.9999. Token ids are
+// A real encoder, if present: $WEFT_TEST_MODELS/all-MiniLM-L6-v2 must give the mean-pooled vectors
+// that another server recorded (assets/encoder-expected) to a cosine of 0.9999. The token ids are
 // those of the uncased BERT vocabulary, so that only the model is tested here.
 #include "base/arena.h"
 #include "base/json.h"
@@ -21,16 +21,16 @@
 enum { WIDTH = 384, TEXTS = 2, RECORDED = 3 };
 
 static const int32_t texts[TEXTS][8] = {
-    {101, 2054, 2003, 2784, 4083, 1029, 102},       // What is Deep Learning?
-    {101, 2784, 4083, 2003, 1012, 1012, 1012, 102}, // Deep Learning is...
+    {101, 2054, 2003, 2784, 4083, 1029, 102},       // "What is Deep Learning?"
+    {101, 2784, 4083, 2003, 1012, 1012, 1012, 102}, // "Deep Learning is..."
 };
 static const uint32_t lengths[TEXTS] = {7, 8};
-static const int which[RECORDED] = {0, 1, 0}; // the batch recorded three texts
+static const int which[RECORDED] = {0, 1, 0}; // the recorded batch has three texts
 
 static char folder[4096];
 
-// The numbers of a YAML list of lists, in order: "- - -0.5" and "  - 0.25", after a header between
-// two lines of "---".
+// Reads the numbers of a YAML list of lists, in order: "- - -0.5" and "  - 0.25", after a header
+// between two lines of "---".
 static uint32_t recorded_read(float *out, uint32_t room)
 {
     FILE *file = fopen(assets_path("encoder-expected/test_bert__bert_batch.snap"), "r");
@@ -49,7 +49,7 @@ static uint32_t recorded_read(float *out, uint32_t room)
     return count;
 }
 
-// Both texts and a short one, as int8 against float32.
+// Both texts and a short one, with int8 weights compared with float32.
 static void test_bytes_are_near(void **state)
 {
     (void)state;

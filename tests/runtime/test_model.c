@@ -1,6 +1,6 @@
-// The open model apart from its arithmetic (test_golden.c has that): the plan equals the memory
-// taken, to the byte; dummy weights; steps in flight and replayed graphs give the tokens of plain
-// steps; masks; encoder rows do not see each other; old names of norms.
+// The open model except for its arithmetic (test_golden.c): the plan equals the allocated memory,
+// to the byte; dummy weights; steps in flight and replayed graphs give the tokens of plain steps;
+// masks; encoder rows do not affect each other; old names of norms.
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/internal.h"
@@ -39,7 +39,7 @@ static void test_plan_is_what_is_taken(void **state)
         options.no_id = 5;
         struct rig rig;
         rig_open_on(&rig, api, folder, &options);
-        uint64_t own = 0; // what the device takes itself
+        uint64_t own = 0; // memory that the device allocates for itself
         for (uint32_t k = 0; k < rig.plan->need.count; k++) {
             const char *label = rig.plan->need.entry[k].label;
             bool ours = strcmp(label, "weights") == 0 || strcmp(label, "activations") == 0 ||
@@ -85,7 +85,8 @@ static void test_dummy_weights_are_the_same_each_time(void **state)
     folder_remove(folder);
 }
 
-// A checkpoint without a head whose config.json does not say so is tied, and gives the same.
+// A checkpoint without a head is tied even if config.json does not state this, and gives the same
+// logits.
 static void test_a_missing_head_is_the_table(void **state)
 {
     (void)state;
@@ -112,7 +113,7 @@ static void test_a_missing_head_is_the_table(void **state)
     assert_memory_equal(logits[0], logits[1], sizeof logits[0]);
 }
 
-// --rerank-prompt changes what a reranker with Qwen3's score head reads, and nothing else.
+// --rerank-prompt changes the input of a reranker with Qwen3's score head, and of no other model.
 static void test_reranker_forms_are_chosen(void **state)
 {
     (void)state;
@@ -167,8 +168,8 @@ static void prompts_make(int32_t prompts[ROWS][PROMPT_MAX])
             prompts[r][i] = (int32_t)(3 + (r * 37 + i * 11) % (VOCAB - 3));
 }
 
-// All rows prefilled in one step, then decoded; with one step in flight the next launch comes
-// before the collect, as the engine does on a GPU.
+// Prefills all rows in one step, then decodes them. With a step in flight the next launch precedes
+// the collect, like in the engine on a GPU.
 static void tokens_draw(int32_t out[ROWS][OUTPUTS], const char *folder,
                         const struct device_api *api, uint32_t rows)
 {
@@ -226,8 +227,8 @@ static void test_flight_and_graphs_change_no_token(void **state)
     folder_remove(folder);
 }
 
-// Graphs are recorded for 1, 2, 4 and 8 rows, then by 8 to 64, by 16 to 256, by 32 to 512; the last
-// one for as many rows as there may be.
+// Graphs are recorded for 1, 2, 4 and 8 rows, then in steps of 8 up to 64, of 16 up to 256, of 32
+// up to 512; the last one for the maximum number of rows.
 static void test_graphs_are_recorded_by_size(void **state)
 {
     (void)state;
@@ -244,7 +245,7 @@ static void test_graphs_are_recorded_by_size(void **state)
         struct rig rig;
         rig_open_on(&rig, device_wrap(1, true), folder, &options);
         assert_int_equal(device_wrap_counts()->graphs, cases[i][1]);
-        assert_int_equal(rig.plan->parts->stream.graphs, cases[i][1]); // as planned
+        assert_int_equal(rig.plan->parts->stream.graphs, cases[i][1]); // equals the plan
         rig_close(&rig);
     }
     folder_remove(folder);
@@ -258,7 +259,7 @@ static void test_graphs_are_recorded_by_size(void **state)
     folder_remove(folder);
 }
 
-// The layers run over all tokens of a step, heads over the rows that want something.
+// The layers run over all tokens of a step, the head over the rows that want a result.
 static void test_heads_run_over_wanted_rows(void **state)
 {
     (void)state;
@@ -292,7 +293,7 @@ static void test_heads_run_over_wanted_rows(void **state)
     }
 }
 
-// The table of 2,500 positions is made in pieces, each of which lies where the one before ends.
+// The table of 2,500 positions is uploaded in pieces, each of which continues the one before.
 static void test_the_rotary_table_has_every_position(void **state)
 {
     (void)state;
@@ -311,7 +312,7 @@ static void test_the_rotary_table_has_every_position(void **state)
     rig_open_on(&rig, device_wrap(0, false), folder, &options);
     assert_int_equal(device_wrap_counts()->uploads, 3);
     assert_int_equal(device_wrap_counts()->uploaded, LENGTH * PAIRS * 2 * sizeof(float));
-    const float *table = (const float *)device_wrap_counts()->upload_at; // the CPU's own memory
+    const float *table = (const float *)device_wrap_counts()->upload_at; // memory of the CPU
     static const uint32_t positions[] = {0, 1, 1023, 1024, 1025, 2047, 2048, 2499};
     for (size_t i = 0; i < sizeof positions / sizeof positions[0]; i++) {
         for (uint32_t pair = 0; pair < PAIRS; pair++) {
@@ -324,7 +325,7 @@ static void test_the_rotary_table_has_every_position(void **state)
     folder_remove(folder);
 }
 
-// What a step copies to the device grows with what is in it, not with what there is room for.
+// The bytes that a step copies to the device grow with its contents, not with the capacity.
 static void test_a_plain_step_copies_a_few_kilobytes(void **state)
 {
     (void)state;
@@ -340,14 +341,14 @@ static void test_a_plain_step_copies_a_few_kilobytes(void **state)
     struct rig rig;
     rig_open_on(&rig, device_wrap(0, false), folder, &options);
     assert_true(rig.plan->parts->step.bytes > 300 << 10);
-    for (uint32_t first = 0; first < SEQUENCES; first += 32) { // as many as one step admits
+    for (uint32_t first = 0; first < SEQUENCES; first += 32) { // as many as a step can admit
         rig_begin(&rig);
         for (uint32_t r = first; r < first + 32; r++) {
             sequences[r] = (struct rig_sequence){r, prompt, PROMPT, 0, STEP_NO_TYPE};
             rig_prefill(&rig, &sequences[r], PROMPT, WANT_TOKEN);
         }
         assert_int_equal(rig_step(&rig, NULL).count, 32);
-        assert_true(device_wrap_counts()->copied <= 44 << 10); // new sequences: 15 KB of it
+        assert_true(device_wrap_counts()->copied <= 44 << 10); // of which new sequences take 15 KB
     }
     for (uint32_t step = 0; step < 2; step++) {
         rig_begin(&rig);
@@ -360,7 +361,7 @@ static void test_a_plain_step_copies_a_few_kilobytes(void **state)
     folder_remove(folder);
 }
 
-// The type of a float32 checkpoint is the device's to say, unless an option does.
+// The device decides in which type a float32 checkpoint runs, unless an option does.
 static void test_a_device_says_what_float32_runs_as(void **state)
 {
     (void)state;
@@ -381,7 +382,8 @@ static void test_a_device_says_what_float32_runs_as(void **state)
     folder_remove(folder);
 }
 
-// A step of one token per row is not a decode step if a prompt continues: that row wants nothing.
+// A step with one token per row is not a decode step if a prompt continues: that row wants no
+// result.
 static void test_one_token_of_a_prompt_wants_nothing(void **state)
 {
     (void)state;
@@ -410,7 +412,7 @@ static void test_one_token_of_a_prompt_wants_nothing(void **state)
     folder_remove(folder);
 }
 
-// Whatever is refused while a model is opened, all that was taken before is given back.
+// Whichever call fails while a model is opened, all memory that was allocated before is freed.
 static void test_an_open_that_fails_leaves_nothing(void **state)
 {
     (void)state;
@@ -439,7 +441,7 @@ static void test_an_open_that_fails_leaves_nothing(void **state)
             if (status != STATUS_OK) {
                 assert_int_equal(status, STATUS_NO_MEMORY);
                 assert_non_null(strstr(err.text, "is refused"));
-                assert_int_equal(device_wrap_counts()->loads, n); // nothing is tried afterwards
+                assert_int_equal(device_wrap_counts()->loads, n); // no call after the failed one
             } else {
                 assert_true(n > 20);
             }
@@ -452,7 +454,7 @@ static void test_an_open_that_fails_leaves_nothing(void **state)
     }
 }
 
-// Two layers: prep, the embedding, nine ops a layer, two gathers, the last norm and the head.
+// Two layers: prep, the embedding, nine ops per layer, two gathers, the last norm and the head.
 static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
 {
     (void)state;
@@ -476,7 +478,7 @@ static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
     }
     device_wrap_fail(0);
     assert_int_equal(rig_step(&rig, NULL).count, 1);
-    assert_int_equal(device_wrap_counts()->ops, OPS + 1); // and the sampler
+    assert_int_equal(device_wrap_counts()->ops, OPS + 1); // with the sampler
     struct error err;
     s.computed = 0;
     rig_begin(&rig);
@@ -490,7 +492,8 @@ static void test_an_op_that_fails_is_the_last_of_its_step(void **state)
     folder_remove(folder);
 }
 
-// An op that the forward pass gives arguments that no device takes ends the process with its words.
+// If the forward pass gives an op arguments that no device accepts, the process ends with the
+// message of the op.
 static void test_a_refused_op_says_why(void **state)
 {
     (void)state;
@@ -555,7 +558,7 @@ static void test_masks_bind_their_rows(void **state)
     folder_remove(folder);
 }
 
-// The last word of a mask counts, too, where the vocabulary does not fill it.
+// The last word of a mask counts, although the vocabulary does not fill it.
 static void test_masks_have_their_last_word(void **state)
 {
     (void)state;
@@ -590,7 +593,7 @@ static void test_masks_have_their_last_word(void **state)
     folder_remove(folder);
 }
 
-// 300 texts packed into one step: each vector has the bits of its text alone.
+// 300 texts packed into one step: each vector has the bits of the same text alone.
 static void test_encoder_rows_do_not_see_each_other(void **state)
 {
     (void)state;
@@ -665,7 +668,7 @@ static void test_old_norm_names_are_known(void **state)
     folder_remove(folder);
 }
 
-// In a full batch no section overlaps another.
+// The sections of a full batch do not overlap.
 static void test_batch_sections_do_not_overlap(void **state)
 {
     (void)state;
@@ -706,7 +709,7 @@ static void test_batch_sections_do_not_overlap(void **state)
     heap_free(b);
 }
 
-// Nothing of a step is left for the next one, and the sections stay where they are.
+// batch_clear leaves nothing of a step for the next one, and the sections stay in place.
 static void test_a_cleared_batch_counts_nothing(void **state)
 {
     (void)state;

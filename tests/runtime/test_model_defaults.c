@@ -1,4 +1,4 @@
-// What a plan makes of the sampling defaults: whose they are, and how many penalty rows they need.
+// The sampling defaults of a plan: their source, and the number of penalty rows that they need.
 #include "runtime/model/model.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
@@ -13,14 +13,14 @@
 
 #include <cmocka.h>
 
-// A default penalty has a row for each sequence, unless rows were asked for.
+// A default penalty needs a row for each sequence, unless the option sets the number of rows.
 static void test_defaults_of_requests(void **state)
 {
     (void)state;
     static const char generation[] = "{\"temperature\":0.5,\"repetition_penalty\":1.5}";
     static const struct {
         int from, asked;
-        double given; // penalty
+        double given; // repetition penalty of the options
         double temperature, penalty;
         uint32_t rows;
     } cases[] = {

@@ -1,6 +1,5 @@
-// What a plan settles before anything is taken: capacities and defaults, the bytes of a KV block,
-// the places of everything in a model's memory; which numbers of options are refused, and which
-// tensors.
+// The plan, before anything is allocated: capacities and defaults, the bytes of a KV block, the
+// offsets of everything in a model's memory; which options and which tensors are refused.
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -24,7 +23,8 @@ static struct device *device;
 static struct error err;
 static char folder[64];
 
-// A folder of the family; `patch` is merged into config.json, which is all a dummy load needs.
+// Writes a folder of the family. `patch` is merged into config.json, the only file that a dummy
+// load needs.
 static void put(const char *name, const char *patch)
 {
     json_t *golden = golden_read(name), *more = json_loads(patch, 0, NULL);
@@ -37,7 +37,7 @@ static void put(const char *name, const char *patch)
     json_decref(golden);
 }
 
-static const struct device_api *planned; // NULL: the cpu device's
+static const struct device_api *planned; // the device to plan for; NULL: cpu
 static struct model_plan *plan_of(const struct model_options *options)
 {
     struct model_plan *plan;
@@ -80,7 +80,7 @@ static void test_steps_have_capacities(void **state)
         {"llama", 100, 200, 5, {100, 200, 100, 4, 228, 32, 128, 1024, 5, 96}},
         {"llama", 100, 200, 0, {100, 200, 100, 4, 228, 32, 128, 1024, 0, 96}},
         {"qwen3-embedding", 10, 5, -1, {10, 10, 10, 4, 36, 0, 0, 0, 0, 0}},
-        {"llama-mean", 10, 20, -1, {10, 64, 10, 4, 40, 0, 0, 0, 0, 0}}, // one whole input
+        {"llama-mean", 10, 20, -1, {10, 64, 10, 4, 40, 0, 0, 0, 0, 0}}, // one complete input
         {"qwen2-classifier", 10, 20, -1, {10, 20, 10, 4, 37, 0, 0, 0, 0, 0}},
         {"bert-mean", 10, 20, -1, {64, 64, 64, 0, 0, 0, 0, 0, 0, 0}},
         {"bert-rerank", 10, 5000, -1, {4096, 5000, 4096, 0, 0, 0, 0, 0, 0, 0}},
@@ -145,7 +145,7 @@ static void test_options_have_ranges(void **state)
     model_plan_close(plan_of(&options));
 }
 
-// head_dim 16, 2 KV heads, keys and values, 2 layers.
+// With head_dim 16, 2 KV heads, keys and values, 2 layers.
 static void test_blocks_have_bytes(void **state)
 {
     (void)state;
@@ -237,7 +237,7 @@ static void test_facts_of_kinds(void **state)
     }
 }
 
-// What the folder says about sampling and the end reaches the engine, and so do the types.
+// The folder's sampling settings and end ids reach the engine, and so do the types.
 static void test_facts_of_the_folder(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void facts_of_16_bits(const struct device *at, struct device_facts *out)
     out->activation[DTYPE_I8] = DTYPE_BF16;
 }
 
-// A device that computes in 16 bits keeps keys and values in that type alone.
+// A device that computes in 16 bits stores keys and values only in that type.
 static void test_a_device_of_16_bits_keeps_keys_and_values_so(void **state)
 {
     (void)state;
@@ -306,12 +306,12 @@ static void test_attention_has_a_shape(void **state)
     } cases[] = {
         {"llama", "{}", 0, 0, 192, 0.25f, true}, // gate and up in one product
         {"llama", "{\"vocab_size\":500}", 0, 0, 500, 0.25f, true},
-        {"llama", "{\"intermediate_size\":24}", 0, 0, 128, 0.25f, true},      // q, k and v in one
-        {"qwen2-classifier", "{\"vocab_size\":500}", 0, 0, 192, 0.25f, true}, // rows are no product
+        {"llama", "{\"intermediate_size\":24}", 0, 0, 128, 0.25f, true},      // q, k, v in one
+        {"qwen2-classifier", "{\"vocab_size\":500}", 0, 0, 192, 0.25f, true}, // no LM head
         {"mistral", "{}", 0, 8, 256, 0.17677669f, true},
         {"mistral", "{}", 9, 8, 256, 0.17677669f, true},
         {"mistral", "{}", 8, 0, 256, 0.17677669f, true},
-        {"qwen2-window", "{}", 0, 0, 192, 0.25f, true}, // one layer sees all
+        {"qwen2-window", "{}", 0, 0, 192, 0.25f, true}, // one layer has full attention
         {"qwen2-window", "{\"max_window_layers\":0}", 0, 8, 192, 0.25f, true},
         {"bert-mean", "{}", 0, 0, 192, 0.25f, false},
     };
@@ -424,10 +424,10 @@ static void state_apart(const struct model_plan *plan)
     const size_t each[] = {at->record_bytes, at->results_bytes, at->tops_bytes, at->values_bytes,
                            at->masks_bytes};
     for (size_t i = 0; i < COUNT_OF(each); i++)
-        assert_int_equal(each[i] % 256, 0); // a step's part of a ring is aligned, too
+        assert_int_equal(each[i] % 256, 0); // a step's part of a ring is aligned as well
 }
 
-// Sections of a step record, as the device and the host see them.
+// Checks the sections of a step record for overlaps, as the device and the host lay them out.
 static void record_apart(const struct model_plan *plan)
 {
     const struct step_layout *at = &plan->parts->step;
@@ -472,7 +472,7 @@ static void test_nothing_of_a_model_overlaps(void **state)
     }
 }
 
-// The sections after the device's lie one after the other, as long as the step needs them.
+// The sections after the device's part are contiguous, and only as long as the step needs.
 static void test_a_record_is_copied_without_gaps(void **state)
 {
     (void)state;
@@ -485,7 +485,7 @@ static void test_a_record_is_copied_without_gaps(void **state)
     assert_int_equal(at->rows, most.rows);
     assert_int_equal(at->sampled, most.sampled);
     assert_int_equal(at->private_part, most.private_part);
-    assert_int_equal(at->bytes, most.private_part); // a plain step of nothing
+    assert_int_equal(at->bytes, most.private_part); // an empty step
     step.token_listed = 40;
     step.change_count = 30;
     step.new_sequence_count = 3;
@@ -505,7 +505,7 @@ static void test_a_record_is_copied_without_gaps(void **state)
         assert_true(spans[i].at < spans[i - 1].at + spans[i - 1].bytes + 256);
     step.bias_count = 3 * limits.bias_max;
     step_layout_pack(&step, 3000);
-    assert_int_equal(at->bytes, most.bytes); // the largest
+    assert_int_equal(at->bytes, most.bytes); // the largest step
 }
 
 static void test_kv_memory_holds_one_sequence(void **state)
@@ -542,8 +542,8 @@ static void test_kv_memory_holds_one_sequence(void **state)
     model_plan_close(NULL);
 }
 
-// Each step in flight has its own part of the host's memory, where the layout says, and one block
-// of KV memory is enough for a model of one.
+// Each step in flight has a part of the host's memory at the offsets of the layout. One block of KV
+// memory is enough for a model whose sequences have one block.
 static void test_steps_lie_where_the_layout_says(void **state)
 {
     (void)state;
@@ -601,7 +601,7 @@ static void test_answers_of_rerankers_are_two_tokens(void **state)
         options.no_id = right[i][1];
         model_plan_close(plan_of(&options));
     }
-    // What the folder names stands before what the tokenizer has.
+    // Ids that the folder names have precedence over those of the tokenizer.
     static const char modules[] = "[{\"type\":\"Transformer\",\"path\":\"\"},"
                                   "{\"type\":\"LogitScore\",\"path\":\"s\"}]";
     file_write(folder, "modules.json", modules, strlen(modules));
@@ -685,7 +685,7 @@ static void test_tensors_of_a_wrong_shape_are_refused(void **state)
     }
 }
 
-// A tied table under either name; a head beside it is left alone.
+// A tied table may have either name; a head next to it is not read.
 static void test_tied_tables_have_either_name(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-// Rotary frequencies of every scaling at shapes of published models, against those of transformers
-// (tests/golden/rope, made by tools/golden.py), which computes them in float32; and the table.
+// Rotary frequencies of every scaling at shapes of published models, compared with those of
+// transformers (tests/golden/rope, written by tools/golden.py), which computes them in float32; and
+// the table.
 #include "base/json.h"
 #include "runtime/model/config.h"
 #include "runtime/model/rope.h"

@@ -1,6 +1,6 @@
-// Reading of checkpoints: values, shapes and places of tensors in one file and in shards, and every
-// single-byte damage of a header (refused or read, never a crash; run under ASan). Refusals one by
-// one are in test_hostile.c.
+// Reading of checkpoints: values, shapes and offsets of tensors in one file and in shards, and
+// every single-byte damage of a header (refused or read, without a crash; run under ASan).
+// Individual refusals are in test_hostile.c.
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/safetensors.h"
@@ -29,7 +29,8 @@ static void add(struct tensor_file *file, const char *name, uint32_t rows, uint3
     json_decref(shape);
 }
 
-// The output of a process that reads a page which the file no longer has; returns its exit status.
+// Runs a process that reads a page which the file no longer has. Stores its output and returns its
+// exit status.
 static int cut_child(const char *folder, char *said, size_t bytes)
 {
     char path[128];
@@ -100,7 +101,7 @@ static void test_one_file_is_read(void **state)
     assert_int_equal(a->offset, b->offset + 48);
     uint16_t half;
     float whole;
-    memcpy(&half, a->map, 2); // the same seed, index and kind: the same first value
+    memcpy(&half, a->map, 2); // equal seed, index and kind give an equal first value
     memcpy(&whole, b->map, 4);
     assert_true(bf16_to_f32(half) == whole);
     assert_null(tensors_find(set, "d"));
@@ -177,7 +178,7 @@ static struct error err;
 static struct tensor *list;
 static uint32_t count;
 
-// A file of this header and so many bytes of data; `arena` keeps what is read.
+// Parses a file with this header and `data` bytes of data; `arena` keeps the result.
 static enum status header_parse(struct arena *arena, const char *header, size_t bytes, size_t data)
 {
     char *file = arena_alloc_zeroed(arena, 8 + bytes + data, 1);
@@ -235,7 +236,7 @@ static void test_headers_are_read_to_their_limits(void **state)
     static const struct {
         const char *header;
         size_t data;
-        const char *words; // NULL: it is read
+        const char *words; // part of the error message; NULL: it is read
     } cases[] = {
         {"{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1,
          "a tensor name has over 512 bytes, or a NUL among them"},
@@ -243,7 +244,7 @@ static void test_headers_are_read_to_their_limits(void **state)
         {"{}", 0, NULL},
         {" { } ", 0, NULL},
         {"{\"__metadata__\":{\"a\":\"1\",\"b\":\"2\"}}", 0, NULL},
-        // in any order, side by side, with an empty one inside another
+        // in any order, contiguous, with an empty tensor inside of another
         {"{\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},"
          "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
          "\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[2,2]}}",
@@ -325,7 +326,7 @@ static void test_shards_are_plain_names(void **state)
     const struct tensor *a = tensors_find(set, "a"), *b = tensors_find(set, "b");
     float first[2] = {0, 0};
     const struct tensor *each[] = {a, b};
-    for (int i = 0; i < 2; i++) { // each has the descriptor of its own file
+    for (int i = 0; i < 2; i++) { // each has the descriptor of its file
         assert_int_equal(pread(each[i]->fd, &first[i], 4, (off_t)each[i]->offset), 4);
         assert_memory_equal(&first[i], each[i]->map, 4);
     }
@@ -339,7 +340,7 @@ static void test_shards_are_plain_names(void **state)
     folder_remove(folder);
 }
 
-// Of several files the one that was cut is named, and those that were closed are forgotten.
+// The message names the file that was cut, and closed files are forgotten.
 static void test_the_cut_file_of_several_is_named(void **state)
 {
     (void)state;
@@ -369,7 +370,7 @@ static void test_the_cut_file_of_several_is_named(void **state)
             if (tensors_open(&other, folder, &err) != STATUS_OK ||
                 tensors_open(&set, folder, &err) != STATUS_OK)
                 _exit(2);
-            tensors_close(other); // out of the middle of the list
+            tensors_close(other); // removes files from the middle of the list
             const struct tensor *t = tensors_find(set, name);
             size_t page = (size_t)sysconf(_SC_PAGESIZE);
             if (truncate(path, (off_t)page) != 0)
@@ -388,7 +389,7 @@ static void test_the_cut_file_of_several_is_named(void **state)
                  sysconf(_SC_PAGESIZE));
         assert_memory_equal(said, words, strlen(words));
         char path[128];
-        snprintf(path, sizeof path, "%s/part-%d", folder, cut); // whole again
+        snprintf(path, sizeof path, "%s/part-%d", folder, cut); // restores the file
         struct tensor_file file;
         snprintf(words, sizeof words, "t%d", cut);
         tensor_file_begin(&file);
@@ -398,7 +399,7 @@ static void test_the_cut_file_of_several_is_named(void **state)
     folder_remove(folder);
 }
 
-// A bus error elsewhere ends the process as it did before any file was opened.
+// A bus error at another address ends the process as if no file had been opened.
 static void test_other_bus_errors_are_not_ours(void **state)
 {
     (void)state;
@@ -415,8 +416,8 @@ static void test_other_bus_errors_are_not_ours(void **state)
         char path[128];
         snprintf(path, sizeof path, "%s/other", folder);
         FILE *other = fopen(path, "w+");
-        signal(SIGBUS, SIG_DFL); // cmocka has a handler
-        alarm(60);               // a handler that returns for ever
+        signal(SIGBUS, SIG_DFL); // removes cmocka's handler
+        alarm(60);               // in case the handler returns forever
         if (!other || tensors_open(&set, folder, &err) != STATUS_OK)
             _exit(2);
         const volatile char *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(other), 0);

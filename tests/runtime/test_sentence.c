@@ -1,5 +1,5 @@
-// The prompts of config_sentence_transformers.json: names, the default, what is refused. What they
-// do to vectors is compared in tests/e2e/test_sentence.py.
+// The prompts of config_sentence_transformers.json: names, the default, refusals. Their effect on
+// vectors is compared in tests/e2e/test_sentence.py.
 #include "runtime/text/sentence.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-// The share that one of several ranks holds of a model: put together, the weights of all ranks are
-// those of the whole model, element by element as the device packs them; a rank reads its part
-// alone; what cannot be split is said.
+// The share of a split model that one rank holds: the weights of all ranks together are those of
+// the complete model, element by element as the device packs them. A rank reads only its part. A
+// model that cannot be split is refused.
 #include "base/arena.h"
 #include "base/json.h"
 #include "kernels/cpu/internal.h"
@@ -22,7 +22,7 @@ static const char *const families[] = {
     "qwen2",   "qwen2-classifier", "qwen3",          "qwen3-reranker",  "qwen3-reranker-score",
     "mistral", "mistral-model",    "qwen3-embedding"};
 
-// A cpu device that counts what it is given of files.
+// Bytes of files that the device below was given.
 static uint64_t bytes_read;
 
 static enum status counting_put(struct device *device, struct weight *weight, uint32_t first_row,
@@ -55,7 +55,7 @@ static struct model_options options_of(uint32_t rank, uint32_t ranks)
     return options;
 }
 
-// One element as the device holds it: its bits, for int8 with the bits of its scale.
+// Returns the bits of one element as the device stores it, with those of its scale for int8.
 static uint64_t element(const struct weight *w, uint32_t row, uint32_t col)
 {
     const struct weight_shape *shape = &w->shape;
@@ -76,11 +76,11 @@ static uint64_t element(const struct weight *w, uint32_t row, uint32_t col)
     return bits << 32 | scale;
 }
 
-struct shape_of { // of the whole model, from config.json alone
+struct shape_of { // sizes of the complete model, according to config.json
     uint32_t heads, kv_heads, dim, intermediate, vocab, ranks;
 };
 
-// Which row of the whole the rank's row `row` is.
+// Returns the row of the complete weight that the rank's row `row` holds.
 static uint32_t whole_row(const struct shape_of *s, uint32_t index, uint32_t rank, uint32_t row)
 {
     uint32_t q = s->heads / s->ranks * s->dim;
@@ -119,7 +119,8 @@ static uint32_t whole_col(const struct shape_of *s, uint32_t index, uint32_t ran
     return col;
 }
 
-// Every element of the rank's weight is the whole's at its place; counts the places in `seen`.
+// Checks that every element of the rank's weight equals the complete weight's. Counts the elements
+// in `seen`.
 static void weight_compare(const struct shape_of *s, const struct weight *whole,
                            const struct weight *part, uint32_t index, uint32_t rank, uint8_t *seen)
 {
@@ -136,7 +137,7 @@ static void weight_compare(const struct shape_of *s, const struct weight *whole,
         }
 }
 
-// How many ranks have an element of the weight.
+// Returns the number of ranks that hold an element of the row.
 static uint32_t copies_of(const struct shape_of *s, uint32_t index, uint32_t row)
 {
     if (index == MODEL_EMBED || index == MODEL_HEAD)
@@ -152,7 +153,7 @@ static uint32_t copies_of(const struct shape_of *s, uint32_t index, uint32_t row
     case LAYER_O:
     case LAYER_DOWN:
     case LAYER_O_BIAS:
-    case LAYER_DOWN_BIAS: // on one rank alone, or it would be added once for each
+    case LAYER_DOWN_BIAS: // only on one rank, otherwise the sum would contain it once per rank
         return 1;
     default:
         return s->ranks;
@@ -211,8 +212,8 @@ static void test_ranks_together_hold_each_family(void **state)
     }
 }
 
-// Of int8 the scales, too, where a cut falls between groups; of a dummy load the same random
-// numbers. The vocabulary is cut into unequal parts.
+// For int8 also the scales, if a cut is between groups; for a dummy load the same random numbers.
+// The vocabulary is cut into unequal parts.
 static void test_ranks_together_hold_every_type(void **state)
 {
     (void)state;
@@ -238,7 +239,7 @@ static void test_ranks_together_hold_every_type(void **state)
     folder_remove(folder);
 }
 
-// What a rank reads is what it holds, and all ranks together read the tensors that are split once.
+// A rank reads the tensors that it holds, and all ranks together read each split tensor once.
 static void test_a_rank_reads_its_part(void **state)
 {
     (void)state;
@@ -250,7 +251,7 @@ static void test_a_rank_reads_its_part(void **state)
     uint64_t whole = bytes_read;
     uint64_t norms = (2 * rig.facts->layers + 1) * rig.facts->hidden * 2ull;
     uint64_t kv = 2ull * rig.facts->layers * 2 * 16 * (rig.facts->hidden + 1) * 2; // 2 heads of 16
-    uint64_t once = rig.facts->layers * 2 * rig.facts->hidden * 2ull; // biases of o and down
+    uint64_t once = rig.facts->layers * 2 * rig.facts->hidden * 2ull; // o, down: rank 0
     assert_int_equal(whole, rig.facts->parameter_count * 2);
     rig_close(&rig);
     for (uint32_t ranks = 2; ranks <= 4; ranks *= 2)
@@ -264,7 +265,8 @@ static void test_a_rank_reads_its_part(void **state)
     folder_remove(folder);
 }
 
-// A rank's part of the logits has room where it takes more than a sum does.
+// The buffer of partial sums has space for a rank's part of the logits if that is larger than a
+// sum.
 static void test_parts_of_logits_have_room(void **state)
 {
     (void)state;
@@ -319,7 +321,7 @@ static void test_what_cannot_be_split_is_said(void **state)
     folder_remove(folder);
 }
 
-// Heads of a model with 12 heads and 6 KV heads: of four ranks none would have whole KV heads.
+// A model with 12 heads and 6 KV heads: four ranks cannot hold complete KV heads.
 static void test_sizes_of_a_rank(void **state)
 {
     (void)state;
@@ -353,8 +355,8 @@ static void test_sizes_of_a_rank(void **state)
     assert_int_equal(sizes.vocab.count, 1001);
 }
 
-// What is refused names the sizes that are left: heads, KV heads, inner columns and the vocabulary
-// each leave out some.
+// A refusal names the possible sizes: heads, KV heads, intermediate size and vocabulary each
+// exclude some.
 static void test_possible_sizes(void **state)
 {
     (void)state;

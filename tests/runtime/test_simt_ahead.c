@@ -1,9 +1,9 @@
 // Running one step ahead on a device that keeps the sampling state, through model.h on the CUDA
-// sources under the emulator, with lazy streams and replayed graphs: the fed token, penalties and
-// random numbers stay on the device and survive preemption; a row that ended takes part in one more
-// step without any effect; its row and blocks serve the next sequence at once; masks made from the
-// last token come between forward and sampler. The reference is device cpu, step by step, in
-// float32.
+// sources under the emulator, with lazy streams and replayed graphs. The sampled tokens, penalties
+// and random numbers stay on the device and survive preemption. A row that ended takes part in one
+// more step without any effect; then its row and blocks immediately serve the next sequence. Masks
+// computed from the last token arrive between forward and sampler. The reference is device cpu,
+// step by step, in float32.
 #include "base/json.h"
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
@@ -21,7 +21,7 @@
 enum { VOCAB = 96, ROWS = 4, OUTPUTS = 18, PROMPT_MAX = 12, MASK_WORDS = (VOCAB + 31) / 32 };
 
 static char folder[64];
-static int32_t reference[OUTPUTS][ROWS]; // of draw() on the cpu
+static int32_t reference[OUTPUTS][ROWS]; // results of draw() on device cpu
 
 static const struct simt_device_switches as_served = {
     .exact = true, .graphs = true, .lazy = true, .seed = 3};
@@ -53,7 +53,7 @@ static uint32_t prompt_make(int32_t *tokens, uint32_t r)
     return 5 + r * 2;
 }
 
-// Two greedy rows, two drawn ones; all with penalties.
+// Two greedy rows and two sampled ones, all with penalties.
 static struct sample_params params_of(uint32_t r)
 {
     return (struct sample_params){.seed = 11 + r,
@@ -68,7 +68,8 @@ static struct sample_params params_of(uint32_t r)
                                   .penalty_row = r};
 }
 
-// Admits a sequence whose first chunk is in the batch: how it is sampled, and its outputs so far.
+// Admits a sequence whose first chunk is in the batch, with its sampling parameters and its outputs
+// so far.
 static void admit_as(struct rig *rig, const struct rig_sequence *s, uint32_t prompt,
                      const struct sample_params *params)
 {
@@ -134,13 +135,13 @@ static void test_state_stays_on_the_device(void **state)
     open_simt(&rig);
     draw(&rig, got);
     assert_memory_equal(got, reference, sizeof got);
-    draw(&rig, got); // rows admitted again start from nothing
+    draw(&rig, got); // rows that are admitted again start without a history
     assert_memory_equal(got, reference, sizeof got);
     close_simt(&rig);
 }
 
-// Row 1 is dropped with a step in flight and comes back among the others, in one prefill, with its
-// earlier outputs: the same draws and penalties continue.
+// Row 1 is dropped with a step in flight and returns next to row 0, with its earlier outputs, in
+// one prefill: its samples and penalties continue unchanged.
 static void test_preempted_rows_go_on(void **state)
 {
     (void)state;
@@ -151,7 +152,7 @@ static void test_preempted_rows_go_on(void **state)
     begin(&rig, s, 2);
     int32_t known[PROMPT_MAX + OUTPUTS];
     uint32_t prompt = prompt_make(known, 1);
-    for (uint32_t n = 0; n < GONE; n++) { // at the end the step GONE is in flight
+    for (uint32_t n = 0; n < GONE; n++) { // in the end, step GONE is in flight
         decode_launch(&rig, s, 2);
         known[prompt + n] = rig_collect(&rig).results[1].token;
         assert_int_equal(known[prompt + n], reference[n][1]);
@@ -163,7 +164,7 @@ static void test_preempted_rows_go_on(void **state)
     struct sample_params params = params_of(1);
     admit_as(&rig, &back, prompt, &params);
     rig_launch(&rig, NULL);
-    rig_collect(&rig); // the step in flight; row 1 of it is computed again
+    rig_collect(&rig); // the step in flight; its row 1 is computed again
     s[1] = back;
     for (uint32_t n = GONE; n + 2 < OUTPUTS; n++) {
         decode_launch(&rig, s, 2);
@@ -175,8 +176,9 @@ static void test_preempted_rows_go_on(void **state)
     close_simt(&rig);
 }
 
-// Row 1 ends at its output END, seen one step late. The wasted step says DONE; the next one brings
-// a new sequence into the same row and blocks. The neighbour notices nothing.
+// Row 1 ends at its output END, which the host sees one step late. The wasted step returns DONE,
+// and the next one admits a new sequence to the same row and blocks. The results of row 0 do not
+// change.
 static void test_ended_rows_leave_no_trace(void **state)
 {
     (void)state;
@@ -184,7 +186,7 @@ static void test_ended_rows_leave_no_trace(void **state)
     struct rig rig;
     struct rig_sequence s[ROWS];
     open_simt(&rig);
-    begin(&rig, s, 1); // row 0 goes on; row 1 comes with an end id
+    begin(&rig, s, 1); // row 0 continues; row 1 starts with an end id
     int32_t tokens[PROMPT_MAX];
     uint32_t count = prompt_make(tokens, 1);
     s[1] = (struct rig_sequence){1, tokens, count, 0, STEP_NO_TYPE};
@@ -227,8 +229,8 @@ static void test_ended_rows_leave_no_trace(void **state)
     close_simt(&rig);
 }
 
-// A forward is launched, then the last token read, its mask made, then the sampler launched. The
-// mask of a row allows the tokens whose remainder modulo 7 follows that of its last token.
+// The forward pass is launched, the last token read, its mask computed, and the sampler launched.
+// The mask allows the tokens whose remainder modulo 7 is that of the last token plus 1.
 static void test_masks_come_between(void **state)
 {
     (void)state;
@@ -254,7 +256,7 @@ static void test_masks_come_between(void **state)
         for (int32_t t = (last + 1) % 7; t < VOCAB; t += 7)
             mask[t / 32] |= 1u << t % 32;
         assert_int_equal(model_sample(rig.model, mask, 1, &err), STATUS_OK);
-        memset(mask, 0, sizeof mask); // the memory is ours again at once
+        memset(mask, 0, sizeof mask); // model_sample has copied the mask
     }
     rig_collect(&rig);
     close_simt(&rig);

@@ -1,11 +1,10 @@
 // Exact mode of the CUDA sources, under the emulator and through model.h: the logits of a sequence
 // have the same bits alone, among changing neighbours, for every way to cut its tokens into chunks,
 // after its tokens are computed again, and from blocks that another sequence wrote while decoding.
-// Steps in flight and replayed graphs change no token. No product goes through cuBLASLt.
-// With WEFT_TEST_RANKS the same bits of a model that so many ranks share: on the CPU, or some of it
-// on the emulated GPUs where WEFT_TEST_DEVICE is simt.
-//
-// The reference is the plainest run: alone, prompt in one piece, no graphs, nothing in flight.
+// Steps in flight and replayed graphs change no token. No product runs through cuBLASLt.
+// With WEFT_TEST_RANKS a model that this number of ranks share must give the same bits: on the CPU,
+// or, for fewer tests, on the emulated GPUs if WEFT_TEST_DEVICE is simt.
+// The reference is the simplest run: alone, the prompt in one piece, no graphs, no step in flight.
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/golden.h"
@@ -22,21 +21,22 @@
 
 #include <cmocka.h>
 
-static uint32_t ranks; // 0: the model is whole
+static uint32_t ranks; // number of ranks; 0: the model is not split
 static bool on_cpu, small;
 
 enum { VOCAB = 96, PROMPT = 70, OUTPUTS = 30, LENGTH_MAX = 1200, ROWS = 12, BLOCK = 16 };
 
 struct model_case {
     const char *label;
-    const char *golden; // its config and weights; NULL: `config`, random weights
+    const char *golden; // config and weights; NULL: `config` with random weights
     const char *config;
     int dtype; // -1: as stored, bfloat16
     uint32_t prompt, outputs;
     uint32_t heads;
 };
 
-// Products deeper than one part of 512; grouped heads; int8, float32 and float16 beside bfloat16.
+// Products with more than one part of 512; grouped heads; int8, float32 and float16 as well as
+// bfloat16.
 static const struct model_case cases[] = {
     {"QK norm, head dim 24", "qwen3", NULL, -1, PROMPT, OUTPUTS, 4},
     {"sliding window", "mistral", NULL, -1, PROMPT, OUTPUTS, 4},
@@ -60,7 +60,7 @@ static const struct model_case across_parts = {
     1019,
     10,
     2};
-// Of as many heads as ranks may share: two, three or four.
+// With a number of heads that two, three and four ranks can share.
 static const struct model_case across_parts_shared = {
     "keys across 1,024",
     NULL,
@@ -77,7 +77,7 @@ static const struct model_case across_parts_shared = {
 struct bench {
     const struct model_case *of;
     char folder[64];
-    int32_t tokens[LENGTH_MAX];   // prompt, then what the reference drew
+    int32_t tokens[LENGTH_MAX];   // the prompt, then the tokens that the reference sampled
     float logits[OUTPUTS][VOCAB]; // [i]: after prompt + i tokens
     struct rig rig;
 };
@@ -124,7 +124,7 @@ static void bench_start(struct bench *b, const struct simt_device_switches *swit
     bench_start_with(b, switches, &options);
 }
 
-// Nothing reported, no product by cuBLASLt.
+// Closes the model. Checks that the emulator reported nothing and no product ran through cuBLASLt.
 static void bench_stop(struct bench *b)
 {
     struct simt_device_counts counts = {0};
@@ -141,7 +141,7 @@ static struct rig_sequence sequence(uint32_t row, const int32_t *tokens, uint32_
     return (struct rig_sequence){row, tokens, count, 0, STEP_NO_TYPE};
 }
 
-// Tokens up to the sequence's count in chunks; logits of the last.
+// Feeds the tokens of the sequence in chunks. Writes the logits of the last token.
 static void feed(struct bench *b, struct rig_sequence *s, uint32_t chunk, float *logits)
 {
     rig_prompt_logits(&b->rig, s, chunk, logits);
@@ -163,7 +163,7 @@ static void same_bits(const struct bench *b, const float *got, uint32_t output, 
                      i, output, (double)got[i], (double)want[i]);
 }
 
-// `steps` more decode steps of a sequence that has `output` outputs computed.
+// Checks two more decode steps of a sequence for which `output` outputs were computed.
 static void same_from_here(struct bench *b, struct rig_sequence *s, uint32_t output,
                            const char *how)
 {
@@ -215,8 +215,8 @@ static void bench_end(struct bench *b)
     heap_free(b);
 }
 
-// Prompt and half of the outputs as one prompt, cut evenly; then decode, by graph, from there.
-// Every size from 1 to 64 on the first model, some on the others.
+// The prompt and half of the outputs are fed as one prompt in equal chunks; then it decodes with
+// graphs. Every size from 1 to 64 for the first model, some for the others.
 static void chunks_keep_bits(struct bench *b)
 {
     static float logits[VOCAB];
@@ -235,8 +235,8 @@ static void chunks_keep_bits(struct bench *b)
     }
 }
 
-// The row decodes while rows beside it come, decode and go: 1 to 9 decode rows, then also prompts
-// of up to 90 tokens in the same step (the wide product), the row at every place among them.
+// The row decodes while other rows start, decode and end: 1 to 9 decode rows, then also prompts of
+// up to 90 tokens in the same step (the wide product), with the row at every position among them.
 static void neighbours_keep_bits(struct bench *b)
 {
     static float logits[ROWS * VOCAB];
@@ -248,7 +248,7 @@ static void neighbours_keep_bits(struct bench *b)
         beside[r] = sequence(r, other[r], 3 + 7 * r);
     }
     struct rig_sequence s = sequence(ROWS - 1, b->tokens, b->of->prompt);
-    rig_begin(&b->rig); // ten prompts before it in the step
+    rig_begin(&b->rig); // ten prompts precede it in the step
     for (uint32_t r = 0; r < ROWS - 2; r++)
         rig_prefill(&b->rig, &beside[r], PROMPT, WANT_TOKEN);
     rig_prefill(&b->rig, &s, 11, WANT_TOKEN);
@@ -265,7 +265,7 @@ static void neighbours_keep_bits(struct bench *b)
         }
         if (place == decoding)
             rig_decode(&b->rig, &s);
-        if (i % 3 == 0) { // a new prompt each time, its chunk unfinished
+        if (i % 3 == 0) { // a new prompt each time, whose chunk does not complete it
             beside[ROWS - 2] = sequence(ROWS - 2, other[i % ROWS], PROMPT + OUTPUTS);
             rig_prefill(&b->rig, &beside[ROWS - 2], i * 9 % 89 + 1, WANT_TOKEN);
         }
@@ -274,7 +274,7 @@ static void neighbours_keep_bits(struct bench *b)
     }
 }
 
-// Preempted: another sequence overwrites its row and blocks, then all it knows is computed again.
+// Preemption: another sequence overwrites the row and blocks, then all tokens are computed again.
 static void recompute_keeps_bits(struct bench *b)
 {
     static float logits[VOCAB];
@@ -293,7 +293,7 @@ static void recompute_keeps_bits(struct bench *b)
     same_from_here(b, &s, 9, "computed again");
 }
 
-// As the prefix cache does: the new row's first blocks are the donor's.
+// Gives the new row the donor's first blocks, like the prefix cache.
 static void blocks_borrow(struct bench *b, struct rig_sequence *s, uint32_t donor, uint32_t blocks)
 {
     const struct model_facts *f = b->rig.facts;
@@ -314,7 +314,8 @@ static void warm_blocks_keep_bits(struct bench *b)
     feed(b, &donor, 33, logits);
     for (uint32_t i = 1; i < b->of->outputs; i++)
         decode(b, &donor, logits);
-    // 64 prompt tokens; a block of both; one that only decode steps wrote; one token left, and more
+    // Blocks of the prompt, of prompt and outputs, and of decode steps only; one token is left, or
+    // more.
     uint32_t whole = (b->of->prompt + b->of->outputs - 3) / BLOCK;
     assert_true(whole * BLOCK >= b->of->prompt + BLOCK || b->of->prompt > PROMPT);
     for (uint32_t blocks = whole; blocks + 3 > whole; blocks--) {
@@ -336,7 +337,7 @@ static void test_bits_never_change(void **state)
     uint32_t run = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (ranks > 0 && cases[i].heads % ranks != 0)
-            continue; // these are not shared out
+            continue; // they cannot be split
         if (i > 0 && (small || (ranks > 0 && !on_cpu)))
             break;
         run++;
@@ -358,7 +359,8 @@ static void test_bits_never_change(void **state)
     assert_true(run > 0);
 }
 
-// The reference decodes over position 1,024; a prompt over it is cut elsewhere, and from blocks.
+// The reference decodes across position 1,024; here a longer prompt is cut elsewhere, and uses
+// shared blocks.
 static void test_bits_across_parts_of_attention(void **state)
 {
     (void)state;
@@ -375,7 +377,7 @@ static void test_bits_across_parts_of_attention(void **state)
         same_bits(b, logits, i, "decode over 1,024");
     }
     static const uint32_t shared[] = {63, 64};
-    for (size_t i = 0; i < 2; i++) { // a chunk over the border, and one after it
+    for (size_t i = 0; i < 2; i++) { // a chunk across position 1,024, and one after it
         struct rig_sequence t = sequence(4, b->tokens, b->of->prompt + 9);
         rig_begin(&b->rig);
         blocks_borrow(b, &t, s.row, shared[i]);
@@ -387,7 +389,7 @@ static void test_bits_across_parts_of_attention(void **state)
     bench_end(b);
 }
 
-// Rows decode with one step in flight: each launch comes before the results of the last are read.
+// Decodes rows with one step in flight: each launch precedes the collect of the last step.
 static void draw_ahead(struct bench *b, int32_t out[OUTPUTS][ROWS], uint32_t rows)
 {
     struct rig_sequence s[ROWS];
@@ -434,8 +436,8 @@ static void test_flight_and_graphs_change_no_token(void **state)
     bench_end(b);
 }
 
-// The counter of cuBLASLt calls works: without exact mode there are some. Few rows, because each
-// bucket's products are timed at the start.
+// The counter of cuBLASLt calls works: without exact mode it is not zero. The step is small because
+// each bucket's products are timed at startup.
 static void test_products_are_counted(void **state)
 {
     (void)state;
@@ -451,7 +453,8 @@ static void test_products_are_counted(void **state)
     bench_end(b);
 }
 
-// With the argument `small` only the first model, and no bits across parts of attention.
+// With the argument `small`: only the first model, without the tests across parts of attention and
+// of the counter.
 int main(int argc, char **argv)
 {
     small = argc > 1 && strcmp(argv[1], "small") == 0;

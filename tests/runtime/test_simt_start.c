@@ -1,7 +1,7 @@
 // The start of a model on the CUDA sources under the emulator, with the stand-in for cuBLASLt: each
-// bucket of rows is tuned once, in graphs, before the first step; a second start takes all of it
-// from the cache; no code is loaded while a graph is recorded or in a step that is served, nor is
-// anything timed there. Exact and not, for each kind of model.
+// bucket of rows is tuned once, in graphs, before the first step, and a second start reads all of
+// it from the cache. While a graph is recorded, or in a step that serves requests, no code is
+// loaded and nothing is timed. With and without exact mode, for each kind of model.
 #include "tests/runtime/golden.h"
 #include "tests/runtime/model_rig.h"
 #include "tests/runtime/simt_device.h"
@@ -53,7 +53,7 @@ static void prefill(struct rig *rig, struct rig_sequence *s, uint32_t chunk)
     rig_prefill(rig, s, chunk, wants[rig->facts->kind]);
 }
 
-// One sampler in each row: greedy, drawn, filtered, with penalties, with logprobs.
+// Sets a different sampler for each row: greedy, plain, filtered, with penalties, with logprobs.
 static void sampler_put(struct rig *rig, uint32_t row)
 {
     if (rig->batch->new_sequence_count == 0)
@@ -72,11 +72,11 @@ static void sampler_put(struct rig *rig, uint32_t row)
     }
 }
 
-// Steps of one row and of many, of each length, then decode by graphs.
+// Runs steps of one row and of many, of each length, then decode steps with graphs.
 static void serve(struct rig *rig)
 {
     struct rig_sequence s[ROWS];
-    bool whole = rig->facts->block_tokens == 0; // encoders compute an input at once
+    bool whole = rig->facts->block_tokens == 0; // encoders compute a complete input per step
     for (uint32_t r = 0; r < ROWS; r++) {
         s[r] = (struct rig_sequence){r, tokens(), PROMPT - 7 * r, 0, STEP_NO_TYPE};
         for (bool first = true; s[r].computed < s[r].count; first = false) {
@@ -102,7 +102,7 @@ static void serve(struct rig *rig)
     }
 }
 
-// What a start counts, and that steps after it count nothing of the kind.
+// Returns the counts of a start, and checks that later steps do not increase them.
 static struct simt_device_counts started(const char *model, bool exact)
 {
     struct rig rig;
@@ -114,15 +114,15 @@ static struct simt_device_counts started(const char *model, bool exact)
     assert_int_equal(after.blas_heuristics, before.blas_heuristics);
     bool graphs = rig.facts->kind == MODEL_GENERATOR;
     assert_int_equal(after.replays, graphs ? ROWS : 0);
-    // A graph takes a product up when it is recorded, no step that is served does.
+    // A graph includes a product when it is recorded; later steps do not add any.
     assert_int_equal(after.blas_recorded, before.blas_recorded);
     assert_int_equal(after.graphs, before.graphs);
     rig_close(&rig);
     return before;
 }
 
-// The products of a layer at each of 13 buckets up to 200 rows, those of the head at the four up to
-// six rows; in the four graphs, two layers of four products and a head.
+// The products of a layer at each of 13 buckets up to 200 rows, and those of the head at the four
+// buckets up to six rows; in each of the four graphs, two layers of four products and a head.
 static void test_each_bucket_once(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void test_every_kind(void **state)
         kind_starts(models[i]);
 }
 
-// With the argument `small` only test_one_kind.
+// With the argument `small`: only test_one_kind.
 int main(int argc, char **argv)
 {
     if (!simt_device_usable())

@@ -1,5 +1,5 @@
-// A large text is prepared in slices: each stage counts its work, ends where the result is
-// unwanted, and gives the same tokens and the same text as without slices.
+// A large text is prepared in slices: each stage counts its work, stops if the result is no longer
+// wanted, and gives the same tokens and text as without slices.
 #include "runtime/text/prompt.h"
 #include "runtime/text/rerank.h"
 #include "tests/base/counted.h"
@@ -21,7 +21,7 @@ static int32_t tokens[TOKENS_MAX], again[TOKENS_MAX];
 struct way {
     const char *what, *json;
     char *text;      // [BYTES]
-    uint32_t slices; // at least
+    uint32_t slices; // minimum number of slices
 };
 
 #define LETTERS "\"a\":0,\"b\":1,\" \":2,\"aa\":3,\"aaaa\":4,\"?\":5,\"<\":6,\"c\":7"
@@ -105,7 +105,7 @@ static void test_tokenizers(void **state)
     }
 }
 
-// Every document's slices are those of its own text and the query's.
+// The slices of a document are those of its text and the query.
 static void test_rerank(void **state)
 {
     (void)state;
@@ -157,7 +157,8 @@ static enum status prompt(const struct tokenizer *t, const struct chat_template 
     return status;
 }
 
-// Template and tokenizer both count: with a window of ten tokens nearly all work is the template's.
+// Template and tokenizer both count their work: with a window of ten tokens nearly all work is that
+// of the template.
 static void test_prompt(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Small templates beside jinja2: white space around every kind of tag, subscripts, what is
-// undefined, keys with NUL. The cases are in template_vectors.json, which
-// tools/template_vectors.py wrote: [template, text], null where jinja2 fails.
+// Small templates compared with jinja2: white space around every kind of tag, subscripts, undefined
+// values, keys with NUL. The cases are in template_vectors.json, written by
+// tools/template_vectors.py: [template, text], null if jinja2 fails.
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/text/chat.h"
@@ -58,7 +58,7 @@ static void test_templates_are_as_jinja2_renders_them(void **state)
     json_decref(root);
 }
 
-// Python's strftime at the borders of days, weeks and years.
+// strftime as in Python, at the borders of days, weeks and years.
 static void test_the_time_is_as_python_has_it(void **state)
 {
     (void)state;

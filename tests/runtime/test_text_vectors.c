@@ -1,6 +1,6 @@
-// Patterns, normal forms and scripts beside the reference library: the words of text_vectors.json,
-// which tools/pattern_diff.py wrote. The vocabulary has one id for each byte, and 256 more for the
-// last byte of a word. And patterns that must be refused.
+// Patterns, normal forms and scripts compared with the reference library: the words of
+// text_vectors.json, written by tools/pattern_diff.py. The vocabulary has one id for each byte, and
+// 256 more for the last byte of a word. Also patterns that must be refused.
 #include "tests/runtime/tokenizer_memory.h"
 
 #include "base/json.h"
@@ -88,7 +88,7 @@ static void test_words_are_the_reference_s(void **state)
     json_decref(root);
 }
 
-// What has no exact translation, and what the reference library refuses, too.
+// Patterns that have no exact translation, and patterns that the reference library refuses.
 static void test_some_patterns_are_refused(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void test_some_patterns_are_refused(void **state)
     }
 }
 
-// Neither a long pattern nor a deep one ends the process.
+// Neither a long nor a deeply nested pattern ends the process.
 static void test_hostile_patterns(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// A trained model (assets/decoder/tinystories-656k) against golden.json, which an independent
-// float64 pass made: the top logits and log-probabilities of each prompt, ten greedy continuations
-// whole; and exact mode: chunk sizes and neighbours leave every bit as it is.
+// A trained model (assets/decoder/tinystories-656k) compared with golden.json, from an independent
+// float64 implementation: the top logits and log-probabilities of each prompt, and ten complete
+// greedy continuations. Also exact mode: chunk sizes and neighbours change no bit.
 #include "base/arena.h"
 #include "base/json.h"
 #include "tests/runtime/model_rig.h"
@@ -80,7 +80,7 @@ static void test_facts_are_read(void **state)
     assert_int_equal(facts->max_model_len, 512);
     assert_int_equal(facts->end_count, 1);
     assert_int_equal(facts->end_ids[0], 2);
-    assert_int_equal(facts->parameter_count, 656000); // as its name says
+    assert_int_equal(facts->parameter_count, 656000); // as in the model's name
 }
 
 static void test_top_logits_match(void **state)
@@ -114,7 +114,7 @@ static double logprob(const float *logits, uint32_t vocab, int32_t token)
     return logits[token] - most - log(sum);
 }
 
-// A prompt of n tokens gives its n - 1 log-probabilities as last positions of its n - 1 prefixes.
+// A prompt of n tokens gives n - 1 log-probabilities, at the last positions of its n - 1 prefixes.
 static void test_prompt_logprobs_match(void **state)
 {
     struct fixture *f = *state;
@@ -171,7 +171,7 @@ static void test_greedy_matches_alone(void **state)
     }
 }
 
-// All ten at once, started one step apart: decode rows beside prefill rows.
+// All ten together, started one step apart, so that decode rows and prefill rows are mixed.
 static void test_greedy_matches_batched(void **state)
 {
     struct fixture *f = *state;
@@ -219,7 +219,7 @@ static void test_chunks_change_no_bit(void **state)
     }
 }
 
-// A prompt whose tail arrives through decode rows has the bits of one computed at once.
+// A prompt whose tail is computed in decode rows has the bits of one computed in one step.
 static void test_decode_changes_no_bit(void **state)
 {
     struct fixture *f = *state;
@@ -257,7 +257,7 @@ static void test_neighbours_change_no_bit(void **state)
     assert_memory_equal(alone, together, sizeof alone);
 }
 
-// Bits must not depend on chunks or neighbours in the other precisions either.
+// Bits do not depend on chunks or neighbours in the other precisions either.
 static void test_lower_precisions_keep_their_bits(void **state)
 {
     struct fixture *f = *state;
@@ -286,7 +286,7 @@ static void test_lower_precisions_keep_their_bits(void **state)
     }
 }
 
-// Negative log-likelihood of each golden continuation, as perplexity.
+// Returns the perplexity of the golden continuations, from their negative log-likelihood.
 static double perplexity(const struct fixture *f, struct rig *rig)
 {
     static float logits[2048];

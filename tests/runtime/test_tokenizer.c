@@ -1,8 +1,8 @@
-// Proves that ids are exact on every vector of recorded/tokenizers.json (small tokenizers of our
-// own, encoded by the reference library) and, where the shared data are, of every vector of theirs
-// whose vocabulary is there; prints how many were checked and which were skipped because their
-// vocabulary is missing. The expected ids come from independent implementations (see the assets'
-// MANIFEST). GGUF vocabularies are turned into folders by gguf_vocab.py.
+// The ids are exact on every vector of recorded/tokenizers.json (small tokenizers of our own,
+// encoded by the reference library) and, if the shared data are present, on every vector of theirs
+// whose vocabulary exists. Prints how many were checked, and which were skipped for lack of a
+// vocabulary. The expected ids are from independent implementations (see the assets' MANIFEST).
+// gguf_vocab.py converts GGUF vocabularies to folders.
 #include "runtime/text/tokenizer.h"
 
 #include "base/file.h"
@@ -21,7 +21,7 @@
 enum { TOKENS_MAX = 1 << 16 };
 
 static unsigned exact, wrong, skipped;
-static char made_folder[256]; // where gguf_vocab.py writes
+static char made_folder[256]; // output folder of gguf_vocab.py
 
 static struct tokenizer *open_folder(const char *folder)
 {
@@ -32,7 +32,7 @@ static struct tokenizer *open_folder(const char *folder)
     return t;
 }
 
-// A GGUF vocabulary as a folder; NULL without python3.
+// Opens a GGUF vocabulary as a folder. Returns NULL without python3.
 static struct tokenizer *open_gguf(const char *name)
 {
     char command[2048], folder[512];
@@ -135,7 +135,7 @@ static json_t *ids_of_line(const char *line, size_t bytes)
     return ids;
 }
 
-// direct: the file itself is the model.
+// direct: the file itself is opened as the model.
 static void gguf_vectors(const char *name, bool direct)
 {
     static const char mark[] = "\n__ggml_vocab_test__\n";
@@ -180,7 +180,7 @@ static void test_gguf_vocabularies(void **state)
     }
 }
 
-// The vocabulary of a model name in tokenizer_tests.json; NULL: not in the assets.
+// Opens the vocabulary of a model in tokenizer_tests.json. Returns NULL if it is not in the assets.
 static struct tokenizer *open_model(const char *name)
 {
     if (strstr(name, "bert-base-uncased"))
@@ -265,7 +265,7 @@ static void test_questions(void **state)
     tokenizer_close(t);
 }
 
-// The texts of these folders come back from their ids.
+// The texts of these folders are restored from their ids.
 static void test_folders_round_trip(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
-// What the files beside tokenizer.json say: classes that add BOS and EOS, the names of special
-// tokens, which chat template counts, lengths, where sentence-transformers keeps a tokenizer, and
-// folders that have a list of words only. Expected ids are worked out by hand.
+// Files next to tokenizer.json: tokenizer classes that add BOS and EOS, the names of special
+// tokens, the precedence of chat templates, lengths, the folder in which sentence-transformers
+// stores a tokenizer, and folders with only a list of words. The expected ids were worked out by
+// hand.
 #include "tests/runtime/tokenizer_memory.h"
 
 #include <float.h>
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-// Without flags a text gets 6 in front and 7 at its end.
+// Without flags a text gets 6 before it and 7 after it.
 static const char letters[] =
     "{\"added_tokens\":[{\"id\":2,\"content\":\"<s>\",\"special\":true},"
     "{\"id\":3,\"content\":\"</s>\",\"special\":true}],"
@@ -29,7 +30,7 @@ static struct tokenizer *open_text(const char *json, const char *config)
     return t;
 }
 
-// "id:type id:type ..." of a text, or of a pair.
+// Writes the ids of a text or pair, "id id' ...", with ' after those of type 1.
 static void ids_write(char out[256], const struct tokenizer *t, const char *text, const char *pair)
 {
     int32_t tokens[64];
@@ -70,11 +71,11 @@ static void test_classes_that_add_tokens(void **state)
         {"\"add_bos_token\":true", "2 0", "2 0 2' 1'"},
         {"\"add_bos_token\":false", "0", "0 1'"},
         {"\"add_bos_token\":false,\"add_eos_token\":true", "0 3", "0 3 1' 3'"},
-        {"\"add_eos_token\":true", "2 0 3", "2 0 3 2' 1' 3'"}, // BOS is added unless it says not to
+        {"\"add_eos_token\":true", "2 0 3", "2 0 3 2' 1' 3'"}, // BOS is added by default
         {"\"add_eos_token\":false", "2 0", "2 0 2' 1'"},
         {"\"add_bos_token\":true,\"bos_token\":null", "0", "0 1'"},
         {"\"add_eos_token\":true,\"eos_token\":\"nowhere\"", "2 0", "2 0 2' 1'"},
-        {"\"x\":1", "6 0 7", "6 0 7 7 1 7"}, // no flag: as tokenizer.json has it
+        {"\"x\":1", "6 0 7", "6 0 7 7 1 7"}, // no flag: as in tokenizer.json
     };
     static const char *const others[] = {"PreTrainedTokenizerFast", "LlamaTokenizerFas", "Llama"};
     char config[256];
@@ -99,7 +100,7 @@ static void test_classes_that_add_tokens(void **state)
     }
 }
 
-// Their processors give the second text type 1; the classes have no types.
+// Their post-processors give the second text type 1, but these classes have no types.
 static void test_classes_without_types(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void test_lengths_are_read(void **state)
     }
 }
 
-// tokenizer.json itself: what is JSON, and the words for what is not.
+// The JSON of tokenizer.json, and the messages for files that are not JSON.
 static void test_files_are_json(void **state)
 {
     (void)state;
@@ -201,10 +202,10 @@ static void test_files_are_json(void **state)
                                         "z"};
     for (int i = 0; i < 7; i++)
         assert_int_equal(tokenizer_token(t, text_of(names[i])), i);
-    assert_int_equal(tokenizer_token(t, text_of("old")), -1); // the last of two equal keys counts
+    assert_int_equal(tokenizer_token(t, text_of("old")), -1); // of two equal keys the last counts
     tokenizer_close(t);
     char deep[512] = "{\"x\":";
-    for (int levels = 99; levels <= 100; levels++) { // one more for the object around them
+    for (int levels = 99; levels <= 100; levels++) { // the object around them is one more level
         memset(deep + 5, '[', (size_t)levels);
         memset(deep + 5 + levels, ']', (size_t)levels);
         strcpy(deep + 5 + 2 * levels, ",\"model\":{\"vocab\":{},\"merges\":[]}}");
@@ -219,8 +220,8 @@ static void test_files_are_json(void **state)
     }
 }
 
-// Merges in all their forms: with the line of the version, as pairs, with spaces in tokens, and
-// tokens longer than any buffer to begin with.
+// Merges in all forms: with a version line, as pairs, with spaces in tokens, and with tokens longer
+// than the initial size of any buffer.
 static void test_merges_have_forms(void **state)
 {
     (void)state;
@@ -281,7 +282,7 @@ static void test_merges_have_forms(void **state)
     tokenizer_close(t);
 }
 
-// What the reference library makes of a Replace whose pattern matches nothing, too.
+// A Replace whose pattern can match the empty string gives the results of the reference library.
 static void test_empty_matches_are_replaced(void **state)
 {
     (void)state;
@@ -307,8 +308,8 @@ static void test_empty_matches_are_replaced(void **state)
     }
 }
 
-// Every setting of two normalizers, and the borders of the blocks that BERT takes apart: what the
-// reference library makes of them.
+// Every setting of two normalizers, and the borders of the character blocks that BERT splits, give
+// the results of the reference library.
 static const char bert_text[] =
     "a\001b\011\302\240 \342\200\215\357\277\275\303\211c\303\200 x\302\255Z "
     "\343\217\277\343\220\200\344\266\277\344\267\200\344\267\277\344\270\200\351\277\277\352\200"
@@ -555,7 +556,8 @@ static void test_special_tokens_have_names(void **state)
     tokenizer_close(t);
 }
 
-// modules.json leads to a folder inside only, and only where the folder itself has no tokenizer.
+// modules.json may only name a folder inside of the model's folder, and is used only if the folder
+// has no tokenizer itself.
 static void test_modules_lead_to_a_tokenizer(void **state)
 {
     (void)state;
@@ -572,12 +574,12 @@ static void test_modules_lead_to_a_tokenizer(void **state)
     t = open_folder();
     expect(t, "A", NULL, "6 0 7");
     tokenizer_close(t);
-    put("one/sentence_bert_config.json", "{\"do_lower_case\":false}"); // the first name counts
+    put("one/sentence_bert_config.json", "{\"do_lower_case\":false}"); // the first file name counts
     t = open_folder();
     expect(t, "A", NULL, "6 4 7");
     tokenizer_close(t);
     put("modules.json",
-        "[{\"type\":\"Transformer\",\"path\":\"one\"}]"); // as the weights are found
+        "[{\"type\":\"Transformer\",\"path\":\"one\"}]"); // like the search for weights
     t = open_folder();
     expect(t, "a", NULL, "6 0 7");
     tokenizer_close(t);
@@ -605,7 +607,7 @@ static void test_modules_lead_to_a_tokenizer(void **state)
     tokenizer_close(t);
 }
 
-// Old BERT folders: words of vocab.txt in their order, with the settings of such models.
+// Old BERT folders: the ids are the lines of vocab.txt, with the settings of such models.
 static void test_lists_of_words(void **state)
 {
     (void)state;
@@ -613,7 +615,7 @@ static void test_lists_of_words(void **state)
     struct tokenizer *t = open_folder();
     assert_int_equal(tokenizer_vocab(t), 11);
     expect(t, "Ab \" \\ [SEP]", NULL, "2 6 7 4 5 3 3");
-    expect(t, "\xC3\xA9", NULL, "2 1 3"); // lower case takes accents away, and "e" is not known
+    expect(t, "\xC3\xA9", NULL, "2 1 3"); // lower case removes accents, and "e" is unknown
     expect(t, "a\xE6\xBC\xA2z", "a", "2 6 10 1 3 6' 3'");
     assert_true(tokenizer_is_special(t, 0) && tokenizer_is_special(t, 1));
     assert_false(tokenizer_is_special(t, 4));
@@ -629,8 +631,7 @@ static void test_lists_of_words(void **state)
     tokenizer_close(t);
 }
 
-// The values are those that tokenizers 0.21.4 gives back; some differ from the text in their last
-// bit.
+// The values are those of tokenizers 0.21.4; some differ from the text in their last bit.
 static void test_numbers_as_the_reference_reads_them(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-// Proves the rules of single parts on small vocabularies made here: flags of added tokens, plain
-// segments, post-processors for pairs, long and hostile texts, files that are wrong, and the
-// tokenizer of folders without files. Expected ids are worked out by hand from the rules.
+// The rules of single parts on small vocabularies: flags of added tokens, plain segments,
+// post-processors for pairs, long and hostile texts, malformed files, and the tokenizer of folders
+// without files. The expected ids were worked out by hand from the rules.
 #include "runtime/text/tokenizer/pattern.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/runtime/tokenizer_memory.h"
@@ -73,9 +73,9 @@ static void test_added_token_flags(void **state)
     EXPECT(t, "a  <l> a", ENCODE_ADDED_TOKENS, 0, 11, 3, 0);
     EXPECT(t, "a <r>  a", ENCODE_ADDED_TOKENS, 0, 3, 12, 0);
     EXPECT(t, "bb abb bb", ENCODE_ADDED_TOKENS, 13, 3, 4, 1, 3, 13);
-    EXPECT(t, "Cc cC", ENCODE_ADDED_TOKENS, 14, 3, 14); // found in normalized text
+    EXPECT(t, "Cc cC", ENCODE_ADDED_TOKENS, 14, 3, 14); // matched in normalized text
     EXPECT(t, "cC", ENCODE_PLAIN, 2, 2);
-    EXPECT(t, "A\xFFz", ENCODE_PLAIN, 0, 8, 8); // a wrong byte counts as one character
+    EXPECT(t, "A\xFFz", ENCODE_PLAIN, 0, 8, 8); // an invalid byte counts as one character
     assert_int_equal(tokenizer_token(t, text_of("<s>")), 10);
     assert_int_equal(tokenizer_token(t, text_of("<t>")), -1);
     assert_true(tokenizer_is_special(t, 10) && !tokenizer_is_special(t, 11));
@@ -84,7 +84,7 @@ static void test_added_token_flags(void **state)
     tokenizer_close(t);
 }
 
-// A token of spaces that also takes neighbouring spaces: what one match took is not matched again.
+// A token of spaces that includes neighbouring spaces: the text of a match is not matched again.
 static void test_tokens_of_spaces(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void test_tokens_of_spaces(void **state)
     tokenizer_close(t);
 }
 
-// Of several with one form the first is found, special ones being first.
+// Among added tokens with equal normalized forms, special ones are found first, then the first one.
 static void test_added_tokens_of_one_form(void **state)
 {
     (void)state;
@@ -122,19 +122,19 @@ static void test_plain_segments(void **state)
                                       {text_of("<s>a"), false},
                                       {text_of("b"), true}};
     expect(t, (struct encode_args){.segments = segments, .segment_count = 4}, want, 6);
-    // A marker of which the user wrote a part is not a marker; the text around it is not affected.
+    // A marker that the user wrote in part is not a marker; the text around it is not affected.
     static const int32_t half[] = {5, 7, 6, 10};
     struct text_segment halves[] = {{text_of("<"), true}, {text_of("s><s>"), false}};
     expect(t, (struct encode_args){.segments = halves, .segment_count = 2}, half, 4);
-    // Found after normalization: "cc" of the template, not "c" of the user before it.
+    // Matched after normalization: "cc" of the template, not "c" of the user before it.
     static const int32_t late[] = {2, 14};
     struct text_segment after[] = {{text_of("C"), true}, {text_of("CC"), false}};
     expect(t, (struct encode_args){.segments = after, .segment_count = 2}, late, 2);
     tokenizer_close(t);
 }
 
-// What the user wrote is never a token, whatever a normalizer makes of it or of what stands before;
-// what the template wrote after it is found.
+// Text of the user never becomes a special token, whatever a normalizer makes of it or of the text
+// before it. A token of the template after it is found.
 static void test_plain_marks_pass_normalizers(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static const char pairs[] =
     "\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\","
     "\"max_input_chars_per_word\":4}}";
 
-// "xy" and "x" as a pair; the second text has this type.
+// Checks "xy" and "x" as a pair; the second text has this type.
 static void expect_pair(struct tokenizer *t, uint8_t second_type)
 {
     static const int32_t want[] = {2, 0, 1, 3, 0, 3};
@@ -256,8 +256,8 @@ static void test_too_little_room(void **state)
     tokenizer_close(t);
 }
 
-// One word of a megabyte, with a merge for every neighbour, in near-linear time: quadratic time
-// would exceed the test's time limit.
+// One word of a megabyte, in which all neighbours can merge, takes near-linear time: quadratic time
+// would exceed the time limit of the test.
 static void test_one_long_word(void **state)
 {
     (void)state;
@@ -287,8 +287,8 @@ static void test_one_long_word(void **state)
     tokenizer_close(t);
 }
 
-// One word of a million letters, every byte in the vocabulary: that it has more tokens than asked
-// for is known from the longest token, so nothing is merged, and little memory is enough.
+// For one word of a million letters, with every byte in the vocabulary, the longest token shows
+// that it has more tokens than the limit. Nothing is merged, and little memory is enough.
 static void test_a_word_too_long_is_not_merged(void **state)
 {
     (void)state;
@@ -307,11 +307,11 @@ static void test_a_word_too_long_is_not_merged(void **state)
     struct error err;
     assert_non_null(text);
     memset(text, 'a', BYTES);
-    struct encode_args args = {.arena = arena_create(0, 3 * BYTES)}; // merging takes 32 and more
+    struct encode_args args = {.arena = arena_create(0, 3 * BYTES)}; // merging takes 32 * BYTES
     args.text = text_span(text, BYTES);
     assert_int_equal(tokenizer_encode(t, &args, tokens, MOST, &count, &err), STATUS_TOO_LARGE);
     assert_int_equal(count, MOST);
-    args.text = text_span(text, 4 * MOST); // exactly as many
+    args.text = text_span(text, 4 * MOST); // exactly the limit
     assert_int_equal(tokenizer_encode(t, &args, tokens, MOST, &count, &err), STATUS_OK);
     assert_int_equal(count, MOST);
     args.text = text_span(text, 4 * MOST + 1);
@@ -361,7 +361,7 @@ static void test_wrong_files(void **state)
     assert_non_null(strstr(err.text, "/nowhere"));
 }
 
-// A few bytes of a pattern become thousands: its translation has a bound.
+// A few bytes of a pattern become thousands in its translation, whose size is limited.
 static void test_long_patterns(void **state)
 {
     (void)state;
@@ -372,7 +372,7 @@ static void test_long_patterns(void **state)
         {"", "\\b", "", 1 << 19},
         {"(?:", "\\w", ")?", 1 << 19},
         {"[", "\\w", "]", 1 << 19},
-        {"[", "[^\\w]", "]", 1 << 15}, // few to read, long to write
+        {"[", "[^\\w]", "]", 1 << 15}, // short to read, long to write
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct arena *arena = arena_create(0, 0);
@@ -409,7 +409,7 @@ static void test_made_up_words(void **state)
             struct text text = tokenizer_token_bytes(t, in[0]);
             assert_true(text.bytes > 0);
             if (id >= 0x80 && id < 256)
-                continue; // half a character
+                continue; // part of a character
             int32_t out[8];
             uint32_t count = 0;
             struct encode_args args = {.text = text, .arena = arena};
@@ -435,8 +435,8 @@ static void file_put(const char *folder, const char *name, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-// What files beside tokenizer.json change: the folder it lies in, lower case before normalization;
-// and that an unreadable file is reported.
+// Files next to tokenizer.json choose the folder of the tokenizer and lower case before
+// normalization. An unreadable file is reported.
 static void test_folders_are_read(void **state)
 {
     (void)state;
@@ -520,8 +520,8 @@ static void test_config_is_read(void **state)
     tokenizer_close(t);
 }
 
-// What the reference library (tokenizers) gives for small models of each kind: pieces without a
-// token, bytes in their place, words that are too long, post-processors.
+// Results of the reference library (tokenizers) for small models of each kind: pieces without a
+// token, bytes instead of them, words that are too long, post-processors.
 static void test_small_models_are_the_reference_s(void **state)
 {
     (void)state;
@@ -644,7 +644,7 @@ static void test_small_models_are_the_reference_s(void **state)
     }
 }
 
-// Tokenizer files that are refused, and the words of the refusal.
+// Tokenizer files that are refused, and the messages.
 static void test_parts_are_refused_with_their_words(void **state)
 {
     (void)state;
@@ -697,8 +697,8 @@ static void test_parts_are_refused_with_their_words(void **state)
     }
 }
 
-// Where a pattern can be read in more ways than are tried, the text is refused, and not taken for
-// one that the pattern does not match.
+// If matching a pattern takes more attempts than the limit, the text is refused, and not treated as
+// if the pattern did not match.
 static void test_a_pattern_that_takes_too_long_is_said(void **state)
 {
     (void)state;
@@ -730,8 +730,8 @@ static void test_a_pattern_that_takes_too_long_is_said(void **state)
     }
 }
 
-// A decoder's pattern that takes too long on a token is said at start, also where the token begins
-// a text; on a whole text it is an error of the call.
+// A decoder's pattern that takes too long on one token is reported at startup, also if only at the
+// beginning of a text. If it takes too long on a complete text, the call fails.
 static void test_decoders_that_take_too_long(void **state)
 {
     (void)state;
@@ -741,10 +741,10 @@ static void test_decoders_that_take_too_long(void **state)
     } cases[] = {
         {"{\"type\":\"ByteFallback\"}",
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
-        // Only at the end of a text no space comes after the letters.
+        // Only at the end of a text is there no space after the letters.
         {"{\"type\":\"BPEDecoder\"}",
          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa</w>", true},
-        // Only at the beginning the letters come after no mark.
+        // Only at the beginning of a text is there no mark before the letters.
         {"{\"type\":\"Metaspace\",\"replacement\":\"_\"}",
          "_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
     };

@@ -1,6 +1,6 @@
-// Proves that no text is lost for want of the unknown token: a BPE or a list of words that names
-// one which is not in its vocabulary is refused where a text could need it. The reference library
-// (tokenizers) refuses such texts.
+// No text is lost because of a missing unknown token: a BPE or a list of words whose unknown token
+// is not in the vocabulary is refused if a text could need it. The reference library (tokenizers)
+// refuses such texts.
 #include "tests/runtime/tokenizer_memory.h"
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static void test_an_unknown_token_that_is_not_there_is_refused(void **state)
     }
 }
 
-// The tokens of all bytes, as byte-level vocabularies or byte fallback name them.
+// Writes the tokens of all bytes, with the names of byte-level vocabularies or of byte fallback.
 static void put_bytes(char *out, size_t bytes_max, bool fallback)
 {
     for (uint32_t i = 0, at = 0; i < 256; i++) {

@@ -1,9 +1,9 @@
-// A tokenizer opened from texts in memory, with the parts that tokenizer_open uses for a folder.
+// Opens a tokenizer from texts in memory, with the functions that tokenizer_open uses for a folder.
 #pragma once
 
 #include "runtime/text/tokenizer/internal.h"
 
-// config_json may be empty (at == NULL).
+// config_json: tokenizer_config.json, or an empty text (at == NULL). The caller closes *out.
 static inline enum status tokenizer_open_memory(struct tokenizer **out, struct text tokenizer_json,
                                                 struct text config_json, struct error *err)
 {

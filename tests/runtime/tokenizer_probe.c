@@ -1,10 +1,10 @@
-// A tokenizer that is driven through a pipe by tools/tokenizer_diff.py; not a test itself.
+// A tokenizer driven through a pipe by tools/tokenizer_diff.py; not a test itself.
 //
-// Request: u32 operation, u32 bytes, payload. Operation 0..3 encodes with these flags and answers
-// u32 count (UINT32_MAX: the text is refused) and the ids; 8 and 9 decode ids (9: without special
-// tokens), 10 and 11 the same through the stream, and answer u32 bytes and the text; 16..19 encode
-// a pair (payload: u32 bytes of the first text, both texts) and answer ids, then u32 count and the
-// type ids.
+//  Request: u32 operation, u32 bytes, payload. Operations 0..3 encode with these flags and answer
+// u32 count (UINT32_MAX: the text is refused) and the ids. 8 and 9 decode ids (9: without special
+// tokens), 10 and 11 do so with the stream decoder; they answer u32 bytes and the text. 16..19
+// encode a pair (payload: u32 bytes of the first text, both texts) and answer ids, then u32 count
+// and the type ids.
 #include "runtime/text/tokenizer.h"
 
 #include <stdio.h>
