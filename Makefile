@@ -37,7 +37,7 @@ t: ## some tests: T=plan those whose names contain it, DIFF=1 those that link a 
 	@tools/test_some.py $(if $(DIFF),--diff,--match '$(T)')
 
 soak: ## hours: fuzzers, sanitizers over whole suites, differential tests
-	@tools/deps.sh build test fuzz
+	@tools/deps.sh build test fuzz roots
 	@tools/soak.sh
 
 dev: ## debug build with ASan and UBSan; compile_commands.json for editors

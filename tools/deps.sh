@@ -4,8 +4,8 @@
 # and uses no network if all are there. Where the distribution has no libh2o (Debian 13), Debian 12's is
 # unpacked into build/deps, which needs no root; if that fails as well, weft is built without its server.
 # On systems without dpkg the script names the packages and leaves the rest to the build, which reports
-# what is missing. Groups: build (default), test, fuzz, cross (aarch64), browser.
-# usage: tools/deps.sh [build] [test] [fuzz] [cross] [browser]
+# what is missing. Groups: build (default), test, fuzz, cross (aarch64), browser, roots (debian13.sh).
+# usage: tools/deps.sh [build] [test] [fuzz] [cross] [browser] [roots]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,7 @@ test="libcmocka-dev git"
 fuzz="clang clang-runtime"
 cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 browser="chromium"
+roots="debootstrap"
 h2o_packages="libh2o-evloop-dev libh2o-evloop0.13 libh2o-dev-common libwslay1" # of Debian 12
 
 [ $# -gt 0 ] || set -- build
@@ -27,7 +28,8 @@ for group in "$@"; do
     fuzz) wanted="$wanted $fuzz" ;;
     cross) wanted="$wanted $cross" ;;
     browser) wanted="$wanted $browser" ;;
-    *) echo "deps.sh: there is no group '$group' (build, test, fuzz, cross, browser)" >&2; exit 2 ;;
+    roots) wanted="$wanted $roots" ;;
+    *) echo "deps.sh: there is no group '$group' (build, test, fuzz, cross, browser, roots)" >&2; exit 2 ;;
     esac
 done
 

@@ -94,6 +94,7 @@ in_parts() { # name, parts, command
 }
 
 stage "make test" make test
+stage "make test on Debian 13" tools/debian13.sh test
 stage "suite: dev, but the conformance walk" bash -c "$(suite dev -E conformance)"
 stage "suite: dev, the conformance walk" bash -c "$(suite dev -R conformance)"
 stage "suite: tsan, but the conformance walk" bash -c "$(suite tsan -E conformance)"

@@ -59,7 +59,7 @@ class Packages(unittest.TestCase):
         return [word for call in self.calls if call.startswith("install ") for word in call.split()[1:] if word[0] != "-"]
 
     def test_nothing_is_said_and_fetched_where_all_is_there(self):
-        self.assertEqual(self.deps("build", "test", "fuzz", "cross", "browser"), (0, ""))
+        self.assertEqual(self.deps("build", "test", "fuzz", "cross", "browser", "roots"), (0, ""))
         self.assertEqual(self.calls, [])
 
     def test_what_is_missing_is_installed_by_the_name_that_apt_knows(self):

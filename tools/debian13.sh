@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# README's commands in a minimal root of Debian 13 that debootstrap makes, with the mirror, proxies and pip
+# settings of this machine. Prints why, and exits 0, where such a root cannot be made: without root,
+# debootstrap, mounts or Debian's packages. usage: tools/debian13.sh [serve | test] [SUITE]
+#
+#   serve   (default) make serve OFFLINE=1, then one request to each of chat, messages, embeddings, rerank
+#   test    also make test
+#   SUITE   of Debian; default: trixie
+set -euo pipefail
+cd "$(dirname "$0")/.."
+what=${1:-serve}
+suite=${2:-trixie}
+folder=$PWD/build/debian13
+root=$folder/$suite
+base=$folder/$suite.tar # what debootstrap made, for the next run
+
+skip() {
+    echo "skipped: $*"
+    exit 0
+}
+
+# Runs a command in the root, with a /dev, /proc and process tree of its own. The variables that say how
+# this machine reaches the network are kept, no other.
+inside() {
+    local kept
+    mapfile -t kept < <(env | grep -iE '^([a-z]+_proxy|pip_[a-z_]+|ssl_cert_(file|dir))=' || true)
+    # shellcheck disable=SC2016
+    unshare --mount --pid --fork bash -euc '
+        root=$1
+        shift
+        mount --make-rprivate /
+        mount -t proc proc "$root/proc"
+        mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+        mkdir "$root/dev/pts" "$root/dev/shm"
+        mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts "$root/dev/pts"
+        mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+        for name in null zero full random urandom tty; do
+            touch "$root/dev/$name"
+            mount --bind "/dev/$name" "$root/dev/$name"
+        done
+        ln -s pts/ptmx "$root/dev/ptmx"
+        ln -s /proc/self/fd "$root/dev/fd"
+        exec chroot "$root" "$@"' - "$root" env -i "${kept[@]}" HOME=/root LANG=C.UTF-8 \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
+}
+
+root_make() {
+    local mirror
+    if [ -e "$base" ]; then
+        mkdir -p "$root"
+        tar -C "$root" -xf "$base"
+    else
+        # the label is missing where apt's lists were never fetched
+        mirror=$(apt-get indextargets --format '$(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
+            sed -nE 's/^(Debian|\$\(LABEL\)) //p' | head -n 1)
+        [ -n "$mirror" ] || skip "apt names no mirror of Debian"
+        debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$folder/log" 2>&1 || {
+            tail -n 3 "$folder/log"
+            skip "debootstrap failed"
+        }
+        tar -C "$root" -cf "$base.part" .
+        mv "$base.part" "$base"
+    fi
+    echo "force-unsafe-io" >"$root/etc/dpkg/dpkg.cfg.d/speed" # as in container images
+    apt-config dump | grep -iE '^Acquire::[a-z:.-]*proxy' >"$root/etc/apt/apt.conf.d/90machine" || true
+    cp -rL /etc/apt/auth.conf.d "$root/etc/apt/" 2>/dev/null || true
+    cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
+    cp -L /etc/pip.conf "$root/etc/" 2>/dev/null || true
+    if [ -e /etc/ssl/certs/ca-certificates.crt ]; then # also the authorities of this machine alone
+        mkdir -p "$root/usr/local/share/ca-certificates" "$root/etc/ssl/certs"
+        cp -rL /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true
+        cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+    fi
+}
+
+tree_copy() { # what git knows and what is not committed yet
+    git clone -q --depth 1 "file://$PWD" "$root/weft"
+    git ls-files -z -co --exclude-standard |
+        while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+        tar --null -T - -cf - | tar -C "$root/weft" -xf -
+}
+
+serve='
+cd /weft
+setsid make serve OFFLINE=1 PORT=0 >/tmp/out 2>&1 &
+server=$!
+until grep -q "^curl" /tmp/out; do
+    if ! kill -0 $server 2>/dev/null; then
+        cat /tmp/out
+        exit 1
+    fi
+    sleep 0.2
+done
+url=$(sed -nE "s|.* serves at (http://[^ ]*)/$|\1|p" /tmp/out)
+key=$(sed -nE "s/^API key: //p" /tmp/out)
+ask() { # path, body, what the answer has
+    if ! answer=$(curl -sS --fail-with-body "$url$1" -H "Authorization: Bearer $key" -H "Content-Type: application/json" -d "$2") ||
+        [[ $answer != *"$3"* ]]; then
+        echo "$1: $answer"
+        cat /tmp/out
+        exit 1
+    fi
+    echo "$1: answered"
+}
+chat="\"model\":\"weft-demo-chat\",\"max_tokens\":8,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]"
+ask /v1/chat/completions "{$chat}" "\"completion_tokens\":"
+ask /v1/messages "{$chat}" "\"output_tokens\":"
+ask /v1/embeddings "{\"model\":\"weft-demo-embed\",\"input\":\"Hello\"}" "\"embedding\":["
+ask /v1/rerank "{\"model\":\"weft-demo-rerank\",\"query\":\"a\",\"documents\":[\"a\",\"b\"]}" "\"relevance_score\":"
+kill -TERM -- -$server
+wait $server || true
+'
+
+case $what in serve | test) ;; *) echo "usage: tools/debian13.sh [serve | test] [SUITE]" >&2; exit 2 ;; esac
+[ "$(id -u)" -eq 0 ] || skip "only root can make a root"
+for program in debootstrap unshare chroot apt-get; do
+    command -v $program >/dev/null || skip "$program is missing (tools/deps.sh roots)"
+done
+unshare --mount --pid --fork bash -c 'mount --make-rprivate / && mount -t tmpfs tmpfs /mnt' 2>/dev/null ||
+    skip "this machine allows no mounts"
+mkdir -p "$folder"
+rm -f "$folder/null"
+mknod "$folder/null" c 1 3 2>/dev/null || skip "this machine allows no device files"
+rm -rf --one-file-system "$root"
+trap 'rm -rf --one-file-system "$root"' EXIT
+
+step() { # what was done
+    echo "$1: $((SECONDS - since)) s"
+    since=$SECONDS
+}
+since=$SECONDS
+root_make
+tree_copy
+step "a root of Debian $suite"
+inside bash -euc 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y git make' >"$folder/log" 2>&1 || {
+    tail -n 20 "$folder/log"
+    exit 1
+}
+step "apt-get install git make"
+inside bash -euc "$serve"
+step "make serve OFFLINE=1"
+if [ "$what" = test ]; then
+    inside bash -c 'cd /weft && make test'
+    step "make test"
+fi
