@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import pathlib
-import pty
 import re
 import select
 import shutil
@@ -21,6 +20,7 @@ import time
 import harness
 from harness import KEY, MODELS, WEFT
 from progress import without_progress
+from terminals import terminal_open
 
 CHAT = str(MODELS / "weft-demo-chat")
 LIMIT = 180
@@ -43,7 +43,7 @@ class Terminal:
     """The program on a terminal. What it prints is kept; `until` looks at what was not looked at before."""
 
     def __init__(self, *options, env=None):
-        self.ours, theirs = pty.openpty()
+        self.ours, theirs = terminal_open(harness.Skip)
         self.before = self.modes()
         self.process = subprocess.Popen([WEFT, "chat", *map(str, options)], stdin=theirs, stdout=theirs, stderr=theirs,
                                         env={**environment(), **(env or {})}, start_new_session=True, preexec_fn=self.control)

@@ -3,14 +3,14 @@
 
 import fcntl
 import os
-import pty
 import re
 import signal
 import struct
 import subprocess
 import termios
 
-from harness import MODELS, WEFT
+from harness import MODELS, WEFT, Skip
+from terminals import terminal_open
 
 ROWS, COLUMNS = 24, 80
 KINDS = ("chat", "embed", "rerank")
@@ -38,7 +38,7 @@ def environment(more):
 
 
 def on_a_terminal(*options, **more):
-    terminal, side = pty.openpty()
+    terminal, side = terminal_open(Skip)
     fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     process = subprocess.Popen([WEFT, "serve", "--port", "0", *FOLDERS, *options], stdin=side, stdout=side,
                                stderr=side, env=environment(more))
