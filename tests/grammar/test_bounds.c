@@ -358,7 +358,7 @@ static void ends(enum kind kind, void (*write)(struct source *), enum status wan
                  WIFEXITED(result) ? WEXITSTATUS(result) : 0);
 }
 
-static void test_schemas_of_strangers_are_bounded(void **state)
+static void test_hostile_schemas_are_bounded(void **state)
 {
     (void)state;
     ends(SCHEMA, long_keys_above_many, STATUS_OK);
@@ -378,14 +378,14 @@ static void test_schemas_of_strangers_are_bounded(void **state)
     ends(SCHEMA, required_beside_choices, STATUS_TOO_LARGE);
 }
 
-static void test_patterns_of_strangers_are_bounded(void **state)
+static void test_hostile_patterns_are_bounded(void **state)
 {
     (void)state;
     ends(SCHEMA, many_ways_beside_a_length, STATUS_TOO_LARGE);
     ends(SCHEMA, properties_of_characters, STATUS_OK);
 }
 
-static void test_what_nests_fits_the_stack(void **state)
+static void test_nesting_fits_the_stack(void **state)
 {
     (void)state;
     ends(SCHEMA, forks, STATUS_TOO_LARGE);
@@ -393,7 +393,7 @@ static void test_what_nests_fits_the_stack(void **state)
     ends(SCHEMA, texts_that_begin_each_other, STATUS_OK);
 }
 
-static void test_gbnf_of_strangers_is_bounded(void **state)
+static void test_hostile_gbnf_is_bounded(void **state)
 {
     (void)state;
     ends(GBNF, gbnf_many_rules, STATUS_OK);
@@ -406,10 +406,10 @@ int main(int argc, char **argv)
     (void)argv;
     loud = argc > 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_schemas_of_strangers_are_bounded),
-        cmocka_unit_test(test_patterns_of_strangers_are_bounded),
-        cmocka_unit_test(test_what_nests_fits_the_stack),
-        cmocka_unit_test(test_gbnf_of_strangers_is_bounded),
+        cmocka_unit_test(test_hostile_schemas_are_bounded),
+        cmocka_unit_test(test_hostile_patterns_are_bounded),
+        cmocka_unit_test(test_nesting_fits_the_stack),
+        cmocka_unit_test(test_hostile_gbnf_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

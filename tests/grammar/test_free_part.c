@@ -203,7 +203,7 @@ static void test_the_marker_that_ends_first_decides(void **state)
 
 // Reasoning up to its end mark, inside of which call marks are plain text, then a call, which is
 // required or optional.
-static void test_a_free_part_may_stand_before_another(void **state)
+static void test_free_part_before_another(void **state)
 {
     (void)state;
     struct vocabulary *v = byte_vocabulary();
@@ -250,7 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_free_parts_end_at_the_marker),
         cmocka_unit_test(test_the_marker_that_ends_first_decides),
-        cmocka_unit_test(test_a_free_part_may_stand_before_another),
+        cmocka_unit_test(test_free_part_before_another),
         cmocka_unit_test(test_a_free_part_without_markers_is_any_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

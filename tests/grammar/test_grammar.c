@@ -118,7 +118,7 @@ static void walk_tree(const struct oracle *o, struct vocabulary *v, struct mask_
     matcher_end(&m);
 }
 
-static void test_masks_match_the_simplest_matcher(void **state)
+static void test_masks_match_the_reference(void **state)
 {
     (void)state;
     static struct oracle o;
@@ -162,7 +162,7 @@ static void compare_product(const struct oracle *x, const struct oracle *y, stru
     vocabulary_unref(v);
 }
 
-static void test_common_and_excepted_strings(void **state)
+static void test_intersections_and_differences(void **state)
 {
     (void)state;
     static struct oracle x, y;
@@ -193,7 +193,7 @@ static void test_common_and_excepted_strings(void **state)
     assert_in_range(empty, 1, 100);
 }
 
-static void test_expressions_are_tried_before_they_are_finished(void **state)
+static void test_expressions_match_before_finish(void **state)
 {
     (void)state;
     static struct oracle o;
@@ -237,7 +237,7 @@ static void test_large_products_are_refused(void **state)
 }
 
 // The members that the automata of a product examine count as work, not only their steps.
-static void test_products_of_many_ways_are_work(void **state)
+static void test_product_members_count_as_work(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -336,7 +336,7 @@ static void test_code_points_become_utf8(void **state)
     grammar_builder_destroy(b);
 }
 
-static void test_choices_share_their_beginnings(void **state)
+static void test_choices_share_prefixes(void **state)
 {
     (void)state;
     enum { STRINGS = 3000 };
@@ -391,7 +391,7 @@ static void test_large_repeats_stay_small(void **state)
 
 // Thousands of alternatives with a common beginning that are not built as a choice are all
 // followed, also in a small cache.
-static void test_many_ways_at_once(void **state)
+static void test_thousands_of_alternatives(void **state)
 {
     (void)state;
     enum { WAYS = 6000 };
@@ -469,7 +469,7 @@ static void test_nesting_is_followed_and_bounded(void **state)
 }
 
 // Brackets must contain something: at the deepest level there is still space for it.
-static void test_what_is_open_can_be_closed(void **state)
+static void test_deepest_level_can_be_closed(void **state)
 {
     (void)state;
     enum { TOO_DEEP = 5000 };
@@ -545,7 +545,7 @@ static void test_levels_are_bounded(void **state)
     vocabulary_unref(v);
 }
 
-static void test_levels_that_must_be_are_bounded(void **state)
+static void test_required_levels_are_bounded(void **state)
 {
     (void)state;
     for (uint32_t levels = GRAMMAR_LEVELS_MAX; levels <= GRAMMAR_LEVELS_MAX + 1; levels++) {
@@ -562,7 +562,7 @@ static void test_levels_that_must_be_are_bounded(void **state)
 }
 
 // Text that nests deeper than any list may is refused when the grammar is finished.
-static void test_grammars_that_cannot_be_read_are_refused(void **state)
+static void test_deeply_nested_joins_are_refused(void **state)
 {
     (void)state;
     for (uint32_t levels = 3000; levels <= 5000; levels += 2000) {
@@ -645,7 +645,7 @@ static void test_errors_name_the_rule(void **state)
 
 // `worked` reports the number of steps. That number is just enough as a limit, one step less is
 // not.
-static void test_the_steps_that_were_taken_are_told(void **state)
+static void test_worked_reports_the_steps(void **state)
 {
     (void)state;
     uint64_t worked = 0, again = 0;
@@ -666,7 +666,7 @@ static void test_the_steps_that_were_taken_are_told(void **state)
 
 // The work limit may be reached at any step of a compile: the status is the same, and no memory is
 // read that was not written.
-static void test_limits_are_met_anywhere(void **state)
+static void test_work_limit_at_any_step(void **state)
 {
     (void)state;
     char letters[700]; // more than malloc keeps in its caches
@@ -691,7 +691,7 @@ static void test_limits_are_met_anywhere(void **state)
 }
 
 // Alternatives that can never end are not started: x has a branch that recurses forever.
-static void test_dead_ends_are_cut(void **state)
+static void test_endless_alternatives_are_dropped(void **state)
 {
     (void)state;
     struct vocabulary *v = words_vocabulary(1);
@@ -732,25 +732,25 @@ static void test_equal_grammars_have_equal_hashes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_masks_match_the_simplest_matcher),
-        cmocka_unit_test(test_common_and_excepted_strings),
-        cmocka_unit_test(test_expressions_are_tried_before_they_are_finished),
+        cmocka_unit_test(test_masks_match_the_reference),
+        cmocka_unit_test(test_intersections_and_differences),
+        cmocka_unit_test(test_expressions_match_before_finish),
         cmocka_unit_test(test_large_products_are_refused),
-        cmocka_unit_test(test_products_of_many_ways_are_work),
+        cmocka_unit_test(test_product_members_count_as_work),
         cmocka_unit_test(test_code_points_become_utf8),
-        cmocka_unit_test(test_choices_share_their_beginnings),
+        cmocka_unit_test(test_choices_share_prefixes),
         cmocka_unit_test(test_large_repeats_stay_small),
-        cmocka_unit_test(test_many_ways_at_once),
+        cmocka_unit_test(test_thousands_of_alternatives),
         cmocka_unit_test(test_counts_with_gaps),
         cmocka_unit_test(test_nesting_is_followed_and_bounded),
         cmocka_unit_test(test_levels_are_bounded),
-        cmocka_unit_test(test_levels_that_must_be_are_bounded),
-        cmocka_unit_test(test_what_is_open_can_be_closed),
-        cmocka_unit_test(test_grammars_that_cannot_be_read_are_refused),
+        cmocka_unit_test(test_required_levels_are_bounded),
+        cmocka_unit_test(test_deepest_level_can_be_closed),
+        cmocka_unit_test(test_deeply_nested_joins_are_refused),
         cmocka_unit_test(test_errors_name_the_rule),
-        cmocka_unit_test(test_limits_are_met_anywhere),
-        cmocka_unit_test(test_the_steps_that_were_taken_are_told),
-        cmocka_unit_test(test_dead_ends_are_cut),
+        cmocka_unit_test(test_work_limit_at_any_step),
+        cmocka_unit_test(test_worked_reports_the_steps),
+        cmocka_unit_test(test_endless_alternatives_are_dropped),
         cmocka_unit_test(test_equal_grammars_have_equal_hashes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,7 @@ static uint32_t compare_bits(struct matcher *m, struct vocabulary *v)
     return allowed;
 }
 
-static void test_bits_are_bytes_one_by_one(void **state)
+static void test_mask_bits_match_single_bytes(void **state)
 {
     (void)state;
     static const char document[] = "{\"a key\":\"of 中文 and é, with \\\" and more of it up "
@@ -138,7 +138,7 @@ static void test_bits_are_bytes_one_by_one(void **state)
     vocabulary_unref(v);
 }
 
-static void test_bits_inside_of_a_loop(void **state)
+static void test_mask_bits_in_a_loop(void **state)
 {
     (void)state;
     struct vocabulary *v = mixed_vocabulary(0);
@@ -160,7 +160,7 @@ static void test_bits_inside_of_a_loop(void **state)
 }
 
 // A small and a large cache give the same masks, although the small one evicts states.
-static void test_small_caches_forget_and_go_on(void **state)
+static void test_small_caches_evict(void **state)
 {
     (void)state;
     enum { STRINGS = 6000, LENGTH = 40, SEQUENCES = 8 };
@@ -215,7 +215,7 @@ static void test_small_caches_forget_and_go_on(void **state)
     vocabulary_unref(v);
 }
 
-static void test_vocabularies_have_masks_of_their_own(void **state)
+static void test_vocabularies_have_separate_masks(void **state)
 {
     (void)state;
     struct vocabulary *v[2] = {mixed_vocabulary(0), mixed_vocabulary(13)};
@@ -284,7 +284,7 @@ static void test_ends_and_states(void **state)
 
 // If the vocabulary has no token for the required byte, the mask reports MATCHER_STUCK and its row
 // holds only the end ids.
-static void test_nothing_allowed_is_stuck(void **state)
+static void test_missing_token_is_stuck(void **state)
 {
     (void)state;
     struct text tokens[] = {text_of("a"), text_of("b")};
@@ -320,7 +320,7 @@ static bool has_byte(const uint32_t *alphabet, char byte)
 
 // The alphabet of text has no bytes of special tokens, and no alphabet has bytes of tokens that end
 // an answer.
-static void test_alphabets_are_of_what_can_be_written(void **state)
+static void test_alphabets_of_texts_and_markers(void **state)
 {
     (void)state;
     struct text tokens[] = {text_of("ab"), {NULL, 0}, text_of("e"), {NULL, 0}};
@@ -406,7 +406,7 @@ static void test_work_of_a_mask_is_bounded(void **state)
 
 // The work of a walk over the vocabulary is counted when the walk is complete. Beyond the limit no
 // new walk starts.
-static void test_walks_count(void **state)
+static void test_walks_count_as_work(void **state)
 {
     (void)state;
     struct vocabulary *v = mixed_vocabulary(0);
@@ -451,7 +451,7 @@ static void test_walks_count(void **state)
 
 // A text that needs more items than the cache holds is read in one call; the cache evicts states
 // meanwhile.
-static void test_long_texts_are_read_at_once(void **state)
+static void test_long_text_in_one_call(void **state)
 {
     (void)state;
     enum { BYTES = 65000 };
@@ -476,7 +476,7 @@ static void test_long_texts_are_read_at_once(void **state)
 }
 
 // A string with a minimum length has one mask while the minimum is out of reach of every token.
-static void test_least_counts_share_a_mask(void **state)
+static void test_minimum_counts_share_a_mask(void **state)
 {
     (void)state;
     struct vocabulary *v = mixed_vocabulary(0);
@@ -514,7 +514,7 @@ static size_t resident_bytes(void)
 }
 
 // The statistics report the memory that the process holds, also after a table was full.
-static void test_what_is_forgotten_is_given_back(void **state)
+static void test_eviction_frees_memory(void **state)
 {
     (void)state;
     enum { STEPS = 500000, SLACK = 5 << 20 };
@@ -557,7 +557,7 @@ static void test_what_is_forgotten_is_given_back(void **state)
 
 // More simultaneous alternatives than a matcher follows are reported as MATCHER_OVER, not as
 // exhausted memory.
-static void test_too_many_ways_are_said(void **state)
+static void test_too_many_alternatives_are_reported(void **state)
 {
     (void)state;
     enum { WAYS = 17000 };
@@ -641,7 +641,7 @@ static void test_nested_answers_do_not_end_others(void **state)
 
 // A single answer that needs more than its cache holds runs out of memory, but is not reported as
 // contending with others.
-static void test_an_answer_alone_is_not_crowded(void **state)
+static void test_single_answer_is_not_contended(void **state)
 {
     (void)state;
     enum { LEVELS = 200000 };
@@ -670,21 +670,21 @@ static void test_an_answer_alone_is_not_crowded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits_are_bytes_one_by_one),
-        cmocka_unit_test(test_bits_inside_of_a_loop),
-        cmocka_unit_test(test_small_caches_forget_and_go_on),
-        cmocka_unit_test(test_vocabularies_have_masks_of_their_own),
+        cmocka_unit_test(test_mask_bits_match_single_bytes),
+        cmocka_unit_test(test_mask_bits_in_a_loop),
+        cmocka_unit_test(test_small_caches_evict),
+        cmocka_unit_test(test_vocabularies_have_separate_masks),
         cmocka_unit_test(test_ends_and_states),
-        cmocka_unit_test(test_nothing_allowed_is_stuck),
-        cmocka_unit_test(test_alphabets_are_of_what_can_be_written),
+        cmocka_unit_test(test_missing_token_is_stuck),
+        cmocka_unit_test(test_alphabets_of_texts_and_markers),
         cmocka_unit_test(test_work_of_a_mask_is_bounded),
-        cmocka_unit_test(test_walks_count),
-        cmocka_unit_test(test_what_is_forgotten_is_given_back),
-        cmocka_unit_test(test_too_many_ways_are_said),
-        cmocka_unit_test(test_least_counts_share_a_mask),
-        cmocka_unit_test(test_long_texts_are_read_at_once),
+        cmocka_unit_test(test_walks_count_as_work),
+        cmocka_unit_test(test_eviction_frees_memory),
+        cmocka_unit_test(test_too_many_alternatives_are_reported),
+        cmocka_unit_test(test_minimum_counts_share_a_mask),
+        cmocka_unit_test(test_long_text_in_one_call),
         cmocka_unit_test(test_nested_answers_do_not_end_others),
-        cmocka_unit_test(test_an_answer_alone_is_not_crowded),
+        cmocka_unit_test(test_single_answer_is_not_contended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

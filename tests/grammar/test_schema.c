@@ -298,7 +298,7 @@ static void test_numbers(void **state)
 }
 
 // Numbers next to an exclusive limit may have as many digits as doubles distinguish there.
-static void test_digits_beside_a_limit(void **state)
+static void test_digits_next_to_a_limit(void **state)
 {
     (void)state;
     static const char *const rows[] = {
@@ -720,7 +720,7 @@ static void test_hostile_schemas_are_refused(void **state)
     }
 }
 
-static void test_blanks_where_they_are_asked(void **state)
+static void test_loose_blanks(void **state)
 {
     (void)state;
     struct error err;
@@ -744,7 +744,7 @@ int main(void)
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_formats),
         cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_digits_beside_a_limit),
+        cmocka_unit_test(test_digits_next_to_a_limit),
         cmocka_unit_test(test_bounds_of_both_kinds),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_objects),
@@ -754,7 +754,7 @@ int main(void)
         cmocka_unit_test(test_refusals_name_the_keyword),
         cmocka_unit_test(test_long_keys_and_constants),
         cmocka_unit_test(test_hostile_schemas_are_refused),
-        cmocka_unit_test(test_blanks_where_they_are_asked),
+        cmocka_unit_test(test_loose_blanks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,7 +238,7 @@ static void test_counts_of_items(void **state)
     CHECK_TEXTS(rows);
 }
 
-static void test_drafts_and_words_of_ours(void **state)
+static void test_drafts_and_escaped_keywords(void **state)
 {
     (void)state;
     static const char *const rows[] = {
@@ -389,7 +389,7 @@ static void test_negated_parts(void **state)
     CHECK_TEXTS(rows);
 }
 
-static void test_two_at_once(void **state)
+static void test_two_keywords_combined(void **state)
 {
     (void)state;
     static const char *const rows[] = {
@@ -572,11 +572,11 @@ int main(void)
         cmocka_unit_test(test_keys),
         cmocka_unit_test(test_counts_of_keys),
         cmocka_unit_test(test_counts_of_items),
-        cmocka_unit_test(test_drafts_and_words_of_ours),
+        cmocka_unit_test(test_drafts_and_escaped_keywords),
         cmocka_unit_test(test_many_alternatives),
         cmocka_unit_test(test_negated_limits),
         cmocka_unit_test(test_negated_parts),
-        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_two_keywords_combined),
         cmocka_unit_test(test_unevaluated_choices),
         cmocka_unit_test(test_references),
         cmocka_unit_test(test_refusals),

@@ -114,7 +114,7 @@ static void test_pairs_of_limits(void **state)
         }
 }
 
-static void test_two_limits_of_a_side(void **state)
+static void test_two_limits_on_one_side(void **state)
 {
     (void)state;
     static const char *const sides[][2] = {{"minimum", "exclusiveMinimum"},
@@ -148,7 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pairs_of_limits),
-        cmocka_unit_test(test_two_limits_of_a_side),
+        cmocka_unit_test(test_two_limits_on_one_side),
         cmocka_unit_test(test_multiples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,7 +81,7 @@ static uint32_t compare_bits(struct matcher *m, struct vocabulary *v)
     return allowed;
 }
 
-static void test_every_bit_is_that_of_the_bytes(void **state)
+static void test_mask_bits_match_bytes_of_shapes(void **state)
 {
     (void)state;
     static const struct {
@@ -138,7 +138,7 @@ static uint64_t work_after(const char *source, const char *text, struct vocabula
 
 // If a grammar does not distinguish letters, the walk is over shapes and costs less. A bound that
 // no token can reach costs little more than no bound.
-static void test_what_a_walk_costs(void **state)
+static void test_cost_of_a_walk(void **state)
 {
     (void)state;
     struct vocabulary *v = words_vocabulary();
@@ -154,8 +154,8 @@ static void test_what_a_walk_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_bit_is_that_of_the_bytes),
-        cmocka_unit_test(test_what_a_walk_costs),
+        cmocka_unit_test(test_mask_bits_match_bytes_of_shapes),
+        cmocka_unit_test(test_cost_of_a_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

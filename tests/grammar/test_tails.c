@@ -88,7 +88,7 @@ static void first_mask(uint32_t letters, bool all)
     vocabulary_unref(t.v);
 }
 
-static void test_each_state_has_its_own_tails(void **state)
+static void test_tails_depend_on_the_state(void **state)
 {
     (void)state;
     for (uint32_t letters = 1; letters <= 8; letters++)
@@ -99,7 +99,7 @@ static void test_each_state_has_its_own_tails(void **state)
 
 // However many states have tails of their own, a mask costs at most about twice a walk over all
 // tokens byte by byte. A step of work covers two bytes.
-static void test_tails_are_walked_for_a_few_states(void **state)
+static void test_work_of_tails_is_bounded(void **state)
 {
     (void)state;
     static struct tails t;
@@ -126,8 +126,8 @@ static void test_tails_are_walked_for_a_few_states(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_state_has_its_own_tails),
-        cmocka_unit_test(test_tails_are_walked_for_a_few_states),
+        cmocka_unit_test(test_tails_depend_on_the_state),
+        cmocka_unit_test(test_work_of_tails_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static struct token_budget_place after(const struct token_budget *b, const char 
     return at;
 }
 
-static void test_where_reasoning_is(void **state)
+static void test_positions_of_reasoning(void **state)
 {
     static const struct {
         const char *answer;
@@ -100,7 +100,7 @@ static int32_t forced(const struct token_budget *b, const char *answer)
     return token_budget_forced(b, &at);
 }
 
-static void test_the_close_is_forced_where_the_tokens_are_spent(void **state)
+static void test_close_is_forced_after_the_budget(void **state)
 {
     (void)state;
     struct token_budget b;
@@ -138,7 +138,7 @@ static void test_characters_are_not_cut(void **state)
     assert_int_equal(forced(&b, "abc\xF0\xF0\xF0\xF0"), 100); // at most 3 tokens of delay
 }
 
-static void test_a_token_may_have_many_bytes_or_none(void **state)
+static void test_tokens_of_many_bytes_or_none(void **state)
 {
     (void)state;
     struct token_budget b;
@@ -198,7 +198,7 @@ static int32_t banned(const struct token_budget *b, const char *answer)
 
 // After the budget is spent, the token that would open reasoning is banned, because the close would
 // be forced immediately.
-static void test_what_is_spent_is_not_opened_again(void **state)
+static void test_spent_budget_bans_reopening(void **state)
 {
     (void)state;
     static const int32_t reopen = 7;
@@ -224,12 +224,12 @@ static void test_what_is_spent_is_not_opened_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_where_reasoning_is),
-        cmocka_unit_test(test_the_close_is_forced_where_the_tokens_are_spent),
+        cmocka_unit_test(test_positions_of_reasoning),
+        cmocka_unit_test(test_close_is_forced_after_the_budget),
         cmocka_unit_test(test_characters_are_not_cut),
-        cmocka_unit_test(test_a_token_may_have_many_bytes_or_none),
+        cmocka_unit_test(test_tokens_of_many_bytes_or_none),
         cmocka_unit_test(test_reasoning_after_calls),
-        cmocka_unit_test(test_what_is_spent_is_not_opened_again),
+        cmocka_unit_test(test_spent_budget_bans_reopening),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

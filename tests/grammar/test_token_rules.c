@@ -73,7 +73,7 @@ static void rows_compare(const struct token_rules *r, const struct plain *p)
     }
 }
 
-static void test_rows_are_what_the_rules_say(void **state)
+static void test_rows_follow_the_rules(void **state)
 {
     (void)state;
     srand(3);
@@ -95,7 +95,7 @@ static void test_rows_are_what_the_rules_say(void **state)
     }
 }
 
-static void test_rules_that_leave_no_id_are_none(void **state)
+static void test_rules_that_allow_no_id_are_refused(void **state)
 {
     (void)state;
     struct plain p = {.allowed = {5, 6}, .allowed_count = 2, .bad = {6, 5, 5, 6}, .bad_count = 2};
@@ -125,8 +125,8 @@ static void test_rules_that_leave_no_id_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_are_what_the_rules_say),
-        cmocka_unit_test(test_rules_that_leave_no_id_are_none),
+        cmocka_unit_test(test_rows_follow_the_rules),
+        cmocka_unit_test(test_rules_that_allow_no_id_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -314,7 +314,7 @@ static void test_questions(void **state)
 }
 
 // A request cannot write a special token through a name that the tokenizer does not define.
-static void test_trusted_names_are_the_tokenizer_s(void **state)
+static void test_trusted_names_need_a_token(void **state)
 {
     (void)state;
     static const char json[] =
@@ -356,7 +356,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_origins, setup, teardown),
         cmocka_unit_test(test_questions),
-        cmocka_unit_test(test_trusted_names_are_the_tokenizer_s),
+        cmocka_unit_test(test_trusted_names_need_a_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void test_kinds_follow_the_architecture(void **state)
     }
 }
 
-static void test_defaults_are_the_family_s(void **state)
+static void test_defaults_depend_on_the_family(void **state)
 {
     (void)state;
     parse("LlamaForCausalLM", "");
@@ -258,7 +258,7 @@ static void test_sentence_folders_are_embedders(void **state)
 
 // A folder states whether pooling excludes the prompt, which only mean pooling does, and to which
 // lengths vectors may be cut.
-static void test_what_embedders_declare_is_read(void **state)
+static void test_declarations_of_embedders(void **state)
 {
     const struct place *place = *state;
     put_config(place, "config.json", "BertModel",
@@ -325,7 +325,7 @@ static void test_yes_no_rerankers_are_recognised(void **state)
 
 // With a score head only Qwen3-Reranker's own checkpoints use its prompt; a fine-tuned model does
 // not.
-static void test_score_heads_read_what_their_folder_says(void **state)
+static void test_prompts_of_score_heads(void **state)
 {
     const struct place *place = *state;
     static const struct {
@@ -373,19 +373,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_follow_the_architecture),
-        cmocka_unit_test(test_defaults_are_the_family_s),
+        cmocka_unit_test(test_defaults_depend_on_the_family),
         cmocka_unit_test(test_windows_follow_their_flags),
         cmocka_unit_test(test_lengths_follow_the_scaling),
         cmocka_unit_test_setup_teardown(test_end_ids_come_from_generation_config, place_make,
                                         place_end),
         cmocka_unit_test_setup_teardown(test_sampling_defaults_of_a_file, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_sentence_folders_are_embedders, place_make, place_end),
-        cmocka_unit_test_setup_teardown(test_what_embedders_declare_is_read, place_make, place_end),
+        cmocka_unit_test_setup_teardown(test_declarations_of_embedders, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_old_length_files_are_read, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_yes_no_rerankers_are_recognised, place_make,
                                         place_end),
-        cmocka_unit_test_setup_teardown(test_score_heads_read_what_their_folder_says, place_make,
-                                        place_end),
+        cmocka_unit_test_setup_teardown(test_prompts_of_score_heads, place_make, place_end),
         cmocka_unit_test_setup_teardown(test_names_of_the_hub_cache_are_read, place_make,
                                         place_end),
     };

@@ -242,7 +242,7 @@ static void test_biases_follow_the_family(void **state)
     assert_true(config.qkv_bias && config.o_bias && config.ffn_bias);
 }
 
-static void test_what_is_no_such_model_is_refused(void **state)
+static void test_unsupported_models_are_refused(void **state)
 {
     (void)state;
     json_t *list = json_array();
@@ -745,7 +745,7 @@ int main(void)
         cmocka_unit_test(test_names_of_dtypes_and_activations),
         cmocka_unit_test(test_windows_of_layers),
         cmocka_unit_test(test_biases_follow_the_family),
-        cmocka_unit_test(test_what_is_no_such_model_is_refused),
+        cmocka_unit_test(test_unsupported_models_are_refused),
         cmocka_unit_test(test_kinds_pooling_and_ties),
         cmocka_unit_test(test_rotary_settings),
         cmocka_unit_test(test_yarn_and_longrope_settings),

@@ -416,7 +416,7 @@ static const struct {
     {"{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", {0, 15}, 2, "a don't"},
 };
 
-static void test_decoders_are_the_reference_s(void **state)
+static void test_decoders_match_the_reference(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof decoder_cases / sizeof *decoder_cases; i++) {
@@ -482,7 +482,7 @@ int main(void)
         cmocka_unit_test(test_word_ends),
         cmocka_unit_test(test_repetitions),
         cmocka_unit_test(test_no_decoder),
-        cmocka_unit_test(test_decoders_are_the_reference_s),
+        cmocka_unit_test(test_decoders_match_the_reference),
         cmocka_unit_test(test_decoders_of_joined_text_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -458,7 +458,7 @@ static void test_rows_are_read_the_same_under_all_cuts(void **state)
     json_decref(tools);
 }
 
-static void test_a_tag_that_does_not_end(void **state)
+static void test_unterminated_tag(void **state)
 {
     (void)state;
     char text[2048], want[2048], name[READ_KEY_MAX];
@@ -475,7 +475,7 @@ static void test_a_tag_that_does_not_end(void **state)
 
 // A tokenizer.json with too many special tokens inside of a marker is refused for a template that
 // uses the marker.
-static void test_a_tokenizer_of_specials_is_refused(void **state)
+static void test_too_many_special_tokens_are_refused(void **state)
 {
     (void)state;
     struct error err;
@@ -547,7 +547,7 @@ static void test_the_page_names_every_dialect(void **state)
 }
 
 // Channel headers of GPT-OSS that match no marker, under every cut into two pieces.
-static void test_headers_that_are_amiss(void **state)
+static void test_unknown_channel_headers(void **state)
 {
     (void)state;
     static const char *const headers[][2] = {
@@ -595,10 +595,10 @@ static void test_headers_that_are_amiss(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers_that_are_amiss),
+        cmocka_unit_test(test_unknown_channel_headers),
         cmocka_unit_test(test_rows_are_read_the_same_under_all_cuts),
-        cmocka_unit_test(test_a_tag_that_does_not_end),
-        cmocka_unit_test(test_a_tokenizer_of_specials_is_refused),
+        cmocka_unit_test(test_unterminated_tag),
+        cmocka_unit_test(test_too_many_special_tokens_are_refused),
         cmocka_unit_test(test_every_dialect_has_a_row),
         cmocka_unit_test(test_the_page_names_every_dialect),
     };

@@ -192,7 +192,7 @@ static struct tokenizer *tokenizer_of(const struct dialect *d, bool special)
     return t;
 }
 
-static void test_it_is_inside_where_the_reader_is(void **state)
+static void test_budget_agrees_with_the_reader(void **state)
 {
     char answer[ANSWER];
     (void)state;
@@ -227,7 +227,7 @@ static void test_it_is_inside_where_the_reader_is(void **state)
 
 // After every prefix of the close, the forced tokens complete it, with a tokenizer of bytes and
 // words.
-static void test_what_is_forced_spells_the_close(void **state)
+static void test_forced_tokens_spell_the_close(void **state)
 {
     (void)state;
     for (uint32_t k = 0; k < dialect_reasoning_count; k++) {
@@ -290,8 +290,8 @@ static void test_a_special_close_is_one_token(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_it_is_inside_where_the_reader_is),
-        cmocka_unit_test(test_what_is_forced_spells_the_close),
+        cmocka_unit_test(test_budget_agrees_with_the_reader),
+        cmocka_unit_test(test_forced_tokens_spell_the_close),
         cmocka_unit_test(test_a_special_close_is_one_token),
     };
     arena = arena_create(0, 16u << 20);

@@ -167,7 +167,7 @@ static void called_freely(const struct subject *s, uint64_t *seed)
     json_decref(tools);
 }
 
-static void test_functions_that_are_not_strict_are_called_freely(void **state)
+static void test_functions_that_are_not_strict(void **state)
 {
     (void)state;
     subject_each(called_freely);
@@ -205,7 +205,7 @@ static void named_elsewhere(const struct subject *s, uint64_t *seed)
     json_decref(tools);
 }
 
-static void test_a_key_is_written_as_its_name_is_read(void **state)
+static void test_named_key_keeps_its_type(void **state)
 {
     (void)state;
     subject_each(named_elsewhere);
@@ -213,7 +213,7 @@ static void test_a_key_is_written_as_its_name_is_read(void **state)
 
 // More blanks before a bare call than the reader holds back are blanks for the grammar and the
 // reader.
-static void test_many_blanks_before_a_call_are_blanks(void **state)
+static void test_many_blanks_before_a_call(void **state)
 {
     (void)state;
     static const char *const names[] = {"llama-json", "json", "llama-pythonic"};
@@ -436,7 +436,7 @@ static void formed_pieces(const struct subject *s, uint64_t *seed)
         pieces_walk(&own, (enum form)form, seed);
 }
 
-static void test_text_that_has_a_form_comes_out_as_it_is(void **state)
+static void test_text_with_a_grammar_is_unchanged(void **state)
 {
     (void)state;
     calls_seen = texts_seen = 0;
@@ -444,7 +444,7 @@ static void test_text_that_has_a_form_comes_out_as_it_is(void **state)
     assert_true(calls_seen > 1000 && texts_seen > 1000);
 }
 
-static void test_what_is_read_as_a_call_was_written_as_one(void **state)
+static void test_calls_that_are_read_are_complete(void **state)
 {
     (void)state;
     calls_seen = 0;
@@ -478,7 +478,7 @@ static void other_object(const struct subject *s, uint64_t *seed)
     json_decref(tools);
 }
 
-static void test_an_object_that_begins_as_no_call_is_a_form(void **state)
+static void test_other_objects_are_text(void **state)
 {
     (void)state;
     subject_each(other_object);
@@ -510,7 +510,7 @@ static enum status form_refused(const char *dialect, const char *pattern, struct
 
 // A text grammar is refused if a text of it would be read as a call, also of a function that may
 // not be called, or begins with a line end that the reader drops after reasoning.
-static void test_forms_that_are_read_otherwise_are_refused(void **state)
+static void test_ambiguous_text_grammars_are_refused(void **state)
 {
     (void)state;
     struct error err = {0};
@@ -525,13 +525,13 @@ static void test_forms_that_are_read_otherwise_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions_that_are_not_strict_are_called_freely),
-        cmocka_unit_test(test_a_key_is_written_as_its_name_is_read),
-        cmocka_unit_test(test_many_blanks_before_a_call_are_blanks),
-        cmocka_unit_test(test_what_is_read_as_a_call_was_written_as_one),
-        cmocka_unit_test(test_text_that_has_a_form_comes_out_as_it_is),
-        cmocka_unit_test(test_an_object_that_begins_as_no_call_is_a_form),
-        cmocka_unit_test(test_forms_that_are_read_otherwise_are_refused),
+        cmocka_unit_test(test_functions_that_are_not_strict),
+        cmocka_unit_test(test_named_key_keeps_its_type),
+        cmocka_unit_test(test_many_blanks_before_a_call),
+        cmocka_unit_test(test_calls_that_are_read_are_complete),
+        cmocka_unit_test(test_text_with_a_grammar_is_unchanged),
+        cmocka_unit_test(test_other_objects_are_text),
+        cmocka_unit_test(test_ambiguous_text_grammars_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -286,7 +286,7 @@ static void nest(const struct subject *s, uint64_t *seed)
 
 // If a model writes brackets without end, the grammar stops it at a depth that the reader still
 // reads.
-static void test_calls_nest_no_deeper_than_is_read(void **state)
+static void test_nesting_of_calls_is_readable(void **state)
 {
     (void)state;
     struct error err = {0};
@@ -334,7 +334,7 @@ static void openings(const struct subject *s, uint64_t *seed)
     mask_cache_destroy(c);
 }
 
-static void test_every_opening_has_its_grammar(void **state)
+static void test_every_opening_begins_a_call(void **state)
 {
     (void)state;
     subject_each(openings);
@@ -371,7 +371,7 @@ static void test_only_allowed_functions_are_called(void **state)
 }
 
 // The prompt may have begun the call or the reasoning.
-static void test_answers_may_begin_inside(void **state)
+static void test_answers_begun_by_the_prompt(void **state)
 {
     (void)state;
     static const struct {
@@ -415,7 +415,7 @@ static void test_answers_may_begin_inside(void **state)
 }
 
 // An answer whose text has a format is such a text or a call.
-static void test_content_may_have_a_grammar_of_its_own(void **state)
+static void test_text_may_have_a_grammar(void **state)
 {
     (void)state;
     struct subject s;
@@ -491,14 +491,14 @@ static void no_reasoning(const struct subject *s, uint64_t *seed)
     }
 }
 
-static void test_thoughts_that_are_off_do_not_begin(void **state)
+static void test_reasoning_that_is_off_does_not_begin(void **state)
 {
     (void)state;
     subject_each(no_reasoning);
 }
 
 // A schema that cannot be written or compiled is refused with the name of its tool.
-static void test_schemas_that_cannot_be_forced_are_named(void **state)
+static void test_refused_schemas_name_the_tool(void **state)
 {
     (void)state;
     static const struct {
@@ -609,7 +609,7 @@ static void test_many_functions_compile_with_little_work(void **state)
 }
 
 // An unknown key is any key that can be written and that the schema does not name.
-static void test_unknown_keys_are_none_of_the_known_ones(void **state)
+static void test_unknown_keys_exclude_the_known(void **state)
 {
     (void)state;
     char most[129] = {0}, over[130] = {0};
@@ -705,7 +705,7 @@ static struct grammar_hash hash_of_source(const struct grammar_calls *calls,
 }
 
 // A source of calls gives the same grammar as its members in dialect_grammar_args.
-static void test_a_source_of_calls_says_all(void **state)
+static void test_source_of_calls_is_complete(void **state)
 {
     (void)state;
     struct subject s;
@@ -771,17 +771,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forced_calls_are_read_back),
         cmocka_unit_test(test_calls_in_free_text_are_read_back),
-        cmocka_unit_test(test_calls_nest_no_deeper_than_is_read),
-        cmocka_unit_test(test_every_opening_has_its_grammar),
+        cmocka_unit_test(test_nesting_of_calls_is_readable),
+        cmocka_unit_test(test_every_opening_begins_a_call),
         cmocka_unit_test(test_only_allowed_functions_are_called),
-        cmocka_unit_test(test_answers_may_begin_inside),
-        cmocka_unit_test(test_content_may_have_a_grammar_of_its_own),
-        cmocka_unit_test(test_thoughts_that_are_off_do_not_begin),
-        cmocka_unit_test(test_schemas_that_cannot_be_forced_are_named),
-        cmocka_unit_test(test_unknown_keys_are_none_of_the_known_ones),
+        cmocka_unit_test(test_answers_begun_by_the_prompt),
+        cmocka_unit_test(test_text_may_have_a_grammar),
+        cmocka_unit_test(test_reasoning_that_is_off_does_not_begin),
+        cmocka_unit_test(test_refused_schemas_name_the_tool),
+        cmocka_unit_test(test_unknown_keys_exclude_the_known),
         cmocka_unit_test(test_a_limit_names_the_function),
         cmocka_unit_test(test_many_functions_compile_with_little_work),
-        cmocka_unit_test(test_a_source_of_calls_says_all),
+        cmocka_unit_test(test_source_of_calls_is_complete),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (size_t i = 0; i < TOOLS; i++)

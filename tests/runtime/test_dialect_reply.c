@@ -198,7 +198,7 @@ static void without_id(struct text *line, const char *id)
     line->bytes -= bytes;
 }
 
-static void test_a_call_written_by_the_syntax_is_read_as_it(void **state)
+static void test_calls_of_the_syntax_are_read(void **state)
 {
     (void)state;
     json_t *tools = json_loads(rig_tools, 0, NULL);
@@ -265,7 +265,7 @@ static void test_a_call_written_by_the_syntax_is_read_as_it(void **state)
 }
 
 // A marker that is a special token is recognised only as this token, not as text.
-static void test_markers_that_are_special_tokens_are_no_text(void **state)
+static void test_special_markers_are_not_text(void **state)
 {
     (void)state;
     struct json_buffer out = {0};
@@ -297,7 +297,7 @@ static void test_markers_that_are_special_tokens_are_no_text(void **state)
     json_buffer_free(&out);
 }
 
-static void test_what_is_not_asked_for_is_text(void **state)
+static void test_disabled_parts_are_text(void **state)
 {
     (void)state;
     struct json_buffer out = {0};
@@ -361,7 +361,7 @@ static void held_check(const char *dialect, const char *text, size_t held)
     reply_destroy(r);
 }
 
-static void test_no_more_is_held_than_may_be_a_marker(void **state)
+static void test_only_possible_markers_are_held(void **state)
 {
     (void)state;
     held_check("hermes", "Hello", 0);
@@ -380,7 +380,7 @@ static void test_no_more_is_held_than_may_be_a_marker(void **state)
     held_check("qwen3-coder", "<function=f><parameter=s>\nabc\n", 1);
 }
 
-static void test_what_is_held_has_a_bound(void **state)
+static void test_held_text_is_bounded(void **state)
 {
     (void)state;
     struct dialect d;
@@ -447,7 +447,7 @@ static void long_check(const char *dialect, const char *head, const char *fill, 
     json_decref(tools);
 }
 
-static void test_values_that_are_no_strings_have_any_length(void **state)
+static void test_long_values_that_are_not_strings(void **state)
 {
     (void)state;
     // The fill has two bytes, the rest of the value four.
@@ -494,7 +494,7 @@ static void test_values_that_are_no_strings_have_any_length(void **state)
                "x]" NS "</invoke>", "{\"l\":[", "x]", false);
 }
 
-static void test_keys_are_whole_or_none(void **state)
+static void test_long_keys(void **state)
 {
     (void)state;
     static const size_t counts[] = {1, 127, 128, 129, 1023, 1024};
@@ -505,7 +505,7 @@ static void test_keys_are_whole_or_none(void **state)
                "{", ">\n1\n</parameter>", false);
 }
 
-static void test_numbers_of_literals_have_any_length(void **state)
+static void test_long_numbers_in_literals(void **state)
 {
     (void)state;
     long_check("lfm2", "<|tool_call_start|>[f(n=", "1", 100, ", b=-2.50e+3)]",
@@ -514,7 +514,7 @@ static void test_numbers_of_literals_have_any_length(void **state)
     long_check("lfm2", "<|tool_call_start|>[f(n=", "1", 3, "_0)]", "{\"n\":", "_0)]", false);
 }
 
-static void test_deep_values_are_broken_not_a_crash(void **state)
+static void test_deep_values_are_broken(void **state)
 {
     (void)state;
     static const char *const heads[][3] = {
@@ -594,7 +594,7 @@ static void test_escapes_of_strings(void **state)
     }
 }
 
-static void test_what_a_reply_begins_inside_of(void **state)
+static void test_start_of_a_reply(void **state)
 {
     (void)state;
     static const struct {
@@ -615,7 +615,7 @@ static void test_what_a_reply_begins_inside_of(void **state)
     }
 }
 
-static void test_counts_and_reasoning_are_known_while_it_runs(void **state)
+static void test_counts_and_reasoning_while_reading(void **state)
 {
     (void)state;
     struct dialect d;
@@ -693,7 +693,7 @@ static void expect_argument(json_t *of_a, json_t *shared, const char *want)
 
 // The client's schema does not decide how long the event loop works on it: a schema that is too
 // large is ignored, and then a value that parses as JSON is JSON.
-static void test_a_schema_that_is_too_large_says_nothing(void **state)
+static void test_large_schemas_are_ignored(void **state)
 {
     (void)state;
     static const char string[] = "{\"type\": \"string\"}";
@@ -777,22 +777,22 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_reasoning_has_a_row),
         cmocka_unit_test(test_no_marker_hides_another),
-        cmocka_unit_test(test_a_call_written_by_the_syntax_is_read_as_it),
-        cmocka_unit_test(test_markers_that_are_special_tokens_are_no_text),
-        cmocka_unit_test(test_what_is_not_asked_for_is_text),
+        cmocka_unit_test(test_calls_of_the_syntax_are_read),
+        cmocka_unit_test(test_special_markers_are_not_text),
+        cmocka_unit_test(test_disabled_parts_are_text),
         cmocka_unit_test(test_a_bare_object_skips_keys_after_its_arguments),
-        cmocka_unit_test(test_no_more_is_held_than_may_be_a_marker),
-        cmocka_unit_test(test_what_is_held_has_a_bound),
-        cmocka_unit_test(test_values_that_are_no_strings_have_any_length),
-        cmocka_unit_test(test_keys_are_whole_or_none),
-        cmocka_unit_test(test_numbers_of_literals_have_any_length),
-        cmocka_unit_test(test_deep_values_are_broken_not_a_crash),
+        cmocka_unit_test(test_only_possible_markers_are_held),
+        cmocka_unit_test(test_held_text_is_bounded),
+        cmocka_unit_test(test_long_values_that_are_not_strings),
+        cmocka_unit_test(test_long_keys),
+        cmocka_unit_test(test_long_numbers_in_literals),
+        cmocka_unit_test(test_deep_values_are_broken),
         cmocka_unit_test(test_arguments_fit_the_body_of_the_next_request),
         cmocka_unit_test(test_escapes_of_strings),
-        cmocka_unit_test(test_what_a_reply_begins_inside_of),
-        cmocka_unit_test(test_counts_and_reasoning_are_known_while_it_runs),
+        cmocka_unit_test(test_start_of_a_reply),
+        cmocka_unit_test(test_counts_and_reasoning_while_reading),
         cmocka_unit_test(test_hostile_schemas_end),
-        cmocka_unit_test(test_a_schema_that_is_too_large_says_nothing),
+        cmocka_unit_test(test_large_schemas_are_ignored),
         cmocka_unit_test(test_references_of_schemas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

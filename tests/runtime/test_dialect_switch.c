@@ -180,13 +180,13 @@ static void templates_check(unsigned (*check_one)(const char *folder, const char
     assert_int_equal(wrong, 0);
 }
 
-static void test_every_template_that_reasons_is_listed_with_its_switch(void **state)
+static void test_switches_of_all_templates(void **state)
 {
     (void)state;
     templates_check(template_check);
 }
 
-static void test_every_template_that_refuses_two_calls_is_listed(void **state)
+static void test_templates_that_refuse_two_calls(void **state)
 {
     (void)state;
     templates_check(calls_check);
@@ -202,7 +202,7 @@ static bool one_call_in(const char *source)
     return one;
 }
 
-static void test_one_call_is_what_a_template_takes_that_refuses_two(void **state)
+static void test_detection_of_one_call(void **state)
 {
 #define EACH(body) "{% for m in messages %}" body "{% endfor %}"
 #define REFUSE(when) "{% if " when " %}{{ raise_exception('no') }}{% endif %}"
@@ -230,7 +230,7 @@ static void found_in(const char *source, struct dialect_thinking *found)
     chat_template_destroy(chat);
 }
 
-static void test_what_is_only_mentioned_is_no_switch(void **state)
+static void test_variables_that_are_not_switches(void **state)
 {
     (void)state;
     struct dialect_thinking found;
@@ -246,7 +246,7 @@ static void test_what_is_only_mentioned_is_no_switch(void **state)
     assert_string_equal(found.by->variable, "enable_thinking");
 }
 
-static void test_efforts_go_to_the_nearest(void **state)
+static void test_nearest_effort(void **state)
 {
     static const struct {
         const char *taken, *asked, *nearest;
@@ -276,11 +276,11 @@ static void test_efforts_go_to_the_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_template_that_reasons_is_listed_with_its_switch),
-        cmocka_unit_test(test_every_template_that_refuses_two_calls_is_listed),
-        cmocka_unit_test(test_one_call_is_what_a_template_takes_that_refuses_two),
-        cmocka_unit_test(test_what_is_only_mentioned_is_no_switch),
-        cmocka_unit_test(test_efforts_go_to_the_nearest),
+        cmocka_unit_test(test_switches_of_all_templates),
+        cmocka_unit_test(test_templates_that_refuse_two_calls),
+        cmocka_unit_test(test_detection_of_one_call),
+        cmocka_unit_test(test_variables_that_are_not_switches),
+        cmocka_unit_test(test_nearest_effort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

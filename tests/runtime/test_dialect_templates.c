@@ -178,7 +178,7 @@ static const struct row *row_of(const char *file)
     return NULL;
 }
 
-static void test_every_template_is_listed_with_its_dialect(void **state)
+static void test_dialects_of_all_templates(void **state)
 {
     (void)state;
     unsigned wrong = 0, seen = 0;
@@ -448,7 +448,7 @@ static void round_trip(const struct row *row, bool two, bool cuts, struct arena 
     test_free((void *)source.at);
 }
 
-static void test_what_a_template_renders_is_read_as_the_same_message(void **state)
+static void test_rendered_messages_are_read_back(void **state)
 {
     (void)state;
     struct arena *arena = arena_create(0, 256u * 1024 * 1024);
@@ -472,8 +472,8 @@ static void test_what_a_template_renders_is_read_as_the_same_message(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_template_is_listed_with_its_dialect),
-        cmocka_unit_test(test_what_a_template_renders_is_read_as_the_same_message),
+        cmocka_unit_test(test_dialects_of_all_templates),
+        cmocka_unit_test(test_rendered_messages_are_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

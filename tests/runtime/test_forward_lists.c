@@ -96,7 +96,7 @@ static void family_walk(struct device *device, const char *family)
     folder_remove(folder);
 }
 
-static void test_no_op_reads_what_was_written_over(void **state)
+static void test_no_op_reads_overwritten_buffers(void **state)
 {
     (void)state;
     static const char *const families[] = {
@@ -114,7 +114,7 @@ static void test_no_op_reads_what_was_written_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_op_reads_what_was_written_over),
+        cmocka_unit_test(test_no_op_reads_overwritten_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static struct gguf_bytes unhex(const json_t *value)
     return out;
 }
 
-static void test_blocks_are_the_reference_s(void **state)
+static void test_blocks_match_the_reference(void **state)
 {
     (void)state;
     struct error err;
@@ -69,7 +69,7 @@ static void test_blocks_are_the_reference_s(void **state)
     json_decref(root);
 }
 
-static void test_rows_of_heads_are_put_in_order(void **state)
+static void test_rows_of_heads_are_reordered(void **state)
 {
     (void)state;
     enum { HEADS = 3, HEAD = 8, ROWS = HEADS * HEAD, COLS = 5 };
@@ -90,7 +90,7 @@ static void test_rows_of_heads_are_put_in_order(void **state)
     }
 }
 
-static void test_rows_of_halves(void **state)
+static void test_rows_of_16_bit_floats(void **state)
 {
     (void)state;
     static const uint16_t f16[] = {0x3C00, 0xC000, 0x3800, 0x3555},
@@ -159,7 +159,7 @@ static void gguf_write(const char *folder, const char *name, struct gguf_build *
     heap_free(bytes.at);
 }
 
-static void test_a_file_is_the_folder_s_model(void **state)
+static void test_file_equals_the_folder(void **state)
 {
     (void)state;
     static const char *const names[] = {
@@ -285,7 +285,7 @@ static void test_scalings_of_positions(void **state)
 }
 
 // For an untied head converters write only its rows of yes and no, as cls.output.
-static void test_a_reranker_s_two_rows(void **state)
+static void test_reranker_with_two_head_rows(void **state)
 {
     (void)state;
     static struct outcome want, got;
@@ -565,12 +565,12 @@ static void test_a_model_of_k_blocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks_are_the_reference_s),
-        cmocka_unit_test(test_rows_of_heads_are_put_in_order),
-        cmocka_unit_test(test_rows_of_halves),
-        cmocka_unit_test(test_a_file_is_the_folder_s_model),
+        cmocka_unit_test(test_blocks_match_the_reference),
+        cmocka_unit_test(test_rows_of_heads_are_reordered),
+        cmocka_unit_test(test_rows_of_16_bit_floats),
+        cmocka_unit_test(test_file_equals_the_folder),
         cmocka_unit_test(test_scalings_of_positions),
-        cmocka_unit_test(test_a_reranker_s_two_rows),
+        cmocka_unit_test(test_reranker_with_two_head_rows),
         cmocka_unit_test(test_files_of_the_reference_writer),
         cmocka_unit_test(test_quantised_weights_and_ranks),
         cmocka_unit_test(test_a_model_of_k_blocks),

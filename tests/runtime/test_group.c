@@ -182,7 +182,7 @@ static void counting_free(struct device *device, void *at, size_t bytes)
     device_cpu()->memory_free(device, at, bytes);
 }
 
-static void test_the_plan_is_that_of_all_ranks(void **state)
+static void test_plan_includes_all_ranks(void **state)
 {
     (void)state;
     char folder[64];
@@ -429,7 +429,7 @@ static void test_a_rank_that_fails_ends_the_step(void **state)
     folder_remove(folder);
 }
 
-static void test_ranks_that_disagree_are_seen(void **state)
+static void test_disagreeing_ranks_are_detected(void **state)
 {
     (void)state;
     char folder[64];
@@ -510,7 +510,7 @@ static void test_a_rank_that_hangs_ends_the_step(void **state)
 }
 
 // If one rank fails and another one hangs because of it, the step's error is the fault.
-static void test_a_fault_is_told_before_who_is_late(void **state)
+static void test_fault_precedes_timeout(void **state)
 {
     (void)state;
     char folder[64];
@@ -601,7 +601,7 @@ static void test_a_pause_of_the_machine_loses_no_rank(void **state)
 }
 
 // Ranks with random delays give the same results, also if they replay graphs.
-static void test_late_ranks_give_the_same(void **state)
+static void test_late_ranks_change_no_result(void **state)
 {
     (void)state;
     char folder[64];
@@ -713,18 +713,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results_do_not_depend_on_neighbours),
         cmocka_unit_test(test_unequal_parts),
-        cmocka_unit_test(test_the_plan_is_that_of_all_ranks),
+        cmocka_unit_test(test_plan_includes_all_ranks),
         cmocka_unit_test(test_ranks_are_planned_one_by_one),
         cmocka_unit_test(test_a_rank_that_fails_ends_the_step),
-        cmocka_unit_test(test_ranks_that_disagree_are_seen),
+        cmocka_unit_test(test_disagreeing_ranks_are_detected),
         cmocka_unit_test(test_a_rank_that_hangs_ends_the_step),
-        cmocka_unit_test(test_a_fault_is_told_before_who_is_late),
+        cmocka_unit_test(test_fault_precedes_timeout),
         cmocka_unit_test(test_a_pause_of_the_machine_loses_no_rank),
-        cmocka_unit_test(test_late_ranks_give_the_same),
+        cmocka_unit_test(test_late_ranks_change_no_result),
         cmocka_unit_test(test_graphs_live_within_the_communicator),
     };
     const struct CMUnitTest on_gpus[] = {cmocka_unit_test(test_unequal_parts),
-                                         cmocka_unit_test(test_late_ranks_give_the_same)};
+                                         cmocka_unit_test(test_late_ranks_change_no_result)};
     emulated = rig_device() != device_cpu();
     if (emulated)
         return rig_device_usable() ? cmocka_run_group_tests(on_gpus, NULL, NULL) : 77;

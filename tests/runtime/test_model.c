@@ -25,7 +25,7 @@
 
 enum { ROWS = 9, OUTPUTS = 20, VOCAB = 96, PROMPT_MAX = 16, SAID_MAX = 2000 };
 
-static void test_plan_is_what_is_taken(void **state)
+static void test_plan_equals_allocations(void **state)
 {
     (void)state;
     static const char *const names[] = {"llama", "bert-mean", "qwen3-reranker", "llama-mean",
@@ -87,7 +87,7 @@ static void test_dummy_weights_are_the_same_each_time(void **state)
 
 // A checkpoint without a head is tied even if config.json does not state this, and gives the same
 // logits.
-static void test_a_missing_head_is_the_table(void **state)
+static void test_missing_head_is_tied(void **state)
 {
     (void)state;
     static float logits[2][VOCAB];
@@ -362,7 +362,7 @@ static void test_a_plain_step_copies_a_few_kilobytes(void **state)
 }
 
 // The device decides in which type a float32 checkpoint runs, unless an option does.
-static void test_a_device_says_what_float32_runs_as(void **state)
+static void test_device_chooses_type_of_float32(void **state)
 {
     (void)state;
     static const enum dtype cases[][2] = {{DTYPE_F32, DTYPE_F32}, {DTYPE_BF16, DTYPE_BF16}};
@@ -384,7 +384,7 @@ static void test_a_device_says_what_float32_runs_as(void **state)
 
 // A step with one token per row is not a decode step if a prompt continues: that row wants no
 // result.
-static void test_one_token_of_a_prompt_wants_nothing(void **state)
+static void test_one_prompt_token_is_not_a_decode(void **state)
 {
     (void)state;
     static float alone[VOCAB], beside[VOCAB];
@@ -559,7 +559,7 @@ static void test_masks_bind_their_rows(void **state)
 }
 
 // The last word of a mask counts, although the vocabulary does not fill it.
-static void test_masks_have_their_last_word(void **state)
+static void test_last_word_of_a_mask_counts(void **state)
 {
     (void)state;
     enum { WORDS = 4, LAST = 99 };
@@ -729,22 +729,22 @@ int main(void)
     if (!rig_device_usable())
         return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plan_is_what_is_taken),
+        cmocka_unit_test(test_plan_equals_allocations),
         cmocka_unit_test(test_dummy_weights_are_the_same_each_time),
-        cmocka_unit_test(test_a_missing_head_is_the_table),
+        cmocka_unit_test(test_missing_head_is_tied),
         cmocka_unit_test(test_reranker_forms_are_chosen),
         cmocka_unit_test(test_flight_and_graphs_change_no_token),
         cmocka_unit_test(test_an_open_that_fails_leaves_nothing),
         cmocka_unit_test(test_graphs_are_recorded_by_size),
         cmocka_unit_test(test_heads_run_over_wanted_rows),
         cmocka_unit_test(test_the_rotary_table_has_every_position),
-        cmocka_unit_test(test_a_device_says_what_float32_runs_as),
+        cmocka_unit_test(test_device_chooses_type_of_float32),
         cmocka_unit_test(test_a_plain_step_copies_a_few_kilobytes),
-        cmocka_unit_test(test_one_token_of_a_prompt_wants_nothing),
+        cmocka_unit_test(test_one_prompt_token_is_not_a_decode),
         cmocka_unit_test(test_an_op_that_fails_is_the_last_of_its_step),
         cmocka_unit_test(test_a_refused_op_says_why),
         cmocka_unit_test(test_masks_bind_their_rows),
-        cmocka_unit_test(test_masks_have_their_last_word),
+        cmocka_unit_test(test_last_word_of_a_mask_counts),
         cmocka_unit_test(test_encoder_rows_do_not_see_each_other),
         cmocka_unit_test(test_old_norm_names_are_known),
         cmocka_unit_test(test_batch_sections_do_not_overlap),

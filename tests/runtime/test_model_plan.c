@@ -279,7 +279,7 @@ static void facts_of_16_bits(const struct device *at, struct device_facts *out)
 }
 
 // A device that computes in 16 bits stores keys and values only in that type.
-static void test_a_device_of_16_bits_keeps_keys_and_values_so(void **state)
+static void test_kv_dtype_of_16_bit_devices(void **state)
 {
     (void)state;
     struct device_api api = *device_cpu();
@@ -784,7 +784,7 @@ int main(void)
         cmocka_unit_test(test_lengths_are_chosen),
         cmocka_unit_test(test_facts_of_kinds),
         cmocka_unit_test(test_facts_of_the_folder),
-        cmocka_unit_test(test_a_device_of_16_bits_keeps_keys_and_values_so),
+        cmocka_unit_test(test_kv_dtype_of_16_bit_devices),
         cmocka_unit_test(test_attention_has_a_shape),
         cmocka_unit_test(test_nothing_of_a_model_overlaps),
         cmocka_unit_test(test_a_record_is_copied_without_gaps),

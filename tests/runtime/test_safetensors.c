@@ -341,7 +341,7 @@ static void test_shards_are_plain_names(void **state)
 }
 
 // The message names the file that was cut, and closed files are forgotten.
-static void test_the_cut_file_of_several_is_named(void **state)
+static void test_cut_file_is_named(void **state)
 {
     (void)state;
     char folder[64], said[1024] = "";
@@ -400,7 +400,7 @@ static void test_the_cut_file_of_several_is_named(void **state)
 }
 
 // A bus error at another address ends the process as if no file had been opened.
-static void test_other_bus_errors_are_not_ours(void **state)
+static void test_other_bus_errors_are_fatal(void **state)
 {
     (void)state;
     char folder[64];
@@ -434,8 +434,8 @@ int main(void)
         cmocka_unit_test(test_elements_have_their_sizes),
         cmocka_unit_test(test_headers_are_read_to_their_limits),
         cmocka_unit_test(test_shards_are_plain_names),
-        cmocka_unit_test(test_the_cut_file_of_several_is_named),
-        cmocka_unit_test(test_other_bus_errors_are_not_ours),
+        cmocka_unit_test(test_cut_file_is_named),
+        cmocka_unit_test(test_other_bus_errors_are_fatal),
         cmocka_unit_test(test_one_file_is_read),
         cmocka_unit_test(test_a_file_that_is_cut_while_read),
         cmocka_unit_test(test_shards_are_joined),

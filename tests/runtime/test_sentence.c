@@ -53,7 +53,7 @@ static void test_prompts_are_found_by_name(void **state)
     assert_true(text_is(sentence_prompts_names(&prompts, arena), "'q', 'd', ''"));
 }
 
-static void test_the_default_is_the_folder_s_or_the_option_s(void **state)
+static void test_source_of_the_default_prompt(void **state)
 {
     static const char both[] =
         "{\"prompts\":{\"q\":\"Q \",\"d\":\"D \"},\"default_prompt_name\":\"q\"}";
@@ -69,7 +69,7 @@ static void test_the_default_is_the_folder_s_or_the_option_s(void **state)
     assert_null(standard_of("[]", NULL));
 }
 
-static void test_what_is_refused_says_where(void **state)
+static void test_refusals_name_the_place(void **state)
 {
     static const struct {
         const char *json, *standard, *words;
@@ -117,9 +117,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_prompts_are_found_by_name, begin, end),
-        cmocka_unit_test_setup_teardown(test_the_default_is_the_folder_s_or_the_option_s, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(test_what_is_refused_says_where, begin, end),
+        cmocka_unit_test_setup_teardown(test_source_of_the_default_prompt, begin, end),
+        cmocka_unit_test_setup_teardown(test_refusals_name_the_place, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

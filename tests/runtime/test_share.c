@@ -267,7 +267,7 @@ static void test_a_rank_reads_its_part(void **state)
 
 // The buffer of partial sums has space for a rank's part of the logits if that is larger than a
 // sum.
-static void test_parts_of_logits_have_room(void **state)
+static void test_parts_of_logits_fit_the_buffer(void **state)
 {
     (void)state;
     char folder[64];
@@ -304,7 +304,7 @@ static void refused(const char *folder, uint32_t ranks, const char *words)
     device_cpu()->close(device);
 }
 
-static void test_what_cannot_be_split_is_said(void **state)
+static void test_unsplittable_models_are_refused(void **state)
 {
     (void)state;
     char folder[64];
@@ -391,8 +391,8 @@ int main(void)
         cmocka_unit_test(test_ranks_together_hold_each_family),
         cmocka_unit_test(test_ranks_together_hold_every_type),
         cmocka_unit_test(test_a_rank_reads_its_part),
-        cmocka_unit_test(test_what_cannot_be_split_is_said),
-        cmocka_unit_test(test_parts_of_logits_have_room),
+        cmocka_unit_test(test_unsplittable_models_are_refused),
+        cmocka_unit_test(test_parts_of_logits_fit_the_buffer),
         cmocka_unit_test(test_sizes_of_a_rank),
         cmocka_unit_test(test_possible_sizes),
     };

@@ -142,7 +142,7 @@ static void test_state_stays_on_the_device(void **state)
 
 // Row 1 is dropped with a step in flight and returns next to row 0, with its earlier outputs, in
 // one prefill: its samples and penalties continue unchanged.
-static void test_preempted_rows_go_on(void **state)
+static void test_preempted_rows_continue(void **state)
 {
     (void)state;
     enum { GONE = 7 };
@@ -231,7 +231,7 @@ static void test_ended_rows_leave_no_trace(void **state)
 
 // The forward pass is launched, the last token read, its mask computed, and the sampler launched.
 // The mask allows the tokens whose remainder modulo 7 is that of the last token plus 1.
-static void test_masks_come_between(void **state)
+static void test_masks_between_forward_and_sampler(void **state)
 {
     (void)state;
     struct rig rig;
@@ -293,9 +293,9 @@ int main(void)
         return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_state_stays_on_the_device),
-        cmocka_unit_test(test_preempted_rows_go_on),
+        cmocka_unit_test(test_preempted_rows_continue),
         cmocka_unit_test(test_ended_rows_leave_no_trace),
-        cmocka_unit_test(test_masks_come_between),
+        cmocka_unit_test(test_masks_between_forward_and_sampler),
     };
     return cmocka_run_group_tests(tests, reference_make, reference_end);
 }

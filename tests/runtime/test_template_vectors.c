@@ -33,7 +33,7 @@ static bool agrees(const json_t *variables, struct text source, const json_t *wa
     return status == STATUS_OK && text_equal(out.text, text);
 }
 
-static void test_templates_are_as_jinja2_renders_them(void **state)
+static void test_templates_match_jinja2(void **state)
 {
     (void)state;
     json_t *root;
@@ -59,7 +59,7 @@ static void test_templates_are_as_jinja2_renders_them(void **state)
 }
 
 // strftime as in Python, at the borders of days, weeks and years.
-static void test_the_time_is_as_python_has_it(void **state)
+static void test_time_matches_python(void **state)
 {
     (void)state;
     static const struct {
@@ -94,8 +94,8 @@ static void test_the_time_is_as_python_has_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_templates_are_as_jinja2_renders_them),
-        cmocka_unit_test(test_the_time_is_as_python_has_it),
+        cmocka_unit_test(test_templates_match_jinja2),
+        cmocka_unit_test(test_time_matches_python),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

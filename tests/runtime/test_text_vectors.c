@@ -72,7 +72,7 @@ static unsigned case_check(const json_t *root, const json_t *one)
     return wrong;
 }
 
-static void test_words_are_the_reference_s(void **state)
+static void test_words_match_the_reference(void **state)
 {
     (void)state;
     json_t *root;
@@ -170,7 +170,7 @@ static void test_hostile_patterns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words_are_the_reference_s),
+        cmocka_unit_test(test_words_match_the_reference),
         cmocka_unit_test(test_some_patterns_are_refused),
         cmocka_unit_test(test_hostile_patterns),
     };

@@ -235,7 +235,7 @@ static void test_pair_of_texts(void **state)
     tokenizer_close(t);
 }
 
-static void test_too_little_room(void **state)
+static void test_too_small_buffers(void **state)
 {
     (void)state;
     struct tokenizer *t = open_text(letters, NULL);
@@ -474,7 +474,7 @@ static void test_folders_are_read(void **state)
     assert_non_null(strstr(err.text, "No such file or directory"));
 }
 
-static void test_types_are_given_or_not(void **state)
+static void test_token_types_of_classes(void **state)
 {
     (void)state;
     static const struct {
@@ -522,7 +522,7 @@ static void test_config_is_read(void **state)
 
 // Results of the reference library (tokenizers) for small models of each kind: pieces without a
 // token, bytes instead of them, words that are too long, post-processors.
-static void test_small_models_are_the_reference_s(void **state)
+static void test_small_models_match_the_reference(void **state)
 {
     (void)state;
     static const struct {
@@ -645,7 +645,7 @@ static void test_small_models_are_the_reference_s(void **state)
 }
 
 // Tokenizer files that are refused, and the messages.
-static void test_parts_are_refused_with_their_words(void **state)
+static void test_refused_parts(void **state)
 {
     (void)state;
     static const struct {
@@ -699,7 +699,7 @@ static void test_parts_are_refused_with_their_words(void **state)
 
 // If matching a pattern takes more attempts than the limit, the text is refused, and not treated as
 // if the pattern did not match.
-static void test_a_pattern_that_takes_too_long_is_said(void **state)
+static void test_slow_patterns_are_reported(void **state)
 {
     (void)state;
     static const char *const parts[] = {
@@ -732,7 +732,7 @@ static void test_a_pattern_that_takes_too_long_is_said(void **state)
 
 // A decoder's pattern that takes too long on one token is reported at startup, also if only at the
 // beginning of a text. If it takes too long on a complete text, the call fails.
-static void test_decoders_that_take_too_long(void **state)
+static void test_slow_decoders_are_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -780,21 +780,21 @@ int main(void)
         cmocka_unit_test(test_added_tokens_of_one_form),
         cmocka_unit_test(test_plain_segments),
         cmocka_unit_test(test_plain_marks_pass_normalizers),
-        cmocka_unit_test(test_types_are_given_or_not),
+        cmocka_unit_test(test_token_types_of_classes),
         cmocka_unit_test(test_tokens_of_spaces),
         cmocka_unit_test(test_folders_are_read),
         cmocka_unit_test(test_pair_of_texts),
-        cmocka_unit_test(test_too_little_room),
+        cmocka_unit_test(test_too_small_buffers),
         cmocka_unit_test(test_one_long_word),
         cmocka_unit_test(test_a_word_too_long_is_not_merged),
         cmocka_unit_test(test_wrong_files),
         cmocka_unit_test(test_long_patterns),
-        cmocka_unit_test(test_a_pattern_that_takes_too_long_is_said),
-        cmocka_unit_test(test_decoders_that_take_too_long),
+        cmocka_unit_test(test_slow_patterns_are_reported),
+        cmocka_unit_test(test_slow_decoders_are_reported),
         cmocka_unit_test(test_made_up_words),
         cmocka_unit_test(test_config_is_read),
-        cmocka_unit_test(test_small_models_are_the_reference_s),
-        cmocka_unit_test(test_parts_are_refused_with_their_words),
+        cmocka_unit_test(test_small_models_match_the_reference),
+        cmocka_unit_test(test_refused_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

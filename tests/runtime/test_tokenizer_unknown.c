@@ -16,7 +16,7 @@ static enum status open_model(struct tokenizer **t, const char *model, struct er
     return tokenizer_open_memory(t, text_of(json), text_span(NULL, 0), err);
 }
 
-static void test_an_unknown_token_that_is_not_there_is_refused(void **state)
+static void test_missing_unknown_token_is_refused(void **state)
 {
     (void)state;
     static const char *const models[] = {
@@ -48,7 +48,7 @@ static void put_bytes(char *out, size_t bytes_max, bool fallback)
     }
 }
 
-static void test_it_may_be_missing_where_no_text_is_unknown(void **state)
+static void test_unknown_token_that_is_never_needed(void **state)
 {
     (void)state;
     for (int fallback = 0; fallback <= 1; fallback++) {
@@ -69,8 +69,8 @@ static void test_it_may_be_missing_where_no_text_is_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_unknown_token_that_is_not_there_is_refused),
-        cmocka_unit_test(test_it_may_be_missing_where_no_text_is_unknown),
+        cmocka_unit_test(test_missing_unknown_token_is_refused),
+        cmocka_unit_test(test_unknown_token_that_is_never_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
