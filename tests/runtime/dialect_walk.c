@@ -132,7 +132,7 @@ bool subject_walk(const struct subject *s, struct matcher *m, uint64_t *seed, st
                      out->text.at);
         for (int pass = 0; pass < 2 && count == 0; pass++)
             for (uint32_t id = 0; id <= s->count; id++)
-                if ((words[id / 32] >> (id % 32) & 1) && id != 0x7F && // json_put_value escapes it
+                if ((words[id / 32] >> (id % 32) & 1) && id != 0x7F && // DEL: escaped in JSON
                     (pass > 0 || !structure || id == s->count || is_structure(id)))
                     all[count++] = id;
         uint32_t token = all[walk_random(seed, count)];

@@ -72,8 +72,8 @@ struct heard {
 // otherwise at random bytes.
 void subject_hear(const struct subject *s, const json_t *tools, const struct written *w,
                   enum dialect_start start, uint32_t cut, uint64_t *seed, struct heard *h);
-// Ends the answer after each byte in turn. Returns the first length for which the arguments are not
-// a prefix of those of the complete answer, or SIZE_MAX if there is none.
+// Ends the answer after each byte and special token. Returns the first length for which the
+// arguments are not a prefix of those of the complete answer, or SIZE_MAX if there is none.
 size_t subject_cut(const struct subject *s, const json_t *tools, const struct written *w,
                    enum dialect_start start, const struct heard *whole);
 void heard_line(struct heard *h); // writes h->line: calls, text and reasoning

@@ -113,7 +113,7 @@ static const struct row {
     {"hermes", "none", 0, // half of a pair after the object
      "<tool_call>{\"name\": \"g\", \"arguments\": \"{}\\ud800\"}</tool_call>",
      "call(0 g)args({}\xEF\xBF\xBD})end(0 0)over"},
-    {"hermes", "none", 0, // a character that begins no object is emitted whole
+    {"hermes", "none", 0, // a character that begins no object is emitted unsplit
      "<tool_call>{\"name\": \"g\", \"arguments\": \"\\u4f60\\u597d\"}</tool_call>",
      "call(0 g)args(\xE4\xBD\xA0\\u597d\"})end(0 0)over"},
     // The byte that breaks the arguments may begin the end mark of the call, but not if it is an

@@ -1,5 +1,5 @@
-// Answers that may call, but need not: text, reasoning and calls of the grammar are the same for
-// the reader, and a function that is not strict may be called the way models call it.
+// Answers that may call, but need not: the reader finds the text, reasoning and calls that the
+// grammar allowed, and a function that is not strict may be called the way models call it.
 #include "runtime/text/grammar/source.h"
 #include "tests/grammar/schema_rig.h"
 #include "tests/runtime/dialect_walk.h"

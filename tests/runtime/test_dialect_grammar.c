@@ -414,7 +414,7 @@ static void test_answers_begun_by_the_prompt(void **state)
     }
 }
 
-// An answer whose text has a format is such a text or a call.
+// If the text of an answer has a grammar, the answer is a text of it or a call.
 static void test_text_may_have_a_grammar(void **state)
 {
     (void)state;
@@ -456,8 +456,8 @@ static void test_text_may_have_a_grammar(void **state)
     subject_close(&s);
 }
 
-// With no_reasoning an answer that must call or has a format begins no reasoning. Reasoning that
-// the prompt began continues.
+// With no_reasoning, an answer that must call or whose text has a grammar begins no reasoning.
+// Reasoning that the prompt began continues.
 static void no_reasoning(const struct subject *s, uint64_t *seed)
 {
     struct dialect_reasoning_syntax thoughts = dialect_reasoning_syntax(&s->d);

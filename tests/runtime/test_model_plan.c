@@ -306,7 +306,7 @@ static void test_attention_has_a_shape(void **state)
     } cases[] = {
         {"llama", "{}", 0, 0, 192, 0.25f, true}, // gate and up in one product
         {"llama", "{\"vocab_size\":500}", 0, 0, 500, 0.25f, true},
-        {"llama", "{\"intermediate_size\":24}", 0, 0, 128, 0.25f, true},      // q, k, v in one
+        {"llama", "{\"intermediate_size\":24}", 0, 0, 128, 0.25f, true},      // q, k, v joined
         {"qwen2-classifier", "{\"vocab_size\":500}", 0, 0, 192, 0.25f, true}, // no LM head
         {"mistral", "{}", 0, 8, 256, 0.17677669f, true},
         {"mistral", "{}", 9, 8, 256, 0.17677669f, true},
