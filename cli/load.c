@@ -51,6 +51,7 @@ static enum status template_load(struct loaded *loaded, struct loaded_model *m, 
             file_read(&m->chat_source, loaded->arena, file, TEMPLATE_BYTES_MAX, err);
         if (status != STATUS_OK)
             return status;
+        tokenizer_guard_template(m->tokenizer, m->chat_source);
     } else {
         m->chat_source = tokenizer_chat_template(m->tokenizer, NULL);
     }

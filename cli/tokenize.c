@@ -11,7 +11,7 @@ struct tokenize_settings {
 #define AT(field) offsetof(struct tokenize_settings, field)
 static const struct option_row rows[] = {
     OPTION_ROW("plain", OPTION_FLAG, AT(plain), "off",
-               "treat added tokens in the text as text, as the server does with text of users"),
+               "treat special tokens in the text as text, as the server does with text of users"),
     OPTION_ROW("special", OPTION_FLAG, AT(special), "on",
                "add the tokens of the post-processor (BOS, CLS, ...)"),
 };

@@ -30,9 +30,15 @@ enum status tokenizer_open_words(struct tokenizer **out, uint32_t vocab,
                                  struct error *err) MUST_USE;
 void tokenizer_close(struct tokenizer *t); // NULL is allowed
 
+// Adds the markers of a chat template that is not in the folder to those that plain text never
+// contains. Called before the tokenizer is shared.
+void tokenizer_guard_template(struct tokenizer *t, struct text source);
+
 enum encode_flags {
-    ENCODE_PLAIN = 0,        // user text: added tokens in it stay text
-    ENCODE_ADDED_TOKENS = 1, // added tokens in the text become tokens
+    // user text: special tokens and markers of the chat template and the dialect stay text; other
+    // added tokens are words
+    ENCODE_PLAIN = 0,
+    ENCODE_ADDED_TOKENS = 1, // all added tokens in the text become tokens
     ENCODE_SPECIAL = 2,      // the post-processor adds BOS, CLS, SEP, ...
 };
 
@@ -63,9 +69,9 @@ enum status tokenizer_encode(const struct tokenizer *t, const struct encode_args
                              int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                              struct error *err) MUST_USE;
 
-// Encodes the joined text of the segments; args->pair is ignored. Added tokens are recognized only
-// if all of their text is in segments that are not plain; ENCODE_ADDED_TOKENS is implied. Results
-// as for tokenizer_encode.
+// Encodes the joined text of the segments; args->pair is ignored. Special tokens and markers are
+// recognized only if all of their text is in segments that are not plain; ENCODE_ADDED_TOKENS is
+// implied. Results as for tokenizer_encode.
 enum status tokenizer_encode_segments(const struct tokenizer *t, const struct encode_args *args,
                                       int32_t *tokens, uint32_t token_max, uint32_t *token_count,
                                       struct error *err) MUST_USE;

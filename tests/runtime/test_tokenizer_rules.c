@@ -1,6 +1,6 @@
-// The rules of single parts on small vocabularies: flags of added tokens, plain segments,
-// post-processors for pairs, long and hostile texts, malformed files, and the tokenizer of folders
-// without files. The expected ids were worked out by hand from the rules.
+// The rules of single parts on small vocabularies: post-processors for pairs, long and hostile
+// texts, malformed files, and the tokenizer of folders without files. The expected ids were worked
+// out by hand from the rules.
 #include "runtime/text/tokenizer/pattern.h"
 #include "runtime/text/tokenizer.h"
 #include "tests/runtime/tokenizer_memory.h"
@@ -63,141 +63,6 @@ static const char letters[] =
     "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\" "
     "\":3,\"ab\":4,\"<\":5,\">\":6,\"s\":7,\"?\":8},"
     "\"unk_token\":\"?\",\"merges\":[\"a b\"]}}";
-
-static void test_added_token_flags(void **state)
-{
-    (void)state;
-    struct tokenizer *t = open_text(letters, NULL);
-    EXPECT(t, "ab<s>ba", ENCODE_ADDED_TOKENS, 4, 10, 1, 0);
-    EXPECT(t, "ab<s>", ENCODE_PLAIN, 4, 5, 7, 6);
-    EXPECT(t, "a  <l> a", ENCODE_ADDED_TOKENS, 0, 11, 3, 0);
-    EXPECT(t, "a <r>  a", ENCODE_ADDED_TOKENS, 0, 3, 12, 0);
-    EXPECT(t, "bb abb bb", ENCODE_ADDED_TOKENS, 13, 3, 4, 1, 3, 13);
-    EXPECT(t, "Cc cC", ENCODE_ADDED_TOKENS, 14, 3, 14); // matched in normalized text
-    EXPECT(t, "cC", ENCODE_PLAIN, 2, 2);
-    EXPECT(t, "A\xFFz", ENCODE_PLAIN, 0, 8, 8); // an invalid byte counts as one character
-    assert_int_equal(tokenizer_token(t, text_of("<s>")), 10);
-    assert_int_equal(tokenizer_token(t, text_of("<t>")), -1);
-    assert_true(tokenizer_is_special(t, 10) && !tokenizer_is_special(t, 11));
-    assert_false(tokenizer_is_special(t, -1) || tokenizer_is_special(t, 1000));
-    assert_int_equal(tokenizer_vocab(t), 15);
-    tokenizer_close(t);
-}
-
-// A token of spaces that includes neighbouring spaces: the text of a match is not matched again.
-static void test_tokens_of_spaces(void **state)
-{
-    (void)state;
-    struct tokenizer *t =
-        open_text("{\"added_tokens\":[{\"id\":3,\"content\":\"  \",\"lstrip\":true,\"rstrip\":true,"
-                  "\"normalized\":false}],\"model\":{\"vocab\":{\"a\":0,\"b\":1,\" \":2},"
-                  "\"merges\":[]}}",
-                  NULL);
-    EXPECT(t, "a         b", ENCODE_ADDED_TOKENS, 0, 3, 1);
-    EXPECT(t, "a b  ", ENCODE_ADDED_TOKENS, 0, 2, 1, 3);
-    tokenizer_close(t);
-}
-
-// Among added tokens with equal normalized forms, special ones are found first, then the first one.
-static void test_added_tokens_of_one_form(void **state)
-{
-    (void)state;
-    struct tokenizer *t = open_text(
-        "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":5,\"content\":\"XX\"},"
-        "{\"id\":6,\"content\":\"xX\"},{\"id\":3,\"content\":\"AB\"},"
-        "{\"id\":4,\"content\":\"Ab\",\"special\":true,\"normalized\":true}],"
-        "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"x\":2},\"merges\":[]}}",
-        NULL);
-    EXPECT(t, "abxABxxab", ENCODE_ADDED_TOKENS, 4, 2, 4, 5, 4);
-    tokenizer_close(t);
-}
-
-static void test_plain_segments(void **state)
-{
-    (void)state;
-    struct tokenizer *t = open_text(letters, NULL);
-    static const int32_t want[] = {10, 5, 7, 6, 10, 4};
-    struct text_segment segments[] = {{text_of("<s>"), false},
-                                      {text_of("<s>"), true},
-                                      {text_of("<s>a"), false},
-                                      {text_of("b"), true}};
-    expect(t, (struct encode_args){.segments = segments, .segment_count = 4}, want, 6);
-    // A marker that the user wrote in part is not a marker; the text around it is not affected.
-    static const int32_t half[] = {5, 7, 6, 10};
-    struct text_segment halves[] = {{text_of("<"), true}, {text_of("s><s>"), false}};
-    expect(t, (struct encode_args){.segments = halves, .segment_count = 2}, half, 4);
-    // Matched after normalization: "cc" of the template, not "c" of the user before it.
-    static const int32_t late[] = {2, 14};
-    struct text_segment after[] = {{text_of("C"), true}, {text_of("CC"), false}};
-    expect(t, (struct encode_args){.segments = after, .segment_count = 2}, late, 2);
-    tokenizer_close(t);
-}
-
-// Text of the user never becomes a special token, whatever a normalizer makes of it or of the text
-// before it. A token of the template after it is found.
-static void test_plain_marks_pass_normalizers(void **state)
-{
-    (void)state;
-    enum { C = 4, Y = 5, CC = 14, OTHER = 8, E = 6 };
-    static const char strip[] = "{\"type\":\"Strip\"}";
-    static const char gone[] =
-        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"b\"},\"content\":\"\"}";
-    static const char made[] =
-        "{\"type\":\"Replace\",\"pattern\":{\"String\":\"q\"},\"content\":\"CC\"}";
-    static const char regex[] =
-        "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"b+\"},\"content\":\"y\"}";
-    static const char clean[] = "{\"type\":\"BertNormalizer\",\"lowercase\":false}";
-    static const char bytes[] = "{\"type\":\"ByteLevel\"}";
-    static const struct {
-        const char *normalizer, *first;
-        bool first_plain;
-        const char *second;
-        int32_t want[6];
-        uint32_t count;
-    } cases[] = {
-        {strip, "  ", false, "CC", {C, C}, 2},
-        {strip, "  C", true, "CC", {C, CC}, 2},
-        {strip, "CC", false, "C  ", {CC, C}, 2},
-        {gone, "b", false, "CC", {C, C}, 2},
-        {gone, "bbC", true, "CC", {C, CC}, 2},
-        {gone, "bCbC", true, "CC", {C, C, CC}, 3},
-        {made, "q", true, "q", {C, C, CC}, 3},
-        {made, "q", false, "q", {CC, C, C}, 3},
-        {regex, "bb", false, "CC", {Y, C, C}, 3},
-        {regex, "bbC", true, "CC", {Y, C, CC}, 3},
-        {"{\"type\":\"NFC\"}", "e\u0301", false, "CC", {E, C, C}, 3},
-        {"{\"type\":\"NFC\"}", "e\u0301C", true, "CC", {E, C, CC}, 3},
-        {"{\"type\":\"NFKC\"}", "\uFF23", true, "CC", {C, CC}, 2},
-        {"{\"type\":\"NFKC\"}", "y", false, "\uFF23\uFF23", {Y, C, C}, 3},
-        {"{\"type\":\"StripAccents\"}", "\u0301C", true, "CC", {C, CC}, 2},
-        {"{\"type\":\"StripAccents\"}", "\u0301\u0301", false, "CC", {C, C}, 2},
-        {"{\"type\":\"Nmt\"}", "\x01", false, "CC", {C, C}, 2},
-        {clean, "\x01", false, "CC", {C, C}, 2},
-        {clean,
-         "\x01\x01"
-         "C",
-         true,
-         "CC",
-         {C, CC},
-         2},
-        {bytes, "\u00e9", false, "CC", {OTHER, OTHER, C, C}, 4},
-        {bytes, "\u00e9", true, "CC", {OTHER, OTHER, CC}, 3},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char json[1024];
-        snprintf(json, sizeof json,
-                 "{\"added_tokens\":[{\"id\":14,\"content\":\"CC\",\"normalized\":true}],"
-                 "\"normalizer\":%s,\"model\":{\"vocab\":{\"C\":4,\"y\":5,\"\u00e9\":6,\"?\":8},"
-                 "\"unk_token\":\"?\",\"merges\":[]}}",
-                 cases[i].normalizer);
-        struct tokenizer *t = open_text(json, NULL);
-        struct text_segment segments[] = {{text_of(cases[i].first), cases[i].first_plain},
-                                          {text_of(cases[i].second), !cases[i].first_plain}};
-        expect(t, (struct encode_args){.segments = segments, .segment_count = 2}, cases[i].want,
-               cases[i].count);
-        tokenizer_close(t);
-    }
-}
 
 static const char pairs[] =
     "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},"
@@ -776,12 +641,7 @@ static void test_slow_decoders_are_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_added_token_flags),
-        cmocka_unit_test(test_added_tokens_of_one_form),
-        cmocka_unit_test(test_plain_segments),
-        cmocka_unit_test(test_plain_marks_pass_normalizers),
         cmocka_unit_test(test_token_types_of_classes),
-        cmocka_unit_test(test_tokens_of_spaces),
         cmocka_unit_test(test_folders_are_read),
         cmocka_unit_test(test_pair_of_texts),
         cmocka_unit_test(test_too_small_buffers),

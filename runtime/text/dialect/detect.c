@@ -42,19 +42,33 @@ static bool stands_in(const char *literal, struct text name)
     return literal && memmem(literal, strlen(literal), name.at, name.bytes);
 }
 
-static bool is_of_literals(const struct dialect *d, struct text name)
+static bool row_has(const struct dialect_row *row, struct text name)
 {
-    const struct dialect_syntax *s = &d->row->syntax;
-    const struct dialect_reasoning_syntax *r = &d->reasoning->syntax;
+    const struct dialect_syntax *s = &row->syntax;
     const char *const all[] = {
-        s->trigger,     s->begin,     s->call_open, s->name_close,  s->call_close,
-        s->separator,   s->end,       s->key_open,  s->string_open, s->other_open,
-        s->value_close, s->value_end, r->open,      r->close,       s->parameter_separator};
+        s->trigger,     s->begin,     s->call_open,          s->name_close,  s->call_close,
+        s->separator,   s->end,       s->key_open,           s->string_open, s->other_open,
+        s->value_close, s->value_end, s->parameter_separator};
     bool found = false;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         found |= stands_in(all[i], name);
-    for (uint32_t i = 0; i < ROW_MARKERS && d->row->markers[i].text; i++)
-        found |= stands_in(d->row->markers[i].text, name);
+    for (uint32_t i = 0; i < ROW_MARKERS && row->markers[i].text; i++)
+        found |= stands_in(row->markers[i].text, name);
+    return found;
+}
+
+static bool reasoning_has(const struct dialect_reasoning *reasoning, struct text name)
+{
+    return stands_in(reasoning->syntax.open, name) || stands_in(reasoning->syntax.close, name);
+}
+
+bool dialect_table_has(struct text piece)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < dialect_row_count && !found; i++)
+        found = row_has(&dialect_rows[i], piece);
+    for (uint32_t i = 0; i < dialect_reasoning_count && !found; i++)
+        found = reasoning_has(&dialect_reasonings[i], piece);
     return found;
 }
 
@@ -66,7 +80,7 @@ static enum status specials_find(struct dialect *d, struct error *err)
         if (!tokenizer_is_special(d->tokenizer, (int32_t)id))
             continue;
         struct text name = tokenizer_token_text(d->tokenizer, (int32_t)id);
-        if (name.bytes == 0 || !is_of_literals(d, name))
+        if (name.bytes == 0 || !(row_has(d->row, name) || reasoning_has(d->reasoning, name)))
             continue;
         if (d->special_count == DIALECT_SPECIALS_MAX)
             return error_set(

@@ -117,6 +117,9 @@ bool dialect_marks_text(const struct dialect *d);
 const struct dialect_syntax *dialect_syntax(const struct dialect *d);
 struct dialect_reasoning_syntax dialect_reasoning_syntax(const struct dialect *d);
 
+// Returns true if a marker or a literal of any row contains this piece.
+bool dialect_table_has(struct text piece);
+
 // Names of all rows, for lists; NULL after the last.
 const char *dialect_row_name(uint32_t index);
 const char *dialect_reasoning_row_name(uint32_t index);

@@ -44,18 +44,30 @@ static size_t next_candidate(const struct added_matcher *m, struct marked_text s
     return from;
 }
 
-// Returns the index of the longest added token at `at` without a byte marked plain, or -1.
-static int32_t longest_at(const struct added_matcher *m, struct marked_text s, size_t at,
-                          size_t *end)
+// Returns the index of the longest added token at `at` that its bytes allow, or -1. A guarded token
+// must not contain a plain byte. If a guarded token is longer than the result, and all of its bytes
+// are plain, there is no token: the reference library passes over its text. *end is the end of the
+// token, or the position from which the search continues.
+static int32_t longest_at(const struct encode *e, const struct added_matcher *m,
+                          struct marked_text s, size_t at, size_t *end)
 {
     int32_t best = -1;
     uint32_t node = 0;
-    for (size_t i = at; i < s.bytes && plain_at(&s, i) == 0; i++) {
+    bool any_plain = false, all_plain = true;
+    *end = at + 1;
+    for (size_t i = at; i < s.bytes; i++) {
         node = trie_step(&m->trie, node, (unsigned char)s.at[i]);
         if (node == 0)
             break;
-        if (m->trie.values[node] >= 0) {
-            best = m->trie.values[node];
+        bool plain = !e->added_tokens || plain_at(&s, i) != 0;
+        any_plain |= plain;
+        all_plain &= plain;
+        int32_t index = m->trie.values[node];
+        if (index < 0)
+            continue;
+        bool allowed = !any_plain || !e->t->added[index].guarded;
+        if (allowed || all_plain) {
+            best = allowed ? index : -1;
             *end = i + 1;
         }
     }
@@ -75,12 +87,13 @@ void added_split(struct encode *e, const struct added_matcher *m, struct marked_
                  const struct added_sink *sink)
 {
     size_t done = 0;
-    size_t at = e->added_tokens && m->any ? next_candidate(m, s, 0) : s.bytes;
+    bool search = e->added_tokens ? m->any : m->any_word;
+    size_t at = search ? next_candidate(m, s, 0) : s.bytes;
     while (at < s.bytes && e->status == STATUS_OK && encode_spend(e, 2)) {
         size_t match_end = 0;
-        int32_t index = longest_at(m, s, at, &match_end);
+        int32_t index = longest_at(e, m, s, at, &match_end);
         if (index < 0) {
-            at = next_candidate(m, s, at + 1);
+            at = next_candidate(m, s, match_end);
             continue;
         }
         const struct added_token *token = &e->t->added[index];
@@ -105,7 +118,7 @@ void added_split(struct encode *e, const struct added_matcher *m, struct marked_
 }
 
 static enum status matcher_put(struct added_matcher *m, struct text key, int32_t index,
-                               struct error *err)
+                               bool guarded, struct error *err)
 {
     if (key.bytes == 0 || trie_get(&m->trie, key) >= 0)
         return STATUS_OK;
@@ -115,6 +128,7 @@ static enum status matcher_put(struct added_matcher *m, struct text key, int32_t
     m->only_byte = !m->any || m->only_byte == byte ? byte : -1;
     m->begins[byte] = true;
     m->any = true;
+    m->any_word |= !guarded;
     return STATUS_OK;
 }
 
@@ -129,7 +143,7 @@ static enum status matchers_put(struct tokenizer *t, bool special, struct error 
         if (token->normalized && !normalize(&e, &s))
             return error_set(err, STATUS_INVALID, "an added token cannot be normalized");
         enum status status = matcher_put(token->normalized ? &t->normalized : &t->raw,
-                                         text_span(s.at, s.bytes), (int32_t)i, err);
+                                         text_span(s.at, s.bytes), (int32_t)i, token->guarded, err);
         if (status != STATUS_OK)
             return status;
     }
@@ -175,6 +189,8 @@ static enum status read_one(struct tokenizer *t, const struct jnode *node, struc
         .special = jtree_get_bool(node, "special", false),
         .normalized = jtree_get_bool(node, "normalized", !jtree_get_bool(node, "special", false)),
     };
+    struct added_token *token = &t->added[t->added_count - 1];
+    token->guarded = token->special;
     return STATUS_OK;
 }
 

@@ -24,8 +24,8 @@ struct encode {
     uint8_t *type_ids;   // [token_max] or NULL
     uint32_t token_max, token_count;
     uint8_t type_id;
-    bool added_tokens;    // true if added tokens in the text become tokens
-    const uint8_t *plain; // [text bytes] 1: no added token may use this byte; NULL: any may
+    bool added_tokens;    // false if the complete text is plain
+    const uint8_t *plain; // [text bytes] 1: no guarded token may use this byte; NULL: any may
     uint32_t *scratch[2]; // grow, reused from word to word: symbols; work of long words
     size_t scratch_words[2];
     char *stage_text[STAGES_MAX]; // text rewritten by each pre-tokenizer stage
@@ -68,7 +68,7 @@ uint32_t *encode_scratch(struct encode *e, int which, size_t words);
 bool encode_find(struct encode *e, const struct regex *regex, struct text text, size_t from,
                  struct regex_span *out);
 
-// A text between two stages. `plain` marks the bytes in which no added token may be found.
+// A text between two stages. `plain` marks the bytes in which no guarded token may be found.
 struct marked_text {
     const char *at;
     size_t bytes;

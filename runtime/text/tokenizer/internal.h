@@ -133,6 +133,9 @@ enum status unigram_open(struct tokenizer *t, const struct jnode *node, struct e
 enum status added_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 // Builds the matchers t->raw and t->normalized. Requires all normalizers.
 enum status added_match_open(struct tokenizer *t, struct error *err);
+// Guards the added tokens that are markers of a template of t, or of a dialect: plain text never
+// contains them. Requires the templates.
+void added_guard_markers(struct tokenizer *t);
 enum status post_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 enum status decoders_open(struct tokenizer *t, const struct jnode *node, struct error *err);
 // Fills t->bytes and the streaming members. Requires the decoders and all tokens.

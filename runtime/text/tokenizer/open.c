@@ -165,7 +165,9 @@ static enum status open_folder(struct tokenizer *t, const char *model, struct er
     if (status != STATUS_OK)
         return status;
     config_open(t, config, map);
-    return folder_templates_open(t, folder, err);
+    status = folder_templates_open(t, folder, err);
+    added_guard_markers(t);
+    return status;
 }
 
 enum status tokenizer_open(struct tokenizer **out, const char *folder, struct error *err)

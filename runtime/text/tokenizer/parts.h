@@ -127,11 +127,12 @@ struct added_token {
     struct text content;
     uint32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
+    bool guarded; // true if plain text never contains it: a special token or a marker
 };
 
 struct added_matcher {
     struct trie trie; // values are indices into added[]
-    bool any;
+    bool any, any_word; // true if there is a token; one that is not guarded
     int only_byte;    // the first byte of all tokens if there is only one; else -1
     bool begins[256]; // true for each first byte of a token
 };
