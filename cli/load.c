@@ -212,6 +212,7 @@ static void copy_fill(struct loaded_model *m, const struct loaded_model *first)
     *m = *first;
     m->copy = copy;
     m->device = device;
+    m->source = NULL;
     m->plan = NULL;
 }
 
@@ -233,6 +234,8 @@ static enum status sampling_defaults_load(const struct loaded_model *m,
 static enum status model_prepare(struct loaded *loaded, struct loaded_model *m, struct error *err)
 {
     struct loaded_model *first = model_first(m);
+    if (m == first)
+        m->source = model_source_open(m->spec.folder);
     enum status status = m == first ? tokenizer_load(m, err) : STATUS_OK;
     if (status != STATUS_OK)
         return status;
@@ -691,8 +694,17 @@ enum status models_load(struct loaded *loaded, struct error *err)
     return STATUS_OK;
 }
 
+void sources_close(struct loaded *loaded)
+{
+    for (uint32_t i = 0; i < loaded->model_count; i++) {
+        model_source_close(loaded->models[i].source);
+        loaded->models[i].source = NULL;
+    }
+}
+
 void loaded_close(struct loaded *loaded)
 {
+    sources_close(loaded);
     for (uint32_t i = loaded->model_count; i-- > 0;) { // backwards: the first copy is closed last
         struct loaded_model *m = &loaded->models[i];
         if (m->engine)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/devices.h"
+#include "runtime/source/source.h"
 #include "runtime/text/chat.h"
 #include "runtime/text/dialect/budget.h"
 #include "runtime/text/dialect/switch.h"
@@ -29,6 +30,7 @@ struct loaded_model {
     struct loaded_ranks ranks;         // used if split over GPUs; rank r is on choices[r]
     const char *rank_names[RANKS_MAX]; // labels of those GPUs
     char label[48];                    // label of its device, or of all its GPUs: "cuda:0,1"
+    struct model_source *source; // open until sources_close; set in the first copy, may be NULL
     struct tokenizer *tokenizer;
     struct vocabulary *vocabulary; // generators only; set by models_load
     struct chat_template *chat;    // generators only
@@ -83,6 +85,9 @@ bool is_on(const struct loaded_model *model, const struct loaded_device *device)
 
 // Loads the weights, showing progress on stderr, and opens the engines.
 enum status models_load(struct loaded *loaded, struct error *err) MUST_USE;
+
+// Closes the files of the models, which nothing reads after loading.
+void sources_close(struct loaded *loaded);
 
 void loaded_close(struct loaded *loaded);
 

@@ -285,6 +285,7 @@ static enum status models_up(struct serving *s, struct error *err)
     if (status != STATUS_OK)
         return status;
     served_fill(s);
+    sources_close(&s->loaded);
     return engines_start(s, err);
 }
 

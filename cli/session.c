@@ -191,6 +191,7 @@ enum status session_open(struct session *session, const char *folder,
     enum status status = session_plan(session, folder, model, device, err);
     if (status == STATUS_OK)
         status = models_load(loaded, err);
+    sources_close(loaded);
     if (status == STATUS_OK)
         status = waker_open(&session->waker, err);
     if (status != STATUS_OK)

@@ -184,19 +184,16 @@ static enum status tensor_make(struct tensor *to, const struct gguf_tensor *from
     return head_set(to, from, name, family, file, err);
 }
 
-enum status gguf_tensors_parse(struct tensor **out, uint32_t *count, struct arena *arena,
-                               struct text file, const char *name, struct error *err)
+enum status gguf_tensors_list(struct tensor **out, uint32_t *count, struct arena *arena,
+                              const struct gguf *file, struct error *err)
 {
-    struct gguf gguf;
     struct rope_rows family;
     *count = 0;
-    enum status status = gguf_parse(&gguf, arena, file, name, err);
-    if (status == STATUS_OK)
-        status = family_read(&family, &gguf, err);
+    enum status status = family_read(&family, file, err);
     if (status != STATUS_OK)
         return status;
-    *out = arena_alloc_zeroed(arena, gguf.tensor_count + 1, sizeof **out);
-    for (uint32_t i = 0; i < gguf.tensor_count && status == STATUS_OK; i++, (*count)++)
-        status = tensor_make(&(*out)[i], &gguf.tensors[i], &family, &gguf, arena, err);
+    *out = arena_alloc_zeroed(arena, file->tensor_count + 1, sizeof **out);
+    for (uint32_t i = 0; i < file->tensor_count && status == STATUS_OK; i++, (*count)++)
+        status = tensor_make(&(*out)[i], &file->tensors[i], &family, file, arena, err);
     return status;
 }

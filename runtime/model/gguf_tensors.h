@@ -4,12 +4,12 @@
 
 #include "runtime/model/tensors.h"
 
-// Parses a GGUF file whose bytes are `file`; *out and the names lie in the arena, the tensors point
-// into `file`. `name` is the file's name for messages. Refuses a tensor name that the architecture
+// Lists the tensors of a parsed GGUF file; *out and the names lie in the arena, the tensors point
+// into the file, which must outlive them. Refuses a tensor name that the architecture
 // does not have: the file then belongs to a variant that would be served wrongly. Every remaining
 // tensor must be consumed by weight_list_make.
-enum status gguf_tensors_parse(struct tensor **out, uint32_t *count, struct arena *arena,
-                               struct text file, const char *name, struct error *err) MUST_USE;
+enum status gguf_tensors_list(struct tensor **out, uint32_t *count, struct arena *arena,
+                              const struct gguf *file, struct error *err) MUST_USE;
 
 // Writes the file's name of a tensor with this folder name; returns false if there is none.
 bool gguf_tensor_name_back(char out[TENSOR_NAME_MAX], const char *name);

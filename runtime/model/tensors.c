@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "runtime/model/gguf_tensors.h"
 #include "runtime/model/safetensors.h"
+#include "runtime/source/gguf_file.h"
 #include "runtime/source/mapping.h"
 #include "runtime/source/source.h"
 
@@ -25,7 +26,7 @@ struct tensors {
     uint32_t shard_count;
     struct tensor *tensors; // [count], sorted by name
     uint32_t count;
-    bool gguf;
+    struct model_source *gguf; // the GGUF file; NULL: a folder
 };
 
 static int tensor_name_order(const void *a, const void *b)
@@ -33,12 +34,29 @@ static int tensor_name_order(const void *a, const void *b)
     return text_order(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
 }
 
-// Opens one more file, FOLDER/NAME or a GGUF file, and appends its tensors.
+// Appends tensors that lie in the file with the descriptor fd.
+static enum status tensors_append(struct tensors *set, const char *folder,
+                                  const struct tensor *list, uint32_t count, int fd,
+                                  struct error *err)
+{
+    if (count > TENSORS_MAX - set->count)
+        return error_set(err, STATUS_TOO_LARGE, "%s has more than %d tensors", folder, TENSORS_MAX);
+    size_t held = set->count * sizeof *list;
+    set->tensors = heap_grow(set->tensors, held + count * sizeof *list);
+    if (count > 0)
+        memcpy(set->tensors + set->count, list, count * sizeof *list);
+    for (uint32_t i = 0; i < count; i++)
+        set->tensors[set->count + i].fd = fd;
+    set->count += count;
+    return STATUS_OK;
+}
+
+// Opens one more file, FOLDER/NAME, and appends its tensors.
 static enum status shard_add(struct tensors *set, const char *folder, const char *name,
                              struct error *err)
 {
     struct shard *shard = &set->shards[set->shard_count];
-    const char *path = set->gguf ? name : arena_format(set->arena, "%s/%s", folder, name).at;
+    const char *path = arena_format(set->arena, "%s/%s", folder, name).at;
     shard->name = arena_copy(set->arena, text_of(name)).at;
     enum status status = mapping_open(&shard->file, path, sizeof(uint64_t), err);
     set->shard_count++; // also after a failure, so that tensors_close closes the file
@@ -47,20 +65,26 @@ static enum status shard_add(struct tensors *set, const char *folder, const char
     struct tensor *list = NULL;
     uint32_t count = 0;
     struct text bytes = text_span(shard->file.at, shard->file.bytes);
-    status = set->gguf ? gguf_tensors_parse(&list, &count, set->arena, bytes, shard->name, err)
-                       : safetensors_parse(&list, &count, set->arena, bytes, shard->name, err);
+    status = safetensors_parse(&list, &count, set->arena, bytes, shard->name, err);
     if (status != STATUS_OK)
         return status;
-    if (count > TENSORS_MAX - set->count)
-        return error_set(err, STATUS_TOO_LARGE, "%s has more than %d tensors", folder, TENSORS_MAX);
-    size_t held = set->count * sizeof *list;
-    set->tensors = heap_grow(set->tensors, held + count * sizeof *list);
-    if (count > 0)
-        memcpy(set->tensors + set->count, list, count * sizeof *list);
-    for (uint32_t i = 0; i < count; i++)
-        set->tensors[set->count + i].fd = shard->file.fd;
-    set->count += count;
-    return STATUS_OK;
+    return tensors_append(set, folder, list, count, shard->file.fd, err);
+}
+
+// Opens a GGUF file and appends its tensors.
+static enum status gguf_add(struct tensors *set, const char *path, struct error *err)
+{
+    struct tensor *list = NULL;
+    uint32_t count = 0;
+    enum status status = gguf_file_open(&set->gguf, path, err);
+    if (status != STATUS_OK) {
+        set->gguf = NULL;
+        return status;
+    }
+    status = gguf_tensors_list(&list, &count, set->arena, &set->gguf->gguf, err);
+    if (status != STATUS_OK)
+        return status;
+    return tensors_append(set, path, list, count, set->gguf->mapping.fd, err);
 }
 
 // Returns true for a plain file name: the index must not lead out of the folder.
@@ -170,9 +194,8 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     struct text single = arena_format(arena, "%s/model.safetensors", folder);
     enum status status;
     size_t end;
-    set->gguf = source_is_gguf(folder, &end) && folder[end] == '\0';
-    if (set->gguf) {
-        status = shard_add(set, folder, folder, err);
+    if (source_is_gguf(folder, &end) && folder[end] == '\0') {
+        status = gguf_add(set, folder, err);
         if (status == STATUS_OK)
             status = names_check(set, err);
     } else if (entry_exists(single.at)) {
@@ -193,18 +216,25 @@ enum status tensors_open(struct tensors **out, const char *folder, struct error 
     return STATUS_OK;
 }
 
-enum status tensors_check(const struct tensors *set, struct error *err)
+static enum status length_check(const struct mapping *file, const char *name, struct error *err)
 {
     struct stat about;
-    for (uint32_t i = 0; i < set->shard_count; i++) {
-        const struct shard *shard = &set->shards[i];
-        if (fstat(shard->file.fd, &about) != 0 || (uint64_t)about.st_size < shard->file.bytes)
-            return error_set(
-                err, STATUS_IO,
-                "%s was truncated while it was loaded; load it again when the file is complete",
-                shard->name);
-    }
-    return STATUS_OK;
+    if (fstat(file->fd, &about) == 0 && (uint64_t)about.st_size >= file->bytes)
+        return STATUS_OK;
+    return error_set(err, STATUS_IO,
+                     "%s was truncated while it was loaded; load it again when the file is "
+                     "complete",
+                     name);
+}
+
+enum status tensors_check(const struct tensors *set, struct error *err)
+{
+    enum status status = STATUS_OK;
+    if (set->gguf)
+        status = length_check(&set->gguf->mapping, set->gguf->gguf.name, err);
+    for (uint32_t i = 0; i < set->shard_count && status == STATUS_OK; i++)
+        status = length_check(&set->shards[i].file, set->shards[i].name, err);
+    return status;
 }
 
 // Adds bytes to a hash.
@@ -240,6 +270,7 @@ void tensors_close(struct tensors *set)
         return;
     for (uint32_t i = 0; i < set->shard_count; i++)
         mapping_close(&set->shards[i].file);
+    model_source_close(set->gguf);
     heap_free(set->shards);
     heap_free(set->tensors);
     arena_destroy(set->arena);
@@ -271,7 +302,7 @@ const struct tensors_words *tensors_words(const struct tensors *set)
 
 bool tensors_are_gguf(const struct tensors *set)
 {
-    return set->gguf;
+    return set->gguf != NULL;
 }
 
 uint32_t tensors_count(const struct tensors *set)

@@ -3,9 +3,8 @@
 
 #include "base/file.h"
 #include "base/folder.h"
-#include "runtime/source/gguf.h"
 #include "runtime/source/gguf_documents.h"
-#include "runtime/source/mapping.h"
+#include "runtime/source/gguf_file.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,9 @@ bool source_is_gguf(const char *path, size_t *end)
     size_t bytes = strlen(path);
     if (bytes >= sizeof part)
         return false;
+    *end = gguf_file_prefix(path);
+    if (*end > 0)
+        return true;
     memcpy(part, path, bytes + 1);
     while (bytes > 0) {
         if (stat(part, &about) == 0) {
@@ -35,25 +37,32 @@ bool source_is_gguf(const char *path, size_t *end)
     return false;
 }
 
+struct model_source *model_source_open(const char *model)
+{
+    size_t end;
+    struct model_source *source;
+    if (!source_is_gguf(model, &end) || model[end] != '\0')
+        return NULL;
+    return gguf_file_open(&source, model, &(struct error){0}) == STATUS_OK ? source : NULL;
+}
+
 // Writes the document that the GGUF file `path` has in place of the file `name`.
 static enum status document_read(struct text *out, struct arena *arena, const char *path,
                                  const char *name, size_t bytes_max, struct error *err)
 {
-    struct mapping mapping;
-    struct gguf file;
+    struct model_source *source;
+    enum status status = gguf_file_open(&source, path, err);
+    if (status != STATUS_OK)
+        return status;
     struct arena *scratch = arena_create(0, 0);
     struct json_buffer made = {0};
     const struct gguf_output output = {&made, bytes_max, scratch};
-    enum status status = mapping_open(&mapping, path, sizeof(uint32_t), err);
-    if (status == STATUS_OK)
-        status = gguf_parse(&file, scratch, text_span(mapping.at, mapping.bytes), path, err);
-    if (status == STATUS_OK)
-        status = gguf_document(&output, &file, name, err);
+    status = gguf_document(&output, &source->gguf, name, err);
     if (status == STATUS_OK)
         *out = arena_copy(arena, json_buffer_text(&made));
     json_buffer_free(&made);
     arena_destroy(scratch);
-    mapping_close(&mapping);
+    model_source_close(source);
     return status;
 }
 

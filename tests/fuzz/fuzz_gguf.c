@@ -39,9 +39,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     uint32_t count = 0;
     struct error err;
     struct text text = text_span((const char *)data, bytes);
-    if (gguf_tensors_parse(&list, &count, arena, text, "fuzz", &err) == STATUS_OK)
+    enum status status = gguf_parse(&file, arena, text, "fuzz", &err);
+    if (status == STATUS_OK && gguf_tensors_list(&list, &count, arena, &file, &err) == STATUS_OK)
         tensors_read(list, count);
-    if (gguf_parse(&file, arena, text, "fuzz", &err) == STATUS_OK)
+    if (status == STATUS_OK)
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             struct json_buffer out = {0};
             const struct gguf_output paper = {&out, 1 << 26, arena};

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "runtime/model/dequantise.h"
+#include "runtime/source/source.h"
 #include "tests/runtime/gguf_rig.h"
 #include "tests/runtime/model_rig.h"
 
@@ -15,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -562,6 +564,53 @@ static void test_a_model_of_k_blocks(void **state)
     folder_remove(folder);
 }
 
+static enum status config_read(const char *folder, const char *name)
+{
+    char path[512];
+    struct text text;
+    struct error err;
+    struct arena *arena = arena_create(0, 0);
+    snprintf(path, sizeof path, "%s/%s/config.json", folder, name);
+    enum status status = model_file_read(&text, arena, path, 1 << 20, &err);
+    arena_destroy(arena);
+    return status;
+}
+
+// All readers of an open model use the file as it was when the model was opened.
+static void test_an_open_file_is_parsed_once(void **state)
+{
+    (void)state;
+    char folder[64], path[128], other[128];
+    struct error err;
+    struct tensors *tensors;
+    json_t *golden = golden_read("llama");
+    struct gguf_build b = {.key_count = 0};
+    folder_make(folder);
+    gguf_of_golden(&b, golden);
+    gguf_write(folder, "m.gguf", &b);
+    snprintf(path, sizeof path, "%s/m.gguf", folder);
+    snprintf(other, sizeof other, "%s/none.gguf", folder);
+    assert_null(model_source_open(folder));
+    assert_null(model_source_open(other));
+    struct model_source *first = model_source_open(path), *second = model_source_open(path);
+    assert_non_null(first);
+    assert_ptr_equal(first, second);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(config_read(folder, "m.gguf"), STATUS_OK);
+    assert_int_not_equal(config_read(folder, "m.gguf2"), STATUS_OK);
+    model_source_close(first);
+    assert_int_equal(config_read(folder, "m.gguf"), STATUS_OK);
+    assert_int_equal(tensors_open(&tensors, path, &err), STATUS_OK);
+    model_source_close(second);
+    assert_non_null(tensors_find(tensors, "model.norm.weight"));
+    assert_int_equal(tensors_check(tensors, &err), STATUS_OK);
+    tensors_close(tensors);
+    assert_int_not_equal(config_read(folder, "m.gguf"), STATUS_OK);
+    model_source_close(NULL);
+    json_decref(golden);
+    folder_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_files_of_the_reference_writer),
         cmocka_unit_test(test_quantised_weights_and_ranks),
         cmocka_unit_test(test_a_model_of_k_blocks),
+        cmocka_unit_test(test_an_open_file_is_parsed_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
