@@ -69,7 +69,7 @@ void expect_error(const struct endpoint *e, const char *more, int status, const 
     fake_end();
 }
 
-// The value that stands for each JSON type.
+// A sample value of each JSON type.
 static const struct {
     char type;
     const char *value;

@@ -1,4 +1,4 @@
-// The doubles of api_fake.h. One exchange at a time.
+// Implements the doubles of api_fake.h. Only one exchange exists at a time.
 #include "api_fake.h"
 
 #include "http/api/grammars.h"
@@ -32,7 +32,7 @@ static struct served served;
 static const struct route *route;
 static void *state;
 static struct token_top event_tops[8192][TOP_LOGPROBS_MAX];
-static uint32_t event_choice, finishes; // of the next event; so far
+static uint32_t event_choice, finishes; // choice of the next event; number of finished choices
 
 // Control
 
@@ -122,7 +122,7 @@ void fake_arena_limit(size_t bytes)
     arena = arena_create(0, bytes);
 }
 
-// JSON values that are not freed yet; of them those of the test itself.
+// JSON values not yet freed, and how many of them existed at fake_begin.
 static size_t json_live, json_before;
 
 static void *json_take(size_t bytes)
@@ -167,7 +167,7 @@ void fake_begin(enum model_kind kind)
     fake.send_space = 4096;
     fake.sent = calloc(1, 1);
     fake.cached = 3;
-    fake.ignored_before = 1; // not the first: no line in the test's output
+    fake.ignored_before = 1; // not the process's first ignored field, so that nothing is logged
     arena = arena_create(0, 0);
     state = NULL;
 }
@@ -239,7 +239,8 @@ int fake_teardown(void **unused)
     return 0;
 }
 
-// Returns the end of an id (prefix and 24 letters) or of a time that begins at p.
+// If a generated id (prefix and 24 letters) or a time begins at p, returns its end, otherwise NULL.
+// Sets *instead to its placeholder.
 static const char *changing(const char *p, const char **instead)
 {
     static const char *const prefixes[] = {"\"chatcmpl-", "\"msg_",  "\"cmpl-", "\"call_",
@@ -430,7 +431,7 @@ const char *fake_string(const json_t *object, const char *name)
 
 // Exchange
 
-// Rarely moved: a test may send megabytes in small pieces.
+// Grows the buffer geometrically: a test may send megabytes in small pieces.
 static void sent_add(struct text bytes)
 {
     size_t least = fake.sent_bytes + bytes.bytes + 1;

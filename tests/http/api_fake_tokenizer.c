@@ -1,4 +1,5 @@
-// The tokenizer of api_fake.h, in a file of its own: a test may link the real one in its place.
+// Implements the fake tokenizer of api_fake.h. A separate file, so that a test can link the real
+// one.
 #include "api_fake.h"
 
 #include "runtime/text/tokenizer.h"
@@ -68,13 +69,13 @@ enum status tokenizer_encode_segments(const struct tokenizer *t, const struct en
     return e.more ? error_set(err, STATUS_TOO_LARGE, "too many") : STATUS_OK;
 }
 
-// A byte each; id 300 + n is n letters "x", the end token and those beyond are none.
+// Returns one byte per token; id 300 + n is n letters "x". The end token and higher ids are empty.
 struct text tokenizer_token_bytes(const struct tokenizer *t, int32_t id)
 {
     static char bytes[256];
     if (id == FAKE_MARK && t->mark)
         return text_of(t->mark);
-    if (id >= 1000 && id < 1256) // of the server's own text
+    if (id >= 1000 && id < 1256) // byte of the template
         id -= 1000;
     if (id >= 300 && id < 316)
         return text_span("xxxxxxxxxxxxxxxx", (size_t)id - 300);
@@ -145,10 +146,10 @@ void detok_keep_edges(struct detok *d)
 uint32_t detok_bound(const struct tokenizer *t)
 {
     (void)t;
-    return 17; // more than 16, so that a buffer of a fixed size fails the check of detok_finish
+    return 17; // more than 16: a buffer of a fixed size fails the check of detok_finish
 }
 
-// Bytes of a character are held until it is whole; id 300 + n is n letters "x".
+// Holds the bytes of a character until it is complete; id 300 + n is n letters "x".
 static uint32_t push(struct detok *d, int32_t token, char *out)
 {
     if (tokenizer_is_special(d->tokenizer, token)) {

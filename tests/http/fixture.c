@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// What libh2o 2.2.5 never gives back (tests/http/suppressions.md): thread-local free
-// lists and one queue per context. The sanitizer calls this by name.
+// Memory that libh2o 2.2.5 never frees (tests/http/suppressions.md): thread-local free lists and
+// one queue per context. The leak sanitizer calls this function by its name.
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
@@ -63,7 +63,7 @@ void fixture_open_as(struct fixture *f, const struct server_options *options, bo
     o.api_keys = keys;
     o.api_key_count = 2;
     if (log_level_get() != LOG_WARNING) // set once: another fixture may be serving
-        log_level_set(LOG_WARNING);     // no line a request
+        log_level_set(LOG_WARNING);     // no log line per request
     enum status status = server_open(&f->server, &o, &err);
     check(status == STATUS_OK, "server_open: %s", err.text);
     f->port = server_port(f->server);

@@ -22,33 +22,34 @@ struct fixture {
     struct served served;
 };
 
-// options: NULL or what to change; keys and host are filled in. serve: models are handed over.
+// Opens a server. options: overrides of the fixture's defaults, or NULL; the fixture sets keys and
+// host. serve: true if the models are served immediately.
 void fixture_open(struct fixture *f, const struct server_options *options, bool serve);
-// The same; options are used as they are but for keys and host.
+// Opens a server with exactly these options, except keys and host. serve: see fixture_open.
 void fixture_open_as(struct fixture *f, const struct server_options *options, bool serve);
 void fixture_serve(struct fixture *f);
-void fixture_close(struct fixture *f); // settles cancelled requests, closes
-// Waits (at most two minutes) until so many engine requests live / are cancelled over all ports.
+void fixture_close(struct fixture *f); // finishes cancelled requests, then closes
+// Waits at most two minutes until `count` engine requests are live (cancelled), over all ports.
 bool fixture_wait_live(struct fixture *f, uint32_t count);
 bool fixture_wait_cancelled(struct fixture *f, uint32_t count);
-bool wait_until(bool (*done)(void *context), void *context); // as long
-// Waits as long for a value of /metrics from `from` to `to`; fails the test otherwise.
+bool wait_until(bool (*done)(void *context), void *context); // at most two minutes
+// Waits at most two minutes for a value of /metrics in [from, to]; fails the test otherwise.
 void metric_wait(const struct fixture *f, const char *series, uint64_t from, uint64_t to);
-uint64_t metric_value(const struct fixture *f, const char *series); // UINT64_MAX: not there
+uint64_t metric_value(const struct fixture *f, const char *series); // UINT64_MAX: no such series
 
-// What the test routes saw, over all tests of the process.
+// Values that the test routes recorded, over all tests of the process.
 struct seen {
     _Atomic uint32_t gone, ready_when_gone, seconds, body_sum, done_gone, prepared;
     _Atomic uint64_t deadline_ms;
-    // text work waits while 1; 2: work on bodies over a megabyte; 3: on bodies over eight, which
-    // give their turn away meanwhile; 4: what is compiled, even where the client is gone
+    // Which work waits. 1: all text work; 2: work on bodies over 1 MiB; 3: on bodies over 8 MiB,
+    // which yield meanwhile; 4: compile jobs, even if the client has left.
     _Atomic int work_hold;
-    _Atomic uint32_t working;           // held by a worker
-    _Atomic uint32_t sharing;           // give their turn away
-    _Atomic uint32_t alone, alone_most; // at work at once: now, and ever
-    // Bodies of one byte, in the order in which workers were done with them; for one worker.
+    _Atomic uint32_t working;           // jobs held by a worker
+    _Atomic uint32_t sharing;           // jobs that yield
+    _Atomic uint32_t alone, alone_most; // serial jobs running now; their maximum so far
+    // One-byte bodies in the order in which the workers finished them; for a test with one worker.
     char order[64];
     _Atomic uint32_t ordered;
-    void (*compiled)(struct exchange *x); // in `done` of what is compiled; or NULL
+    void (*compiled)(struct exchange *x); // called in `done` of compile jobs, or NULL
 };
 extern struct seen seen;

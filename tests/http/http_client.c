@@ -1,4 +1,4 @@
-// See http_client.h. Single-threaded per client.
+// Implements http_client.h. One thread per client.
 #include "tests/http/http_client.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// See port_double.h. One mutex per port; events are counted, not stored.
+// Implements port_double.h. One mutex per port; events are counted, not stored.
 #include "tests/http/port_double.h"
 
 #include "base/arena.h"

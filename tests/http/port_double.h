@@ -1,5 +1,5 @@
-// A stand-in for the scheduler's side of the port: requests that a test drives by hand, from any
-// thread. Real rings and wakers are the scheduler's own tests; here the HTTP room is under test.
+// A double of the scheduler's side of the port. The test drives its requests from any thread. The
+// scheduler's own tests cover real rings and wakers.
 #pragma once
 
 #include "scheduler/engine.h"
@@ -14,12 +14,13 @@ void engine_double_close(struct engine *engine);
 struct engine_stats *engine_double_stats(struct engine *engine);
 void engine_double_admission_set(struct engine *engine, enum admission answer);
 
-// Gives count token events and then, if finish != FINISH_NONE, the finish event to the newest (or
-// the n-th oldest live) request of the port; wakes the h2o thread. false: no such request.
+// Gives the newest request of the port (or the n-th oldest live one) `count` token events and then,
+// if finish != FINISH_NONE, the finish event; wakes the h2o thread. Returns false if there is no
+// such request.
 bool port_double_push(struct port *port, uint32_t nth, uint32_t count, enum finish finish);
 void port_double_push_all(struct port *port, uint32_t count, enum finish finish);
-uint32_t port_double_live(struct port *port);      // submitted and not freed
-uint32_t port_double_cancelled(struct port *port); // of those, cancelled
-uint64_t port_double_read(struct port *port);      // events read over all time
-// Cancelled requests get their finish event, as an engine would give it.
+uint32_t port_double_live(struct port *port);      // submitted and not yet freed
+uint32_t port_double_cancelled(struct port *port); // live and cancelled
+uint64_t port_double_read(struct port *port);      // events read since the port was opened
+// Gives cancelled requests their finish event, as an engine does.
 void port_double_settle(struct port *port);

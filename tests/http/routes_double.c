@@ -1,5 +1,5 @@
-// The routes of the tests, in place of http/api/list.c: small handlers that use every call of
-// exchange.h.
+// The tests' routes, in place of http/api/list.c: small handlers that together use every function
+// of exchange.h.
 #include "http/api/endpoints.h"
 #include "tests/http/fixture.h"
 
@@ -75,7 +75,7 @@ static void wait_ready(struct exchange *x)
     }
 }
 
-// Ends at the first token, as a stop string does: the engine request is still running then.
+// Ends the response at the first token, as a stop string does, while the engine request still runs.
 static void stop_ready(struct exchange *x)
 {
     const struct submitted *s = exchange_state(x);
@@ -114,7 +114,7 @@ static void work_pass(struct exchange *x)
 
 static void work_run(struct exchange *x)
 {
-    struct text body = exchange_info(x)->body; // must still be there when the client has left
+    struct text body = exchange_info(x)->body; // must remain valid after the client has left
     seen.working++;
     while ((seen.work_hold == 1 || (seen.work_hold == 2 && body.bytes > 1 << 20)) &&
            !exchange_gone(x))
@@ -149,7 +149,7 @@ static void written_done(struct exchange *x)
     work_done(x);
 }
 
-// A text worker writes the answer; the engine has the request until then.
+// A text worker writes the response; until then the engine owns the request.
 static void written_ready(struct exchange *x)
 {
     const struct submitted *s = exchange_state(x);
@@ -168,7 +168,7 @@ static void work_request(struct exchange *x)
                                          .bytes = exchange_info(x)->body.bytes});
 }
 
-// Sorted as an answer of ten megabytes, whatever its body.
+// Queued like a response of ten megabytes, whatever the body's size.
 static void answer_request(struct exchange *x)
 {
     exchange_offload(x, (struct offload){.work = work_run,
@@ -194,17 +194,17 @@ static void alone_request(struct exchange *x)
         (struct offload){.work = alone_run, .done = work_done, .reads_body = true, .serial = true});
 }
 
-// For the grammar thread; what it reads lies in the scratch arena. A body that begins with "s"
-// wants a stream, which begins with the next second, one with "t" a stream that begins at once; one
-// with "r" is compiled twice.
+// State of a compile job for the grammar thread; its input is in the scratch arena. Body "s...": a
+// stream that begins at the next second; "t...": a stream that begins immediately; "r...": compiled
+// twice.
 struct compiled {
     struct text text;
-    uint32_t sum; // written by the thread
+    uint32_t sum; // written by the grammar thread
     bool streams, begin_due, begun, asked_again, done;
     const struct http_failure *cut;
 };
 
-// Held by 4 also without a client.
+// Waits while work_hold is 4, even if the client has left.
 static void compile_run(struct exchange *x)
 {
     struct compiled *c = exchange_state(x);
@@ -248,7 +248,7 @@ static void compile_cut(struct exchange *x, const struct http_failure *failure)
 
 static void compile_done(struct exchange *x);
 
-// Not known after all, the first time.
+// Compiles again the first time, as if the result had left the cache.
 static bool asks_again(struct exchange *x, struct compiled *c)
 {
     if (c->text.at[0] != 'r' || c->asked_again || exchange_gone(x))
@@ -273,7 +273,7 @@ static void compile_done(struct exchange *x)
         exchange_reply(x, 200, arena_format(exchange_arena(x), "{\"sum\":%u}", c->sum));
 }
 
-// Bodies of two bytes and more that begin alike compile the same.
+// Bodies of two or more bytes share a compile job if their first bytes are equal.
 static void compile_request(struct exchange *x)
 {
     static const struct http_failure full = {.error = HTTP_OVERLOADED,
@@ -350,7 +350,7 @@ enum { POST_FLAGS = ROUTE_BEARER | ROUTE_JSON };
 
 static const struct route test_routes[] = {
     {"POST", "/v1/test/echo", SHAPE_OPENAI, POST_FLAGS, .on_request = echo_request},
-    // GET is never asked: test_metrics counts a path whose second method is POST
+    // GET is unused: test_metrics counts a path whose second method is POST
     {"GET", "/v1/test/rest/", SHAPE_OPENAI, ROUTE_BEARER, .on_request = echo_request},
     {"POST", "/v1/test/rest/", SHAPE_OPENAI, POST_FLAGS, .on_request = echo_request},
     {"POST", "/v1/messages", SHAPE_MESSAGES, ROUTE_X_API_KEY | ROUTE_JSON,

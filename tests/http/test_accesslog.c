@@ -1,5 +1,5 @@
-// The access line, value by value, on the functions that write it: what stands in it for which
-// request, what is cut, what is left out. No server runs; the lines are read from stderr.
+// The access log line, value by value, as its functions write it: values for each kind of request,
+// truncation, omitted members. No server runs; the lines are read from stderr.
 #include "http/internal.h"
 
 #include <jansson.h>
@@ -59,7 +59,7 @@ static int clear(void **state)
     return 0;
 }
 
-// What is written meanwhile; "" without a line.
+// Returns the line that the call logs; "" if none.
 static const char *line_of(bool refused)
 {
     static char text[8192];
@@ -93,7 +93,7 @@ static json_t *values_of(bool refused)
     return values;
 }
 
-// The line but for the times that pass while it is written.
+// Compares the line with the expected members, except times that pass while it is written.
 static void line_is(bool refused, const char *wanted)
 {
     json_t *values = values_of(refused), *expected = json_loads(wanted, 0, NULL);
@@ -149,7 +149,7 @@ static void test_who_pools_has_no_output(void **state)
                    ",\"client_gone\":false,\"id\":\"req_1\"}");
 }
 
-// Before a request was submitted there are no tokens to tell of; key 0 is a key.
+// A request that was not submitted has no token counts. Key id 0 is a valid key.
 static void test_who_was_not_submitted(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_a_model_that_is_not_served(void **state)
     (void)state;
     x.model_named = text_of("other");
     text_is_shown("model", "other");
-    x.job.state = JOB_RUNS; // a text worker may write it
+    x.job.state = JOB_RUNS; // a text worker may be writing it
     text_is_shown("model", NULL);
     x.engine.model = &model;
     text_is_shown("model", "m");
@@ -180,12 +180,12 @@ static void test_who_left(void **state)
     line_is(false, "{\"method\":\"POST\",\"route\":\"/v1/test\",\"status\":499," WIRE
                    ",\"client_gone\":true,\"id\":\"req_1\"}");
     x.client = CLIENT_WAITS;
-    x.reply = REPLY_NONE; // nothing was answered
+    x.reply = REPLY_NONE; // no response
     line_is(false, "{\"method\":\"POST\",\"route\":\"/v1/test\",\"status\":499," WIRE
                    ",\"client_gone\":false,\"id\":\"req_1\"}");
 }
 
-// 200 went out before the failure: the code says how the stream ended.
+// The status 200 was sent before the failure; the code shows how the stream ended.
 static void test_a_stream_that_failed(void **state)
 {
     (void)state;
@@ -198,7 +198,7 @@ static void test_a_stream_that_failed(void **state)
             "{" HEAD ",\"code\":\"timeout\"," WIRE ",\"client_gone\":false,\"id\":\"req_1\"}");
 }
 
-// Without a route the path stands for it: without its query, and no longer than 200 bytes.
+// Without a route the line holds the path instead, without its query and cut to 200 bytes.
 static void test_what_is_cut(void **state)
 {
     char path[300], wanted[201];
@@ -240,7 +240,7 @@ static void test_protocols(void **state)
     text_is_shown("protocol", "HTTP/2");
 }
 
-// Times that did not come, or that clocks turned around, are left out.
+// Times that were not recorded or that went backwards are left out.
 static void test_times_that_are_none(void **state)
 {
     static const char *const names[] = {"queue_ms", "first_token_ms"};
@@ -253,7 +253,7 @@ static void test_times_that_are_none(void **state)
         assert_null(json_object_get(values, names[i]));
     assert_non_null(json_object_get(values, "tokens_in"));
     json_decref(values);
-    x.engine.facts.started_ns = 2000; // at once
+    x.engine.facts.started_ns = 2000; // immediately
     values = values_of(false);
     assert_true(json_number_value(json_object_get(values, "queue_ms")) == 0);
     assert_non_null(json_object_get(values, "queue_ms"));
@@ -264,7 +264,7 @@ static void test_times_that_are_none(void **state)
     json_decref(values);
 }
 
-// What the library refuses by its head has no route, no key and no time.
+// A request that libh2o refuses while it parses the head has no route, no key and no times.
 static void test_refused_by_the_library(void **state)
 {
     char id[REQUEST_ID_MAX + 10];

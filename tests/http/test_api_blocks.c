@@ -1,5 +1,6 @@
-// Content blocks of /v1/messages against doubles of exchange and port: thinking, text and tool_use,
-// whole and as events, beside each other; tools and tool_choice as the template gets them.
+// Content blocks of /v1/messages against the doubles of exchange and port: thinking, text and
+// tool_use, combined, as one response and as events; tools and tool_choice as passed to the
+// template.
 #include "api_fake.h"
 
 #include "http/api/answer.h"
@@ -39,10 +40,10 @@ static int setup(void **state)
     return 0;
 }
 
-// A message put together from its events, which must come in their order.
+// A message assembled from its events; fails if they arrive in the wrong order.
 struct stream {
-    json_t *message, *block; // block: the open one
-    char text[8192];         // of the open block
+    json_t *message, *block; // block: the open block
+    char text[8192];         // text of the open block
     char signature[64];
     int deltas;
     bool over;
@@ -67,7 +68,7 @@ static void block_delta(struct stream *s, const json_t *event)
     const json_t *delta = json_object_get(event, "delta");
     const char *type = fake_string(delta, "type");
     assert_non_null(s->block);
-    assert_int_equal(s->signature[0], 0); // nothing follows it
+    assert_int_equal(s->signature[0], 0); // no delta follows it
     s->deltas++;
     if (strcmp(type, "signature_delta") == 0) {
         strcpy(s->signature, fake_string(delta, "signature"));
@@ -152,7 +153,7 @@ static void ids_drop(json_t *message)
     }
 }
 
-// Texts of jansson are of its own allocator.
+// Frees a string that jansson allocated.
 static void json_text_free(char *text)
 {
     json_malloc_t take;
@@ -161,8 +162,8 @@ static void json_text_free(char *text)
     give(text);
 }
 
-// The message as text, to be freed: fake_end counts JSON values. step: tokens between two looks at
-// the stream; 0: whole.
+// Returns the message as text, to be freed: fake_end counts JSON values. step: tokens between two
+// reads of the stream; 0: not streamed.
 static char *ask(const char *fields, const char *text, enum finish finish, int step)
 {
     char body[2048];
@@ -197,7 +198,8 @@ static json_t *parsed(char *message)
     return value;
 }
 
-// Content, reason and thinking tokens as one line: type(what)...reason, sequence, tokens.
+// Returns content, stop reason, stop sequence and thinking tokens as one line: type(content)...
+// reason sequence tokens.
 static char *line_of(char *message)
 {
     json_t *m = parsed(message), *block;
@@ -226,7 +228,8 @@ static char *line_of(char *message)
     return out;
 }
 
-// The same however it comes; signatures, too.
+// Expects the same content, including signatures, from the single response and from streams read at
+// several intervals.
 static void expect(const char *fields, const char *text, enum finish finish, const char *content,
                    const char *reason)
 {
@@ -269,7 +272,7 @@ static void test_blocks_in_their_order(void **state)
            "A" CALL("f", "{}") CALL("g", "{}"), FINISH_NONE, "text(A)tool_use(f {})", "tool_use");
 }
 
-// Thinking that nobody asked for is not shown: the text comes first.
+// Thinking that the request did not enable is not shown: the text is the first block.
 static void test_thinking_is_shown_where_it_was_asked_for(void **state)
 {
     (void)state;
@@ -312,7 +315,7 @@ static void test_thinking_tokens_and_signatures(void **state)
     json_decref(none);
 }
 
-// A signature is of the text, not of its pieces, also of a long one.
+// A signature depends on the text, not on how it was split, even for long text.
 static void test_signatures_of_long_thoughts(void **state)
 {
     (void)state;
@@ -322,7 +325,7 @@ static void test_signatures_of_long_thoughts(void **state)
     snprintf(want, sizeof want, "thinking(%.1000s)text(y)", text + 7);
     expect(THINK, text, FINISH_STOP, want, "end_turn");
     char signatures[2][64];
-    for (int i = 0; i < 2; i++) { // they differ in their first letter
+    for (int i = 0; i < 2; i++) { // the two differ in their first letter
         text[7] = (char)('a' + i);
         json_t *m = parsed(ask(THINK, text, FINISH_STOP, 0));
         strcpy(signatures[i],
@@ -332,7 +335,7 @@ static void test_signatures_of_long_thoughts(void **state)
     assert_string_not_equal(signatures[0], signatures[1]);
 }
 
-// Reasons by the table of the page, calls first.
+// Stop reasons follow the table in the documentation; calls have priority.
 static void test_reasons_beside_calls(void **state)
 {
     (void)state;
@@ -343,7 +346,7 @@ static void test_reasons_beside_calls(void **state)
     expect(TOOLS ",\"stop_sequences\":[\"END\"]", "b END", FINISH_NONE, "text(b )",
            "stop_sequence");
     expect(TOOLS ",\"stop_sequences\":[\"x<\"]", "ax" CALL("f", "{}"), FINISH_STOP,
-           "text(ax)tool_use(f {})", "tool_use"); // none goes on over a call
+           "text(ax)tool_use(f {})", "tool_use"); // none: nothing continues after a call
     expect(TOOLS ",\"max_tokens\":99", CALL("f", "{}") " b", FINISH_LENGTH, "tool_use(f {})text(b)",
            "max_tokens");
 }
@@ -355,12 +358,12 @@ static void test_a_call_that_the_limit_cuts(void **state)
     expect(TOOLS ",\"max_tokens\":99", begun, FINISH_LENGTH, "tool_use(f {\"a\":[1,{}]})",
            "max_tokens");
     expect(TOOLS, begun, FINISH_CONTEXT, "tool_use(f {\"a\":[1,{}]})", "max_tokens");
-    char *line = line_of(ask(EAGER ",\"max_tokens\":99", begun, FINISH_LENGTH, 1)); // as it came
+    char *line = line_of(ask(EAGER ",\"max_tokens\":99", begun, FINISH_LENGTH, 1)); // unchanged
     assert_string_equal(line, "tool_use(f \"{\\\"a\\\": [1, {\\\"b\\\": 2\") max_tokens null null");
     free(line);
 }
 
-// Arguments may come as a string of JSON; what that holds need not be an object.
+// Arguments may be a JSON string; its content need not be an object.
 static void test_input_is_an_object(void **state)
 {
     (void)state;
@@ -384,7 +387,8 @@ static void test_input_is_an_object(void **state)
            FINISH_STOP, "tool_use(f {\"a\":1})", "tool_use");
 }
 
-// What is no JSON is no input: clients end a stream that has it.
+// Arguments that are not JSON become text, not tool input: invalid input would make clients abort
+// the stream.
 static void test_a_call_that_breaks_is_text(void **state)
 {
     (void)state;
@@ -395,10 +399,10 @@ static void test_a_call_that_breaks_is_text(void **state)
     expect(TOOLS ",\"max_tokens\":99", CALL("f", "{\"a\":}") "b", FINISH_LENGTH,
            "text(f {\"a\":}})text(b)", "max_tokens");
     expect(TOOLS, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1", FINISH_STOP,
-           "text(f {\"a\": 1)", "end_turn"); // nothing but the model ended it
+           "text(f {\"a\": 1)", "end_turn"); // the model itself ended it
 }
 
-// Who asks for the input as it comes has it, and what is no JSON after it.
+// With eager input streaming the input is sent as it is generated; the invalid rest becomes text.
 static void test_input_as_it_comes(void **state)
 {
     (void)state;
@@ -417,7 +421,7 @@ static void test_input_as_it_comes(void **state)
         {TOOLS, "f", true},
         {EAGER, "f", false},
         {EAGER, "g", true},
-        {TOOLS ",\"tool_choice\":{\"type\":\"any\"}", "f", false}, // a grammar holds it
+        {TOOLS ",\"tool_choice\":{\"type\":\"any\"}", "f", false}, // a grammar ensures valid input
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[128];
@@ -479,7 +483,7 @@ static void test_what_there_is_of_an_object(void **state)
     assert_true(json_begun(text_of(" \n\t")) && json_begun(text_of(" {")));
 }
 
-// A whole text's beginnings, all of them, are objects.
+// Each prefix of a complete text gives an object.
 static void test_every_beginning_is_an_object(void **state)
 {
     (void)state;
@@ -521,7 +525,7 @@ static void test_tools_as_the_template_gets_them(void **state)
                        "\"cache_control\":{\"type\":\"ephemeral\"}}]}");
     prompt_is("[user]hi[tools f][no-think][assistant]");
     again();
-    fake_chat.shows = "tools"; // a schema without a type has all its keys, beside that of an object
+    fake_chat.shows = "tools"; // a schema without a type keeps its keys and gets those of an object
     fake_request(PATH, "{" HI ",\"tools\":[{\"name\":\"f\",\"input_schema\":"
                        "{\"required\\u0000\":[]}}]}");
     prompt_is("[user]hi[tools f]{[{\"type\":\"function\",\"function\":{\"name\":\"f\","
@@ -606,7 +610,7 @@ static void test_a_name_may_have_128_letters(void **state)
     }
 }
 
-// A prefill is read first; the answer holds what is new.
+// The prefill is parsed first; the response contains only the new part.
 static void test_a_prefill_that_has_begun_a_call(void **state)
 {
     (void)state;

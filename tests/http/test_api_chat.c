@@ -1,5 +1,5 @@
-// /v1/chat/completions against doubles of exchange and port: event sequences byte for byte, bodies,
-// usage, stop strings, the conversation as the template gets it.
+// /v1/chat/completions against the doubles of exchange and port: event sequences byte for byte,
+// bodies, usage, stop strings, the conversation as passed to the template.
 #include "api_fake.h"
 
 #include "http/api/generation.h"
@@ -27,7 +27,7 @@ static void test_stream(void **state)
     (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
     assert_int_equal(fake.submits, 1);
-    assert_int_equal(fake.answers, 0); // nothing before the first token
+    assert_int_equal(fake.answers, 0); // no response before the first token
     fake_text("He\"l");
     fake_ready();
     fake_text("lo");
@@ -90,7 +90,7 @@ static void test_stream_continuous_usage(void **state)
     assert_null(strstr(fake_events(), "\"usage\":null"));
 }
 
-// stream_options null or {}: no usage; with stream false it is ignored.
+// stream_options null or {} means no usage; without a stream it is ignored.
 static void test_stream_options_empty(void **state)
 {
     static const char *const bodies[] = {
@@ -144,7 +144,7 @@ static void test_whole(void **state)
         "\"completion_tokens_details\":{\"reasoning_tokens\":0}}}");
 }
 
-// The 200 of a request in the queue after 5 s, comments after 10 s of silence.
+// A queued stream gets its 200 after 5 s, and a comment after 10 s of silence.
 static void test_queue_and_silence(void **state)
 {
     (void)state;
@@ -159,7 +159,7 @@ static void test_queue_and_silence(void **state)
     assert_non_null(strstr(fake.sent, "\n\n: keep-alive\n\n"));
     size_t before = fake.sent_bytes;
     fake_text("y");
-    fake_second(30); // events that were read in between end the silence
+    fake_second(30); // events read in the meantime end the silence
     assert_true(fake.sent_bytes > before);
     assert_null(strstr(fake.sent + before, "keep-alive"));
     fake_text("x");
@@ -205,8 +205,8 @@ static void test_fail_in_stream(void **state)
     assert_non_null(strstr(error, "\"type\":\"server_error\",\"param\":null,"
                                   "\"code\":\"internal_error\"}}\n\n"));
     assert_null(strstr(fake.sent, "[DONE]"));
-    assert_null(strstr(fake.sent, "prompt_tokens")); // no usage in a stream cut by an error
-    assert_int_equal(fake.stream_failures, 1);       // for the access line
+    assert_null(strstr(fake.sent, "prompt_tokens")); // no usage in a stream that ends with an error
+    assert_int_equal(fake.stream_failures, 1);       // for the access log
     assert_int_equal(fake.error, HTTP_INTERNAL);
     assert_true(fake.ended);
 }
@@ -240,7 +240,7 @@ static void test_slow_reader(void **state)
     fake.send_space = 100;
     fake_text("b");
     fake_ready();
-    assert_int_equal(fake.event_next, 1); // left in the ring
+    assert_int_equal(fake.event_next, 1); // the rest stays in the ring
     fake_finish(FINISH_STOP, FAKE_END);
     fake.send_space = 4096;
     fake_send_space();
@@ -248,7 +248,7 @@ static void test_slow_reader(void **state)
     assert_true(fake.ended);
 }
 
-// Long runs of tokens come out in several chunks, never one that outgrows the buffer.
+// A long run of tokens is sent as several chunks; none exceeds the buffer.
 static void test_long_run(void **state)
 {
     (void)state;
@@ -271,20 +271,20 @@ static void test_stop_string(void **state)
                        "\"stream_options\":{\"include_usage\":true}}");
     fake_text("one E");
     fake_ready();
-    assert_non_null(strstr(fake.sent, "\"content\":\"one \"")); // "E" could begin a stop string
+    assert_non_null(strstr(fake.sent, "\"content\":\"one \"")); // "E" could start a stop string
     fake_text("Nx EN");
     fake_ready();
     assert_non_null(strstr(fake.sent, "\"content\":\"ENx \""));
     fake_text("D after");
     fake_ready();
     assert_int_equal(fake.choice_cancels, 1);
-    assert_false(fake.ended); // until the engine has let go of the request
+    assert_false(fake.ended); // until the engine has released the request
     fake_text("more");
     fake_finish(FINISH_CANCEL, -1);
     fake_ready();
     assert_null(strstr(fake.sent, "after"));
     assert_non_null(strstr(fake.sent, "\"finish_reason\":\"stop\""));
-    assert_non_null(strstr(fake.sent, "\"completion_tokens\":11,")); // up to and with the D
+    assert_non_null(strstr(fake.sent, "\"completion_tokens\":11,")); // up to and including the D
     assert_int_equal(fake.counted[COUNTED_STOP], 1);
     assert_int_equal(fake.choice_cancels, 1);
 }
@@ -299,7 +299,7 @@ static void test_stop_held_at_end(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"one EN\""));
 }
 
-// Only what is generated is searched, not the prompt.
+// Stop strings are searched for in the generated text only, not in the prompt.
 static void test_stop_in_prompt(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void test_15_characters_over_several_tokens(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"\xEF\xBF\xBD\""));
 }
 
-// However the tokens are drained, the joined deltas equal the whole.
+// The joined deltas equal the complete text, however the tokens are drained.
 static void test_cut_everywhere(void **state)
 {
     static const char text[] = "ab \xC3\xA9 EN\"D\n ENDx";
@@ -382,7 +382,7 @@ static void test_sampling_defaults(void **state)
     assert_true(fake.sampling.temperature == 1.0f);
     assert_true(fake.sampling.top_p == 1.0f);
     assert_int_equal(fake.sampling.top_k, 0);
-    assert_int_equal(fake.max_tokens, 6); // the newer name wins
+    assert_int_equal(fake.max_tokens, 6); // the newer field name has priority
     seed = fake.sampling.seed;
     fake_end();
     fake_begin(MODEL_GENERATOR);
@@ -390,7 +390,7 @@ static void test_sampling_defaults(void **state)
     assert_true(fake.sampling.temperature == 0.0f);
     assert_int_equal(fake.sampling.top_k, 0);
     assert_true(fake.sampling.seed == UINT64_MAX);
-    assert_int_equal(fake.max_tokens, 200 - 19); // what the window leaves
+    assert_int_equal(fake.max_tokens, 200 - 19); // the rest of the window
     assert_true(seed != fake.sampling.seed);
 }
 
@@ -399,7 +399,7 @@ static void test_length(void **state)
     char body[600], text[300];
     (void)state;
     memset(text, 'x', sizeof text);
-    // 17 tokens are the template's own; the window holds 200.
+    // The template adds 17 tokens; the window is 200 tokens.
     for (int n = 182; n <= 184; n++) {
         fake_end();
         fake_begin(MODEL_GENERATOR);
@@ -409,7 +409,7 @@ static void test_length(void **state)
                  n, text);
         fake_request(PATH, body);
         if (n == 182) {
-            assert_int_equal(fake.max_tokens, 1); // cut to what is left
+            assert_int_equal(fake.max_tokens, 1); // cut to the rest of the window
             continue;
         }
         assert_int_equal(fake.status, 400);
@@ -489,10 +489,10 @@ static void test_tool_history(void **state)
     expect_prompt(ONE(ASKS("", "\"null\"")), "", want);
     expect_prompt(ONE(ASKS("", "\"{broken\"")), "",
                   "[user]u[assistant](f \"{broken\")[tool]r[assistant]");
-    want = "[user]u[assistant](f \"[1]\")[tool]r[assistant]"; // JSON but no object
-    expect_prompt(ONE(ASKS("", "\"[1]\"")), "", want);        // fake_end finds what is not freed
+    want = "[user]u[assistant](f \"[1]\")[tool]r[assistant]"; // JSON, but not an object
+    expect_prompt(ONE(ASKS("", "\"[1]\"")), "", want);        // fake_end detects leaks
     want = "[user]u[assistant](f {\"arguments\":\"{broken\"})[tool]r[assistant]";
-    fake_chat.text_fails = STATUS_INVALID; // from here on: then the text is wrapped
+    fake_chat.text_fails = STATUS_INVALID; // from here on the string is wrapped in an object
     for (int i = 0; i < 2; i++, fake_chat.text_fails = STATUS_REFUSED)
         expect_prompt(ONE(ASKS("", "\"{broken\"")), "", want);
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\",\"tool_calls\":[]}," USER
@@ -559,7 +559,7 @@ static void test_thinking_off(void **state)
                   "[user]u[no-think][assistant]");
 }
 
-// A marker of the template typed by a user stays text.
+// A template marker in a user's message stays text.
 static void test_markers_stay_text(void **state)
 {
     (void)state;
@@ -593,7 +593,7 @@ static void test_strings_round_trip(void **state)
     assert_non_null(strstr(fake.sent, "\"content\":\"\\u0000\\r\\n"));
 }
 
-// The path of a late part is as exact as that of the first.
+// The path of a late part is as exact as the path of the first.
 static void test_paths_of_many_parts(void **state)
 {
     char body[4096];
@@ -645,21 +645,21 @@ static void test_too_many_values(void **state)
 
     fake_end();
     fake_begin(MODEL_GENERATOR);
-    body[front - 2] = '"'; // the same bytes in a string are one value
+    body[front - 2] = '"'; // inside a string the same bytes are one value
     strcpy(body + n, "\"}");
     fake_request(PATH, body);
     assert_int_equal(fake.submits, 1);
     free(body);
 }
 
-// A body that ends in a string or after a backslash is counted to its end and no further.
+// A body that ends inside a string or after a backslash is counted without reading past its end.
 static void test_truncated_bodies(void **state)
 {
     static const char *const ends[] = {"\"", "\"\\", "\"a\\", "\"\\\""};
     (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         size_t bytes = CALL_VALUES_MAX + strlen(ends[i]);
-        char *body = malloc(bytes); // of just this size, for the sanitizers
+        char *body = malloc(bytes); // exact size: sanitizers see a read past the end
         memset(body, ' ', bytes);
         body[0] = '[';
         memcpy(body + bytes - strlen(ends[i]), ends[i], strlen(ends[i]));
@@ -671,7 +671,7 @@ static void test_truncated_bodies(void **state)
     }
 }
 
-// What every chunk begins with has no room: an answer, not the end of the process.
+// A chunk prefix that does not fit in the arena is refused; the process does not abort.
 static void test_no_room_for_chunks(void **state)
 {
     enum { NAME = 70000, ROOM = 80000 };
@@ -696,7 +696,7 @@ static void test_no_room_for_chunks(void **state)
     free(body);
 }
 
-// A stop string that has no room is refused by name, and none stands in for it.
+// A stop string that does not fit in the arena is refused by name, not replaced by another one.
 static void test_no_room_for_stop_strings(void **state)
 {
     char string[257] = {0}, body[1400];
@@ -709,14 +709,14 @@ static void test_no_room_for_stop_strings(void **state)
         fake_again();
         fake_arena_limit(sizeof(struct generation) + room);
         fake_request(PATH, body);
-        assert_int_equal(fake.submits, 0); // the text of the answer has no room, either
+        assert_int_equal(fake.submits, 0); // the buffer of the response text does not fit, either
         assert_int_equal(fake.status, 413);
         named += strstr(fake.sent, "\"stop[3]\"") != NULL;
     }
     assert_true(named > 0);
 }
 
-// A tokenizer that knows more ids than the model must not reach the engine.
+// Token ids beyond the model's vocabulary must not reach the engine.
 static void test_ids_beyond_the_model(void **state)
 {
     (void)state;
@@ -750,7 +750,7 @@ static void test_client_leaves(void **state)
     fake_second(30);
     fake_ready();
     assert_int_equal(fake.counted[COUNTED_ABORT], 1);
-    assert_int_equal(fake.frees, 0); // the exchange does that
+    assert_int_equal(fake.frees, 0); // the exchange frees it
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fake_setup_generator, fake_teardown)

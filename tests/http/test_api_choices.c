@@ -1,5 +1,5 @@
-// Several choices in one answer, log probabilities, and where an answer ends: chat completions
-// against the doubles of exchange and port.
+// Several choices in one response, log probabilities, and where generated text ends: chat
+// completions against the doubles of exchange and port.
 #include "api_fake.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@
 #define PATH "/v1/chat/completions"
 #define HI "\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 
-// What a stream told of one choice, all chunks joined.
+// All chunks of a stream for one choice, joined.
 struct told {
     char text[512], token[512], finish[32];
     int roles, ends, entries, usages;
@@ -136,7 +136,7 @@ static void test_choices_of_a_whole_answer(void **state)
     json_decref(body);
 }
 
-// The stop string of one choice ends that one alone.
+// A stop string of one choice ends only that choice.
 static void test_a_stop_string_ends_its_choice(void **state)
 {
     (void)state;
@@ -147,8 +147,8 @@ static void test_a_stop_string_ends_its_choice(void **state)
     assert_int_equal(fake.choice_cancels, 1);
     assert_int_equal(fake.choice_cancelled, 1);
     assert_int_equal(fake.cancels, 0);
-    assert_int_equal(told_of(1).ends, 1); // it need not wait for the engine
-    text_for(1, " more");                 // on the way when it was cancelled
+    assert_int_equal(told_of(1).ends, 1); // without waiting for the engine
+    text_for(1, " more");                 // already in the ring when it was cancelled
     text_for(0, "goes on");
     finish_for(1, FINISH_CANCEL, -1);
     fake_ready();
@@ -162,7 +162,7 @@ static void test_a_stop_string_ends_its_choice(void **state)
     assert_int_equal(fake.counted[COUNTED_ABORT], 0);
 }
 
-// One choice without an answer fails the request: whole, and after the first event of a stream.
+// If one choice fails, the request fails: without a stream, and after the first event of a stream.
 static void test_a_failed_choice_fails_the_request(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void test_a_failed_choice_fails_the_request(void **state)
         assert_int_equal(fake.status, stream ? 200 : 500);
         assert_non_null(strstr(fake.sent, "the model failed on this request"));
         assert_null(strstr(fake.sent, "[DONE]"));
-        assert_null(strstr(fake.sent, "\"finish_reason\":\"")); // no choice has an end
+        assert_null(strstr(fake.sent, "\"finish_reason\":\"")); // no choice has a finish reason
         assert_true(fake.ended);
         assert_int_equal(fake.counted[COUNTED_ERROR], 1);
         assert_int_equal(fake.counted[COUNTED_ABORT], 1);
@@ -195,7 +195,7 @@ static void test_a_client_of_many_choices_leaves(void **state)
     finish_for(2, FINISH_LENGTH, 'a');
     fake_ready();
     fake_gone();
-    assert_int_equal(fake.counted[COUNTED_STOP], 1); // what had ended has ended
+    assert_int_equal(fake.counted[COUNTED_STOP], 1); // a finished choice stays counted
     assert_int_equal(fake.counted[COUNTED_LENGTH], 1);
     assert_int_equal(fake.counted[COUNTED_ABORT], 3);
 }
@@ -229,7 +229,7 @@ static void test_logprobs_whole(void **state)
                                       "\"finish_reason\":\"stop\""));
 }
 
-// They are nothing where they were not asked for, and none where there is no text.
+// Log probabilities are absent if not requested, and empty if there is no text.
 static void test_logprobs_of_nothing(void **state)
 {
     (void)state;
@@ -246,8 +246,8 @@ static void test_logprobs_of_nothing(void **state)
     assert_non_null(strstr(fake.sent, "\"logprobs\":null"));
 }
 
-// An entry travels with the last byte of its text: what a stop string or an incomplete character
-// holds back is held back with it, and what is cut is cut with it.
+// An entry is sent with the last byte of its text. If a possible stop string or an incomplete
+// character delays or removes text, its entries are delayed or removed, too.
 static void test_logprobs_are_held_back(void **state)
 {
     (void)state;
@@ -274,13 +274,13 @@ static void test_logprobs_are_held_back(void **state)
     fake_ready();
     struct told t = told_of(0);
     assert_string_equal(t.text, "aENx\xC3\xA9xxx");
-    assert_int_equal(t.entries, 7); // not those of the stop string
-    // the chunk that brings text brings its entries
+    assert_int_equal(t.entries, 7); // without those of the stop string
+    // the chunk that contains the text contains its entries
     assert_non_null(
         strstr(fake.sent, "{\"content\":\"a\"},\"logprobs\":{\"content\":[{\"token\":\"a\""));
 }
 
-// An entry that is held back keeps all of its alternatives.
+// A delayed entry keeps all its alternatives.
 static void test_alternatives_are_held_back(void **state)
 {
     static const struct token_top others[] = {{'x', -0.25f}, {'Y', -3.5f}, {'Z', -4.5f}};
@@ -303,7 +303,8 @@ static void test_alternatives_are_held_back(void **state)
                            "{\"token\":\"Z\",\"logprob\":-4.5,\"bytes\":[90]}]}"));
 }
 
-// The joined bytes of all entries are the text, however it was drained; special tokens have none.
+// The joined bytes of all entries equal the text, however it was drained; special tokens have no
+// entries.
 static void test_logprobs_are_the_text(void **state)
 {
     static const char text[] = "ab \xC3\xA9 EN\"D\n x";
@@ -314,7 +315,7 @@ static void test_logprobs_are_the_text(void **state)
         for (size_t i = 0; i + 1 < sizeof text; i++) {
             fake_token((unsigned char)text[i]);
             if (i % 5 == 0)
-                fake_token(FAKE_END); // not the end: a special token
+                fake_token(FAKE_END); // here a special token, not the end
             if (cuts >> i & 1)
                 fake_ready();
         }
@@ -326,7 +327,7 @@ static void test_logprobs_are_the_text(void **state)
     }
 }
 
-// Many entries are many bytes: a chunk holds few of them.
+// Entries need many bytes, so a chunk holds few of them.
 static void test_logprobs_make_small_chunks(void **state)
 {
     (void)state;
@@ -344,7 +345,7 @@ static void test_logprobs_make_small_chunks(void **state)
     assert_int_equal(told_of(0).entries, 101);
 }
 
-// Where an answer ends
+// Where the text ends
 
 static void test_the_stop_string_in_the_output(void **state)
 {
@@ -366,7 +367,8 @@ static void test_the_stop_string_in_the_output(void **state)
     json_decref(body);
 }
 
-// A stop id is no text, unless it is asked for; the end token only where special tokens are shown.
+// A stop id adds no text unless requested; the end token's text is added only if special tokens are
+// shown.
 static void test_the_stop_id_in_the_output(void **state)
 {
     static const struct {
@@ -400,13 +402,13 @@ static void test_special_tokens_as_text(void **state)
     (void)state;
     fake_request(PATH, "{" HI ",\"skip_special_tokens\":false,\"ignore_eos\":true}");
     fake_text("a");
-    fake_token(FAKE_END); // it does not end
+    fake_token(FAKE_END); // it does not end the answer
     fake_finish(FINISH_LENGTH, 'b');
     fake_ready();
     assert_non_null(strstr(fake.sent, "\"content\":\"a<end>b\""));
 }
 
-// Tokens after a stop string do not count, though a longer one might have come with them.
+// Tokens after a stop string are not counted, even if they could have completed a longer one.
 static void test_tokens_up_to_a_stop_string(void **state)
 {
     (void)state;
@@ -419,7 +421,7 @@ static void test_tokens_up_to_a_stop_string(void **state)
     assert_non_null(strstr(fake.sent, "\"completion_tokens\":3,\"total_tokens\":22,"));
 }
 
-// Stop strings begin to count with the first token after min_tokens.
+// Stop strings apply from the first token after min_tokens.
 static void test_stop_strings_after_min_tokens(void **state)
 {
     (void)state;

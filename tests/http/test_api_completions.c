@@ -1,5 +1,5 @@
-// /v1/completions against the doubles of exchange and port: prompts of every form, echo, log
-// probabilities in their older shape, streams byte for byte.
+// /v1/completions against the doubles of exchange and port: all forms of prompts, echo, log
+// probabilities in the older format, streams byte for byte.
 #include "api_fake.h"
 
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void test_whole(void **state)
 {
     (void)state;
     fake_request(PATH, "{" HI "}");
-    expect_prompt("^hi$"); // the fake tokenizer's own special tokens
+    expect_prompt("^hi$"); // with the fake tokenizer's special tokens
     fake_text("Hello.");
     fake_finish(FINISH_STOP, FAKE_END);
     fake_ready();
@@ -68,7 +68,7 @@ static void test_stream_usage(void **state)
     fake_ready();
     assert_non_null(strstr(fake.sent, "\"choices\":[],\"usage\":{\"prompt_tokens\":4,"
                                       "\"completion_tokens\":1,"));
-    fake_again(); // running totals are of a stream that tells usage at all
+    fake_again(); // running totals are sent only in streams that include usage
     fake_request(PATH,
                  "{" HI ",\"stream\":true,\"stream_options\":{\"continuous_usage_stats\":true}}");
     fake_text("a");
@@ -77,7 +77,7 @@ static void test_stream_usage(void **state)
     assert_null(strstr(fake.sent, "usage"));
 }
 
-// A stream in the queue says that it lives, without a choice that clients would take for text.
+// A queued stream sends keep-alive comments, not an empty choice that clients would show as text.
 static void test_queue(void **state)
 {
     (void)state;
@@ -113,14 +113,14 @@ static void test_prompts(void **state)
 
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[97,98.0]}");
-    expect_prompt("ab"); // ids as they are
+    expect_prompt("ab"); // ids are passed unchanged
     fake_again();
     fake_request(PATH, "{\"model\":\"m\",\"prompt\":[[97],[98,99]]}");
     expect_prompt("abc");
     assert_int_equal(fake.sequence_count, 2);
 }
 
-// Markers in a prompt are text unless the model's option says otherwise.
+// Markers in a prompt are plain text unless the model's option enables special tokens.
 static void test_special_tokens_in_text(void **state)
 {
     (void)state;
@@ -170,14 +170,15 @@ static void test_a_prompt_that_cannot_be_decoded_is_no_echo(void **state)
         strstr(fake.sent, "\"message\":\"'prompt' cannot be echoed: a pattern takes too long\""));
     fake_again();
     fake_dialect("hermes", "think");
-    fake_decodes_none(); // nobody knows whether the prompt has opened reasoning
+    fake_decodes_none(); // so it is unknown whether the prompt opens reasoning
     fake_request("/v1/chat/completions",
                  "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}");
     assert_int_equal(fake.error, HTTP_TOO_LARGE);
     assert_non_null(strstr(fake.sent, "the prompt is too large: a pattern takes too long"));
 }
 
-// Stop strings are looked for in what was generated (edge case 19); usage stands at the end, once.
+// Stop strings are searched for in the generated text only (edge case 19); usage is sent once, at
+// the end.
 static void test_echo_beside_other_fields(void **state)
 {
     (void)state;
@@ -224,8 +225,8 @@ static void test_logprobs(void **state)
     fake_ready();
     const char *at = strstr(fake.sent, "\"logprobs\":{");
     assert_non_null(at);
-    // a part of a character has a name of its own, each name stands once, and the token that was
-    // taken is there; offsets are in characters
+    // a partial character is named by its bytes, each name appears once, and the sampled token is
+    // included; offsets are in characters
     const char want[] =
         "\"logprobs\":{\"tokens\":[\"H\",\"bytes:\\\\xc3\",\"bytes:\\\\xa9\",\"x\"],"
         "\"token_logprobs\":[-0.125,-1.0,0.0,-3.0],\"top_logprobs\":["
@@ -249,7 +250,7 @@ static void test_logprobs_of_the_taken_token_alone(void **state)
                                       "\"text_offset\":[0]}"));
 }
 
-// Every prompt must leave room for a token; the message speaks of the one that does not.
+// Each prompt must leave space for a token; the message names the prompt that does not.
 static void test_length(void **state)
 {
     char body[1024], text[300];
@@ -262,7 +263,7 @@ static void test_length(void **state)
         fake_request(PATH, body);
         if (n == 197) {
             assert_int_equal(fake.submits, 1);
-            assert_int_equal(fake.max_tokens, 50); // the engine cuts it for each prompt
+            assert_int_equal(fake.max_tokens, 50); // the engine limits it for each prompt
             continue;
         }
         assert_int_equal(fake.status, 400);
@@ -272,8 +273,8 @@ static void test_length(void **state)
     }
 }
 
-// What the engine has no room for names the prompt; one that the window cut short of max_tokens
-// ended by length, too.
+// If the engine has no space, the error names the prompt. Output that the window cuts before
+// max_tokens also ends by length.
 static void test_window(void **state)
 {
     (void)state;

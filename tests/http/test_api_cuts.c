@@ -1,7 +1,7 @@
-// One answer of each dialect the whole way: tokens of any bytes through the real detokenizer, the
-// reader of replies, the stop strings, the log probabilities and the writers of chat, Messages and
-// Responses, whole and streamed. However its bytes are cut into tokens, and whenever these are
-// read, the text, the thoughts and the calls are the same, and all that is sent is UTF-8 and JSON.
+// One response of each dialect through the complete pipeline: tokens of arbitrary bytes through the
+// real detokenizer, the reply reader, stop strings, log probabilities and the writers of chat,
+// Messages and Responses, streamed and not. Text, thoughts and calls do not depend on how the bytes
+// are split into tokens or when they are read, and everything sent is valid UTF-8 and JSON.
 #include "api_fake.h"
 
 #include "base/utf8.h"
@@ -34,7 +34,7 @@
 #define RESPONSES                                                                                  \
     "\"model\":\"m\",\"input\":\"hi\",\"tools\":[{\"type\":\"function\",\"name\":\"f\","           \
     "\"parameters\":" PARAMETERS "}]"
-// "Zwölf (a face) Äpfel" and what ends it within.
+// "Zwölf (a face) Äpfel", and a stop string within it.
 #define TEXT "Zw\xC3\xB6lf \xF0\x9F\x98\x80 \xC3\x84pfel"
 #define STOP "\xF0\x9F\x98\x80 \xC3\x84"
 #define BEFORE_STOP "Zw\xC3\xB6lf "
@@ -59,7 +59,7 @@ static const struct form {
     {"/v1/chat/completions", CHAT ",\"stream\":true,\"logprobs\":true", true, false, true},
 };
 
-// An answer as all routes give it.
+// A response in a form common to all routes.
 struct answer {
     struct json_buffer text, thoughts, entries, calls[DIALECT_CALLS_MAX];
     char names[DIALECT_CALLS_MAX][64];
@@ -103,7 +103,7 @@ static void call_arguments(struct answer *a, const json_t *arguments)
     text_add(&a->calls[a->count - 1], arguments);
 }
 
-// A message of chat or a delta of one.
+// Reads a chat message or a delta.
 static void chat_read(struct answer *a, const json_t *choice)
 {
     const json_t *message = get(choice, "message") ? get(choice, "message") : get(choice, "delta");
@@ -125,7 +125,7 @@ static void chat_read(struct answer *a, const json_t *choice)
     }
 }
 
-// A block of Messages, or the event that begins one.
+// Reads a block of Messages, or the event that starts one.
 static void block_read(struct answer *a, const json_t *block, bool whole)
 {
     if (is(block, "type", "tool_use")) {
@@ -190,7 +190,7 @@ static void value_read(struct answer *a, const struct form *form, const json_t *
         json_array_foreach(get(value, "output"), i, each) item_read(a, each);
 }
 
-// Arguments as one JSON value, in one form.
+// Converts the arguments to one JSON value in a fixed format.
 static void calls_normalize(struct answer *a)
 {
     for (uint32_t i = 0; i < a->count; i++) {
@@ -205,7 +205,7 @@ static void calls_normalize(struct answer *a)
     }
 }
 
-// All that was sent: UTF-8, each line of an event JSON.
+// Reads everything that was sent: valid UTF-8, and JSON in each event line.
 static void sent_read(struct answer *a, const struct form *form)
 {
     *a = (struct answer){0};
@@ -230,7 +230,7 @@ static void sent_read(struct answer *a, const struct form *form)
     calls_normalize(a);
 }
 
-// The text in tokens
+// The text as tokens
 
 struct cut_text {
     int32_t tokens[PIECES_MAX];
@@ -239,7 +239,7 @@ struct cut_text {
 
 static struct cut_text cut_texts[CUTS];
 
-// A byte as files of byte-level tokenizers name it.
+// Returns the code point that byte-level tokenizer files use for a byte.
 static uint32_t byte_name(uint32_t byte)
 {
     uint32_t next = 256;
@@ -263,7 +263,7 @@ static void piece_name(struct text piece, struct json_buffer *out)
     }
 }
 
-// The id of a piece, which it gets where it is new.
+// Returns the id of a piece; a new piece gets the next id.
 static int32_t piece_id(json_t *vocab, json_t *specials, struct text piece, bool special)
 {
     struct json_buffer name = {0};
@@ -282,7 +282,8 @@ static int32_t piece_id(json_t *vocab, json_t *specials, struct text piece, bool
     return (int32_t)json_integer_value(id);
 }
 
-// cut 0: as few pieces as may be, 1: single bytes, else pieces of up to so many bytes.
+// Splits the text into pieces. cut 0: as few pieces as possible; 1: single bytes; else pieces of at
+// most `cut` bytes.
 static void text_cut(json_t *vocab, json_t *specials, const struct written *w, uint32_t cut,
                      uint64_t *seed)
 {
@@ -358,7 +359,7 @@ static bool same(const struct json_buffer *a, const struct json_buffer *b)
     return text_equal(text_span(a->at, a->bytes), text_span(b->at, b->bytes));
 }
 
-// What differs from the first answer; NULL: nothing.
+// Describes the first difference between a and first; NULL: none.
 static const char *difference(const struct answer *a, const struct answer *first,
                               const struct form *form)
 {
@@ -381,7 +382,7 @@ static const char *difference(const struct answer *a, const struct answer *first
     return NULL;
 }
 
-// The same answer of all forms under all cuts; the first is returned.
+// Compares the answers of all forms and all splits, and returns the first.
 static struct answer answers_compare(const struct subject *s, const struct written *w,
                                      bool has_text, uint64_t *seed)
 {
@@ -425,7 +426,7 @@ static bool is_bare(const struct subject *s)
     return *dialect_syntax(&s->d)->trigger == 0;
 }
 
-// Thoughts, a text and calls, as the dialect's own grammar lets them be.
+// Writes thoughts, a text and calls that the dialect's grammar allows.
 static bool answer_write(const struct subject *s, const json_t *tools, uint64_t *seed,
                          struct written *w)
 {
@@ -475,10 +476,10 @@ static void test_every_dialect_however_its_tokens_are_cut(void **state)
 {
     (void)state;
     subject_each(every_cut);
-    assert_true(compared >= 56); // of 64, the others go on for ever
+    assert_true(compared >= 56); // of 64; the others do not end
 }
 
-// number: in the place of '#'.
+// number: replaces '#'.
 static void written_add(struct written *w, const char *text, char number)
 {
     for (; *text; text++)
@@ -487,7 +488,7 @@ static void written_add(struct written *w, const char *text, char number)
         json_put_raw(&w->special, text_span("\0", 1));
 }
 
-// Models that think between calls: thoughts before, between and after them are all thoughts.
+// If a model thinks between calls, all thoughts are reported, before, between and after the calls.
 static void test_thoughts_between_calls(void **state)
 {
     static const char *const names[] = {"hermes", "minimax-m2", "kimi", "glm", "qwen3-coder"};

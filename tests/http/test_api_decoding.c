@@ -1,5 +1,5 @@
-// Decoding fields of chat completions and completions: types, ranges, paths of what is wrong, and
-// what of them reaches the engine.
+// Decoding parameters of chat completions and completions: types, ranges, paths in errors, and the
+// values that reach the engine.
 #include "api_cases.h"
 
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static void test_matrix(void **state)
     cases_check(cases, sizeof cases / sizeof cases[0]);
 }
 
-// What depends on another field, and paths into a field.
+// Fields that depend on other fields, and paths to members of a field.
 static void test_members(void **state)
 {
     static const struct {
@@ -150,11 +150,11 @@ static void test_reaches_the_engine(void **state)
     assert_true(fake.sampling.logprob && fake.sampling.top_logprobs == 0);
     assert_int_equal(fake.max_tokens, 16);
     fake_end();
-    // as strong as can be, and no infinite logit
+    // the strongest valid penalty keeps logits finite
     request(&chat_endpoint, "\"repetition_penalty\":1e-300");
     assert_true(fake.sampling.repetition > 0 && 1e30f / fake.sampling.repetition < 1e38f);
     fake_end();
-    for (size_t i = 0; i < 4; i++) { // 0 is a seed; null is none, and another each time
+    for (size_t i = 0; i < 4; i++) { // 0 is a seed; null means a new random seed each time
         request(both[i % 2], i < 2 ? "\"seed\":0" : "\"seed\":null");
         assert_int_equal(fake.sampling.seed == 0, i < 2);
         assert_true(i < 2 || fake.sampling.seed != before);
@@ -163,7 +163,7 @@ static void test_reaches_the_engine(void **state)
     }
 }
 
-// The rules of the last request that was admitted.
+// Returns whether the last admitted request's token rules allow this id next.
 static bool may_come(const int32_t *before, uint32_t count, int32_t id)
 {
     uint32_t row[(FAKE_VOCAB + 31) / 32], at = TOKEN_RULES_START;
@@ -174,7 +174,7 @@ static bool may_come(const int32_t *before, uint32_t count, int32_t id)
     return row[id / 32] >> id % 32 & 1;
 }
 
-// The fake tokenizer makes 1000 + byte of each byte of such a word.
+// The fake tokenizer turns each byte of such a word into token 1000 + byte.
 static void test_token_rules_reach_the_engine(void **state)
 {
     static const struct endpoint *const both[] = {&chat_endpoint, &completions_endpoint};
@@ -182,7 +182,7 @@ static void test_token_rules_reach_the_engine(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         request(both[i], "\"bad_words\":[\"abc\",\"c\"]");
-        assert_int_equal(token_rules_owners(fake.rules), 1); // what the endpoint had is given back
+        assert_int_equal(token_rules_owners(fake.rules), 1); // the endpoint released its own
         assert_true(may_come(NULL, 0, a) && may_come((int32_t[]){a}, 1, b));
         assert_false(may_come(NULL, 0, c));
         assert_false(may_come((int32_t[]){b, a, b}, 3, c));
@@ -197,7 +197,7 @@ static void test_token_rules_reach_the_engine(void **state)
         assert_null(fake.rules);
         fake_end();
     }
-    // Words of 8,192 tokens in both ways together, and one more.
+    // Words of 8,192 tokens in both spellings together pass; one more is refused.
     char *more = malloc(8192);
     for (int over = 0; over <= 1; over++) {
         int n = sprintf(more, "\"bad_words\":[\"");
@@ -223,7 +223,7 @@ static void test_nothing_is_on_by_itself(void **state)
     fake_end();
 }
 
-// The most there may be, and one more.
+// The longest valid list, and one entry more.
 static void test_long_lists(void **state)
 {
     char *more = malloc(32768);
@@ -286,7 +286,7 @@ static void test_template_variables(void **state)
         free(prompt);
         fake_end();
     }
-    // text of a request is no control token, also where it comes as a variable
+    // request text never becomes a control token, even if passed as a template variable
     request(&chat_endpoint, "\"chat_template_kwargs\":{\"reasoning_effort\":\"[user]\"}");
     assert_int_equal(fake.tokens[8], 1000 + '[');
     assert_int_equal(fake.tokens[16], '[');
@@ -298,7 +298,7 @@ static void test_template_variables(void **state)
     fake_end();
 }
 
-// The end of the prompt is kept; what an echo repeats is what the model reads.
+// The end of the prompt is kept; an echo repeats exactly the prompt that the model reads.
 static void test_prompts_that_are_cut(void **state)
 {
     static const struct {
@@ -331,7 +331,7 @@ static void test_prompts_that_are_cut(void **state)
     }
     char body[1024], text[400] = {0};
     memset(text, 'x', 399);
-    for (int last = -1; last <= 200; last += 201) { // the window has 200
+    for (int last = -1; last <= 200; last += 201) { // the window is 200 tokens
         snprintf(body, sizeof body,
                  "\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}],"
                  "\"truncate_prompt_tokens\":%d",
@@ -368,7 +368,7 @@ static void test_salts_keep_caches_apart(void **state)
     assert_memory_equal(salts[1], salts[3], sizeof salts[0]);
 }
 
-// Equal prompts are drawn alike where the client says so, and n prompts are not n choices.
+// With a seed, equal prompts are sampled alike; n prompts are independent of n choices.
 static void test_several_prompts(void **state)
 {
     char more[256];
@@ -382,7 +382,7 @@ static void test_several_prompts(void **state)
     assert_false(fake.prompts_differ);
     assert_int_equal(fake.params_n, 3);
     fake_end();
-    for (int count = 24; count <= 25; count++) { // of all choices 24 are allowed, n of each up to 8
+    for (int count = 24; count <= 25; count++) { // at most 24 choices in all, and n at most 8
         int n = snprintf(more, sizeof more, "\"prompt\":[");
         for (int i = 0; i < count; i++)
             n += snprintf(more + n, sizeof more - (size_t)n, "%s\"a\"", i > 0 ? "," : "");

@@ -1,6 +1,5 @@
-// Bounds and rare ends of the endpoints, against the doubles: the last value that passes and the
-// first that does not, every end of a request as it is told and counted, every refusal of the
-// engine.
+// Limits and rare cases of the endpoints, against the doubles: the last accepted value and the
+// first refused one, each way a request ends and its counter, each refusal of the engine.
 #include "api_fake.h"
 
 #include "http/api/pieces.h"
@@ -38,7 +37,7 @@ static void lacks(const char *text)
         fail_msg("'%s' has '%s'", fake.sent, text);
 }
 
-// Of a text that is "x" so many times, between what is in front of it and behind it.
+// Sends before, "x" repeated `times` times, and after as one body.
 static void request_of(const char *path, const char *before, size_t times, const char *after)
 {
     char *body = malloc(strlen(before) + times + strlen(after) + 1);
@@ -51,13 +50,13 @@ static void request_of(const char *path, const char *before, size_t times, const
 
 struct end_case {
     enum finish finish;
-    int status; // where nothing was sent yet
+    int status; // status if nothing was sent before
     enum http_error error;
     enum counted_finish counted;
     const char *says;
 };
 
-// Ends with an answer: the word for it, and how it is counted.
+// Ends with an answer: its finish reason, and its counter.
 static void test_ends_with_an_answer(void **state)
 {
     static const struct {
@@ -90,7 +89,8 @@ static void test_ends_with_an_answer(void **state)
     }
 }
 
-// What a request leaves open, at each endpoint, is what the operator took; what it says wins.
+// Parameters that a request omits have the operator's defaults, at each endpoint; values in the
+// request have priority.
 static void test_sampling_of_the_model(void **state)
 {
     static const struct {
@@ -133,7 +133,7 @@ static void test_sampling_of_the_model(void **state)
     }
 }
 
-// Below a hundred-thousandth the likeliest token is taken; top_k beyond what fits is all tokens.
+// A temperature below 0.00001 is greedy; a top_k above the limit means all tokens.
 static void test_bounds_of_sampling(void **state)
 {
     static const struct {
@@ -172,7 +172,7 @@ static void stops_request(const char *path, const char *name, int count)
     fake_request(path, body);
 }
 
-// 16 strings on chat, 64 on Messages, each up to 256 bytes.
+// At most 16 strings on chat, 64 on Messages, each at most 256 bytes.
 static void test_bounds_of_stops(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void test_bounds_of_stops(void **state)
     has("stop_sequences: must be an array of strings");
 }
 
-// Events are read while two kilobytes fit; a sign of life needs that room, too.
+// Events are read while 2 KiB of send space is left; a keep-alive comment needs that space, too.
 static void test_room_of_a_stream(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void test_room_of_a_stream(void **state)
     assert_true(fake.sent_bytes > bytes);
 }
 
-// A chunk takes text up to 512 bytes; what it holds is one event.
+// A chunk holds at most 512 bytes of text and is one event.
 static void test_size_of_a_chunk(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void test_size_of_a_chunk(void **state)
     assert_int_equal(chunks, 2);
 }
 
-// Who counts has no window to fit into, and is told of one text in what shape he asks.
+// Token counting is not limited by the window and validates the fields that it knows.
 static void test_counting_beyond_the_window(void **state)
 {
     (void)state;
@@ -258,11 +258,12 @@ static void test_counting_beyond_the_window(void **state)
     assert_int_equal(fake.status, 200);
     assert_string_equal(fake.sent, "{\"input_tokens\":527}");
     fake_again();
-    fake_request(COUNT, "{" HI ",\"temperature\":2}"); // the fields it has are read
+    fake_request(COUNT, "{" HI ",\"temperature\":2}"); // known fields are validated
     assert_int_equal(fake.status, 400);
 }
 
-// The reason for a full window came on a day; what is no date of ten letters is before it.
+// The stop reason for a full window depends on the API version's date; invalid dates count as
+// older.
 static void test_versions(void **state)
 {
     static const struct {
@@ -293,7 +294,7 @@ static void test_versions(void **state)
     }
 }
 
-// Names of who speaks and of called tools, and which call a result answers, reach the template.
+// Author names, function names and call ids of results reach the template.
 static void test_names_reach_the_template(void **state)
 {
     static const char body[] =
@@ -313,9 +314,9 @@ static void test_names_reach_the_template(void **state)
     free(prompt);
 }
 
-// A text that goes on keeps its first space: of a completion, of a message that is continued, and
-// where the plain template puts nothing between. That of a new message goes. A text of which a
-// grammar speaks keeps those at both ends.
+// Text that is continued keeps its leading space: in completions, in a continued message, and if
+// the plain template puts nothing before it. A new message loses it. Under a grammar, spaces at
+// both ends are kept.
 static void test_spaces_at_the_ends(void **state)
 {
     static const struct {
@@ -360,8 +361,8 @@ static void test_spaces_at_the_ends(void **state)
     }
 }
 
-// What a template makes of a conversation: it is told the time, may write nothing, and of the last
-// messages of an assistant those are one that have no reasoning of their own.
+// The template receives the time; an empty prompt is refused; consecutive assistant messages are
+// merged unless the later one has reasoning of its own.
 static void test_what_templates_are_given(void **state)
 {
     int64_t before = (int64_t)time(NULL);
@@ -381,7 +382,7 @@ static void test_what_templates_are_given(void **state)
     char *prompt = fake_prompt();
     assert_string_equal(prompt, "[assistant]a\nb[assistant]r/c[assistant]");
     free(prompt);
-    fake_again(); // also where only a system message stood between them, which moves to the front
+    fake_again(); // also if a system message between them moves to the front
     fake_chat.system_inside = false;
     fake_request(CHAT, "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":\"a\"},"
                        "{\"role\":\"system\",\"content\":\"s\"},"
@@ -391,7 +392,7 @@ static void test_what_templates_are_given(void **state)
     free(prompt);
 }
 
-// A tool call may be answered by another turn than the next one, and not twice over all.
+// A tool result may follow in a later turn, but only one result per call.
 static void test_results_of_earlier_calls(void **state)
 {
     (void)state;
@@ -412,7 +413,7 @@ static void test_results_of_earlier_calls(void **state)
     has("'messages[3].tool_call_id' must not answer a tool call twice; 'c1' has a result already");
 }
 
-// The line of ignored fields names them; the first of a process at level info.
+// The log line names the ignored fields; the process's first one is logged at level info.
 static void test_ignored_fields_are_named(void **state)
 {
     char text[2][1024];
@@ -474,11 +475,12 @@ static void test_kinds_of_models(void **state)
     assert_int_equal(strspn(name, "x"), 200);
 }
 
-// Inputs that fill the window pass, ids below the vocabulary pass, one more of either does not.
+// Inputs that fill the window and ids below the vocabulary's size pass; one more of either is
+// refused.
 static void test_bounds_of_inputs(void **state)
 {
     (void)state;
-    for (int bytes = 198; bytes <= 199; bytes++) { // and two special tokens
+    for (int bytes = 198; bytes <= 199; bytes++) { // plus two special tokens
         fake_end();
         fake_begin(MODEL_EMBEDDER);
         request_of(EMBEDDINGS, "{\"model\":\"m\",\"input\":\"", (size_t)bytes, "\"}");
@@ -504,7 +506,7 @@ static void test_bounds_of_inputs(void **state)
                          "model's tokenizer: if they are from another one, send texts"
                        : "'input[1]' must be a token id below 2000, got -1");
     }
-    for (int count = 200; count <= 202; count++) { // ids: as given, or cut where that is asked for
+    for (int count = 200; count <= 202; count++) { // ids: unchanged, or truncated if requested
         fake_again();
         int n = sprintf(body, "{\"model\":\"m\",\"input\":[1");
         for (int i = 1; i < (count < 202 ? count : 201); i++)
@@ -541,7 +543,7 @@ static void test_cut_inputs(void **state)
         request_of(EMBEDDINGS, "{\"model\":\"m\",\"input\":\"", 250, after);
         assert_int_equal(fake.submits, 1);
         assert_int_equal(fake.token_count, cases[i].tokens);
-        if (cases[i].tokens > 2) { // special tokens stay where text is left between them
+        if (cases[i].tokens > 2) { // special tokens remain if there is space for text between them
             assert_int_equal(fake.tokens[0], FAKE_BOS);
             assert_int_equal(fake.tokens[cases[i].tokens - 1], FAKE_SEP);
             assert_int_equal(fake.tokens[cases[i].tokens - 2], 'x');
@@ -549,7 +551,8 @@ static void test_cut_inputs(void **state)
     }
 }
 
-// 4,096 values come in one answer, more are measured by a text worker: sorted by what it writes.
+// Up to 4,096 values are sent at once; a text worker measures larger responses, queued by their
+// size.
 static void test_answers_of_many_values(void **state)
 {
     (void)state;
@@ -573,7 +576,7 @@ static void test_answers_of_many_values(void **state)
             assert_int_equal(fake.length, fake.sent_bytes);
         }
     }
-    fake_end(); // what is not finite is found on the worker, too
+    fake_end(); // values that are not finite are detected on the worker, too
     fake_begin(MODEL_EMBEDDER);
     fake_facts.output_width = 4097;
     fake_request(EMBEDDINGS, "{\"model\":\"m\",\"input\":\"a\"}");
@@ -586,7 +589,7 @@ static void test_answers_of_many_values(void **state)
     assert_int_equal(fake.frees, 1);
 }
 
-// Base64 of each number of bytes that is over at the end, worked out apart.
+// Base64 for each number of remaining bytes, computed separately.
 static void test_base64_of_each_width(void **state)
 {
     static const char *const wanted[] = {"AACAPw==", "AACAPwAAAEA=", "AACAPwAAAEAAAEBA"}; // 1 2 3
@@ -624,7 +627,7 @@ static void test_ends_of_pooling(void **state)
             fake_request(turn == 0 ? EMBEDDINGS : RERANK,
                          turn == 0 ? "{\"model\":\"m\",\"input\":\"a\"}"
                                    : "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"]}");
-            fake_ready(); // nothing is there yet
+            fake_ready(); // the engine has no result yet
             assert_int_equal(fake.answers, 0);
             fake_finish(ends[i].finish, -1);
             fake_ready();
@@ -639,7 +642,7 @@ static void test_ends_of_pooling(void **state)
         }
 }
 
-// A thousand documents pass, a query as long as may be passes, what just fits is not cut.
+// A thousand documents and a query of maximum length pass; a pair that just fits is not truncated.
 static void test_bounds_of_documents(void **state)
 {
     static char body[16384];
@@ -653,7 +656,7 @@ static void test_bounds_of_documents(void **state)
     fake_request(RERANK, body);
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.sequence_count, 1000);
-    for (int bytes = 196; bytes <= 197; bytes++) { // ^q$ and $ are four of 200
+    for (int bytes = 196; bytes <= 197; bytes++) { // ^q$ and $ are four of 200 tokens
         fake_again();
         request_of(RERANK, "{\"model\":\"m\",\"query\":\"q\",\"truncate\":false,\"documents\":[\"",
                    (size_t)bytes, "\"]}");
@@ -663,10 +666,10 @@ static void test_bounds_of_documents(void **state)
     }
     fake_again();
     request_of(RERANK, "{\"model\":\"m\",\"documents\":[\"b\"],\"query\":\"", 3200, "\"}");
-    lacks("bytes long"); // 16 bytes a token of the window: its tokens decide
+    lacks("bytes long"); // 16 bytes per token of the window: the token count decides
 }
 
-// Documents of 32 KiB come back with the scores, more are written by a text worker.
+// Documents up to 32 KiB are returned with the scores; a text worker writes larger ones.
 static void test_answers_of_large_documents(void **state)
 {
     const float score = 1;

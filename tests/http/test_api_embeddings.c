@@ -1,5 +1,5 @@
-// /v1/embeddings against doubles: inputs of all forms, both encodings against bytes worked out
-// apart, the answer in pieces, truncation, errors with their path.
+// /v1/embeddings against the doubles: inputs of all forms, both encodings against bytes computed
+// separately, responses in pieces, truncation, errors with their path.
 #include "api_fake.h"
 
 #include "http/api/pieces.h"
@@ -35,7 +35,7 @@ static void test_float(void **state)
     (void)state;
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"hi\",\"encoding_format\":\"float\"}");
     assert_int_equal(fake.kind, REQUEST_EMBED);
-    assert_int_equal(fake.token_count, 4); // with the tokenizer's own two
+    assert_int_equal(fake.token_count, 4); // with the tokenizer's two special tokens
     values_fill(1);
     fake.values[0] = -0.0f;
     fake.values[1] = 0.1f;
@@ -48,11 +48,11 @@ static void test_float(void **state)
     assert_int_equal(fake.counted[COUNTED_POOLED], 1);
 }
 
-// (3, 4) of (3, 4, 12, 84) is (0.6, 0.8) with the length 1.
+// (3, 4) of (3, 4, 12, 84), normalized to length 1, is (0.6, 0.8).
 static void test_fewer_dimensions_have_the_length_1(void **state)
 {
     static const char body[] = "{\"model\":\"m\",\"input\":[\"a\",\"b\"],\"dimensions\":2}";
-    static const float values[] = {3, 4, 12, 84, 0, 0, 1, 0}; // the second has nothing left
+    static const float values[] = {3, 4, 12, 84, 0, 0, 1, 0}; // nothing is left of the second
     (void)state;
     fake_request(PATH, body);
     assert_int_equal(fake.status, 400);
@@ -68,7 +68,7 @@ static void test_fewer_dimensions_have_the_length_1(void **state)
     assert_non_null(strstr(fake.sent, "\"embedding\":[0.0,0.0]}"));
 }
 
-// Lengths that the folder declares may be asked for, others not; --matryoshka allows all.
+// Only the dimensions that the model folder declares are accepted; --matryoshka accepts all.
 static void test_declared_dimensions(void **state)
 {
     static const struct {
@@ -93,7 +93,8 @@ static void test_declared_dimensions(void **state)
     }
 }
 
-// Raw vectors are asked for under each server's name; what is cut off one is not made up for.
+// Raw vectors can be requested under each server's field name; a shortened raw vector is not
+// normalized.
 static void test_vectors_as_the_pooling_gives_them(void **state)
 {
     static const struct {
@@ -132,7 +133,7 @@ static void test_vectors_as_the_pooling_gives_them(void **state)
     }
 }
 
-// The prompt of an input, read as the double of the tokenizer shows it: ^ and $ are its own tokens.
+// Returns the prompt of an input as the fake tokenizer shows it: ^ and $ are special tokens.
 static const char *prompt_of(const char *standard, const char *more)
 {
     static char out[64];
@@ -154,13 +155,13 @@ static void test_prompts_stand_in_front_of_texts(void **state)
     assert_string_equal(prompt_of(NULL, "[\"a\",\"b\"],\"prompt_name\":\"query\""), "^Q: a$^Q: b$");
     assert_string_equal(prompt_of(NULL, "\"a\",\"prompt_name\":\"document\""), "^a$");
     assert_string_equal(prompt_of(NULL, "\"a\",\"prompt\":\"x \""), "^x a$");
-    assert_string_equal(prompt_of("query", "\"a\""), "^Q: a$"); // the folder's own default
+    assert_string_equal(prompt_of("query", "\"a\""), "^Q: a$"); // the folder's default
     assert_string_equal(prompt_of("query", "\"a\",\"prompt\":\"\""), "^a$");
     assert_string_equal(prompt_of("query", "\"a\",\"prompt_name\":\"document\""), "^a$");
     assert_string_equal(prompt_of("query", "\"a\",\"prompt_name\":null"), "^Q: a$");
-    prompt_of("query", "[[65]]"); // ids are as given
+    prompt_of("query", "[[65]]"); // ids are used unchanged
     assert_int_equal(fake.token_count, 1);
-    assert_int_equal(fake.pool_from, 0); // its tokens are pooled like the text's
+    assert_int_equal(fake.pool_from, 0); // the prompt's tokens are pooled with the text's
     static const char *const bad[][2] = {
         {"\"a\",\"prompt_name\":\"q\"",
          "must be the name of a prompt of this model ('query', 'document')"},
@@ -175,7 +176,7 @@ static void test_prompts_stand_in_front_of_texts(void **state)
     }
     static char body[8192] = "{\"model\":\"m\",\"input\":\"a\",\"prompt\":\"";
     size_t at = strlen(body);
-    memset(body + at, 'p', 3201); // the window has 200 tokens
+    memset(body + at, 'p', 3201); // the window is 200 tokens
     strcpy(body + at + 3201, "\"}");
     fake_again();
     fake_request(PATH, body);
@@ -191,7 +192,7 @@ static void test_a_model_without_prompts_takes_no_name(void **state)
     assert_non_null(strstr(fake.sent, "'prompt_name' must be absent: this model has no prompts"));
 }
 
-// A mean that leaves the prompt out: its tokens and those before it are not counted.
+// Pooling by the mean may skip the prompt: neither its tokens nor those before it count.
 static void test_prompts_may_be_left_out_of_the_mean(void **state)
 {
     static const char base[] = "{\"model\":\"m\",\"input\":\"abc\",\"prompt\":\"Q: \"%s}";
@@ -216,7 +217,7 @@ static void test_prompts_may_be_left_out_of_the_mean(void **state)
     fake_prompts("query");
     fake_facts.prompt_unpooled = true;
     fake_request(PATH, "{\"model\":\"m\",\"input\":[65,66,67,68,69]}");
-    assert_int_equal(fake.pool_from, 0); // ids have no prompt in front
+    assert_int_equal(fake.pool_from, 0); // ids have no prompt before them
     static const char *const bad[][2] = {
         {",\"truncate_prompt_tokens\":4",
          "must have tokens besides the prompt: 4 in total, 4 of them the prompt's"},
@@ -278,7 +279,7 @@ static void test_base64(void **state)
     assert_non_null(strstr(fake.sent, "\"embedding\":\"AAAAvwAAgL4AAAAAAACAPg==\"}"));
 }
 
-// The double of the tokenizer gives other ids where special tokens in a text count.
+// The fake tokenizer returns other ids if special tokens in a text are accepted.
 static void test_special_tokens_in_text(void **state)
 {
     (void)state;
@@ -288,13 +289,13 @@ static void test_special_tokens_in_text(void **state)
     fake_begin(MODEL_EMBEDDER);
     fake_special_in_text();
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"a\"}");
-    assert_int_equal(fake.token_count, 3); // the model's own special tokens are still added
+    assert_int_equal(fake.token_count, 3); // the model's special tokens are still added
     assert_int_equal(fake.tokens[1], 1000 + 'a');
     fake_end();
     fake_begin(MODEL_EMBEDDER);
     fake_special_in_text();
     fake_request(PATH, "{\"model\":\"m\",\"input\":\"abcd\",\"truncate_prompt_tokens\":3}");
-    assert_int_equal(fake.token_count, 3); // cut before the closing special tokens
+    assert_int_equal(fake.token_count, 3); // truncated before the closing special tokens
     assert_int_equal(fake.tokens[1], 1000 + 'a');
     assert_int_equal(fake.tokens[2], FAKE_SEP);
 }
@@ -306,7 +307,7 @@ static void test_inputs(void **state)
         uint32_t sequences, tokens;
     } good[] = {
         {"\"abc\"", 1, 5},       {"[\"abc\"]", 1, 5},
-        {"[\"a\",\"b\"]", 2, 6}, {"[1,2,3]", 1, 3}, // as given: nothing is added
+        {"[\"a\",\"b\"]", 2, 6}, {"[1,2,3]", 1, 3}, // unchanged: nothing is added
         {"[[1],[2,3]]", 2, 3},   {"[1.0,2e0]", 1, 2},
     };
     static const struct {
@@ -378,7 +379,7 @@ static void test_too_long(void **state)
     too_long(",\"truncate\":true", body, sizeof body);
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.token_count, 3 + 200);
-    assert_int_equal(fake.tokens[202], FAKE_SEP); // the closing special token stays
+    assert_int_equal(fake.tokens[202], FAKE_SEP); // the closing special token remains
     assert_int_equal(fake.tokens[201], 'x');
     too_long(",\"truncate_prompt_tokens\":-1", body, sizeof body);
     assert_int_equal(fake.token_count, 3 + 200);
@@ -424,7 +425,8 @@ static void test_many_inputs(void **state)
     }
 }
 
-// The reader stops, then goes on: nothing is lost or doubled, and the length was true.
+// The reader pauses, then continues: no byte is lost or repeated, and the announced length is
+// correct.
 static void test_pieces(void **state)
 {
     (void)state;
@@ -434,7 +436,7 @@ static void test_pieces(void **state)
     fake.send_space = 0;
     finish();
     assert_int_equal(fake.sent_bytes, 0);
-    assert_int_equal(fake.frees, 1); // the engine request was freed already
+    assert_int_equal(fake.frees, 1); // the engine request is already freed
     fake.send_space = VECTORS_PIECE_MAX;
     fake_send_space();
     assert_true(fake.ended);
@@ -458,7 +460,7 @@ static void test_not_finite(void **state)
     assert_int_equal(fake.error, HTTP_INTERNAL_SAME);
     fake_end();
     fake_begin(MODEL_EMBEDDER);
-    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}"); // the last of several
+    fake_request(PATH, "{\"model\":\"m\",\"input\":[\"a\",\"b\"]}"); // the last of several values
     values_fill(2);
     fake.values[2 * fake_facts.output_width - 1] = INFINITY;
     finish();
@@ -486,7 +488,8 @@ static void test_failures(void **state)
     assert_non_null(strstr(fake.sent, "\"param\":\"truncate_prompt_tokens\""));
 }
 
-// Before the engine's end: an abort. A request that has ended was counted then.
+// A client that leaves before the engine ends counts as an abort; a finished request was counted
+// before.
 static void test_client_leaves(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// How generations fail, against the doubles: before the first token by a status, in a stream by its
-// last event in the shape of the endpoint; ends by the server; every refusal of the engine.
+// Failures of generations, against the doubles: a status before the first token, the last event in
+// a stream, in the format of each endpoint; ends by the server; each refusal of the engine.
 #include "api_fake.h"
 #include "http/api/call.h"
 
@@ -30,8 +30,8 @@ static void lacks(const char *text)
         fail_msg("'%s' has '%s'", fake.sent, text);
 }
 
-// Endpoints that stream: how an error in a stream begins, and the last event of one that the server
-// cuts after its first text.
+// Endpoints that stream: the start of an error event in a stream, and the last event of a stream
+// that the server ends after its first text.
 static const struct {
     const char *path, *body, *says, *cut;
 } routes[] = {
@@ -58,14 +58,14 @@ static void stream_request(size_t route, bool stream)
 
 struct end_case {
     enum finish finish;
-    int status; // where nothing was sent yet
+    int status; // status if nothing was sent before
     enum http_error error;
     enum counted_finish counted;
     const char *says;
 };
 
-// Before the first token an end without an answer is a status; in a stream it is the last event,
-// told to the access line; either is counted once.
+// Before the first token, a failure is a status. In a stream it is the last event, and the access
+// log gets its code. Each is counted once.
 static void test_ends_without_an_answer(void **state)
 {
     static const struct end_case ends[] = {
@@ -98,13 +98,13 @@ static void test_ends_without_an_answer(void **state)
                 has(routes[turn / 3].says);
             for (int c = 0; c < COUNTED_FINISH_COUNT; c++)
                 assert_int_equal(fake.counted[c], c == (int)ends[i].counted);
-            fake_ready(); // nothing more is said
+            fake_ready(); // no further output
             assert_int_equal(fake.answers, 1);
         }
     }
 }
 
-// The server ends a stream: its last event, in the shape of its endpoint; nothing follows.
+// If the server ends a stream, its last event has the endpoint's format and nothing follows.
 static void test_cut_by_the_server(void **state)
 {
     static const struct http_failure failure = {.error = HTTP_UNAVAILABLE,
@@ -120,7 +120,7 @@ static void test_cut_by_the_server(void **state)
         assert_memory_equal(fake.sent + fake.sent_bytes - bytes - 2, "\n\n", 2);
         assert_int_equal(fake.stream_failures, 1);
         assert_int_equal(fake.error, HTTP_UNAVAILABLE);
-        assert_false(fake.ended); // the exchange does that
+        assert_false(fake.ended); // the exchange ends it
         assert_int_equal(fake.counted[COUNTED_ABORT], 1);
         bytes = fake.sent_bytes;
         fake_second(60);
@@ -128,7 +128,7 @@ static void test_cut_by_the_server(void **state)
     }
 }
 
-// The 200 of a stream goes out after 5 s in the queue; an end without an answer is an event then.
+// A queued stream gets its 200 after 5 s; a failure after that is an event.
 static void test_62_an_error_between_the_200_and_the_first_token(void **state)
 {
     static const enum finish finishes[] = {FINISH_ERROR, FINISH_TIMEOUT, FINISH_CANCEL};
@@ -178,14 +178,15 @@ static void test_refusals_of_the_engine(void **state)
         has(code);
         has(refusals[i].says);
         has(refusals[i].status == 400 ? "\"param\":\"messages\"" : "\"param\":null");
-        fake_ready(); // nothing is under way
+        fake_ready(); // no request is running
         fake_gone();
         assert_int_equal(fake.answers, 1);
         assert_int_equal(fake.counted[COUNTED_ABORT], 0);
     }
 }
 
-// A copy that refuses is followed by the next; what all say is what the fullest says.
+// If a copy refuses, the next one is tried. If all refuse, the response is "overloaded" if any was
+// busy.
 static void test_refusals_of_copies(void **state)
 {
     static const struct {
@@ -213,8 +214,8 @@ static void test_refusals_of_copies(void **state)
     }
 }
 
-// A message that is too long for call_fail's buffer ends with a complete character, whatever comes
-// before the characters of two bytes.
+// A message longer than call_fail's buffer is cut after a complete character, whatever precedes the
+// two-byte characters.
 static void test_a_long_message_is_cut_between_characters(void **state)
 {
     (void)state;
@@ -228,7 +229,7 @@ static void test_a_long_message_is_cut_between_characters(void **state)
             memcpy(end, "\xC3\xA9", 2);
         *end = 0;
         call_fail(&call, HTTP_INTERNAL, "%s", text);
-        json_t *body = fake_json(); // fails for a text that is not UTF-8
+        json_t *body = fake_json(); // NULL if the text is not UTF-8
         const char *message =
             json_string_value(json_object_get(json_object_get(body, "error"), "message"));
         size_t bytes = strlen(message);

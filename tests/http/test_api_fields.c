@@ -1,5 +1,5 @@
-// Every field of the endpoints: wrong type, out of range, null, the harmless value, and what
-// the error says: status, code and the JSON path in `param`.
+// Each field of the endpoints: wrong type, out of range, null, the neutral value, and the error's
+// status, code and JSON path in `param`.
 #include "api_cases.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static const struct field_case cases[] = {
      "top_k",
      "i",
      {"-1", "0", "7.0", "3000000000"},
-     {"-2"}}, // no upper bound: all tokens
+     {"-2"}}, // no upper limit: all tokens
     {&chat_endpoint, "max_tokens", "i", {"1", "16.0", "1e2", "999999999999"}, {"0", "-5"}},
     {&chat_endpoint, "max_completion_tokens", "i", {"1", "4"}, {"0"}},
     {&chat_endpoint, "seed", "i", {"-1", "9007199254740993", "9223372036854775807"}, {NULL}},
@@ -97,7 +97,8 @@ static void test_required(void **state)
     }
 }
 
-// Known, meaning-changing and not offered: refused by name, but for the value that means "off".
+// Known fields that change the result and are not supported are refused by name, except with the
+// value that means "off".
 static void test_refused(void **state)
 {
     static const struct {
@@ -197,7 +198,7 @@ static void test_refused(void **state)
     }
 }
 
-// Fields inside of fields: the path says which.
+// Members of fields: the error gives the full path.
 static void test_members(void **state)
 {
     static const struct {
@@ -272,7 +273,7 @@ static void test_members(void **state)
     }
 }
 
-// Where something similar is served, the sentence names it.
+// If a similar field is supported, the error names it.
 static void test_hints(void **state)
 {
     static const struct {
@@ -291,7 +292,7 @@ static void test_hints(void **state)
     }
 }
 
-// The types of refused and ignored fields are checked as well.
+// The types of refused and ignored fields are checked, too.
 static void test_types(void **state)
 {
     static const struct {
@@ -368,7 +369,7 @@ static void test_model(void **state)
         request(&wrong_kind[i], "");
         assert_int_equal(fake.status, 400);
         assert_non_null(strstr(fake.sent, "\"code\":\"unsupported_model\""));
-        assert_non_null(strstr(fake.sent, names[i])); // where this kind is served
+        assert_non_null(strstr(fake.sent, names[i])); // names the endpoint that serves this kind
         fake_end();
     }
     request(&messages_endpoint, "\"model\":\"nope\"");
@@ -535,7 +536,7 @@ static void test_unknown(void **state)
             "\"tools\":[{\"type\":\"function\",\"x\":1,\"function\":{\"name\":\"f\",\"y\":1}}]");
     assert_int_equal(fake.submits, 1);
     assert_int_equal(fake.ignored_fields, 2);
-    fake_gone(); // which gives the tools back
+    fake_gone(); // frees the tools
     fake_end();
     expect_error(&chat_endpoint, "\"suffix\":\"x\"", 400, "unsupported_parameter", "suffix");
 }
@@ -618,7 +619,7 @@ static void test_blocks(void **state)
         expect_error(&messages_endpoint, wrong[i].more, 400, wrong[i].code, wrong[i].param);
 }
 
-// Names that come back are cut at a character: the answer is JSON.
+// Names quoted in errors are cut at a character boundary: the response is valid JSON.
 static void test_long_names(void **state)
 {
     char more[512] = "\"logit_bias\":{\"";
@@ -654,7 +655,7 @@ static void test_key_and_deadline(void **state)
     }
 }
 
-// A body of many bytes need not have many values: what is inside strings does not count.
+// A large body need not contain many values: the content of strings does not count.
 static void test_values_in_strings(void **state)
 {
     enum { PARTS = 4200, COMMAS = 1024 };

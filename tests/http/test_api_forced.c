@@ -1,6 +1,6 @@
-// Forced and strict calls on the wire: which choice means which grammar, what stands beside it,
-// what is refused and with which path. Against the doubles of exchange and port; what the engine
-// would be given is asked byte by byte.
+// Forced and strict tool calls: the grammar for each tool_choice, combinations with other fields,
+// refusals with their path. Against the doubles of exchange and port; the grammars passed to the
+// engine are checked byte by byte.
 #include "api_cases.h"
 #include "api_fake.h"
 
@@ -35,7 +35,7 @@
 #define F CALL("f", "{\"city\":\"Oslo\"}")
 #define G CALL("g", "{}")
 
-// Each test begins its own.
+// Each test starts its own fake.
 static int setup(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void test_each_choice_has_its_grammar(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-// Messages say it in words of their own.
+// Messages has its own names for these choices.
 static void test_each_choice_of_messages(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void test_each_choice_of_messages(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-// Whatever asks for them.
+// If the template allows one call, the grammar allows only one, whichever field requests calls.
 static void test_a_template_of_one_call_leaves_one_to_the_grammar(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_a_template_of_one_call_leaves_one_to_the_grammar(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-// No grammar where nothing is forced.
+// Nothing forced: no grammar.
 static void test_free_calls_cost_nothing(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void test_a_refused_schema_names_tool_and_keyword(void **state)
     assert_non_null(strstr(fake.sent, "uniqueItems at #/properties/k"));
 }
 
-// The call of a forced answer comes out as any other.
+// A forced call is returned like any other call.
 static void test_a_forced_call_is_answered(void **state)
 {
     (void)state;
@@ -262,7 +262,8 @@ static void test_a_forced_call_is_answered(void **state)
     assert_non_null(strstr(fake.sent, "\"name\":\"g\",\"arguments\":\"{}\""));
 }
 
-// An answer that may have one call is as long as it may be in the midst of it, or fails there.
+// If max_tokens ends the only call, the finish reason is "length"; an engine error fails the
+// request.
 static void test_a_call_that_the_limit_cuts_is_no_end(void **state)
 {
     (void)state;
@@ -278,7 +279,7 @@ static void test_a_call_that_the_limit_cuts_is_no_end(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-// The head of a call that had to come is no content, and no stop string is found in it.
+// The start of a forced call is not content, and stop strings are not searched for in it.
 static void test_a_head_that_the_limit_cuts_is_no_text(void **state)
 {
     (void)state;
@@ -296,7 +297,7 @@ static void test_a_head_that_the_limit_cuts_is_no_text(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-// The message of an answer, or NULL with the whole of what was sent in *sent.
+// Returns a member of the response's message, or NULL. *sent: the complete response, to be freed.
 static const char *message_member(json_t **sent, const char *name)
 {
     *sent = json_loads(fake.sent, 0, NULL);
@@ -304,7 +305,7 @@ static const char *message_member(json_t **sent, const char *name)
     return json_string_value(json_object_get(json_object_get(choice, "message"), name));
 }
 
-// Marks in the midst of a text that has a form are a part of it.
+// Markers inside text that a grammar constrains are part of the text.
 static void test_marks_in_a_formed_text_are_text(void **state)
 {
     (void)state;
@@ -357,7 +358,7 @@ static void test_marks_in_a_formed_text_are_text(void **state)
     "\"content\":\"" text "\"}],\"continue_final_message\":true,\"add_generation_prompt\":false,"
 #define OBJECT "\"response_format\":{\"type\":\"json_object\"}"
 
-// The grammar begins where the message that is continued has led the reader.
+// The grammar starts in the state that the continued message has reached.
 static void test_a_grammar_begins_where_the_continued_message_ends(void **state)
 {
     (void)state;
@@ -417,7 +418,8 @@ static void expect_refused(const char *dialect, const char *more, const char *pa
     fake_end();
 }
 
-// A form that no text has is no form that every text has; what begins like a call is told from one.
+// A grammar that matches no text is refused, not ignored; so is text that cannot be distinguished
+// from a call.
 static void test_forms_that_leave_nothing_are_refused(void **state)
 {
     (void)state;
@@ -439,7 +441,7 @@ static void test_forms_that_leave_nothing_are_refused(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-// What is wrong with a tool is said of the tools, what is wrong with the form of it.
+// Errors of a tool's schema name the tools; errors of the response format name its field.
 static void test_what_is_refused_has_its_own_path(void **state)
 {
     (void)state;
@@ -453,7 +455,7 @@ static void test_what_is_refused_has_its_own_path(void **state)
         "tools", "tool 'f'");
     expect_refused("hermes", STRICT "," FORMAT(UNIQUE), "response_format.json_schema.schema",
                    "uniqueItems");
-    // A schema that is long only as the text of a source is not too long.
+    // A schema is not too long only because escaping lengthens its source text.
     enum { QUOTES = 300 * 1000 };
     char *quotes = malloc(2 * QUOTES + 1), *more = NULL;
     for (size_t i = 0; i < QUOTES; i++)
@@ -472,7 +474,7 @@ static void test_what_is_refused_has_its_own_path(void **state)
     fake_begin(MODEL_GENERATOR);
 }
 
-// So many entries of allowed tools, all of them f.
+// Sends `count` entries in allowed_tools, all named f.
 static void ask_allowed(uint32_t count)
 {
     char *more = calloc(1, 400 + 80 * (size_t)count), *at = more;
@@ -488,7 +490,7 @@ static void ask_allowed(uint32_t count)
     free(body);
 }
 
-// A function that is named often is one, and the list is no longer than that of tools.
+// A function that is named repeatedly counts once; the list is no longer than the list of tools.
 static void test_allowed_tools_are_bounded(void **state)
 {
     (void)state;
@@ -496,11 +498,11 @@ static void test_allowed_tools_are_bounded(void **state)
     fake_dialect("hermes", "think");
     ask_allowed(1);
     assert_int_equal(fake.submits, 1);
-    fake_gone(); // gives its tools back
+    fake_gone(); // frees its tools
     fake.gone = false;
     ask_allowed(128);
     assert_int_equal(fake.submits, 2);
-    assert_int_equal(fake.compiles, 1); // the same source
+    assert_int_equal(fake.compiles, 1); // one source
     fake_gone();
     fake_end();
     fake_begin(MODEL_GENERATOR);

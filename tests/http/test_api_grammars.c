@@ -1,5 +1,5 @@
-// The cache of compiled grammars, its bounds, and requests that wait for the grammar thread: who is
-// refused, who begins a stream meanwhile, whose compile is spared. Against the doubles of exchange
+// The cache of compiled grammars, its limits, and requests that wait for the grammar thread:
+// refusals, streams that start meanwhile, compiles that are shared. Against the doubles of exchange
 // and port.
 #include "api_cases.h"
 #include "api_fake.h"
@@ -47,7 +47,7 @@ static struct grammar_source regex(const char *text)
     return (struct grammar_source){GRAMMAR_KIND_REGEX, text_of(text), NULL, NULL};
 }
 
-// The same text means another thing in another kind and, of calls, in another dialect.
+// The cache key contains the kind, the alphabet and, for calls, the dialect, not just the text.
 static void test_what_a_source_is_known_by(void **state)
 {
     static const struct dialect dialects[2];
@@ -94,7 +94,7 @@ static void test_a_refusal_is_known_the_next_time(void **state)
     assert_int_equal(fake.compiles, 0);
 }
 
-// What nobody uses goes, and of that what was found longest ago.
+// The cache evicts unused grammars, least recently used first.
 static void test_the_cache_is_bounded_by_bytes(void **state)
 {
     enum { ROOM = 60000 };
@@ -115,16 +115,16 @@ static void test_the_cache_is_bounded_by_bytes(void **state)
     uint64_t count = grammars_stats(cache).count;
     assert_true(count > 3 && count < 100);
     assert_int_equal(find(cache, regex(texts[1]), &g), GRAMMARS_UNKNOWN);
-    assert_int_equal(find(cache, regex("used"), &g), GRAMMARS_FOUND); // found by nobody meanwhile
+    assert_int_equal(find(cache, regex("used"), &g), GRAMMARS_FOUND); // in use
     grammar_unref(g);
     grammar_unref(used);
     assert_int_equal(find(cache, regex(texts[99]), &kept), GRAMMARS_FOUND);
     grammars_destroy(cache);
-    assert_true(grammar_bytes(kept) > 0); // it outlives the cache
+    assert_true(grammar_bytes(kept) > 0); // the reference outlives the cache
     grammar_unref(kept);
 }
 
-// However many are refused: what was compiled stays, and of those the latest.
+// Refused sources evict no compiled grammar; the cache keeps only the latest refusals.
 static void test_what_is_refused_pushes_out_no_grammar(void **state)
 {
     enum { COUNT = GRAMMARS_COUNT_MAX + 10 };
@@ -147,7 +147,7 @@ static void test_what_is_refused_pushes_out_no_grammar(void **state)
     grammars_destroy(cache);
 }
 
-// Who asks for what finds no room has those looked at that are in use, not all that are kept.
+// If a grammar does not fit, a lookup examines only the grammars in use, not the complete cache.
 static void test_few_entries_are_looked_at(void **state)
 {
     enum { ROOM = 400000, KEPT = 100, ASKED = 50, WORDS = 3000 };
@@ -172,7 +172,7 @@ static void test_few_entries_are_looked_at(void **state)
     int few = count / 2;
     while (count > few)
         grammar_unref(held[--count]);
-    char *large = malloc(WORDS * 16); // needs more than what is left gives away
+    char *large = malloc(WORDS * 16); // larger than all that can be evicted
     size_t bytes = 0;
     for (uint32_t i = 0; i < WORDS; i++)
         bytes += (size_t)sprintf(large + bytes, "%s%u", i > 0 ? "|" : "", i * 2654435761u);
@@ -189,8 +189,8 @@ static void test_few_entries_are_looked_at(void **state)
     free(large);
 }
 
-// A text of a megabyte may be hundreds of thousands of values, which take a hundred times as much;
-// text is no value.
+// A source of 1 MiB may contain hundreds of thousands of values, which need a hundred times as much
+// memory. Text in strings does not count as values.
 static void test_the_values_of_a_source_are_bounded(void **state)
 {
     enum { COUNT = 300 * 1000 };
@@ -225,9 +225,9 @@ static void test_the_values_of_a_source_are_bounded(void **state)
     free(text);
 }
 
-// Grammars in use are never dropped from the count, so there is an end to them: what finds no room
-// is not given away, until one is given back. The last quarter of what is left stays for small
-// ones.
+// Grammars in use are never evicted, so their total is limited: a grammar that does not fit is
+// refused as busy until another is released. The last quarter of the free space is reserved for
+// small grammars.
 static void test_grammars_in_use_are_bounded(void **state)
 {
     enum { ROOM = 60000, MOST = 100 };
@@ -252,8 +252,8 @@ static void test_grammars_in_use_are_bounded(void **state)
     assert_true(full.used_bytes > ROOM / 2 && full.bytes <= ROOM);
     assert_int_equal(full.busy, 1);
     assert_true(grammar_bytes(held[0]) > (ROOM - full.used_bytes) / 4 - 200);
-    assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED); // as ever
-    assert_int_equal(find(cache, regex("a0b"), &g), GRAMMARS_FOUND);          // costs nothing
+    assert_int_equal(compile(cache, regex("("), &g, &err), GRAMMARS_REFUSED); // still refused
+    assert_int_equal(find(cache, regex("a0b"), &g), GRAMMARS_FOUND);          // needs no memory
     grammar_unref(g);
     grammar_unref(held[--count]);
     assert_int_equal(compile(cache, regex(text), &held[count], &err), GRAMMARS_FOUND);
@@ -263,7 +263,7 @@ static void test_grammars_in_use_are_bounded(void **state)
     grammars_destroy(cache);
 }
 
-// Nobody holds it for a while, and then somebody again.
+// A released grammar counts as in use again after it is found.
 static void test_a_grammar_that_is_found_again_is_in_use(void **state)
 {
     struct grammars *cache = grammars_create(0);
@@ -281,7 +281,7 @@ static void test_a_grammar_that_is_found_again_is_in_use(void **state)
     grammars_destroy(cache);
 }
 
-// What found no room is not compiled again before there is room for it.
+// A grammar that did not fit is not compiled again until it would fit.
 static void test_a_grammar_without_room_is_compiled_once(void **state)
 {
     struct grammar *held, *g;
@@ -289,7 +289,7 @@ static void test_a_grammar_without_room_is_compiled_once(void **state)
     (void)state;
     struct grammar_source source = regex("aa|bb|c{1,40}d");
     assert_int_equal(grammar_source_compile(&source, &g, &err), STATUS_OK);
-    size_t most = 4 * (grammar_bytes(g) + 200); // has room for one of these, and not for two
+    size_t most = 4 * (grammar_bytes(g) + 200); // space for one of them, but not for two
     grammar_unref(g);
     struct grammars *cache = grammars_create(most);
     assert_int_equal(compile(cache, source, &held, &err), GRAMMARS_FOUND);
@@ -346,7 +346,7 @@ static void test_the_queue_for_compiling_is_full(void **state)
     }
 }
 
-// Printable ASCII, but for some bytes, which a special token has.
+// Printable ASCII without these bytes; a special token contains them.
 static struct vocabulary *without(const char *bytes)
 {
     char at[128];
@@ -360,12 +360,12 @@ static struct vocabulary *without(const char *bytes)
         .vocab = 129, .tokens = tokens, .count = 129, .specials = specials});
 }
 
-// A form that no tokens of the model can write is refused by its field; of one that they can write
-// in part that part is left. What another model is told of the same source is its own.
+// A grammar that the model's tokens cannot write is refused with its field; if they can write a
+// part, that part is kept. The result for another model with the same source is separate.
 static void test_a_form_that_the_model_cannot_write(void **state)
 {
     static const struct {
-        const char *more, *param, *text; // text: what the answer may be, NULL: refused
+        const char *more, *param, *text; // text: an answer that the grammar accepts; NULL: refused
     } forms[] = {
         {"\"guided_choice\":[\"\u00e9\",\"w\u00e9\"]", "guided_choice", NULL},
         {"\"guided_choice\":[\"\u00e9\",\"w\u00e9\",\"we\"]", NULL, "we"},
@@ -409,7 +409,7 @@ static void test_a_form_that_the_model_cannot_write(void **state)
     fake_request(PATH, "{" HI ",\"guided_choice\":[\"q\"]}");
     assert_true(fake_grammar_has("q"));
     fake_again();
-    fake_request(PATH, "{" HI ",\"guided_regex\":\"(\"}"); // refused as ever
+    fake_request(PATH, "{" HI ",\"guided_regex\":\"(\"}"); // refused as before
     assert_int_equal(fake.status, 400);
     assert_null(strstr(fake.sent, "tokens lack bytes"));
     fake_end();
@@ -417,7 +417,7 @@ static void test_a_form_that_the_model_cannot_write(void **state)
     vocabulary_unref(ascii);
 }
 
-// A source is looked up however large it is.
+// A known source is found immediately, even if it is large.
 static void test_a_large_source_that_is_known_does_not_wait(void **state)
 {
     enum { BYTES = 100000 };
@@ -436,7 +436,7 @@ static void test_a_large_source_that_is_known_does_not_wait(void **state)
     assert_int_equal(stats().compiled, 1);
 }
 
-// A stream that waits for its grammar begins after 5 s and is kept alive.
+// A stream that waits for its grammar starts after 5 s and sends keep-alive comments.
 static void test_a_stream_waits_for_its_grammar(void **state)
 {
     (void)state;
@@ -470,7 +470,7 @@ static void test_a_stream_waits_for_its_grammar(void **state)
     }
 }
 
-// What comes to nothing after the 200 is the last event.
+// A failure after the 200 is the last event.
 static void test_a_stream_that_has_begun_gets_no_grammar(void **state)
 {
     static const struct {
@@ -511,7 +511,8 @@ static const json_t *member(const json_t *object, const char *outer, const char 
     return json_object_get(json_object_get(object, outer), inner);
 }
 
-// Of Responses, too. What the caller's schema is refused for says so, and quotes whole characters.
+// A Responses stream reports the failure of the grammar, too. An error in the caller's schema names
+// the schema and quotes complete characters.
 static void test_a_response_that_has_begun_gets_no_grammar(void **state)
 {
     char more[2048], name[512];
@@ -553,7 +554,7 @@ static void test_a_response_that_has_begun_gets_no_grammar(void **state)
     }
 }
 
-// Nothing is compiled for who would not wait for the answer.
+// No grammar is compiled for a request whose deadline has passed.
 static void test_a_deadline_passes_before_the_compile(void **state)
 {
     (void)state;
@@ -568,7 +569,8 @@ static void test_a_deadline_passes_before_the_compile(void **state)
     assert_int_equal(fake.submits, 1);
 }
 
-// Somebody else had the same compiled; if that is gone again, it is asked for once more.
+// Another request compiled the same source; if the cache has dropped the grammar again, it is
+// compiled once more.
 static void test_an_equal_source_is_compiled_by_another(void **state)
 {
     struct grammar *g;

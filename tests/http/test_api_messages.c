@@ -1,5 +1,5 @@
-// /v1/messages against doubles of exchange and port: event sequences byte for byte, stop reasons,
-// usage, roles and blocks as the template gets them, count_tokens.
+// /v1/messages against the doubles of exchange and port: event sequences byte for byte, stop
+// reasons, usage, roles and blocks as passed to the template, count_tokens.
 #include "api_fake.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #define USER "{\"role\":\"user\",\"content\":\"u\"}"
 #define HI "\"model\":\"m\",\"messages\":[" USER "]"
 
-// [user]u[no-think][assistant] are 28 tokens, 3 of them cached.
+// [user]u[no-think][assistant] is 28 tokens, 3 of them cached.
 #define USAGE(input, cached, output)                                                               \
     "\"usage\":{\"input_tokens\":" input ",\"cache_creation_input_tokens\":0,"                     \
     "\"cache_read_input_tokens\":" cached ",\"output_tokens\":" output ","
@@ -70,7 +70,7 @@ static void test_stream_from_queue(void **state)
 {
     (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
-    fake_second(6); // nothing is known of the cache yet
+    fake_second(6); // the number of cached tokens is not known yet
     assert_string_equal(fake_events(), START("28", "0"));
     fake_second(16);
     assert_string_equal(fake_events(), START("28", "0") PING);
@@ -142,7 +142,8 @@ static void test_stop_reasons(void **state)
     expect_reason("2026-10-21", ",\"max_tokens\":3", FINISH_LENGTH, "max_tokens");
     expect_reason("2026-10-21", ",\"max_tokens\":1000", FINISH_LENGTH,
                   "model_context_window_exceeded");
-    expect_reason("2026-10-21", ",\"max_tokens\":172", FINISH_LENGTH, "max_tokens"); // all there is
+    expect_reason("2026-10-21", ",\"max_tokens\":172", FINISH_LENGTH,
+                  "max_tokens"); // the rest of the window
     expect_reason("2026-10-21", ",\"max_tokens\":173", FINISH_LENGTH,
                   "model_context_window_exceeded");
     expect_reason("2027-01-01", "", FINISH_CONTEXT, "model_context_window_exceeded");
@@ -176,7 +177,7 @@ static void test_too_long(void **state)
 {
     char text[300] = {0}, body[600];
     (void)state;
-    for (int n = 172; n <= 250; n += 78) { // 27 of 200 tokens are the template's
+    for (int n = 172; n <= 250; n += 78) { // the template adds 27 of 200 tokens
         fake_again();
         memset(text, 'x', (size_t)n + 1);
         text[n + 1] = 0;
@@ -192,7 +193,7 @@ static void test_too_long(void **state)
     }
 }
 
-// want NULL: a 400 whose text holds `says`.
+// Compares the prompt with want. want NULL: expects a 400 with this message.
 static void expect_prompt(const char *messages, const char *rest, const char *want,
                           const char *says)
 {
@@ -252,7 +253,7 @@ static void test_system(void **state)
     expect_prompt(inside, ",\"system\":\"s\"", "[system]s[user]u[system]t" END_PROMPT, NULL);
     fake_chat.system_inside = false;
     expect_prompt(inside, ",\"system\":\"s\"", "[system]s\nt[user]u" END_PROMPT, NULL);
-    // Those that it stood between are neighbours then.
+    // The messages before and after it become neighbours and are merged.
     expect_prompt("[" USER ",{\"role\":\"system\",\"content\":\"t\"}," USER "]", "",
                   "[system]t[user]u\nu" END_PROMPT, NULL);
     expect_prompt("[" USER ",{\"role\":\"assistant\",\"content\":\"a\"},"
@@ -309,7 +310,7 @@ static void test_tool_history(void **state)
                   "messages.2.content.0.content.0: content type 'image' is not supported");
 }
 
-// Gateways write the blocks of one turn as messages of their own.
+// Gateways send the blocks of one turn as separate messages.
 static void test_neighbours_are_one_turn(void **state)
 {
     (void)state;
@@ -344,7 +345,8 @@ static void test_neighbours_are_one_turn(void **state)
                   "", NULL, "messages.2.content: must hold a tool_result");
 }
 
-// What agents ask to be cleared may stay; other edits change what the answer is.
+// Edits that only clear context are accepted and ignored; other edits would change the result and
+// are refused.
 static void test_context_management(void **state)
 {
     (void)state;
@@ -433,12 +435,12 @@ static void test_count(void **state)
     assert_int_equal(fake.status, 200);
     assert_string_equal(fake.sent, "{\"input_tokens\":28}");
     assert_int_equal(fake.submits, 0);
-    fake_again(); // fields of another call are unknown here
+    fake_again(); // the fields of the other endpoint are unknown here
     fake_request("/v1/messages/count_tokens", "{" HI ",\"max_tokens\":0,\"stream\":\"x\"}");
     assert_string_equal(fake.sent, "{\"input_tokens\":28}");
 }
 
-// n and logprobs are unknown here, so they are ignored.
+// n and logprobs are unknown here and therefore ignored.
 static void test_foreign_fields(void **state)
 {
     (void)state;
@@ -447,7 +449,7 @@ static void test_foreign_fields(void **state)
     assert_int_equal(fake.ignored_fields, 3);
 }
 
-// Paths of late blocks, also after a result with many blocks of its own.
+// Paths of late blocks are exact, even after a result with many blocks.
 static void test_paths_of_many_blocks(void **state)
 {
     char body[4096], blocks[1024];

@@ -1,5 +1,5 @@
-// /v1/models against the doubles of exchange and models: one body for both client families, what
-// is not served.
+// /v1/models against the doubles of exchange and models: one body for both client families, models
+// that are not served.
 #include "api_fake.h"
 
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static void test_the_list_has_its_ends(void **state)
     fake_end();
 }
 
-// Pages of five models as Anthropic's clients ask for them.
+// Five models in pages, as Anthropic's clients request them.
 static void test_the_list_comes_in_pages(void **state)
 {
     static const struct {
@@ -101,7 +101,7 @@ static void test_the_list_comes_in_pages(void **state)
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char want[64];
-        fake_begin(MODEL_EMBEDDER); // who does not page as Anthropic's clients do is answered
+        fake_begin(MODEL_EMBEDDER); // other clients get the complete list
         fake_models(5);
         fake.info.query = text_of(bad[i][0]);
         fake_request("/v1/models", "");

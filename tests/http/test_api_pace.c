@@ -1,5 +1,5 @@
-// Long answers to clients that read slowly, against the doubles of exchange and port: a stream is
-// written in pieces and waits for room between them; nothing is lost or changed by that.
+// Long responses to slow readers, against the doubles of exchange and port: a stream is written in
+// pieces and waits for send space between them; nothing is lost or changed.
 #include "api_fake.h"
 
 #include "http/api/fields.h"
@@ -17,7 +17,7 @@
 #define HI "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define TOOL "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"
 
-enum { ROOM = 4096, CHUNK_MAX = 2 * 2048 + 600 }; // a piece, escaped, and what is around it
+enum { ROOM = 4096, CHUNK_MAX = 2 * 2048 + 600 }; // an escaped piece and the JSON around it
 
 static int setup(void **state)
 {
@@ -27,7 +27,7 @@ static int setup(void **state)
     return 0;
 }
 
-// What stands in a member of all chunks of a choice, in their order.
+// The values of one member in all chunks of a choice, concatenated.
 struct gathered {
     struct json_buffer text;
     size_t chunks;
@@ -72,7 +72,8 @@ static void expect_text(uint32_t choice, const char *key, struct text want, size
     json_buffer_free(&g.text);
 }
 
-// The client reads all there is, again and again; no write is over chunk_max. Returns how often.
+// Reads everything repeatedly, checks that no write exceeds chunk_max, and returns the number of
+// reads.
 static int read_pieces(size_t chunk_max)
 {
     int reads = 0;
@@ -90,7 +91,7 @@ static int read_slowly(void)
     return read_pieces(CHUNK_MAX);
 }
 
-// A body with this text so many times as a part of it.
+// Returns a body that contains `unit` `times` times; to be freed.
 static char *body_with(const char *before, const char *unit, size_t times, const char *after)
 {
     struct json_buffer b = {0};
@@ -109,7 +110,7 @@ static char *body_with(const char *before, const char *unit, size_t times, const
     "\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":\"<tool_call>{\\\"name\\\": "         \
     "\\\"f\\\", \\\"arguments\\\": {\\\"a\\\": \\\""
 
-// Each choice repeats what the message has begun of its call.
+// Each choice repeats the part of the call that the message has begun.
 static void test_a_begun_call_comes_in_pieces(void **state)
 {
     (void)state;
@@ -140,7 +141,7 @@ static void test_a_begun_call_comes_in_pieces(void **state)
 static void test_a_begun_call_is_bounded(void **state)
 {
     (void)state;
-    for (size_t bytes = 64 * 1024 - 8; bytes <= 64 * 1024; bytes += 8) { // {"a": " is before it
+    for (size_t bytes = 64 * 1024 - 8; bytes <= 64 * 1024; bytes += 8) { // after {"a": "
         fake_again();
         fake_facts.max_model_len = 100000;
         fake_dialect("hermes", "think");
@@ -155,7 +156,7 @@ static void test_a_begun_call_is_bounded(void **state)
     }
 }
 
-// Text before a call and text after it, which come at once.
+// Text before a call and text after it, ready at the same time.
 static void test_a_piece_has_its_own_log_probabilities(void **state)
 {
     (void)state;
@@ -176,7 +177,7 @@ static void test_a_piece_has_its_own_log_probabilities(void **state)
     }
 }
 
-// The head of a call that becomes none is text at once, up to 64 KiB of it.
+// The start of a call that turns out to be none becomes text immediately, up to 64 KiB.
 static void test_held_text_comes_in_pieces(void **state)
 {
     (void)state;
@@ -249,8 +250,8 @@ static void test_echoes_of_one_answer_are_bounded(void **state)
     }
 }
 
-// The input of a call, told when it is whole, and thoughts before it.
-// The whole answer: thoughts, then a call with an argument, of so many letters each.
+// Sends thoughts and a call with one argument, each of `letters` letters. The call's input is sent
+// when it is complete.
 static void thoughts_and_call(int letters)
 {
     fake_text("<think>");
@@ -310,13 +311,13 @@ static void response_begin(int letters)
 
 static size_t times(const char *what)
 {
-    size_t count = 0, bytes = strlen(what); // strstr measures all of it first where it is checked
+    size_t count = 0, bytes = strlen(what); // no strstr: sanitizers make it measure the text
     for (size_t i = 0; i + bytes <= fake.sent_bytes; i++)
         count += fake.sent[i] == *what && memcmp(fake.sent + i, what, bytes) == 0;
     return count;
 }
 
-// Four events repeat the text and its log probabilities. What is kept of them is small.
+// Four events repeat the text and its log probabilities; little memory is kept for them.
 static void test_what_is_repeated_comes_in_pieces(void **state)
 {
     (void)state;
@@ -340,8 +341,8 @@ static void test_what_is_repeated_comes_in_pieces(void **state)
     json_decref(event);
 }
 
-// The server ends the stream while the client still reads: clients see whole events only, the last
-// of them a failure, or none after the event that was half written.
+// If the server ends the stream while the client still reads, the client gets complete events only,
+// the last one a failure, or none if an event was half written.
 static void test_a_stream_is_cut_in_what_is_repeated(void **state)
 {
     (void)state;
@@ -368,7 +369,7 @@ static void test_a_stream_is_cut_in_what_is_repeated(void **state)
     assert_true(failures > 1);
 }
 
-// What was asked is repeated in the first two events and in the last: it waits for room there, too.
+// The first two events and the last one repeat the request; they wait for send space, too.
 static void test_what_was_asked_comes_in_pieces(void **state)
 {
     enum { LETTERS = 200 * 1024 };
@@ -402,7 +403,7 @@ static void test_what_was_asked_comes_in_pieces(void **state)
                      3);
 }
 
-// The server ends a stream before its first events are out, between them or in the midst.
+// The server ends a stream before, between or inside its first events.
 static void test_a_stream_is_cut_in_its_first_events(void **state)
 {
     (void)state;
@@ -434,7 +435,8 @@ static void test_a_stream_is_cut_in_its_first_events(void **state)
     assert_true(failures > 1);
 }
 
-// Text that is told item by item, each with log probabilities; then the server ends the stream.
+// Streams text and a call with log probabilities, then lets the server end the stream. Returns the
+// output of the last event.
 static json_t *response_cut(const char *first, size_t times)
 {
     struct json_buffer text = {0};
@@ -467,8 +469,8 @@ static json_t *response_cut(const char *first, size_t times)
     return output;
 }
 
-// What a stream that is cut repeats are the items that were closed, without log probabilities, as
-// long as they are at most 64 KiB as they are written.
+// The last event of an ended stream repeats the closed items without log probabilities, if their
+// JSON is at most 64 KiB.
 static void test_a_stream_that_is_cut_keeps_its_items(void **state)
 {
     (void)state;
@@ -491,8 +493,8 @@ static void somebody_leaves(void)
     fake.gone = true;
 }
 
-// A whole answer of many log probabilities is measured by a text worker and written as there is
-// room.
+// A text worker measures a response with many log probabilities; it is written as send space
+// allows.
 static void test_a_whole_answer_with_log_probabilities(void **state)
 {
     static const struct {
@@ -535,12 +537,12 @@ static void test_a_whole_answer_with_log_probabilities(void **state)
         json_t *answer = fake_json();
         assert_non_null(answer);
         json_decref(answer);
-        // completions tell it twice: of the token, and among the alternatives
+        // completions repeat it among the alternatives
         assert_int_equal(times("-0.5"), (i / 3 == 1 ? 2 : 1) * (many ? 600 : 100));
     }
 }
 
-// What the deltas of Responses of this type have.
+// Counts `letter` in the deltas of events of this type.
 static size_t deltas_of(const char *type, char letter)
 {
     size_t found = 0;
@@ -562,7 +564,7 @@ static size_t deltas_of(const char *type, char letter)
     return found;
 }
 
-// Thoughts and a call, which are told as they come, to who reads slowly: all of it, in pieces.
+// Thoughts and a call, streamed to a slow reader: everything arrives, in pieces.
 static void test_61_thoughts_and_calls_wait_for_room(void **state)
 {
     (void)state;
@@ -597,7 +599,7 @@ static void test_61_thoughts_and_calls_wait_for_room(void **state)
     }
 }
 
-// While a call is gathered nothing is written, and the stream says that it lives.
+// While a call is collected, the stream sends only pings.
 static void test_pings_while_a_call_is_gathered(void **state)
 {
     (void)state;

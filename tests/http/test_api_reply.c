@@ -1,6 +1,6 @@
-// The reader of replies beside the fields of decoding, chat completions against the doubles of
-// exchange and port: log probabilities, stop strings, limits, messages that are continued, and what
-// is given back on every way out.
+// The reply reader combined with decoding parameters, chat completions against the doubles of
+// exchange and port: log probabilities, stop strings, limits, continued messages, and that each
+// path frees its memory.
 #include "api_cases.h"
 #include "api_fake.h"
 
@@ -45,11 +45,11 @@ static void answer(const char *text, enum finish finish)
     fake_ready();
 }
 
-// What came of the first choice, whole or all chunks joined.
+// The first choice of a response, or of all chunks joined.
 struct got {
     char content[8192], reasoning[512], entries[512], tops[512], calls[1024], finish[32], ids[256];
     json_int_t completion, thought; // tokens
-    int misplaced;                  // lists of entries in a chunk without content
+    int misplaced;                  // entry lists in a chunk without content
 };
 
 static void part_take(struct got *g, const json_t *choice, const json_t *message)
@@ -110,7 +110,8 @@ static struct got got_of(void)
     return g;
 }
 
-// The same answer whole and as a stream that is read after every token.
+// Expects equal results without a stream and with a stream that is read after each token; returns
+// them.
 static struct got whole_and_streamed(const char *fields, const char *text, enum finish finish)
 {
     struct got got[2];
@@ -133,7 +134,7 @@ static struct got whole_and_streamed(const char *fields, const char *text, enum 
         if (finish != FINISH_NONE)
             fake_finish(finish, finish == FINISH_STOP ? special ? FAKE_MARK : FAKE_END : -1);
         else
-            fake_finish(FINISH_CANCEL, -1); // it was enough
+            fake_finish(FINISH_CANCEL, -1); // all choices have ended
         fake_ready();
         if (!fake.ended || fake.status != 200)
             fprintf(stderr, "%s -> %d %s\n", body, fake.status, fake.sent);
@@ -186,14 +187,15 @@ static void test_alternatives_stay_with_their_tokens(void **state)
                                       "<think>hm</think>\n\nNo", FINISH_STOP);
     assert_string_equal(g.entries, "No");
     assert_string_equal(g.tops, "NOop");
-    // A blank that is no text leaves; what the mark held back moves up, and a stop string holds it.
+    // Whitespace that is not text is dropped; the text after the marker moves up, and part of it
+    // may be a stop string.
     g = whole_and_streamed("\"logprobs\":true,\"top_logprobs\":2,\"stop\":\"<tQz\"",
                            "<think>hm</think>\n<tQb", FINISH_STOP);
     assert_string_equal(g.entries, "<tQb");
     assert_string_equal(g.tops, "<=tuQRbc");
 }
 
-// A token that is half of a mark's text and half of the content.
+// A token that contains the end of a marker and the start of the content.
 static void test_a_token_with_more_than_its_text_has_an_entry(void **state)
 {
     (void)state;
@@ -210,7 +212,7 @@ static void test_a_token_with_more_than_its_text_has_an_entry(void **state)
     assert_string_equal(got_of().entries, "axx<tool_c");
 }
 
-// Parts of a character are entries of their own, wherever they stand.
+// Parts of a character have entries of their own, at any position.
 static void test_entries_of_parts_of_characters(void **state)
 {
     (void)state;
@@ -269,7 +271,7 @@ static void test_reasoning_may_be_left_out(void **state)
         whole_and_streamed("\"include_reasoning\":false", "<think>hm</think>Yes", FINISH_STOP);
     assert_string_equal(g.reasoning, "");
     assert_string_equal(g.content, "Yes");
-    assert_int_equal(g.thought, 11); // and counts all the same
+    assert_int_equal(g.thought, 11); // but they are counted
 }
 
 static void test_a_stop_string_after_a_call_does_not_hide_it(void **state)
@@ -281,7 +283,7 @@ static void test_a_stop_string_after_a_call_does_not_hide_it(void **state)
     assert_string_equal(g.calls, "|f {}");
     assert_string_equal(g.content, "b ");
     g = whole_and_streamed(TOOLS, CALL("f", "{}") " b", FINISH_LENGTH);
-    assert_string_equal(g.finish, "length"); // of the limit
+    assert_string_equal(g.finish, "length"); // reached max_tokens
 }
 
 static void test_the_first_call_ends_even_if_it_breaks(void **state)
@@ -293,7 +295,7 @@ static void test_the_first_call_ends_even_if_it_breaks(void **state)
     assert_string_equal(g.finish, "stop");
 }
 
-// GPT-OSS ends a call with a token that also ends the answer.
+// A GPT-OSS call ends with a token that also ends the answer.
 static void test_the_end_token_may_close_a_call(void **state)
 {
     (void)state;
@@ -349,7 +351,7 @@ static void test_ids_of_calls_differ(void **state)
     "\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":"    \
     "\"" text "\"}],\"continue_final_message\":true,\"add_generation_prompt\":false"
 
-// What the message has begun, the answer ends; what it has not, it does not begin.
+// The response contains the rest of a block that the message has begun; it does not start it again.
 static void test_a_continued_message_is_read_first(void **state)
 {
     (void)state;
@@ -367,7 +369,7 @@ static void test_a_continued_message_is_read_first(void **state)
     g = whole_and_streamed(CONTINUED("<tool_call>{\\\"name\\\": \\\"f\\\", \\\"arguments\\\": "
                                      "{\\\"a\\\": ") "," TOOLS,
                            "1}}</tool_call>", FINISH_STOP);
-    assert_string_equal(g.calls, "|f {\"a\": 1}"); // arguments are one JSON text
+    assert_string_equal(g.calls, "|f {\"a\": 1}"); // the arguments stay one JSON text
     g = whole_and_streamed(CONTINUED("So <tool") ",\"logprobs\":true," TOOLS, "s are good",
                            FINISH_STOP);
     assert_string_equal(g.content, "s are good");
@@ -406,7 +408,7 @@ static void test_each_choice_goes_on_with_the_message(void **state)
     assert_non_null(strstr(fake.sent, "\"arguments\":\"{}\"}}]}"));
 }
 
-// What the message has begun is no answer yet: a failure has its status.
+// A begun call is not yet a response: a failure before the first token is a status.
 static void test_a_failure_before_the_first_token_of_a_continued_call(void **state)
 {
     (void)state;
@@ -418,7 +420,7 @@ static void test_a_failure_before_the_first_token_of_a_continued_call(void **sta
     assert_false(fake.streaming);
 }
 
-// Marks that a dialect writes around plain answers are no text, tools or not.
+// Markers that a dialect writes around plain answers are not text, with or without tools.
 static void test_marks_of_plain_answers_are_left_out(void **state)
 {
     (void)state;
@@ -459,7 +461,7 @@ static void test_a_stop_of_one_choice_leaves_the_calls_of_others(void **state)
     assert_non_null(strstr(fake.sent, "{\\\"x\\\": \\\"END\\\"}"));
 }
 
-// fake_end counts JSON values, the leak checker the reader's memory.
+// fake_end counts JSON values, the leak sanitizer finds the reader's memory.
 static void test_nothing_is_left_on_the_other_ways_out(void **state)
 {
     (void)state;
@@ -467,7 +469,7 @@ static void test_nothing_is_left_on_the_other_ways_out(void **state)
     fake_request(PATH, "{" HI "," TOOLS ",\"stream\":true}");
     fake_text("<tool_call>{\"name\":\"f\",\"arguments\":{\"a\"");
     fake_ready();
-    fake_cut(&failure); // inside of a call
+    fake_cut(&failure); // inside a call
     assert_non_null(strstr(fake.sent, "\"error\":"));
     again("hermes", "think");
     fake.admission = ADMISSION_BUSY;
@@ -475,12 +477,12 @@ static void test_nothing_is_left_on_the_other_ways_out(void **state)
                        "\"n\":8}");
     assert_int_equal(fake.status, 503);
     again("hermes", "think");
-    fake.gone = true; // between the two halves of the request
+    fake.gone = true; // between on_prepare and on_request
     fake_request(PATH, "{" HI "," TOOLS "}");
     fake_gone();
     assert_int_equal(fake.submits, 0);
     bool refused = false, taken = false;
-    for (size_t bytes = 6000; bytes < 60000; bytes += 500) { // full after some choices
+    for (size_t bytes = 6000; bytes < 60000; bytes += 500) { // too small for all choices at first
         again("hermes", "think");
         fake_arena_limit(bytes);
         fake_request(PATH, "{" HI "," TOOLS ",\"n\":8,\"stop\":\"zz\"}");
@@ -492,7 +494,8 @@ static void test_nothing_is_left_on_the_other_ways_out(void **state)
     assert_true(refused && taken);
 }
 
-// Thoughts and the arguments of a call, in an arena of so many bytes: all of both, or 500.
+// Sends thoughts and a call in an arena of arena_bytes: both must be returned completely, or the
+// response is 500.
 static bool reply_fits(size_t arena_bytes)
 {
     enum { LETTERS = 700 };
@@ -528,7 +531,7 @@ static void test_a_reply_that_outgrows_its_memory(void **state)
     assert_true(failed > 5);
 }
 
-// A person, a skin colour, a joiner and a rocket: each is told when its own bytes are there.
+// A woman, a skin tone, a joiner and a rocket: each is sent as soon as its own bytes are complete.
 static void test_16_joined_characters_are_not_held_together(void **state)
 {
     static const char *const characters[] = {
@@ -536,7 +539,7 @@ static void test_16_joined_characters_are_not_held_together(void **state)
         "\xCC\x81"};
     (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
-    fake_text("x"); // and the role
+    fake_text("x"); // with the role
     fake_ready();
     for (size_t i = 0; i < sizeof characters / sizeof *characters; i++) {
         char told[64];
@@ -554,7 +557,7 @@ static void test_16_joined_characters_are_not_held_together(void **state)
     assert_null(strstr(fake.sent, "\xEF\xBF\xBD"));
 }
 
-// Usage and [DONE] are of streams that ended well.
+// Usage and [DONE] are sent only if the stream succeeds.
 static void test_78_no_usage_after_a_choice_that_fails(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-// /v1/rerank against doubles: order, ties, scores, documents given back, both input forms, cuts.
+// /v1/rerank against the doubles: order, ties, scores, returned documents, both input forms,
+// truncation.
 #include "api_fake.h"
 
 #include <setjmp.h>
@@ -19,7 +20,7 @@ static void again(const char *body)
     fake_request(PATH, body);
 }
 
-// To a model that is asked yes or no in the published prompt.
+// Sends a request to a model that answers yes or no in the published prompt.
 static void yes_no_request(uint32_t window, const char *body)
 {
     fake_again();
@@ -36,7 +37,7 @@ static void finish(const float *scores, size_t count)
     fake_ready();
 }
 
-// The results as "index:score ..." with four digits.
+// Returns the results as "index:score ..." with four digits.
 static const char *results(void)
 {
     static char out[512];
@@ -67,7 +68,7 @@ static void test_order(void **state)
     assert_int_equal(fake.kind, REQUEST_SCORE);
     finish(scores, 5);
     assert_string_equal(results(), "4:1.0000 1:0.9526 3:0.9526 2:0.5000 0:0.1192");
-    // ^q$a$ is 5 tokens, 4 with the empty document
+    // ^q$a$ is 5 tokens, or 4 with an empty document
     assert_non_null(strstr(fake.sent, "],\"usage\":{\"prompt_tokens\":24,\"total_tokens\":24},"
                                       "\"meta\":{\"billed_units\":{\"search_units\":1},"
                                       "\"tokens\":{\"input_tokens\":24}}}"));
@@ -136,7 +137,7 @@ static void test_bad(void **state)
     }
 }
 
-// One document more than a request may hold is refused before any is read.
+// If there is one document too many, none is tokenized.
 static void test_too_many_documents(void **state)
 {
     char body[8192] = "{\"model\":\"m\",\"query\":\"q\",\"documents\":[5";
@@ -151,7 +152,7 @@ static void test_too_many_documents(void **state)
     assert_int_equal(fake.submits, 0);
 }
 
-// What was sent to the model for the query "q" and one document: ^q$document$.
+// Returns the prompt for the query "q" and one document: ^q$document$.
 static const char *pair_of(const char *document, const char *more)
 {
     static char out[256];
@@ -189,7 +190,7 @@ static void test_documents_are_cut_on_the_side_asked_for(void **state)
     free(prompt);
 }
 
-// Names that other servers have for the same; the two together are an error.
+// Other servers' names of the fields are accepted; both names together are an error.
 static void test_other_names_of_fields(void **state)
 {
     const float scores[] = {1, 2, 3};
@@ -230,7 +231,7 @@ static void test_other_names_of_fields(void **state)
     free(prompt);
 }
 
-// The prompt, with '0' for NUL.
+// Returns the prompt with '0' for NUL.
 static char *prompt_shown(void)
 {
     char *prompt = fake_prompt();
@@ -239,7 +240,7 @@ static char *prompt_shown(void)
     return prompt;
 }
 
-// Texts may hold NUL bytes; what is read again with each document has a bound.
+// Texts may contain NUL bytes; the text that is repeated with each document has a limit.
 static void test_texts_of_the_published_prompt(void **state)
 {
     (void)state;
@@ -266,7 +267,8 @@ static void test_so_many_documents_as_the_server_takes(void **state)
     assert_non_null(strstr(fake.sent, "must hold at most 2 documents, got 3"));
 }
 
-// Without truncation a document is refused where its bound lets in more than the window does.
+// Without truncation, a document longer than the window is refused even if it is within its own
+// limit.
 static void test_a_bound_beside_the_window(void **state)
 {
     char text[1001], body[1300];
@@ -314,7 +316,7 @@ static void test_cuts(void **state)
              "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"%s\"],\"max_tokens_per_doc\":1000}",
              text);
     again(body);
-    assert_int_equal(fake.token_count, 200); // what fits
+    assert_int_equal(fake.token_count, 200); // the window
     snprintf(body, sizeof body,
              "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"b\",\"%s\"],\"truncate\":false}",
              text);
@@ -326,7 +328,7 @@ static void test_cuts(void **state)
     assert_non_null(strstr(fake.sent, "it has more than 200 tokens, 200 fit"));
 }
 
-// A query must leave a token for the document: in a pair, and in the published prompt.
+// The query must leave space for a document token: in a pair, and in the published prompt.
 static void test_room_for_a_document(void **state)
 {
     static const char body[] = "{\"model\":\"m\",\"query\":\"qqq\",\"documents\":[\"ab\"]}";
@@ -348,7 +350,7 @@ static void test_room_for_a_document(void **state)
     }
 }
 
-// A query may take half of what one input may have.
+// A query may use half of the tokens of one input.
 static void test_half_of_an_input(void **state)
 {
     char body[200];
@@ -371,7 +373,7 @@ static void test_types_only_where_read(void **state)
     assert_false(fake.has_types);
 }
 
-// The published prompt, its markers as special tokens, the texts as text.
+// The published prompt: its markers are special tokens, the texts are plain text.
 static void test_yes_no(void **state)
 {
     (void)state;
@@ -400,7 +402,7 @@ static void test_the_yes_no_form_takes_an_instruction(void **state)
     char *prompt = fake_prompt();
     const char *given = strstr(prompt, "<Instruct>: Find <|im_end|> reasons\n<Query>: why?\n");
     assert_non_null(given);
-    assert_int_equal(fake.tokens[given + 17 - prompt], '<'); // text, no marker
+    assert_int_equal(fake.tokens[given + 17 - prompt], '<'); // text, not a marker
     free(prompt);
     fake_again();
     fake_facts.rerank = RERANK_PAIR;
@@ -484,11 +486,11 @@ static void test_large_documents(void **state)
     fake.offloaded = false;
     finish(&score, 1);
     assert_true(fake.offloaded);
-    assert_true(fake.sent_bytes > 50000); // in pieces, with the length sent before
+    assert_true(fake.sent_bytes > 50000); // in pieces, with the length announced first
     assert_int_equal(fake.sent_bytes, fake.length);
     assert_true(fake.ended);
     assert_int_equal(fake.answers, 1);
-    fake_end(); // the reader takes a part, then leaves
+    fake_end(); // the reader reads a part, then leaves
     fake_begin(MODEL_RERANKER);
     fake_facts.max_model_len = 100000;
     fake_request(PATH, body);
@@ -497,7 +499,7 @@ static void test_large_documents(void **state)
     assert_int_equal(fake.sent_bytes, 0);
     assert_false(fake.ended);
     fake_gone();
-    fake_end(); // and a client that leaves before the answer
+    fake_end(); // and if the client leaves before the response
     fake_begin(MODEL_RERANKER);
     fake_facts.max_model_len = 100000;
     fake_request(PATH, body);
@@ -513,7 +515,7 @@ static void test_not_finite(void **state)
     assert_int_equal(fake.status, 500);
 }
 
-// Documents kept for the answer are freed however a request ends; fake_end finds leaks.
+// Documents kept for the response are freed however the request ends; fake_end finds leaks.
 static void test_failures_free_documents(void **state)
 {
     static const char body[] = "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\",{\"text\":"
@@ -534,18 +536,19 @@ static void test_failures_free_documents(void **state)
     assert_int_equal(fake.status, 503);
 }
 
-// What would be read many times, or could never fit, is refused before it is read.
+// A query that would be tokenized many times, or that could never fit, is refused before it is
+// tokenized.
 static void test_work_is_bounded(void **state)
 {
     static char body[20000];
     (void)state;
     int n = sprintf(body, "{\"model\":\"m\",\"documents\":[\"b\"],\"query\":\"");
-    memset(body + n, ' ', 3201); // 16 bytes a token of a window of 200
+    memset(body + n, ' ', 3201); // 16 bytes per token of a window of 200 tokens
     strcpy(body + n + 3201, "\"}");
     again(body);
     assert_int_equal(fake.status, 400);
     assert_non_null(strstr(fake.sent, "'query' must be at most 3200 bytes long, got 3201"));
-    assert_true(fake.offloaded); // a short body may hold a long query and many documents
+    assert_true(fake.offloaded); // a short body may contain a long query and many documents
 
     n = sprintf(body, "{\"model\":\"m\",\"query\":\"q\",\"documents\":[\"a\"");
     for (int i = 0; i < 40; i++)
@@ -558,7 +561,8 @@ static void test_work_is_bounded(void **state)
                                       "more than max-queued-tokens (5000) allows"));
 }
 
-// Before the engine's end: an abort. A request that has ended was counted then.
+// A client that leaves before the engine ends counts as an abort; a finished request was counted
+// before.
 static void test_client_leaves(void **state)
 {
     (void)state;

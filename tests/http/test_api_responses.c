@@ -1,5 +1,5 @@
-// POST /v1/responses against the doubles of exchange and port: items read into the prompt, tools in
-// their flat form, answers whole and as events beside each other, every way in which an answer
+// POST /v1/responses against the doubles of exchange and port: input items converted to the prompt,
+// tools in their flat form, responses with several items, streamed and not, each way a response
 // ends.
 #include "api_cases.h"
 #include "api_fake.h"
@@ -55,7 +55,7 @@ static int setup(void **state)
     return 0;
 }
 
-// A response with the members between its status and its model.
+// Compares a response with `form`, filled with the members between status and model.
 static void response_is(const char *form, const char *ends, const char *got)
 {
     char wanted[8192];
@@ -106,9 +106,9 @@ static void test_a_stream(void **state)
     assert_string_equal(fake_events(), wanted);
 }
 
-// Items put together from events, which must come in their order.
+// Items assembled from events; fails if the events arrive in the wrong order.
 struct stream {
-    json_t *items, *item; // item: the open one
+    json_t *items, *item; // item: the open item
     char text[8192], logprobs[8192];
     json_int_t next;
     json_t *last;
@@ -170,7 +170,7 @@ static void event_take(struct stream *s, const json_t *event)
             s->text);
 }
 
-// The last response of a stream; its output is what the events brought.
+// Returns the last response of a stream; its output must equal the streamed items.
 static json_t *streamed(struct stream *s)
 {
     char *copy = strdup(fake.sent), *rest = copy;
@@ -205,7 +205,7 @@ static void ids_hide(json_t *response)
 static const char thinking_calls[] = "<think>Two.</think>So: " CALL("f", "{\"a\": \"\xc5\x81\"}")
     CALL("g", "{}") "<think>Again.</think>Done.";
 
-// The items of an answer as "type:status:text" lines; to be freed.
+// Returns the response's items as "type:status:text" lines. Static buffer.
 static char *summary(const json_t *response)
 {
     static char out[4096];
@@ -272,7 +272,7 @@ static void test_items_however_the_text_is_cut(void **state)
     free(sent);
 }
 
-// Whole, then streamed: status and items.
+// Compares status and items, without a stream and with one.
 static void ends_as(const char *more, const char *text, enum finish finish, const char *status,
                     const char *items)
 {
@@ -353,14 +353,14 @@ static void test_62_a_failure_in_mid_stream(void **state)
     fake_text("<think>a</think>");
     fake_ready();
     fake_finish(FINISH_ERROR, -1);
-    // the item that is open has no end
+    // no end event for the open item
     fake_ready();
     assert_non_null(strstr(fake.sent, "event: response.failed\n"));
     assert_non_null(strstr(fake.sent, "event: error\n"));
     assert_true(fake.ended);
     assert_int_equal(fake.stream_failures, 1);
 
-    again(); // before the first byte it is a status
+    again(); // a status, if before the first byte
     fake_request(PATH, "{" HI ",\"stream\":true}");
     fake_finish(FINISH_ERROR, -1);
     fake_ready();
@@ -372,7 +372,7 @@ static void test_a_stream_that_the_server_cuts(void **state)
 {
     (void)state;
     fake_request(PATH, "{" HI ",\"stream\":true}");
-    fake_second(6); // created and in_progress go out before the first token
+    fake_second(6); // created and in_progress are sent before the first token
     assert_non_null(strstr(fake.sent, "event: response.in_progress\n"));
     fake_second(20);
     assert_non_null(strstr(fake.sent, "\n\n: keep-alive\n\n"));
@@ -380,7 +380,8 @@ static void test_a_stream_that_the_server_cuts(void **state)
     failed_with("unavailable", "closing");
 }
 
-// An answer of bytes that JSON writes as six, in an arena of so many bytes. True: it was answered.
+// Requests text whose bytes JSON escapes to six bytes each, in an arena of arena_bytes. Returns
+// whether the response succeeded.
 static bool fits(size_t arena_bytes, bool stream)
 {
     enum { TOKENS = 3900 };
@@ -458,7 +459,7 @@ static void test_what_the_answer_repeats(void **state)
     json_decref(got);
 }
 
-// A value with so many letters in place of the %s; to be freed.
+// Returns form with %s replaced by this many letters; to be freed.
 static char *body_with(const char *form, size_t letters)
 {
     char *body = calloc(1, letters + strlen(form) + 1), *o = body;
@@ -469,7 +470,7 @@ static char *body_with(const char *form, size_t letters)
     return body;
 }
 
-// What is too large is left out, and nothing else.
+// A field that is too large to repeat is left out; all other fields are repeated.
 static void test_not_all_is_repeated(void **state)
 {
 #define BESIDE                                                                                     \
@@ -563,8 +564,8 @@ static void entries_join(const json_t *entries, char *out)
     }
 }
 
-// Each text brings the log probabilities of its own tokens, also of one that ends inside of the
-// mark of a call, which may be known after the message has ended.
+// Each text has the log probabilities of its own tokens, even if its last token contains the start
+// of a call's marker, which may be known only after the message has ended.
 static void test_log_probabilities_of_each_text(void **state)
 {
     static const char text[] = "a*_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>cd";

@@ -1,5 +1,5 @@
-// Requests of POST /v1/responses against the doubles of exchange and port: items read into the
-// prompt, tools in their flat form, the form of the text, and what is refused with which path.
+// Requests of POST /v1/responses against the doubles of exchange and port: input items converted to
+// the prompt, tools in their flat form, the text format, refusals with their path.
 #include "api_cases.h"
 #include "api_fake.h"
 
@@ -36,7 +36,7 @@ static void prompt_is(const char *body, const char *prompt)
     fake_request(PATH, body);
     if (fake.submits != 1)
         fail_msg("%s: %s", body, fake.sent);
-    fake_gone(); // gives its tools back
+    fake_gone(); // frees its tools
     char *got = fake_prompt();
     if (strcmp(got, prompt) != 0)
         fail_msg("%s: %s", body, got);
@@ -63,7 +63,7 @@ static void test_items_in_the_prompt(void **state)
     prompt_is(INPUT("{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},"
                     "{\"type\":\"text\",\"text\":\"b\"}]}"),
               "[user]ab[assistant]");
-    // an answer as it was given, and what the tools said
+    // output items sent back unchanged, and tool results
     prompt_is(
         INPUT(
             USER
@@ -80,15 +80,15 @@ static void test_items_in_the_prompt(void **state)
     prompt_is(INPUT(USER "," CALLED("c1", "f", "{}") "," RESULT("c1", "\"1\"") "," CALLED(
                   "c2", "f", "{}") "," RESULT("c2", "\"2\"")),
               "[user]hi[assistant](f {})[tool]1[assistant](f {})[tool]2[assistant]");
-    // each turn of the assistant has its own reasoning
+    // each assistant turn has its own reasoning
     prompt_is(INPUT(THOUGHT("x") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER "," THOUGHT(
                   "y") ",{\"role\":\"assistant\",\"content\":\"b\"}," USER),
               "[assistant]x/a[user]hi[assistant]y/b[user]hi[assistant]");
-    // two messages of the assistant are one; an answer of reasoning alone is none
+    // two assistant messages are merged; an answer with reasoning only is dropped
     prompt_is(INPUT(USER ",{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\","
                          "\"content\":\"b\"}," USER),
               "[user]hi[assistant]a\nb[user]hi[assistant]");
-    // what is empty is no line of it
+    // an empty message adds no line
     prompt_is(INPUT(USER ",{\"role\":\"assistant\",\"content\":\"a\"},{\"role\":\"assistant\","
                          "\"content\":\"\"}," USER),
               "[user]hi[assistant]a[user]hi[assistant]");
@@ -250,7 +250,7 @@ static void test_tools_as_the_template_gets_them(void **state)
               "[user]hi[tools f][assistant]");
     assert_true(fake_grammar_has(FORCED("f", "{\"a\":1}")));
     assert_false(fake_grammar_has(FORCED("f", "{\"a\":true}")));
-    prompt_is("{" HI "," TOOLS "}", "[user]hi[tools f g][assistant]"); // strict is not the default
+    prompt_is("{" HI "," TOOLS "}", "[user]hi[tools f g][assistant]"); // strict is off by default
     assert_null(fake.grammar);
 }
 
@@ -336,7 +336,7 @@ static void test_an_input_that_is_too_long(void **state)
     json_decref(body);
 }
 
-// What clients ask of an answer that was given.
+// Requests about a stored response.
 static void test_nothing_is_stored(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void test_nothing_is_stored(void **state)
     json_decref(body);
 }
 
-// The same tokens as those of the request that would be answered.
+// Counts the same tokens as the request for a response has.
 static void test_tokens_are_counted(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void test_tokens_are_counted(void **state)
     again();
     fake_request(PATH, body);
     uint32_t count = fake.token_count;
-    fake_gone(); // gives its tools back
+    fake_gone(); // frees its tools
     again();
     fake_request("/v1/responses/input_tokens", body);
     char wanted[96];

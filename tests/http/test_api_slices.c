@@ -1,6 +1,6 @@
-// Reading a large body falls into slices: JSON, the judgement of its members, the copies that a
-// conversation takes. It ends after any slice when the client has left. What templates and
-// tokenizers count is in tests/runtime/test_slices.c.
+// Large bodies are prepared in slices: parsing JSON, checking members, copying a conversation. If
+// the client has left, the work ends after the current slice. Slices in templates and tokenizers:
+// tests/runtime/test_slices.c.
 #include "api_fake.h"
 
 #include "tests/base/counted.h"
@@ -40,12 +40,12 @@ static uint32_t prepare(const char *path, enum model_kind kind, uint32_t stop_at
     fake_begin(kind);
     fake_facts.max_model_len = 200000;
     fake.slice = counted_begin(EACH, stop_at);
-    fake.gone = stop_at > 0; // as it is seen when the turn is given away
+    fake.gone = stop_at > 0; // seen at the end of the current slice
     fake_request(path, body);
     return counted.passes;
 }
 
-// least: of what is counted beyond the bytes, of which each is looked through and parsed.
+// least: minimum of counted work besides the bytes, each of which is scanned and parsed.
 static void check_slices(const char *path, enum model_kind kind, uint64_t least)
 {
     uint32_t all = prepare(path, kind, 0);
@@ -79,7 +79,7 @@ static void test_many_parts(void **state)
     check_slices("/v1/chat/completions", MODEL_GENERATOR, 2 * PARTS * 64);
 }
 
-// Arguments of a tool call are JSON in a string: parsed once more.
+// Tool call arguments are JSON inside a string and are parsed separately.
 static void test_arguments(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void test_token_ids(void **state)
     check_slices("/v1/embeddings", MODEL_EMBEDDER, IDS * 4);
 }
 
-// A schema that is too large is seen to be when so much of it was written, not when all was.
+// An oversized schema is detected after this many bytes are written, not after all of it.
 static void test_a_schema_that_is_too_large(void **state)
 {
     (void)state;
@@ -128,12 +128,12 @@ static void test_a_schema_that_is_too_large(void **state)
         put("\"");
     }
     put("]}}");
-    check_slices("/v1/chat/completions", MODEL_GENERATOR, 10 * TEXT_BYTES); // the eleventh is over
+    check_slices("/v1/chat/completions", MODEL_GENERATOR, 10 * TEXT_BYTES); // not the eleventh
     prepare("/v1/chat/completions", MODEL_GENERATOR, 0);
     assert_non_null(strstr(fake.sent, "must have at most 1048576 bytes"));
 }
 
-// What an answer repeats of a request is written until it is seen to be too large.
+// A field that the response repeats is written only until its size exceeds the limit.
 static void test_what_a_response_repeats(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void test_what_a_response_repeats(void **state)
     check_slices("/v1/responses", MODEL_GENERATOR, LARGE);
 }
 
-// Ids are read, looked at and made into a text twice; the text is measured, not written.
+// Ids are read, checked and detokenized twice; the text is measured, not written.
 static void test_ids_of_a_text(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_ids_of_a_text(void **state)
     check_slices("/detokenize", MODEL_GENERATOR, IDS * (4 + 1 + 2 * (1 + 4)));
 }
 
-// Ends the request with zeros as values; the passes that its answer took.
+// Ends the request with zeros as values; returns the number of slices.
 static uint32_t answer(uint32_t values)
 {
     fake.values = calloc(values, sizeof *fake.values);
@@ -180,7 +180,7 @@ static uint32_t answer(uint32_t values)
     return counted.passes;
 }
 
-// An answer is sorted by its own size, however small its request was, and written in slices.
+// A response is queued by its own size, not the request's, and written in slices.
 static void test_answers(void **state)
 {
     (void)state;
@@ -206,7 +206,8 @@ static void test_answers(void **state)
 
 enum { TOKENS = 800, TOPS = 20 };
 
-// A whole answer of many log probabilities, which is offloaded; the passes that it took.
+// Requests a response with many log probabilities, which is offloaded; returns the number of
+// slices.
 static uint32_t whole_answer(const char *path, const char *members, uint32_t stop_at)
 {
     struct token_top tops[TOPS];
@@ -230,7 +231,8 @@ static uint32_t whole_answer(const char *path, const char *members, uint32_t sto
     return counted.passes;
 }
 
-// It is sorted by what it will be, not with bodies, and measured in slices, until nobody waits.
+// The job is queued by the response's estimated size and measured in slices; it ends early if the
+// client leaves.
 static void test_whole_answers(void **state)
 {
     static const char *const requests[][2] = {
@@ -246,7 +248,7 @@ static void test_whole_answers(void **state)
         assert_int_equal(fake.sent_bytes, fake.length);
         assert_true(fake.job.answers);
         assert_in_range(fake.job.bytes, fake.length / 2, 16 * fake.length); // names may be short
-        assert_in_range(all, least, least + least / 2 + TOKENS / 4); // each part costs something
+        assert_in_range(all, least, least + least / 2 + TOKENS / 4);        // each part has a cost
         for (uint32_t stop = 1; stop < all; stop += 1 + all / 10) {
             assert_int_equal(whole_answer(requests[i][0], requests[i][1], stop), stop);
             assert_int_equal(fake.sent_bytes, 0);

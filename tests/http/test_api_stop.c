@@ -1,5 +1,5 @@
-// Stop strings: what comes out does not depend on where the stream was cut, and is what a plain
-// search over the whole text gives (leftmost match, then the longer string).
+// Stop strings: the output does not depend on how the stream was split, and equals the result of a
+// plain search in the complete text (leftmost match, then the longer string).
 #include "http/api/choice.h"
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ struct result {
     size_t bytes;
     bool found;
     uint32_t which, tokens;
-    size_t end; // of the match, of search
+    size_t end; // end of the match, set by search
 };
 
 static void result_add(struct result *r, struct text t)
@@ -30,7 +30,7 @@ static void result_add(struct result *r, struct text t)
     r->text[r->bytes] = 0;
 }
 
-// Feeds the text in pieces: bit i of cuts says that a piece ends after byte i.
+// Feeds the text in pieces: if bit i of cuts is set, a piece ends after byte i.
 static struct result feed(const char *text, const struct stop_strings *stops, uint64_t cuts)
 {
     struct arena *arena = arena_create(0, 0);
@@ -55,7 +55,7 @@ static struct result feed(const char *text, const struct stop_strings *stops, ui
     return r;
 }
 
-// The definition, over the whole text.
+// The reference: a search in the complete text.
 static struct result search(const char *text, const struct stop_strings *stops)
 {
     struct result r = {0};
@@ -76,7 +76,7 @@ static struct result search(const char *text, const struct stop_strings *stops)
     return r;
 }
 
-// Text, the string that was found and the piece that completed it are those of the definition.
+// Compares the text, the stop string and the piece that completed it with the reference.
 static void same(const char *text, const struct stop_strings *stops, uint64_t cuts,
                  const struct result *want)
 {
@@ -142,7 +142,7 @@ static void test_cut_everywhere(void **state)
 static void test_random(void **state)
 {
     (void)state;
-    srand(7); // the seed of every failure here
+    srand(7); // the seed to reproduce a failure
     for (int round = 0; round < 20000; round++) {
         char text[32] = {0}, words[3][6] = {{0}};
         const char *list[4] = {words[0], words[1], words[2], NULL};
@@ -158,7 +158,7 @@ static void test_random(void **state)
     }
 }
 
-// One step with two matches: the earliest start wins, then the longer.
+// Two matches in one step: the earliest start wins, then the longer string.
 static void test_choice(void **state)
 {
     const char *const longer[] = {"ab", "abc", NULL}, *const lines[] = {"\n", "\n\n", NULL};
@@ -170,7 +170,7 @@ static void test_choice(void **state)
     assert_true(r.found);
     assert_int_equal(r.which, 1);
     assert_string_equal(r.text, "xx");
-    r = feed("xxabcxx", &stops, ~0ull); // the shorter one is there first, and waits
+    r = feed("xxabcxx", &stops, ~0ull); // the shorter one is complete first, but waits
     assert_int_equal(r.which, 1);
     assert_int_equal(r.tokens, 5);
     stops = strings_of(lines);
@@ -180,14 +180,14 @@ static void test_choice(void **state)
     assert_string_equal(r.text, "a\n");
     assert_int_equal(r.tokens, 2);
     stops = strings_of(earlier);
-    r = feed("abcde", &stops, ~0ull); // "c" is whole first, but "bcd" began before it
+    r = feed("abcde", &stops, ~0ull); // "c" is complete first, but "bcd" starts before it
     assert_int_equal(r.which, 1);
     assert_string_equal(r.text, "a");
     assert_int_equal(r.tokens, 4);
     r = feed("abcx", &stops, ~0ull);
     assert_int_equal(r.which, 0);
     assert_string_equal(r.text, "ab");
-    assert_int_equal(r.tokens, 3); // the token that completed it, not the one that decided
+    assert_int_equal(r.tokens, 3); // the token that completed it, not the token that decided
 }
 
 static void test_end_of_text(void **state)
@@ -196,11 +196,11 @@ static void test_end_of_text(void **state)
     struct stop_strings stops = strings_of(list);
     (void)state;
 
-    struct result r = feed("abc", &stops, ~0ull); // "bcd" can no longer come
+    struct result r = feed("abc", &stops, ~0ull); // "bcd" can no longer match
     assert_true(r.found);
     assert_int_equal(r.which, 0);
     assert_string_equal(r.text, "ab");
-    r = feed("ab", &stops, ~0ull); // held back, then let go
+    r = feed("ab", &stops, ~0ull); // delayed, then released
     assert_false(r.found);
     assert_string_equal(r.text, "ab");
 }

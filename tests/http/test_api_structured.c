@@ -1,6 +1,6 @@
-// Structured output on the wire: which fields mean which grammar, what is refused and how, that a
-// source is compiled once, and who goes away while it is. Against the doubles of exchange and port;
-// what the engine would be given is asked byte by byte.
+// Structured output: the grammar for each field, refusals, sharing of compiled grammars, and
+// clients that leave during a compile. Against the doubles of exchange and port; the grammars
+// passed to the engine are checked byte by byte.
 #include "api_cases.h"
 #include "api_fake.h"
 
@@ -265,7 +265,7 @@ static void test_what_cannot_be_compiled(void **state)
     refusals_check(refusals, sizeof refusals / sizeof *refusals);
 }
 
-// As large as may be, and a byte more. A string of a schema is as long as its JSON.
+// The maximum size passes, one byte more does not. A string in a schema counts as its JSON.
 static void test_a_source_has_a_bound(void **state)
 {
     enum { MOST = 1 << 20 };
@@ -283,14 +283,14 @@ static void test_a_source_has_a_bound(void **state)
     }
 }
 
-// The request ends here: its tools are given back.
+// Ends the request, which frees its tools.
 static void forget(void)
 {
     fake_gone();
     fake.gone = false;
 }
 
-// So have tools, with all that is said of them.
+// The schemas of tools have a limit, together with all their other text.
 static void test_schemas_of_tools_have_a_bound(void **state)
 {
     enum { MOST = 1 << 20 };
@@ -323,8 +323,8 @@ static void test_a_source_is_compiled_once(void **state)
     assert_int_equal(fake.compiles, 1);
     assert_int_equal(stats().compiled, 1);
     assert_int_equal(stats().hits, 0);
-    fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}"); // the same text
-    assert_int_equal(fake.compiles, 1);                          // not even sent away
+    fake_request("/v1/messages", "{" HI "," CONFIG(SCHEMA) "}"); // equal to the first source
+    assert_int_equal(fake.compiles, 1);                          // refused before a compile job
     assert_ptr_equal(fake.grammar, first);
     fake_request(PATH, "{" HI ",\"guided_json\": { \"type\" : \"object\" } }");
     assert_ptr_not_equal(fake.grammar, first);
@@ -335,8 +335,8 @@ static void test_a_source_is_compiled_once(void **state)
     grammar_unref(first);
 }
 
-// Keys are written in the order of the schema, so their order is part of what was asked; a text is
-// another source where it means another thing.
+// Keys are written in the schema's order, so their order is part of the source; the kind of grammar
+// is part of the source, too.
 static void test_sources_that_differ_little(void **state)
 {
     (void)state;
@@ -362,8 +362,8 @@ static void leave(void)
     fake.gone = true;
 }
 
-// The source and all else that the thread reads lie in the exchange; nothing is submitted for who
-// is gone, and nothing of the grammar is left (fake_end and ASan look).
+// The source and everything else that the grammar thread reads belong to the exchange. If the
+// client has left, nothing is submitted and the grammar is freed (checked by fake_end and ASan).
 static void test_who_leaves_while_it_is_compiled(void **state)
 {
     (void)state;
@@ -373,7 +373,7 @@ static void test_who_leaves_while_it_is_compiled(void **state)
     assert_int_equal(fake.submits, 0);
     assert_int_equal(fake.answers, 0);
     fake_gone();
-    assert_int_equal(stats().count, 1); // for the next one
+    assert_int_equal(stats().count, 1); // cached for the next request
 }
 
 static void test_a_request_that_is_not_admitted(void **state)
@@ -389,9 +389,9 @@ static void test_a_request_that_is_not_admitted(void **state)
     assert_int_equal(fake.submits, 1);
 }
 
-// A form that cannot be followed to the end is refused as one that cannot be compiled: 400 with its
-// field before the stream, the same as an event in it. Where others have the memory, or a device
-// fails, is another matter.
+// If a grammar cannot be matched to its end, the error is that of a failed compile: 400 with its
+// field before the stream, an event in it. If memory is in use by others or the device fails, the
+// error is different.
 static void test_a_grammar_that_cannot_be_followed(void **state)
 {
     static const struct {
@@ -449,7 +449,7 @@ static void test_a_grammar_that_cannot_be_followed(void **state)
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{"              \
     "\"type\":\"object\"}}}]"
 
-// A form binds the text alone: calls may come in its place, thoughts before it.
+// A format constrains only the text: a call may replace it, thoughts may precede it.
 static void test_50_a_form_beside_tools_and_thoughts(void **state)
 {
     static const char valid[] = "{\"b\":1,\"a\":\"x\"}";
@@ -484,7 +484,7 @@ static void test_50_a_form_beside_tools_and_thoughts(void **state)
     }
 }
 
-// Also of a dialect without calls, and where the prompt ends inside of thoughts.
+// Also in a dialect without calls, and if the prompt ends inside thoughts.
 static void test_a_form_after_thoughts(void **state)
 {
     (void)state;
@@ -503,7 +503,7 @@ static void test_a_form_after_thoughts(void **state)
     forget();
 }
 
-// One call is enough, but a limit or a failure inside of it is what ended the answer.
+// One call is sufficient, but if a limit or failure ends it, that is the finish reason.
 static void test_an_end_inside_of_the_only_call(void **state)
 {
     static const char begun[] = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":";
@@ -532,7 +532,7 @@ static void test_a_continued_message_has_no_forced_call(void **state)
     assert_non_null(strstr(fake.sent, "\"param\":\"tool_choice\""));
 }
 
-// With n every choice follows the one grammar, and so does each prompt of completions.
+// With n, each choice follows the same grammar; so does each prompt of completions.
 static void test_choices_share_a_grammar(void **state)
 {
     (void)state;

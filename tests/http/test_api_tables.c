@@ -1,6 +1,6 @@
-// The tables of fields against the code that reads them: what an endpoint reads of a body stands in
-// its table, so that it is documented and its type is checked; what a refusal advises is read. The
-// calls that read JSON are wrapped (tests/http/CMakeLists.txt).
+// The field tables match the code that reads the fields: each member that an endpoint reads is in
+// its table, so that it is documented and type-checked; each field that an error recommends is
+// read. The JSON reading functions are wrapped (tests/http/CMakeLists.txt).
 #include "api_cases.h"
 
 #include "http/api/call.h"
@@ -15,7 +15,8 @@
 
 enum { NAMES_MAX = 2048, OBJECTS_MAX = 32 };
 
-// The objects of the last body that have a table, the body itself first, and what was read of them.
+// The last body's objects that have a table, the body first, and the names that were read from
+// them.
 static struct {
     const json_t *objects[OBJECTS_MAX];
     const struct field_rules *rules[OBJECTS_MAX];
@@ -74,7 +75,7 @@ void __wrap_fields_check_known(struct fields *f, const struct field_rules *rules
 
 void __real_call_body_end(struct body_call *call);
 void __wrap_call_body_end(struct body_call *call);
-void __wrap_call_body_end(struct body_call *call) // its memory may be another object's then
+void __wrap_call_body_end(struct body_call *call) // afterwards another object may use its memory
 {
     __real_call_body_end(call);
     seen.ended = true;
@@ -87,7 +88,7 @@ json_t *__wrap_json_object_get(const json_t *object, const char *name)
     if (object && seen.object_count > 0 && !seen.ended) {
         assert_true(seen.read_count < NAMES_MAX);
         seen.reads[seen.read_count].object = object;
-        seen.reads[seen.read_count++].name = name; // a literal where it names a field
+        seen.reads[seen.read_count++].name = name; // a literal, if it names a field
     }
     return __real_json_object_get(object, name);
 }
@@ -119,7 +120,7 @@ static const struct {
 };
 enum { REQUESTS = sizeof requests / sizeof *requests };
 
-// The request; its tables are in `seen` then.
+// Sends the request; its tables are then in `seen`.
 static void ask(size_t i)
 {
     char body[1024];
@@ -136,7 +137,7 @@ static void ask(size_t i)
 static void done(void)
 {
     if (fake.submits == 1)
-        fake_gone(); // gives back what reads its answer
+        fake_gone(); // frees the reader of its response
     fake_end();
 }
 
@@ -152,7 +153,7 @@ static void test_what_is_read_stands_in_the_table(void **state)
                 if (seen.reads[r].object != seen.objects[o])
                     continue;
                 if (strcmp(requests[i].path, "/tokenize") == 0 && strcmp(name, "messages") == 0)
-                    continue; // by which its two tables are told apart
+                    continue; // distinguishes its two tables
                 if (!rule_of(seen.rules[o], name, strlen(name)))
                     fail_msg("%s reads '%s' (%u), which its table does not have", requests[i].path,
                              name, o);
@@ -163,7 +164,7 @@ static void test_what_is_read_stands_in_the_table(void **state)
     }
 }
 
-// Whether a path with dots, or a route, is read.
+// Returns whether a dotted path, or a route, is read.
 static bool is_read(const struct field_rules *rules, const char *name, size_t bytes)
 {
     const char *dot = memchr(name, '.', bytes);
@@ -178,7 +179,7 @@ static bool is_read(const struct field_rules *rules, const char *name, size_t by
     return !dot || (rule->members && is_read(rule->members, dot + 1, bytes - head - 1));
 }
 
-// Each name of "use NAME" and "use NAME or NAME". Returns how many.
+// Checks each name in "use NAME" and "use NAME or NAME". Returns the number of names.
 static uint32_t hints_check(const char *path, const struct field_rules *all,
                             const struct field_rules *rules)
 {
@@ -191,7 +192,7 @@ static uint32_t hints_check(const char *path, const struct field_rules *all,
             if (!row->hint || strncmp(row->hint, "use ", 4) != 0 ||
                 strncmp(row->hint, "use the ", 8) == 0 ||
                 rule_of(rules, row->name, strlen(row->name)) != row)
-                continue; // another table comes first
+                continue; // another table precedes it
             for (const char *name = row->hint + 4; name;) {
                 const char *more = strstr(name, " or ");
                 size_t bytes = more ? (size_t)(more - name) : strlen(name);

@@ -1,5 +1,5 @@
-// What a request says of thinking against the doubles of exchange and port: the variables that the
-// template is given, the budget that the engine is given, and what is refused.
+// Thinking options of requests, against the doubles of exchange and port: template variables, the
+// budget passed to the engine, refusals.
 #include "api_cases.h"
 #include "api_fake.h"
 
@@ -26,7 +26,7 @@ static int setup(void **state)
     return 0;
 }
 
-// Ends the request, whose memory is looked at, and begins anew.
+// Ends the request, checks for leaks and starts a new one.
 static void again(void)
 {
     if (fake.status == 0) {
@@ -54,7 +54,7 @@ static void refused(const char *path, const char *more, const char *param, const
     again();
 }
 
-// The value that the template got, in the prompt; "": none.
+// Expects the template's value of the variable in the prompt; "": none.
 static void shown(const char *path, const char *by, uint32_t efforts, const char *variable,
                   const char *more, const char *value)
 {
@@ -105,7 +105,7 @@ static void test_each_switch_is_set_by_its_own_name(void **state)
         shown(MESSAGES, by, 0, by, "\"thinking\":{\"type\":\"adaptive\"}", switches[s].on);
         shown(MESSAGES, by, 0, "enable_thinking", "\"thinking\":{\"type\":\"adaptive\"}", "{true}");
     }
-    // The template's own variable counts most.
+    // The template's own variable has priority.
     shown(CHAT, "thinking", 0, "thinking",
           "\"chat_template_kwargs\":{\"enable_thinking\":false,\"thinking\":true}", "{true}");
 }
@@ -123,7 +123,7 @@ static void test_efforts_are_those_that_the_template_takes(void **state)
     shown(CHAT, effort, two, effort,
           "\"reasoning_effort\":\"low\",\"chat_template_kwargs\":{\"enable_thinking\":true}",
           "{\"low\"}");
-    // Of Messages an effort asks for no thinking.
+    // In Messages an effort does not enable thinking.
     const char *low = "\"output_config\":{\"effort\":\"low\"}";
     shown(MESSAGES, effort, two, effort, low, "{\"no_think\"}");
     shown(MESSAGES, effort, two, effort,
@@ -153,11 +153,11 @@ static void test_thinking_that_cannot_be_chosen(void **state)
     refused(CHAT, "\"thinking\":{\"type\":\"on\"}", "\"param\":\"thinking.type\"", "must be");
 }
 
-// One field asks for thinking and another for none: whoever of them comes, both are named.
+// One field enables thinking and another disables it: in either order, the error names both.
 static void test_fields_that_ask_for_the_opposite(void **state)
 {
     static const struct {
-        const char *fields, *path; // path: as told
+        const char *fields, *path; // path: as reported
     } on[] = {{"\"thinking\":{\"type\":\"enabled\"}", "thinking.type"},
               {"\"reasoning\":{\"enabled\":true}", "reasoning.enabled"},
               {"\"reasoning\":{\"effort\":\"low\"}", "reasoning.effort"},
@@ -177,7 +177,7 @@ static void test_fields_that_ask_for_the_opposite(void **state)
         for (size_t k = 0; k < sizeof off / sizeof *off; k++) {
             size_t same = strcspn(on[i].fields, ":");
             if (strncmp(on[i].fields, off[k].fields, same + 1) == 0)
-                continue; // one field
+                continue; // the same field
             snprintf(both, sizeof both, "%s,%s", on[i].fields, off[k].fields);
             refused(CHAT, both, on[i].path, "contradicts");
             refused(CHAT, both, off[k].path, "\"code\":\"invalid_value\"");
@@ -196,8 +196,8 @@ static void test_fields_that_ask_for_the_opposite(void **state)
             "\"thinking\":{\"type\":\"enabled\",\"budget_tokens\":1024},\"max_tokens\":2048,"
             "\"reasoning_effort\":\"none\"",
             "reasoning_effort", "contradicts 'thinking.type'");
-    // A budget, little effort and adaptive thinking ask for neither. Nothing contradicts a variable
-    // that the template does not read.
+    // A budget, a low effort and adaptive thinking neither enable nor disable it. A variable that
+    // the template does not read contradicts nothing.
     const char
         *by = "enable_thinking",
         *off_kwargs =
@@ -218,7 +218,7 @@ static void test_fields_that_ask_for_the_opposite(void **state)
     shown(MESSAGES, by, 0, by, "\"chat_template_kwargs\":{\"enable_thinking\":true}", "{true}");
 }
 
-// No tokens of reasoning are no reasoning, also where the model has no marks by which to end it.
+// A budget of 0 disables thinking, even if the model has no marker to end it.
 static void test_a_budget_of_nothing_turns_thinking_off(void **state)
 {
     static const char *const fields[] = {"\"thinking_token_budget\":0", "\"thinking_budget\":0",
@@ -245,7 +245,7 @@ static void test_a_budget_of_nothing_turns_thinking_off(void **state)
             "\"param\":\"thinking_token_budget\"", "no markers");
 }
 
-// After the answer so far: the token that may come alone, or -1.
+// Returns the only token allowed after the answer so far, or -1.
 static int32_t forced_after(const char *answer)
 {
     const struct token_budget *budget = token_rules_budget(fake.rules);
@@ -294,7 +294,7 @@ static void test_a_budget_reaches_the_engine(void **state)
                      "<think>abc"),
         1000 + '<');
     again();
-    fake_chat.opens = true; // the prompt has opened it
+    fake_chat.opens = true; // the prompt opens the thought
     ask(CHAT, "\"thinking_token_budget\":0");
     assert_int_equal(forced_after(""), 1000 + '<');
     again();
@@ -322,7 +322,7 @@ static void test_budgets_that_cannot_be(void **state)
     refused(CHAT, "\"thinking_budget\":4", "\"param\":\"thinking_budget\"", "no markers");
 }
 
-// What the continued message has begun counts, its tokens do not.
+// The continued message opens the thought, but its tokens do not count.
 static void test_a_continued_thought_has_the_whole_budget(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void test_a_continued_thought_has_the_whole_budget(void **state)
     again();
 }
 
-// What the prompt opened counts, although it is cut off.
+// A prompt that opens a thought counts as such even if truncated.
 static void test_a_cut_prompt_has_opened_reasoning(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// /tokenize and /detokenize against the doubles of exchange and tokenizer: both forms, the names of
-// two other servers for their fields, what is refused.
+// /tokenize and /detokenize against the doubles of exchange and tokenizer: both forms, the field
+// names of two other servers, refusals.
 #include "api_fake.h"
 
 #include <malloc.h>
@@ -63,7 +63,7 @@ static void test_texts_of_tokens_come_where_they_are_asked_for(void **state)
         "{\"count\":2,\"max_model_len\":200,\"tokens\":[97,34],\"token_strs\":[\"a\",\"\\\"\"]}");
 }
 
-// The prompt of the same conversation for an answer, told by its last token.
+// The prompt equals that of a chat request with the same conversation; its last token shows which.
 static void test_a_conversation_is_rendered_by_the_template(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void test_a_conversation_is_rendered_by_the_template(void **state)
         json_t *answer = fake_json();
         const json_t *tokens = json_object_get(answer, "tokens");
         assert_int_equal(fake.status, 200);
-        assert_int_equal(fake.ignored_fields, 0); // what takes effect is not told as ignored
+        assert_int_equal(fake.ignored_fields, 0); // effective fields are not reported as ignored
         assert_int_equal(json_integer_value(json_object_get(answer, "count")), cases[i].count);
         assert_int_equal(json_array_size(tokens), cases[i].count);
         assert_int_equal(json_integer_value(json_array_get(tokens, cases[i].count - 1)),
@@ -114,7 +114,7 @@ static void test_the_last_message_may_go_on(void **state)
     assert_non_null(strstr(fake.sent, ",121,111],")); // "yo"
 }
 
-// A prompt that no window would take is counted all the same.
+// A prompt larger than any window is counted, too.
 static void test_the_window_is_no_limit(void **state)
 {
     (void)state;
@@ -152,11 +152,11 @@ static void test_a_large_answer_is_sent_in_pieces(void **state)
     fake_again();
     fake.send_space = 4096;
     fake_request("/tokenize", body);
-    fake_gone(); // the rest of the answer is given back
+    fake_gone(); // frees the rest of the response
 }
 
-// Ids to and fro: the answer is as announced, in whichever pieces it is taken, and it is made as it
-// is taken: until then it has no memory.
+// Ids to text and back: the response has the announced length at any read size. It is generated
+// while it is sent, so it is never in memory completely.
 static void test_a_large_text_is_made_as_it_is_sent(void **state)
 {
     enum { IDS = 100000, LETTERS = 15 };
@@ -174,11 +174,11 @@ static void test_a_large_text_is_made_as_it_is_sent(void **state)
         struct mallinfo2 after = mallinfo2();
         size_t held = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
         assert_true(fake.length > 2 * LETTERS * (IDS - IDS / 7 - 2));
-        assert_true(held < fake.length / 2); // the ids, and what was sent
+        assert_true(held < fake.length / 2); // the ids, and the sent text
         while (!fake.ended) {
             size_t sent = fake.sent_bytes;
             fake_send_space();
-            assert_in_range(fake.sent_bytes - sent, 1, 16 * 1024 + 4096); // of a loop's time
+            assert_in_range(fake.sent_bytes - sent, 1, 16 * 1024 + 4096); // in one iteration
         }
         assert_int_equal(fake.length, fake.sent_bytes);
         json_t *answer = fake_json();
@@ -194,7 +194,7 @@ static void test_a_large_text_is_made_as_it_is_sent(void **state)
     }
 }
 
-// What is held of a character comes at the end of both texts.
+// The incomplete character at the end is part of both texts.
 static void test_a_text_ends_within_a_character(void **state)
 {
     (void)state;

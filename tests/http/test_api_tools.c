@@ -1,5 +1,5 @@
-// Tools and reasoning of chat completions, whole and streamed, against the doubles of exchange and
-// port: what is sent to the template, what comes out of an answer, what is refused.
+// Tools and reasoning of chat completions, streamed and not, against the doubles of exchange and
+// port: values passed to the template, parsed answers, refusals.
 #include "api_cases.h"
 #include "api_fake.h"
 
@@ -138,7 +138,7 @@ static void test_calls_alone_have_null_for_content(void **state)
     json_decref(whole);
 }
 
-// The limit inside of a call: what there is of its arguments.
+// max_tokens ends the answer inside a call: its arguments so far are returned.
 static void test_a_call_that_is_cut_ends_by_length(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void test_a_call_that_is_cut_ends_by_length(void **state)
     json_decref(whole);
 }
 
-// All that a stream brings, joined.
+// The deltas of a stream, joined.
 struct told {
     char content[512], reasoning[512], calls[1024], finish[32];
 };
@@ -251,10 +251,11 @@ static void test_the_first_call_ends_an_answer_whose_template_takes_no_more(void
     fake_again();
     fake_dialect("hermes", "think");
     fake_one_call();
-    first_call_ends(",\"parallel_tool_calls\":true"); // which allows many and asks for none
+    first_call_ends(",\"parallel_tool_calls\":true"); // allows several calls, requires none
 }
 
-// What was held back for a call comes at once, and is more than the scan for stop strings takes.
+// Text held back as a possible call is released in one piece, larger than the buffer of the stop
+// string search.
 static void test_a_long_call_that_breaks_is_scanned_for_stop_strings(void **state)
 {
     static const int lengths[] = {1, 15, 16, 17, 255, 256, 600, 4000};
@@ -313,8 +314,7 @@ static void test_tools_that_may_not_be_called_are_not_rendered(void **state)
     json_decref(whole);
 }
 
-// Templates see of a tool what it is for, in one form whichever endpoint it came by; null is as
-// absent.
+// Templates get a tool in one form, independent of the endpoint; null is treated as absent.
 static void test_what_templates_see_of_a_tool(void **state)
 {
     (void)state;
@@ -497,8 +497,8 @@ static void conversation_is(const char *messages, int status, const char *says)
         fail_msg("%s", fake.sent);
 }
 
-// Arguments that a template refuses are tried once more as an object, but not where there is too
-// much of them; where both are refused the first reason is told.
+// If a template refuses string arguments, they are tried again as an object, except after
+// STATUS_TOO_LARGE; if both fail, the first error is reported.
 static void test_what_a_template_says_of_broken_arguments(void **state)
 {
     (void)state;
@@ -511,8 +511,8 @@ static void test_what_a_template_says_of_broken_arguments(void **state)
     conversation_is(ASKS("{broken") "," RESULT, 413, NULL);
 }
 
-// A result names its call, so two calls of a turn have two ids, also in two messages; another turn
-// may have them again.
+// A result names its call, so the calls of a turn need different ids, even in two messages; another
+// turn may reuse them.
 static void test_ids_of_calls_of_a_turn_differ(void **state)
 {
     (void)state;

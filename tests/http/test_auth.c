@@ -1,5 +1,5 @@
-// Which header carries a key (docs/API.md), case by case, and that
-// a key which no header can carry refuses to open.
+// Headers that carry a key (docs/API.md), case by case; opening fails with a key that no header can
+// carry.
 #include "http/auth.h"
 
 #include <setjmp.h>
@@ -51,7 +51,7 @@ static const struct header_case cases[] = {
     {E, 1, "Bearer k1", 1, "wrong", true, 0, NULL, 0},
     {E, 1, "Bearer wrong", 1, "k1", false, HTTP_INVALID_KEY, "not valid", 0},
     {E, 1, "Basic azE6", 1, "k1", false, HTTP_MISSING_KEY, "x-api-key", 0},
-    {E | X, 1, "Bearer wrong", 1, "k2", true, 0, NULL, 1}, // a caller of the Messages shape
+    {E | X, 1, "Bearer wrong", 1, "k2", true, 0, NULL, 1}, // a client of the Messages format
     {ROUTE_OPEN, 0, "", 0, "", true, 0, NULL, 0},
 };
 
@@ -88,12 +88,12 @@ static void test_keys_refused(void **state)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(keys_open(&keys, &bad[i], 1, &err), STATUS_INVALID);
         if (bad[i][0] != '\0')
-            assert_null(strstr(err.text, bad[i])); // a key is never echoed
+            assert_null(strstr(err.text, bad[i])); // an error never contains a key
     }
 }
 
-// Nothing of a key is kept in memory as it is: the structure holds salted hashes only, so two
-// servers with the same key hold different bytes. Seen from outside: both accept it.
+// No key is kept in memory: the store holds only salted hashes, so two stores with the same key
+// contain different bytes. Here: both accept the key.
 static void test_two_stores_agree(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void test_two_stores_agree(void **state)
     keys_close(b);
 }
 
-// The first ones stay, the others go, new ones come.
+// The first keys are permanent, the others are replaced.
 static void test_renewed(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_renewed(void **state)
     verdict =
         keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer new")}, none);
     assert_true(verdict.allowed);
-    assert_int_equal(verdict.key_id, 2); // 1 was another's
+    assert_int_equal(verdict.key_id, 2); // 1 was another key
     assert_false(
         keys_check(renewed, ROUTE_BEARER, (struct credential){1, text_of("Bearer old")}, none)
             .allowed);
@@ -146,7 +146,8 @@ static uint32_t id_of(const struct keys *keys, const char *plain)
     return verdict.key_id;
 }
 
-// A key keeps its number wherever it stands in the new list; one that was away has a new one.
+// A key keeps its id at any position in the new list; a key that is removed and added again gets a
+// new id.
 static void test_ids_stay(void **state)
 {
     (void)state;

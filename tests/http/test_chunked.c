@@ -1,5 +1,5 @@
-// Where a request ends, on the functions themselves: the decoder of chunks over every cut of its
-// input, and what is wrong with a head. No server runs.
+// The end of a request, on the functions themselves: the decoder of chunks with its input split at
+// each position, and malformed heads. No server runs.
 #include "http/framing.h"
 
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-// As the library lays it out, and calls it.
+// The library's layout and declaration.
 struct phr_chunked_decoder {
     size_t left;
     char consume_trailer, count, state;
@@ -20,7 +20,7 @@ ssize_t phr_decode_chunked(struct phr_chunked_decoder *chunks, char *buffer, siz
 
 enum { BROKEN = -1, MORE = -2, BYTES_MAX = 1024 };
 
-// The body that came out; returns what the last call did.
+// Decodes into body; returns the result of the last call plus the unread bytes.
 static ssize_t decode(const char *in, size_t bytes, size_t cut, char *body, size_t *body_bytes)
 {
     struct phr_chunked_decoder chunks = {0};
@@ -35,13 +35,13 @@ static ssize_t decode(const char *in, size_t bytes, size_t cut, char *body, size
         result = phr_decode_chunked(&chunks, piece, &size);
         memcpy(body + *body_bytes, piece, size);
         *body_bytes += size;
-        if (result > 0) // what follows the body is moved to it
+        if (result > 0) // the bytes after the body are moved to its end
             assert_memory_equal(piece + size, in + at - (size_t)result, (size_t)result);
     }
     return result >= 0 ? result + (ssize_t)(bytes - at) : result;
 }
 
-// In one piece, and cut at every place.
+// Decodes in one piece, and split at each position.
 static void decodes(const char *in, size_t bytes, ssize_t wanted, const char *wanted_body)
 {
     for (size_t cut = 0; cut < bytes; cut++) {
@@ -125,7 +125,7 @@ static void test_broken(void **state)
     decodes("0\r\nA: \0b\r\n\r\n", 12, BROKEN, NULL);
 }
 
-// Sixteen digits are a size, one more is none; each size has sixteen.
+// A chunk size has at most sixteen digits; the limit applies to each chunk.
 static void test_digits_of_a_size(void **state)
 {
     (void)state;
@@ -135,7 +135,7 @@ static void test_digits_of_a_size(void **state)
     text_decodes("ffffffffffffffff\r\nabc", MORE, "abc");
 }
 
-// 120 bytes of an extension, of each chunk anew.
+// At most 120 bytes of extension in each chunk.
 static void test_lengths_of_extensions(void **state)
 {
     char in[BYTES_MAX], extension[122];
@@ -167,7 +167,7 @@ static void fault_is(const char *head, int minor, const char *wanted)
                  wanted ? wanted : "nothing");
 }
 
-// As long as the library has not called our decoder it may have one of its own.
+// Chunked bodies are refused until the library has called our decoder: it might have one built in.
 static void test_chunks_need_our_decoder(void **state)
 {
     (void)state;
@@ -189,7 +189,7 @@ static void test_heads(void **state)
         {FIRST HOST, 1, NULL},
         {"POST / HTTP/1.1\nHost: a\n\n", 1, NULL},
         {FIRST "hOsT:a\r\n\r\n", 1, NULL},
-        {FIRST "Host \r\nHost: a\r\n\r\n", 1, NULL}, // no colon: another line
+        {FIRST "Host \r\nHost: a\r\n\r\n", 1, NULL}, // no colon: a different header
         {FIRST "\r\n", 0, NULL},
         {FIRST "\r\n", 1, "must be sent exactly once"},
         {FIRST HOST HOST "\r\n", 1, "must be sent exactly once"},
@@ -242,7 +242,7 @@ static void test_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks_need_our_decoder), // first: what is in use stays in use
+        cmocka_unit_test(test_chunks_need_our_decoder), // first: the decoder stays in use
         cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_unfinished),
         cmocka_unit_test(test_broken),

@@ -1,4 +1,4 @@
-// Which origins --allowed-origins takes and which pages they let in.
+// Origins accepted by --allowed-origins and the pages that they allow.
 #include "http/cors.h"
 
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static void test_a_star_is_all_of_them(void **state)
     assert_int_equal(cors_open(&cors, list, 1, &err), STATUS_OK);
     assert_true(cors.any);
     assert_string_equal(origin_of(&cors, "null"), "*");
-    assert_string_equal(origin_of(&cors, ""), "none"); // no page asks
+    assert_string_equal(origin_of(&cors, ""), "none"); // not from a page
     cors_close(&cors);
 }
 

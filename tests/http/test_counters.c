@@ -1,5 +1,5 @@
-// What /metrics counts, on the functions themselves: the bucket of each value, which times and
-// tokens of a request go into which histogram, and how it ended. No server runs.
+// Values counted for /metrics, on the functions themselves: the bucket of each value, the
+// histograms of a request's times and tokens, and its end. No server runs.
 #include "http/internal.h"
 
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static const struct served served = {
     .models = served_models, .count = MODELS, .copies = copies, .copy_count = ALL_COPIES};
 static struct http_thread thread;
 static struct model_counters models[ALL_COPIES];
-static struct exchange x; // of the copy SERVED
+static struct exchange x; // served by the copy SERVED
 
 static int fresh(void **state)
 {
@@ -59,7 +59,8 @@ static void recorded(enum histogram_id id, uint64_t times, uint64_t whole)
                  (unsigned long long)sum(id));
 }
 
-// A value equal to a bound is below it, one above the last has the bucket without a bound.
+// A value equal to a bound is in that bucket; one above the last bound is in the bucket without a
+// bound.
 static void test_edges_belong_to_the_bucket_below(void **state)
 {
     (void)state;
@@ -81,7 +82,7 @@ static void test_edges_belong_to_the_bucket_below(void **state)
     }
 }
 
-// As dashboards made for vLLM expect them; token counts end at the window.
+// Bounds as dashboards for vLLM expect them; token counts end at the window.
 static void test_bounds(void **state)
 {
     static const struct {
@@ -139,7 +140,7 @@ static void test_times_of_a_request(void **state)
     recorded(HISTOGRAM_PREFILL, 1, 600);
     recorded(HISTOGRAM_DECODE, 1, 4000);
     recorded(HISTOGRAM_INFERENCE, 1, 4600);
-    recorded(HISTOGRAM_PER_OUTPUT_TOKEN, 1, 1000); // four came after the first
+    recorded(HISTOGRAM_PER_OUTPUT_TOKEN, 1, 1000); // four intervals
     recorded(HISTOGRAM_INTER_TOKEN, 4, 4000);
     recorded(HISTOGRAM_PROMPT_TOKENS, 1, 50);
     recorded(HISTOGRAM_PREFILL_COMPUTED, 1, 30);
@@ -148,10 +149,10 @@ static void test_times_of_a_request(void **state)
     assert_int_equal(count(HISTOGRAM_E2E), 1);
     assert_in_range(sum(HISTOGRAM_E2E), 1, clock_ns() - 60);
     for (int id = 0; id < HISTOGRAM_COUNT; id++)
-        assert_int_equal(models[0].histograms[id].sum, 0); // the other model's
+        assert_int_equal(models[0].histograms[id].sum, 0); // the other model
 }
 
-// What did not happen has no time; one token has no interval.
+// An event that did not happen records no time; a single token has no interval.
 static void test_times_that_are_none(void **state)
 {
     (void)state;
@@ -175,7 +176,7 @@ static void test_times_that_are_none(void **state)
     recorded(HISTOGRAM_PER_OUTPUT_TOKEN, 0, 0);
     recorded(HISTOGRAM_INTER_TOKEN, 0, 0);
     recorded(HISTOGRAM_DECODE, 1, 20);
-    fresh(NULL); // two of four intervals were recorded as the tokens came
+    fresh(NULL); // two of four intervals were recorded while the tokens arrived
     x.engine.facts = (struct request_facts){.first_token_ns = 10, .finished_ns = 410};
     x.counts.tokens_out = 5;
     x.counts.intervals = 2;
@@ -186,7 +187,7 @@ static void test_times_that_are_none(void **state)
 static void test_tokens_as_they_come(void **state)
 {
     (void)state;
-    counters_tokens(&x, 2); // the first: no interval
+    counters_tokens(&x, 2); // the first token: no interval
     recorded(HISTOGRAM_INTER_TOKEN, 0, 0);
     assert_int_equal(x.counts.tokens_out, 2);
     uint64_t first = x.counts.token_ns;
@@ -198,22 +199,23 @@ static void test_tokens_as_they_come(void **state)
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 3);
     assert_int_equal(x.counts.intervals, 3);
     assert_int_equal(x.counts.tokens_out, 5);
-    uint64_t shared = sum(HISTOGRAM_INTER_TOKEN); // the time since the last ones, once
+    uint64_t shared = sum(HISTOGRAM_INTER_TOKEN); // the time since the last tokens, once
     assert_in_range(shared, first - 1 - 3, x.counts.token_ns);
 }
 
-// Four choices step together: tokens of one step are no time apart, each choice has its intervals.
+// Four choices decode together: tokens of one step have no interval between them; each choice has
+// its own intervals.
 static void test_tokens_of_several_choices(void **state)
 {
     (void)state;
     counters_params(&x, 4, 4, 16);
-    x.counts.tokens_out = 4; // the first of each
+    x.counts.tokens_out = 4; // the first token of each
     x.counts.token_ns = 1;   // long ago
     uint64_t before = clock_ns();
     counters_tokens(&x, 8); // two steps
     assert_int_equal(count(HISTOGRAM_INTER_TOKEN), 8);
     assert_in_range(sum(HISTOGRAM_INTER_TOKEN), 4 * (before - 1) - 8, 4 * x.counts.token_ns);
-    fresh(NULL); // first tokens that come one after the other end no interval
+    fresh(NULL); // first tokens that arrive one after the other end no interval
     counters_params(&x, 4, 4, 16);
     counters_tokens(&x, 1);
     counters_tokens(&x, 2);
@@ -279,7 +281,7 @@ static void test_who_leaves_is_an_abort(void **state)
     assert_int_equal(models[SERVED].finished[COUNTED_ERROR], 1);
 }
 
-// Before a model is known, and before the models are served, there is nothing to count for.
+// Without a model, or before the models are served, nothing is counted.
 static void test_nothing_without_a_model(void **state)
 {
     (void)state;
@@ -333,7 +335,7 @@ static void test_answers_of_a_route(void **state)
     assert_in_range(route->seconds.sum, 6, 6000000000);
 }
 
-// The slowest loop is the one that counts.
+// The slowest loop determines the view.
 static void test_view_of_the_server(void **state)
 {
     struct http_thread threads[3] = {0};
@@ -365,11 +367,11 @@ static void test_view_of_the_server(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)
 
-// Equal copies are chosen in turn over all h2o threads, each model's for itself.
+// Equal copies are used round-robin across all h2o threads, separately for each model.
 static void test_copies_take_turns_over_all_threads(void **state)
 {
     (void)state;
-    enum { THREADS = 2, COPIES = 2, ALL = 3 }; // the second model is whole
+    enum { THREADS = 2, COPIES = 2, ALL = 3 }; // the second model has one copy
     struct served_model own[] = {{.facts = &facts, .copy_count = COPIES},
                                  {.facts = &facts, .copy_count = 1}};
     struct served_copy all[ALL] = {{.model = &own[0]}, {.model = &own[0]}, {.model = &own[1]}};
@@ -391,11 +393,11 @@ static void test_copies_take_turns_over_all_threads(void **state)
         struct submit_args args = {.token_count = 1};
         assert_non_null(exchange_port(&one, &own[0], &args));
         assert_ptr_equal(one.engine.copy, &all[i % COPIES]);
-        uint32_t next = (i + 1) % COPIES; // where the first one refuses
+        uint32_t next = (i + 1) % COPIES; // the first copy refuses
         assert_ptr_equal(exchange_port(&one, &own[0], &args),
                          ports[next * THREADS + i / 2 % THREADS]);
         assert_ptr_equal(one.engine.copy, &all[next]);
-        assert_null(exchange_port(&one, &own[0], &args)); // all were asked
+        assert_null(exchange_port(&one, &own[0], &args)); // all were tried
         assert_non_null(exchange_port(&other, &own[1], &args));
     }
     for (uint32_t i = 0; i < ALL * THREADS; i++)

@@ -1,5 +1,5 @@
-// The end of a server: everything accepted is answered, idle connections close, late requests are
-// refused, the deadline cuts what does not end, and a close without a drain leaves nothing behind.
+// Shutdown of a server: accepted requests are answered, idle connections close, late requests are
+// refused, the deadline ends the rest, and a close without a drain leaks nothing.
 #include "base/clock.h"
 #include "tests/http/fixture.h"
 
@@ -61,7 +61,7 @@ static void test_idle_connections_close(void **state)
     fixture_open(&f, &options, true);
     for (int i = 0; i < 20; i++) {
         assert_true(http_client_open(&clients[i], f.port));
-        if (i % 2 == 0) { // half were used, half never sent a byte
+        if (i % 2 == 0) { // half sent a request before, half never sent a byte
             assert_true(http_client_request(&clients[i], "GET", "/health", NULL, NULL));
             assert_true(http_client_answer(&clients[i], &answer));
             http_answer_free(&answer);
@@ -76,7 +76,7 @@ static void test_idle_connections_close(void **state)
     fixture_close(&f);
 }
 
-// Open streams and waiting requests finish whole; the answer says that the connection closes.
+// Open streams and waiting requests complete; their response announces that the connection closes.
 static void test_accepted_requests_finish(void **state)
 {
     (void)state;
@@ -122,7 +122,7 @@ struct hammer {
     uint32_t refused, broken;
 };
 
-// One request per connection: once the kernel has taken the connection, an answer must come.
+// Sends one request per connection: if the kernel accepted the connection, a response must arrive.
 static void *hammer_main(void *argument)
 {
     struct hammer *hammer = argument;
@@ -178,13 +178,13 @@ static void test_flood_loses_nothing(void **state)
     print_message("%u answered, %u refused, %u broken\n", answered, refused, broken);
     assert_true(answered > 0);
     assert_int_equal(refused, 0);
-    // a handshake that the kernel finishes between our last accept and the close is reset by it
+    // the kernel resets a handshake that completes between our last accept and the close
     assert_in_range(broken, 0, THREADS * HAMMERS);
     fixture_close(&f);
 }
 
-// More clients wait in the kernel than descriptors are kept: past the limit half of those are
-// taken.
+// If more clients wait in the kernel than descriptors are reserved, the drain accepts half of that
+// reserve.
 static void test_crowd_leaves_descriptors(void **state)
 {
     (void)state;
@@ -226,7 +226,7 @@ static void test_crowd_leaves_descriptors(void **state)
     fixture_close(&f);
 }
 
-// A body whose head came before the signal is read to its end and answered.
+// A body whose head arrived before the signal is read completely and answered.
 static void test_upload_under_way(void **state)
 {
     (void)state;
@@ -243,10 +243,10 @@ static void test_upload_under_way(void **state)
     assert_true(http_client_open(&client, f.port));
     assert_true(http_client_send(&client, head, strlen(head)));
     assert_true(http_client_send(&client, body, BYTES - 2));
-    metric_wait(&f, "weft_body_bytes", BYTES / 2, UINT64_MAX - 1); // the server has its head
+    metric_wait(&f, "weft_body_bytes", BYTES / 2, UINT64_MAX - 1); // the server has read its head
     drain_start(&drain, &f);
     assert_true(wait_until(refuses_connections, &f.port));
-    usleep(1500000); // beyond the grace for newcomers
+    usleep(1500000); // longer than the grace period of new connections
     assert_int_equal(drain.result, -1);
     assert_true(http_client_send(&client, body, 2));
     assert_true(http_client_answer(&client, &answer));
@@ -271,8 +271,8 @@ struct late {
     const char *says; // in the body
 };
 
-// The first request of a connection that was accepted before the signal, sent after it: its answer
-// is the last one, then the connection ends. False: there is no answer.
+// Reads the response to the first request of a connection that was accepted before the signal. It
+// must be the connection's last. Returns false if there is no response.
 static bool late_check(struct http_client *client, const struct late *late)
 {
     struct http_answer answer;
@@ -292,10 +292,10 @@ static bool late_check(struct http_client *client, const struct late *late)
     return true;
 }
 
-// False: some requests came too late, when connections without a byte are not kept any more.
+// Returns false if some requests arrived after the server had closed connections that sent no byte.
 static bool late_are_answered(uint64_t grace_ms, const struct late *late, size_t count)
 {
-    enum { KEPT_MS = 1900 }; // two seconds; the server has a clock of its own
+    enum { KEPT_MS = 1900 }; // the server's 2 s, less a margin: its clock differs
     struct fixture f;
     struct drain drain;
     struct http_client clients[16];
@@ -307,8 +307,8 @@ static bool late_are_answered(uint64_t grace_ms, const struct late *late, size_t
         assert_true(http_client_open(&clients[i], f.port));
     drain_start(&drain, &f);
     assert_true(wait_until(refuses_connections, &f.port));
-    usleep(10000);                       // beyond a grace of a millisecond
-    for (size_t i = 0; i < count; i++) { // all at once: without a byte they are kept two seconds
+    usleep(10000);                       // longer than a grace period of 1 ms
+    for (size_t i = 0; i < count; i++) { // together: silent connections last 2 s
         const char *body = strcmp(late[i].method, "POST") == 0 ? "[1]" : NULL;
         http_client_request(&clients[i], late[i].method, late[i].path, late[i].headers, body);
     }
@@ -336,8 +336,8 @@ static void drain_with_late(uint64_t grace_ms, const struct late *late, size_t c
     "down.\"},\"request_id\":\"req_"
 #define X_KEY "x-api-key: " KEY "\r\n"
 
-// After the grace period: 503 in both shapes, with the time to try again. The key is checked first;
-// open routes still answer, and /ready answers 503.
+// After the grace period: 503 in both formats, with Retry-After. The key is checked first; open
+// routes still answer, and /ready answers 503.
 static void test_late_requests_are_refused(void **state)
 {
     (void)state;
@@ -367,7 +367,7 @@ static void test_soon_requests_are_served(void **state)
     drain_with_late(60000, soon, sizeof soon / sizeof *soon);
 }
 
-// The answer under way says that the connection closes: what was pipelined after it was not taken.
+// The response in progress announces the close, so requests pipelined after it are not processed.
 static void test_pipelined_behind_the_signal(void **state)
 {
     (void)state;
@@ -414,8 +414,8 @@ static bool one_is_worked_on(void *context)
     return seen.working == 1;
 }
 
-// At the deadline a stream that has begun gets its last event; other requests, also one whose body
-// a text worker holds, get 503. Only then connections end.
+// At the deadline a started stream gets its last event; other requests get 503, even if a text
+// worker holds their body. Then the connections close.
 static void test_deadline_cuts(void **state)
 {
     (void)state;
@@ -444,7 +444,7 @@ static void test_deadline_cuts(void **state)
     port_double_settle(f.ports[0]);
     char rest[16];
     assert_true(http_client_until(&clients[BEGUN], "data: cut: " CUT_SAYS "\n\n"));
-    assert_int_equal(http_client_piece(&clients[BEGUN], rest, sizeof rest), 0); // a whole body
+    assert_int_equal(http_client_piece(&clients[BEGUN], rest, sizeof rest), 0); // the body ended
     for (int i = QUEUED; i < CLIENTS; i++)
         cut_check(&clients[i]);
     assert_int_equal(drain_end(&drain), CLIENTS);
@@ -453,12 +453,12 @@ static void test_deadline_cuts(void **state)
         http_client_close(&clients[i]);
     }
     seen.work_hold = 0;
-    assert_int_equal(seen.gone - gone, CLIENTS); // each handler was told once
+    assert_int_equal(seen.gone - gone, CLIENTS); // each handler was called once
     assert_true(fixture_wait_live(&f, 0));
     fixture_close(&f);
 }
 
-// A reader that takes nothing cannot get an answer: its connection is reset.
+// A reader that has stalled cannot receive a response: its connection is reset.
 static void test_deadline_breaks_stalled_readers(void **state)
 {
     (void)state;
@@ -476,7 +476,7 @@ static void test_deadline_breaks_stalled_readers(void **state)
     fixture_close(&f);
 }
 
-// 0 is no default: an open stream is cut at once, an idle server has nothing to cut.
+// 0 is not the default: an open stream ends immediately, an idle server closes.
 static void test_no_grace(void **state)
 {
     (void)state;
@@ -509,8 +509,8 @@ static bool has_ended(void *drain)
     return ((struct drain *)drain)->result >= 0;
 }
 
-// A device that fails during the drain ends its requests, and then nobody waits for its engine,
-// which has one of them for ever.
+// A device that fails during the drain ends its requests; the drain does not wait for its engine,
+// which never finishes one of them.
 static void test_a_device_fails_meanwhile(void **state)
 {
     (void)state;
@@ -537,7 +537,7 @@ static void test_a_device_fails_meanwhile(void **state)
     fixture_close(&f);
 }
 
-// Twice with live requests of every kind, no drain: the sanitizers see what is left.
+// Closes twice with live requests of each kind and without a drain: the sanitizers detect leaks.
 static void test_close_without_drain(void **state)
 {
     (void)state;

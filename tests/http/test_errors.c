@@ -1,5 +1,5 @@
-// The whole table of failures, written here a second time from the contract, against both
-// bodies as a JSON parser reads them.
+// The complete table of errors, written a second time from the contract, compared with both error
+// bodies as parsed JSON.
 #include "http/errors.h"
 
 #include <setjmp.h>
@@ -124,7 +124,7 @@ static void test_param_is_null_when_absent(void **state)
     json_decref(body);
 }
 
-// Whatever bytes a message quotes, the body is valid UTF-8 (the parser of jansson is strict).
+// If a message quotes arbitrary bytes, the body is still valid UTF-8 (jansson's parser is strict).
 static void test_quoted_bytes(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_quoted_bytes(void **state)
          "a\xef\xbf\xbd\xef\xbf\xbd"
          "b"},
         {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
-        {"cut \xe2\x82", "cut \xef\xbf\xbd"}, // one mark for what could go on
+        {"cut \xe2\x82", "cut \xef\xbf\xbd"}, // one replacement character
         {"\xf0\x9f\x98 b", "\xef\xbf\xbd b"},
         {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},                 // overlong
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"}, // a surrogate

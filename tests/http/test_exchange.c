@@ -1,6 +1,6 @@
-// The life of an exchange over real sockets: streams, clients that leave in every state, early
-// ends, readers that stop, long bodies, text workers, pipelining, a thousand streams. Tests wait
-// for states and count events; none asserts a time.
+// The life of an exchange over real sockets: streams, clients that leave in each state, early ends,
+// stopped readers, long bodies, text workers, pipelining, a thousand streams. Tests wait for states
+// and count events; none asserts a time.
 #include "tests/http/fixture.h"
 
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 enum { STREAMS = 1000, FAR_MS = 120000 };
 
-// Sanitizers keep freed memory: resident bytes say nothing there.
+// Sanitizers keep freed memory, so the resident size is meaningless there.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const bool resident_means_something = false;
 #else
@@ -62,16 +62,16 @@ static void test_stream(void **state)
     assert_true(http_header(client.head, "request-id", value, sizeof value));
     assert_false(http_header(client.head, "content-length", value, sizeof value));
     assert_true(client.chunked);
-    int got = http_client_piece(&client, piece, sizeof piece - 1); // the first, before the second
+    int got = http_client_piece(&client, piece, sizeof piece - 1); // before the second is pushed
     assert_true(got > 0);
     piece[got] = '\0';
     assert_memory_equal(piece, "data: {\"t\":0,", 13);
     assert_string_equal(piece + got - 2, "\n\n");
     assert_true(port_double_push(port0(), 0, 2, FINISH_STOP));
     assert_true(http_client_until(&client, "data: [DONE]\n\n"));
-    assert_int_equal(http_client_piece(&client, piece, sizeof piece), 0); // ends as it should
+    assert_int_equal(http_client_piece(&client, piece, sizeof piece), 0); // the body ends correctly
     assert_true(fixture_wait_live(&fixture, 0));
-    struct http_answer answer; // and the connection is usable again
+    struct http_answer answer; // the connection can be used again
     assert_true(http_client_request(&client, "GET", "/health", NULL, NULL));
     assert_true(http_client_answer(&client, &answer));
     assert_int_equal(answer.status, 200);
@@ -94,8 +94,8 @@ static void test_reply_after_wait(void **state)
     assert_true(fixture_wait_live(&fixture, 0));
 }
 
-// A stop string: the answer is complete while the engine request still runs; it is cancelled, its
-// later events are dropped and it is freed once the finish event came.
+// A stop string: the response is complete while the engine request still runs. The request is
+// cancelled, its later events are dropped, and it is freed after its finish event.
 static void test_end_before_the_engine(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_end_before_the_engine(void **state)
     port_double_push_all(port0(), 9, FINISH_NONE); // dropped
     assert_true(fixture_wait_live(&fixture, 1));
     settle_all();
-    // the finish event is in the ring already when the exchange lets go
+    // the finish event is already in the ring when the exchange detaches
     begin(&client, "/v1/test/stop", "{}");
     assert_true(fixture_wait_live(&fixture, 1));
     assert_true(port_double_push(port0(), 0, 1, FINISH_STOP));
@@ -140,7 +140,7 @@ static bool gone_is(void *count)
     return seen.gone == *(const uint32_t *)count;
 }
 
-// Idle: no token is ever sent after the client has left, so only the watcher can see it (G1).
+// No token is sent after the client has left, so only the watcher can detect it (G1).
 static void leave_idle(const char *path, bool after_first, enum leave how)
 {
     struct http_client client;
@@ -155,7 +155,7 @@ static void leave_idle(const char *path, bool after_first, enum leave how)
     leave(&client, how);
     assert_true(fixture_wait_cancelled(&fixture, 1));
     gone++;
-    assert_true(wait_until(gone_is, &gone)); // told once, in the same turn of the loop
+    assert_true(wait_until(gone_is, &gone)); // called once, in the same iteration of the loop
     if (how == LEAVE_HALF)
         assert_true(http_client_closed(&client, FAR_MS));
     http_client_close(&client);
@@ -173,11 +173,11 @@ static void test_leave(void **state)
         leave_idle("/v1/test/stream", true, (enum leave)how);  // in decode
         leave_idle("/v1/test/wait", false, (enum leave)how);   // not streamed
     }
-    metric_wait(&fixture, "weft_connections", 1, 1); // the one that asks
+    metric_wait(&fixture, "weft_connections", 1, 1); // this request's own
 }
 
-// The reader has stalled and the finish event is in the ring after events that were not taken: when
-// the reader leaves, nobody announces that event again, and the request is freed at once.
+// The reader has stalled, and the finish event is in the ring after unread events. If the reader
+// leaves, no wakeup follows for that event; the request is freed immediately.
 static void test_leave_before_the_last_event(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_leave_before_the_last_event(void **state)
     leave(&slow, LEAVE_RESET);
     assert_true(fixture_wait_live(&fixture, 0));
     assert_int_equal(metric_value(&fixture, "weft_requests_orphaned"), 0);
-    // one that the engine has yet to end is counted until then
+    // a request that the engine has not ended stays counted until then
     begin(&slow, "/v1/test/wait", "{}");
     assert_true(fixture_wait_live(&fixture, 1));
     leave(&slow, LEAVE_RESET);
@@ -246,7 +246,7 @@ static void test_leave_in_long_body(void **state)
         usleep(1000);
 }
 
-// A reader that stops is held back alone: the events stay in its ring, the others flow.
+// A stopped reader delays only itself: its events stay in its ring, the other streams continue.
 static void test_stopped_reader(void **state)
 {
     (void)state;
@@ -263,8 +263,8 @@ static void test_stopped_reader(void **state)
     assert_true(http_client_head(&quick));
     assert_true(http_client_until(&quick, "data: [DONE]\n\n"));
     uint64_t read = port_double_read(port0()) - before - 1000;
-    assert_in_range(read, 1, 4000);       // SO_SNDBUF (doubled by the kernel), the buffers, 4 KiB
-    assert_true(http_client_head(&slow)); // it reads on, and everything comes
+    assert_in_range(read, 1, 4000);       // SO_SNDBUF (doubled by the kernel), buffers, 4 KiB
+    assert_true(http_client_head(&slow)); // it reads again, and everything arrives
     assert_true(port_double_push(port0(), 0, 0, FINISH_STOP));
     assert_true(http_client_until(&slow, "data: [DONE]\n\n"));
     assert_int_equal(port_double_read(port0()) - before, TOKENS + 1000);
@@ -279,8 +279,8 @@ static bool none_is_answered(void *context)
     return server_requests(f->server) == 0;
 }
 
-// With a stall limit of 1.5 s a reader that takes nothing is cut, its request cancelled. Of answers
-// that grow by a piece each, one stalls on its last piece, wherever the kernel's buffers end.
+// With a stall limit of 1.5 s, a stalled reader's request is cancelled. Of responses that grow by
+// one piece each, at least one stalls on its last piece, whatever the size of the kernel's buffers.
 static void test_stalled_reader(void **state)
 {
     (void)state;
@@ -321,7 +321,7 @@ static uint32_t byte_sum(const char *text)
 static void test_text_work(void **state)
 {
     (void)state;
-    enum { AT_ONCE = 300 }; // more than one ring holds
+    enum { AT_ONCE = 300 }; // more than one ring can hold
     static struct http_client clients[AT_ONCE];
     struct http_answer answer;
     seen.work_hold = 1;
@@ -350,7 +350,7 @@ static bool work_came_back(void *context)
     return seen.done_gone == *(uint32_t *)context;
 }
 
-// The client leaves while a worker has its body: done still comes, and says so.
+// The client leaves while a worker has its body: done is still called and reports it.
 static void test_leave_in_text_work(void **state)
 {
     (void)state;
@@ -368,8 +368,8 @@ static void test_leave_in_text_work(void **state)
     assert_int_equal(seen.gone, gone + AT_ONCE);
 }
 
-// A body over the route's bound is prepared on a text worker; on_request follows unless the client
-// has left.
+// A text worker prepares a body above the route's limit; on_request follows unless the client has
+// left.
 static void test_leave_while_prepared(void **state)
 {
     (void)state;
@@ -389,12 +389,11 @@ static void test_leave_while_prepared(void **state)
     gone++;
     assert_true(wait_until(gone_is, &gone));
     seen.work_hold = 0;
-    assert_int_equal(seen.prepared, prepared + 1); // of the first
+    assert_int_equal(seen.prepared, prepared + 1); // the first body only
 }
 
-// Large bodies fill every worker that takes them, and more wait; small ones are answered all the
-// same, however many come. The handler of a large one whose client leaves while it waits is told at
-// once.
+// Large bodies occupy all workers that accept them, and more wait; small ones are still processed.
+// If the client of a waiting large body leaves, its handler is notified immediately.
 static void test_small_work_overtakes(void **state)
 {
     (void)state;
@@ -432,8 +431,8 @@ static void test_small_work_overtakes(void **state)
     free(body);
 }
 
-// Bodies of 12 MB that are not done give their turn to one of 2 MB after each slice; of two workers
-// one is enough. The one that is prepared ends with its slice when its client leaves.
+// Bodies of 12 MB in progress yield to one of 2 MB after each slice, even with a single free worker
+// of two. A body in preparation ends after its slice if its client leaves.
 static void test_large_work_shares(void **state)
 {
     (void)state;
@@ -485,7 +484,7 @@ static void test_pipelined(void **state)
     http_client_close(&client);
 }
 
-// Bodies that arrive byte by byte and in chunks are whole when the handler sees them.
+// Bodies that arrive byte by byte or in chunks are complete when the handler gets them.
 static void test_dripped_body(void **state)
 {
     (void)state;
@@ -504,7 +503,7 @@ static void test_dripped_body(void **state)
     http_client_close(&client);
 }
 
-// HTTP/1.0: no chunks, the close ends the body.
+// HTTP/1.0: no chunks; closing the connection ends the body.
 static void test_stream_http10(void **state)
 {
     (void)state;
@@ -534,8 +533,8 @@ static long resident_kib(void)
     return resident * 4;
 }
 
-// A thousand streams at once: every event of every stream arrives in order; the second thousand
-// takes no more memory than the first.
+// A thousand concurrent streams: all events of each stream arrive in order; the second thousand
+// uses no more memory than the first.
 static void streams_run(struct http_client *clients, uint32_t rounds)
 {
     for (int i = 0; i < STREAMS; i++)
@@ -602,8 +601,8 @@ static void sum_check(struct http_client *client, const char *body)
     http_client_close(client);
 }
 
-// Work of which one runs at a time leaves the other workers to bodies; all of it is done, that of
-// clients who leave meanwhile too.
+// Serial work occupies one worker, the others process bodies; all of it is done, even if clients
+// leave.
 static void test_work_alone(void **state)
 {
     (void)state;
@@ -653,8 +652,8 @@ static bool one_abort_more(void *before)
     return finished("abort") == *(uint64_t *)before + 1;
 }
 
-// A client that leaves is counted as an abort; a request that the server ends because the device
-// failed, as an error.
+// A client that leaves counts as an abort; a request that ends because the device failed counts as
+// an error.
 static void test_ends_are_counted(void **state)
 {
     (void)state;
@@ -665,7 +664,7 @@ static void test_ends_are_counted(void **state)
         assert_true(http_client_open(&client, fixture.port));
         assert_true(http_client_request(&client, "POST", "/v1/test/wait", BEARER JSON, "{}"));
         assert_true(fixture_wait_live(&fixture, 1));
-        if (fails) { // another copy of the model is well
+        if (fails) { // another copy of the model still works
             fixture.copies[1].engine = other;
             fixture.models[0].copy_count = 2;
             engine_double_stats(fixture.engine)->failed = 1;
@@ -685,7 +684,8 @@ static void test_ends_are_counted(void **state)
     http_client_close(&client);
 }
 
-// A model whose device failed turns no more; while another one serves, a restart would end that.
+// A failed engine has no heartbeat; while another model works, the server stays healthy, because a
+// restart would end that model.
 static void test_health_beside_a_failed_model(void **state)
 {
     (void)state;
@@ -697,7 +697,7 @@ static void test_health_beside_a_failed_model(void **state)
     fixture.copies[1].engine = other;
     failed->failed = 1;
     failed->beat_ns = 1;
-    for (int late = 0; late <= 1; late++) { // 1: the other model is late as well
+    for (int late = 0; late <= 1; late++) { // 1: the other model is late, too
         engine_double_stats(other)->beat_ns = (uint64_t)late;
         assert_true(http_once(fixture.port, "GET", "/health", NULL, NULL, &answer));
         assert_int_equal(answer.status, late ? 503 : 200);
@@ -709,7 +709,7 @@ static void test_health_beside_a_failed_model(void **state)
     engine_double_close(other);
 }
 
-// Prometheus refuses a whole page if two buckets have the same bound.
+// Prometheus rejects a page in which two buckets have the same bound.
 static void test_bounds_of_tokens_grow(void **state)
 {
     static const uint32_t windows[] = {1, 2, 3, 1000, 4096, 10000000, 20000000};

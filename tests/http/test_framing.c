@@ -1,5 +1,5 @@
-// Where a request ends: what libh2o refuses before routing comes as JSON of ours, and what it reads
-// in one of two ways is refused by us.
+// The end of a request: errors of libh2o before routing are answered with our JSON, and requests
+// that proxies could read differently are refused.
 #include "http/framing.h"
 #include "tests/http/fixture.h"
 
@@ -28,7 +28,7 @@ static int close_main(void **state)
     return 0;
 }
 
-// h2o's own errors, raised before routing, are JSON of ours; a head that is not HTTP is not.
+// libh2o's errors before routing are sent as our JSON; a head that is not HTTP is not.
 static void test_fallback_errors(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void case_check(const struct framing_case *one, size_t index, size_t cut)
     assert_true(http_client_open(&client, fixture.port));
     for (size_t at = 0; at < bytes; at += cut)
         if (!http_client_send(&client, one->bytes + at, bytes - at < cut ? bytes - at : cut))
-            break; // refused already
+            break; // already refused
     for (int j = 0; j < 2 && one->statuses[j] != 0; j++) {
         if (!http_client_answer(&client, &answer) || answer.status != one->statuses[j])
             fail_msg("case %zu, answer %d: %d %s", index, j, answer.status, answer.body);
@@ -112,8 +112,8 @@ static void cases_check(const struct framing_case *cases, size_t count)
         case_check(&cases[i], i, SIZE_MAX / 2);
 }
 
-// A request whose end a proxy may see elsewhere is refused and the connection closed, also after
-// another request. Two equal lengths, or a length in the body, are no such case.
+// If a proxy could see the end of a request elsewhere, it is refused and the connection closes,
+// also after another request. Two equal lengths, or a length inside the body, are accepted.
 static void test_length_in_two_ways(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void test_length_in_two_ways(void **state)
     cases_check(cases, sizeof cases / sizeof *cases);
 }
 
-// Headers that go on in a second line, and a host that is missing or named twice.
+// Headers continued on a second line; a missing or repeated Host.
 static void test_folds_and_hosts(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void test_folds_and_hosts(void **state)
     cases_check(cases, sizeof cases / sizeof *cases);
 }
 
-// Chunks exactly as the RFC says, in one piece and byte by byte.
+// Chunks according to the RFC, in one piece and byte by byte.
 static void test_chunks(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void test_chunks(void **state)
     }
 }
 
-// An extension is skipped unread: it has an end.
+// An extension is skipped, but its length is limited.
 static void test_endless_extension(void **state)
 {
     (void)state;
@@ -238,7 +238,7 @@ static void body_check(const char *bytes, const char *wanted)
     http_client_close(&client);
 }
 
-// The body is what the chunks hold, the next request begins after them.
+// The body is the content of the chunks; the next request starts after them.
 static void test_chunks_joined(void **state)
 {
     (void)state;

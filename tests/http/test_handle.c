@@ -1,5 +1,5 @@
-// What is read of a request's head, case by case, and the first line of every answer: types of a
-// body, deadlines, retries, ids, shapes, the sentences that repeat what a client sent.
+// Parsing of request heads, case by case, and status lines of responses: content types, deadlines,
+// retries, ids, error formats, messages that quote the client's bytes.
 #include "tests/http/fixture.h"
 
 #include <jansson.h>
@@ -52,7 +52,7 @@ static void test_types_of_a_body(void **state)
                                         "text/json",
                                         "json",
                                         "+json",
-                                        "ab+json", // no type and subtype
+                                        "ab+json", // not type/subtype
                                         "a/bjson",
                                         "a/b+json5",
                                         "application/json; charset=utf-16",
@@ -93,7 +93,7 @@ static void test_types_of_a_body(void **state)
     assert_int_equal(same.status, 200);
     http_answer_free(&same);
     struct http_answer answer = ask("GET", "/health", "Content-Type: text/plain\r\n", NULL);
-    assert_int_equal(answer.status, 200); // only where a body is read
+    assert_int_equal(answer.status, 200); // checked only if a body is read
     http_answer_free(&answer);
 }
 
@@ -125,7 +125,7 @@ static void test_deadlines(void **state)
                  {"0.000", 0},
                  {"9999999", 9999999000},
                  {"99999999", 99999999000},
-                 {"123456789", 0},                // more digits than are read
+                 {"123456789", 0},                // more digits than are parsed
                  {"1.0000000000000000000000", 0}, // 24 letters
                  {"1.000000000000000000000", 1000}};
     (void)state;
@@ -160,7 +160,7 @@ static void test_retries_are_counted(void **state)
     }
 }
 
-// An id of letters, digits, dot, line and hyphen is kept up to 128 bytes.
+// An id of letters, digits, dots, underscores and hyphens is kept, up to 128 bytes.
 static void test_ids(void **state)
 {
     char longest[130], given[256], headers[320], id[256], other[256] = "";
@@ -209,7 +209,7 @@ static void message_is(struct http_answer *answer, const char *wanted)
     http_answer_free(answer);
 }
 
-// What the sentences repeat is cut, and no query is repeated.
+// Quoted text in messages is truncated, and a query is never quoted.
 static void test_sentences(void **state)
 {
     char path[200], wanted[300];
@@ -237,7 +237,7 @@ static void test_sentences(void **state)
     message_is(&answer, "The body has 35 bytes; at most 32 bytes are accepted.");
 }
 
-// The limit itself is taken, and the body is looked at in the order type, coding, size.
+// The limit itself is accepted; type, encoding and size of a body are checked in this order.
 static void test_size_of_a_body(void **state)
 {
     static const char longest[] = "12345678901234567890123456789012",
@@ -262,12 +262,12 @@ static void test_size_of_a_body(void **state)
     answer = ask("POST", "/v1/test/echo", BEARER "Content-Encoding: x\r\n", above);
     assert_non_null(strstr(answer.body, "unsupported_content_encoding"));
     http_answer_free(&answer);
-    answer = ask("POST", "/v1/test/echo", "", above); // the key comes before
+    answer = ask("POST", "/v1/test/echo", "", above); // the key is checked first
     assert_int_equal(answer.status, 401);
     http_answer_free(&answer);
 }
 
-// The words that belong to a status.
+// The reason phrase of each status.
 static void test_first_lines(void **state)
 {
     static const struct {
@@ -306,7 +306,7 @@ static void test_first_lines(void **state)
     http_answer_free(&answer);
 }
 
-// Headers that go with one error and no other.
+// Headers that are sent with one error only.
 static void test_headers_of_failures(void **state)
 {
     static const char *const names[] = {"www-authenticate", "retry-after", "x-should-retry",
@@ -334,7 +334,8 @@ static void test_headers_of_failures(void **state)
     }
 }
 
-// The header of one family of clients turns the shape of routes that serve both, and no other's.
+// The anthropic-version header selects the format on routes that serve both client families, and on
+// no others.
 static void test_shape_of_the_caller(void **state)
 {
     (void)state;
@@ -348,13 +349,13 @@ static void test_shape_of_the_caller(void **state)
     answer = ask("GET", "/v1/models/x", BEARER "anthropic-version:\r\n", NULL);
     assert_null(strstr(answer.body, "{\"type\":\"error\""));
     http_answer_free(&answer);
-    answer = ask("GET", "/v1/messages/nowhere", NULL, NULL); // unknown, but one of its paths
+    answer = ask("GET", "/v1/messages/nowhere", NULL, NULL); // a path of Messages
     assert_non_null(strstr(answer.body, "{\"type\":\"error\""));
     assert_non_null(strstr(answer.body, "\"type\":\"not_found_error\""));
     http_answer_free(&answer);
 }
 
-// A key sent twice is none, whichever of them is right.
+// A key sent twice is invalid, even if one of the two is correct.
 static void test_keys_sent_twice(void **state)
 {
     static const struct {
@@ -368,7 +369,7 @@ static void test_keys_sent_twice(void **state)
         {"/v1/messages", "x-api-key: " KEY "\r\n" BEARER BEARER, 200},
         {"/v1/messages", "x-api-key: " KEY "\r\nAuthorization: Bearer no\r\n", 200},
         {"/v1/messages", BEARER "x-api-key:\r\n", 401},
-        {"/v1/messages", "x-api-key: \t" KEY " \t\r\n", 200}, // blanks around are no part of it
+        {"/v1/messages", "x-api-key: \t" KEY " \t\r\n", 200}, // surrounding blanks are removed
         {"/v1/messages", "Authorization:  Bearer " KEY "\t\r\n", 200},
     };
     (void)state;
@@ -380,7 +381,7 @@ static void test_keys_sent_twice(void **state)
     }
 }
 
-// Targets in absolute form, as proxies send them.
+// Absolute request targets, as proxies send them.
 static void test_targets(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-// Health and readiness at their bounds: how old a beat may be, of engines and of h2o threads, what
-// /ready says beside failed models, and the list of models.
+// Health and readiness at their limits: the age of heartbeats of engines and h2o threads, /ready
+// with failed models, and the list of models.
 #include "http/internal.h"
 #include "tests/http/fixture.h"
 
@@ -45,7 +45,7 @@ static uint64_t ago(uint64_t ms)
     return clock_ns() - ms * 1000000;
 }
 
-// Ten seconds between turns, thirty for a step; a second on either side is told apart.
+// Ten seconds between heartbeats, thirty for a step; checked one second below and above.
 static void test_beats_of_engines(void **state)
 {
     static const struct {
@@ -58,7 +58,7 @@ static void test_beats_of_engines(void **state)
     for (size_t i = 0; i < sizeof beats / sizeof *beats; i++) {
         uint64_t set_ns;
         bool fine;
-        do { // once more if this was held up for the second that there is to the bound
+        do { // repeat if this thread was delayed by more than the margin
             set_ns = clock_ns();
             stats->step_started_ns = beats[i].step_ms > 0 ? ago(beats[i].step_ms) : 0;
             stats->beat_ns = beats[i].beat_ms > 0 ? ago(beats[i].beat_ms) : 0;
@@ -74,7 +74,8 @@ static void test_beats_of_engines(void **state)
     stats->step_started_ns = stats->beat_ns = 0;
 }
 
-// The beat of each thread is set back; the one that answers has renewed its own.
+// Sets each thread's heartbeat back; the thread that answers has renewed its own. Returns whether
+// /health is 503.
 static bool a_thread_is_late(uint64_t ms)
 {
     for (int i = 0; i < 100; i++) {
@@ -82,7 +83,7 @@ static bool a_thread_is_late(uint64_t ms)
         for (uint32_t t = 0; t < fixture.threads; t++)
             fixture.server->threads[t].beat_ns = ago(ms);
         struct http_answer answer = ask("/health", NULL);
-        bool held_up = clock_ns() - set_ns > SLACK_NS; // it is later than it was to be
+        bool held_up = clock_ns() - set_ns > SLACK_NS; // later than intended
         bool late = answer.status == 503 && !held_up;
         if (late)
             assert_non_null(strstr(answer.body, "Degraded: an HTTP thread makes no progress."));
@@ -104,10 +105,11 @@ static void test_beats_of_threads(void **state)
     (void)state;
     assert_true(a_thread_is_late(11000));
     assert_false(a_thread_is_late(9000));
-    assert_true(wait_until(is_healthy, NULL)); // each renews its own
+    assert_true(wait_until(is_healthy, NULL)); // each thread renews its own
 }
 
-// One failed model is named and the other serves on; with the last one the process is not well.
+// A failed model is named and the other one still serves; if all have failed, the process is
+// unhealthy.
 static void test_failed_models(void **state)
 {
     (void)state;
@@ -125,13 +127,13 @@ static void test_failed_models(void **state)
     first->failed = 0;
     says("/ready", 200,
          "{\"status\":\"ready\",\"models\":{\"org/qwen-x\":\"ready\",\"embed\":\"failed\"}}");
-    fixture.models[1].copy_count = 0; // has nothing that could fail
+    fixture.models[1].copy_count = 0; // no copy that could fail
     says("/ready", 200, "{\"status\":\"ready\"}");
     fixture.copies[1].engine = fixture.engine;
     engine_double_close(other);
 }
 
-// One of two copies fails: the model is ready, and the copies are told apart.
+// If one of two copies fails, the model is ready, and the response distinguishes the copies.
 static void test_failed_copies(void **state)
 {
     (void)state;
@@ -156,7 +158,7 @@ static void test_failed_copies(void **state)
          "\"embed\":[\"ready\",\"ready\"]}}");
     says("/health", 200, "{\"status\":\"ok\"}");
     engine_double_stats(fixture.engine)->failed = 1;
-    fixture.models[1].copy_count = 0; // has nothing that could fail
+    fixture.models[1].copy_count = 0; // no copy that could fail
     says("/ready", 200,
          "{\"status\":\"ready\",\"models\":{\"org/qwen-x\":\"failed\",\"embed\":\"ready\"},"
          "\"copies\":{\"org/qwen-x\":[\"failed\",\"failed\"]}}");
@@ -176,7 +178,7 @@ static void member_is(const json_t *of, const char *name, const char *wanted)
         fail_msg("%s is %s", name, said ? said : "no text");
 }
 
-// Every member of a model, for both families of clients.
+// All members of a model, for both client families.
 static void test_a_model(void **state)
 {
     (void)state;
@@ -205,7 +207,7 @@ static void test_a_model(void **state)
     http_answer_free(&answer);
 }
 
-// A name that comes back is cut at 256 bytes and said in the words of its family.
+// A quoted name is cut at 256 bytes; the message follows the client family.
 static void test_a_model_that_is_not_there(void **state)
 {
     char path[400], wanted[400];
@@ -229,7 +231,7 @@ static void test_a_model_that_is_not_there(void **state)
     http_answer_free(&answer);
 }
 
-// Before the models are there it is said so on each path, with a time to come again.
+// While the models are loading, each path returns 503 with Retry-After.
 static void test_while_loading(void **state)
 {
     static const char *const paths[] = {"/health", "/ready", "/v1/health", "/v1/models"};
@@ -257,7 +259,7 @@ static void test_while_loading(void **state)
     fixture_close(&loading);
 }
 
-// 16 that wait are a second more, at most a minute.
+// 16 waiting sequences add a second, up to a minute.
 static void test_when_to_come_again(void **state)
 {
     static const struct {
@@ -285,7 +287,7 @@ static void test_when_to_come_again(void **state)
     engine_double_admission_set(fixture.engine, ADMITTED);
 }
 
-// Where all copies refuse, a retry waits for the shortest queue of those that serve.
+// If all copies refuse, Retry-After follows the shortest queue of the working copies.
 static void test_a_retry_waits_for_the_shortest_queue(void **state)
 {
     static const struct {
@@ -299,10 +301,10 @@ static void test_a_retry_waits_for_the_shortest_queue(void **state)
                                     engine_double_stats(other)};
     fixture.copies[1].engine = other;
     fixture.models[0].copy_count = 2;
-    engine_double_admission_set(fixture.engine, ADMISSION_BUSY); // the ports of both copies are its
+    engine_double_admission_set(fixture.engine, ADMISSION_BUSY); // it owns the ports of both copies
     stats[0]->sequences_waiting = 100;
     stats[1]->sequences_waiting = 40;
-    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { // each copy is asked last
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) { // each copy is tried last once
         char value[32];
         for (int copy = 0; copy < 2; copy++)
             stats[copy]->failed = cases[i / 2].failed[copy];

@@ -1,5 +1,5 @@
-// HTTP/2 frame by frame over a raw socket: answers, the body limit as JSON, resets and lost
-// connections, the reset budget (Rapid Reset), bodies that drip, GOAWAY at the end, and the switch.
+// HTTP/2 frame by frame over a raw socket: responses, the body limit as JSON, resets and lost
+// connections, the limit of resets (Rapid Reset), slow bodies, GOAWAY at shutdown, and the option.
 #include "tests/http/fixture.h"
 
 #include <poll.h>
@@ -61,7 +61,7 @@ static bool frame_read(int fd, struct frame *out)
     return out->bytes <= sizeof out->payload && bytes_read(fd, out->payload, out->bytes);
 }
 
-// The next frame of a type (and of a stream, if stream is not 0).
+// Reads up to the next frame of a type (and of a stream, if stream is not 0).
 static bool frame_wait(int fd, uint8_t type, uint32_t stream, struct frame *out)
 {
     while (frame_read(fd, out))
@@ -127,7 +127,7 @@ static int h2_open(const struct fixture *f)
     return client.fd;
 }
 
-// h2o writes the status as a row of the static table or as a plain literal.
+// h2o sends the status as an index of the static table or as a literal.
 static int status_of(const struct frame *headers)
 {
     static const int table[] = {200, 204, 206, 304, 400, 404, 500};
@@ -170,7 +170,7 @@ static void test_answers(void **state)
     exchange_check(fd, 1, 200, "[1]");
     assert_true(request_send(fd, 3, "/v1/nowhere", "[1]", true));
     exchange_check(fd, 3, 404, "unknown_url");
-    assert_true(request_send(fd, 5, "/v1/test/echo", big, true)); // not a reset: JSON
+    assert_true(request_send(fd, 5, "/v1/test/echo", big, true)); // JSON, not a reset
     exchange_check(fd, 5, 413, "request_too_large");
     authority = "a/b";
     assert_true(request_send(fd, 7, "/v1/test/echo", "[1]", true));
@@ -178,7 +178,7 @@ static void test_answers(void **state)
     authority = "test";
     assert_true(request_send(fd, 9, "/v1/models/%2e%2e/../v1/test/echo", "[1]", true));
     exchange_check(fd, 9, 404, "unknown_url");
-    assert_true(request_send(fd, 11, "/v1/test/echo", "[2]", true)); // the connection lives on
+    assert_true(request_send(fd, 11, "/v1/test/echo", "[2]", true)); // still usable
     exchange_check(fd, 11, 200, "[2]");
     close(fd);
     fixture_close(&f);
@@ -220,7 +220,7 @@ static bool peer_closes(int fd)
     return poll(&wanted, 1, 0) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
-// Requests may still be cancelled while those before are settled.
+// New cancellations may arrive while earlier ones are settled.
 static bool settled(void *context)
 {
     struct fixture *f = context;
@@ -235,7 +235,7 @@ static void test_reset_budget(void **state)
     struct server_options options = {.http2 = 1, .resets_max = 50};
     fixture_open(&f, &options, true);
     int fd = h2_open(&f);
-    for (uint32_t i = 0; i < 40; i++) { // under the budget: nothing happens
+    for (uint32_t i = 0; i < 40; i++) { // within the limit: nothing happens
         assert_true(request_send(fd, 2 * i + 1, "/v1/test/wait", "{}", true));
         assert_true(reset_send(fd, 2 * i + 1));
     }
@@ -253,7 +253,7 @@ static void test_reset_budget(void **state)
     fixture_close(&f);
 }
 
-// What was reset in an earlier window does not count: a connection may live for days.
+// Resets of an earlier window do not count: a connection may stay open for days.
 static void test_resets_are_forgotten(void **state)
 {
     (void)state;
@@ -286,8 +286,8 @@ static bool any_is_read(void *port)
     return port_double_read(port) > 0;
 }
 
-// The peer opens no window: the stream is given up, its engine request cancelled, and small answers
-// of the same connection still come.
+// If the peer opens no window, the stream ends and its engine request is cancelled; small responses
+// on the same connection are still sent.
 static void test_stalled_stream(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void test_stalled_stream(void **state)
     assert_true(request_send(fd, 3, "/v1/test/echo", "[1]", true));
     exchange_check(fd, 3, 200, "[1]");
     assert_true(wait_until(any_is_read, f.ports[0]));
-    assert_in_range(port_double_read(f.ports[0]), 1, 2000); // a window, two buffers; not 9 MB
+    assert_in_range(port_double_read(f.ports[0]), 1, 2000); // a window and two buffers; not 9 MB
     assert_true(fixture_wait_cancelled(&f, 1));
     port_double_settle(f.ports[0]);
     assert_true(fixture_wait_live(&f, 0));
@@ -327,7 +327,7 @@ static void test_dripping_body(void **state)
         usleep(100000);
         dripped++;
     }
-    assert_true(dripped < DRIPS); // otherwise it could drip for ever
+    assert_true(dripped < DRIPS); // otherwise there is no limit
     close(fd);
     fixture_close(&f);
 }
@@ -349,7 +349,7 @@ static void test_drain_sends_goaway(void **state)
     fixture_close(&f);
 }
 
-// Sends so many bytes of a body; false: the peer has closed.
+// Sends this many body bytes; returns false if the peer has closed.
 static bool body_send(int fd, uint32_t stream, size_t bytes)
 {
     static const char ones[16384] = {'1'};
@@ -371,8 +371,8 @@ static void *body_flood(void *out_fd)
     return NULL;
 }
 
-// Streams share the budget: many bodies on one connection are fine while there is room, a hundred
-// are not, and whoever holds less is not touched.
+// Streams share the budget: many bodies on one connection are accepted while there is space, a
+// hundred are not, and a client that holds less is not affected.
 static void test_body_budget(void **state)
 {
     (void)state;
@@ -408,7 +408,7 @@ static void *drain_main(void *fixture)
     return lost == 0 ? fixture : NULL;
 }
 
-// The status of an answer; 0: a GOAWAY that excludes the stream came first.
+// Returns the status of a response, or 0 if a GOAWAY that excludes the stream arrived first.
 static int status_or_goaway(int fd, uint32_t stream)
 {
     static struct frame frame;
@@ -424,8 +424,8 @@ static int status_or_goaway(int fd, uint32_t stream)
     return -1;
 }
 
-// A stream that begins after the grace period gets 503; an earlier one is served to its end. False:
-// it came when h2o takes no more streams, a second after the first GOAWAY.
+// A stream that starts after the grace period gets 503; an earlier one is answered completely.
+// Returns false if h2o refused the stream, a second after the first GOAWAY.
 static bool late_stream_is_refused(void)
 {
     struct fixture f;
@@ -441,7 +441,7 @@ static bool late_stream_is_refused(void)
     exchange_check(fd, 3, 200, "[3]");
     assert_int_equal(pthread_create(&drain, NULL, drain_main, &f), 0);
     assert_true(frame_wait(fd, FRAME_GOAWAY, 0, &frame));
-    usleep(10000); // beyond the grace
+    usleep(10000); // after the grace period
     assert_true(request_send(fd, 5, "/v1/test/echo", "[5]", true));
     int status = status_or_goaway(fd, 5);
     if (status != 0) {
@@ -464,7 +464,7 @@ static void test_drain_refuses_late_streams(void **state)
         assert_true(tries < 20);
 }
 
-// The GOAWAY timer is still armed when the server goes a moment after it was asked to.
+// The GOAWAY timer is still armed when the server closes shortly after the drain starts.
 static void test_close_with_goaway_armed(void **state)
 {
     (void)state;
@@ -498,7 +498,7 @@ static void test_switch(void **state)
     fixture_close(&f);
 }
 
-// A request in cleartext that asks to go on in HTTP/2 is answered over HTTP/1.1.
+// A cleartext request to upgrade to HTTP/2 is answered with HTTP/1.1.
 static void test_no_upgrade(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// The values on /metrics: every number a server tells is set to one that is known, and found again
-// under each of its names. The form of the page: tests/e2e/test_metrics.py.
+// Values on /metrics: each number of a server is set to a known value and read under each of its
+// names. Format of the page: tests/e2e/test_metrics.py.
 #include "http/internal.h"
 #include "tests/http/fixture.h"
 
@@ -34,7 +34,7 @@ static void page_get(void)
     page_get_of("/metrics");
 }
 
-// The text behind a series' name; NULL: it is not there. Fails where it stands twice.
+// Returns the text after a series' name, or NULL if absent. Fails if the series appears twice.
 static const char *value_at(const char *series)
 {
     size_t bytes = strlen(series);
@@ -74,7 +74,7 @@ struct stat_case {
 };
 #define STAT(name, field) {name, offsetof(struct engine_stats, field)}
 
-// Every statistic of an engine under its own name, at the engine of its model.
+// Each statistic of an engine appears under its own name and its model's label.
 static void test_statistics_of_engines(void **state)
 {
     static const struct stat_case ours[] = {
@@ -145,7 +145,7 @@ static void test_statistics_of_engines(void **state)
         snprintf(series, sizeof series, "vllm:%s" CHAT "}", vllm[i].name);
         is(series, (double)*(_Atomic uint64_t *)(stats[0] + vllm[i].offset));
         snprintf(series, sizeof series, "vllm:%s" EMBED "}", vllm[i].name);
-        assert_null(value_at(series)); // of generators alone
+        assert_null(value_at(series)); // only for generators
     }
     is("te_queue_size" EMBED "}", 100 + 15);
     assert_null(value_at("te_queue_size" CHAT "}"));
@@ -161,7 +161,7 @@ static void test_statistics_of_engines(void **state)
     engine_double_close(other);
 }
 
-// Each copy of a model has its own numbers, under the model's name.
+// Each copy of a model has its own values, under the model's name.
 static void test_copies_have_their_own_numbers(void **state)
 {
     (void)state;
@@ -196,7 +196,7 @@ static void test_copies_have_their_own_numbers(void **state)
     engine_double_close(other);
 }
 
-// Sizes of steps are cumulative, and their sum is the engine's.
+// Step sizes are cumulative, and their sum is the engine's.
 static void test_sizes_of_steps(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static struct model_counters *counters_of(uint32_t thread, uint32_t model)
     return &fixture_counters(&fixture, thread)->copies[model];
 }
 
-// Of all threads together, each end under its own word.
+// Sums over all threads, each finish reason separately.
 static void test_ends_of_requests(void **state)
 {
     static const char *const words[] = {"stop", "length", "abort", "error", "pooled"};
@@ -278,7 +278,7 @@ static void test_ends_of_requests(void **state)
     is("te_request_count" EMBED "}", 124 + 122 + 123);
 }
 
-// A histogram of seconds is recorded in nanoseconds, one of tokens as it is; buckets are
+// Histograms in seconds are recorded in nanoseconds, token histograms unchanged; buckets are
 // cumulative.
 static void test_histograms(void **state)
 {
@@ -313,7 +313,8 @@ static void test_histograms(void **state)
     is("vllm:inter_token_latency_seconds_sum" CHAT "}", 0.06);
     is("vllm:time_per_output_token_seconds_sum" CHAT "}", 0.06); // its older name
     assert_null(value_at("vllm:request_prompt_tokens_sum" EMBED "}"));
-    assert_null(value_at("vllm:request_tokenization_time_seconds_sum" CHAT "}")); // not theirs
+    assert_null(
+        value_at("vllm:request_tokenization_time_seconds_sum" CHAT "}")); // not a vLLM metric
     is("weft_request_tokenization_time_seconds_sum" CHAT "}", 0.004);
     is("te_request_duration_sum" EMBED "}", 4);
     is("te_request_tokenization_duration_sum" EMBED "}", 0.004);
@@ -322,7 +323,7 @@ static void test_histograms(void **state)
     assert_null(value_at("te_request_duration_sum" CHAT "}"));
 }
 
-// What threads count, summed; each number is another.
+// Sums over the threads; each value is different.
 static void test_counts_of_threads(void **state)
 {
     (void)state;
@@ -347,7 +348,7 @@ static void test_counts_of_threads(void **state)
     is("weft_client_retries_total", 121);
     is("weft_fields_ignored_total", 141);
     is("weft_log_lines_dropped_total", 0);
-    metric_wait(&fixture, "weft_connections", 1, 1); // the one that asks
+    metric_wait(&fixture, "weft_connections", 1, 1); // this request's own
     page_get();
     double before = value("weft_connections_accepted_total");
     page_get();
@@ -364,7 +365,7 @@ static double descriptors(void)
     while (readdir(folder))
         count++;
     closedir(folder);
-    return count - 3; // ".", ".." and the folder's own
+    return count - 3; // without ".", ".." and the folder's own descriptor
 }
 
 static void test_the_process(void **state)
@@ -380,11 +381,11 @@ static void test_the_process(void **state)
     assert_true(said > 0 && said <= seconds + 0.1);
     assert_true(value("process_start_time_seconds") <= (double)time(NULL));
     assert_true(value("process_start_time_seconds") > (double)time(NULL) - 3600);
-    struct http_client client; // while the page is written, its connection is open at both ends
+    struct http_client client; // the page's own connection is open at both ends
     double open = -1;
     assert_true(http_client_open(&client, fixture.port));
     for (int i = 0; i < TRIES && open != value("process_open_fds"); i++) {
-        usleep(5000); // connections of before are closed
+        usleep(5000); // earlier connections are closed
         assert_true(http_client_request(&client, "GET", "/metrics", NULL, NULL));
         http_answer_free(&page);
         assert_true(http_client_answer(&client, &page));
@@ -394,7 +395,7 @@ static void test_the_process(void **state)
     is("process_open_fds", open);
 }
 
-// Requests by route, method and class; unknown paths have a row of their own.
+// Requests by route, method and status class; unknown paths share a row.
 static void test_routes(void **state)
 {
     static const char body[] = "[1,2,3]";
@@ -420,7 +421,7 @@ static void test_routes(void **state)
     }
     assert_true(http_once(fixture.port, "GET", "/nowhere", NULL, NULL, &answer));
     http_answer_free(&answer);
-    for (size_t i = 0; i < 3; i++) // an answer is counted when h2o lets go of it
+    for (size_t i = 0; i < 3; i++) // a response is counted when h2o releases it
         metric_wait(&fixture, counted[i].series, counted[i].times, counted[i].times);
     page_get();
     for (size_t i = 0; i < 3; i++)
@@ -438,7 +439,7 @@ static void test_routes(void **state)
     assert_true(value("http_request_duration_seconds_sum{handler=\"/v1/test/rest/\"}") > 0);
 }
 
-// What each copy is and takes of its device, as its plan says.
+// Facts about each copy and its device memory, from its plan.
 static void test_plans_of_copies(void **state)
 {
     (void)state;
@@ -455,7 +456,7 @@ static void test_plans_of_copies(void **state)
     assert_null(value_at("weft_model_memory_bytes" EMBED ",part=\"keys and values\"}"));
 }
 
-// name[] leaves all other families out, with their heads; other parameters change nothing.
+// name[] omits all other families and their heads; other parameters have no effect.
 static void test_families_by_name(void **state)
 {
     (void)state;
@@ -480,7 +481,7 @@ static void test_families_by_name(void **state)
     assert_non_null(value_at("weft_sequences_waiting" CHAT "}"));
 }
 
-// Names of other servers are there by option alone.
+// Names of other servers appear only with the option.
 static void test_ours_alone(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// Text work that has to wait: who came first goes first, and who leaves meanwhile, from whichever
-// place, takes nobody with him.
+// Text work that waits: jobs run in the order of their arrival, and a client that leaves, from any
+// position, affects no other job.
 #include "http/internal.h"
 #include "tests/http/fixture.h"
 
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { CLIENTS = 14 }; // a worker has four, the others wait
+enum { CLIENTS = 14 }; // a worker accepts four, the others wait
 
 static struct fixture fixture;
 
@@ -28,13 +28,13 @@ static bool arrived_are(void *context)
     return server_requests(fixture.server) == *(uint32_t *)context;
 }
 
-// Each sends its letter; those of `leave` go before anything is done.
+// Each client sends its letter; the clients in `leave` disconnect before any work is done.
 static void order_check(const char *path, const char *leave, const char *wanted)
 {
     struct http_client clients[CLIENTS];
     struct http_answer answer;
     uint32_t gone = seen.gone + (uint32_t)strlen(leave), before = seen.ordered = 0, count = 0;
-    assert_true(wait_until(arrived_are, &count)); // h2o may still end the last answers
+    assert_true(wait_until(arrived_are, &count)); // h2o may still be sending the last responses
     seen.work_hold = 1;
     for (int i = 0; i < CLIENTS; i++) {
         char body[2] = {(char)('a' + i), '\0'};
@@ -70,7 +70,7 @@ static void test_first_come_first_served(void **state)
     order_check("/v1/test/compile", "", "abcdefghijklmn");
 }
 
-// The first and the last that wait, one between, two beside each other, all of them.
+// The first and the last that wait, one between, two neighbours, all of them.
 static void test_who_leaves_while_waiting(void **state)
 {
     static const char *const leave[][2] = {{"e", "abcdfghijklmn"}, {"n", "abcdefghijklm"},
@@ -94,7 +94,7 @@ static bool done_gone_are(void *context)
     return seen.done_gone == *(uint32_t *)context;
 }
 
-// What one key has compiled does not hold up another key for longer than one grammar.
+// The jobs of one key delay another key by at most one grammar.
 static void test_keys_take_turns_at_grammars(void **state)
 {
     enum { OF_ONE = 8, ALL = 11 };
@@ -130,7 +130,7 @@ static bool sharing_is(void *context)
     return seen.sharing == *(uint32_t *)context;
 }
 
-// An answer that is as large as a body is written while that body is prepared.
+// A response of a body's size is written while that body is prepared.
 static void test_answers_wait_for_no_body(void **state)
 {
     enum { BYTES = 10 << 20 };
@@ -158,7 +158,7 @@ static void test_answers_wait_for_no_body(void **state)
     free(body);
 }
 
-static struct fixture bounded; // four of a key and six in all may wait for the grammar thread
+static struct fixture bounded; // compile queue: four jobs per key, six in all
 
 struct asked {
     struct http_client client;
@@ -201,7 +201,7 @@ static bool bounded_are(void *context)
 
 #define OTHER "Authorization: Bearer sk-other\r\n" JSON
 
-// The next one is with the thread, or waits for it.
+// Waits until the job is with the grammar thread or queued.
 static void compile_put(struct asked *asked, const char *heads, const char *body, uint32_t count)
 {
     compile_send(asked, heads, body);
@@ -233,7 +233,7 @@ static void test_so_many_grammars_may_wait(void **state)
     uint32_t count = 0, none = 0;
     (void)state;
     bounded_open(0);
-    for (int i = 0; i < 5; i++) // the first is at work
+    for (int i = 0; i < 5; i++) // the first is being compiled
         compile_put(&of_one[i], BEARER JSON, bodies[i], ++count);
     compile_send(&over, BEARER JSON, "f");
     compile_expect(&over, 503, "too many");
@@ -254,8 +254,8 @@ static void test_so_many_grammars_may_wait(void **state)
     fixture_close(&bounded);
 }
 
-// What compiles the same counts once, and is done once: by the one that is at work or waits before
-// it. Where that one leaves, the next one counts.
+// Equal sources count once and are compiled once, by the job that is first. If its client leaves,
+// the next job takes its place.
 static void test_equal_grammars_are_compiled_once(void **state)
 {
     static const char *const bodies[] = {"aa", "bb", "cc", "dd"};
@@ -268,10 +268,10 @@ static void test_equal_grammars_are_compiled_once(void **state)
         compile_put(&asked[i], BEARER JSON, bodies[i], ++count);
         compile_put(&same[i], BEARER JSON, bodies[i], ++count);
     }
-    compile_put(&more[0], BEARER JSON, "e", ++count); // the fourth that waits
+    compile_put(&more[0], BEARER JSON, "e", ++count); // the fourth waiting job
     compile_send(&more[1], BEARER JSON, "f");
     compile_expect(&more[1], 503, "too many");
-    http_client_close(&asked[3].client); // its equal counts from now on
+    http_client_close(&asked[3].client); // its duplicate counts from now on
     count--;
     assert_true(wait_until(bounded_are, &count));
     compile_send(&more[1], BEARER JSON, "f");
@@ -291,14 +291,14 @@ static void test_equal_grammars_are_compiled_once(void **state)
 }
 
 static struct {
-    _Atomic uint32_t most;     // `done` in one turn of the loop, at most
+    _Atomic uint32_t most;     // maximum number of `done` calls per iteration
     _Atomic uint64_t asked;    // calls
-    _Atomic uint64_t since[2]; // when the first two had asked first
+    _Atomic uint64_t since[2]; // when the first two had queued first
 } ended;
 
 static void ended_count(struct exchange *x)
 {
-    static uint64_t turn; // of the one loop
+    static uint64_t turn; // iteration of the only loop
     static uint32_t count;
     uint64_t now = atomic_load(&x->thread->iterations);
     count = now == turn ? count + 1 : 1;
@@ -316,8 +316,8 @@ static void ended_begin(void)
     seen.compiled = ended_count;
 }
 
-// Of those that repeat another there may be sixteen times as many as may wait to be compiled: 64 of
-// a key, 96 in all. They end some at a time.
+// The limit of duplicates is sixteen times the limit of queued jobs: 64 of a key, 96 in all. They
+// complete over several iterations.
 static void test_so_many_may_repeat_a_grammar(void **state)
 {
     enum { OF_KEY = 64, ALL = 96 };
@@ -325,9 +325,9 @@ static void test_so_many_may_repeat_a_grammar(void **state)
     struct asked over, other;
     uint32_t none = 0, count = 0;
     (void)state;
-    bounded_open(600000); // nobody is late on a slow machine
+    bounded_open(600000); // long enough for a slow machine
     ended_begin();
-    for (int i = 0; i <= ALL; i++) { // the first is compiled
+    for (int i = 0; i <= ALL; i++) { // the first is being compiled
         if (i == OF_KEY + 1) {
             compile_send(&over, BEARER JSON, "aa");
             compile_expect(&over, 503, "too many");
@@ -340,18 +340,18 @@ static void test_so_many_may_repeat_a_grammar(void **state)
     count--;
     assert_true(wait_until(bounded_are, &count));
     compile_put(&asked[ALL], OTHER, "aa", ++count);
-    compile_put(&other, OTHER, "b", ++count); // what is another's has its own bound
+    compile_put(&other, OTHER, "b", ++count); // the other key has its own limit
     seen.work_hold = 0;
     for (int i = 0; i <= ALL; i++)
         compile_expect(&asked[i], 200, i == 0 ? "{\"sum\":194}" : "{\"sum\":0}");
     compile_expect(&other, 200, "{\"sum\":98}");
     assert_true(wait_until(bounded_are, &none));
-    assert_in_range(ended.most, 2, 33); // 32 of them, and the one that was compiled
+    assert_in_range(ended.most, 2, 33); // 32 duplicates, and the compiled job
     fixture_close(&bounded);
 }
 
-// A key whose turn comes first does not wait for another's turn at the same grammar; and who leaves
-// gives its place to those that repeat it.
+// A key that is served earlier does not wait for another key's job with the same source; a job
+// whose client leaves is replaced by its duplicate.
 static void test_who_repeats_a_grammar_keeps_its_turn(void **state)
 {
     struct asked held, ahead[3], first, sooner[2], last;
@@ -362,7 +362,7 @@ static void test_who_repeats_a_grammar_keeps_its_turn(void **state)
     for (int i = 0; i < 3; i++)
         compile_put(&ahead[i], BEARER JSON, (const char *[]){"i", "j", "k"}[i], ++count);
     compile_put(&first, BEARER JSON, "dd", ++count);
-    compile_put(&sooner[0], OTHER, "dd", ++count); // takes the place of the first one
+    compile_put(&sooner[0], OTHER, "dd", ++count); // queued before the first one
     compile_put(&sooner[1], OTHER, "dd", ++count);
     compile_put(&last, OTHER, "l", ++count);
     http_client_close(&sooner[0].client);
@@ -389,7 +389,7 @@ static void thread_note(struct exchange *x)
     noted = x->thread->index;
 }
 
-// Connections to the first h2o thread, and one to the second.
+// Opens `count` connections to the first h2o thread and one to the second.
 static void threads_connect(struct asked *first, int count, struct asked *second)
 {
     int found = 0;
@@ -414,8 +414,8 @@ static void threads_connect(struct asked *first, int count, struct asked *second
     seen.work_hold = 4;
 }
 
-// The first one is with the grammar thread, which is at another's; then its client leaves, or its
-// deadline passes. Who repeats it has its turn, though its key has no place left.
+// The first job waits at the grammar thread, which is busy with another; then its client leaves or
+// its deadline passes. Its duplicate takes its place, although its key's limit is reached.
 static void passed_on_check(bool leaves)
 {
     enum { REPEATS = 3, AHEAD = 1 + REPEATS, ALL = AHEAD + 4 };
@@ -462,7 +462,7 @@ static void test_who_repeats_a_grammar_that_is_not_compiled_has_its_turn(void **
     passed_on_check(false);
 }
 
-// The time that a grammar may be waited for begins with the first asking.
+// The wait limit starts at the first compile request.
 static void test_who_asks_again_has_waited_before(void **state)
 {
     struct asked again;
@@ -502,10 +502,10 @@ static bool time_is(void *context)
     return clock_ns() > *(uint64_t *)context;
 }
 
-// Only a compile is worth nothing after its deadline: an answer that is there is sent.
+// Only a compile is abandoned after its deadline: a finished response is sent.
 static void test_an_answer_is_sent_after_its_deadline(void **state)
 {
-    enum { ANSWERS = 8 }; // more than are written at once
+    enum { ANSWERS = 8 }; // more than are written concurrently
     struct asked asked[ANSWERS];
     uint32_t none = 0;
     (void)state;
@@ -527,7 +527,7 @@ static void test_an_answer_is_sent_after_its_deadline(void **state)
     fixture_close(&bounded);
 }
 
-// Those that began a stream meanwhile are told there.
+// If a stream has already started, it gets the error as an event.
 static void test_a_grammar_waits_so_long_at_most(void **state)
 {
     struct asked held, late, stream;
@@ -548,8 +548,8 @@ static void test_a_grammar_waits_so_long_at_most(void **state)
     fixture_close(&bounded);
 }
 
-// A stream begins while its grammar waits and while it is compiled, and goes on with that; one
-// whose client leaves takes nothing with it.
+// A stream starts while its grammar waits or is compiled, and continues with it; a client that
+// leaves affects no other stream.
 static void test_a_stream_begins_before_its_grammar(void **state)
 {
     struct asked first, second, third;
@@ -576,7 +576,8 @@ static void test_a_stream_begins_before_its_grammar(void **state)
     fixture_close(&bounded);
 }
 
-// What the grammar thread reads and writes is there until it is done, with and without a client.
+// The input and output of the grammar thread remain valid until it is done, even if the client has
+// left.
 static void test_a_client_leaves_while_its_grammar_is_compiled(void **state)
 {
     struct http_client client;
@@ -590,7 +591,7 @@ static void test_a_client_leaves_while_its_grammar_is_compiled(void **state)
     assert_true(wait_until(working_are, &one));
     http_client_close(&client);
     metric_wait(&fixture, "weft_clients_gone_total", left, left + 1);
-    assert_int_equal(seen.gone, gone - 1); // the handler is told when the thread is done
+    assert_int_equal(seen.gone, gone - 1); // the handler is notified after the thread is done
     seen.work_hold = 0;
     assert_true(wait_until(done_gone_are, &done_gone));
     assert_true(wait_until(gone_are, &gone));
@@ -603,7 +604,7 @@ static void *drain_main(void *context)
     return NULL;
 }
 
-// A drain waits for the grammar and for its answer. The last test: the server is closed then.
+// A drain waits for the grammar and its response. Last test: it closes the server.
 static void test_a_drain_waits_for_a_grammar(void **state)
 {
     struct http_client client;
@@ -627,7 +628,7 @@ static void test_a_drain_waits_for_a_grammar(void **state)
     assert_int_equal(lost, 0);
 }
 
-// An answer whose last token has come is given, although the device fails while it is written.
+// A response whose last token has arrived is sent, even if the device fails while it is written.
 static void test_a_device_fails_while_an_answer_is_written(void **state)
 {
     (void)state;
@@ -643,7 +644,7 @@ static void test_a_device_fails_while_an_answer_is_written(void **state)
     assert_true(http_client_request(&waits, "POST", "/v1/test/wait", BEARER JSON, "{}"));
     assert_true(fixture_wait_live(&fixture, 2));
     engine_double_stats(fixture.engine)->failed = 1;
-    assert_true(fixture_wait_cancelled(&fixture, 1)); // every exchange is looked at each second
+    assert_true(fixture_wait_cancelled(&fixture, 1)); // each exchange is checked each second
     assert_true(http_client_answer(&waits, &answer));
     assert_int_equal(answer.status, 500);
     http_answer_free(&answer);

@@ -1,4 +1,4 @@
-// A machine that is paused for an hour: nobody is at fault for what did not happen meanwhile.
+// The machine is paused for an hour: no request is ended for the time that passed.
 #include "tests/http/fixture.h"
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static void ask(struct http_client *client, const struct fixture *f, const char 
     assert_true(http_client_request(client, "POST", path, BEARER JSON, body));
 }
 
-// A reader that has stalled and a grammar that waits for another go on afterwards.
+// A stalled reader and a waiting grammar continue afterwards.
 static void test_a_pause_of_the_machine_cuts_nobody(void **state)
 {
     (void)state;
@@ -65,7 +65,7 @@ static void test_a_pause_of_the_machine_cuts_nobody(void **state)
     assert_true(wait_until(all_are_there, &f));
     seconds_await(3);
     paused_s = 3600;
-    seconds_await(6); // at most two a scan
+    seconds_await(6); // at most two per scan
     assert_int_equal(metric_value(&f, "weft_readers_stalled_total"), 0);
     assert_true(http_client_until(&slow, "data: [DONE]"));
     seen.work_hold = 0;

@@ -1,5 +1,5 @@
-// What unknown clients can make the server hold: connections without a request are closed once new
-// ones wait, and the bodies of all requests under way share a budget.
+// Limits on the resources of unknown clients: connections without a request are closed if new ones
+// wait, and the bodies of all open requests share a budget.
 #include "tests/http/fixture.h"
 
 #include <dlfcn.h>
@@ -54,8 +54,9 @@ static void quiet_send(struct http_client *client, int which)
         assert_true(http_client_request(client, "POST", "/v1/test/stream", BEARER, "{}"));
 }
 
-// All connections are taken and as many newcomers wait as have no whole head (a half head, silence,
-// keep-alive, HTTP/2 without a stream): these go, those with a body or an answer under way stay.
+// All connections are in use, and as many new ones wait as there are connections without a complete
+// head (a partial head, silent, keep-alive, HTTP/2 without a stream). Those are closed; connections
+// with a body or response in progress stay.
 static void test_quiet_connections(void **state)
 {
     (void)state;
@@ -65,19 +66,19 @@ static void test_quiet_connections(void **state)
     struct server_options options = {.http2 = 1, .connections_max = OLD, .quiet_timeout_ms = 1500};
     struct http_client clients[ALL];
     fixture_open(&f, &options, true);
-    for (int i = 0; i < OLD; i++) { // none goes before the last is there, and that sends nothing
+    for (int i = 0; i < OLD; i++) { // none closes before all are open; the last one is silent
         assert_true(http_client_open(&clients[order[i]], f.port));
         quiet_send(&clients[order[i]], order[i]);
     }
     assert_true(fixture_wait_live(&f, 1));
-    for (int i = OLD; i < ALL; i++) { // the kernel has them
+    for (int i = OLD; i < ALL; i++) { // the kernel has accepted them
         assert_true(http_client_open(&clients[i], f.port));
         assert_true(http_client_request(&clients[i], "POST", "/v1/test/wait", BEARER, "{}"));
     }
     assert_true(fixture_wait_live(&f, 1 + QUIET));
     for (int i = 0; i < QUIET; i++)
         if (!http_client_closed(&clients[i], i == HTTP2 ? 0 : FAR_MS) &&
-            i != HTTP2) // which has frames to read
+            i != HTTP2) // it has frames to read
             fail_msg("%d is still open", i);
     bytes_send(&clients[BODY], "}");
     status_check(&clients[BODY], 200);
@@ -92,8 +93,8 @@ static void test_quiet_connections(void **state)
     fixture_close(&f);
 }
 
-// The kernel spreads connections over the threads by a hash: as many as may be are taken, however
-// they fall, and one that closes makes room on whichever thread a newcomer waits.
+// The kernel distributes connections to the threads by a hash. The limit applies to their sum, and
+// a closed connection makes space for a new one on any thread.
 static void test_connections_of_all_threads(void **state)
 {
     (void)state;
@@ -109,7 +110,7 @@ static void test_connections_of_all_threads(void **state)
         if (i < ALL)
             status_check(&clients[i], 200);
     }
-    for (int i = 0; i < ALL; i++) // none of them got in because an idle one was closed
+    for (int i = 0; i < ALL; i++) // none was closed to admit another
         assert_false(http_client_closed(&clients[i], 0));
     for (int i = 0; i < MORE; i++)
         http_client_close(&clients[i]);
@@ -122,10 +123,10 @@ static void test_connections_of_all_threads(void **state)
 
 static bool one_is_open(void *context)
 {
-    return metric_value(context, "weft_connections") == 2; // and the one that asks
+    return metric_value(context, "weft_connections") == 2; // and this request's own
 }
 
-// With connections to spare nobody is sent away.
+// Below the limit no connection is closed.
 static void test_quiet_without_pressure(void **state)
 {
     (void)state;
@@ -136,7 +137,7 @@ static void test_quiet_without_pressure(void **state)
     assert_true(http_client_open(&client, f.port));
     bytes_send(&client, UPLOAD);
     assert_true(wait_until(one_is_open, &f));
-    usleep(2500 * 1000); // two looks at all connections
+    usleep(2500 * 1000); // two scans of all connections
     bytes_send(&client, "Content-Length: 2\r\n\r\n{}");
     status_check(&client, 200);
     http_client_close(&client);
@@ -149,7 +150,7 @@ static char filler[8 * MIB];
 
 #define OPEN_UPLOAD "POST /v1/test/echo HTTP/1.1\r\nHost: a\r\n"
 
-// Head and beginning of a body of length bytes.
+// Sends the head and the start of a body of `length` bytes.
 static void upload_begin(struct http_client *client, const struct fixture *f, const char *head,
                          size_t length)
 {
@@ -170,8 +171,8 @@ static void wait_held(const struct fixture *f, uint64_t from, uint64_t to)
     metric_wait(f, "weft_body_bytes", from, to);
 }
 
-// Uploads without a key go, the largest first, whatever their form; small requests with a key are
-// answered meanwhile, and a large one with a key is not touched although it holds most.
+// Uploads without a key are closed, the largest first, in any format. Small requests with a key are
+// answered meanwhile, and a large one with a key stays although it holds the most memory.
 static void test_body_budget(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static void test_body_budget(void **state)
         } else {
             upload_begin(&clients[i], &f, heads[i % 4], 2 * MIB);
         }
-        http_client_send(&clients[i], filler, 3 * MIB / 2); // holds 2 MiB, or is closed already
+        http_client_send(&clients[i], filler, 3 * MIB / 2); // holds 2 MiB, or is already closed
         assert_true(http_once(f.port, "POST", "/v1/test/echo", BEARER JSON, "[1]", &answer));
         assert_int_equal(answer.status, 200);
         http_answer_free(&answer);
@@ -209,8 +210,8 @@ static void test_body_budget(void **state)
     fixture_close(&f);
 }
 
-// Bodies of requests that are being answered count. Where nobody without a key holds anything of
-// size, the largest goes, and neither half a head nor what holds less.
+// Bodies of requests being answered count. If no upload without a key is large, the largest with a
+// key is closed; partial heads and smaller bodies stay.
 static void test_body_budget_among_keyed(void **state)
 {
     (void)state;
@@ -221,20 +222,20 @@ static void test_body_budget_among_keyed(void **state)
     assert_true(http_client_open(&half, f.port));
     bytes_send(&half, OPEN_UPLOAD);
     upload_begin(&small, &f, "POST /v1/test/wait HTTP/1.1\r\nHost: a\r\n" BEARER, 3 * MIB);
-    assert_true(http_client_send(&small, filler, 3 * MIB)); // 4 MiB, from now on under way
+    assert_true(http_client_send(&small, filler, 3 * MIB)); // 4 MiB, being answered from now on
     upload_begin(&large, &f, "POST /v1/test/wait HTTP/1.1\r\nHost: a\r\n" BEARER, 5 * MIB);
     assert_true(http_client_send(&large, filler, 5 * MIB)); // 8 MiB
     assert_true(fixture_wait_live(&f, 2));
     wait_held(&f, 12 * MIB, 13 * MIB);
     upload_begin(&other, &f, UPLOAD, 6 * MIB);
-    assert_true(http_client_send(&other, filler, 7 * MIB / 2)); // 4 MiB: too many
+    assert_true(http_client_send(&other, filler, 7 * MIB / 2)); // 4 MiB: over the limit
     assert_true(fixture_wait_cancelled(&f, 1));
     assert_true(http_client_closed(&large, FAR_MS));
     port_double_settle(f.ports[0]);
     assert_true(fixture_wait_live(&f, 1));
     assert_true(port_double_push(f.ports[0], 0, 1, FINISH_STOP));
     status_check(&small, 200);
-    wait_held(&f, 4 * MIB, 8 * MIB + SMALL_BYTES); // the closed one's were taken back once
+    wait_held(&f, 4 * MIB, 8 * MIB + SMALL_BYTES); // the closed body is subtracted once
     upload_end(&other, 6 * MIB - 7 * MIB / 2);
     bytes_send(&half, BEARER "Content-Length: 2\r\n\r\n{}");
     status_check(&half, 200);
@@ -246,8 +247,8 @@ static void test_body_budget_among_keyed(void **state)
     fixture_close(&f);
 }
 
-// The one without a key goes, on whichever thread it is, although another thread sees the budget
-// exceeded first and could close what has a key.
+// The upload without a key is closed on any thread, even if another thread detects the excess first
+// and could close one with a key.
 static void test_body_budget_over_threads(void **state)
 {
     (void)state;
@@ -264,7 +265,7 @@ static void test_body_budget_over_threads(void **state)
         upload_begin(&keyed, &f, UPLOAD, 10 * MIB);
         assert_true(http_client_send(&keyed, filler, 7 * MIB)); // 8 MiB
         wait_held(&f, 16 * MIB, 17 * MIB);
-        assert_true(http_client_send(&keyed, filler, 2 * MIB)); // 16 MiB: 4 too many
+        assert_true(http_client_send(&keyed, filler, 2 * MIB)); // 16 MiB: 4 over the limit
         if (!http_client_closed(&stranger, FAR_MS))
             fail_msg("round %d: the stranger stays", i);
         upload_end(&keyed, MIB);
@@ -278,7 +279,7 @@ static void test_body_budget_over_threads(void **state)
 
 static _Atomic uint32_t hashes;
 
-// Replaces libcrypto's function and calls it: counts how often keys are checked.
+// Replaces libcrypto's function and calls it; counts the key checks.
 unsigned char *HMAC(const EVP_MD *type, const void *key, int key_bytes, const unsigned char *data,
                     size_t bytes, unsigned char *out, unsigned *out_bytes)
 {
@@ -287,8 +288,8 @@ unsigned char *HMAC(const EVP_MD *type, const void *key, int key_bytes, const un
     return library(type, key, key_bytes, data, bytes, out, out_bytes);
 }
 
-// While the budget is exceeded, again and again, the key of a body under way is looked at once. It
-// says nothing of the next body on its connection.
+// While the budget is exceeded, the key of a body in progress is checked once. The result does not
+// apply to the connection's next body.
 static void test_keys_are_judged_once(void **state)
 {
     (void)state;
@@ -305,14 +306,14 @@ static void test_keys_are_judged_once(void **state)
     uint32_t before = hashes;
     for (int i = 0; i < ROUNDS; i++) {
         upload_begin(&large, &f, UPLOAD, 6 * MIB);
-        (void)http_client_send(&large, filler, 6 * MIB - 1); // 8 MiB are too many: it is the worst
+        (void)http_client_send(&large, filler, 6 * MIB - 1); // 8 MiB: over the limit
         assert_true(http_client_closed(&large, FAR_MS));
         http_client_close(&large);
     }
     assert_in_range(hashes - before, 1, KEYED + ROUNDS);
     upload_end(&keyed[2], 1);
     http_client_close(&keyed[2]);
-    upload_end(&keyed[0], 1); // its connection stays, and the next body shows no key
+    upload_end(&keyed[0], 1); // its connection stays; the next body has no key
     bytes_send(&keyed[0], OPEN_UPLOAD "Content-Length: 3145728\r\n\r\n");
     assert_true(http_client_send(&keyed[0], filler, 3 * MIB - 1));
     wait_held(&f, 8 * MIB, 9 * MIB);
@@ -327,7 +328,7 @@ static void test_keys_are_judged_once(void **state)
     fixture_close(&f);
 }
 
-// Replaces the system's function: fails as if no watch were left for a client.
+// Replaces the system call: fails as if no watch were left for a client.
 static _Atomic bool watches_spent;
 
 int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
@@ -339,7 +340,7 @@ int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
     return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
 }
 
-// Requests are served all the same, and it is said once.
+// Requests are still served, and one warning is logged.
 static void test_no_watches_left(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-// The router alone, over the real route list: exact paths, aliases, trailing slashes, HEAD,
-// OPTIONS, Allow, rests, and the shape of errors on unknown paths.
+// The router with the real route list: exact paths, aliases, trailing slashes, HEAD, OPTIONS,
+// Allow, path rests, and the error format on unknown paths.
 #include "http/route.h"
 
 #include "base/status.h"
@@ -52,12 +52,12 @@ static void test_rest(void **state)
     assert_true(text_is(match.path_rest, "org/name x ")); // spaces stay
     match = find("GET", "/v1/models/a/");
     assert_true(text_is(match.path_rest, "a"));
-    match = find("GET", "/v1/v1/models/org/name"); // a client pointed at {base_url}/v1
+    match = find("GET", "/v1/v1/models/org/name"); // a client with base_url .../v1
     assert_ptr_equal(match.route, &rows[3]);
     assert_true(text_is(match.path_rest, "org/name"));
 }
 
-// Decoded once; a slash that came encoded is a part of a name and never one of a route's.
+// Paths are decoded once; an encoded slash is part of a name, never a separator.
 static void test_encoded(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_encoded(void **state)
             fail_msg("%s is known", unknown[i]);
 }
 
-// A proxy that lets only /v1/ through reads a path as sent, so dots must not lead elsewhere.
+// A proxy that admits only /v1/ checks the path as sent, so dots must not lead elsewhere.
 static void test_dots(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void test_methods(void **state)
     match = find("OPTIONS", "/v1/chat");
     assert_true(match.options);
     assert_false(find("OPTIONS", "/nowhere").options);
-    static const char *const all[] = {"*", "/*"}; // of the whole server
+    static const char *const all[] = {"*", "/*"}; // the complete server
     for (int i = 0; i < 2; i++) {
         match = find("OPTIONS", all[i]);
         assert_true(match.options && match.path_known);

@@ -1,6 +1,5 @@
-// A server on loopback, request by request: the order of the checks, headers of every answer, both
-// error shapes on the wire, models, health, metrics, limits of bytes and connections, refusals at
-// start.
+// A server on loopback, request by request: the order of the checks, headers of each response, both
+// error formats, models, health, metrics, limits of bytes and connections, refusals at startup.
 #include "tests/http/fixture.h"
 
 #include "base/clock.h"
@@ -157,7 +156,7 @@ static void test_common_headers(void **state)
     assert_true(http_header(answer.head, "server", value, sizeof value));
     assert_string_equal(value, "weft");
     http_answer_free(&answer);
-    // an id that does not fit is replaced, also in the body of an error
+    // an invalid id is replaced, also in an error body
     answer = ask("POST", "/v1/messages", "X-Request-Id: bad id\r\n", "{}");
     assert_true(http_header(answer.head, "request-id", id, sizeof id));
     assert_int_equal(strlen(id), 28);
@@ -176,12 +175,12 @@ static void test_options_and_head(void **state)
     assert_string_equal(value, "POST");
     assert_int_equal(answer.body_bytes, 0);
     http_answer_free(&answer);
-    answer = ask("OPTIONS", "*", NULL, NULL); // of the whole server
+    answer = ask("OPTIONS", "*", NULL, NULL); // the complete server
     assert_int_equal(answer.status, 204);
     assert_true(http_header(answer.head, "allow", value, sizeof value));
     assert_string_equal(value, "GET, HEAD, POST, OPTIONS");
     http_answer_free(&answer);
-    // HEAD, then another request on the same connection: no body may have come in between
+    // HEAD, then another request on the same connection: no body was sent in between
     struct http_client client;
     assert_true(http_client_open(&client, fixture.port));
     assert_true(http_client_request(&client, "HEAD", "/v1/models", BEARER, NULL));
@@ -197,7 +196,7 @@ static void test_options_and_head(void **state)
     http_client_close(&client);
 }
 
-// exchange_fail over every error, both shapes, with the headers that belong to it.
+// exchange_fail with each error in both formats, with its headers.
 static void test_failures_on_the_wire(void **state)
 {
     (void)state;
@@ -288,7 +287,7 @@ static void test_models(void **state)
     answer = ask("GET", "/v1/models", NULL, NULL);
     check_code(&answer, 401, "missing_api_key");
     http_answer_free(&answer);
-    // both headers with different keys: the one of the caller's shape decides
+    // two headers with different keys: the one of the route's format counts
     answer = ask("GET", "/v1/models", BEARER "x-api-key: wrong\r\n", NULL);
     assert_int_equal(answer.status, 200);
     http_answer_free(&answer);
@@ -332,10 +331,10 @@ static uint64_t seconds_ago(uint64_t seconds)
 
 struct beat {
     uint64_t step_s, beat_s; // ago; 0: none
-    const char *says;        // of a 503; NULL: 200
+    const char *says;        // in a 503; NULL: 200
 };
 
-// A step has 30 s; between steps an engine turns, with work or without.
+// A step may last 30 s; between steps an engine has a heartbeat, with or without work.
 static void test_health_of_engines(void **state)
 {
     (void)state;
@@ -363,7 +362,7 @@ static void test_health_of_engines(void **state)
     stats->step_started_ns = stats->beat_ns = 0;
 }
 
-// Open paths answer whatever key is sent; each path knows its methods.
+// Open paths answer with any key; each path has its methods.
 static void test_open_paths(void **state)
 {
     (void)state;
@@ -429,7 +428,7 @@ static void test_expect_continue(void **state)
                        "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n";
     assert_true(http_client_send(&client, head, strlen(head)));
     struct pollfd wanted = {.fd = client.fd, .events = POLLIN};
-    assert_int_equal(poll(&wanted, 1, FAR_MS), 1); // the interim answer, before the body
+    assert_int_equal(poll(&wanted, 1, FAR_MS), 1); // the interim response, before the body
     assert_true(http_client_send(&client, "1234", 4));
     assert_true(http_client_answer(&client, &answer));
     assert_int_equal(answer.status, 200);
@@ -438,7 +437,7 @@ static void test_expect_continue(void **state)
     http_client_close(&client);
 }
 
-// A head that drips is cut by the request timeout, and other requests do not notice.
+// The request timeout ends a slow head; other requests are not affected.
 static void test_slow_head(void **state)
 {
     (void)state;
@@ -454,7 +453,7 @@ static void test_slow_head(void **state)
         uint64_t before = clock_ns();
         bool answered = http_once(slow.port, "GET", "/health", NULL, NULL, &answer);
         if (answered || clock_ns() - before < LIMIT_MS / 2 * UINT64_C(1000000))
-            assert_int_equal(answer.status, 200); // only who was held up may be late as well
+            assert_int_equal(answer.status, 200); // only a delayed thread may be late
         http_answer_free(&answer);
         usleep(100000);
         sent++;
@@ -464,8 +463,8 @@ static void test_slow_head(void **state)
     fixture_close(&slow);
 }
 
-// Mutated requests, cut anywhere, on connections that leave in any way: the server stays up, and
-// the sanitizers see the rest.
+// Mutated requests, truncated anywhere, on connections that close in any way: the server keeps
+// running; sanitizers detect the rest.
 static void test_mutated_requests(void **state)
 {
     (void)state;
@@ -479,7 +478,7 @@ static void test_mutated_requests(void **state)
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x4\0\0\0\0\0",
         "POST /v1/test/work HTTP/1.1\r\nHost: a\r\n" BEARER "Content-Length: 2\r\n\r\n{}",
     };
-    unsigned random = SEED; // a linear congruence: the same bytes on every run
+    unsigned random = SEED; // a linear congruential generator: equal bytes in each run
     for (int round = 0; round < ROUNDS; round++) {
         char bytes[512];
         struct http_client client;
@@ -568,7 +567,7 @@ static void test_metrics(void **state)
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!strstr(answer.body, wanted[i]))
             fail_msg("no %s", wanted[i]);
-    // vLLM's three reasons, no others; ours count every end
+    // vLLM's three reasons only; ours count each one
     static const char *const prefixes[] = {"vllm:request_success_total{", "weft_finished_total{"};
     static const int counts[] = {3, 2 * COUNTED_FINISH_COUNT};
     for (int i = 0; i < 2; i++) {
@@ -577,9 +576,9 @@ static void test_metrics(void **state)
             count++;
         assert_int_equal(count, counts[i]);
     }
-    char *whole = strdup(answer.body); // strtok cuts the other
+    char *whole = strdup(answer.body); // strtok modifies its text
     for (const char *line = strtok(answer.body, "\n"); line; line = strtok(NULL, "\n")) {
-        const char *blank = strrchr(line, ' '); // every line is a comment or name and number
+        const char *blank = strrchr(line, ' '); // each line is a comment, or a name and a number
         char *end = NULL;
         assert_non_null(blank);
         if (line[0] != '#')
@@ -587,7 +586,7 @@ static void test_metrics(void **state)
         if (end && *end != '\0')
             fail_msg("not a number: %s", line);
         char family[128], type[16], gauge[160];
-        // a reader of OpenMetrics knows a counter by its name without _total
+        // an OpenMetrics reader expects the counter's name without _total
         if (sscanf(line, "# TYPE %127s %15s", family, type) == 2 && strcmp(type, "gauge") == 0) {
             snprintf(gauge, sizeof gauge, "# TYPE %s_total counter\n", family);
             if (strstr(whole, gauge))
@@ -603,7 +602,7 @@ static void test_metrics(void **state)
         answer = ask("GET", "/version", NULL, NULL);
         http_answer_free(&answer);
     }
-    // an answer is counted when h2o lets go of it, a moment after the client has it
+    // a response is counted when h2o releases it, shortly after the client has received it
     metric_wait(&fixture, series, before + 3, before + 3);
 }
 
@@ -657,7 +656,7 @@ static void test_before_ready(void **state)
         http_answer_free(&answer);
     }
     assert_true(http_once(loading.port, "GET", "/v1/models", NULL, NULL, &answer));
-    assert_int_equal(answer.status, 401); // the key comes first
+    assert_int_equal(answer.status, 401); // the key is checked first
     http_answer_free(&answer);
     assert_true(http_once(loading.port, "GET", "/metrics", NULL, NULL, &answer));
     assert_int_equal(answer.status, 200);
@@ -688,7 +687,7 @@ static void test_connection_limit(void **state)
     struct pollfd wanted = {.fd = clients[3].fd, .events = POLLIN};
     assert_int_equal(poll(&wanted, 1, 200), 0);
     http_client_close(&clients[0]);
-    assert_true(http_client_answer(&clients[3], &answer)); // its turn
+    assert_true(http_client_answer(&clients[3], &answer)); // accepted now
     assert_int_equal(answer.status, 200);
     http_answer_free(&answer);
     for (int i = 1; i < 4; i++)
@@ -727,15 +726,15 @@ static void test_bytes_max(void **state)
     uint64_t ten = server_bytes_max(&options);
     options.connections_max = 20;
     uint64_t twenty = server_bytes_max(&options);
-    assert_in_range(twenty - ten, 10 * 8192, 10 * 65536); // their buffers: bodies share a budget
+    assert_in_range(twenty - ten, 10 * 8192, 10 * 65536); // buffers; bodies share a budget
     options.body_memory_max = UINT64_C(300) << 20;
     assert_int_equal(server_bytes_max(&options) - twenty, (300 - 256) << 20);
     options.body_memory_max = 0;
-    options.text_workers = 3; // two more: each a copy and what preparing it takes
+    options.text_workers = 3; // two more: a copy and preparation memory for each
     assert_in_range(server_bytes_max(&options) - twenty, 2 * ((uint64_t)BODY + SCRATCH),
                     2 * (3 * (uint64_t)SCRATCH + (UINT64_C(1) << 30)));
     options.text_workers = 1;
-    pid_t child = fork(); // with few open files allowed: a lower limit asked for is kept
+    pid_t child = fork(); // with few open files: a lower requested limit is kept
     if (child == 0) {
         enum { FILES = 200 };
         setrlimit(RLIMIT_NOFILE, &(struct rlimit){FILES, FILES});

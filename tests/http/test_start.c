@@ -1,5 +1,5 @@
-// How a server begins and what it is given: defaults, limits of descriptors, addresses, what libh2o
-// is told; and the reload of keys while requests run.
+// Startup of a server: defaults, descriptor limits, addresses, libh2o's configuration; and
+// reloading keys while requests run.
 #include "http/internal.h"
 #include "tests/http/fixture.h"
 
@@ -31,7 +31,7 @@ static struct server *open_with(struct server_options options)
     return server;
 }
 
-// As http/server.h says of each 0.
+// The values that http/server.h documents for 0.
 static void test_defaults(void **state)
 {
     (void)state;
@@ -50,7 +50,7 @@ static void test_defaults(void **state)
     assert_int_equal(o->resets_max, 200);
     assert_int_equal(o->resets_window_ms, 10000);
     assert_int_equal(o->drain_grace_ms, 1000);
-    assert_null(o->api_keys); // hashes alone stay
+    assert_null(o->api_keys); // only hashes are kept
     assert_int_equal(server->conf.max_request_entity_size, 33 << 20);
     assert_int_equal(server->conf.http1.req_timeout, 60000);
     assert_int_equal(server->conf.http2.idle_timeout, 60000);
@@ -95,7 +95,7 @@ static void test_given_values_stay(void **state)
     assert_int_equal(server->conf.http1.req_timeout, 9);
     assert_int_equal(server->conf.http2.idle_timeout, 9);
     assert_int_equal(server->conf.http1.upgrade_to_http2, 0);
-    assert_int_equal(server->drain_connections, 128); // half of those that are kept
+    assert_int_equal(server->drain_connections, 128); // half of the reserved descriptors
     server_close(server);
 }
 
@@ -115,7 +115,8 @@ static void test_where_http2_is_on(void **state)
     }
 }
 
-// In a child that may open so many files: connections_max and drain_connections of the server.
+// Opens a server in a child with these limits of open files; checks connections_max,
+// drain_connections and the warning.
 static void files_allow(rlim_t soft, rlim_t hard, uint32_t wanted, uint32_t connections,
                         uint32_t drain, bool warned)
 {
@@ -145,8 +146,8 @@ static void files_allow(rlim_t soft, rlim_t hard, uint32_t wanted, uint32_t conn
         fail_msg("%u of %ju: %s", wanted, (uintmax_t)hard, said);
 }
 
-// 256 descriptors are kept for other things, half of what there is where that is little; a drain
-// takes half of them.
+// 256 descriptors are reserved, or half of the limit if that is less; a drain uses half of the
+// reserve.
 static void test_descriptors(void **state)
 {
     (void)state;
@@ -173,7 +174,7 @@ static bool answers(int family, uint32_t port)
     return fine && strncmp(text, "HTTP/1.1 200 OK", 15) == 0;
 }
 
-// The kernel's port is told, and all threads listen to it.
+// The kernel chooses the port; server_port returns it, and all threads listen on it.
 static void test_ipv6(void **state)
 {
     (void)state;
@@ -193,7 +194,7 @@ static void test_ipv6(void **state)
     server_close(server);
 }
 
-// A port that another process has is refused with what to do; one of another address is free.
+// A port in use by another process is refused with advice; the port of another address is free.
 static void test_a_port_that_is_taken(void **state)
 {
     (void)state;
@@ -220,7 +221,7 @@ static void key_status(const struct fixture *f, const char *key, int wanted)
     char headers[128];
     struct http_answer answer;
     snprintf(headers, sizeof headers, "Authorization: Bearer %s\r\n", key);
-    for (int i = 0; i < 6; i++) { // of all threads
+    for (int i = 0; i < 6; i++) { // on all threads
         assert_true(http_once(f->port, "POST", "/v1/test/echo", headers, "{}", &answer));
         if (answer.status != wanted)
             fail_msg("%s: %d instead of %d", key, answer.status, wanted);
@@ -228,7 +229,8 @@ static void key_status(const struct fixture *f, const char *key, int wanted)
     }
 }
 
-// The first keys stay, the others are those of the last good list; a bad one changes nothing.
+// The first keys are permanent, the others are those of the last valid list; an invalid list has no
+// effect.
 static void test_keys_renewed(void **state)
 {
     static const char *const fresh[] = {"new-1", "new-2"}, *const bad[] = {"good", "b d"};
@@ -251,16 +253,16 @@ static void test_keys_renewed(void **state)
     assert_non_null(strstr(err.text, "key 2"));
     key_status(&f, "new-2", 200);
     key_status(&f, "good", 401);
-    assert_int_equal(server_keys_renew(f.server, NULL, 0, &err), STATUS_OK); // the fixed one alone
+    assert_int_equal(server_keys_renew(f.server, NULL, 0, &err), STATUS_OK); // the fixed key only
     key_status(&f, "sk-other", 200);
     key_status(&f, "new-1", 401);
     assert_true(http_client_request(&open_one, "POST", "/v1/test/echo",
                                     "Authorization: Bearer sk-other\r\n", "[]"));
-    assert_true(http_client_answer(&open_one, &answer)); // it was there all the time
+    assert_true(http_client_answer(&open_one, &answer)); // it was open all the time
     assert_int_equal(answer.status, 200);
     http_answer_free(&answer);
     http_client_close(&open_one);
-    assert_int_equal(access_of(f.server)->generation, 3); // one a renewal
+    assert_int_equal(access_of(f.server)->generation, 3); // one per renewal
     fixture_close(&f);
 }
 
@@ -298,7 +300,7 @@ static void *ask_on(void *argument)
     return NULL;
 }
 
-// The old list is freed once no thread can hold it: the sanitizers see the rest.
+// The old list is freed when no thread can use it; sanitizers detect errors.
 static void test_renewed_under_load(void **state)
 {
     enum { CLIENTS = 2, ROUNDS = 30 };

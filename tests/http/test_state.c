@@ -1,5 +1,5 @@
-// What an exchange records, on the functions themselves: the send space in each state,
-// which status it has, what is dropped once the client is gone. No server runs and nothing is sent.
+// State of an exchange, on the functions themselves: its send space in each state, its status,
+// output dropped after the client has left. No server runs and nothing is sent.
 #include "http/ids.h"
 #include "http/internal.h"
 
@@ -42,7 +42,7 @@ static void write_bytes(size_t bytes)
     exchange_write(&x, text_span(zeros, bytes));
 }
 
-// Four kilobytes of a stream, a piece of a long body.
+// 4 KiB for a stream, one piece for a long body.
 static void test_send_space(void **state)
 {
     (void)state;
@@ -53,7 +53,7 @@ static void test_send_space(void **state)
     assert_int_equal(exchange_send_space(&x), 3096);
     write_bytes(3096);
     assert_int_equal(exchange_send_space(&x), 0);
-    write_bytes(1); // it grows, and there is none
+    write_bytes(1); // the buffer grows, and no space is left
     assert_int_equal(exchange_send_space(&x), 0);
     exchange_end(&x);
     clear(NULL);
@@ -70,7 +70,7 @@ static void test_no_send_space(void **state)
     exchange_stream_begin(&x);
     x.wire = WIRE_OPEN;
     assert_int_equal(exchange_send_space(&x), 4096);
-    x.wire = WIRE_SENDING; // h2o has a piece
+    x.wire = WIRE_SENDING; // h2o holds a piece
     assert_int_equal(exchange_send_space(&x), 0);
     x.wire = WIRE_LAST;
     assert_int_equal(exchange_send_space(&x), 0);
@@ -85,7 +85,7 @@ static void test_no_send_space(void **state)
 static void test_status(void **state)
 {
     (void)state;
-    assert_int_equal(exchange_status(&x), 499); // nothing was answered
+    assert_int_equal(exchange_status(&x), 499); // no response
     assert_false(exchange_answered(&x));
     assert_false(exchange_is_stream(&x));
     exchange_reply_begin(&x, 206, 5);
@@ -118,7 +118,7 @@ static void test_answers(void **state)
     assert_null(x.response.code);
 }
 
-// A failure is in the shape of its route, with its code for the log and its headers.
+// A failure has its route's format, with its code for the log and its headers.
 static void test_failures(void **state)
 {
     static const struct http_failure failure = {.error = HTTP_INVALID_KEY, .message = {"No.", 3}},
@@ -141,7 +141,7 @@ static void test_failures(void **state)
     assert_int_equal(x.response.content_length, x.send.filling.bytes);
 }
 
-// What is written to a client that is gone is not kept.
+// Output for a client that has left is dropped.
 static void test_writing_to_nobody(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void test_writing_to_nobody(void **state)
     assert_true(exchange_gone(&x));
 }
 
-// The end of a stream counts its client as gone, that of a whole answer does not.
+// Ending a stream marks its client as gone, ending a complete response does not.
 static void test_leaving(void **state)
 {
     (void)state;
@@ -172,7 +172,8 @@ static void test_leaving(void **state)
     assert_int_equal(exchange_status(&x), 499);
 }
 
-// A server cuts what has no answer yet and streams; what is whole or has a length goes on.
+// The server ends streams and exchanges without a response; complete responses and those with a
+// length continue.
 static void test_cutting(void **state)
 {
     static const struct http_failure failure = {.error = HTTP_UNAVAILABLE, .message = {"No.", 3}};
@@ -195,7 +196,7 @@ static void test_cutting(void **state)
     assert_false(x.gone);
     assert_int_equal(x.response.status, 200);
     clear(NULL);
-    fresh(NULL); // a worker has it: it is answered once it is back
+    fresh(NULL); // a worker has it: answered after the worker is done
     x.job.state = JOB_RUNS;
     exchange_cut(&x, &failure);
     assert_true(x.gone);
@@ -209,7 +210,7 @@ static void test_cutting(void **state)
     assert_int_equal(x.response.status, 1);
 }
 
-// Every letter comes at every place, and no id twice.
+// Each letter appears at each position, and no id repeats.
 static void test_ids(void **state)
 {
     enum { IDS = 3000 };

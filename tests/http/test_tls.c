@@ -1,6 +1,6 @@
-// TLS on loopback with a certificate made here: 1.3 is spoken, 1.1 is not, ALPN offers h2 only
-// where it is on, streams flow, a peer that leaves an idle stream is noticed, and certificates are
-// renewed while the server serves.
+// TLS on loopback with a generated certificate: 1.3 is accepted, 1.1 is not, ALPN offers h2 only if
+// enabled, streams work, a client that leaves an idle stream is detected, and certificates are
+// renewed while the server runs.
 #include "tests/http/fixture.h"
 
 #include <openssl/pem.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static _Atomic long held; // pieces of memory that OpenSSL has
+static _Atomic long held; // number of OpenSSL's live allocations
 
 static void *piece_take(size_t bytes, const char *file, int line)
 {
@@ -46,7 +46,8 @@ static EVP_PKEY *key_made(void)
     return EVP_EC_gen("P-256");
 }
 
-// Of this name, for this key; signed by issuer's key, or by its own where that is NULL.
+// Returns a certificate for this name and key, signed with issuer_key, or self-signed if that is
+// NULL.
 static X509 *cert_made(EVP_PKEY *key, const char *name, const X509 *issuer, EVP_PKEY *issuer_key)
 {
     static long serial;
@@ -201,7 +202,7 @@ static void test_stream_and_leave(void **state)
     assert_true(port_double_push(f.ports[0], 0, 2, FINISH_NONE));
     tls_ask(&tls, "", "{\"t\":1,");
     tls_close_client(&tls);
-    assert_true(fixture_wait_cancelled(&f, 1)); // nothing was sent since
+    assert_true(fixture_wait_cancelled(&f, 1)); // nothing was sent in the meantime
     port_double_settle(f.ports[0]);
     assert_true(fixture_wait_live(&f, 0));
     fixture_close(&f);
@@ -222,7 +223,7 @@ static void test_bad_files(void **state)
     assert_non_null(strstr(err.text, "both"));
 }
 
-// The name of the certificate that a new connection is shown; how many come with it.
+// Checks the name of the certificate that a new connection gets, and the length of its chain.
 static void shown_is(uint32_t port, const char *wanted, int count)
 {
     struct tls tls;
@@ -240,7 +241,7 @@ static void shown_is(uint32_t port, const char *wanted, int count)
 
 #define VERSION_REQUEST "GET /version HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// New connections get the new certificate, open ones go on; what cannot be used changes nothing.
+// New connections get the new certificate, open ones continue; unusable files have no effect.
 static void test_renewed(void **state)
 {
     (void)state;
@@ -251,11 +252,11 @@ static void test_renewed(void **state)
     shown_is(f.port, "localhost", 1);
     tls_open_client(&open_one, f.port, TLS1_2_VERSION);
     files_write("second");
-    shown_is(f.port, "localhost", 1); // only when it is told
+    shown_is(f.port, "localhost", 1); // before the renewal
     assert_int_equal(server_tls_renew(f.server, &err), STATUS_OK);
     shown_is(f.port, "second", 1);
     EVP_PKEY *other = key_made();
-    key_write(key_path, other); // of no certificate here
+    key_write(key_path, other); // does not match the certificate
     assert_int_equal(server_tls_renew(f.server, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "--ssl-keyfile"));
     assert_non_null(strstr(err.text, key_path));
@@ -298,8 +299,8 @@ static void test_requests_go_on(void **state)
     files_write("localhost");
 }
 
-// The certificates that lead to the root come with the server's own; text around them is passed
-// over, a broken one is not.
+// The chain up to the root is sent with the server's certificate; text around the certificates is
+// skipped, a malformed certificate is refused.
 static void test_chains(void **state)
 {
     (void)state;
@@ -321,7 +322,7 @@ static void test_chains(void **state)
         assert_non_null(strstr(err.text, "--ssl-certfile"));
         shown_is(f.port, "leaf", 2);
     }
-    cert_write(cert_path, root, own, ""); // the first one is the server's: the key is another's
+    cert_write(cert_path, root, own, ""); // the first one is the server's, but the key is not
     assert_int_equal(server_tls_renew(f.server, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "--ssl-keyfile"));
     fixture_close(&f);
@@ -332,7 +333,7 @@ static void test_chains(void **state)
     files_write("localhost");
 }
 
-// A certificate that is replaced goes, and so does what is left of one that cannot be used.
+// A replaced certificate is freed, and so are the parts of an unusable one.
 static void test_renewals_keep_nothing(void **state)
 {
     (void)state;
@@ -350,7 +351,7 @@ static void test_renewals_keep_nothing(void **state)
         key_write(key_path, i % 2 ? key : other);
         enum status status = server_tls_renew(f.server, &err);
         assert_int_equal(status, i % 2 ? STATUS_OK : STATUS_INVALID);
-        if (i == ROUNDS / 2 - 1) // what is made once is there
+        if (i == ROUNDS / 2 - 1) // one-time allocations are done
             before = held;
     }
     assert_in_range(labs(held - before), 0, ROUNDS / 4);
@@ -371,7 +372,7 @@ static void file_fill(const char *path, size_t bytes)
     fclose(file);
 }
 
-// Nothing larger than a megabyte is read, and an empty file is no certificate.
+// Files over 1 MiB are not read, and an empty file is not a certificate.
 static void test_files_that_are_none(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-// The order of a queue, places in its middle, and the rounds of keys.
+// The order of a queue, removal from its middle, and the rounds of keys.
 #include "http/wait_queue.h"
 
 #include <setjmp.h>
@@ -92,7 +92,7 @@ static struct wait_item *begin_first(struct wait_rounds *rounds)
     return item;
 }
 
-// A key with many items does not delay another key for longer than one item.
+// A key with many items delays another key by at most one item.
 static void test_keys_take_rounds(void **state)
 {
     struct wait_rounds rounds = {0};
@@ -103,7 +103,7 @@ static void test_keys_take_rounds(void **state)
     order_is("04123");
     assert_ptr_equal(begin_first(&rounds), &items[0]);
     push_of(&rounds, 5, 8);
-    push_of(&rounds, 6, 9); // a new key joins the round that runs
+    push_of(&rounds, 6, 9); // a new key joins the current round
     order_is("461523");
     for (int i = 0; i < 5; i++)
         begin_first(&rounds);

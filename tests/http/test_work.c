@@ -1,5 +1,5 @@
-// Which text workers run, in slices and in the order in which they wait, without times. Each test
-// lets one body begin and wait until the others stand at the gate, one after another.
+// Scheduling of text workers: slices and their order, without times. Each test lets one body start
+// and waits until the others are at the gate, one after another.
 #include "base/arena.h"
 #include "http/gate.h"
 #include "http/work.h"
@@ -16,11 +16,11 @@
 
 enum { MIB = 1 << 20, LOG_MAX = 256, FAR_MS = 120000 };
 
-// Stands for an exchange: a body of so many slices.
+// A double of an exchange: a body of `slices` slices.
 struct exchange {
     char name;
     uint32_t slices, size;
-    _Atomic bool hold; // begins when it is lowered
+    _Atomic bool hold; // work starts when it becomes false
     _Atomic bool gone;
     bool ended_early, shared;
 };
@@ -32,7 +32,7 @@ static struct {
     pthread_mutex_t lock;
     char log[LOG_MAX];
     uint32_t count, running, running_large, most, most_large;
-    _Atomic int nice; // of the worker that ran last
+    _Atomic int nice; // nice value of the worker that ran last
 } seen;
 
 static void wait_for(bool (*is_so)(uint32_t), uint32_t wanted)
@@ -69,7 +69,7 @@ static void begin(const struct exchange *x, int more)
     pthread_mutex_unlock(&seen.lock);
 }
 
-// One letter in the log for each slice, at its beginning.
+// Logs a letter at the start of each slice.
 static void work(struct exchange *x, struct slice *slice)
 {
     begin(x, 1);
@@ -125,8 +125,8 @@ static struct exchange *take(void)
     return x;
 }
 
-// Three bodies of 12 MB are there when one of 5 and one of 2 MB come: of the three one is prepared,
-// and the others get every other slice, until they are done.
+// Three bodies of 12 MB exist when one of 5 MB and one of 2 MB arrive: only one of the three is
+// prepared, and the new ones get every other slice until they are done.
 static void test_slices_in_turn(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void test_slices_in_turn(void **state)
         large[i] = (struct exchange){(char)('A' + i), 12, work_size(12000000), i == 0, 0, 0, 0};
     assert_true(submit(&large[0]));
     wait_for(logged_are, 1);
-    assert_false(submit(&large[1])); // the worker of its size has one
+    assert_false(submit(&large[1])); // the worker for its size is occupied
     assert_true(submit(&middle));
     wait_for(waiting_are, 1);
     assert_true(submit(&less));
@@ -156,8 +156,8 @@ static void test_slices_in_turn(void **state)
     pool_close();
 }
 
-// Small bodies run beside a large one and are never cut; while both places are theirs a large one
-// waits, and gets the next.
+// Small bodies run next to a large one and are never sliced; if they occupy both places, a large
+// one waits for the next free place.
 static void test_small_beside_large(void **state)
 {
     (void)state;
@@ -170,12 +170,12 @@ static void test_small_beside_large(void **state)
     assert_true(submit(&large));
     wait_for(logged_are, 1);
     assert_true(submit(&other));
-    wait_for(waiting_are, 1); // there is a place, but not for a second large one
+    wait_for(waiting_are, 1); // a place is free, but not for a second large one
     assert_true(submit(&small[0]));
     wait_for(logged_are, 2);
     assert_true(submit(&small[1]));
     assert_true(submit(&small[2]));
-    wait_for(waiting_are, 2); // 1 runs, 2 waits; 3 is queued after one of them
+    wait_for(waiting_are, 2); // 1 runs, 2 waits; 3 is queued on one of their workers
     small[0].hold = false;
     for (int i = 0; i < 3; i++) {
         struct exchange *x = take();
@@ -187,14 +187,14 @@ static void test_small_beside_large(void **state)
     large.hold = false;
     take();
     take();
-    assert_string_equal(seen.log + 10, "OLOLL"); // both places were free, for large ones one
+    assert_string_equal(seen.log + 10, "OLOLL"); // two free places, one of them for large ones
     assert_true(large.shared);
     assert_int_equal(seen.most, 2);
     assert_int_equal(seen.most_large, 1);
     pool_close();
 }
 
-// Four workers prepare three large bodies at once, also of one size.
+// Four workers prepare three large bodies concurrently, even of equal size.
 static void test_many_workers(void **state)
 {
     (void)state;
@@ -215,7 +215,7 @@ static void test_many_workers(void **state)
     pool_close();
 }
 
-// A body whose client left ends with its next slice.
+// A body whose client has left ends with its next slice.
 static void test_unwanted(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void test_unwanted(void **state)
     pool_close();
 }
 
-// A worker takes four small bodies at a time and one large one; the rest waits with its h2o thread.
+// A worker accepts four small bodies and one large one; the rest waits in its h2o thread.
 static void test_places(void **state)
 {
     enum { SMALL = 8, LARGE = 1 };
@@ -246,14 +246,14 @@ static void test_places(void **state)
         assert_true(submit(&small[i]));
         assert_int_equal(work_out(seen.side), i + 1);
         if (i < 2)
-            wait_for(logged_are, (uint32_t)i + 1); // these two have the places at the gate
+            wait_for(logged_are, (uint32_t)i + 1); // these two occupy the places at the gate
     }
     assert_false(submit(&small[SMALL]));
     for (int i = 0; i < LARGE; i++)
         assert_true(submit(&large[i]));
     assert_false(submit(&large[LARGE]));
     other = (struct exchange){'O', 1, 3, true, false, false, false};
-    assert_true(submit(&other)); // another size has a worker of its own
+    assert_true(submit(&other)); // another size has its own worker
     assert_int_equal(work_out(seen.side), SMALL + LARGE + 1);
     small[0].hold = false;
     assert_ptr_equal(take(), &small[0]);
@@ -270,8 +270,8 @@ static void test_places(void **state)
     pool_close();
 }
 
-// A grammar is compiled beside everything: where all places are taken and however long it takes. Of
-// each h2o thread one at a time.
+// A grammar is compiled independently of the gate, even if all places are occupied; each h2o thread
+// has at most one.
 static void test_grammars_are_beside_the_gate(void **state)
 {
     (void)state;
@@ -290,7 +290,7 @@ static void test_grammars_are_beside_the_gate(void **state)
     assert_true(submit(&grammar[1]));
     wait_for(logged_are, 3);
     assert_false(submit(&grammar[0]));
-    small.hold = false; // text goes on beside the grammar that is being compiled
+    small.hold = false; // text work continues while the grammar is compiled
     assert_ptr_equal(take(), &small);
     large.hold = false;
     assert_ptr_equal(take(), &large);
@@ -300,8 +300,8 @@ static void test_grammars_are_beside_the_gate(void **state)
     pool_close();
 }
 
-// A large answer has a worker of its own and shares the place of a large body by slices, however
-// large that is.
+// A large response has its own worker and shares the place of a large body slice by slice, whatever
+// its size.
 static void test_answers_are_beside_bodies(void **state)
 {
     (void)state;
@@ -326,7 +326,7 @@ static void test_answers_are_beside_bodies(void **state)
     pool_close();
 }
 
-// So much stack as a deeply nested source may take, on the grammar thread alone.
+// Checks the stack size for deeply nested sources; only the grammar thread has it.
 static void deep_work(struct exchange *x, struct slice *slice)
 {
     pthread_attr_t attributes;
@@ -357,7 +357,7 @@ static void test_grammars_have_their_stack(void **state)
     waker_close(seen.waker);
 }
 
-// The one that has least to do is chosen, of several such another each time.
+// Chooses the worker with the least work, round-robin among equal ones.
 static void test_the_idlest_is_chosen(void **state)
 {
     (void)state;
@@ -368,11 +368,11 @@ static void test_the_idlest_is_chosen(void **state)
         small[i] = (struct exchange){'s', 1, 0, true, false, false, false};
         chosen[i] = work_choose(seen.side, 0);
         assert_in_range(chosen[i], 0, 2);
-        for (int k = i / 3 * 3; k < i; k++) // once round, then once more
+        for (int k = i / 3 * 3; k < i; k++) // first round, then second round
             assert_int_not_equal(chosen[k], chosen[i]);
         work_submit(seen.side, chosen[i], &small[i]);
     }
-    small[1].hold = false; // its worker has one less, then
+    small[1].hold = false; // its worker then has one less
     assert_ptr_equal(take(), &small[1]);
     assert_int_equal(work_choose(seen.side, 0), chosen[1]);
     for (int i = 0; i < 6; i++)
@@ -382,7 +382,8 @@ static void test_the_idlest_is_chosen(void **state)
     pool_close();
 }
 
-// Two h2o threads: each gets its own back and is woken for them; a worker takes from both in turn.
+// Two h2o threads: each gets its own jobs back and is woken for them; a worker serves both
+// round-robin.
 static void test_two_sides(void **state)
 {
     (void)state;
@@ -445,8 +446,8 @@ static void stand_begin(struct standing *s, struct work_gate *gate, bool large, 
     }
 }
 
-// Two at a time, one of them large: who has stood longest goes first, and whoever may not go lets
-// others pass.
+// Two places, one of them for large work: the longest waiting thread enters first; one that may not
+// enter lets others pass.
 static void test_order_at_the_gate(void **state)
 {
     (void)state;
@@ -473,7 +474,7 @@ static void test_order_at_the_gate(void **state)
     gate_leave(&gate, true);
     pthread_join(large[1].thread, NULL);
     assert_int_equal(gate_waiting(&gate), 0);
-    gate_pass(&gate, true); // nobody waits: it goes in again at once
+    gate_pass(&gate, true); // no thread waits: it enters again immediately
     gate_leave(&gate, false);
     gate_leave(&gate, true);
     gate_enter(&gate, true); // all places are free again
@@ -506,8 +507,8 @@ static void test_sizes(void **state)
     assert_int_equal(work_size(UINT64_MAX), WORK_SIZES_MAX - 1);
 }
 
-// Engines and h2o threads come first: workers of text run at a lower priority than who opened them;
-// the grammar thread keeps its own (decision 0050).
+// Engines and h2o threads have priority: text workers run at a lower priority than the thread that
+// opened them; the grammar thread keeps its priority (decision 0050).
 static void test_workers_stand_back(void **state)
 {
     (void)state;
